@@ -38,7 +38,7 @@ void ours_close(hf_store *store)
         bench_die("hf_close: %s", hf_status_text(status));
 }
 
-hf_acquire_request ours_request(const char *name, unsigned flags)
+hf_acquire_request ours_request(const char *name, uint64_t flags)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 

@@ -13,7 +13,7 @@ hf_store *ours_open(const char *dir, const char *name);
 hf_store *ours_open_url(const char *url);
 void ours_close(hf_store *store);
 /* A request for `name`, a mutex, waiting for ever. */
-hf_acquire_request ours_request(const char *name, unsigned flags);
+hf_acquire_request ours_request(const char *name, uint64_t flags);
 hf_lease *ours_acquire(hf_store *store, const hf_acquire_request *request);
 void ours_release(hf_lease *lease);
 

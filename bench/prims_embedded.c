@@ -32,7 +32,7 @@ static void step_ours(void *arg)
     const struct place_of *place = arg;
     hf_error err;
 
-    if (hf_counter_add(place->store, OURS_NAME, 0, 1, NULL, &err) != HF_OK)
+    if (hf_counter_add(place->store, OURS_NAME, HF_CSTRING, 1, NULL, &err) != HF_OK)
         bench_die("hf_counter_add: %s", err.text);
 }
 

@@ -44,7 +44,7 @@ static void step_counter(void *arg)
     hf_error err;
     int64_t value;
 
-    if (hf_counter_add(side->store, OURS_NAME, 0, 1, &value, &err) != HF_OK)
+    if (hf_counter_add(side->store, OURS_NAME, HF_CSTRING, 1, &value, &err) != HF_OK)
         bench_die("hf_counter_add: %s", err.text);
 }
 
@@ -180,6 +180,7 @@ void measure_prims_limit(struct bench *bench)
     const struct contender contenders[] = { { round_limit, &side }, { round_raw_limit, &side } };
 
     side.limit.name = OURS_NAME;
+    side.limit.name_len = HF_CSTRING;
     side.limit.algorithm = HF_LIMIT_ALGORITHM_BUCKET;
     side.limit.rate = RATE;
     side.limit.per_ms = PERIOD_MS;

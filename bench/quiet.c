@@ -77,11 +77,11 @@ static size_t queued(hf_store *store)
     hf_view *view;
     size_t count = 0;
 
-    if (hf_store_inspect(store, OURS_NAME, 0, 0, &view, &err) != HF_OK)
+    if (hf_store_inspect(store, OURS_NAME, HF_CSTRING, 0, &view, &err) != HF_OK)
         bench_die("hf_store_inspect: %s", err.text);
-    if (view->count == 1)
-        count = view->entries[0].waiter_count;
-    hf_view_free(view);
+    if (hf_view_count(view) == 1)
+        count = hf_view_entry(view, 0)->waiter_count;
+    hf_free(view);
     return count;
 }
 

@@ -51,6 +51,7 @@ static void take_all(struct taking *taking, unsigned count, int64_t ttl_ms)
 
     request.ttl_ms = ttl_ms;
     request.name = name;
+    request.name_len = HF_CSTRING;
     request.on_lost = lost;
     request.on_lost_arg = taking;
     while (taking->got < count) {

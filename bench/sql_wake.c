@@ -61,10 +61,10 @@ static void wait_for_waiter(hf_store *store)
         hf_view *view;
         hf_error err;
 
-        if (hf_store_inspect(store, OURS_NAME, 0, 0, &view, &err) != HF_OK)
+        if (hf_store_inspect(store, OURS_NAME, HF_CSTRING, 0, &view, &err) != HF_OK)
             bench_die("inspect: %s", err.text);
-        waiters = view->count ? view->entries[0].waiter_count : 0;
-        hf_view_free(view);
+        waiters = hf_view_count(view) ? hf_view_entry(view, 0)->waiter_count : 0;
+        hf_free(view);
     }
 }
 

@@ -7,6 +7,7 @@
 int adopt(const struct cli *cli, struct cli_store *ret_store, hf_lease **ret_lease)
 {
     const struct args *args = &cli->args;
+    hf_adopt_request request = HF_ADOPT_REQUEST_INIT;
     hf_status status;
     hf_error err;
     int code = need_name(cli);
@@ -20,8 +21,11 @@ int adopt(const struct cli *cli, struct cli_store *ret_store, hf_lease **ret_lea
     if (code != EXIT_FINE)
         return code;
 
-    status = hf_lease_adopt(ret_store->store, args->name, strlen(args->name), args->lease,
-                            args->ttl_ms, 0, ret_lease, &err);
+    request.name = args->name;
+    request.name_len = strlen(args->name);
+    request.text = args->lease;
+    request.ttl_ms = args->ttl_ms;
+    status = hf_lease_adopt(ret_store->store, &request, ret_lease, &err);
     if (status == HF_OK)
         return EXIT_FINE;
     store_close(ret_store);

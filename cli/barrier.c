@@ -3,19 +3,14 @@
  * `holdfast barrier`: wait until all are there. With a command: a double barrier, whose parties start their
  * commands together and end together. Main thread.
  */
-#include "holdfast/primitives.h"
 #include "party.h"
 #include "table.h"
 
-static uint32_t parties(const struct cli *cli)
-{
-    return (uint32_t)cli->args.parties;
-}
-
 static hf_status pass(struct cli *cli, hf_store *store, hf_cancel *cancel, hf_error *err)
 {
-    return hf_barrier_wait(store, cli->args.name, 0, parties(cli), party_who(cli),
-                           party_wait_ms(cli), cancel, err);
+    hf_party_request request = party_request(cli, cancel);
+
+    return hf_barrier_wait(store, &request, err);
 }
 
 /* ---- with a command ---------------------------------------------------------------------------------- */
@@ -24,14 +19,15 @@ static bool enter(struct run *run, int *ret_code)
 {
     const struct cli *cli = run->cli;
     struct canceller canceller;
+    hf_party_request request;
     hf_error err;
 
     if (!canceller_begin(&canceller, &run->signals)) {
         *ret_code = EXIT_INTERNAL;
         return false;
     }
-    err.status = hf_barrier_enter(run->store.store, cli->args.name, 0, parties(cli), party_who(cli),
-                                  party_wait_ms(cli), canceller.cancel, &run->lease, &err);
+    request = party_request(cli, canceller.cancel);
+    err.status = hf_barrier_enter(run->store.store, &request, &run->lease, &err);
     canceller_end(&canceller);
     if (err.status == HF_OK) {
         run->tokens[0] = hf_lease_token(run->lease);

@@ -159,7 +159,7 @@ static int get(struct cli *cli, struct cli_store *store)
         putchar('\n');
     } else
         fwrite(cell.bytes, 1, cell.len, stdout);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     return out_finish(cli);
 }
 
@@ -189,9 +189,20 @@ static int read_value(const struct cli *cli, struct content *ret_value)
     return EXIT_NO_INPUT;
 }
 
+/* Of the cell that is named; what else a call needs is the caller's to fill in. */
+static hf_cell_request cell_request(const struct cli *cli)
+{
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
+
+    request.name = cli->args.name;
+    request.name_len = strlen(cli->args.name);
+    request.ttl_ms = cli->args.ttl_ms;
+    return request;
+}
+
 static int put(struct cli *cli, struct cli_store *store)
 {
-    const char *name = cli->args.name;
+    hf_cell_request request = cell_request(cli);
     uint64_t version;
     struct content value;
     hf_status status;
@@ -200,27 +211,29 @@ static int put(struct cli *cli, struct cli_store *store)
 
     if (code != EXIT_FINE)
         return code;
-    status = hf_cell_set(store->store, name, strlen(name), value.bytes, value.len, cli->args.ttl_ms,
-                         &version, &err);
+    request.bytes = value.bytes;
+    request.len = value.len;
+    status = hf_cell_set(store->store, &request, &version, &err);
     free(value.bytes);
     return status == HF_OK ? print_version(cli, version) : say_failure(&err);
 }
 
 static int cas(struct cli *cli, struct cli_store *store)
 {
-    const char *name = cli->args.name;
-    uint64_t version = 0, fresh;
+    hf_cell_request request = cell_request(cli);
+    uint64_t fresh;
     struct content value;
     hf_status status;
     hf_error err;
-    int code = version_of(cli, 0, &version);
+    int code = version_of(cli, 0, &request.version);
 
     if (code == EXIT_FINE)
         code = read_value(cli, &value);
     if (code != EXIT_FINE)
         return code;
-    status = hf_cell_swap(store->store, name, strlen(name), version, value.bytes, value.len,
-                          cli->args.ttl_ms, &fresh, &err);
+    request.bytes = value.bytes;
+    request.len = value.len;
+    status = hf_cell_swap(store->store, &request, &fresh, &err);
     free(value.bytes);
     return status == HF_OK ? print_version(cli, fresh) : say_failure(&err);
 }
@@ -236,7 +249,7 @@ static hf_status delete_any(const hf_cell *old, hf_cell_change *change, void *ar
 
 static int rm(struct cli *cli, struct cli_store *store)
 {
-    const char *name = cli->args.name;
+    hf_cell_request request = cell_request(cli);
     bool there = true;
     uint64_t version;
     hf_status status;
@@ -247,10 +260,12 @@ static int rm(struct cli *cli, struct cli_store *store)
         code = version_of(cli, 1, &version);
         if (code != EXIT_FINE)
             return code;
-        status = hf_cell_delete(store->store, name, strlen(name), version, &err);
+        status = hf_cell_delete(store->store, request.name, request.name_len, version, &err);
     } else {
-        status = hf_cell_update(store->store, name, strlen(name), delete_any, &there, HF_FOREVER,
-                                NULL, NULL, &err);
+        request.fn = delete_any;
+        request.fn_arg = &there;
+        request.wait_ms = HF_FOREVER;
+        status = hf_cell_update(store->store, &request, NULL, &err);
     }
     if (status != HF_OK)
         return say_failure(&err);
@@ -294,30 +309,30 @@ static hf_status look(const struct cli *cli, struct cli_store *store, uint64_t *
         *seen = cell.version;
         tell(cli, &cell);
     }
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     return status;
 }
 
 static int watch(struct cli *cli, struct cli_store *store)
 {
-    const char *name = cli->args.name;
-    uint64_t seen = UINT64_MAX;
+    hf_cell_request request = cell_request(cli);
     bool away = false;
     hf_status status;
     hf_error err;
 
+    request.version = UINT64_MAX; /* what was printed last: nothing yet */
+    request.wait_ms = LOOK_MS;
     if (cli->stdout_closed)
         return out_finish(cli);
     if (!(store->info.caps & HF_CAP_CELL_WATCH))
         say_more(cli, "engine %s does not tell of changes: it is looked at every second",
                  store->info.engine);
     do {
-        status = look(cli, store, &seen, &err);
+        status = look(cli, store, &request.version, &err);
         if (fflush(stdout) != 0)
             return errno == EPIPE ? EXIT_FINE : out_finish(cli);
         if (status == HF_OK)
-            status =
-                hf_cell_wait(store->store, name, strlen(name), seen, LOOK_MS, NULL, NULL, &err);
+            status = hf_cell_wait(store->store, &request, NULL, &err);
         else if (status == HF_UNAVAILABLE)
             poll(NULL, 0, LOOK_MS);
         if (status == HF_UNAVAILABLE && !away)

@@ -43,12 +43,11 @@ static void print_link(const hf_deadlock_waiter *link, const hf_deadlock_waiter 
            duration_words(link->age_ms, age));
 }
 
-static void on_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
+static void show_circle(struct circles *circles, const hf_deadlock *deadlock)
 {
-    struct circles *circles = arg;
+    size_t count = deadlock->waiter_count;
     json_t *list = NULL;
 
-    circles->count++;
     if (circles->list) {
         list = json_array();
         json_array_append_new(circles->list, list);
@@ -57,10 +56,12 @@ static void on_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
                count);
     }
     for (size_t i = 0; i < count; i++) {
+        const hf_deadlock_waiter *link = hf_deadlock_get_waiter(deadlock, i);
+
         if (list)
-            json_array_append_new(list, link_json(&links[i]));
+            json_array_append_new(list, link_json(link));
         else if (!circles->cli->args.quiet)
-            print_link(&links[i], &links[(i + count - 1) % count]);
+            print_link(link, hf_deadlock_get_waiter(deadlock, (i + count - 1) % count));
     }
 }
 
@@ -68,6 +69,7 @@ int verb_deadlocks(struct cli *cli)
 {
     struct circles circles = { .cli = cli };
     struct cli_store store;
+    hf_deadlocks *deadlocks = NULL;
     hf_status status = HF_NOT_FOUND;
     hf_error err;
     int code = look_open(cli, &store);
@@ -77,7 +79,7 @@ int verb_deadlocks(struct cli *cli)
     if (cli->args.json)
         circles.list = json_array();
     if (!store.absent[0])
-        status = hf_deadlock_list(store.store, on_circle, &circles, &err);
+        status = hf_deadlock_list(store.store, &deadlocks, &err);
     if (status == HF_NOT_FOUND)
         look_absent(&store);
     store_close(&store);
@@ -86,6 +88,10 @@ int verb_deadlocks(struct cli *cli)
         return say_failure(&err);
     }
 
+    circles.count = hf_deadlock_count(deadlocks);
+    for (size_t i = 0; i < circles.count; i++)
+        show_circle(&circles, hf_deadlock_item(deadlocks, i));
+    hf_free(deadlocks);
     if (circles.list)
         json_print(circles.list, true);
     else if (circles.count == 0 && status == HF_OK && !cli->args.quiet)

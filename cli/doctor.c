@@ -20,10 +20,10 @@ static const char *level_word(hf_check_level level)
                                              : "bad";
 }
 
-static void on_finding(hf_check_level level, const char *topic, const char *text, void *arg)
+static void show(struct findings *findings, hf_check_level level, const char *topic,
+                 const char *text)
 {
     static const enum tone tones[] = { TONE_GOOD, TONE_WARN, TONE_BAD };
-    struct findings *findings = arg;
     const struct cli *cli = findings->cli;
     json_t *object;
 
@@ -54,25 +54,12 @@ static void print_json(const struct findings *findings, const struct cli_store *
     json_print(object, true);
 }
 
-/* A statement, or several: as it would be sent, ready for psql or mariadb. */
-static void on_sql(hf_check_level level, const char *topic, const char *text, void *arg)
-{
-    size_t len = strlen(text);
-
-    (void)level;
-    (void)topic;
-    (void)arg;
-    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ';'))
-        len--;
-    printf("%.*s;\n", (int)len, text);
-}
-
+/* As the statements would be sent, ready for psql or mariadb. */
 static int print_sql(struct cli *cli)
 {
-    static const char *const words[] = { "sql", NULL };
     hf_status status;
     hf_error err;
-    char *url = NULL;
+    char *url = NULL, *sql = NULL;
     int code = store_url(cli, cli->args.name, &url);
 
     if (code != EXIT_FINE)
@@ -81,9 +68,12 @@ static int print_sql(struct cli *cli)
         say_error("no store: give the URL or profile of a database");
         return EXIT_CONFIG;
     }
-    status = hf_manage(url, words, on_sql, NULL, &err);
+    status = hf_sql_get_schema(url, &sql, &err);
     explicit_bzero(url, strlen(url));
     free(url);
+    if (status == HF_OK)
+        fputs(sql, stdout);
+    hf_free(sql);
     code = out_finish(cli);
     return status == HF_OK ? code : say_failure(&err);
 }
@@ -91,6 +81,7 @@ static int print_sql(struct cli *cli)
 int verb_doctor(struct cli *cli)
 {
     struct findings findings = { .cli = cli };
+    hf_report *report = NULL;
     struct cli_store store;
     hf_status status;
     hf_error err;
@@ -110,10 +101,16 @@ int verb_doctor(struct cli *cli)
 
     if (store.absent[0]) {
         status = HF_OK;
-        on_finding(HF_CHECK_LEVEL_WARNING, "store", "not created yet: the first lock creates it",
-                   &findings);
+        show(&findings, HF_CHECK_LEVEL_WARNING, "store",
+             "not created yet: the first lock creates it");
     } else {
-        status = hf_store_check(store.store, on_finding, &findings, &err);
+        status = hf_store_check(store.store, &report, &err);
+        for (size_t i = 0; i < hf_report_count(report); i++) {
+            const hf_finding *finding = hf_report_item(report, i);
+
+            show(&findings, finding->level, finding->topic, finding->text);
+        }
+        hf_free(report);
     }
     if (status == HF_OK && cli->args.json)
         print_json(&findings, &store);

@@ -93,13 +93,18 @@ static bool is_read(void)
 
 static int observe_loop(struct cli *cli, hf_store *store)
 {
+    hf_election_request request = HF_ELECTION_REQUEST_INIT;
     hf_leader *last = NULL, *next;
     hf_status status;
     hf_error err;
     bool away = false;
 
+    request.name = cli->args.name;
+    request.name_len = HF_CSTRING;
+    request.wait_ms = OBSERVE_MS;
     do {
-        status = hf_election_wait(store, cli->args.name, 0, last, OBSERVE_MS, NULL, &next, &err);
+        request.last = last;
+        status = hf_election_wait(store, &request, &next, &err);
         if (status == HF_UNAVAILABLE && !away)
             say(cli, "%s; waiting for it", err.text);
         away = status == HF_UNAVAILABLE;
@@ -107,15 +112,15 @@ static int observe_loop(struct cli *cli, hf_store *store)
             continue;
         if (status != HF_OK)
             break;
-        hf_leader_free(last);
+        hf_free(last);
         last = next;
         print_leader(cli, last);
         if (fflush(stdout) != 0 || ferror(stdout)) {
-            hf_leader_free(last);
+            hf_free(last);
             return errno == EPIPE ? EXIT_FINE : out_finish(cli);
         }
     } while (is_read());
-    hf_leader_free(last);
+    hf_free(last);
     return status == HF_OK || status == HF_TIMEOUT || away ? EXIT_FINE : say_failure(&err);
 }
 

@@ -107,13 +107,13 @@ int verb_engines(struct cli *cli)
 {
     json_t *list = json_array();
     json_t *object;
-    hf_engine_info info;
+    const hf_engine_info *info;
 
-    for (size_t i = 0; hf_engine_get(i, &info) == HF_OK; i++) {
+    for (size_t i = 0; (info = hf_engine_get(i)); i++) {
         if (cli->args.json)
-            json_array_append_new(list, engine_json(&info));
+            json_array_append_new(list, engine_json(info));
         else
-            print_engine(cli, &info);
+            print_engine(cli, info);
     }
 
     if (cli->args.json) {

@@ -6,6 +6,7 @@ int exit_of(hf_status status)
 {
     switch (status) {
     case HF_OK:
+    case HF_DONE: /* by somebody else: `once` says so */
         return EXIT_FINE;
 
     case HF_BUSY:

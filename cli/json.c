@@ -107,9 +107,9 @@ json_t *json_entry(const hf_entry *entry, bool waiters_tracked)
     json_t *waiters = json_array();
 
     for (size_t i = 0; i < entry->holder_count; i++)
-        json_array_append_new(holders, json_holder(&entry->holders[i]));
+        json_array_append_new(holders, json_holder(hf_entry_holder(entry, i)));
     for (size_t i = 0; i < entry->waiter_count; i++)
-        json_array_append_new(waiters, json_waiter(&entry->waiters[i]));
+        json_array_append_new(waiters, json_waiter(hf_entry_waiter(entry, i)));
     if (!waiters_tracked) {
         json_decref(waiters);
         waiters = json_null();

@@ -91,6 +91,7 @@ static void answer_with(int to, int code, const char *text)
 
 static _Noreturn void keep(const struct cli *cli, int from, int to, int process)
 {
+    hf_adopt_request request = HF_ADOPT_REQUEST_INIT;
     const struct args *args = &cli->args;
     char handle[HF_LEASE_TEXT_MAX];
     struct cli_store store;
@@ -110,8 +111,12 @@ static _Noreturn void keep(const struct cli *cli, int from, int to, int process)
     }
     if (chdir("/") != 0) /* not earlier: the store's path may be relative */
         _exit(EXIT_INTERNAL);
-    if (hf_lease_adopt(store.store, args->name, strlen(args->name), handle, args->ttl_ms, 1, &lease,
-                       &err) != HF_OK) {
+    request.name = args->name;
+    request.name_len = strlen(args->name);
+    request.text = handle;
+    request.ttl_ms = args->ttl_ms;
+    request.renew = true;
+    if (hf_lease_adopt(store.store, &request, &lease, &err) != HF_OK) {
         answer_with(to, exit_of(err.status), err.text);
         _exit(exit_of(err.status));
     }

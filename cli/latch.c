@@ -3,7 +3,6 @@
  * `holdfast latch`: make one, count down, wait for it, remove it, or look. With a command, the participant is
  * missed if it dies before. Main thread.
  */
-#include "holdfast/primitives.h"
 #include "json.h"
 #include "party.h"
 #include "table.h"
@@ -14,7 +13,9 @@
 
 static hf_status wait_for_it(struct cli *cli, hf_store *store, hf_cancel *cancel, hf_error *err)
 {
-    return hf_latch_wait(store, cli->args.name, 0, party_wait_ms(cli), cancel, err);
+    hf_party_request request = party_request(cli, cancel);
+
+    return hf_latch_wait(store, &request, err);
 }
 
 static void print(const struct cli *cli, uint32_t count, uint32_t left)
@@ -44,13 +45,14 @@ static int do_at_once(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     if (args->count >= 0)
-        status = hf_latch_create(store.store, args->name, 0, (uint32_t)args->count, &err);
+        status = hf_latch_create(store.store, args->name, HF_CSTRING, (uint32_t)args->count, &err);
     else if (args->down)
-        status = hf_latch_count_down(store.store, args->name, 0, party_who(cli), &left, &err);
+        status =
+            hf_latch_count_down(store.store, args->name, HF_CSTRING, party_who(cli), &left, &err);
     else if (args->remove)
-        status = hf_latch_delete(store.store, args->name, 0, &err);
+        status = hf_latch_delete(store.store, args->name, HF_CSTRING, &err);
     else
-        status = hf_latch_get(store.store, args->name, 0, &count, &left, &err);
+        status = hf_latch_get(store.store, args->name, HF_CSTRING, &count, &left, &err);
     if (status != HF_OK)
         code = say_failure(&err);
     else if (count > 0)
@@ -65,14 +67,15 @@ static bool join(struct run *run, int *ret_code)
 {
     const struct cli *cli = run->cli;
     struct canceller canceller;
+    hf_party_request request;
     hf_error err;
 
     if (!canceller_begin(&canceller, &run->signals)) {
         *ret_code = EXIT_INTERNAL;
         return false;
     }
-    err.status = hf_latch_join(run->store.store, cli->args.name, 0, party_who(cli),
-                               party_wait_ms(cli), canceller.cancel, &run->lease, &err);
+    request = party_request(cli, canceller.cancel);
+    err.status = hf_latch_join(run->store.store, &request, &run->lease, &err);
     canceller_end(&canceller);
     if (err.status == HF_OK) {
         run->tokens[0] = hf_lease_token(run->lease);
@@ -93,8 +96,8 @@ static int count_down(struct run *run, int code)
     if (code != EXIT_FINE || run->lost)
         return code;
     do { /* however often: it counts once */
-        if (hf_latch_count_down(run->store.store, cli->args.name, 0, party_who(cli), NULL, &err) ==
-            HF_OK)
+        if (hf_latch_count_down(run->store.store, cli->args.name, HF_CSTRING, party_who(cli), NULL,
+                                &err) == HF_OK)
             return EXIT_FINE;
     } while (run_again(run, &err, &tries));
     return say_failure(&err);

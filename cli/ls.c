@@ -12,28 +12,30 @@ static void print_json(const struct cli_store *store, const hf_view *view)
     json_t *object = json_object();
     json_t *names = json_array();
 
-    for (size_t i = 0; view && i < view->count; i++)
-        json_array_append_new(names, json_entry(&view->entries[i], view->waiters_tracked));
+    for (size_t i = 0; view && i < hf_view_count(view); i++)
+        json_array_append_new(names,
+                              json_entry(hf_view_entry(view, i), hf_view_waiters_tracked(view)));
     json_object_set_new(object, "store",
                         json_text(store->info.location, strlen(store->info.location)));
     json_object_set_new(object, "engine", json_string(store->info.engine));
-    json_object_set_new(object, "waiters_tracked", json_boolean(view && view->waiters_tracked));
+    json_object_set_new(object, "waiters_tracked",
+                        json_boolean(view && hf_view_waiters_tracked(view)));
     json_object_set_new(object, "names", names);
     json_print(object, true);
 }
 
 static void print_names(const hf_view *view)
 {
-    for (size_t i = 0; i < view->count; i++)
-        puts(safe(view->entries[i].name, view->entries[i].name_len));
+    for (size_t i = 0; i < hf_view_count(view); i++)
+        puts(safe(hf_view_entry(view, i)->name, hf_view_entry(view, i)->name_len));
 }
 
 /* For programs. A name with a NUL in it is left out: no command line could give it back to us. */
 static void print_raw_names(const hf_view *view)
 {
-    for (size_t i = 0; i < view->count; i++)
-        if (!memchr(view->entries[i].name, 0, view->entries[i].name_len)) {
-            fwrite(view->entries[i].name, 1, view->entries[i].name_len, stdout);
+    for (size_t i = 0; i < hf_view_count(view); i++)
+        if (!memchr(hf_view_entry(view, i)->name, 0, hf_view_entry(view, i)->name_len)) {
+            fwrite(hf_view_entry(view, i)->name, 1, hf_view_entry(view, i)->name_len, stdout);
             putchar(0);
         }
 }
@@ -45,8 +47,8 @@ static void add_entry(struct grid *grid, const hf_entry *entry, bool tracked)
     char holder[600];
 
     for (size_t i = 0; i < entry->holder_count; i++)
-        if (!oldest || entry->holders[i].age_ms > oldest->age_ms)
-            oldest = &entry->holders[i];
+        if (!oldest || hf_entry_holder(entry, i)->age_ms > oldest->age_ms)
+            oldest = hf_entry_holder(entry, i);
 
     if (tracked)
         snprintf(waiters, sizeof waiters, "%zu", entry->waiter_count);
@@ -72,10 +74,10 @@ static void print_table(const struct cli *cli, const hf_view *view)
     struct grid grid;
 
     grid_begin(&grid, "NAME", "KIND", "TAKEN", "WAITERS", "AGE", "TTL", "TOKEN", "HOLDER", NULL);
-    for (size_t i = 0; i < view->count; i++)
-        add_entry(&grid, &view->entries[i], view->waiters_tracked);
+    for (size_t i = 0; i < hf_view_count(view); i++)
+        add_entry(&grid, hf_view_entry(view, i), hf_view_waiters_tracked(view));
     grid_end(&grid, cli);
-    if (!view->waiters_tracked)
+    if (!hf_view_waiters_tracked(view))
         say_more(cli, "this engine does not track waiters");
 }
 
@@ -98,7 +100,7 @@ int verb_ls(struct cli *cli)
             print_names(view);
         else if (view)
             print_table(cli, view);
-        hf_view_free(view);
+        hf_free(view);
         code = out_finish(cli);
     }
     store_close(&store);

@@ -47,7 +47,7 @@ static bool fail(int *ret_code, const hf_error *err)
 static bool look_first(struct run *run, int *ret_code)
 {
     hf_once_mark mark = HF_ONCE_MARK_INIT;
-    int done = 0;
+    hf_status status;
     hf_error err;
 
     if (run->cli->args.mark_ms && !(run->store.info.caps & HF_CAP_CELL_TTL)) {
@@ -56,26 +56,27 @@ static bool look_first(struct run *run, int *ret_code)
         *ret_code = EXIT_CONFIG;
         return false;
     }
-    if (hf_once_get(run->store.store, run->cli->args.name, 0, &done, &mark, &err) != HF_OK)
+    status = hf_once_get(run->store.store, run->cli->args.name, HF_CSTRING, &mark, &err);
+    if (status != HF_OK && status != HF_NOT_FOUND)
         return fail(ret_code, &err);
-    if (done)
+    if (status == HF_OK)
         tell_done(run, &mark);
     *ret_code = EXIT_FINE;
-    return !done;
+    return status == HF_NOT_FOUND;
 }
 
 static bool claim(struct run *run, int *ret_code)
 {
     hf_once_mark mark = HF_ONCE_MARK_INIT;
-    int done = 0;
     hf_error err;
+    hf_status status = hf_once_claim(run->lease, run->cli->args.mark_ms, &mark, &err);
 
-    if (hf_once_claim(run->lease, run->cli->args.mark_ms, &done, &mark, &err) != HF_OK)
+    if (status != HF_OK && status != HF_DONE)
         return fail(ret_code, &err);
-    if (done)
+    if (status == HF_DONE)
         tell_done(run, &mark);
     *ret_code = EXIT_FINE;
-    return !done;
+    return status == HF_OK;
 }
 
 /* While we hold the lock nobody begins it anew: so a store that is away is waited for. */
@@ -108,7 +109,7 @@ static int forget(struct cli *cli)
         code = store_open(cli, NULL, &store);
     if (code != EXIT_FINE)
         return code;
-    if (hf_once_delete(store.store, cli->args.name, 0, &err) != HF_OK)
+    if (hf_once_delete(store.store, cli->args.name, HF_CSTRING, &err) != HF_OK)
         code = say_failure(&err);
     store_close(&store);
     return code;

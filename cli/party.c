@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What latch and barrier share: see party.h. Main thread. */
 #include "party.h"
-#include "holdfast/primitives.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,6 +16,19 @@ const char *party_who(const struct cli *cli)
     gethostname(host, sizeof host - 1);
     snprintf(who, sizeof who, "%s:%ld", host, (long)getpid());
     return who;
+}
+
+hf_party_request party_request(const struct cli *cli, hf_cancel *cancel)
+{
+    hf_party_request request = HF_PARTY_REQUEST_INIT;
+
+    request.name = cli->args.name;
+    request.name_len = HF_CSTRING;
+    request.parties = cli->args.parties > 0 ? (uint32_t)cli->args.parties : 0;
+    request.who = party_who(cli);
+    request.wait_ms = party_wait_ms(cli);
+    request.cancel = cancel;
+    return request;
 }
 
 int64_t party_wait_ms(const struct cli *cli)

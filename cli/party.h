@@ -4,12 +4,15 @@
 #define CLI_PARTY_H
 
 #include "canceller.h"
+#include "holdfast/primitives.h"
 #include "run.h"
 
 /* --as, or a name of this process: "host:4711". */
 const char *party_who(const struct cli *cli);
 /* How long to wait: -n, -w or for ever. */
 int64_t party_wait_ms(const struct cli *cli);
+/* All of it that latch and barrier need: the name and --parties too. */
+hf_party_request party_request(const struct cli *cli, hf_cancel *cancel);
 /* The exit code of a wait that came to nothing, after a message. `ended_by` ended it, or none did. */
 int party_failure(const struct cli *cli, const hf_error *err, const struct signal_event *ended_by);
 

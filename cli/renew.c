@@ -8,7 +8,7 @@
 
 int verb_renew(struct cli *cli)
 {
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
     struct cli_store store;
     hf_lease *lease;
     json_t *object;
@@ -17,8 +17,11 @@ int verb_renew(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
 
-    hf_lease_get(lease, &info); /* adopting has renewed it */
+    if (hf_lease_get(lease, &info) != HF_OK) /* adopting has renewed it */
+        code = EXIT_LOST;
     store_leave(&store);
+    if (code != EXIT_FINE)
+        return code;
     say_more(cli, "'%s' is renewed for %lldms", shown(cli->args.name), (long long)info.ttl_ms);
     if (!cli->args.json)
         return EXIT_FINE;

@@ -205,7 +205,7 @@ static int run(struct cli *cli)
     } else if (!cli->args.quiet) {
         print_value(value, 0);
     }
-    hf_value_free(value);
+    hf_free(value);
     return out_finish(cli);
 }
 
@@ -220,7 +220,7 @@ static int exists(struct cli *cli)
     struct file file = { 0 };
     hf_status status;
     hf_error err;
-    int there = 0, code = EXIT_FINE;
+    bool there = 0, code = EXIT_FINE;
 
     if (!cli->args.name)
         return usage_error(cli, "no FILE or SHA given");
@@ -266,14 +266,8 @@ static int flush(struct cli *cli)
     return status == HF_OK ? EXIT_FINE : say_failure(&err);
 }
 
-static void ignore(hf_check_level level, const char *topic, const char *text, void *arg)
-{
-    (void)level, (void)topic, (void)text, (void)arg;
-}
-
 static int stop(struct cli *cli)
 {
-    char wait[24];
     char *url = NULL;
     hf_status status;
     hf_error err;
@@ -285,14 +279,12 @@ static int stop(struct cli *cli)
         say_error("no store: give the URL of a Redis or its profile with -S");
         return EXIT_CONFIG;
     }
-    snprintf(wait, sizeof wait, "%" PRId64,
-             cli->args.wait_ms ? cli->args.wait_ms : (int64_t)HF_SCRIPT_KILL_WAIT_MS);
-    status = hf_manage(url, (const char *[]){ "script-kill", wait, NULL }, ignore, NULL, &err);
+    status = hf_script_kill(url, cli->args.wait_ms, &err);
     explicit_bzero(url, strlen(url));
     free(url);
     if (status == HF_OK)
         return EXIT_FINE;
-    if (status == HF_UNSUPPORTED || status == HF_INVALID) { /* it knows no such command, or none */
+    if (status == HF_UNSUPPORTED) {
         say_error("this engine runs no scripts, so there is none to kill");
         return EXIT_CONFIG;
     }

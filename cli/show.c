@@ -25,8 +25,9 @@ static json_t *free_json(const struct cli *cli, bool tracked)
 static void print_json(const struct cli *cli, const struct cli_store *store, const hf_view *view)
 {
     const char *location = store->info.location;
-    json_t *object = view && view->count ? json_entry(&view->entries[0], view->waiters_tracked)
-                                         : free_json(cli, view && view->waiters_tracked);
+    json_t *object = view && hf_view_count(view)
+                         ? json_entry(hf_view_entry(view, 0), hf_view_waiters_tracked(view))
+                         : free_json(cli, view && hf_view_waiters_tracked(view));
 
     json_object_set_new(object, "store", json_text(location, strlen(location)));
     json_object_set_new(object, "engine", json_string(store->info.engine));
@@ -47,7 +48,7 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
 
     grid_begin(&grid, "HOLDER", "TOKEN", "PERMITS", "AGE", "TTL", "PID", "LABEL", NULL);
     for (size_t i = 0; i < entry->holder_count; i++) {
-        const hf_holder *holder = &entry->holders[i];
+        const hf_holder *holder = hf_entry_holder(entry, i);
         bool writer = entry->kind == HF_KIND_SHARED && holder->permits == entry->capacity;
         char number[CELL_MAX], token[CELL_MAX], permits[CELL_MAX], age[CELL_MAX], ttl[CELL_MAX];
         char pid[CELL_MAX];
@@ -77,7 +78,7 @@ static void print_waiters(const struct cli *cli, const hf_entry *entry)
 
     grid_begin(&grid, "WAITER", "WANTS", "AGE", "PID", "LABEL", NULL);
     for (size_t i = 0; i < entry->waiter_count; i++) {
-        const hf_waiter *waiter = &entry->waiters[i];
+        const hf_waiter *waiter = hf_entry_waiter(entry, i);
         char position[CELL_MAX], permits[CELL_MAX], age[CELL_MAX], pid[CELL_MAX];
 
         snprintf(position, sizeof position, "%" PRIu32, waiter->position);
@@ -89,7 +90,7 @@ static void print_waiters(const struct cli *cli, const hf_entry *entry)
 
 static void print_text(const struct cli *cli, const hf_view *view)
 {
-    const hf_entry *entry = view->count ? &view->entries[0] : NULL;
+    const hf_entry *entry = hf_view_count(view) ? hf_view_entry(view, 0) : NULL;
     const char *name = safe(cli->args.name, strlen(cli->args.name));
     char taken[CELL_MAX], closed[CELL_MAX];
 
@@ -106,7 +107,7 @@ static void print_text(const struct cli *cli, const hf_view *view)
     if (entry->waiter_count > 0)
         print_waiters(cli, entry);
     else
-        puts(view->waiters_tracked ? "no waiters" : "waiters: not tracked by this engine");
+        puts(hf_view_waiters_tracked(view) ? "no waiters" : "waiters: not tracked by this engine");
 }
 
 int verb_show(struct cli *cli)
@@ -126,7 +127,7 @@ int verb_show(struct cli *cli)
             print_json(cli, &store, view);
         else if (view)
             print_text(cli, view);
-        hf_view_free(view);
+        hf_free(view);
         code = out_finish(cli);
     }
     store_close(&store);

@@ -186,13 +186,13 @@ static bool has_scheme(const char *words, const char *url)
 static void note_absent(struct cli_store *store, const char *url, const hf_error *err)
 {
     const char *place = strstr(err->text, " at ");
-    hf_engine_info info;
+    const hf_engine_info *info;
 
     snprintf(store->absent, sizeof store->absent, "%s", place ? place + strlen(" at ") : "?");
     store->info.engine = "?";
-    for (size_t i = 0; hf_engine_get(i, &info) == HF_OK; i++)
-        if (has_scheme(info.schemes, url ? url : "file:"))
-            store->info.engine = info.name;
+    for (size_t i = 0; (info = hf_engine_get(i)); i++)
+        if (has_scheme(info->schemes, url ? url : "file:"))
+            store->info.engine = info->name;
 }
 
 int64_t store_wait_ms(const struct cli *cli)
@@ -217,7 +217,7 @@ int store_url(const struct cli *cli, const char *spec, char **ret_url)
     return code;
 }
 
-static void close_with(struct cli_store *store, unsigned flags)
+static void close_with(struct cli_store *store, uint64_t flags)
 {
     if (store->store)
         hf_close(store->store, flags);

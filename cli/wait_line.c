@@ -161,11 +161,11 @@ static void see(const hf_entry *entry, struct queue_status *ret_queue_status)
 
     ret_queue_status->waiters = (uint32_t)entry->waiter_count;
     for (size_t i = 0; i < entry->waiter_count; i++)
-        if (entry->waiters[i].pid == self && ret_queue_status->position == 0)
-            ret_queue_status->position = entry->waiters[i].position;
+        if (hf_entry_waiter(entry, i)->pid == self && ret_queue_status->position == 0)
+            ret_queue_status->position = hf_entry_waiter(entry, i)->position;
 
     for (size_t i = 0; i < entry->holder_count; i++) {
-        const hf_holder *holder = &entry->holders[i];
+        const hf_holder *holder = hf_entry_holder(entry, i);
         const char *label = holder->label ? holder->label : "";
 
         if (ret_queue_status->held) {
@@ -189,9 +189,9 @@ static bool look(const struct wait_line *line, struct queue_status *ret_queue_st
     if (hf_store_inspect(line->acquiring->store->store, request->name, request->name_len, 0, &view,
                          NULL) != HF_OK)
         return false;
-    if (view->count > 0)
-        see(&view->entries[0], ret_queue_status);
-    hf_view_free(view);
+    if (hf_view_count(view) > 0)
+        see(hf_view_entry(view, 0), ret_queue_status);
+    hf_free(view);
     return true;
 }
 

@@ -53,9 +53,9 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         code = look_view(store, watching->cli->args.name, true, &after);
         if (code != EXIT_FINE || !after)
             break;
-        watching->tracked = after->waiters_tracked;
+        watching->tracked = hf_view_waiters_tracked(after);
         compare(watching, before, after);
-        hf_view_free(before);
+        hf_free(before);
         before = after;
         watching->first = false;
 
@@ -72,7 +72,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
             break;
         }
     }
-    hf_view_free(before);
+    hf_free(before);
     return code;
 }
 
@@ -133,11 +133,11 @@ static void tell_waiters(const struct watching *watching, const hf_entry *entry,
 
 static const hf_entry *find_entry(const hf_view *view, const hf_entry *like)
 {
-    size_t low = 0, high = view ? view->count : 0;
+    size_t low = 0, high = hf_view_count(view);
 
     while (low < high) { /* entries are sorted by name */
         size_t middle = low + (high - low) / 2;
-        const hf_entry *entry = &view->entries[middle];
+        const hf_entry *entry = hf_view_entry(view, middle);
         size_t shorter = entry->name_len < like->name_len ? entry->name_len : like->name_len;
         int order = memcmp(entry->name, like->name, shorter);
 
@@ -154,32 +154,35 @@ static const hf_entry *find_entry(const hf_view *view, const hf_entry *like)
 /* The first token of its block names a lease; after local passes the current one has grown. */
 static const hf_holder *find_holder(const hf_entry *entry, const hf_holder *like)
 {
-    for (size_t i = 0; entry && i < entry->holder_count; i++)
-        if (entry->holders[i].first == like->first && entry->holders[i].token == like->token)
-            return &entry->holders[i];
+    for (size_t i = 0; entry && i < entry->holder_count; i++) {
+        const hf_holder *holder = hf_entry_holder(entry, i);
+
+        if (holder->first == like->first && holder->token == like->token)
+            return holder;
+    }
     return NULL;
 }
 
 static void compare(const struct watching *watching, const hf_view *before, const hf_view *after)
 {
-    for (size_t i = 0; before && i < before->count; i++) {
-        const hf_entry *was = &before->entries[i];
+    for (size_t i = 0; i < hf_view_count(before); i++) {
+        const hf_entry *was = hf_view_entry(before, i);
         const hf_entry *is = find_entry(after, was);
 
         for (size_t h = 0; h < was->holder_count; h++)
-            if (!find_holder(is, &was->holders[h]))
-                tell(watching, "freed", was, &was->holders[h]);
+            if (!find_holder(is, hf_entry_holder(was, h)))
+                tell(watching, "freed", was, hf_entry_holder(was, h));
         if (!is && was->waiter_count > 0)
             tell_waiters(watching, was, 0);
     }
 
-    for (size_t i = 0; i < after->count; i++) {
-        const hf_entry *is = &after->entries[i];
+    for (size_t i = 0; i < hf_view_count(after); i++) {
+        const hf_entry *is = hf_view_entry(after, i);
         const hf_entry *was = find_entry(before, is);
 
         for (size_t h = 0; h < is->holder_count; h++)
-            if (!find_holder(was, &is->holders[h]))
-                tell(watching, "held", is, &is->holders[h]);
+            if (!find_holder(was, hf_entry_holder(is, h)))
+                tell(watching, "held", is, hf_entry_holder(is, h));
         if (is->waiter_count != (was ? was->waiter_count : 0))
             tell_waiters(watching, is, is->waiter_count);
     }

@@ -45,6 +45,7 @@ static void begin(struct job *job)
     hf_error err;
 
     request.name = job->name;
+    request.name_len = HF_CSTRING;
     request.wait_ms = 60000;
     must(hf_acquire_async(job->store, &request, on_acquired, job, NULL, &err), &err);
     unfinished++;

@@ -22,20 +22,25 @@ static long read_stock(hf_store *store, uint64_t *ret_version)
     hf_error err;
     long stock;
 
-    must(hf_cell_get(store, "example/stock", 0, &cell, &err), &err);
+    must(hf_cell_get(store, "example/stock", HF_CSTRING, &cell, &err), &err);
     stock = strtol(cell.bytes, NULL, 10); /* there is a NUL behind the bytes */
     *ret_version = cell.version;
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     return stock;
 }
 
 static void set_stock(hf_store *store, long stock)
 {
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
     char text[24];
     hf_error err;
 
     snprintf(text, sizeof text, "%ld", stock);
-    must(hf_cell_set(store, "example/stock", 0, text, strlen(text), 0, NULL, &err), &err);
+    request.name = "example/stock";
+    request.name_len = HF_CSTRING;
+    request.bytes = text;
+    request.len = strlen(text);
+    must(hf_cell_set(store, &request, NULL, &err), &err);
 }
 
 /* Step by step, what two buyers do at the same moment. */
@@ -55,10 +60,16 @@ static void naive(hf_store *store)
 
 static hf_status swap(hf_store *store, uint64_t version, long stock, hf_error *err)
 {
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
     char text[24];
 
     snprintf(text, sizeof text, "%ld", stock);
-    return hf_cell_swap(store, "example/stock", 0, version, text, strlen(text), 0, NULL, err);
+    request.name = "example/stock";
+    request.name_len = HF_CSTRING;
+    request.version = version;
+    request.bytes = text;
+    request.len = strlen(text);
+    return hf_cell_swap(store, &request, NULL, err);
 }
 
 static void with_versions(hf_store *store)
@@ -99,13 +110,18 @@ static hf_status buy_one(const hf_cell *old, hf_cell_change *change, void *arg)
 /* Buy until it is sold out; how many did we get? */
 static int buy_all(hf_store *store)
 {
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
     hf_status status;
     hf_error err;
     char text[24];
     int bought = 0;
 
-    while ((status = hf_cell_update(store, "example/stock", 0, buy_one, text, HF_FOREVER, NULL,
-                                    NULL, &err)) == HF_OK)
+    request.name = "example/stock";
+    request.name_len = HF_CSTRING;
+    request.fn = buy_one;
+    request.fn_arg = text;
+    request.wait_ms = HF_FOREVER;
+    while ((status = hf_cell_update(store, &request, NULL, &err)) == HF_OK)
         bought++;
     expect(status == HF_NOT_FOUND, "the end is that it is sold out");
     return bought;

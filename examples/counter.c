@@ -23,10 +23,10 @@ static void work(hf_store *store)
     hf_error err;
 
     for (int i = 0; i < DRAWS; i++) {
-        must(hf_counter_add(store, NUMBERS, 0, 1, &number, &err), &err);
+        must(hf_counter_add(store, NUMBERS, HF_CSTRING, 1, &number, &err), &err);
         printf("process %d has number %" PRId64 "\n", (int)getpid(), number);
     }
-    must(hf_counter_add(store, AT_WORK, 0, -1, &left, &err), &err);
+    must(hf_counter_add(store, AT_WORK, HF_CSTRING, -1, &left, &err), &err);
     if (left == 0)
         printf("process %d was the last\n", (int)getpid());
 }
@@ -41,8 +41,8 @@ int main(int argc, char **argv)
 
     needs(url_of(argc, argv), HF_CAP_CELLS);
     store = open_store(argc, argv);
-    must(hf_counter_delete(store, NUMBERS, 0, &err), &err); /* it is 0 then */
-    must(hf_counter_set(store, AT_WORK, 0, PROCESSES, &err), &err);
+    must(hf_counter_delete(store, NUMBERS, HF_CSTRING, &err), &err); /* it is 0 then */
+    must(hf_counter_set(store, AT_WORK, HF_CSTRING, PROCESSES, &err), &err);
     for (int i = 0; i < PROCESSES; i++) {
         pid_t child = fork(); /* each opens the store for itself */
 
@@ -57,19 +57,19 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < PROCESSES; i++)
         expect(wait(&ended) > 0 && ended == 0, "a child did as it should");
-    must(hf_counter_get(store, NUMBERS, 0, &value, &err), &err);
+    must(hf_counter_get(store, NUMBERS, HF_CSTRING, &value, &err), &err);
     expect(value == PROCESSES * DRAWS, "no number was given twice");
 
     /* Begin anew, but only if nobody has drawn one since. */
-    status = hf_counter_swap(store, NUMBERS, 0, value - 1, 0, &value, &err);
+    status = hf_counter_swap(store, NUMBERS, HF_CSTRING, value - 1, 0, &value, &err);
     expect(status == HF_CHANGED, "set only if it is what we think");
     printf("%s: it is %" PRId64 "\n", hf_status_name(status), value);
-    must(hf_counter_swap(store, NUMBERS, 0, value, INT64_MAX, NULL, &err), &err);
-    status = hf_counter_add(store, NUMBERS, 0, 1, NULL, &err);
+    must(hf_counter_swap(store, NUMBERS, HF_CSTRING, value, INT64_MAX, NULL, &err), &err);
+    status = hf_counter_add(store, NUMBERS, HF_CSTRING, 1, NULL, &err);
     expect(status == HF_OVERFLOW, "it does not begin again at the other end");
     puts(err.text);
-    must(hf_counter_delete(store, NUMBERS, 0, &err), &err);
-    must(hf_counter_delete(store, AT_WORK, 0, &err), &err);
+    must(hf_counter_delete(store, NUMBERS, HF_CSTRING, &err), &err);
+    must(hf_counter_delete(store, AT_WORK, HF_CSTRING, &err), &err);
     close_store(store);
     return 0;
 }

@@ -21,6 +21,7 @@ static hf_acquire_request request_of(const char *name)
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
+    request.name_len = HF_CSTRING;
     request.wait_ms = HF_FOREVER;
     return request;
 }

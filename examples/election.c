@@ -23,6 +23,7 @@ static int candidate(int argc, char **argv, const char *address)
     int number;
 
     request.name = CHAIR;
+    request.name_len = HF_CSTRING;
     request.ttl_ms = 2000; /* so long it takes until a dead leader is followed, on a server */
     request.wait_ms = HF_FOREVER;
     must(hf_election_campaign(store, &request, address, strlen(address), &leader, &err), &err);
@@ -54,12 +55,18 @@ static pid_t start(int argc, char **argv, const char *address)
 /* Look until it is as we expect: NULL: nobody leads. */
 static void see(hf_store *store, hf_leader **seen, const char *address)
 {
+    hf_election_request request = HF_ELECTION_REQUEST_INIT;
+
+    request.name = CHAIR;
+    request.name_len = HF_CSTRING;
+    request.wait_ms = 60000;
     for (;;) {
         hf_leader *next;
         hf_error err;
 
-        must(hf_election_wait(store, CHAIR, 0, *seen, 60000, NULL, &next, &err), &err);
-        hf_leader_free(*seen);
+        request.last = *seen;
+        must(hf_election_wait(store, &request, &next, &err), &err);
+        hf_free(*seen);
         *seen = next;
         printf("%s\n", next->leads ? (const char *)next->value : "nobody leads");
         if (address ? next->leads && strcmp(next->value, address) == 0 : !next->leads)
@@ -88,7 +95,7 @@ int main(int argc, char **argv)
     kill(second, SIGTERM);
     expect(waitpid(second, &status, 0) == second && status == 0, "the second one resigned");
     see(store, &seen, NULL);
-    hf_leader_free(seen);
+    hf_free(seen);
     close_store(store);
     return 0;
 }

@@ -45,10 +45,10 @@ static inline const char *url_of(int argc, char **argv)
  * Ask what the engine can do before anything is tried: all of HF_CAP_*, or the example ends here and says what is
  * missing. To be called first, before a fork; the store is closed again.
  */
-static inline void needs(const char *url, unsigned caps)
+static inline void needs(const char *url, uint64_t caps)
 {
     static const struct {
-        unsigned cap;
+        uint64_t cap;
         const char *what;
     } words[] = {
         { HF_CAP_SHARED, "let several readers share a name" },
@@ -62,10 +62,10 @@ static inline void needs(const char *url, unsigned caps)
         { HF_CAP_CELLS, "keep cells" },
         { HF_CAP_CLOCK, "tell a time that all clients share" },
     };
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_store *store;
     hf_error err;
-    unsigned missing;
+    uint64_t missing;
 
     must(hf_open(url, NULL, &store, &err), &err);
     if (hf_store_get(store, &info) != HF_OK)

@@ -76,6 +76,7 @@ static hf_lease *take(hf_store *store, int64_t ttl_ms)
     hf_error err;
 
     request.name = "example/value";
+    request.name_len = HF_CSTRING;
     request.ttl_ms = ttl_ms; /* without a ttl a stopped process keeps its lease: safe, but stuck */
     request.wait_ms = 60000;
     must(hf_acquire(store, &request, &lease, &err), &err);

@@ -33,6 +33,7 @@ static hf_lease *take(hf_store *store)
     hf_error err;
 
     request.name = BALANCE;
+    request.name_len = HF_CSTRING;
     request.ttl_ms = 2000;
     request.wait_ms = 60000;
     must(hf_acquire(store, &request, &lease, &err), &err);
@@ -51,15 +52,15 @@ static hf_status deposit(hf_store *bank, hf_lease *lease, long amount, int pause
     must(hf_lease_fence(lease, &token, &err), &err);
 
     /* Claim before reading: from here on nobody with a lower token changes what we read. */
-    must(hf_guard_claim(bank, BALANCE, 0, token, &found, NULL, &err), &err);
+    must(hf_guard_claim(bank, BALANCE, HF_CSTRING, token, &found, NULL, &err), &err);
     snprintf(text, sizeof text, "%ld", (found ? strtol(found, NULL, 10) : 0) + amount);
     printf("token %" PRIu64 ": read %s, will write %s\n", token, found ? (char *)found : "nothing",
            text);
-    hf_guard_free(found);
+    hf_free(found);
     if (pause)
         raise(SIGSTOP);
 
-    status = hf_guard_set(bank, BALANCE, 0, token, text, strlen(text), &err);
+    status = hf_guard_set(bank, BALANCE, HF_CSTRING, token, text, strlen(text), &err);
     if (status != HF_FENCED)
         must(status, &err);
     printf("token %" PRIu64 ": %s\n", token, status == HF_OK ? "written" : err.text);
@@ -111,10 +112,10 @@ int main(int argc, char **argv)
     expect(waitpid(child, &status, 0) == child && status == 0, "the child did as it should");
     lease = take(store);
     must(hf_lease_fence(lease, &token, &err), &err);
-    must(hf_guard_claim(bank, BALANCE, 0, token, &found, NULL, &err), &err);
+    must(hf_guard_claim(bank, BALANCE, HF_CSTRING, token, &found, NULL, &err), &err);
     printf("balance: %s\n", found ? (char *)found : "nothing");
     expect(found && strcmp(found, "101") == 0, "no deposit was lost");
-    hf_guard_free(found);
+    hf_free(found);
     must(hf_release(lease, &err), &err);
     close_store(bank);
     close_store(store);

@@ -23,6 +23,7 @@ static int first_process(int argc, char **argv, int out)
     hf_error err;
 
     request.name = NAME;
+    request.name_len = HF_CSTRING;
     request.flags = HF_FLAG_DETACHED;
     request.ttl_ms = 20000;
     must(hf_acquire(store, &request, &lease, &err), &err);
@@ -36,6 +37,7 @@ int main(int argc, char **argv)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     char handle[HF_LEASE_TEXT_MAX];
+    hf_adopt_request adopt = HF_ADOPT_REQUEST_INIT;
     hf_lease *lease, *other;
     hf_store *store;
     hf_error err;
@@ -54,11 +56,16 @@ int main(int argc, char **argv)
 
     store = open_store(argc, argv);
     request.name = NAME;
+    request.name_len = HF_CSTRING;
     expect(hf_acquire(store, &request, &other, &err) == HF_BUSY,
            "still held, though nobody is there");
     printf("second process: the first is gone, and the name is still held\n");
 
-    must(hf_lease_adopt(store, NAME, 0, handle, 0, 1, &lease, &err), &err);
+    adopt.name = NAME;
+    adopt.name_len = HF_CSTRING;
+    adopt.text = handle;
+    adopt.renew = true;
+    must(hf_lease_adopt(store, &adopt, &lease, &err), &err);
     printf("second process: adopted, token %" PRIu64 "\n", hf_lease_token(lease));
     must(hf_release(lease, &err), &err);
 
@@ -66,8 +73,7 @@ int main(int argc, char **argv)
     printf("second process: released; the next lease has token %" PRIu64 "\n",
            hf_lease_token(other));
     must(hf_release(other, &err), &err);
-    expect(hf_lease_adopt(store, NAME, 0, handle, 0, 1, &lease, &err) == HF_NOT_FOUND,
-           "the handle is void");
+    expect(hf_lease_adopt(store, &adopt, &lease, &err) == HF_NOT_FOUND, "the handle is void");
     close_store(store);
     return 0;
 }

@@ -14,6 +14,7 @@ static hf_acquire_request by(const char *label, int64_t wait_ms)
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = "example/printer";
+    request.name_len = HF_CSTRING;
     request.label = label;
     request.wait_ms = wait_ms;
     request.flags = HF_FLAG_STRICT; /* wait in the store itself, not behind our own thread */
@@ -35,13 +36,18 @@ static void *wait_for_it(void *arg)
 static void print_entry(const hf_entry *entry)
 {
     printf("%.*s\n", (int)entry->name_len, (const char *)entry->name);
-    for (size_t i = 0; i < entry->holder_count; i++)
+    for (size_t i = 0; i < entry->holder_count; i++) {
+        const hf_holder *holder = hf_entry_holder(entry, i);
+
         printf("  held by    %-14s token %" PRIu64 ", for %" PRId64 " ms, pid %" PRId64 "\n",
-               entry->holders[i].label, entry->holders[i].token, entry->holders[i].age_ms,
-               entry->holders[i].pid);
-    for (size_t i = 0; i < entry->waiter_count; i++)
-        printf("  waiting %" PRIu32 "  %-14s for %" PRId64 " ms\n", entry->waiters[i].position,
-               entry->waiters[i].label, entry->waiters[i].age_ms);
+               holder->label, holder->token, holder->age_ms, holder->pid);
+    }
+    for (size_t i = 0; i < entry->waiter_count; i++) {
+        const hf_waiter *waiter = hf_entry_waiter(entry, i);
+
+        printf("  waiting %" PRIu32 "  %-14s for %" PRId64 " ms\n", waiter->position, waiter->label,
+               waiter->age_ms);
+    }
 }
 
 /* Print what a pattern finds; returns how many wait. */
@@ -53,12 +59,12 @@ static size_t look(hf_store *store, const char *pattern, size_t *ret_names)
 
     must(hf_store_inspect(store, pattern, strlen(pattern), HF_INSPECT_FLAG_PATTERN, &view, &err),
          &err);
-    for (size_t i = 0; i < view->count; i++) {
-        print_entry(&view->entries[i]);
-        waiters += view->entries[i].waiter_count;
+    for (size_t i = 0; i < hf_view_count(view); i++) {
+        print_entry(hf_view_entry(view, i));
+        waiters += hf_view_entry(view, i)->waiter_count;
     }
-    *ret_names = view->count;
-    hf_view_free(view);
+    *ret_names = hf_view_count(view);
+    hf_free(view);
     return waiters;
 }
 

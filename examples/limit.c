@@ -42,6 +42,7 @@ static void call(hf_store *store, hf_limit_algorithm algorithm, int try, int64_t
 
     snprintf(name, sizeof name, "example/limit/%d/%d/%d", (int)getpid(), (int)algorithm, try);
     limit.name = name;
+    limit.name_len = HF_CSTRING;
     limit.algorithm = algorithm;
     limit.rate = RATE;
     limit.per_ms = PER_MS;

@@ -42,6 +42,7 @@ static hf_lease *take(hf_store *store, const char *which, int64_t max_hold_ms)
     hf_error err;
 
     request.name = "example/lost";
+    request.name_len = HF_CSTRING;
     request.max_hold_ms = max_hold_ms;
     request.on_lost = on_lost;
     request.on_lost_arg = (void *)(uintptr_t)which;
@@ -64,7 +65,7 @@ int main(int argc, char **argv)
     needs(url_of(argc, argv), HF_CAP_BREAK | HF_CAP_TOKEN | HF_CAP_TTL);
     store = open_store(argc, argv);
     lease = take(store, "broken", 0);
-    must(hf_lease_break(store, "example/lost", 0, hf_lease_token(lease), &err), &err);
+    must(hf_lease_break(store, "example/lost", HF_CSTRING, hf_lease_token(lease), &err), &err);
     work_until_lost(lease);
     end(lease);
 

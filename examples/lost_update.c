@@ -32,6 +32,7 @@ static void add_many(hf_store *store, int fd)
     hf_error err;
 
     request.name = "example/counter";
+    request.name_len = HF_CSTRING;
     request.wait_ms = HF_FOREVER;
     for (int i = 0; i < ROUNDS; i++) {
         if (store)

@@ -85,9 +85,14 @@ static const char *name_of(const char *what, int number)
 
 static void put(hf_store *store, const char *name, const char *text)
 {
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
     hf_error err;
 
-    must(hf_cell_set(store, name, 0, text, strlen(text), 0, NULL, &err), &err);
+    request.name = name;
+    request.name_len = HF_CSTRING;
+    request.bytes = text;
+    request.len = strlen(text);
+    must(hf_cell_set(store, &request, NULL, &err), &err);
 }
 
 static uint64_t get_good(hf_store *store, int number, struct good *good)
@@ -97,13 +102,13 @@ static uint64_t get_good(hf_store *store, int number, struct good *good)
     char *at;
     hf_error err;
 
-    must(hf_cell_get(store, name_of("good", number), 0, &cell, &err), &err);
+    must(hf_cell_get(store, name_of("good", number), HF_CSTRING, &cell, &err), &err);
     good->owner = strtol(cell.bytes, &at, 10);
     good->price = strtol(at, &at, 10);
     good->serial = strtol(at, &at, 10);
     expect(good->owner >= 0 && good->owner < TRADERS && *at == 0, "a good");
     version = cell.version;
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     return version;
 }
 
@@ -119,9 +124,9 @@ static long get_funds(hf_store *store, long trader)
     hf_error err;
     long funds;
 
-    must(hf_cell_get(store, name_of("funds", (int)trader), 0, &cell, &err), &err);
+    must(hf_cell_get(store, name_of("funds", (int)trader), HF_CSTRING, &cell, &err), &err);
     funds = strtol(cell.bytes, NULL, 10);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     return funds;
 }
 
@@ -155,10 +160,16 @@ static hf_status pay_in(const hf_cell *old, hf_cell_change *change, void *arg)
 static int add_funds(hf_store *store, long trader, long amount)
 {
     struct payment payment = { .amount = amount };
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
+    hf_status status;
     hf_error err;
-    hf_status status = hf_cell_update(store, name_of("funds", (int)trader), 0, pay_in, &payment,
-                                      HF_FOREVER, NULL, NULL, &err);
 
+    request.name = name_of("funds", (int)trader);
+    request.name_len = HF_CSTRING;
+    request.fn = pay_in;
+    request.fn_arg = &payment;
+    request.wait_ms = HF_FOREVER;
+    status = hf_cell_update(store, &request, NULL, &err);
     if (status != HF_NOT_FOUND)
         must(status, &err);
     return status == HF_OK;
@@ -241,6 +252,7 @@ static void trade_plainly(struct trading *trading, int number, long buyer, long 
  * late gets it back. */
 static void trade_by_cells(struct trading *trading, int number, long buyer, long price)
 {
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
     hf_store *store = trading->store;
     struct good good, next;
     uint64_t version = get_good(store, number, &good);
@@ -256,8 +268,12 @@ static void trade_by_cells(struct trading *trading, int number, long buyer, long
             return;
     }
     good_text(&next, text);
-    status =
-        hf_cell_swap(store, name_of("good", number), 0, version, text, strlen(text), 0, NULL, &err);
+    request.name = name_of("good", number);
+    request.name_len = HF_CSTRING;
+    request.version = version;
+    request.bytes = text;
+    request.len = strlen(text);
+    status = hf_cell_swap(store, &request, NULL, &err);
     if (status != HF_CHANGED)
         must(status, &err);
     else
@@ -279,6 +295,7 @@ static void trade_under_lock(struct trading *trading, int number, long buyer, lo
     hf_error err;
 
     request.name = trading->way == COARSE ? "market" : name_of("lock", number);
+    request.name_len = HF_CSTRING;
     request.wait_ms = HF_FOREVER;
     must(hf_acquire(trading->store, &request, &lease, &err), &err);
     trade_plainly(trading, number, buyer, price);

@@ -21,6 +21,7 @@ int main(int argc, char **argv)
     needs(url_of(argc, argv), HF_CAP_TOKEN);
     store = open_store(argc, argv);
     request.name = "example/mutex";
+    request.name_len = HF_CSTRING;
     request.wait_ms = HF_FOREVER; /* 0, the default, would try once */
 
     for (int round = 1; round <= 3; round++) {

@@ -19,17 +19,20 @@ static int prepare(hf_store *store, int crash)
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_once_mark mark = HF_ONCE_MARK_INIT;
     hf_lease *lease;
+    hf_status status;
     hf_error err;
 
     request.name = "example/once";
+    request.name_len = HF_CSTRING;
     request.ttl_ms =
         2000; /* so long the others wait for one that crashed, where no process is seen to die */
     request.wait_ms = 60000;
-    must(hf_once_begin(store, &request, 0, &lease, &mark, &err), &err);
-    if (!lease) {
+    status = hf_once_begin(store, &request, 0, &lease, &mark, &err);
+    if (status == HF_DONE) {
         printf("%ld: done already, by %s\n", (long)getpid(), mark.label);
         return 0;
     }
+    must(status, &err);
     printf("%ld: doing it\n", (long)getpid());
     if (crash)
         raise(SIGKILL);

@@ -22,6 +22,7 @@ static hf_status take(hf_store *store, uint64_t who, hf_kind kind, int64_t wait_
 
     request.scope = ++party;
     request.name = "example/document";
+    request.name_len = HF_CSTRING;
     request.kind = kind;
     request.wait_ms = wait_ms;
     request.scope = who;

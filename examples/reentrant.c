@@ -17,6 +17,7 @@ static hf_status take(hf_store *store, unsigned flags, uint64_t scope, hf_lease 
     hf_error err;
 
     request.name = "example/account";
+    request.name_len = HF_CSTRING;
     request.flags = flags;
     request.scope = scope;
     return hf_acquire(store, &request, ret_lease, &err);

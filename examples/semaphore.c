@@ -21,6 +21,7 @@ static hf_acquire_request permit_of(uint32_t capacity)
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = "example/converter";
+    request.name_len = HF_CSTRING;
     request.kind = HF_KIND_SEMAPHORE;
     request.capacity = capacity;
     request.permits = 1; /* a heavy job may take more */

@@ -61,19 +61,24 @@ static long read_stock(const struct shop *shop)
     hf_error err;
     long stock;
 
-    must(hf_cell_get(shop->store, shop->name, 0, &cell, &err), &err);
+    must(hf_cell_get(shop->store, shop->name, HF_CSTRING, &cell, &err), &err);
     stock = strtol(cell.bytes, NULL, 10); /* there is a NUL behind the bytes */
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     return stock;
 }
 
 static void write_stock(const struct shop *shop, long stock)
 {
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
     char text[24];
     hf_error err;
 
     snprintf(text, sizeof text, "%ld", stock);
-    must(hf_cell_set(shop->store, shop->name, 0, text, strlen(text), 0, NULL, &err), &err);
+    request.name = shop->name;
+    request.name_len = HF_CSTRING;
+    request.bytes = text;
+    request.len = strlen(text);
+    must(hf_cell_set(shop->store, &request, NULL, &err), &err);
 }
 
 /* The price, the address, the payment. */
@@ -89,6 +94,7 @@ static hf_lease *lock(const struct shop *shop, hf_kind kind)
     hf_error err;
 
     request.name = shop->name;
+    request.name_len = HF_CSTRING;
     request.kind = kind;
     request.wait_ms = WAIT_MS;
     must(hf_acquire(shop->locks, &request, &lease, &err), &err);
@@ -128,10 +134,15 @@ static hf_status one_less(const hf_cell *old, hf_cell_change *change, void *arg)
 static void buy_optimistically(struct shop *shop)
 {
     struct decision decision = { .calls = 0 };
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
     hf_error err;
 
-    must(hf_cell_update(shop->store, shop->name, 0, one_less, &decision, WAIT_MS, NULL, NULL, &err),
-         &err);
+    request.name = shop->name;
+    request.name_len = HF_CSTRING;
+    request.fn = one_less;
+    request.fn_arg = &decision;
+    request.wait_ms = WAIT_MS;
+    must(hf_cell_update(shop->store, &request, NULL, &err), &err);
     atomic_fetch_add(&shop->tally->again, decision.calls - 1);
 }
 
@@ -165,13 +176,13 @@ static hf_status try_fenced(struct shop *shop, hf_lease *lease, hf_error *err)
     hf_status status = hf_lease_fence(lease, &token, err);
 
     if (status == HF_OK)
-        status = hf_guard_claim(shop->store, shop->name, 0, token, &found, NULL, err);
+        status = hf_guard_claim(shop->store, shop->name, HF_CSTRING, token, &found, NULL, err);
     if (status != HF_OK)
         return status;
     snprintf(text, sizeof text, "%ld", strtol(found, NULL, 10) - 1);
-    hf_guard_free(found);
+    hf_free(found);
     think();
-    return hf_guard_set(shop->store, shop->name, 0, token, text, strlen(text), err);
+    return hf_guard_set(shop->store, shop->name, HF_CSTRING, token, text, strlen(text), err);
 }
 
 static void buy_fenced(struct shop *shop)
@@ -265,18 +276,18 @@ static void sell_fenced(const char *url, struct shop *shop)
     shop->name = "example/shop/guarded";
     lease = lock(shop, HF_KIND_MUTEX);
     must(hf_lease_fence(lease, &former, &err), &err);
-    must(hf_guard_set(shop->store, shop->name, 0, former, "100", 3, &err), &err);
+    must(hf_guard_set(shop->store, shop->name, HF_CSTRING, former, "100", 3, &err), &err);
     must(hf_release(lease, &err), &err);
 
     let_them_buy(url, NULL, shop, buy_fenced);
-    expect(hf_guard_set(shop->store, shop->name, 0, former, "99", 2, &err) == HF_FENCED,
+    expect(hf_guard_set(shop->store, shop->name, HF_CSTRING, former, "99", 2, &err) == HF_FENCED,
            "a former holder is refused");
 
     lease = lock(shop, HF_KIND_MUTEX);
     must(hf_lease_fence(lease, &former, &err), &err);
-    must(hf_guard_claim(shop->store, shop->name, 0, former, &found, NULL, &err), &err);
+    must(hf_guard_claim(shop->store, shop->name, HF_CSTRING, former, &found, NULL, &err), &err);
     left = strtol(found, NULL, 10);
-    hf_guard_free(found);
+    hf_free(found);
     must(hf_release(lease, &err), &err);
     expect(report(shop, "lease, with tokens", left) == 0, "none is lost under leases");
     printf("\nand a former holder that comes back late is refused\n");

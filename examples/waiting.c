@@ -25,6 +25,7 @@ static hf_status try_it(hf_store *store, const char *how, int64_t wait_ms, hf_ca
     hf_status status;
 
     request.name = "example/door";
+    request.name_len = HF_CSTRING;
     request.wait_ms = wait_ms;
     request.cancel = cancel;
     status = hf_acquire(store, &request, &lease, &err);
@@ -42,6 +43,7 @@ int main(int argc, char **argv)
     hf_error err;
 
     request.name = "example/door";
+    request.name_len = HF_CSTRING;
     must(hf_acquire(store, &request, &lease, &err), &err);
 
     expect(try_it(store, "once", 0, NULL) == HF_BUSY, "busy");

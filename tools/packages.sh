@@ -8,8 +8,21 @@
 # Says nothing and takes no time when all are there.
 set -eu
 
-build="cmake ninja-build gcc libc6-dev liblmdb-dev libjansson-dev libhiredis-dev libssl-dev libcurl4-openssl-dev libzookeeper-st-dev libpq-dev libmariadb-dev"
-test="$build postgresql mariadb-server pgbouncer memcached redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils spin etcd-server libzookeeper-java libslf4j-java default-jre-headless"
+# What engines.def names, without repeats: of_engines build|test. Only the shell: the machine may be bare.
+of_engines() {
+    found=
+    while IFS='"' read -r begin _ _ _ _ _ _ builds _ tests _; do
+        case $begin in "ENGINE("*) ;; *) continue ;; esac
+        [ "$1" = build ] && words=$builds || words=$tests
+        for word in $words; do
+            case " $found " in *" $word "*) ;; *) found="$found $word" ;; esac
+        done
+    done <"${0%/*}/../src/engine/engines.def"
+    echo "$found"
+}
+
+build="cmake ninja-build gcc libc6-dev pkgconf$(of_engines build)"
+test="$build$(of_engines test) make libcmocka-dev bats strace jq python3 util-linux procps zsh fish mandoc bsdextrautils spin"
 fuzz="$test clang libclang-rt-dev"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 

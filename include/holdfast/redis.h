@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holdfast: what only Redis (and a server that speaks its protocol) can do: Lua scripts. The conventions of holdfast.h
- * apply.
+ * Holdfast: what only Redis (and a server that speaks its protocol) has: Lua scripts, and the nodes
+ * of a Redlock store. The conventions of holdfast.h apply.
  */
 #ifndef HOLDFAST_REDIS_H
 #define HOLDFAST_REDIS_H
@@ -19,76 +19,154 @@ extern "C" {
 
 typedef struct hf_script_request {
     size_t size;
-    const char *text; /* Lua. text_len 0: it ends with a NUL */
-    size_t text_len;
-    const char *const *keys; /* KEYS[1], ... key_lens NULL: each ends with a NUL */
-    const size_t *key_lens;
+    const char *text;        /* Lua */
+    size_t text_len;         /* HF_CSTRING: it ends with a NUL */
+    const char *const *keys; /* KEYS[1], ... */
+    const size_t *key_lens;  /* NULL: each ends with a NUL */
     size_t key_count;
-    const char *const *args; /* ARGV[1], ... likewise */
-    const size_t *arg_lens;
+    const char *const *args; /* ARGV[1], ... */
+    const size_t *arg_lens;  /* NULL: each ends with a NUL */
     size_t arg_count;
     uint64_t reserved[4];
 } hf_script_request;
-/* clang-format off */
-#define HF_SCRIPT_REQUEST_INIT { .size = sizeof(hf_script_request) }
-/* clang-format on */
+#define HF_SCRIPT_REQUEST_INIT HF_INIT(hf_script_request)
 
 typedef struct hf_value hf_value;
 typedef enum hf_value_kind {
     HF_VALUE_KIND_NIL,
     HF_VALUE_KIND_INTEGER,
-    HF_VALUE_KIND_BYTES, /* any bytes, with a NUL behind them */
+    HF_VALUE_KIND_BYTES, /* any bytes, followed by a NUL */
     HF_VALUE_KIND_STATE, /* a status reply: "OK" */
     HF_VALUE_KIND_ERROR, /* an error inside a list: what redis.pcall() returned */
     HF_VALUE_KIND_LIST
 } hf_value_kind;
 
 /*
- * Run a Lua script on the server, in one step for everybody else (HF_CAP_SCRIPTS:
- * Redis). It is sent by its SHA-1, and whole if the server does not know it. *ret_value
- * (may be NULL) is what it returned, to be freed by hf_value_free(). Keys are taken as they are,
- * without the store's prefix; in a cluster they must be of one slot, which decides who
- * runs it. Lists may be seven deep.
+ * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Run a Lua script on the server, atomically (HF_CAP_SCRIPTS: Redis). It is sent by its SHA-1, and
+ * whole if the server does not know it. *ret_value (may be NULL) is what it returned, to be freed by
+ * hf_free(). Keys are taken as they are, without the store's prefix; in a cluster they must be of
+ * one slot, which decides which server runs it. Lists may be seven deep.
  *
- * HF_INVALID: the script is at fault, and the text is the server's: it does not compile
- * (nothing was done), or it raised an error, or returned one: what it had written by then
- * stays written. Also for keys of several slots (nothing was done). HF_CANCELLED: somebody
- * killed it; it had written nothing. HF_UNAVAILABLE: it did not run; "BUSY" in the text: because another
- * script runs for longer than the server's busy-reply-threshold. Redis does not end that one:
- * it waits for it and answers BUSY meanwhile; hf_script_kill() can. HF_DENIED, HF_FULL: refused, it did
- * not run. HF_UNKNOWN: the answer was lost or did not come in time (op_timeout); it
- * may have run, may run now, and is never sent twice.
+ * HF_INVALID: the script is at fault, and the text is the server's: it does not compile (nothing was
+ * done), or it raised an error, or returned one: what it had written by then stays written. Also for
+ * keys of several slots (nothing was done). HF_CANCELLED: somebody killed it; it had written
+ * nothing. HF_UNAVAILABLE: it did not run; "BUSY" in the text: because another script runs for
+ * longer than the server's busy-reply-threshold. Redis does not end that one: it waits for it and
+ * answers BUSY in the meantime; hf_script_kill() ends it. HF_DENIED, HF_FULL: refused, it did not
+ * run. HF_UNKNOWN: the answer was lost or did not come in time (op_timeout); it may have run, may
+ * run now, and is never sent twice.
  */
-HF_API hf_status hf_script_run(hf_store *store, const hf_script_request *script,
-                               hf_value **ret_value, hf_error *err);
+HF_API HF_USE hf_status hf_script_run(hf_store *store, const hf_script_request *script,
+                                      hf_value **ret_value, hf_error *err);
 
-/* Does the server (in a cluster: every master) know this script? `text` is the script, or its SHA-1
- * in 40 hex digits; len 0: it ends with a NUL. */
-HF_API hf_status hf_script_exists(hf_store *store, const char *text, size_t len, int *ret_exists,
-                                  hf_error *err);
-/* Let the servers forget all scripts, of everybody. What needs one sends it again. */
-HF_API hf_status hf_script_flush(hf_store *store, hf_error *err);
+/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Does the server (in a cluster: every master) know this script? `text` is the script, or its SHA-1
+ * in 40 hex digits; len HF_CSTRING: it ends with a NUL. */
+HF_API HF_USE hf_status hf_script_exists(hf_store *store, const char *text, size_t len,
+                                         bool *ret_exists, hf_error *err);
+/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Make the servers forget all scripts, of everybody. They are sent again when they are needed. */
+HF_API HF_USE hf_status hf_script_flush(hf_store *store, hf_error *err);
 
 /*
- * End the script that runs now, whoever runs it, over a new connection: those that exist may be stuck
- * behind it. A server answers nobody before its busy-reply-threshold (5 s) is over; wait at
- * most wait_ms for that, 0: HF_SCRIPT_KILL_WAIT_MS. A store cannot be opened meanwhile: hf_manage() with
- * "script-kill" needs none.
+ * Blocks: up to wait_ms. Callbacks: none. After fork: works.
+ * End the script that runs now at the server of `url` (of a cluster: at the servers that it names),
+ * whoever runs it, over a new connection: existing ones may be stuck behind the script, and no store
+ * can be opened. A server answers nobody before its busy-reply-threshold (5 s) is over; wait at most
+ * wait_ms for that, 0: HF_SCRIPT_KILL_WAIT_MS.
  *
- * HF_NOT_FOUND: none runs. HF_IN_USE: it has written already, and Redis does not kill it
- * then, for half of its work would stay: wait for it, or shut the server down without saving.
+ * HF_NOT_FOUND: none runs. HF_IN_USE: it has written already, and Redis does not kill it then,
+ * because half of its work would stay: wait for it, or shut the server down without saving.
+ * HF_UNSUPPORTED: this engine runs no scripts.
  */
-HF_API hf_status hf_script_kill(hf_store *store, int64_t wait_ms, hf_error *err);
+HF_API HF_USE hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err);
 
-/* Look at a value; NULL is HF_VALUE_KIND_NIL, and what a value has not is 0 or NULL. Bytes and items live as
- * long as the value that hf_script_run() returned. */
-HF_API hf_value_kind hf_value_get_kind(const hf_value *value);
-HF_API int64_t hf_value_get_integer(const hf_value *value);
-HF_API const char *hf_value_get_bytes(const hf_value *value,
-                                      size_t *ret_len);  /* ret_len may be NULL */
-HF_API size_t hf_value_get_count(const hf_value *value); /* of a list */
-HF_API const hf_value *hf_value_get_item(const hf_value *list, size_t index);
-HF_API void hf_value_free(hf_value *value); /* what hf_script_run() returned; NULL is fine */
+/* Blocks: no. Callbacks: none. After fork: works.
+ * The parts of a value. NULL is HF_VALUE_KIND_NIL, and what a value does not have is 0 or NULL.
+ * Bytes and items live as long as the value that hf_script_run() returned. ret_len may be NULL. */
+HF_API HF_USE hf_value_kind hf_value_get_kind(const hf_value *value);
+HF_API HF_USE int64_t hf_value_get_integer(const hf_value *value);
+HF_API HF_USE const char *hf_value_get_bytes(const hf_value *value, size_t *ret_len);
+HF_API HF_USE size_t hf_value_get_count(const hf_value *value); /* of a list */
+HF_API HF_USE const hf_value *hf_value_get_item(const hf_value *list, size_t index);
+
+/* ---- the nodes of a Redlock store ------------------------------------------------ */
+
+/* holdfast-redlock(7) explains epochs and healing. The store is not opened: one that needs this may
+ * be in no state to be opened. */
+
+typedef enum hf_redlock_state {
+    HF_REDLOCK_STATE_READY = 0,
+    HF_REDLOCK_STATE_EMPTY = 1, /* it has lost its data, or is new */
+    HF_REDLOCK_STATE_UNFIT = 2, /* it answers, but cannot be used: `why` */
+    HF_REDLOCK_STATE_UNREACHABLE = 3
+} hf_redlock_state;
+
+typedef struct hf_redlock_node {
+    const char *name; /* its address, as in the URL */
+    hf_redlock_state state;
+    bool votes;
+    /* READY */
+    uint64_t epoch;
+    const char *epoch_id; /* in hex; "" of other states, as the next one */
+    const char *cluster;
+    uint64_t lag; /* epochs behind the highest one */
+    uint32_t nodes;
+    int64_t max_ttl_ms;
+    uint64_t top;   /* highest token */
+    uint64_t floor; /* tokens begin above it */
+    uint64_t names;
+    /* EMPTY */
+    const char *marker; /* in hex; "": it is not marked */
+    int64_t age_ms;     /* empty for this long */
+    /* UNFIT, UNREACHABLE */
+    const char *why;
+} hf_redlock_node;
+
+typedef enum hf_redlock_step {
+    HF_REDLOCK_STEP_NOTHING = 0,
+    HF_REDLOCK_STEP_START = 1,
+    HF_REDLOCK_STEP_MARK = 2,
+    HF_REDLOCK_STEP_WAIT = 3,
+    HF_REDLOCK_STEP_SEAL = 4,
+    HF_REDLOCK_STEP_INSTALL = 5,
+    HF_REDLOCK_STEP_LIFT = 6,
+    HF_REDLOCK_STEP_OPERATOR = 7, /* a person must decide */
+    HF_REDLOCK_STEP_NODES = 8     /* more nodes must answer */
+} hf_redlock_step;
+
+typedef struct hf_redlock_status {
+    uint32_t votes;       /* nodes that vote */
+    uint32_t needed;      /* a majority */
+    uint32_t nodes;       /* of the URL */
+    hf_redlock_step next; /* what healing does next */
+    int64_t wait_ms;      /* WAIT: for this long */
+} hf_redlock_status;
+
+/* Blocks: a round trip. Callbacks: none. After fork: works.
+ * What every node of the Redlock store at `url` is. *ret_status, to be freed by hf_free(), is set also
+ * with a status that says why the store cannot be healed; NULL: no node was asked. HF_UNSUPPORTED:
+ * not a Redlock store. */
+HF_API HF_USE hf_status hf_redlock_get_status(const char *url, hf_redlock_status **ret_status,
+                                              hf_error *err);
+/* Blocks: no. Callbacks: none. After fork: works.
+ * Node number `index` from 0, in the order of the URL; it lives as long as the status. NULL: no such
+ * index. */
+HF_API HF_USE const hf_redlock_node *hf_redlock_get_node(const hf_redlock_status *status,
+                                                         size_t index);
+
+/* What hf_redlock_join() does, step by step; `topic` is a node. The strings are good during the
+ * call only. */
+typedef void hf_redlock_fn(hf_check_level level, const char *topic, const char *text, void *arg);
+
+#define HF_REDLOCK_JOIN_FLAG_FORCE (UINT64_C(1) << 0) /* see holdfast-redlock(1) */
+
+/* Blocks: for as long as max_ttl. Callbacks: here. After fork: works.
+ * Heal what can be healed, and wait for what must pass first. `node`, an address of the URL, is the
+ * one that shall join; NULL: all. `told` (may be NULL) hears of each step. */
+HF_API HF_USE hf_status hf_redlock_join(const char *url, const char *node, uint64_t flags,
+                                        hf_redlock_fn *told, void *arg, hf_error *err);
 
 #ifdef __cplusplus
 }

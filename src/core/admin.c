@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_lease_break(), hf_store_wait(), hf_store_check(), hf_manage(): for whoever looks after a store. */
-#include "core/conf.h"
+/* hf_lease_break(), hf_store_wait(), hf_store_check(): for the administrator of a store. */
+#include "core/findings.h"
 #include "core/op.h"
-#include "core/registry.h"
 #include "core/request.h"
 #include "core/store.h"
-#include "core/thread.h"
 #include "core/wait.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/hash.h"
-#include "util/text.h"
 
 #include <stdio.h>
-
-#define FINDING_MAX 2048 /* of one text */
 
 /* ---- break --------------------------------------------------------------------------- */
 
@@ -139,25 +134,7 @@ hf_status hf_store_wait(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_can
 
 /* ---- doctor -------------------------------------------------------------------------------- */
 
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
-};
-
-/* What a server says of itself is on its way to a terminal or a log. */
-static void pass_on(hf_check_level level, const char *topic, const char *text, void *arg)
-{
-    const struct report *report = arg;
-    char clean[FINDING_MAX], about[64];
-
-    snprintf(clean, sizeof clean, "%s", text);
-    snprintf(about, sizeof about, "%s", topic);
-    hfi_disarm(clean, false);
-    hfi_disarm(about, false);
-    report->finding(level, about, clean, report->arg);
-}
-
-static void check_secret(const struct hfi_store *store, struct report *report)
+static void check_secret(const struct hfi_store *store, struct hfi_findings *findings)
 {
     char text[HFI_EXPOSED_MAX + 128];
 
@@ -166,79 +143,39 @@ static void check_secret(const struct hfi_store *store, struct report *report)
     snprintf(text, sizeof text,
              "others than its owner may use the file %s, which has the password: chmod 600",
              store->exposed);
-    pass_on(HF_CHECK_LEVEL_WARNING, "password_file", text, report);
+    hfi_findings_add(HF_CHECK_LEVEL_WARNING, "password_file", text, findings);
 }
 
-hf_status hf_store_check(hf_store *handle, hf_finding_fn *finding, void *arg, hf_error *err)
+static hf_status check_store(struct hfi_store *store, hf_report **ret_report, hf_error *err)
 {
-    const struct hfi_store *outer = hfi_self.calling;
-    struct report report = { finding, arg };
+    struct hfi_findings findings = { .failed = false };
     hf_error inner = { .status = HF_OK };
+    hf_status status = HF_OK;
+    hf_report *report;
+
+    check_secret(store, &findings);
+    if (hfi_store_engine(store)->doctor)
+        status = hfi_store_engine(store)->doctor(store->conn, hfi_findings_add, &findings, &inner);
+    report = hfi_findings_report(&findings);
+    if (status != HF_OK) {
+        hfi_free(report);
+        return hfi_store_error(store, "doctor", NULL, status, &inner, err);
+    }
+    if (!report)
+        return hfi_error_memory(err);
+    *ret_report = report;
+    return hfi_ok(err);
+}
+
+hf_status hf_store_check(hf_store *handle, hf_report **ret_report, hf_error *err)
+{
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    if (!finding) {
-        hfi_store_leave(store);
-        return hfi_error_set(err, HF_INVALID, 0, "finding: NULL");
-    }
-
-    hfi_self.calling = store;
-    check_secret(store, &report);
-    if (hfi_store_engine(store)->doctor)
-        status = hfi_store_engine(store)->doctor(store->conn, pass_on, &report, &inner);
-    hfi_self.calling = outer;
-    status =
-        status == HF_OK ? hfi_ok(err) : hfi_store_error(store, "doctor", NULL, status, &inner, err);
+    status = ret_report ? check_store(store, ret_report, err)
+                        : hfi_error_set(err, HF_INVALID, 0, "ret_report: NULL");
     hfi_store_leave(store);
-    return status;
-}
-
-/* ---- manage ---------------------------------------------------------------------------------- */
-
-static hf_status manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
-                        void *arg, hf_error *err)
-{
-    const struct hfi_engine *engine;
-    hf_status status = hfi_registry_find(url->scheme, &engine, err);
-    struct hfi_conf *conf = NULL;
-    char *shown;
-
-    if (status != HF_OK)
-        return status;
-    if (!engine->manage)
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
-                             engine->info.name);
-    status = hfi_conf_read(url, engine->conf, &conf, err);
-    if (status == HF_OK)
-        status = engine->manage(conf, words, finding, arg, err);
-    hfi_conf_free(conf);
-    if (status != HF_OK && status != HF_INVALID) {
-        shown = hfi_url_redacted(url);
-        hfi_error_wrap(err, "%s", shown ? shown : url->scheme);
-        hfi_free(shown);
-    }
-    return status;
-}
-
-hf_status hf_manage(const char *text, const char *const *words, hf_finding_fn *finding, void *arg,
-                    hf_error *err)
-{
-    struct hfi_url url;
-    hf_status status;
-
-    if (!text || !*text)
-        return hfi_error_set(err, HF_INVALID, 0, "url: NULL or empty");
-    if (!words || !words[0])
-        return hfi_error_set(err, HF_INVALID, 0, "words: NULL or empty");
-    if (!finding)
-        return hfi_error_set(err, HF_INVALID, 0, "finding: NULL");
-    hfi_ok(err);
-    status = hfi_url_parse(text, &url, err);
-    if (status != HF_OK)
-        return status;
-    status = manage(&url, words, finding, arg, err);
-    hfi_url_done(&url);
     return status;
 }

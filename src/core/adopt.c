@@ -137,7 +137,7 @@ static hf_status run(struct hfi_lease *lease, hf_lease **ret_lease, hf_error *er
 }
 
 static hf_status adopt(hf_store *handle, struct hfi_store *store,
-                       const struct hfi_checked_request *checked, const char *text, int renew,
+                       const struct hfi_checked_request *checked, const char *text, bool renew,
                        hf_lease **ret_lease, hf_error *err)
 {
     struct hfi_lease *lease;
@@ -145,7 +145,7 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store,
     uint64_t token;
 
     if (!parse(text, owner, &token))
-        return hfi_error_set(err, HF_INVALID, 0, "handle: not the text of a lease");
+        return hfi_error_set(err, HF_INVALID, 0, "text: not that of a lease");
     if (!hfi_store_start(store, HFI_STARTED_KEEPER))
         return hfi_error_memory(err);
     lease = hfi_lease_new(store, checked);
@@ -155,7 +155,7 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store,
     memcpy(lease->claim.owner, owner, sizeof owner);
     lease->claim.token = token;
     lease->claim.tokens = 1;
-    lease->term.renew = renew != 0;
+    lease->term.renew = renew;
     lease->exported = true; /* somebody has its text */
     if (hfi_local_queue_enter(handle, lease, NULL, false, 0, ret_lease) != HFI_ENTRY_GO) {
         hfi_lease_free(lease);
@@ -169,30 +169,42 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store,
     return run(lease, ret_lease, err);
 }
 
-hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
-                         int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
+static hf_status check_adopt(const struct hfi_engine *engine, const hf_adopt_request *request,
+                             struct hfi_checked_request *checked, hf_error *err)
+{
+    hf_status status = hfi_name_check(request->name, request->name_len, &checked->name_len, err);
+
+    if (status != HF_OK)
+        return status;
+    if (!(engine->info.caps & HF_CAP_DETACHED))
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
+    checked->name = request->name;
+    checked->ttl_ms = request->ttl_ms;
+    return request->ttl_ms != 0 ? hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err) : HF_OK;
+}
+
+hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *given, hf_lease **ret_lease,
+                         hf_error *err)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     struct hfi_checked_request checked = {
         .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
     };
+    hf_adopt_request whole;
     struct hfi_store *inner;
     hf_status status = hfi_store_enter(store, &inner, err);
 
     if (status != HF_OK)
         return status;
     request.flags = HF_FLAG_DETACHED;
-    checked.name = name;
-    checked.ttl_ms = ttl_ms;
-    status = hfi_name_check(name, name_len, &checked.name_len, err);
+    status = hfi_request_copy(&whole, sizeof whole, given, offsetof(hf_adopt_request, ttl_ms),
+                              "HF_ADOPT_REQUEST_INIT", err);
+    if (status == HF_OK)
+        status = check_adopt(hfi_store_engine(inner), &whole, &checked, err);
     if (status == HF_OK && !ret_lease)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (status == HF_OK && !(hfi_store_engine(inner)->info.caps & HF_CAP_DETACHED))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
-    if (status == HF_OK && ttl_ms != 0)
-        status = hfi_ttl_check(hfi_store_engine(inner), "ttl_ms", ttl_ms, err);
     if (status == HF_OK)
-        status = adopt(store, inner, &checked, handle, renew, ret_lease, err);
+        status = adopt(store, inner, &checked, whole.text, whole.renew, ret_lease, err);
     hfi_store_leave(inner);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "core/cancel.h"
 
 #include "core/wait.h"
+#include "util/alloc.h"
 #include "util/process.h"
 
 struct hfi_table hfi_cancels = { .slot_size = (sizeof(struct hfi_cancel) + 63) / 64 * 64,
@@ -37,6 +38,7 @@ hf_status hf_cancel_open(hf_cancel **ret_cancel)
 
     if (!ret_cancel)
         return HF_INVALID;
+    hfi_alloc_seal();
     cancel = hfi_slot_take(&hfi_cancels);
     if (!cancel)
         return HF_NO_MEMORY;

@@ -49,7 +49,7 @@ static void unlock_all(struct hfi_store *store)
     pthread_mutex_unlock(&store->lock);
 }
 
-hf_status hf_close(hf_store *handle, unsigned flags)
+hf_status hf_close(hf_store *handle, uint64_t flags)
 {
     struct orphans orphans = { NULL, NULL };
     struct hfi_store *store;

@@ -6,10 +6,12 @@
  */
 #include "core/inspect.h"
 
+#include "core/view.h"
 #include "deadlock/graph.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define FIRST_ROOM 16
@@ -103,7 +105,7 @@ hf_status hfi_look(struct hfi_store *store, const void *pattern, uint32_t len, u
     return status;
 }
 
-hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, unsigned flags,
+hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, uint64_t flags,
                            hf_view **ret_view, hf_error *err)
 {
     struct hfi_store *store;
@@ -115,7 +117,7 @@ hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, 
     if (status != HF_OK)
         return status;
     if (flags & ~HF_INSPECT_FLAG_PATTERN)
-        status = hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x",
+        status = hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%" PRIx64,
                                flags & ~HF_INSPECT_FLAG_PATTERN);
     else if (!ret_view)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_view: NULL");
@@ -130,7 +132,7 @@ hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, 
         status = hfi_look(store, all ? "*" : name, len,
                           flags & HF_INSPECT_FLAG_PATTERN ? HFI_LOOK_GLOB : 0, &view, err);
     if (status == HF_OK && view && !tell_sessions(view)) {
-        hf_view_free(view);
+        hfi_free(view);
         status = hfi_error_memory(err);
     }
     if (status == HF_OK && view) {
@@ -148,7 +150,7 @@ hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, h
     hf_status status = hfi_look(store, name, len, 0, &view, err);
 
     if (status == HF_OK && view && !tell_sessions(view)) {
-        hf_view_free(view);
+        hfi_free(view);
         return hfi_error_memory(err);
     }
     if (status == HF_OK)
@@ -160,12 +162,12 @@ hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, h
 static bool any_tags(const hf_view *view)
 {
     for (size_t i = 0; i < view->count; i++) {
-        const hf_entry *entry = &view->entries[i];
+        const struct hfi_entry *entry = &view->entries[i];
 
-        for (size_t k = 0; k < entry->holder_count; k++)
+        for (size_t k = 0; k < entry->entry.holder_count; k++)
             if (hfi_tag_maybe(entry->holders[k].label))
                 return true;
-        for (size_t k = 0; k < entry->waiter_count; k++)
+        for (size_t k = 0; k < entry->entry.waiter_count; k++)
             if (hfi_tag_maybe(entry->waiters[k].label))
                 return true;
     }
@@ -182,11 +184,6 @@ static bool tell_sessions(hf_view *view)
     graph = hfi_graph_new(view, true, NULL);
     hfi_graph_free(graph);
     return graph != NULL;
-}
-
-void hf_view_free(hf_view *view)
-{
-    hfi_free(view);
 }
 
 /* ---- the sink -------------------------------------------------------------------------- */
@@ -309,10 +306,10 @@ static hf_view *build(struct finding *f)
     struct raw_entry *raw = (void *)f->entries.items;
     struct raw_holder *raw_held = (void *)f->holders.items;
     struct raw_waiter *raw_wait = (void *)f->waiters.items;
-    hf_view *view = hfi_malloc(sizeof *view + f->entries.count * sizeof(hf_entry) +
+    hf_view *view = hfi_malloc(sizeof *view + f->entries.count * sizeof(struct hfi_entry) +
                                f->holders.count * sizeof(hf_holder) +
                                f->waiters.count * sizeof(hf_waiter) + f->texts.count);
-    hf_entry *entries;
+    struct hfi_entry *entries;
     hf_holder *holders;
     hf_waiter *waiters;
     char *texts;
@@ -330,10 +327,10 @@ static hf_view *build(struct finding *f)
         qsort_r(raw, f->entries.count, sizeof *raw, by_name, texts);
 
     for (size_t i = 0; i < f->entries.count; i++) {
-        entries[i] = raw[i].entry;
-        entries[i].name = (unsigned char *)texts + raw[i].name;
-        entries[i].holders = raw[i].entry.holder_count ? holders + raw[i].holder : NULL;
-        entries[i].waiters = raw[i].entry.waiter_count ? waiters + raw[i].waiter : NULL;
+        entries[i].entry = raw[i].entry;
+        entries[i].entry.name = (unsigned char *)texts + raw[i].name;
+        entries[i].holders = holders + raw[i].holder;
+        entries[i].waiters = waiters + raw[i].waiter;
     }
     for (size_t i = 0; i < f->holders.count; i++) {
         holders[i] = raw_held[i].holder;

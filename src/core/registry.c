@@ -9,6 +9,7 @@
  */
 #include "core/registry.h"
 
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
 
@@ -35,10 +36,11 @@
 
 struct entry {
     const char *name, *schemes;
-    hfi_engine_entry_fn *built_in;             /* NULL: a module */
-    _Atomic(const struct hfi_engine *) engine; /* NULL: not loaded yet */
-    atomic_int why_state;                      /* 0: `why` is free, 1: being written, 2: written */
-    char why[WHY_MAX];                         /* why the module cannot be loaded */
+    hfi_engine_entry_fn *built_in;              /* NULL: a module */
+    _Atomic(const struct hfi_engine *) engine;  /* NULL: not loaded yet */
+    atomic_int why_state;                       /* 0: `why` is free, 1: being written, 2: written */
+    char why[WHY_MAX];                          /* why the module cannot be loaded */
+    _Atomic(hf_engine_info *) shown, shown_why; /* what hf_engine_get() returned */
 };
 
 /* X(lmdb) declares the entry of an engine that is compiled in, and below lists it. */
@@ -50,20 +52,14 @@ static struct entry table[] = {
 #define LIST(engine) { .name = #engine, .schemes = "", .built_in = hfi_engine_entry_##engine },
     HFI_STATIC_ENGINES(LIST)
 #undef LIST
-        { .name = "lmdb", .schemes = "file" },
-    { .name = "redis",
-      .schemes =
-          "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster" },
-    { .name = "redlock", .schemes = "redlock redlocks" },
-    { .name = "postgres", .schemes = "postgresql postgres" },
-    { .name = "mariadb", .schemes = "mysql mariadb" },
-    { .name = "zookeeper", .schemes = "zk" },
-    { .name = "etcd", .schemes = "etcd etcds" },
-    { .name = "memcached", .schemes = "memcached memcached+unix" },
+#define ENGINE(engine, engine_schemes, ...) { .name = #engine, .schemes = (engine_schemes) },
+#include "engines.def" /* src/engine/engines.def, and those of other folders that the build was told */
+#undef ENGINE
 };
 #define TABLE_SIZE (sizeof table / sizeof *table)
 
 static _Atomic(const struct hfi_engine *) added[HFI_REGISTRY_ADDED_MAX];
+static _Atomic(hf_engine_info *) added_shown[HFI_REGISTRY_ADDED_MAX];
 static atomic_size_t added_count;
 
 static const struct hfi_engine *find_added(const char *scheme);
@@ -125,38 +121,58 @@ static bool is_listed(const struct entry *entry)
     return entry->built_in || find_module(entry, path) != ENOENT;
 }
 
-hf_status hf_engine_get(size_t index, hf_engine_info *ret_info)
+/* What hf_engine_get() shows of an engine, made once and kept for ever. NULL: out of memory. */
+static const hf_engine_info *show(_Atomic(hf_engine_info *) *at, const hf_engine_info *info)
 {
-    if (!ret_info)
-        return HF_INVALID;
+    hf_engine_info *shown = atomic_load(at), *fresh;
+
+    if (shown)
+        return shown;
+    fresh = hfi_malloc(sizeof *fresh);
+    if (!fresh)
+        return NULL;
+    *fresh = *info;
+    if (atomic_compare_exchange_strong(at, &shown, fresh))
+        return fresh;
+    hfi_free(fresh); /* another thread was faster */
+    return shown;
+}
+
+static const hf_engine_info *show_entry(struct entry *entry)
+{
+    const struct hfi_engine *engine;
+    hf_engine_info info;
+    hf_error err;
+
+    if (load(entry, &engine, &err) == HF_OK) {
+        info = engine->info;
+        info.available = true;
+        return show(&entry->shown, &info);
+    }
+    /* Not kept as `shown`: the next call may find a module that loads. */
+    remember_why(entry, err.text);
+    info = (hf_engine_info){ .name = entry->name, .schemes = entry->schemes };
+    info.why_not = atomic_load(&entry->why_state) == 2 ? entry->why : "its module cannot be loaded";
+    return show(&entry->shown_why, &info);
+}
+
+const hf_engine_info *hf_engine_get(size_t index)
+{
+    hfi_alloc_seal();
     for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++) {
         const struct hfi_engine *engine = atomic_load(&added[i]);
+        hf_engine_info info;
 
         if (engine && index-- == 0) {
-            *ret_info = engine->info;
-            ret_info->available = 1;
-            return HF_OK;
+            info = engine->info;
+            info.available = true;
+            return show(&added_shown[i], &info);
         }
     }
-
-    for (struct entry *entry = table; entry < table + TABLE_SIZE; entry++) {
-        const struct hfi_engine *engine;
-        hf_error err;
-
-        if (!is_listed(entry) || index-- != 0)
-            continue;
-        if (load(entry, &engine, &err) == HF_OK) {
-            *ret_info = engine->info;
-            ret_info->available = 1;
-            return HF_OK;
-        }
-        remember_why(entry, err.text);
-        *ret_info = (hf_engine_info){ .name = entry->name, .schemes = entry->schemes };
-        ret_info->why_not =
-            atomic_load(&entry->why_state) == 2 ? entry->why : "its module cannot be loaded";
-        return HF_OK;
-    }
-    return HF_NOT_FOUND;
+    for (struct entry *entry = table; entry < table + TABLE_SIZE; entry++)
+        if (is_listed(entry) && index-- == 0)
+            return show_entry(entry);
+    return NULL;
 }
 
 /* ---- finding ---------------------------------------------------------------- */

@@ -8,15 +8,16 @@
 
 #include "util/error.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define ALL_FLAGS                                                                               \
     (HF_FLAG_BARGE | HF_FLAG_REENTRANT | HF_FLAG_NO_RENEW | HF_FLAG_DETACHED | HF_FLAG_STRICT | \
      HF_FLAG_NO_DEADLOCK_CHECK)
 
-static hf_status check_kind(unsigned caps, const hf_acquire_request *request,
+static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
-static hf_status check_flags(unsigned caps, const hf_acquire_request *request, hf_error *err);
+static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err);
 static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_request *request,
                              struct hfi_checked_request *checked, hf_error *err);
 static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_request *request,
@@ -36,7 +37,7 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
                             const hf_acquire_request *request, hf_acquire_request *whole,
                             struct hfi_checked_request *ret_checked, hf_error *err)
 {
-    unsigned caps = engine->info.caps;
+    uint64_t caps = engine->info.caps;
     hf_status status;
 
     if (!request)
@@ -85,7 +86,7 @@ hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, h
 {
     if (!name)
         return invalid(err, "name", "NULL");
-    if (name_len == 0)
+    if (name_len == HF_CSTRING)
         name_len = strnlen(name, HF_NAME_MAX + 1);
     if (name_len == 0)
         return invalid(err, "name", "empty");
@@ -120,7 +121,20 @@ bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t s
     return true;
 }
 
-static hf_status check_kind(unsigned caps, const hf_acquire_request *request,
+hf_status hfi_request_copy(void *whole, size_t whole_size, const void *given, size_t least,
+                           const char *init, hf_error *err)
+{
+    size_t size;
+
+    if (!given)
+        return invalid(err, "request", "NULL");
+    memcpy(&size, given, sizeof size); /* every such struct begins with it */
+    if (!hfi_struct_copy(whole, whole_size, given, size, least))
+        return hfi_error_set(err, HF_INVALID, 0, "size: none that we know; use %s", init);
+    return HF_OK;
+}
+
+static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err)
 {
     if (request->kind != HF_KIND_SEMAPHORE && request->capacity != 0)
@@ -158,10 +172,10 @@ static hf_status check_kind(unsigned caps, const hf_acquire_request *request,
     return invalid(err, "kind", "no such kind");
 }
 
-static hf_status check_flags(unsigned caps, const hf_acquire_request *request, hf_error *err)
+static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err)
 {
     if (request->flags & ~ALL_FLAGS)
-        return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x",
+        return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%" PRIx64,
                              request->flags & ~ALL_FLAGS);
     if (request->flags & HF_FLAG_BARGE && !(caps & HF_CAP_BARGE))
         return unsupported(err, "flags", "barging (HF_FLAG_BARGE)");

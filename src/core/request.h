@@ -49,5 +49,8 @@ size_t hfi_label_len(const char *label, size_t most);
  * zero. false: no such size makes sense (`least` is the smallest that does), or the caller set
  * something that is beyond what we know. */
 bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t size, size_t least);
+/* The same for a struct that a call cannot do without, with a text for its refusal; `init` is the name of its HF_*_INIT. */
+hf_status hfi_request_copy(void *whole, size_t whole_size, const void *given, size_t least,
+                           const char *init, hf_error *err);
 
 #endif

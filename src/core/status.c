@@ -10,6 +10,11 @@ const char *hf_version(void)
     return VERSION_OF(HF_VERSION_MAJOR, HF_VERSION_MINOR, HF_VERSION_PATCH);
 }
 
+int hf_version_number(void)
+{
+    return HF_VERSION_NUMBER;
+}
+
 const char *hf_status_name(hf_status status)
 {
     switch (status) {

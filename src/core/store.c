@@ -49,9 +49,10 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
-    if (whole.flags & ~(uint64_t)(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE))
+    if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE))
         return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_*");
 
+    hfi_alloc_seal();
     hfi_ok(err);
     return open_url(url && *url ? url : DEFAULT_URL, &whole, ret_store, err);
 }

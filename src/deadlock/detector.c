@@ -274,45 +274,33 @@ static void looks_free(struct looks *looks)
 {
     for (int i = 0; i < 2; i++) {
         hfi_graph_free(looks->graphs[i]);
-        hf_view_free(looks->views[i]);
+        hfi_free(looks->views[i]);
     }
 }
 
 /* ---- telling ------------------------------------------------------------------------------------- */
 
-static hf_status report(const struct hfi_graph *graph, hf_deadlock_fn *found, void *arg,
-                        hf_error *err)
+hf_status hf_deadlock_list(hf_store *handle, hf_deadlocks **ret_deadlocks, hf_error *err)
 {
-    for (size_t i = 0; i < hfi_graph_cycles(graph); i++) {
-        size_t count;
-        hf_deadlock_waiter *links = hfi_graph_circle(graph, i, &count);
-
-        if (!links)
-            return hfi_error_memory(err);
-        found(links, count, arg);
-        hfi_free(links);
-    }
-    return hfi_ok(err);
-}
-
-hf_status hf_deadlock_list(hf_store *handle, hf_deadlock_fn *found, void *arg, hf_error *err)
-{
+    const struct hfi_graph *graph;
     struct looks looks = { 0 };
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    if (!found)
-        status = hfi_error_set(err, HF_INVALID, 0, "found: NULL");
+    if (!ret_deadlocks)
+        status = hfi_error_set(err, HF_INVALID, 0, "ret_deadlocks: NULL");
     else if ((hfi_store_engine(store)->info.caps & NEEDED) != NEEDED)
         status = hfi_error_set(err, HF_UNSUPPORTED, 0,
                                "this engine cannot list waiters, or has no tokens");
     else
         status = look_twice(store, &looks, err);
 
-    if (status == HF_OK && looks.graphs[1])
-        status = report(looks.graphs[1], found, arg, err);
+    if (status == HF_OK) {
+        graph = looks.graphs[1];
+        status = hfi_deadlocks_new(graph, ret_deadlocks) ? hfi_ok(err) : hfi_error_memory(err);
+    }
     looks_free(&looks);
     hfi_store_leave(store);
     return status;

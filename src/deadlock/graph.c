@@ -5,6 +5,7 @@
  */
 #include "deadlock/graph_internal.h"
 
+#include "core/view.h"
 #include "util/alloc.h"
 #include "util/hash.h"
 
@@ -79,9 +80,10 @@ static int by_number(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-static void read_entry(struct hfi_graph *g, uint32_t index, const hf_entry *entry)
+static void read_entry(struct hfi_graph *g, uint32_t index, const struct hfi_entry *whole)
 {
     struct hfi_graph_name *name = &g->names[index];
+    const hf_entry *entry = &whole->entry;
 
     *name = (struct hfi_graph_name){ .entry = entry,
                                      .first_holder = g->holder_count,
@@ -90,8 +92,7 @@ static void read_entry(struct hfi_graph *g, uint32_t index, const hf_entry *entr
     for (size_t i = 0; i < entry->holder_count; i++) {
         struct hfi_graph_holder *holder = &g->holders[g->holder_count++];
 
-        /* Views are ours: const is for callers that get them from hf_store_inspect(). */
-        holder->info = (hf_holder *)(uintptr_t)&entry->holders[i];
+        holder->info = &whole->holders[i];
         holder->id = hfi_hold_id(name->hash,
                                  holder->info->first ? holder->info->first : holder->info->token);
         holder->name = index;
@@ -100,7 +101,7 @@ static void read_entry(struct hfi_graph *g, uint32_t index, const hf_entry *entr
     for (size_t i = 0; i < entry->waiter_count; i++) {
         struct hfi_graph_waiter *waiter = &g->waiters[g->waiter_count];
 
-        waiter->info = (hf_waiter *)(uintptr_t)&entry->waiters[i];
+        waiter->info = &whole->waiters[i];
         waiter->name = index;
         waiter->tagged = hfi_tag_cut((char *)(uintptr_t)waiter->info->label, &waiter->tag);
         waiter->stuck = true;
@@ -123,8 +124,8 @@ static bool read_view(struct hfi_graph *g, hf_view *view)
     size_t holders = 0, waiters = 0, nodes;
 
     for (size_t i = 0; i < view->count; i++) {
-        holders += view->entries[i].holder_count;
-        waiters += view->entries[i].waiter_count;
+        holders += view->entries[i].entry.holder_count;
+        waiters += view->entries[i].entry.waiter_count;
     }
     nodes = view->count + waiters;
     if (nodes >= HFI_GRAPH_NONE / 2 || holders >= HFI_GRAPH_NONE / 2 ||

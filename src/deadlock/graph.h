@@ -45,6 +45,8 @@ bool hfi_graph_stuck(const struct hfi_graph *graph, size_t index);
 /* A shortest circle through the victim, which comes first; from hfi_malloc(). NULL: out of memory. */
 hf_deadlock_waiter *hfi_graph_circle(const struct hfi_graph *graph, size_t cycle,
                                      size_t *ret_count);
+/* All circles, for the caller of the library: one block, from hfi_malloc(). `graph` NULL: none. false: out of memory. */
+bool hfi_deadlocks_new(const struct hfi_graph *graph, hf_deadlocks **ret_deadlocks);
 /* The circle in words, as said to the first of it. */
 void hfi_circle_words(const hf_deadlock_waiter *links, size_t count, char *ret_text, size_t size);
 

@@ -62,6 +62,9 @@ static inline int64_t hfi_told_ms(int64_t ms)
 
 struct hfi_conn; /* the engine's own: one open store */
 
+/* One finding of doctor(), or of manage(). The strings are good during the call only. */
+typedef void hfi_finding_fn(hf_check_level level, const char *topic, const char *text, void *arg);
+
 /*
  * A name and its hash. The hash is the same in every process and version
  * (util/hash.h), so an engine may store it; two names may share one, so an
@@ -349,14 +352,14 @@ struct hfi_engine {
     void (*stop_wait)(struct hfi_conn *conn);
 
     /* Report on the store. May block. */
-    hf_status (*doctor)(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+    hf_status (*doctor)(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 
     /* HF_CAP_SCRIPTS: hf_script_kill(). Blocks, at most about wait_ms. */
     hf_status (*kill_script)(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
 
-    /* Administer the store of `conf`, which is not opened (it may be in no state to be): see hf_manage(). May
+    /* Administer the store of `conf`, which is not opened (it may be in no state to be): see core/by_url.c. May
      * block. NULL: there is nothing to administer. */
-    hf_status (*manage)(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
+    hf_status (*manage)(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                         void *arg, hf_error *err);
 };
 

@@ -100,44 +100,49 @@ static hf_status claim_mysql(const struct claim *claim, hf_sql_fn *run, void *ar
     return run_one(run, arg, sql, ret_highest, err);
 }
 
-hf_status hf_guard_claim_sql(hf_sql_dialect dialect, const char *table, const void *name,
-                             size_t name_len, uint64_t token, hf_sql_fn *run, void *arg,
-                             hf_error *err)
+hf_status hf_guard_claim_sql(const hf_guard_sql_request *given, hf_error *err)
 {
-    struct claim claim = { .table = table ? table : DEFAULT_TABLE, .token = token };
+    hf_guard_sql_request request;
+    struct claim claim;
     int64_t highest = 0;
     uint32_t len;
-    hf_status status = hfi_name_check(name, name_len, &len, err);
+    hf_status status =
+        hfi_request_copy(&request, sizeof request, given, offsetof(hf_guard_sql_request, run_arg),
+                         "HF_GUARD_SQL_REQUEST_INIT", err);
 
+    if (status == HF_OK)
+        status = hfi_name_check(request.name, request.name_len, &len, err);
     if (status != HF_OK)
         return status;
-    if (token == 0 || token >= HFI_TOKEN_LIMIT)
+    claim.table = request.table ? request.table : DEFAULT_TABLE;
+    claim.token = request.token;
+    if (claim.token == 0 || claim.token >= HFI_TOKEN_LIMIT)
         return hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
     if (!is_table(claim.table))
         return hfi_error_set(err, HF_INVALID, 0, "table: letters, digits, _ and . only");
-    if (!run)
+    if (!request.run)
         return hfi_error_set(err, HF_INVALID, 0, "run: NULL");
     for (uint32_t i = 0; i < len; i++)
-        snprintf(claim.hex + 2 * (size_t)i, 3, "%02x", ((const unsigned char *)name)[i]);
+        snprintf(claim.hex + 2 * (size_t)i, 3, "%02x", ((const unsigned char *)request.name)[i]);
 
-    switch (dialect) {
+    switch (request.dialect) {
     case HF_SQL_DIALECT_POSTGRESQL:
-        status = claim_postgresql(&claim, run, arg, &highest, err);
+        status = claim_postgresql(&claim, request.run, request.run_arg, &highest, err);
         break;
     case HF_SQL_DIALECT_MYSQL:
-        status = claim_mysql(&claim, run, arg, &highest, err);
+        status = claim_mysql(&claim, request.run, request.run_arg, &highest, err);
         break;
     default:
         return hfi_error_set(err, HF_INVALID, 0, "dialect: no such one");
     }
     if (status != HF_OK)
         return status;
-    if (highest < (int64_t)token)
+    if (highest < (int64_t)claim.token)
         return hfi_error_set(err, HF_UNAVAILABLE, 0,
                              "the statement of the claim gave no row: roll back");
-    if (highest > (int64_t)token)
+    if (highest > (int64_t)claim.token)
         return hfi_error_set(err, HF_FENCED, 0,
-                             "token %" PRIu64 " is refused: %" PRId64 " has been there", token,
+                             "token %" PRIu64 " is refused: %" PRId64 " has been used", claim.token,
                              highest);
     return hfi_ok(err);
 }

@@ -10,7 +10,7 @@
 
 /* With the lease's lock. */
 static hf_status take(struct hfi_lease_cell *cell, struct hfi_prim *prim, struct hfi_lease *lease,
-                      unsigned caps, hf_error *err)
+                      uint64_t caps, hf_error *err)
 {
     const char *label = lease->claim.label;
 
@@ -35,7 +35,7 @@ static hf_status take(struct hfi_lease_cell *cell, struct hfi_prim *prim, struct
 }
 
 static hf_status find_and_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *handle,
-                               unsigned caps, hf_error *err)
+                               uint64_t caps, hf_error *err)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;
@@ -50,7 +50,7 @@ static hf_status find_and_take(struct hfi_lease_cell *cell, struct hfi_prim *pri
 }
 
 hf_status hfi_lease_cell_enter(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
-                               const char *verb, unsigned caps, hf_error *err)
+                               const char *verb, uint64_t caps, hf_error *err)
 {
     *prim = (struct hfi_prim){ .verb = verb };
     return find_and_take(cell, prim, lease, caps, err);

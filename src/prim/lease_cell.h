@@ -24,7 +24,7 @@ struct hfi_lease_cell {
  * lease. HF_INVALID, HF_FORKED: no such lease. HF_LOST: its store was closed. HF_UNSUPPORTED: shared, or the engine has not
  * all of `caps`. */
 hf_status hfi_lease_cell_enter(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
-                               const char *verb, unsigned caps, hf_error *err);
+                               const char *verb, uint64_t caps, hf_error *err);
 /* Likewise, for a call that has entered the store and acquired this lease. */
 hf_status hfi_lease_cell_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
                               hf_error *err);

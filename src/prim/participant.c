@@ -2,6 +2,7 @@
 /* Participants and their leases: see participant.h. */
 #include "prim/participant.h"
 
+#include "core/request.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/random.h"
@@ -27,6 +28,12 @@ static hf_status lease_name(const struct hfi_prim *prim, const char *who,
 }
 
 /* ---- our own ------------------------------------------------------------------------------------------ */
+
+hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *given, hf_error *err)
+{
+    return hfi_request_copy(whole, sizeof *whole, given, offsetof(hf_party_request, who),
+                            "HF_PARTY_REQUEST_INIT", err);
+}
 
 hf_status hfi_presence_name(struct hfi_presence *presence, const struct hfi_prim *prim,
                             const char *who, hf_error *err)

@@ -20,6 +20,8 @@ struct hfi_presence {
     uint64_t id;     /* its token, or a number by chance where the engine has none; never 0 */
 };
 
+/* A request, whole. */
+hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *given, hf_error *err);
 /* Can `who` take part in what `prim` is about? */
 hf_status hfi_presence_name(struct hfi_presence *presence, const struct hfi_prim *prim,
                             const char *who, hf_error *err);

@@ -19,7 +19,7 @@ hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_err
 }
 
 hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,
-                         size_t name_len, unsigned caps, hf_error *err)
+                         size_t name_len, uint64_t caps, hf_error *err)
 {
     hf_status status;
 

@@ -20,10 +20,10 @@ struct hfi_prim {
 /* Find the store of a handle, check the name, and that the engine has `caps`. The name's bytes stay the caller's. After
  * HF_OK hfi_prim_leave() is due. */
 hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,
-                         size_t name_len, unsigned caps, hf_error *err);
+                         size_t name_len, uint64_t caps, hf_error *err);
 void hfi_prim_leave(struct hfi_prim *prim);
 
-static inline unsigned hfi_prim_caps(const struct hfi_prim *prim)
+static inline uint64_t hfi_prim_caps(const struct hfi_prim *prim)
 {
     return hfi_store_engine(prim->store)->info.caps;
 }

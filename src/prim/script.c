@@ -7,6 +7,7 @@
 #include "engine/native.h"
 
 #include "core/op.h"
+#include "core/request.h"
 #include "core/store.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -62,16 +63,23 @@ static bool add_up(const char *const *items, const size_t *lens, size_t count, s
     return true;
 }
 
-static hf_status check(const hf_script_request *script, hf_error *err)
+/* `script` is whole then, and the engine need not know HF_CSTRING. */
+static hf_status check(const hf_script_request *given, hf_script_request *script, hf_error *err)
 {
-    size_t total = 0;
+    hf_status status =
+        hfi_request_copy(script, sizeof *script, given, offsetof(hf_script_request, keys),
+                         "HF_SCRIPT_REQUEST_INIT", err);
+    size_t total;
 
-    if (!script || script->size != sizeof *script)
-        return hfi_error_set(err, HF_INVALID, 0, "script: %s",
-                             script ? "size: not that of hf_script_request" : "NULL");
+    if (status != HF_OK)
+        return status;
     if (!script->text)
         return hfi_error_set(err, HF_INVALID, 0, "text: NULL");
-    total = script->text_len ? script->text_len : strlen(script->text);
+    if (script->text_len == HF_CSTRING)
+        script->text_len = strlen(script->text);
+    if (script->text_len == 0)
+        return hfi_error_set(err, HF_INVALID, 0, "text: empty");
+    total = script->text_len;
     if (!add_up(script->keys, script->key_lens, script->key_count, &total))
         return hfi_error_set(err, HF_INVALID, 0, "keys: NULL");
     if (!add_up(script->args, script->arg_lens, script->arg_count, &total))
@@ -85,13 +93,14 @@ static hf_status check(const hf_script_request *script, hf_error *err)
 hf_status hf_script_run(hf_store *handle, const hf_script_request *script, hf_value **ret_value,
                         hf_error *err)
 {
-    struct hfi_script_op op = { .verb = HFI_SCRIPT_RUN, .script = script };
+    hf_script_request whole;
+    struct hfi_script_op op = { .verb = HFI_SCRIPT_RUN, .script = &whole };
     struct hfi_store *store;
     hf_status status = enter(handle, "script", &store, err);
 
     if (status != HF_OK)
         return status;
-    status = check(script, err);
+    status = check(script, &whole, err);
     if (status == HF_OK)
         status = run(store, &op, "script", err);
     hfi_store_leave(store);
@@ -100,13 +109,13 @@ hf_status hf_script_run(hf_store *handle, const hf_script_request *script, hf_va
     if (ret_value)
         *ret_value = op.ret_value;
     else
-        hf_value_free(op.ret_value);
+        hfi_free(op.ret_value);
     return HF_OK;
 }
 
 /* ---- what the server has ------------------------------------------------------------------- */
 
-hf_status hf_script_exists(hf_store *handle, const char *text, size_t len, int *ret_exists,
+hf_status hf_script_exists(hf_store *handle, const char *text, size_t len, bool *ret_exists,
                            hf_error *err)
 {
     struct hfi_script_op op = { .verb = HFI_SCRIPT_EXISTS, .text = text };
@@ -115,7 +124,7 @@ hf_status hf_script_exists(hf_store *handle, const char *text, size_t len, int *
 
     if (status != HF_OK)
         return status;
-    op.len = text && len == 0 ? strlen(text) : len;
+    op.len = text && len == HF_CSTRING ? strlen(text) : len;
     if (!text || !ret_exists)
         status = hfi_error_set(err, HF_INVALID, 0, "%s: NULL", text ? "ret_exists" : "text");
     else if (op.len > HF_SCRIPT_MAX)
@@ -142,28 +151,6 @@ hf_status hf_script_flush(hf_store *handle, hf_error *err)
     if (status != HF_OK)
         return status;
     status = run(store, &op, "script flush", err);
-    hfi_store_leave(store);
-    return status;
-}
-
-hf_status hf_script_kill(hf_store *handle, int64_t wait_ms, hf_error *err)
-{
-    struct hfi_store *store;
-    hf_error inner;
-    hf_status status = enter(handle, "script kill", &store, err);
-
-    if (status != HF_OK)
-        return status;
-    if (wait_ms < 0 || wait_ms > HF_DURATION_MAX_MS) {
-        hfi_store_leave(store);
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: out of range");
-    }
-    status = hfi_store_engine(store)->kill_script(
-        store->conn, wait_ms ? wait_ms : HF_SCRIPT_KILL_WAIT_MS, &inner);
-    if (status == HF_OK)
-        hfi_ok(err);
-    else
-        hfi_store_error(store, "script kill", NULL, status, &inner, err);
     hfi_store_leave(store);
     return status;
 }
@@ -195,9 +182,4 @@ size_t hf_value_get_count(const hf_value *value)
 const hf_value *hf_value_get_item(const hf_value *list, size_t index)
 {
     return list && index < list->count ? &list->items[index] : NULL;
-}
-
-void hf_value_free(hf_value *value)
-{
-    hfi_free(value);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The door to malloc. Nothing is counted until a test first calls
- * hfi_alloc_fail_at(): until then the hook is one relaxed load of a flag that
- * nobody writes.
+ * Every allocation of the library. It is malloc(3)'s, unless the program has set an allocator of its own or a test counts
+ * (hfi_alloc_fail_at()): until then the hook is one relaxed load of a flag that nobody writes.
  */
 #include "util/alloc.h"
 
@@ -11,28 +10,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+static atomic_bool hooked;  /* a test counts, or `custom` is set */
+static atomic_bool sealed;  /* too late to set one */
+static hf_allocator custom; /* written before the first allocation, then never again */
 static atomic_bool watching;
 static atomic_ulong made;    /* allocations since the last hfi_alloc_fail_at() */
 static atomic_ulong fail_at; /* the number of the one that fails; 0: none */
 static atomic_bool fail_on;  /* and all after it */
 
-static inline bool refused(void);
+static inline bool is_hooked(void);
+static bool refused(void);
 static bool count_one(void);
 
+/* A size of 0 is one byte: NULL always means out of memory. */
 void *hfi_malloc(size_t size)
 {
-    return refused() ? NULL : malloc(size ? size : 1);
+    size = size ? size : 1;
+    if (!is_hooked())
+        return malloc(size);
+    if (refused())
+        return NULL;
+    return custom.allocate ? custom.allocate(size, custom.arg) : malloc(size);
 }
 
 void *hfi_calloc(size_t count, size_t size)
 {
-    return refused() ? NULL : calloc(count ? count : 1, size ? size : 1);
+    size_t whole;
+    void *memory;
+
+    count = count ? count : 1;
+    size = size ? size : 1;
+    if (!is_hooked())
+        return calloc(count, size);
+    if (refused())
+        return NULL;
+    if (!custom.allocate)
+        return calloc(count, size);
+    if (__builtin_mul_overflow(count, size, &whole))
+        return NULL;
+    memory = custom.allocate(whole, custom.arg);
+    return memory ? memset(memory, 0, whole) : NULL;
 }
 
-/* Never frees: a size of 0 is one byte, which leaves no room for doubt about NULL. */
 void *hfi_realloc(void *memory, size_t size)
 {
-    return refused() ? NULL : realloc(memory, size ? size : 1);
+    size = size ? size : 1;
+    if (!is_hooked())
+        return realloc(memory, size);
+    if (refused())
+        return NULL;
+    return custom.resize ? custom.resize(memory, size, custom.arg) : realloc(memory, size);
 }
 
 char *hfi_strdup(const char *text)
@@ -57,7 +84,27 @@ char *hfi_strndup(const char *text, size_t len)
 
 void hfi_free(void *memory)
 {
+    if (is_hooked() && custom.release) {
+        if (memory)
+            custom.release(memory, custom.arg);
+        return;
+    }
     free(memory);
+}
+
+bool hfi_alloc_set(const hf_allocator *allocator)
+{
+    if (atomic_load(&sealed))
+        return false;
+    custom = *allocator;
+    atomic_store(&hooked, true);
+    return true;
+}
+
+void hfi_alloc_seal(void)
+{
+    if (!atomic_load_explicit(&sealed, memory_order_relaxed))
+        atomic_store(&sealed, true);
 }
 
 unsigned long hfi_alloc_fail_at(unsigned long k, int all)
@@ -70,13 +117,18 @@ unsigned long hfi_alloc_fail_at(unsigned long k, int all)
     atomic_store(&fail_on, all != 0);
     atomic_store(&fail_at, k);
     atomic_store(&watching, true);
+    atomic_store(&hooked, true);
     return before;
 }
 
-static inline bool refused(void)
+static inline bool is_hooked(void)
 {
-    return __builtin_expect(atomic_load_explicit(&watching, memory_order_relaxed), 0) &&
-           count_one();
+    return __builtin_expect(atomic_load_explicit(&hooked, memory_order_relaxed), 0);
+}
+
+static bool refused(void)
+{
+    return atomic_load_explicit(&watching, memory_order_relaxed) && count_one();
 }
 
 static bool count_one(void)

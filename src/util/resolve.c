@@ -7,8 +7,11 @@
 #include "util/resolve.h"
 
 #include "util/alloc.h"
+#include "util/clock.h"
 
+#include <limits.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -65,6 +68,16 @@ struct hfi_lookup *hfi_lookup_new(const char *host, uint16_t port)
 int hfi_lookup_fd(const struct hfi_lookup *lookup)
 {
     return lookup->bell;
+}
+
+void hfi_lookup_wait(const struct hfi_lookup *lookup, int64_t until_ms)
+{
+    struct pollfd one = { .fd = lookup->bell, .events = POLLIN };
+    int64_t left_ms;
+
+    while (!atomic_load_explicit(&lookup->finished, memory_order_acquire) &&
+           (left_ms = until_ms - hfi_now_ms()) > 0)
+        (void)poll(&one, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
 }
 
 bool hfi_lookup_finished(const struct hfi_lookup *lookup, struct hfi_places *ret_places,

@@ -33,6 +33,8 @@ bool hfi_resolve_numeric(const char *host, uint16_t port, struct hfi_places *ret
 struct hfi_lookup *hfi_lookup_new(const char *host, uint16_t port);
 /* Readable once it is finished. */
 int hfi_lookup_fd(const struct hfi_lookup *lookup);
+/* Block until it is finished, or until_ms. */
+void hfi_lookup_wait(const struct hfi_lookup *lookup, int64_t until_ms);
 /* false: still busy. *ret_wrong: NULL, or in words why there are no places (static). */
 bool hfi_lookup_finished(const struct hfi_lookup *lookup, struct hfi_places *ret_places,
                          const char **ret_wrong);

@@ -18,7 +18,7 @@ circle() {
     eventually test -e code.a
     eventually test -e code.b
     [[ "$(sort code.a code.b | tr '\n' ' ')" == "0 75 " ]]
-    grep -q "acquire '[ab]': waiting for it would never end: '[ab]' held by .* (token [0-9]*), who waits for '[ab]', which we hold (token [0-9]*)" err
+    grep -q "acquire '[ab]': waiting for it would be a deadlock: '[ab]' held by .* (token [0-9]*), who waits for '[ab]', which we hold (token [0-9]*)" err
     exits 0 holdfast deadlocks
     [[ $output == "nobody waits in a circle" ]]
 }

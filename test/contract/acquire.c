@@ -97,7 +97,7 @@ static void timeout_is_not_early(void **state)
 }
 
 /* One waits on another thread through `waits_in`, while `store` holds. */
-static void wait_and_get(hf_store *store, hf_store *waits_in, int64_t wait_ms, unsigned flags)
+static void wait_and_get(hf_store *store, hf_store *waits_in, int64_t wait_ms, uint64_t flags)
 {
     hf_acquire_request request = mutex_request("job");
     hf_lease *lease = take(store, &request);
@@ -111,7 +111,9 @@ static void wait_and_get(hf_store *store, hf_store *waits_in, int64_t wait_ms, u
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
-    EXPECT(HF_BUSY, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "job" }));
+    EXPECT(HF_BUSY,
+           probe(store, &(hf_acquire_request){
+                            .size = sizeof request, .name = "job", .name_len = HF_CSTRING }));
     give(attempt.lease);
 }
 

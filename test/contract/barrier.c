@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Barriers: all go on together, again and again; one who is gone breaks its generation for all. */
 #include "agree.h"
+#include "calls.h"
 #include "holdfast/primitives.h"
 
 #include <signal.h>
@@ -29,10 +30,10 @@ struct party {
 static hf_status come(struct party *party)
 {
     if (party->twice)
-        return hf_barrier_enter(party->store, "ring", 0, party->parties, party->who, party->wait_ms,
-                                party->cancel, &party->lease, &contract_error);
-    return hf_barrier_wait(party->store, "ring", 0, party->parties, party->who, party->wait_ms,
-                           party->cancel, &contract_error);
+        return call_barrier_enter(party->store, "ring", HF_CSTRING, party->parties, party->who,
+                                  party->wait_ms, party->cancel, &party->lease, &contract_error);
+    return call_barrier_wait(party->store, "ring", HF_CSTRING, party->parties, party->who,
+                             party->wait_ms, party->cancel, &contract_error);
 }
 
 static void *come_there(void *arg)
@@ -179,10 +180,11 @@ static void break_party(hf_store *store, const char *who)
 
     name[4] = 0;
     EXPECT(HF_OK, hf_store_inspect(store, name, len, 0, &view, &contract_error));
-    CHECK(view->count == 1 && view->entries[0].holder_count == 1);
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
     EXPECT(HF_OK,
-           hf_lease_break(store, name, len, view->entries[0].holders[0].token, &contract_error));
-    hf_view_free(view);
+           hf_lease_break(store, name, len, hf_entry_holder(hf_view_entry(view, 0), 0)->token,
+                          &contract_error));
+    hf_free(view);
 }
 
 static void one_who_is_gone_breaks_it(void **state)

@@ -6,6 +6,7 @@
  */
 #include "contract.h"
 
+#include "calls.h"
 #include "holdfast/primitives.h"
 #include "mem_engine.h"
 
@@ -24,17 +25,17 @@ static const char *server(void)
 
 static hf_status cas(hf_store *store, uint64_t version, const char *text, uint64_t *ret_version)
 {
-    return hf_cell_swap(store, "cell", 0, version, text, strlen(text), 0, ret_version,
-                        &contract_error);
+    return call_cell_swap(store, "cell", HF_CSTRING, version, text, strlen(text), 0, ret_version,
+                          &contract_error);
 }
 
 static void expect_text(hf_store *store, const char *text)
 {
     hf_cell cell = HF_CELL_INIT;
 
-    EXPECT(HF_OK, hf_cell_get(store, "cell", 0, &cell, &contract_error));
+    EXPECT(HF_OK, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
     CHECK(strcmp(cell.bytes, text) == 0);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
 }
 
 static void a_write_may_be_unknown(void **state)
@@ -53,10 +54,12 @@ static void a_write_may_be_unknown(void **state)
     CHECK(kept == 7);
     expect_text(store, "second");
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
-    EXPECT(HF_UNKNOWN, hf_cell_set(store, "cell", 0, "third", 5, 0, NULL, &contract_error));
+    EXPECT(HF_UNKNOWN,
+           call_cell_set(store, "cell", HF_CSTRING, "third", 5, 0, NULL, &contract_error));
     expect_text(store, "third");
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_READ, 1, 0); /* a read changes nothing */
-    EXPECT(HF_UNAVAILABLE, hf_cell_set(store, "cell", 0, "fourth", 6, 0, NULL, &contract_error));
+    EXPECT(HF_UNAVAILABLE,
+           call_cell_set(store, "cell", HF_CSTRING, "fourth", 6, 0, NULL, &contract_error));
     expect_text(store, "third");
     close_store(store);
 }
@@ -66,8 +69,8 @@ static unsigned long swaps(hf_store *store)
 {
     hf_cell cell = HF_CELL_INIT;
 
-    EXPECT(HF_OK, hf_cell_get(store, "cell", 0, &cell, &contract_error));
-    hf_cell_free(&cell);
+    EXPECT(HF_OK, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
+    hf_free(cell.bytes);
     return mem_count(server(), MEM_CELL_SWAP);
 }
 
@@ -110,8 +113,8 @@ static void an_unknown_update_is_not_repeated(void **state)
 
     (void)state;
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
-    EXPECT(HF_UNKNOWN, hf_cell_update(store, "cell", 0, raise_it, &calls, LIMIT_MS, NULL, NULL,
-                                      &contract_error));
+    EXPECT(HF_UNKNOWN, call_cell_update(store, "cell", HF_CSTRING, raise_it, &calls, LIMIT_MS, NULL,
+                                        NULL, &contract_error));
     CHECK(calls == 1 && mem_count(server(), MEM_CELL_SWAP) == 1);
     expect_text(store, "1");
     close_store(store);
@@ -133,8 +136,8 @@ static void *watcher_run(void *arg)
     struct watcher *watcher = arg;
 
     watcher->tid = thread_id();
-    watcher->status = hf_cell_wait(watcher->store, "cell", 0, watcher->version, LIMIT_MS, NULL,
-                                   &watcher->now, &contract_error);
+    watcher->status = call_cell_wait(watcher->store, "cell", HF_CSTRING, watcher->version, LIMIT_MS,
+                                     NULL, &watcher->now, &contract_error);
     watcher->ended = true;
     return NULL;
 }
@@ -164,9 +167,9 @@ static void a_wait_outlives_its_line(void **state)
     watcher_start(&watcher, store);
     mem_cut(server(), true);
     EXPECT(HF_UNAVAILABLE, cas(store, watcher.version, "second", &version));
-    EXPECT(HF_UNAVAILABLE, hf_cell_wait(store, "cell", 0, watcher.version, 50, NULL, NULL,
-                                        &contract_error)); /* nothing is known at its end */
-    thread_settled(&watcher.tid, &watcher.ended);          /* it has noticed, too */
+    EXPECT(HF_UNAVAILABLE, call_cell_wait(store, "cell", HF_CSTRING, watcher.version, 50, NULL,
+                                          NULL, &contract_error)); /* nothing is known at its end */
+    thread_settled(&watcher.tid, &watcher.ended);                  /* it has noticed, too */
     CHECK(!watcher.ended);
     mem_cut(server(), false);
     EXPECT(HF_OK, cas(store, watcher.version, "second", &version));
@@ -197,9 +200,11 @@ static void waiting_reads_only_where_it_must(void **state)
     (void)state;
     snprintf(url, sizeof url, "membare:%s?call=50ms", server());
     EXPECT(HF_OK, hf_open(url, NULL, &bare, &contract_error));
-    EXPECT(HF_TIMEOUT, hf_cell_wait(store, "cell", 0, 0, 150, NULL, NULL, &contract_error));
+    EXPECT(HF_TIMEOUT,
+           call_cell_wait(store, "cell", HF_CSTRING, 0, 150, NULL, NULL, &contract_error));
     CHECK(mem_count(server(), MEM_CELL_READ) == 0);
-    EXPECT(HF_TIMEOUT, hf_cell_wait(bare, "cell", 0, 0, 150, NULL, NULL, &contract_error));
+    EXPECT(HF_TIMEOUT,
+           call_cell_wait(bare, "cell", HF_CSTRING, 0, 150, NULL, NULL, &contract_error));
     CHECK(mem_count(server(), MEM_CELL_READ) >= 2 && mem_count(server(), MEM_CELL_READ) <= 20);
     close_store(bare);
     close_store(store);

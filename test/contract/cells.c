@@ -3,6 +3,7 @@
  * Cells: bytes with a version. That reading, thinking and writing are one step for everybody else is
  * shown without any lock: threads and peers count in one cell, and no count may be lost.
  */
+#include "calls.h"
 #include "peer.h"
 
 #include "prim/task.h"
@@ -18,13 +19,14 @@
 
 static hf_status put(hf_store *store, const char *name, const char *text, uint64_t *ret_version)
 {
-    return hf_cell_set(store, name, 0, text, strlen(text), 0, ret_version, &contract_error);
+    return call_cell_set(store, name, HF_CSTRING, text, strlen(text), 0, ret_version,
+                         &contract_error);
 }
 
 static hf_status cas(hf_store *store, uint64_t version, const char *text, uint64_t *ret_version)
 {
-    return hf_cell_swap(store, "cell", 0, version, text, strlen(text), 0, ret_version,
-                        &contract_error);
+    return call_cell_swap(store, "cell", HF_CSTRING, version, text, strlen(text), 0, ret_version,
+                          &contract_error);
 }
 
 /* What is there; returns its version. NULL: nothing may be. */
@@ -33,15 +35,14 @@ static uint64_t expect_text(hf_store *store, const char *name, const char *text)
     hf_cell cell = HF_CELL_INIT;
 
     if (!text) {
-        EXPECT(HF_NOT_FOUND, hf_cell_get(store, name, 0, &cell, &contract_error));
+        EXPECT(HF_NOT_FOUND, hf_cell_get(store, name, HF_CSTRING, &cell, &contract_error));
         CHECK(!cell.bytes && cell.version == 0);
         return 0;
     }
-    EXPECT(HF_OK, hf_cell_get(store, name, 0, &cell, &contract_error));
+    EXPECT(HF_OK, hf_cell_get(store, name, HF_CSTRING, &cell, &contract_error));
     CHECK(cell.len == strlen(text) && strcmp(cell.bytes, text) == 0);
     CHECK(cell.version != 0);
-    hf_cell_free(&cell);
-    CHECK(!cell.bytes);
+    hf_free(cell.bytes);
     return cell.version;
 }
 
@@ -62,14 +63,15 @@ static void needs_cells(void **state)
 
     (void)state;
     EXPECT(want, put(store, "cell", "one", &version));
-    EXPECT(want, hf_cell_get(store, "cell", 0, &cell, &contract_error));
-    hf_cell_free(&cell);
+    EXPECT(want, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
+    hf_free(cell.bytes);
     EXPECT(want, cas(store, version, "two", &version));
-    EXPECT(want,
-           hf_cell_update(store, "cell", 0, leave_it, NULL, 0, NULL, &version, &contract_error));
-    EXPECT(want, hf_cell_wait(store, "cell", 0, version + 1, 0, NULL, &version, &contract_error));
+    EXPECT(want, call_cell_update(store, "cell", HF_CSTRING, leave_it, NULL, 0, NULL, &version,
+                                  &contract_error));
+    EXPECT(want, call_cell_wait(store, "cell", HF_CSTRING, version + 1, 0, NULL, &version,
+                                &contract_error));
     EXPECT(has(HF_CAP_CELLS) ? HF_CHANGED : HF_UNSUPPORTED,
-           hf_cell_delete(store, "cell", 0, version + 1, &contract_error));
+           hf_cell_delete(store, "cell", HF_CSTRING, version + 1, &contract_error));
     close_store(store);
 }
 
@@ -83,20 +85,21 @@ static void any_bytes(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     expect_text(store, "cell", NULL);
-    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, NULL, 0, 0, NULL, &contract_error));
+    EXPECT(HF_OK, call_cell_set(store, "cell", HF_CSTRING, NULL, 0, 0, NULL, &contract_error));
     expect_text(store, "cell", ""); /* empty is not the same as absent */
-    EXPECT(HF_OK, hf_cell_set(store, "c\0d", 3, "a\0b", 3, 0, NULL, &contract_error));
+    EXPECT(HF_OK, call_cell_set(store, "c\0d", 3, "a\0b", 3, 0, NULL, &contract_error));
     EXPECT(HF_OK, hf_cell_get(store, "c\0d", 3, &cell, &contract_error));
     CHECK(cell.len == 3 && memcmp(cell.bytes, "a\0b", 4) == 0 && cell.ttl_ms == -1);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     expect_text(store, "c", NULL);
 
     large = malloc(HF_CELL_MAX + 1);
     memset(large, 0xfe, HF_CELL_MAX + 1);
-    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, large, HF_CELL_MAX, 0, NULL, &contract_error));
-    EXPECT(HF_OK, hf_cell_get(store, "cell", 0, &cell, &contract_error));
+    EXPECT(HF_OK,
+           call_cell_set(store, "cell", HF_CSTRING, large, HF_CELL_MAX, 0, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
     CHECK(cell.len == HF_CELL_MAX && memcmp(cell.bytes, large, cell.len) == 0);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     free(large);
     close_store(store);
 }
@@ -119,10 +122,10 @@ static void versions_decide(void **state)
     EXPECT(HF_OK, cas(other, first, "second", &second));
     CHECK(second != first);
     EXPECT(HF_CHANGED, cas(store, first, "late", &third));
-    EXPECT(HF_CHANGED, hf_cell_delete(store, "cell", 0, first, &contract_error));
+    EXPECT(HF_CHANGED, hf_cell_delete(store, "cell", HF_CSTRING, first, &contract_error));
     CHECK(expect_text(store, "cell", "second") == second);
-    EXPECT(HF_OK, hf_cell_delete(store, "cell", 0, second, &contract_error));
-    EXPECT(HF_CHANGED, hf_cell_delete(store, "cell", 0, second, &contract_error));
+    EXPECT(HF_OK, hf_cell_delete(store, "cell", HF_CSTRING, second, &contract_error));
+    EXPECT(HF_CHANGED, hf_cell_delete(store, "cell", HF_CSTRING, second, &contract_error));
     expect_text(other, "cell", NULL);
 
     /* Made again: no version that it had is ever good for it. */
@@ -146,14 +149,14 @@ static void kinds_are_apart(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 5, "five", 4, &contract_error));
-    EXPECT(HF_MISMATCH, hf_cell_get(store, "thing", 0, &cell, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "thing", HF_CSTRING, 5, "five", 4, &contract_error));
+    EXPECT(HF_MISMATCH, hf_cell_get(store, "thing", HF_CSTRING, &cell, &contract_error));
     EXPECT(HF_MISMATCH, put(store, "thing", "mine", NULL));
-    EXPECT(HF_MISMATCH,
-           hf_cell_update(store, "thing", 0, leave_it, NULL, 0, NULL, NULL, &contract_error));
+    EXPECT(HF_MISMATCH, call_cell_update(store, "thing", HF_CSTRING, leave_it, NULL, 0, NULL, NULL,
+                                         &contract_error));
     EXPECT(HF_OK, put(store, "cell", "mine", NULL));
-    EXPECT(HF_MISMATCH, hf_guard_claim(store, "cell", 0, 9, NULL, NULL, &contract_error));
-    EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, 5, NULL, NULL, &contract_error));
+    EXPECT(HF_MISMATCH, hf_guard_claim(store, "cell", HF_CSTRING, 9, NULL, NULL, &contract_error));
+    EXPECT(HF_OK, hf_guard_claim(store, "thing", HF_CSTRING, 5, NULL, NULL, &contract_error));
     close_store(store);
 }
 
@@ -192,8 +195,8 @@ static hf_status decide(const hf_cell *old, hf_cell_change *change, void *arg)
 static hf_status update(hf_store *store, struct wish *wish, int64_t wait_ms, uint64_t *ret_version)
 {
     wish->calls = 0;
-    return hf_cell_update(store, "cell", 0, decide, wish, wait_ms, wish->cancel, ret_version,
-                          &contract_error);
+    return call_cell_update(store, "cell", HF_CSTRING, decide, wish, wait_ms, wish->cancel,
+                            ret_version, &contract_error);
 }
 
 static void an_update_does_what_it_says(void **state)
@@ -260,8 +263,8 @@ static void an_update_begins_again(void **state)
     EXPECT(HF_CANCELLED, update(store, &wish, HF_FOREVER, NULL));
     CHECK(wish.calls == 0);
     EXPECT(HF_OK, hf_cancel_close(wish.cancel));
-    EXPECT(HF_OK, hf_cell_update(store, "cell", 0, close_from_within, store, 0, NULL, NULL,
-                                 &contract_error));
+    EXPECT(HF_OK, call_cell_update(store, "cell", HF_CSTRING, close_from_within, store, 0, NULL,
+                                   NULL, &contract_error));
     close_store(wish.rival);
     close_store(store);
 }
@@ -318,9 +321,9 @@ static void *watcher_run(void *arg)
     struct watcher *watcher = arg;
 
     watcher->tid = thread_id();
-    watcher->status = hf_cell_wait(watcher->store, "cell", 0, watcher->version,
-                                   watcher->cancel ? HF_FOREVER : LIMIT_MS, watcher->cancel,
-                                   &watcher->now, &contract_error);
+    watcher->status = call_cell_wait(watcher->store, "cell", HF_CSTRING, watcher->version,
+                                     watcher->cancel ? HF_FOREVER : LIMIT_MS, watcher->cancel,
+                                     &watcher->now, &contract_error);
     watcher->ended = true;
     return NULL;
 }
@@ -352,9 +355,10 @@ static void every_change_is_told(void **state)
     second = first;
     second.store = open_store();
     peer_start(&peer);
+    EXPECT(HF_TIMEOUT, call_cell_wait(first.store, "cell", HF_CSTRING, 0, 100, NULL, &version,
+                                      &contract_error));
     EXPECT(HF_TIMEOUT,
-           hf_cell_wait(first.store, "cell", 0, 0, 100, NULL, &version, &contract_error));
-    EXPECT(HF_TIMEOUT, hf_cell_wait(first.store, "cell", 0, 0, 0, NULL, &version, &contract_error));
+           call_cell_wait(first.store, "cell", HF_CSTRING, 0, 0, NULL, &version, &contract_error));
     CHECK(version == 9);
     for (int i = 0; i < 3; i++) { /* made, written, deleted; each by somebody else */
         watcher_start(&first);
@@ -370,8 +374,8 @@ static void every_change_is_told(void **state)
         second.version = first.version = first.now;
     }
     EXPECT(HF_OK, put(first.store, "cell", "before the call", &version));
-    EXPECT(HF_OK,
-           hf_cell_wait(first.store, "cell", 0, 0, HF_FOREVER, NULL, &first.now, &contract_error));
+    EXPECT(HF_OK, call_cell_wait(first.store, "cell", HF_CSTRING, 0, HF_FOREVER, NULL, &first.now,
+                                 &contract_error));
     CHECK(first.now == version);
     peer_stop(&peer);
     close_store(second.store);
@@ -392,8 +396,8 @@ static void a_wait_can_be_ended(void **state)
     others_settled();
     EXPECT(HF_OK, hf_cancel_fire(watcher.cancel));
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
-    EXPECT(HF_CANCELLED, hf_cell_wait(watcher.store, "cell", 0, watcher.version, HF_FOREVER,
-                                      watcher.cancel, &version, &contract_error));
+    EXPECT(HF_CANCELLED, call_cell_wait(watcher.store, "cell", HF_CSTRING, watcher.version,
+                                        HF_FOREVER, watcher.cancel, &version, &contract_error));
     EXPECT(HF_OK, hf_cancel_close(watcher.cancel));
 
     EXPECT(HF_OK, hf_cancel_open(&watcher.cancel)); /* for ever, but not fired */
@@ -417,8 +421,8 @@ static uint64_t put_short(hf_store *store, const char *name, int64_t ttl_ms)
     task.action.bytes = "C1short";
     task.action.len = 7;
     task.action.ttl_ms = ttl_ms;
-    EXPECT(HF_OK,
-           hfi_prim_enter(&task.prim, store, "write", name, 0, HF_CAP_CELL_TTL, &contract_error));
+    EXPECT(HF_OK, hfi_prim_enter(&task.prim, store, "write", name, HF_CSTRING, HF_CAP_CELL_TTL,
+                                 &contract_error));
     EXPECT(HF_OK, hfi_prim_task_run(&task, &contract_error));
     return task.action.version;
 }
@@ -432,19 +436,20 @@ static void a_ttl_is_told_and_taken_back(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     if (!has(HF_CAP_CELL_TTL)) {
-        EXPECT(HF_UNSUPPORTED, hf_cell_set(store, "cell", 0, "x", 1, 1000, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED,
+               call_cell_set(store, "cell", HF_CSTRING, "x", 1, 1000, NULL, &contract_error));
         CHECK(strncmp(contract_error.text, "ttl_ms", 6) == 0);
         close_store(store);
         return;
     }
-    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, "x", 1, 3600000, NULL, &contract_error));
-    EXPECT(HF_OK, hf_cell_get(store, "cell", 0, &cell, &contract_error));
+    EXPECT(HF_OK, call_cell_set(store, "cell", HF_CSTRING, "x", 1, 3600000, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
     CHECK(cell.ttl_ms > 3600000 - 2 * LIMIT_MS && cell.ttl_ms <= 3600000 + 5000);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     EXPECT(HF_OK, put(store, "cell", "y", NULL));
-    EXPECT(HF_OK, hf_cell_get(store, "cell", 0, &cell, &contract_error));
+    EXPECT(HF_OK, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
     CHECK(cell.ttl_ms == -1);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
     close_store(store);
 }
 
@@ -477,8 +482,8 @@ static hf_status read_clock(hf_store *store, int64_t *ret_us)
     hf_status status;
 
     hfi_prim_task_init_act(&task, HFI_ACT_TIME);
-    status = hfi_prim_enter(&task.prim, store, "look at the clock", "cell", 0, HF_CAP_CLOCK,
-                            &contract_error);
+    status = hfi_prim_enter(&task.prim, store, "look at the clock", "cell", HF_CSTRING,
+                            HF_CAP_CLOCK, &contract_error);
     if (status == HF_OK)
         status = hfi_prim_task_run(&task, &contract_error);
     *ret_us = task.action.now_us;
@@ -515,40 +520,42 @@ static void bad_arguments_are_named(void **state)
     store = open_store();
     EXPECT(HF_INVALID, put(NULL, "cell", "x", NULL));
     NAMED("store");
-    EXPECT(HF_INVALID, hf_cell_get(store, "", 0, &cell, &contract_error));
+    EXPECT(HF_INVALID, hf_cell_get(store, "", HF_CSTRING, &cell, &contract_error));
     NAMED("name");
-    EXPECT(HF_INVALID, hf_cell_get(store, "cell", 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_cell_get(store, "cell", HF_CSTRING, NULL, &contract_error));
     NAMED("ret_cell");
     cell.size = 8;
-    EXPECT(HF_INVALID, hf_cell_get(store, "cell", 0, &cell, &contract_error));
+    EXPECT(HF_INVALID, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
     NAMED("size");
-    EXPECT(HF_INVALID, hf_cell_set(store, "cell", 0, NULL, 1, 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, call_cell_set(store, "cell", HF_CSTRING, NULL, 1, 0, NULL, &contract_error));
     NAMED("bytes");
-    EXPECT(HF_INVALID,
-           hf_cell_swap(store, "cell", 0, 0, large, sizeof large, 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, call_cell_swap(store, "cell", HF_CSTRING, 0, large, sizeof large, 0, NULL,
+                                      &contract_error));
     NAMED("len");
-    EXPECT(HF_INVALID, hf_cell_set(store, "cell", 0, "x", 1, -1, NULL, &contract_error));
+    EXPECT(HF_INVALID, call_cell_set(store, "cell", HF_CSTRING, "x", 1, -1, NULL, &contract_error));
     NAMED("ttl_ms");
-    EXPECT(HF_INVALID, hf_cell_set(store, "cell", 0, "x", 1, 999, NULL, &contract_error));
     EXPECT(HF_INVALID,
-           hf_cell_set(store, "cell", 0, "x", 1, HF_DURATION_MAX_MS + 1, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_cell_delete(store, "cell", 0, 0, &contract_error));
+           call_cell_set(store, "cell", HF_CSTRING, "x", 1, 999, NULL, &contract_error));
+    EXPECT(HF_INVALID, call_cell_set(store, "cell", HF_CSTRING, "x", 1, HF_DURATION_MAX_MS + 1,
+                                     NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_cell_delete(store, "cell", HF_CSTRING, 0, &contract_error));
     NAMED("version");
     EXPECT(HF_INVALID,
-           hf_cell_update(store, "cell", 0, NULL, NULL, 0, NULL, NULL, &contract_error));
+           call_cell_update(store, "cell", HF_CSTRING, NULL, NULL, 0, NULL, NULL, &contract_error));
     NAMED("fn");
-    EXPECT(HF_INVALID,
-           hf_cell_update(store, "cell", 0, leave_it, NULL, -2, NULL, NULL, &contract_error));
+    EXPECT(HF_INVALID, call_cell_update(store, "cell", HF_CSTRING, leave_it, NULL, -2, NULL, NULL,
+                                        &contract_error));
     NAMED("wait_ms");
-    EXPECT(HF_INVALID, hf_cell_update(store, "cell", 0, leave_it, NULL, 0, (hf_cancel *)store, NULL,
+    EXPECT(HF_INVALID, call_cell_update(store, "cell", HF_CSTRING, leave_it, NULL, 0,
+                                        (hf_cancel *)store, NULL, &contract_error));
+    NAMED("cancel");
+    EXPECT(HF_INVALID,
+           call_cell_wait(store, "cell", HF_CSTRING, 0, -2, NULL, NULL, &contract_error));
+    NAMED("wait_ms");
+    EXPECT(HF_INVALID, call_cell_wait(store, "cell", HF_CSTRING, 0, 0, (hf_cancel *)store, NULL,
                                       &contract_error));
     NAMED("cancel");
-    EXPECT(HF_INVALID, hf_cell_wait(store, "cell", 0, 0, -2, NULL, NULL, &contract_error));
-    NAMED("wait_ms");
-    EXPECT(HF_INVALID,
-           hf_cell_wait(store, "cell", 0, 0, 0, (hf_cancel *)store, NULL, &contract_error));
-    NAMED("cancel");
-    hf_cell_free(NULL);
+    hf_free(NULL);
     expect_text(store, "cell", NULL); /* nothing of all this has been there */
     close_store(store);
 #undef NAMED

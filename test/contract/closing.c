@@ -51,7 +51,7 @@ static void twice_and_after(void **state)
 {
     hf_store *store = open_store();
     hf_acquire_request request = mutex_request("close");
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_lease *lease = NULL;
     hf_view *view = NULL;
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 bool contract_processes, contract_alone;
-hf_store_info contract_info = { .size = sizeof contract_info };
+hf_store_info contract_info = HF_STORE_INFO_INIT;
 _Thread_local hf_error contract_error;
 
 static const char *url_template;
@@ -117,7 +117,7 @@ const char *contract_url(void)
     return case_url;
 }
 
-bool has(unsigned cap)
+bool has(uint64_t cap)
 {
     return (contract_info.caps & cap) == cap;
 }
@@ -188,6 +188,7 @@ hf_acquire_request mutex_request(const char *name)
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
+    request.name_len = HF_CSTRING;
     return request;
 }
 
@@ -247,10 +248,11 @@ static size_t count_parties(hf_store *store, const char *name, bool waiters)
     size_t count = 0;
 
     EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
-    CHECK(view->count <= 1);
-    if (view->count)
-        count = waiters ? view->entries[0].waiter_count : view->entries[0].holder_count;
-    hf_view_free(view);
+    CHECK(hf_view_count(view) <= 1);
+    if (hf_view_count(view))
+        count =
+            waiters ? hf_view_entry(view, 0)->waiter_count : hf_view_entry(view, 0)->holder_count;
+    hf_free(view);
     return count;
 }
 

@@ -41,7 +41,7 @@ extern hf_store_info contract_info; /* of the store under test */
 const char *contract_url(void); /* of this case */
 void contract_param(
     const char *param); /* "key=value" for the URL of this case, before it is used */
-bool has(unsigned cap); /* HF_CAP_*: all of them */
+bool has(uint64_t cap); /* HF_CAP_*: all of them */
 /* Every case that needs a capability says so first; returns false after it has checked that a
  * plain call answers HF_UNSUPPORTED where the case names one. */
 #define NEEDS(caps)     \

@@ -16,7 +16,7 @@ static int64_t value_of(hf_store *store, const char *name)
 {
     int64_t value = 7777;
 
-    EXPECT(HF_OK, hf_counter_get(store, name, 0, &value, &contract_error));
+    EXPECT(HF_OK, hf_counter_get(store, name, HF_CSTRING, &value, &contract_error));
     return value;
 }
 
@@ -24,7 +24,7 @@ static int64_t plus(hf_store *store, const char *name, int64_t delta)
 {
     int64_t value = 7777;
 
-    EXPECT(HF_OK, hf_counter_add(store, name, 0, delta, &value, &contract_error));
+    EXPECT(HF_OK, hf_counter_add(store, name, HF_CSTRING, delta, &value, &contract_error));
     return value;
 }
 
@@ -35,11 +35,11 @@ static void needs_cells(void **state)
     int64_t value;
 
     (void)state;
-    EXPECT(want, hf_counter_add(store, "n", 0, 1, &value, &contract_error));
-    EXPECT(want, hf_counter_get(store, "n", 0, &value, &contract_error));
-    EXPECT(want, hf_counter_set(store, "n", 0, 1, &contract_error));
-    EXPECT(want, hf_counter_swap(store, "n", 0, 1, 2, &value, &contract_error));
-    EXPECT(want, hf_counter_delete(store, "n", 0, &contract_error));
+    EXPECT(want, hf_counter_add(store, "n", HF_CSTRING, 1, &value, &contract_error));
+    EXPECT(want, hf_counter_get(store, "n", HF_CSTRING, &value, &contract_error));
+    EXPECT(want, hf_counter_set(store, "n", HF_CSTRING, 1, &contract_error));
+    EXPECT(want, hf_counter_swap(store, "n", HF_CSTRING, 1, 2, &value, &contract_error));
+    EXPECT(want, hf_counter_delete(store, "n", HF_CSTRING, &contract_error));
     close_store(store);
 }
 
@@ -59,10 +59,10 @@ static void counts(void **state)
     CHECK(value_of(store, "m") == 0);
     EXPECT(HF_OK, hf_counter_add(store, "n", 1, 4, NULL, &contract_error));
     CHECK(value_of(store, "n") == 1);
-    EXPECT(HF_OK, hf_counter_set(store, "n", 0, -12, &contract_error));
+    EXPECT(HF_OK, hf_counter_set(store, "n", HF_CSTRING, -12, &contract_error));
     CHECK(value_of(other, "n") == -12);
-    EXPECT(HF_OK, hf_counter_delete(store, "n", 0, &contract_error));
-    EXPECT(HF_OK, hf_counter_delete(store, "n", 0, &contract_error));
+    EXPECT(HF_OK, hf_counter_delete(store, "n", HF_CSTRING, &contract_error));
+    EXPECT(HF_OK, hf_counter_delete(store, "n", HF_CSTRING, &contract_error));
     CHECK(value_of(other, "n") == 0);
     CHECK(plus(other, "n", 1) == 1);
     close_store(other);
@@ -77,16 +77,19 @@ static void sets_if(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", 0, 1, 2, &now, &contract_error));
+    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", HF_CSTRING, 1, 2, &now, &contract_error));
     CHECK(now == 0 && strstr(contract_error.text, "it is 0, and not 1"));
-    EXPECT(HF_OK, hf_counter_swap(store, "n", 0, 0, -5, &now, &contract_error)); /* none is 0 */
+    EXPECT(HF_OK,
+           hf_counter_swap(store, "n", HF_CSTRING, 0, -5, &now, &contract_error)); /* none is 0 */
     CHECK(now == -5 && value_of(store, "n") == -5);
-    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", 0, 5, 9, &now, &contract_error));
+    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", HF_CSTRING, 5, 9, &now, &contract_error));
     CHECK(now == -5 && value_of(store, "n") == -5);
-    EXPECT(HF_OK, hf_counter_swap(store, "n", 0, -5, INT64_MAX, NULL, &contract_error));
-    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", 0, INT64_MAX - 1, 1, &now, &contract_error));
+    EXPECT(HF_OK, hf_counter_swap(store, "n", HF_CSTRING, -5, INT64_MAX, NULL, &contract_error));
+    EXPECT(HF_CHANGED,
+           hf_counter_swap(store, "n", HF_CSTRING, INT64_MAX - 1, 1, &now, &contract_error));
     CHECK(now == INT64_MAX); /* no double could tell these two apart */
-    EXPECT(HF_OK, hf_counter_swap(store, "n", 0, INT64_MAX, INT64_MIN, &now, &contract_error));
+    EXPECT(HF_OK,
+           hf_counter_swap(store, "n", HF_CSTRING, INT64_MAX, INT64_MIN, &now, &contract_error));
     CHECK(now == INT64_MIN && value_of(store, "n") == INT64_MIN);
     close_store(store);
 }
@@ -95,7 +98,7 @@ static void refused_at(hf_store *store, int64_t at, int64_t delta)
 {
     int64_t value = 7777;
 
-    EXPECT(HF_OVERFLOW, hf_counter_add(store, "n", 0, delta, &value, &contract_error));
+    EXPECT(HF_OVERFLOW, hf_counter_add(store, "n", HF_CSTRING, delta, &value, &contract_error));
     CHECK(value == 7777 && value_of(store, "n") == at);
 }
 
@@ -126,20 +129,20 @@ static void other_kinds_of_cells(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 1, "5", 1, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_add(store, "thing", 0, 1, &value, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_get(store, "thing", 0, &value, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_set(store, "thing", 0, 1, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_swap(store, "thing", 0, 0, 1, &value, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_delete(store, "thing", 0, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "thing", HF_CSTRING, 1, "5", 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_add(store, "thing", HF_CSTRING, 1, &value, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_get(store, "thing", HF_CSTRING, &value, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_set(store, "thing", HF_CSTRING, 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_swap(store, "thing", HF_CSTRING, 0, 1, &value, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_delete(store, "thing", HF_CSTRING, &contract_error));
     CHECK(value == 7777);
-    EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, 1, &bytes, NULL, &contract_error));
+    EXPECT(HF_OK, hf_guard_claim(store, "thing", HF_CSTRING, 1, &bytes, NULL, &contract_error));
     CHECK(strcmp(bytes, "5") == 0);
-    hf_guard_free(bytes);
+    hf_free(bytes);
 
     CHECK(plus(store, "n", 3) == 3);
-    EXPECT(HF_MISMATCH, hf_guard_set(store, "n", 0, 1, "x", 1, &contract_error));
-    EXPECT(HF_MISMATCH, hf_guard_claim(store, "n", 0, 1, NULL, NULL, &contract_error));
+    EXPECT(HF_MISMATCH, hf_guard_set(store, "n", HF_CSTRING, 1, "x", 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_guard_claim(store, "n", HF_CSTRING, 1, NULL, NULL, &contract_error));
     CHECK(value_of(store, "n") == 3);
     close_store(store);
 }
@@ -153,18 +156,18 @@ static void bad_arguments_are_named(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_INVALID, hf_counter_add(store, NULL, 0, 1, &value, &contract_error));
+    EXPECT(HF_INVALID, hf_counter_add(store, NULL, HF_CSTRING, 1, &value, &contract_error));
     CHECK(strncmp(contract_error.text, "name", 4) == 0);
-    EXPECT(HF_INVALID, hf_counter_add(store, "", 0, 1, &value, &contract_error));
+    EXPECT(HF_INVALID, hf_counter_add(store, "", HF_CSTRING, 1, &value, &contract_error));
     EXPECT(HF_INVALID, hf_counter_set(store, name, sizeof name, 1, &contract_error));
-    EXPECT(HF_INVALID, hf_counter_get(store, "n", 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_counter_get(store, "n", HF_CSTRING, NULL, &contract_error));
     CHECK(strncmp(contract_error.text, "ret_value", 9) == 0);
-    EXPECT(HF_INVALID, hf_counter_delete(NULL, "n", 0, &contract_error));
+    EXPECT(HF_INVALID, hf_counter_delete(NULL, "n", HF_CSTRING, &contract_error));
     CHECK(value == 7777);
     EXPECT(HF_OK, hf_counter_add(store, name, sizeof name - 1, 2, &value, &contract_error));
     CHECK(value == 2);
     close_store(store);
-    EXPECT(HF_INVALID, hf_counter_add(store, "n", 0, 1, &value, &contract_error));
+    EXPECT(HF_INVALID, hf_counter_add(store, "n", HF_CSTRING, 1, &value, &contract_error));
 }
 
 /* ---- many at once ------------------------------------------------------------------------- */
@@ -182,7 +185,8 @@ static void *add_many(void *arg)
 
     for (int i = 0; i < COUNTS; i++) {
         do
-            status = hf_counter_add(adder->store, "n", 0, i % 2 ? -1 : 3, NULL, &contract_error);
+            status = hf_counter_add(adder->store, "n", HF_CSTRING, i % 2 ? -1 : 3, NULL,
+                                    &contract_error);
         while (status == HF_BUSY);
         EXPECT(HF_OK, status);
     }

@@ -10,20 +10,17 @@ int deadlock_setup(void **state)
     return result;
 }
 
-static void count_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
-{
-    size_t *found = arg;
-
-    (void)links;
-    CHECK(count > 0);
-    (*found)++;
-}
-
 size_t circles(hf_store *store)
 {
-    size_t count = 0;
+    hf_deadlocks *list = NULL;
+    size_t count;
 
-    EXPECT(HF_OK, hf_deadlock_list(store, count_circle, &count, &contract_error));
+    EXPECT(HF_OK, hf_deadlock_list(store, &list, &contract_error));
+    count = hf_deadlock_count(list);
+    for (size_t i = 0; i < count; i++)
+        CHECK(hf_deadlock_item(list, i)->waiter_count > 0);
+    CHECK(hf_deadlock_item(list, count) == NULL);
+    hf_free(list);
     return count;
 }
 

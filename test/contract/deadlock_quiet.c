@@ -9,21 +9,32 @@
 
 struct seen {
     size_t circles, links;
-    char first[8], tokens;
+    bool tokens;
     uint64_t sessions[2];
 };
 
-static void note_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
+static hf_status list(hf_store *store, struct seen *seen)
 {
-    struct seen *seen = arg;
+    hf_deadlocks *deadlocks = NULL;
+    hf_status status = hf_deadlock_list(store, &deadlocks, &contract_error);
 
-    seen->circles++;
-    seen->links = count;
-    seen->tokens = count == 2 && links[0].token > 0 && links[1].token > 0;
-    for (size_t i = 0; i < 2 && i < count; i++) {
-        seen->sessions[i] = links[i].session;
-        CHECK(links[i].name_len == 1 && strcmp(links[i].label, "contract") == 0);
+    seen->circles = hf_deadlock_count(deadlocks);
+    for (size_t i = 0; i < seen->circles; i++) {
+        const hf_deadlock *deadlock = hf_deadlock_item(deadlocks, i);
+
+        seen->links = deadlock->waiter_count;
+        seen->tokens = true;
+        for (size_t k = 0; k < 2 && k < seen->links; k++) {
+            const hf_deadlock_waiter *waiter = hf_deadlock_get_waiter(deadlock, k);
+
+            seen->sessions[k] = waiter->session;
+            seen->tokens &= waiter->token > 0;
+            CHECK(waiter->name_len == 1 && strcmp(waiter->label, "contract") == 0);
+        }
+        CHECK(hf_deadlock_get_waiter(deadlock, seen->links) == NULL);
     }
+    hf_free(deadlocks);
+    return status;
 }
 
 static int setup_off(void **state)
@@ -46,12 +57,12 @@ static void shown(void **state)
 
     (void)state;
     if (!has(NEEDED)) {
-        EXPECT(HF_UNSUPPORTED, hf_deadlock_list(store, note_circle, &seen, &contract_error));
+        EXPECT(HF_UNSUPPORTED, list(store, &seen));
         close_store(store);
         return;
     }
-    EXPECT(HF_INVALID, hf_deadlock_list(store, NULL, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_deadlock_list(NULL, note_circle, &seen, &contract_error));
+    EXPECT(HF_INVALID, hf_deadlock_list(store, NULL, &contract_error));
+    EXPECT(HF_INVALID, list(NULL, &seen));
     EXPECT(HF_OK, hf_cancel_open(&cancel));
     close_store(store);
     store = open_store();
@@ -86,20 +97,21 @@ static void shown(void **state)
         party_start(&parties[i]);
     }
     AWAIT(count_waiters(store, "a") == 1 && count_waiters(store, "b") == 1);
-    EXPECT(HF_OK, hf_deadlock_list(store, note_circle, &seen, &contract_error));
+    EXPECT(HF_OK, list(store, &seen));
     CHECK(seen.circles == 1 && seen.links == 2 && seen.tokens);
     CHECK(seen.sessions[0] && seen.sessions[1] && seen.sessions[0] != seen.sessions[1]);
     EXPECT(HF_OK,
            hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
-    CHECK(view->count == 2);
+    CHECK(hf_view_count(view) == 2);
     for (int i = 0; i < 2; i++) { /* the labels are for people */
-        const hf_entry *entry = &view->entries[i];
+        const hf_entry *entry = hf_view_entry(view, (size_t)i);
 
-        CHECK(strcmp(entry->waiters[0].label, "contract") == 0);
-        CHECK(entry->waiters[0].session == view->entries[1 - i].holders[0].session);
-        CHECK(entry->waiters[0].session != entry->holders[0].session);
+        CHECK(strcmp(hf_entry_waiter(entry, 0)->label, "contract") == 0);
+        CHECK(hf_entry_waiter(entry, 0)->session ==
+              hf_entry_holder(hf_view_entry(view, (size_t)(1 - i)), 0)->session);
+        CHECK(hf_entry_waiter(entry, 0)->session != hf_entry_holder(entry, 0)->session);
     }
-    hf_view_free(view);
+    hf_free(view);
     EXPECT(HF_OK, hf_cancel_fire(cancel));
     for (int i = 0; i < 2; i++)
         CHECK(pthread_join(parties[i].thread, NULL) == 0);

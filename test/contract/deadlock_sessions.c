@@ -189,7 +189,8 @@ static void session_of_another(void **state)
     store = open_store();
     lease = take(store, &a);
     EXPECT(HF_OK, hf_session_get(lease, NULL, text, &contract_error));
-    other = take(store, &(hf_acquire_request){ .size = sizeof a, .name = "other" });
+    other = take(
+        store, &(hf_acquire_request){ .size = sizeof a, .name = "other", .name_len = HF_CSTRING });
     EXPECT(HF_OK, hf_session_get(other, text, longer, &contract_error));
     CHECK(strncmp(longer, text, strlen(text)) == 0 && strlen(longer) > strlen(text));
     for (int i = 0; i < 20; i++) /* it never grows too long, and is never wrong */

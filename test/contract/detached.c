@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Leases that outlive their process, and the handles by which others take them over. */
+#include "calls.h"
 #include "peer.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ static hf_acquire_request detached_request(int64_t ttl_ms)
 
 static hf_status adopt(hf_store *store, const char *name, const char *handle, hf_lease **ret_lease)
 {
-    return hf_lease_adopt(store, name, strlen(name), handle, 0, 0, ret_lease, &contract_error);
+    return call_lease_adopt(store, name, strlen(name), handle, 0, 0, ret_lease, &contract_error);
 }
 
 static void outlives_its_store(void **state)
@@ -92,11 +93,11 @@ static void is_shown_as_detached(void **state)
     request.label = "from a script";
     lease = take(store, &request);
     EXPECT(HF_OK, hf_store_inspect(store, "away", 4, 0, &view, &contract_error));
-    CHECK(view->count == 1 && view->entries[0].holder_count == 1);
-    CHECK(view->entries[0].holders[0].detached == 1);
-    CHECK(view->entries[0].holders[0].ttl_ms > 0);
-    CHECK(strcmp(view->entries[0].holders[0].label, "from a script") == 0);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
+    CHECK(hf_entry_holder(hf_view_entry(view, 0), 0)->detached == 1);
+    CHECK(hf_entry_holder(hf_view_entry(view, 0), 0)->ttl_ms > 0);
+    CHECK(strcmp(hf_entry_holder(hf_view_entry(view, 0), 0)->label, "from a script") == 0);
+    hf_free(view);
     give(lease);
     close_store(store);
 }
@@ -185,7 +186,7 @@ static void adopting_renews(void **state)
     EXPECT(HF_OK, hf_close(store, 0));
     store = open_store();
     EXPECT(HF_OK,
-           hf_lease_adopt(store, "away", 4, handle, 3 * LONG_MS, 1, &adopted, &contract_error));
+           call_lease_adopt(store, "away", 4, handle, 3 * LONG_MS, 1, &adopted, &contract_error));
     CHECK(hf_lease_remaining_ms(adopted) > 2 * LONG_MS);
     EXPECT(HF_OK, hf_renew(adopted, LONG_MS, &contract_error));
     CHECK(hf_lease_remaining_ms(adopted) <= LONG_MS);

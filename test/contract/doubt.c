@@ -7,6 +7,7 @@
  */
 #include "contract.h"
 
+#include "calls.h"
 #include "holdfast/primitives.h"
 #include "prim/task.h"
 #include "proxy.h"
@@ -81,8 +82,8 @@ static uint64_t version_of(const char *name)
     uint64_t version;
 
     hfi_prim_task_init_act(&task, HFI_ACT_READ);
-    EXPECT(HF_OK,
-           hfi_prim_enter(&task.prim, direct, "look", name, 0, HF_CAP_CELLS, &contract_error));
+    EXPECT(HF_OK, hfi_prim_enter(&task.prim, direct, "look", name, HF_CSTRING, HF_CAP_CELLS,
+                                 &contract_error));
     EXPECT(HF_OK, hfi_prim_task_run(&task, &contract_error));
     version = task.action.cell.version;
     hfi_cell_forget(&task.action.cell);
@@ -158,16 +159,16 @@ static void is_doubtful(struct call *call, const char *name, void (*prepare)(str
 
 static void set_gate(struct call *call)
 {
-    hf_status status = hf_latch_delete(direct, "gate", 0, &contract_error);
+    hf_status status = hf_latch_delete(direct, "gate", HF_CSTRING, &contract_error);
 
     (void)call;
     CHECK(status == HF_OK || status == HF_NOT_FOUND);
-    EXPECT(HF_OK, hf_latch_create(direct, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(direct, "gate", HF_CSTRING, 1, &contract_error));
 }
 
 static hf_status count_down(struct call *call)
 {
-    return hf_latch_count_down(through, "gate", 0, "us", NULL, &call->err);
+    return hf_latch_count_down(through, "gate", HF_CSTRING, "us", NULL, &call->err);
 }
 
 static void a_count(void **state)
@@ -177,7 +178,7 @@ static void a_count(void **state)
 
     (void)state;
     is_doubtful(&call, "gate", set_gate);
-    EXPECT(HF_OK, hf_latch_get(direct, "gate", 0, NULL, &left, &contract_error));
+    EXPECT(HF_OK, hf_latch_get(direct, "gate", HF_CSTRING, NULL, &left, &contract_error));
     CHECK(left == 0);
 }
 
@@ -185,12 +186,12 @@ static void a_count(void **state)
 
 static hf_status come(struct call *call)
 {
-    return hf_barrier_wait(through, "ring", 0, 2, NULL, LIMIT_MS, NULL, &call->err);
+    return call_barrier_wait(through, "ring", HF_CSTRING, 2, NULL, LIMIT_MS, NULL, &call->err);
 }
 
 static hf_status come_directly(struct call *call)
 {
-    return hf_barrier_wait(direct, "ring", 0, 2, "other", LIMIT_MS, NULL, &call->err);
+    return call_barrier_wait(direct, "ring", HF_CSTRING, 2, "other", LIMIT_MS, NULL, &call->err);
 }
 
 static struct call other;
@@ -220,7 +221,7 @@ static void an_arrival(void **state)
 
 static hf_status come_for_a_while(struct call *call)
 {
-    return hf_barrier_wait(through, "ring", 0, 2, NULL, 1000, NULL, &call->err);
+    return call_barrier_wait(through, "ring", HF_CSTRING, 2, NULL, 1000, NULL, &call->err);
 }
 
 /* We have come, the store goes away, and our time is up. Those who can reach it pass, with us. */
@@ -246,7 +247,7 @@ static void begin_job(struct call *call)
 
     if (call->lease) {
         give(call->lease);
-        EXPECT(HF_OK, hf_once_delete(direct, "job", 0, &contract_error));
+        EXPECT(HF_OK, hf_once_delete(direct, "job", HF_CSTRING, &contract_error));
     }
     EXPECT(HF_OK, hf_once_begin(through, &request, 0, &call->lease, NULL, &contract_error));
     CHECK(call->lease);
@@ -260,12 +261,10 @@ static hf_status job_done(struct call *call)
 static void a_mark(void **state)
 {
     struct call call = { .run = job_done };
-    int done = 0;
 
     (void)state;
     is_doubtful(&call, "job", begin_job);
-    EXPECT(HF_OK, hf_once_get(direct, "job", 0, &done, NULL, &contract_error));
-    CHECK(done);
+    EXPECT(HF_OK, hf_once_get(direct, "job", HF_CSTRING, NULL, &contract_error));
 }
 
 static void lead(struct call *call)
@@ -289,9 +288,10 @@ static void a_word(void **state)
 
     (void)state;
     is_doubtful(&call, "chair", lead);
-    EXPECT(HF_OK, hf_election_wait(direct, "chair", 0, NULL, 0, NULL, &seen, &contract_error));
+    EXPECT(HF_OK,
+           call_election_wait(direct, "chair", HF_CSTRING, NULL, 0, NULL, &seen, &contract_error));
     CHECK(strcmp(seen->value, "ada") == 0);
-    hf_leader_free(seen);
+    hf_free(seen);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------ */
@@ -343,7 +343,7 @@ static void what_once_says(void **state)
             CHECK(!strstr(said, "there is no mark"));
             return;
         }
-        EXPECT(HF_OK, hf_once_delete(direct, "night", 0, &contract_error));
+        EXPECT(HF_OK, hf_once_delete(direct, "night", HF_CSTRING, &contract_error));
     }
     FAIL("the line was never cut in time");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Elections: one leads, observers see it, and no former leader covers the words of a later one. */
 #include "agree.h"
+#include "calls.h"
 #include "holdfast/primitives.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static hf_lease *lead(hf_store *store, const char *value)
 static hf_status observe(hf_store *store, const hf_leader *last, int64_t wait_ms,
                          hf_leader **ret_leader)
 {
-    return hf_election_wait(store, "chair", 5, last, wait_ms, NULL, ret_leader, &contract_error);
+    return call_election_wait(store, "chair", 5, last, wait_ms, NULL, ret_leader, &contract_error);
 }
 
 /* What is seen next after *seen, which it becomes. value NULL: nobody leads. */
@@ -37,7 +38,7 @@ static void sees(hf_store *store, hf_leader **seen, const char *value)
     CHECK(next && (next->leads != 0) == (value != NULL));
     CHECK(strcmp(next->value, value ? value : "") == 0 && next->value_len == strlen(next->value));
     CHECK(value || next->label[0] == 0);
-    hf_leader_free(*seen);
+    hf_free(*seen);
     *seen = next;
 }
 
@@ -67,8 +68,8 @@ static void needs_cells(void **state)
     EXPECT(HF_INVALID, observe(store, NULL, -7, &seen));
     sees(store, &seen, NULL);
     EXPECT(HF_TIMEOUT, observe(store, seen, 0, &(hf_leader *){ NULL }));
-    hf_leader_free(seen);
-    hf_leader_free(NULL);
+    hf_free(seen);
+    hf_free(NULL);
     close_store(store);
 }
 
@@ -98,7 +99,7 @@ static void observers_follow(void **state)
     give(leader); /* without a word */
     if (has(HF_CAP_INSPECT))
         sees(store, &seen, NULL);
-    hf_leader_free(seen);
+    hf_free(seen);
     close_store(store);
     close_store(other);
 }
@@ -119,10 +120,10 @@ static void *watch(void *arg)
     hf_leader *next = NULL;
 
     observer->tid = thread_id();
-    observer->status = hf_election_wait(observer->store, "chair", 0, observer->seen, HF_FOREVER,
-                                        observer->cancel, &next, &contract_error);
+    observer->status = call_election_wait(observer->store, "chair", HF_CSTRING, observer->seen,
+                                          HF_FOREVER, observer->cancel, &next, &contract_error);
     observer->ended = true;
-    hf_leader_free(observer->seen);
+    hf_free(observer->seen);
     observer->seen = next;
     return NULL;
 }
@@ -175,7 +176,8 @@ static void a_former_leader_covers_nothing(void **state)
     store = open_store();
     other = open_store();
     former = lead(store, "ada");
-    EXPECT(HF_OK, hf_lease_break(other, "chair", 0, hf_lease_token(former), &contract_error));
+    EXPECT(HF_OK,
+           hf_lease_break(other, "chair", HF_CSTRING, hf_lease_token(former), &contract_error));
     await_lost(former);
     EXPECT(HF_LOST, hf_election_set(former, "ada, late", 9, &contract_error));
     leader = lead(other, "bob");
@@ -184,7 +186,7 @@ static void a_former_leader_covers_nothing(void **state)
     EXPECT(HF_LOST, hf_election_resign(former, &contract_error));
     sees(store, &seen, "bob");
     EXPECT(HF_OK, hf_election_resign(leader, &contract_error));
-    hf_leader_free(seen);
+    hf_free(seen);
     close_store(store);
     close_store(other);
 }
@@ -209,10 +211,11 @@ static void *stand_for_it(void *arg)
         hf_lease *leader = NULL;
 
         if (hf_election_campaign(candidate->store, &request, "x", 1, &leader, NULL) != HF_OK ||
-            hf_election_wait(candidate->other, "chair", 0, NULL, 0, NULL, &seen, NULL) != HF_OK ||
+            call_election_wait(candidate->other, "chair", HF_CSTRING, NULL, 0, NULL, &seen, NULL) !=
+                HF_OK ||
             !seen->leads || seen->token != hf_lease_token(leader))
             candidate->unseen++;
-        hf_leader_free(seen);
+        hf_free(seen);
         if (leader)
             (void)hf_election_resign(leader, NULL);
     }

@@ -59,8 +59,8 @@ struct handles {
 static void touch_everything(const struct handles *h)
 {
     hf_acquire_request request = mutex_request("fork");
-    hf_store_info store_info = { .size = sizeof store_info };
-    hf_lease_info lease_info = { .size = sizeof lease_info };
+    hf_store_info store_info = HF_STORE_INFO_INIT;
+    hf_lease_info lease_info = HF_LEASE_INFO_INIT;
     char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease = NULL;
     hf_view *view = NULL;

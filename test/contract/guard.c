@@ -22,7 +22,8 @@ static hf_status claim(hf_store *store, uint64_t token, char **ret_text)
 {
     void *bytes = NULL;
     size_t len = 0;
-    hf_status status = hf_guard_claim(store, "thing", 0, token, &bytes, &len, &contract_error);
+    hf_status status =
+        hf_guard_claim(store, "thing", HF_CSTRING, token, &bytes, &len, &contract_error);
 
     if (status == HF_OK)
         CHECK(!bytes ? len == 0 : strlen(bytes) == len);
@@ -32,7 +33,7 @@ static hf_status claim(hf_store *store, uint64_t token, char **ret_text)
 
 static hf_status put(hf_store *store, uint64_t token, const char *text)
 {
-    return hf_guard_set(store, "thing", 0, token, text, strlen(text), &contract_error);
+    return hf_guard_set(store, "thing", HF_CSTRING, token, text, strlen(text), &contract_error);
 }
 
 /* What is there, for a token that must be accepted. NULL: nothing was ever written. */
@@ -42,7 +43,7 @@ static void expect_text(hf_store *store, uint64_t token, const char *text)
 
     EXPECT(HF_OK, claim(store, token, &found));
     CHECK(text ? found && strcmp(found, text) == 0 : !found);
-    hf_guard_free(found);
+    hf_free(found);
 }
 
 static void needs_cells(void **state)
@@ -112,19 +113,22 @@ static void any_bytes(void **state)
     store = open_store();
     EXPECT(HF_OK, put(store, 1, ""));
     expect_text(store, 2, ""); /* empty is not the same as never written */
-    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 2, "a\0b", 3, &contract_error));
-    EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, 3, (void **)&found, &len, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "thing", HF_CSTRING, 2, "a\0b", 3, &contract_error));
+    EXPECT(HF_OK,
+           hf_guard_claim(store, "thing", HF_CSTRING, 3, (void **)&found, &len, &contract_error));
     CHECK(len == 3 && memcmp(found, "a\0b", 4) == 0);
-    hf_guard_free(found);
+    hf_free(found);
 
     large = malloc(HF_GUARD_MAX + 1);
     memset(large, 0xfe, HF_GUARD_MAX + 1);
     EXPECT(HF_INVALID,
-           hf_guard_set(store, "thing", 0, 3, large, HF_GUARD_MAX + 1, &contract_error));
-    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 3, large, HF_GUARD_MAX, &contract_error));
-    EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, 4, (void **)&found, &len, &contract_error));
+           hf_guard_set(store, "thing", HF_CSTRING, 3, large, HF_GUARD_MAX + 1, &contract_error));
+    EXPECT(HF_OK,
+           hf_guard_set(store, "thing", HF_CSTRING, 3, large, HF_GUARD_MAX, &contract_error));
+    EXPECT(HF_OK,
+           hf_guard_claim(store, "thing", HF_CSTRING, 4, (void **)&found, &len, &contract_error));
     CHECK(len == HF_GUARD_MAX && memcmp(found, large, len) == 0);
-    hf_guard_free(found);
+    hf_free(found);
     free(large);
     close_store(store);
 }
@@ -141,12 +145,12 @@ static void bad_arguments_are_named(void **state)
     EXPECT(HF_INVALID, claim(store, 0, &found));
     CHECK(strncmp(contract_error.text, "token", 5) == 0);
     EXPECT(HF_INVALID, put(store, TOKEN_END, "x"));
-    EXPECT(HF_INVALID, hf_guard_set(store, "thing", 0, 1, NULL, 1, &contract_error));
+    EXPECT(HF_INVALID, hf_guard_set(store, "thing", HF_CSTRING, 1, NULL, 1, &contract_error));
     CHECK(strncmp(contract_error.text, "bytes", 5) == 0);
-    EXPECT(HF_INVALID, hf_guard_set(store, NULL, 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_INVALID, hf_guard_set(store, NULL, HF_CSTRING, 1, "x", 1, &contract_error));
     EXPECT(HF_INVALID, hf_guard_set(store, name, sizeof name, 1, "x", 1, &contract_error));
-    EXPECT(HF_INVALID, hf_guard_set(NULL, "thing", 0, 1, "x", 1, &contract_error));
-    hf_guard_free(NULL);
+    EXPECT(HF_INVALID, hf_guard_set(NULL, "thing", HF_CSTRING, 1, "x", 1, &contract_error));
+    hf_free(NULL);
     expect_text(store, 1, NULL); /* nothing of all this has been there */
     close_store(store);
 }
@@ -233,7 +237,7 @@ static bool count_up(hf_store *store, uint64_t token)
         snprintf(text, sizeof text, "%llu", (found ? strtoull(found, NULL, 10) : 0) + 1);
         status = put(store, token, text);
     }
-    hf_guard_free(found);
+    hf_free(found);
     CHECK(status == HF_OK || status == HF_FENCED);
     return status == HF_OK;
 }

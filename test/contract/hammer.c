@@ -131,7 +131,7 @@ static void one_round(struct ring *ring, struct fighter *fighter)
 
         EXPECT(HF_OK,
                hf_store_inspect(store, "*", 1, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
-        hf_view_free(view);
+        hf_free(view);
     }
 }
 
@@ -163,8 +163,8 @@ static void everything_at_once(void **state)
     if (has(HF_CAP_INSPECT)) {
         EXPECT(HF_OK, hf_store_inspect(ring.stores[0], NULL, 0, HF_INSPECT_FLAG_PATTERN, &view,
                                        &contract_error));
-        CHECK(view->count == 0); /* nothing is left over */
-        hf_view_free(view);
+        CHECK(hf_view_count(view) == 0); /* nothing is left over */
+        hf_free(view);
     }
     close_store(ring.stores[1]);
     close_store(ring.stores[0]);

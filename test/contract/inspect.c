@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static hf_view *look(hf_store *store, const char *name, unsigned flags)
+static hf_view *look(hf_store *store, const char *name, uint64_t flags)
 {
     hf_view *view = NULL;
 
@@ -29,20 +29,20 @@ static void one_holder(void **state)
     NEEDS(HF_CAP_INSPECT);
     store = open_store();
     view = look(store, "held", 0);
-    CHECK(view->count == 0);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 0);
+    hf_free(view);
 
     request.label = "the nightly backup";
     lease = take(store, &request);
     nap_ms(30);
     view = look(store, "held", 0);
-    CHECK(view->count == 1);
-    entry = view->entries;
+    CHECK(hf_view_count(view) == 1);
+    entry = hf_view_entry(view, 0);
     CHECK(entry->name_len == 4 && memcmp(entry->name, "held", 4) == 0);
     CHECK(entry->kind == HF_KIND_MUTEX && entry->capacity == 1 && entry->taken == 1);
     CHECK(entry->closed_ms == 0);
     CHECK(entry->holder_count == 1 && entry->waiter_count == 0);
-    holder = entry->holders;
+    holder = hf_entry_holder(entry, 0);
     CHECK(holder->token == hf_lease_token(lease));
     CHECK(holder->permits == 1);
     CHECK(holder->detached == 0);
@@ -53,11 +53,11 @@ static void one_holder(void **state)
         CHECK(holder->ttl_ms > 0 && holder->ttl_ms <= contract_info.default_ttl_ms);
     else
         CHECK(holder->ttl_ms == -1);
-    hf_view_free(view);
+    hf_free(view);
     give(lease);
     view = look(store, "held", 0);
-    CHECK(view->count == 0);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 0);
+    hf_free(view);
     close_store(store);
 }
 
@@ -74,8 +74,8 @@ static void labels(void **state)
     store = open_store(); /* its own label is "contract" */
     lease = take(store, &request);
     view = look(store, "label", 0);
-    CHECK(strcmp(view->entries[0].holders[0].label, "contract") == 0);
-    hf_view_free(view);
+    CHECK(strcmp(hf_entry_holder(hf_view_entry(view, 0), 0)->label, "contract") == 0);
+    hf_free(view);
     give(lease);
 
     memset(label, 'x', sizeof label);
@@ -84,16 +84,16 @@ static void labels(void **state)
     lease = take(store, &request);
     memset(label, 'y', sizeof label - 1); /* it was copied */
     view = look(store, "label", 0);
-    CHECK(strlen(view->entries[0].holders[0].label) == HF_LABEL_MAX);
-    CHECK(view->entries[0].holders[0].label[0] == 'x');
-    hf_view_free(view);
+    CHECK(strlen(hf_entry_holder(hf_view_entry(view, 0), 0)->label) == HF_LABEL_MAX);
+    CHECK(hf_entry_holder(hf_view_entry(view, 0), 0)->label[0] == 'x');
+    hf_free(view);
     give(lease);
 
     request.label = "";
     lease = take(store, &request);
     view = look(store, "label", 0);
-    CHECK(view->entries[0].holders[0].label != NULL);
-    hf_view_free(view);
+    CHECK(hf_entry_holder(hf_view_entry(view, 0), 0)->label != NULL);
+    hf_free(view);
     give(lease);
     close_store(store);
 }
@@ -112,8 +112,8 @@ static void default_label_names_us(void **state)
     lease = take(store, &request);
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     view = look(store, "label", 0);
-    CHECK(strstr(view->entries[0].holders[0].label, pid) != NULL);
-    hf_view_free(view);
+    CHECK(strstr(hf_entry_holder(hf_view_entry(view, 0), 0)->label, pid) != NULL);
+    hf_free(view);
     give(lease);
     close_store(store);
 }
@@ -148,10 +148,10 @@ static void waiters_in_order(void **state)
     }
     nap_ms(20);
     view = look(store, "queue", 0);
-    CHECK(view->waiters_tracked);
-    CHECK(view->entries[0].waiter_count == 3);
+    CHECK(hf_view_waiters_tracked(view));
+    CHECK(hf_view_entry(view, 0)->waiter_count == 3);
     for (uint32_t i = 0; i < 3; i++) {
-        const hf_waiter *waiter = &view->entries[0].waiters[i];
+        const hf_waiter *waiter = hf_entry_waiter(hf_view_entry(view, 0), i);
         char label[16];
 
         snprintf(label, sizeof label, "waiter-%u", i + 1);
@@ -160,11 +160,11 @@ static void waiters_in_order(void **state)
         CHECK(waiter->permits == 1);
         CHECK(waiter->kind == HF_KIND_MUTEX);
         CHECK(waiter->age_ms >= 20);
-        CHECK(i == 0 || waiter->age_ms <= view->entries[0].waiters[i - 1].age_ms);
+        CHECK(i == 0 || waiter->age_ms <= hf_entry_waiter(hf_view_entry(view, 0), i - 1)->age_ms);
         if (contract_processes && waiter->pid)
             CHECK(waiter->pid == peers[i].pid);
     }
-    hf_view_free(view);
+    hf_free(view);
     give(lease);
     for (int i = 0; i < 3; i++)
         peer_stop(&peers[i]);
@@ -191,21 +191,21 @@ static void readers_and_writers(void **state)
     writer.wait_ms = LIMIT_MS;
     queue_peer(store, &peer, &writer, 1);
     view = look(store, "rw", 0);
-    CHECK(view->entries[0].kind == HF_KIND_SHARED);
-    CHECK(view->entries[0].taken == 2);
-    CHECK(view->entries[0].holder_count == 2);
-    CHECK(view->entries[0].holders[0].permits == 1);
-    CHECK(view->entries[0].waiters[0].kind == HF_KIND_EXCLUSIVE);
-    CHECK(view->entries[0].waiters[0].permits == view->entries[0].capacity);
-    hf_view_free(view);
+    CHECK(hf_view_entry(view, 0)->kind == HF_KIND_SHARED);
+    CHECK(hf_view_entry(view, 0)->taken == 2);
+    CHECK(hf_view_entry(view, 0)->holder_count == 2);
+    CHECK(hf_entry_holder(hf_view_entry(view, 0), 0)->permits == 1);
+    CHECK(hf_entry_waiter(hf_view_entry(view, 0), 0)->kind == HF_KIND_EXCLUSIVE);
+    CHECK(hf_entry_waiter(hf_view_entry(view, 0), 0)->permits == hf_view_entry(view, 0)->capacity);
+    hf_free(view);
 
     give(leases[0]);
     give(leases[1]);
     EXPECT(HF_OK, peer_join(&peer, 0, NULL));
     view = look(store, "rw", 0);
-    CHECK(view->entries[0].taken == view->entries[0].capacity);
-    CHECK(view->entries[0].holder_count == 1);
-    hf_view_free(view);
+    CHECK(hf_view_entry(view, 0)->taken == hf_view_entry(view, 0)->capacity);
+    CHECK(hf_view_entry(view, 0)->holder_count == 1);
+    hf_free(view);
     peer_stop(&peer);
     close_store(store);
 }
@@ -228,13 +228,13 @@ static void semaphore_holders(void **state)
         leases[i] = take(store, &request);
     }
     view = look(store, "slots", 0);
-    CHECK(view->entries[0].kind == HF_KIND_SEMAPHORE);
-    CHECK(view->entries[0].capacity == 10 && view->entries[0].taken == 6);
-    CHECK(view->entries[0].holder_count == 3);
-    for (int i = 0; i < 3; i++)
-        permits += view->entries[0].holders[i].permits;
+    CHECK(hf_view_entry(view, 0)->kind == HF_KIND_SEMAPHORE);
+    CHECK(hf_view_entry(view, 0)->capacity == 10 && hf_view_entry(view, 0)->taken == 6);
+    CHECK(hf_view_entry(view, 0)->holder_count == 3);
+    for (size_t i = 0; i < 3; i++)
+        permits += hf_entry_holder(hf_view_entry(view, 0), i)->permits;
     CHECK(permits == 6);
-    hf_view_free(view);
+    hf_free(view);
     for (int i = 0; i < 3; i++)
         give(leases[i]);
     close_store(store);
@@ -244,16 +244,16 @@ static void semaphore_holders(void **state)
 static size_t count_matches(hf_store *store, const char *pattern)
 {
     hf_view *view = look(store, pattern, HF_INSPECT_FLAG_PATTERN);
-    size_t count = view->count;
+    size_t count = hf_view_count(view);
 
     for (size_t i = 1; i < count; i++) {
-        const hf_entry *a = &view->entries[i - 1], *b = &view->entries[i];
+        const hf_entry *a = hf_view_entry(view, i - 1), *b = hf_view_entry(view, i);
         size_t len = a->name_len < b->name_len ? a->name_len : b->name_len;
         int order = memcmp(a->name, b->name, len);
 
         CHECK(order < 0 || (order == 0 && a->name_len < b->name_len));
     }
-    hf_view_free(view);
+    hf_free(view);
     return count;
 }
 
@@ -269,8 +269,9 @@ static void globs(void **state)
     NEEDS(HF_CAP_INSPECT);
     store = open_store();
     for (int i = 0; i < 8; i++)
-        leases[i] = take(
-            store, &(hf_acquire_request){ .size = sizeof(hf_acquire_request), .name = names[i] });
+        leases[i] = take(store, &(hf_acquire_request){ .size = sizeof(hf_acquire_request),
+                                                       .name = names[i],
+                                                       .name_len = HF_CSTRING });
     CHECK(count_matches(store, NULL) == 8);
     CHECK(count_matches(store, "*") == 8);
     CHECK(count_matches(store, "job*") == 3);
@@ -284,8 +285,8 @@ static void globs(void **state)
     CHECK(count_matches(store, "*ly") == 2);
     CHECK(count_matches(store, "nothing*") == 0);
     view = look(store, "j*b", 0); /* without the flag a pattern is a name */
-    CHECK(view->count == 1 && view->entries[0].name_len == 3);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->name_len == 3);
+    hf_free(view);
     for (int i = 0; i < 8; i++)
         give(leases[i]);
     CHECK(count_matches(store, NULL) == 0);
@@ -305,8 +306,9 @@ static void many_names(void **state)
     store = open_store();
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "many-%d", i * 7919 % MANY);
-        leases[i] =
-            take(store, &(hf_acquire_request){ .size = sizeof(hf_acquire_request), .name = name });
+        leases[i] = take(store, &(hf_acquire_request){ .size = sizeof(hf_acquire_request),
+                                                       .name = name,
+                                                       .name_len = HF_CSTRING });
     }
     CHECK(count_matches(store, NULL) == MANY);
     CHECK(count_matches(store, "many-1??") == 100);
@@ -330,11 +332,11 @@ static void seen_by_peers(void **state)
     request.label = "from-afar";
     EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
     view = look(store, "held", 0);
-    CHECK(view->count == 1 && view->entries[0].holder_count == 1);
-    CHECK(strcmp(view->entries[0].holders[0].label, "from-afar") == 0);
-    if (contract_processes && view->entries[0].holders[0].pid)
-        CHECK(view->entries[0].holders[0].pid == peer.pid);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
+    CHECK(strcmp(hf_entry_holder(hf_view_entry(view, 0), 0)->label, "from-afar") == 0);
+    if (contract_processes && hf_entry_holder(hf_view_entry(view, 0), 0)->pid)
+        CHECK(hf_entry_holder(hf_view_entry(view, 0), 0)->pid == peer.pid);
+    hf_free(view);
     peer_stop(&peer);
     CHECK(count_holders(store, "held") == 0);
     close_store(store);

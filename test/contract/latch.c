@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Latches: each counts once, waiters are woken, one who joined is missed when it is gone. */
 #include "agree.h"
+#include "calls.h"
 #include "holdfast/primitives.h"
 
 #include <string.h>
@@ -9,19 +10,20 @@
 
 static hf_status down(hf_store *store, const char *who, uint32_t *ret_left)
 {
-    return hf_latch_count_down(store, "gate", 0, who, ret_left, &contract_error);
+    return hf_latch_count_down(store, "gate", HF_CSTRING, who, ret_left, &contract_error);
 }
 
 static hf_status wait_for(hf_store *store, int64_t wait_ms)
 {
-    return hf_latch_wait(store, "gate", 4, wait_ms, NULL, &contract_error);
+    return call_latch_wait(store, "gate", 4, wait_ms, NULL, &contract_error);
 }
 
 static hf_lease *join(hf_store *store, const char *who)
 {
     hf_lease *lease = NULL;
 
-    EXPECT(HF_OK, hf_latch_join(store, "gate", 0, who, LIMIT_MS, NULL, &lease, &contract_error));
+    EXPECT(HF_OK, call_latch_join(store, "gate", HF_CSTRING, who, LIMIT_MS, NULL, &lease,
+                                  &contract_error));
     CHECK(lease);
     return lease;
 }
@@ -36,25 +38,28 @@ static void needs_cells(void **state)
 
     (void)state;
     if (!has(HF_CAP_CELLS)) {
-        EXPECT(HF_UNSUPPORTED, hf_latch_create(store, "gate", 0, 1, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_latch_create(store, "gate", HF_CSTRING, 1, &contract_error));
         EXPECT(HF_UNSUPPORTED, down(store, "a", &left));
         EXPECT(HF_UNSUPPORTED, wait_for(store, 0));
         EXPECT(HF_UNSUPPORTED,
-               hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_latch_get(store, "gate", 0, NULL, NULL, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_latch_delete(store, "gate", 0, &contract_error));
+               call_latch_join(store, "gate", HF_CSTRING, "a", 0, NULL, &lease, &contract_error));
+        EXPECT(HF_UNSUPPORTED,
+               hf_latch_get(store, "gate", HF_CSTRING, NULL, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_latch_delete(store, "gate", HF_CSTRING, &contract_error));
         close_store(store);
         return;
     }
     EXPECT(HF_NOT_FOUND, down(store, "a", &left));
     EXPECT(HF_NOT_FOUND, wait_for(store, LIMIT_MS));
-    EXPECT(HF_NOT_FOUND, hf_latch_delete(store, "gate", 0, &contract_error));
-    EXPECT(HF_NOT_FOUND, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
-    EXPECT(HF_INVALID, hf_latch_create(store, "gate", 0, 0, &contract_error));
-    EXPECT(HF_INVALID, hf_latch_create(store, "gate", 0, HF_PARTICIPANTS_MAX + 1, &contract_error));
-    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 2, &contract_error));
-    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 2, &contract_error));
-    EXPECT(HF_MISMATCH, hf_latch_create(store, "gate", 0, 3, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_latch_delete(store, "gate", HF_CSTRING, &contract_error));
+    EXPECT(HF_NOT_FOUND,
+           call_latch_join(store, "gate", HF_CSTRING, "a", 0, NULL, &lease, &contract_error));
+    EXPECT(HF_INVALID, hf_latch_create(store, "gate", HF_CSTRING, 0, &contract_error));
+    EXPECT(HF_INVALID,
+           hf_latch_create(store, "gate", HF_CSTRING, HF_PARTICIPANTS_MAX + 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 2, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 2, &contract_error));
+    EXPECT(HF_MISMATCH, hf_latch_create(store, "gate", HF_CSTRING, 3, &contract_error));
     EXPECT(HF_INVALID, down(store, NULL, &left));
     EXPECT(HF_INVALID, down(store, "", &left));
     memset(who, 'w', HF_PARTICIPANT_MAX + 1);
@@ -65,8 +70,8 @@ static void needs_cells(void **state)
     EXPECT(HF_OK, hf_latch_create(store, long_name, sizeof long_name, 1, &contract_error));
     EXPECT(HF_INVALID,
            hf_latch_count_down(store, long_name, sizeof long_name, "a", NULL, &contract_error));
-    EXPECT(HF_OK, hf_guard_set(store, "gate2", 0, 1, "x", 1, &contract_error));
-    EXPECT(HF_MISMATCH, hf_latch_wait(store, "gate2", 0, 0, NULL, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "gate2", HF_CSTRING, 1, "x", 1, &contract_error));
+    EXPECT(HF_MISMATCH, call_latch_wait(store, "gate2", HF_CSTRING, 0, NULL, &contract_error));
     close_store(store);
 }
 
@@ -107,7 +112,7 @@ static void each_counts_once(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     other = open_store();
-    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 2, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 2, &contract_error));
     for (int i = 0; i < WAITERS; i++)
         start(&waiters[i], i ? store : other);
     EXPECT(HF_OK, down(store, "a", &left));
@@ -115,7 +120,7 @@ static void each_counts_once(void **state)
     EXPECT(HF_OK, down(other, "a", &left)); /* a retry, by another handle even */
     CHECK(left == 1);
     EXPECT(HF_TIMEOUT, wait_for(store, 1));
-    EXPECT(HF_OK, hf_latch_get(store, "gate", 0, &count, &left, &contract_error));
+    EXPECT(HF_OK, hf_latch_get(store, "gate", HF_CSTRING, &count, &left, &contract_error));
     CHECK(count == 2 && left == 1);
     for (int i = 0; i < WAITERS; i++)
         CHECK(!waiters[i].ended);
@@ -127,7 +132,7 @@ static void each_counts_once(void **state)
     EXPECT(HF_OK, wait_for(other, 0)); /* late */
     EXPECT(HF_OK, down(store, "c", &left));
     CHECK(left == 0);
-    EXPECT(HF_OK, hf_latch_delete(store, "gate", 0, &contract_error));
+    EXPECT(HF_OK, hf_latch_delete(store, "gate", HF_CSTRING, &contract_error));
     EXPECT(HF_NOT_FOUND, wait_for(other, 0));
     close_store(store);
     close_store(other);
@@ -145,7 +150,7 @@ static void who_joined_is_missed(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     other = open_store();
-    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 3, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 3, &contract_error));
     a = join(store, "ada");
     b = join(other, "bob");
     start(&waiters[0], store);
@@ -153,7 +158,7 @@ static void who_joined_is_missed(void **state)
     EXPECT(HF_OK, down(store, "ada", NULL));
     give(a); /* it has done its part */
     give(b);
-    back = hf_latch_join(store, "gate", 0, "bob", LIMIT_MS, NULL, &b, &contract_error);
+    back = call_latch_join(store, "gate", HF_CSTRING, "bob", LIMIT_MS, NULL, &b, &contract_error);
     CHECK(back == HF_OK || back == HF_BROKEN); /* before or after anybody missed it */
     for (int i = 0; i < 2; i++)
         CHECK(waiters[i].ended == false || waiters[i].status == HF_BROKEN);
@@ -166,7 +171,7 @@ static void who_joined_is_missed(void **state)
     }
     EXPECT(HF_BROKEN, wait_for(store, 0));
     EXPECT(HF_BROKEN, down(store, "carol", NULL));
-    EXPECT(HF_BROKEN, hf_latch_get(store, "gate", 0, NULL, NULL, &contract_error));
+    EXPECT(HF_BROKEN, hf_latch_get(store, "gate", HF_CSTRING, NULL, NULL, &contract_error));
     close_store(store);
     close_store(other);
 }
@@ -179,10 +184,11 @@ static void waiting_can_be_cancelled(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 1, &contract_error));
     CHECK(hf_cancel_open(&cancel) == HF_OK);
     CHECK(hf_cancel_fire(cancel) == HF_OK);
-    EXPECT(HF_CANCELLED, hf_latch_wait(store, "gate", 0, HF_FOREVER, cancel, &contract_error));
+    EXPECT(HF_CANCELLED,
+           call_latch_wait(store, "gate", HF_CSTRING, HF_FOREVER, cancel, &contract_error));
     CHECK(hf_cancel_close(cancel) == HF_OK);
     close_store(store);
 }

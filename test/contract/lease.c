@@ -6,7 +6,7 @@
 
 #define LONG_MS (10 * 60 * 1000)
 
-static hf_acquire_request ttl_request(const char *name, int64_t ttl_ms, unsigned flags)
+static hf_acquire_request ttl_request(const char *name, int64_t ttl_ms, uint64_t flags)
 {
     hf_acquire_request request = mutex_request(name);
 
@@ -27,7 +27,7 @@ static bool lasts(hf_lease *lease, int64_t times)
 
 static hf_lease_info info_of(hf_lease *lease)
 {
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
 
     EXPECT(HF_OK, hf_lease_get(lease, &info));
     return info;
@@ -357,10 +357,10 @@ static void lock_delay_is_shown(void **state)
     AWAIT(count_holders(store, "delay") == 0);
     EXPECT(HF_BUSY, probe(store, &try));
     EXPECT(HF_OK, hf_store_inspect(store, "delay", 5, 0, &view, &contract_error));
-    CHECK(view->count == 1);
-    CHECK(view->entries[0].holder_count == 0);
-    CHECK(view->entries[0].closed_ms > 0 && view->entries[0].closed_ms <= LONG_MS);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 1);
+    CHECK(hf_view_entry(view, 0)->holder_count == 0);
+    CHECK(hf_view_entry(view, 0)->closed_ms > 0 && hf_view_entry(view, 0)->closed_ms <= LONG_MS);
+    hf_free(view);
     close_store(store);
 }
 

@@ -4,6 +4,7 @@
  * promised. What is refused and what waits is decided by periods of an hour, so that no case needs
  * the machine to be quick; only what must come true has short ones.
  */
+#include "calls.h"
 #include "peer.h"
 
 #include <inttypes.h>
@@ -29,6 +30,7 @@ static hf_limit_request limit_of(hf_limit_algorithm algorithm, uint32_t rate, in
     hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
 
     limit.name = names[algorithm];
+    limit.name_len = HF_CSTRING;
     limit.algorithm = algorithm;
     limit.rate = rate;
     limit.per_ms = per_ms;
@@ -149,15 +151,17 @@ static void of_another_kind(void **state)
     other.algorithm = HF_LIMIT_ALGORITHM_SLIDING;
     EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result));
     CHECK(look_at(store, &limit).left == 4);
-    EXPECT(HF_MISMATCH,
-           hf_guard_claim(store, limit.name, 0, 1, NULL, NULL, &contract_error)); /* nor a cell */
-    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_guard_claim(store, limit.name, HF_CSTRING, 1, NULL, NULL,
+                                       &contract_error)); /* nor a cell */
+    EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 1, &contract_error));
     other = limit;
     other.name = "gate";
+    other.name_len = HF_CSTRING;
     EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result)); /* a latch begins with "L1" too */
-    EXPECT(HF_MISMATCH, hf_latch_wait(store, limit.name, 0, 0, NULL, &contract_error));
+    EXPECT(HF_MISMATCH, call_latch_wait(store, limit.name, HF_CSTRING, 0, NULL, &contract_error));
 
     limit.name = "short";
+    limit.name_len = HF_CSTRING;
     limit.per_ms = 1; /* when it has run out it may become another */
     other = limit;
     other.rate = 3;

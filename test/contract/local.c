@@ -16,10 +16,10 @@ static hf_holder holder_of(hf_store *store, const char *name)
     hf_view *view = NULL;
 
     EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
-    CHECK(view->count == 1 && view->entries[0].holder_count == 1);
-    holder = view->entries[0].holders[0];
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
+    holder = *hf_entry_holder(hf_view_entry(view, 0), 0);
     holder.label = NULL;
-    hf_view_free(view);
+    hf_free(view);
     return holder;
 }
 
@@ -143,13 +143,13 @@ static bool is_there(hf_store *store, const char *name, const char *label)
     bool found = false;
 
     EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
-    for (size_t i = 0; view->count && i < view->entries[0].waiter_count; i++)
-        if (strcmp(view->entries[0].waiters[i].label, label) == 0)
+    for (size_t i = 0; hf_view_count(view) && i < hf_view_entry(view, 0)->waiter_count; i++)
+        if (strcmp(hf_entry_waiter(hf_view_entry(view, 0), i)->label, label) == 0)
             found = true;
-    for (size_t i = 0; view->count && i < view->entries[0].holder_count; i++)
-        if (strcmp(view->entries[0].holders[i].label, label) == 0)
+    for (size_t i = 0; hf_view_count(view) && i < hf_view_entry(view, 0)->holder_count; i++)
+        if (strcmp(hf_entry_holder(hf_view_entry(view, 0), i)->label, label) == 0)
             found = true;
-    hf_view_free(view);
+    hf_free(view);
     return found;
 }
 
@@ -224,15 +224,17 @@ static void options_are_not_mixed(void **state)
 {
     static const int64_t ttls[] = { 600000, 600000, 300000, 600000 };
     struct attempt attempts[4];
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
     hf_store *store;
     hf_lease *lease;
 
     (void)state;
     NEEDS(HF_CAP_TTL);
     store = open_store();
-    lease = take(store, &(hf_acquire_request){
-                            .size = sizeof(hf_acquire_request), .name = "mix", .ttl_ms = 600000 });
+    lease = take(store, &(hf_acquire_request){ .size = sizeof(hf_acquire_request),
+                                               .name = "mix",
+                                               .name_len = HF_CSTRING,
+                                               .ttl_ms = 600000 });
     for (int i = 0; i < 4; i++) {
         hf_acquire_request request = waiting_request("mix");
 

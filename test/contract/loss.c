@@ -85,9 +85,9 @@ static void peer_is_told(void **state)
         request.ttl_ms = 10 * LIMIT_MS;
     EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
     EXPECT(HF_OK, hf_store_inspect(store, "break", 5, 0, &view, &contract_error));
-    CHECK(view->count == 1 && view->entries[0].holder_count == 1);
-    EXPECT(HF_OK, break_lease(store, "break", view->entries[0].holders[0].token));
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
+    EXPECT(HF_OK, break_lease(store, "break", hf_entry_holder(hf_view_entry(view, 0), 0)->token));
+    hf_free(view);
     EXPECT(HF_OK, probe(store, &request));
     AWAIT(peer_state(&peer, 0) == HF_STATE_LOST);
     EXPECT(HF_LOST, peer_release(&peer, 0));

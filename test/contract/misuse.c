@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Handles that have ended, that never were, or that are of another sort: a status, not a crash. */
+#include "calls.h"
 #include "contract.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static void release_twice(void **state)
     hf_store *store = open_store();
     hf_acquire_request request = mutex_request("twice");
     hf_lease *lease = take(store, &request), *next;
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
     char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
@@ -62,10 +63,11 @@ static void old_handles_stay_ended(void **state)
 static void poke(void *garbage)
 {
     hf_acquire_request request = mutex_request("garbage");
-    hf_store_info store_info = { .size = sizeof store_info };
-    hf_lease_info lease_info = { .size = sizeof lease_info };
+    hf_store_info store_info = HF_STORE_INFO_INIT;
+    hf_lease_info lease_info = HF_LEASE_INFO_INIT;
     char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease = NULL;
+    hf_report *report = NULL;
     hf_view *view = NULL;
     uint64_t seq = 0;
 
@@ -83,11 +85,11 @@ static void poke(void *garbage)
     EXPECT(HF_INVALID, hf_op_cancel(garbage));
     EXPECT(HF_INVALID, hf_lease_get(garbage, &lease_info));
     EXPECT(HF_INVALID, hf_lease_export(garbage, handle));
-    EXPECT(HF_INVALID, hf_lease_adopt(garbage, "x", 1, "y", 0, 0, &lease, &contract_error));
+    EXPECT(HF_INVALID, call_lease_adopt(garbage, "x", 1, "y", 0, 0, &lease, &contract_error));
     EXPECT(HF_INVALID, hf_store_inspect(garbage, "x", 1, 0, &view, &contract_error));
     EXPECT(HF_INVALID, hf_lease_break(garbage, "x", 1, 1, &contract_error));
     EXPECT(HF_INVALID, hf_store_wait(garbage, &seq, 0, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_store_check(garbage, (hf_finding_fn *)abort, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_store_check(garbage, &report, &contract_error));
     EXPECT(HF_INVALID, hf_store_process(garbage));
     CHECK(hf_store_fd(garbage) == -1);
     CHECK(hf_store_timeout_ms(garbage) == -1);
@@ -153,7 +155,7 @@ static void wrong_sort(void **state)
 static void small_things(void **state)
 {
     (void)state;
-    hf_view_free(NULL);
+    hf_free(NULL);
     CHECK(strcmp(hf_status_name(HF_BUSY), "BUSY") == 0);
     CHECK(hf_status_text(HF_BUSY)[0] != 0);
     CHECK(hf_status_name((hf_status)9999) != NULL);

@@ -27,7 +27,7 @@ static void hold_all(hf_store *store, const struct bytes *names, size_t count)
 
     CHECK(count <= 300);
     for (size_t i = 0; i < count; i++) {
-        hf_lease_info info = { .size = sizeof info };
+        hf_lease_info info = HF_LEASE_INFO_INIT;
 
         request = bytes_request(names[i]);
         leases[i] = take(store, &request);
@@ -42,16 +42,16 @@ static void hold_all(hf_store *store, const struct bytes *names, size_t count)
             continue;
         EXPECT(HF_OK,
                hf_store_inspect(store, names[i].at, names[i].len, 0, &view, &contract_error));
-        CHECK(view->count == 1);
-        CHECK(view->entries[0].name_len == names[i].len);
-        CHECK(memcmp(view->entries[0].name, names[i].at, names[i].len) == 0);
-        hf_view_free(view);
+        CHECK(hf_view_count(view) == 1);
+        CHECK(hf_view_entry(view, 0)->name_len == names[i].len);
+        CHECK(memcmp(hf_view_entry(view, 0)->name, names[i].at, names[i].len) == 0);
+        hf_free(view);
     }
     if (has(HF_CAP_INSPECT)) {
         EXPECT(HF_OK,
                hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
-        CHECK(view->count == count);
-        hf_view_free(view);
+        CHECK(hf_view_count(view) == count);
+        hf_free(view);
     }
     for (size_t i = 0; i < count; i++)
         give(leases[i]);
@@ -130,7 +130,7 @@ static void name_is_copied(void **state)
     char name[] = "mine";
     hf_acquire_request request = mutex_request(name);
     hf_lease *lease = take(store, &request);
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
 
     (void)state;
     memcpy(name, "your", 4);

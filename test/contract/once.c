@@ -7,24 +7,25 @@
 
 #define RACERS 4
 
+/* NULL: it has been done. */
 static hf_lease *begin(hf_store *store, hf_once_mark *mark)
 {
     hf_acquire_request request = waiting_request("job");
-    hf_lease *lease = (hf_lease *)&request; /* neither a lease nor none */
+    hf_lease *lease = NULL;
+    hf_status status;
 
     request.label = "ada";
-    EXPECT(HF_OK, hf_once_begin(store, &request, 0, &lease, mark, &contract_error));
-    CHECK(lease != (hf_lease *)&request);
+    status = hf_once_begin(store, &request, 0, &lease, mark, &contract_error);
+    CHECK(status == (lease ? HF_OK : HF_DONE) && contract_error.status == status);
     return lease;
 }
 
 static bool is_done(hf_store *store)
 {
-    int done = -1;
+    hf_status status = hf_once_get(store, "job", 3, NULL, &contract_error);
 
-    EXPECT(HF_OK, hf_once_get(store, "job", 3, &done, NULL, &contract_error));
-    CHECK(done == 0 || done == 1);
-    return done;
+    CHECK(status == HF_OK || status == HF_NOT_FOUND);
+    return status == HF_OK;
 }
 
 static void needs_cells(void **state)
@@ -32,15 +33,14 @@ static void needs_cells(void **state)
     hf_acquire_request request = mutex_request("job");
     hf_store *store = open_store();
     hf_lease *lease = NULL;
-    int done;
 
     (void)state;
     if (!has(HF_CAP_CELLS)) {
         EXPECT(HF_UNSUPPORTED, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_once_get(store, "job", 0, &done, NULL, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_once_delete(store, "job", 0, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_get(store, "job", HF_CSTRING, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_delete(store, "job", HF_CSTRING, &contract_error));
         lease = take(store, &request);
-        EXPECT(HF_UNSUPPORTED, hf_once_claim(lease, 0, &done, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_claim(lease, 0, NULL, &contract_error));
         EXPECT(HF_UNSUPPORTED, hf_once_finish(lease, &contract_error));
         give(lease);
     } else {
@@ -50,7 +50,7 @@ static void needs_cells(void **state)
         request.kind = HF_KIND_MUTEX;
         EXPECT(HF_INVALID,
                hf_once_begin(store, &request, HF_TTL_MIN_MS - 1, &lease, NULL, &contract_error));
-        EXPECT(HF_NOT_FOUND, hf_once_delete(store, "job", 0, &contract_error));
+        EXPECT(HF_NOT_FOUND, hf_once_delete(store, "job", HF_CSTRING, &contract_error));
         lease = take(store, &request);
         EXPECT(HF_INVALID, hf_once_finish(lease, &contract_error)); /* nobody began it */
         give(lease);
@@ -79,12 +79,13 @@ static void what_is_done_stays_done(void **state)
     EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
     EXPECT(HF_OK, hf_once_finish(lease, &contract_error)); /* as after an unknown outcome */
     CHECK(begin(store, &mark) == NULL);                    /* done, though the lock is still held */
+    EXPECT(HF_DONE, hf_once_claim(lease, 0, &mark, &contract_error));
     CHECK(mark.token == token && strcmp(mark.label, "ada") == 0);
     CHECK(mark.at_ms > 0 && mark.ttl_ms == -1);
     give(lease);
     CHECK(is_done(store));
 
-    EXPECT(HF_OK, hf_once_delete(store, "job", 0, &contract_error));
+    EXPECT(HF_OK, hf_once_delete(store, "job", HF_CSTRING, &contract_error));
     lease = begin(store, NULL);
     CHECK(lease);
     give(lease);
@@ -98,7 +99,7 @@ static hf_lease *lose(hf_store *store)
     hf_lease *lease = begin(store, NULL);
 
     CHECK(lease);
-    EXPECT(HF_OK, hf_lease_break(store, "job", 0, hf_lease_token(lease), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(store, "job", HF_CSTRING, hf_lease_token(lease), &contract_error));
     await_lost(lease);
     return lease;
 }
@@ -107,17 +108,16 @@ static void a_late_holder_cannot_mark(void **state)
 {
     hf_store *store, *other;
     hf_lease *late, *lease;
-    int done;
 
     (void)state;
     NEEDS(HF_CAP_CELLS | HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
     other = open_store();
     late = lose(store);
-    EXPECT(HF_LOST, hf_once_claim(late, 0, &done, NULL, &contract_error));
+    EXPECT(HF_LOST, hf_once_claim(late, 0, NULL, &contract_error));
     lease = begin(other, NULL);
     CHECK(lease);
-    EXPECT(HF_FENCED, hf_once_claim(late, 0, &done, NULL, &contract_error));
+    EXPECT(HF_FENCED, hf_once_claim(late, 0, NULL, &contract_error));
     EXPECT(HF_FENCED, hf_once_finish(late, &contract_error));
     CHECK(!is_done(store));
     EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
@@ -151,7 +151,6 @@ static void a_mark_may_end(void **state)
     hf_acquire_request request = mutex_request("job");
     hf_store *store;
     hf_lease *lease = NULL;
-    int done = 0;
 
     (void)state;
     NEEDS(HF_CAP_CELLS);
@@ -162,12 +161,11 @@ static void a_mark_may_end(void **state)
         EXPECT(HF_OK, probe(store, &request));
     } else {
         EXPECT(HF_OK, hf_once_begin(store, &request, 2 * LIMIT_MS, &lease, NULL, &contract_error));
-        EXPECT(HF_OK, hf_once_get(store, "job", 0, &done, &mark, &contract_error));
-        CHECK(!done);
+        EXPECT(HF_NOT_FOUND, hf_once_get(store, "job", HF_CSTRING, &mark, &contract_error));
         EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
         give(lease);
-        EXPECT(HF_OK, hf_once_get(store, "job", 0, &done, &mark, &contract_error));
-        CHECK(done && mark.ttl_ms > 0 && mark.ttl_ms <= 3 * LIMIT_MS);
+        EXPECT(HF_OK, hf_once_get(store, "job", HF_CSTRING, &mark, &contract_error));
+        CHECK(mark.ttl_ms > 0 && mark.ttl_ms <= 3 * LIMIT_MS);
     }
     close_store(store);
 }

@@ -5,6 +5,7 @@
  * words, an answer is a line too. Names in commands are plain words.
  */
 #include "peer.h"
+#include "calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,8 +166,8 @@ void peer_orphans_end(struct peer *peer)
 
 void peer_begin(struct peer *peer, int lease, const hf_acquire_request *r)
 {
-    say(peer, "begin %d %s %d %u %u %u %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %s", lease,
-        (const char *)r->name, (int)r->kind, r->capacity, r->permits, r->flags, r->wait_ms,
+    say(peer, "begin %d %s %d %u %u %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %s",
+        lease, (const char *)r->name, (int)r->kind, r->capacity, r->permits, r->flags, r->wait_ms,
         r->ttl_ms, r->lock_delay_ms, r->scope, r->label ? r->label : "peer");
 }
 
@@ -301,7 +302,9 @@ static void do_begin(struct desk *desk, const char *args)
     hf_acquire_request *r = &fresh.request;
 
     r->size = sizeof *r;
-    if (sscanf(args, "%d %255s %d %u %u %u %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNu64 " %127s",
+    if (sscanf(args,
+               "%d %255s %d %u %u %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNu64
+               " %127s",
                &number, fresh.name, &kind, &r->capacity, &r->permits, &r->flags, &r->wait_ms,
                &r->ttl_ms, &r->lock_delay_ms, &r->scope, fresh.label) != 11 ||
         number < 0 || number >= PEER_LEASES)
@@ -310,6 +313,7 @@ static void do_begin(struct desk *desk, const char *args)
     *place = fresh;
     place->request.kind = (hf_kind)kind;
     place->request.name = place->name;
+    place->request.name_len = HF_CSTRING;
     place->request.label = place->label;
     if (hf_cancel_open(&place->cancel) != HF_OK)
         abort();
@@ -341,6 +345,7 @@ static hf_status do_hammer(struct desk *desk, const char *args)
     if (fd < 0 || numbers == MAP_FAILED)
         abort();
     request.name = name;
+    request.name_len = HF_CSTRING;
     request.kind = (hf_kind)kind;
     request.wait_ms = LIMIT_MS;
     for (int i = 0; i < count && status == HF_OK; i++) {
@@ -367,17 +372,17 @@ static hf_status do_put(struct desk *desk, const char *args)
 
     if (sscanf(args, "%255s %255s", name, text) != 2)
         abort();
-    return hf_cell_set(desk->store, name, 0, text, strlen(text), 0, NULL, NULL);
+    return call_cell_set(desk->store, name, HF_CSTRING, text, strlen(text), 0, NULL, NULL);
 }
 
 static hf_status do_delete(struct desk *desk, const char *name)
 {
     hf_cell cell = HF_CELL_INIT;
-    hf_status status = hf_cell_get(desk->store, name, 0, &cell, NULL);
+    hf_status status = hf_cell_get(desk->store, name, HF_CSTRING, &cell, NULL);
 
     if (status == HF_OK)
-        status = hf_cell_delete(desk->store, name, 0, cell.version, NULL);
-    hf_cell_free(&cell);
+        status = hf_cell_delete(desk->store, name, HF_CSTRING, cell.version, NULL);
+    hf_free(cell.bytes);
     return status;
 }
 
@@ -398,7 +403,8 @@ hf_status peer_count_here(hf_store *store, const char *name, int count)
     char text[16];
 
     for (int i = 0; i < count && status == HF_OK; i++)
-        status = hf_cell_update(store, name, 0, count_one, text, LIMIT_MS, NULL, NULL, NULL);
+        status =
+            call_cell_update(store, name, HF_CSTRING, count_one, text, LIMIT_MS, NULL, NULL, NULL);
     return status;
 }
 
@@ -422,7 +428,7 @@ static hf_status do_add(struct desk *desk, const char *args)
         abort();
     for (int i = 0; i < count && status == HF_OK; i++)
         do
-            status = hf_counter_add(desk->store, name, 0, 1, NULL, NULL);
+            status = hf_counter_add(desk->store, name, HF_CSTRING, 1, NULL, NULL);
         while (status == HF_BUSY); /* nothing was done */
     return status;
 }
@@ -439,6 +445,7 @@ static hf_status do_limit(struct desk *desk, const char *args)
         abort();
     fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     limit.name = name;
+    limit.name_len = HF_CSTRING;
     limit.algorithm = (hf_limit_algorithm)algorithm;
     for (int i = 0; i < count && status == HF_OK; i++) {
         hf_limit_result result = HF_LIMIT_RESULT_INIT;
@@ -478,6 +485,7 @@ hf_status climb(hf_store *store, int names, int count, unsigned seed)
                 continue;
             snprintf(name, sizeof name, "step%d", n);
             request.name = name;
+            request.name_len = HF_CSTRING;
             request.wait_ms = seed >> 17 & 1 ? HF_FOREVER : LIMIT_MS;
             status = hf_acquire(store, &request, &leases[held], &err);
             held += status == HF_OK;
@@ -537,7 +545,8 @@ static bool serve_line(struct desk *desk, const char *line)
     else if (strncmp(line, "state ", 6) == 0)
         answer(desk, "%d", (int)hf_lease_state(place->lease));
     else if (strncmp(line, "handle ", 7) == 0) {
-        hf_lease_export(place->lease, handle);
+        if (hf_lease_export(place->lease, handle) != HF_OK)
+            handle[0] = 0;
         answer(desk, "%s", handle);
     } else if (strncmp(line, "hammer ", 7) == 0)
         answer(desk, "%d", (int)do_hammer(desk, args));

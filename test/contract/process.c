@@ -93,7 +93,9 @@ static void death_frees_everything(void **state)
     NEEDS(HF_CAP_WAITERS | HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_TTL);
     store = open_store();
     peer_start(&peer);
-    lease = take(store, &(hf_acquire_request){ .size = sizeof request, .name = "a" });
+    lease =
+        take(store,
+             &(hf_acquire_request){ .size = sizeof request, .name = "a", .name_len = HF_CSTRING });
     peer_begin(&peer, 0, &wait);
     AWAIT(count_waiters(store, "a") == 1);
     request = mutex_request("b");
@@ -110,13 +112,16 @@ static void death_frees_everything(void **state)
     peer_kill(&peer);
     give(lease);
     EXPECT(HF_OK, probe(store, &wait));
-    EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "b" }));
-    EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "c" }));
-    EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "d" }));
+    EXPECT(HF_OK, probe(store, &(hf_acquire_request){
+                                   .size = sizeof request, .name = "b", .name_len = HF_CSTRING }));
+    EXPECT(HF_OK, probe(store, &(hf_acquire_request){
+                                   .size = sizeof request, .name = "c", .name_len = HF_CSTRING }));
+    EXPECT(HF_OK, probe(store, &(hf_acquire_request){
+                                   .size = sizeof request, .name = "d", .name_len = HF_CSTRING }));
     EXPECT(HF_OK,
            hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
-    CHECK(view->count == 0);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 0);
+    hf_free(view);
     close_store(store);
 }
 
@@ -187,9 +192,10 @@ static void stopped_past_its_ttl(void **state)
     CHECK(peer_state(&peer, 0) == HF_STATE_LOST);
     EXPECT(HF_LOST, peer_release(&peer, 0));
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
-    EXPECT(
-        HF_BUSY,
-        peer_acquire(&peer, 1, &(hf_acquire_request){ .size = sizeof request, .name = "stopped" }));
+    EXPECT(HF_BUSY,
+           peer_acquire(&peer, 1,
+                        &(hf_acquire_request){
+                            .size = sizeof request, .name = "stopped", .name_len = HF_CSTRING }));
     give(lease);
     peer_stop(&peer);
     close_store(store);

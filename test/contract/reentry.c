@@ -13,7 +13,7 @@ static hf_acquire_request again_request(uint64_t scope)
 
 static uint32_t holds_of(hf_lease *lease)
 {
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
 
     EXPECT(HF_OK, hf_lease_get(lease, &info));
     return info.holds;
@@ -116,6 +116,7 @@ static void names_count_apart(void **state)
 
     (void)state;
     b.name = "again2";
+    b.name_len = HF_CSTRING;
     second = take(store, &b);
     CHECK(first != second);
     CHECK(take(store, &a) == first);
@@ -147,6 +148,7 @@ static void writer_and_semaphore_too(void **state)
     CHECK(take(store, &slots) == lease);
     EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof slots,
                                                       .name = "again",
+                                                      .name_len = HF_CSTRING,
                                                       .kind = HF_KIND_SEMAPHORE,
                                                       .capacity = 2 }));
     give(lease);

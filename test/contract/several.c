@@ -16,7 +16,7 @@ static void all_or_nothing(void **state)
     hf_store *store = open_store();
     hf_acquire_request requests[3] = { mutex_request("c"), mutex_request("a"), mutex_request("b") };
     hf_lease *leases[3] = { NULL, NULL, NULL }, *untouched[3] = { NULL, NULL, NULL };
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
     struct peer peer;
 
     (void)state;
@@ -122,6 +122,7 @@ static void refused(void **state)
     CHECK(strstr(contract_error.text, "requests[1]: wait_ms") != NULL);
     requests[1].wait_ms = 0;
     requests[1].name = "";
+    requests[1].name_len = HF_CSTRING;
     EXPECT(HF_INVALID, hf_acquire_all(store, requests, 2, leases, &contract_error));
     CHECK(strstr(contract_error.text, "requests[1]") != NULL);
     EXPECT(HF_INVALID, hf_release_all(NULL, 1, &contract_error));

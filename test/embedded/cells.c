@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "../lib/direct.h"
+#include "calls.h"
 #include "core/op.h"
 #include "holdfast/primitives.h"
 #include "util/alloc.h"
@@ -276,7 +277,8 @@ static void *wait_for_change(void *arg)
 {
     uint64_t version = *(uint64_t *)arg;
 
-    assert_int_equal(hf_cell_wait(store, "bell", 0, version, 60000, NULL, NULL, NULL), HF_OK);
+    assert_int_equal(call_cell_wait(store, "bell", HF_CSTRING, version, 60000, NULL, NULL, NULL),
+                     HF_OK);
     return NULL;
 }
 
@@ -294,11 +296,12 @@ static void a_waiter_is_woken(void **unused)
     (void)unused;
     assert_int_equal(hf_open(url, NULL, &store, NULL), HF_OK);
     for (int i = 0; i < 5 && took_ms >= 900; i++) {
-        assert_int_equal(hf_cell_set(store, "bell", 0, "x", 1, 0, &version, NULL), HF_OK);
+        assert_int_equal(call_cell_set(store, "bell", HF_CSTRING, "x", 1, 0, &version, NULL),
+                         HF_OK);
         begun_ms = hfi_now_ms();
         assert_int_equal(pthread_create(&thread, NULL, wait_for_change, &version), 0);
         usleep(20000); /* it sleeps by then, or this round shows nothing */
-        assert_int_equal(hf_cell_set(store, "bell", 0, "y", 1, 0, NULL, NULL), HF_OK);
+        assert_int_equal(call_cell_set(store, "bell", HF_CSTRING, "y", 1, 0, NULL, NULL), HF_OK);
         assert_int_equal(pthread_join(thread, NULL), 0);
         took_ms = hfi_now_ms() - begun_ms;
     }

@@ -6,6 +6,7 @@
  *
  * CELLS_CHANGES and CELLS_SEED choose how many and which; the test prints both.
  */
+#include "calls.h"
 #include "embedded.h"
 #include "holdfast/primitives.h"
 
@@ -68,16 +69,16 @@ static void do_fill(struct self *self, const struct ask *ask, struct answer *ans
         size_t len = value_of(i, bytes);
 
         name_of(i, name);
-        answer->status =
-            hf_cell_set(self->store, name, 0, bytes, len, i % 4 ? 0 : 86400000, NULL, &err);
+        answer->status = call_cell_set(self->store, name, HF_CSTRING, bytes, len,
+                                       i % 4 ? 0 : 86400000, NULL, &err);
     }
     for (int i = CELLS; i < CELLS + 8; i++) { /* so that there are free pages */
         hf_cell cell = HF_CELL_INIT;
 
         name_of(i, name);
-        if (hf_cell_get(self->store, name, 0, &cell, NULL) == HF_OK)
-            hf_cell_delete(self->store, name, 0, cell.version, NULL);
-        hf_cell_free(&cell);
+        if (hf_cell_get(self->store, name, HF_CSTRING, &cell, NULL) == HF_OK)
+            IGNORE(hf_cell_delete(self->store, name, HF_CSTRING, cell.version, NULL));
+        hf_free(cell.bytes);
     }
 }
 
@@ -89,7 +90,7 @@ static void do_fill_few(struct self *self, const struct ask *ask, struct answer 
     (void)ask;
     for (int i = 0; i < FEW && answer->status == HF_OK; i++) {
         name_of(i, name);
-        answer->status = hf_cell_set(self->store, name, 0, "few", 3, 0, NULL, NULL);
+        answer->status = call_cell_set(self->store, name, HF_CSTRING, "few", 3, 0, NULL, NULL);
     }
 }
 
@@ -136,7 +137,7 @@ static int read_all(hf_store *store, int put, int gone)
         hf_status status;
 
         name_of(i, name);
-        status = hf_cell_get(store, name, 0, &cell, NULL);
+        status = hf_cell_get(store, name, HF_CSTRING, &cell, NULL);
         if (i == gone && status != HF_CORRUPT) {
             worst = worse(worst, status == HF_NOT_FOUND ? FINE : WRONG);
         } else if (status == HF_OK) {
@@ -149,7 +150,7 @@ static int read_all(hf_store *store, int put, int gone)
                                  : status == HF_NOT_FOUND ? GONE
                                                           : ODD);
         }
-        hf_cell_free(&cell);
+        hf_free(cell.bytes);
     }
     return worst;
 }
@@ -173,12 +174,12 @@ static int use(hf_store *store, unsigned turn)
     if (turn == OPENED)
         return worst;
     name_of(put, name);
-    worst = worse(worst, outcome(hf_cell_set(store, name, 0, "new", 3, 0, NULL, NULL)));
+    worst = worse(worst, outcome(call_cell_set(store, name, HF_CSTRING, "new", 3, 0, NULL, NULL)));
     name_of(gone, name);
-    status = hf_cell_get(store, name, 0, &cell, NULL);
+    status = hf_cell_get(store, name, HF_CSTRING, &cell, NULL);
     if (status == HF_OK)
-        status = hf_cell_delete(store, name, 0, cell.version, NULL);
-    hf_cell_free(&cell);
+        status = hf_cell_delete(store, name, HF_CSTRING, cell.version, NULL);
+    hf_free(cell.bytes);
     worst = worse(worst, outcome(status));
     return worse(worst, read_all(store, put, status == HF_OK ? gone : -1));
 }
@@ -334,11 +335,12 @@ static int put_few(hf_store *store, unsigned turn)
     char name[16];
 
     if (turn == OPENED)
-        worst = outcome(hf_cell_get(store, "cell-0", 0, &cell, NULL));
-    hf_cell_free(&cell);
+        worst = outcome(hf_cell_get(store, "cell-0", HF_CSTRING, &cell, NULL));
+    hf_free(cell.bytes);
     for (int i = 0; turn != OPENED && i < FEW; i++) {
         name_of(i, name);
-        worst = worse(worst, outcome(hf_cell_set(store, name, 0, "new", 3, 0, NULL, NULL)));
+        worst =
+            worse(worst, outcome(call_cell_set(store, name, HF_CSTRING, "new", 3, 0, NULL, NULL)));
     }
     return worst;
 }
@@ -555,7 +557,7 @@ static void on_finding(hf_check_level level, const char *topic, const char *text
 static void do_doctor(struct self *self, const struct ask *ask, struct answer *answer)
 {
     (void)ask;
-    answer->status = hf_store_check(self->store, on_finding, NULL, NULL);
+    answer->status = call_store_check(self->store, on_finding, NULL, NULL);
     answer->number = last_level;
     snprintf(answer->text, sizeof answer->text, "%s", last_text);
 }
@@ -565,9 +567,9 @@ static void do_get(struct self *self, const struct ask *ask, struct answer *answ
     hf_cell cell = HF_CELL_INIT;
     hf_error err = { 0 };
 
-    answer->status = hf_cell_get(self->store, ask->name, 0, &cell, &err);
+    answer->status = hf_cell_get(self->store, ask->name, HF_CSTRING, &cell, &err);
     memcpy(answer->text, err.text, sizeof answer->text);
-    hf_cell_free(&cell);
+    hf_free(cell.bytes);
 }
 
 /* One byte of one value: that cell is refused by name, the others are as they were, and the doctor says which. */

@@ -243,6 +243,7 @@ static void *acquire_and_release(void *arg)
         hf_lease *lease;
 
         request.name = "busy";
+        request.name_len = HF_CSTRING;
         request.wait_ms = HF_FOREVER;
         if (hf_acquire(self->store, &request, &lease, NULL) == HF_OK)
             hf_release(lease, NULL);

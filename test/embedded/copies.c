@@ -23,6 +23,7 @@ static hf_status take_by(hf_store *store, const char *name, hf_lease **ret_lease
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
+    request.name_len = HF_CSTRING;
     return hf_acquire(store, &request, ret_lease, NULL);
 }
 

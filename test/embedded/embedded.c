@@ -36,13 +36,14 @@ struct command {
 int place_setup(void **state)
 {
     const char *tmp = getenv("TMPDIR");
-    hf_engine_info info;
+    const hf_engine_info *info;
 
     (void)state;
     /* Load the engine now: an actor that becomes another user may not be able to read what was built, in a
      * home of mode 0700. */
-    assert_int_equal(hf_engine_get(0, &info), HF_OK);
-    assert_string_equal(info.name, "lmdb");
+    info = hf_engine_get(0);
+    assert_non_null(info);
+    assert_string_equal(info->name, "lmdb");
     signal(SIGPIPE, SIG_IGN);
     snprintf(parent, sizeof parent, "%s/holdfast-embedded-XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(parent));
@@ -194,6 +195,7 @@ void do_acquire(struct self *self, const struct ask *ask, struct answer *answer)
     hf_error err = { 0 };
 
     request.name = ask->name;
+    request.name_len = HF_CSTRING;
     request.kind = ask->kind;
     request.capacity = ask->capacity;
     request.permits = ask->permits;
@@ -231,7 +233,7 @@ void do_break(struct self *self, const struct ask *ask, struct answer *answer)
 {
     hf_error err = { 0 };
 
-    put(answer, hf_lease_break(self->store, ask->name, 0, ask->token, &err), &err);
+    put(answer, hf_lease_break(self->store, ask->name, HF_CSTRING, ask->token, &err), &err);
 }
 
 void do_close(struct self *self, const struct ask *ask, struct answer *answer)
@@ -250,16 +252,16 @@ static void count(struct self *self, const struct ask *ask, struct answer *answe
 {
     hf_error err = { 0 };
     hf_view *view;
-    hf_status status = hf_store_inspect(self->store, ask->name, 0, 0, &view, &err);
+    hf_status status = hf_store_inspect(self->store, ask->name, HF_CSTRING, 0, &view, &err);
 
     put(answer, status, &err);
     if (status != HF_OK)
         return;
     answer->number = 0;
-    if (view->count == 1)
-        answer->number =
-            (int64_t)(waiters ? view->entries[0].waiter_count : view->entries[0].holder_count);
-    hf_view_free(view);
+    if (hf_view_count(view) == 1)
+        answer->number = (int64_t)(waiters ? hf_view_entry(view, 0)->waiter_count
+                                           : hf_view_entry(view, 0)->holder_count);
+    hf_free(view);
 }
 
 void do_count_waiters(struct self *self, const struct ask *ask, struct answer *answer)

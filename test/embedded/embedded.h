@@ -58,7 +58,7 @@ int embedded_result(int failed);
 struct ask {
     hf_kind kind;
     uint32_t capacity, permits;
-    unsigned flags;
+    uint64_t flags;
     int64_t wait_ms, ttl_ms, lock_delay_ms;
     uint64_t token, number;
     int lease; /* which of its leases, from 0 */

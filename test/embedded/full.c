@@ -69,6 +69,7 @@ static void do_take_until_full(struct self *self, const struct ask *ask, struct 
 
         snprintf(name, sizeof name, "job %llu", (unsigned long long)i);
         request.name = name;
+        request.name_len = HF_CSTRING;
         answer->status = hf_acquire(self->store, &request, &leases[i], &err);
         memcpy(answer->text, err.text, sizeof answer->text);
         if (answer->status != HF_OK)

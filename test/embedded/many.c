@@ -22,6 +22,7 @@ static void do_take_many(struct self *self, const struct ask *ask, struct answer
 
         snprintf(name, sizeof name, "job %llu", (unsigned long long)(ask->token + i));
         request.name = name;
+        request.name_len = HF_CSTRING;
         answer->status = hf_acquire(self->store, &request, &lease, &err);
         if (answer->status != HF_OK) {
             snprintf(answer->text, sizeof answer->text, "%s: %.400s", name, err.text);
@@ -46,6 +47,7 @@ static void do_count_free(struct self *self, const struct ask *ask, struct answe
 
         snprintf(name, sizeof name, "job %llu", (unsigned long long)(ask->token + i));
         request.name = name;
+        request.name_len = HF_CSTRING;
         if (hf_acquire(self->store, &request, &lease, NULL) != HF_OK)
             continue;
         answer->number++;
@@ -61,9 +63,9 @@ static void do_count_all(struct self *self, const struct ask *ask, struct answer
     answer->status = hf_store_inspect(self->store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL);
     if (answer->status != HF_OK)
         return;
-    for (size_t i = 0; i < view->count; i++)
-        answer->number += (int64_t)view->entries[i].holder_count;
-    hf_view_free(view);
+    for (size_t i = 0; i < hf_view_count(view); i++)
+        answer->number += (int64_t)hf_view_entry(view, i)->holder_count;
+    hf_free(view);
 }
 
 static int64_t free_names(struct actor *actor)

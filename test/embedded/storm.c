@@ -63,6 +63,7 @@ static void *worker(void *arg)
 
         snprintf(name, sizeof name, "name-%u", n);
         request.name = name;
+        request.name_len = HF_CSTRING;
         request.wait_ms =
             next_random(&state) % 2 ? HF_FOREVER : (int64_t)(next_random(&state) % 20);
         request.flags = next_random(&state) % 8 ? HF_FLAG_STRICT : 0;
@@ -132,8 +133,8 @@ static void nothing_is_left(void **unused)
     assert_int_equal(overlaps, 0);
     assert_int_equal(oddities, 0);
     assert_int_equal(hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL), HF_OK);
-    assert_int_equal(view->count, 0);
-    hf_view_free(view);
+    assert_int_equal(hf_view_count(view), 0);
+    hf_free(view);
     for (size_t i = 0; i < CANCELLERS; i++)
         hf_cancel_close(atomic_load(&cancels[i]));
     assert_int_equal(hf_close(store, 0), HF_OK);

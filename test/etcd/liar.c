@@ -217,7 +217,7 @@ static void others(void **state)
             CHECK(hf_acquire(store, &request, &lease, &contract_error) != HF_OK);
             status = hf_store_inspect(store, "n", 1, 0, &view, &contract_error);
             CHECK(p == 0 ? status == HF_OK : status == HF_UNAVAILABLE);
-            hf_view_free(view);
+            hf_free(view);
             CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
         }
 }

@@ -21,13 +21,17 @@
 
 struct hfi_link {
     struct hfi_source source; /* first: they are one address */
+    bool kept;
+    hf_status unusable;
+    unsigned failures;
+    int64_t open_ms;
     struct hfi_link *next;
     const struct hfi_redis_conf *conf;
     const struct hfi_address *address;
     const struct hfi_link_owner *owner;
     void *data;
     bool subscriber;
-    enum hfi_link_state state;
+    enum hfi_stream_state state;
     struct hfi_sent *first, **last;
     size_t in_flight;
     char channel[512];
@@ -77,15 +81,8 @@ int epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
 
 /* ---- being driven ---------------------------------------------------------------------------------- */
 
-static int64_t source_next_ms(const struct hfi_source *source)
-{
-    return hfi_link_next_ms((const struct hfi_link *)source);
-}
-
-static void source_due(struct hfi_source *source, int64_t now_ms)
-{
-    hfi_link_tick((struct hfi_link *)source, now_ms);
-}
+static int64_t source_next_ms(const struct hfi_source *source);
+static void source_due(struct hfi_source *source, int64_t now_ms);
 
 static const struct hfi_source_calls source_calls = { .due = source_due,
                                                       .next_ms = source_next_ms };
@@ -131,56 +128,71 @@ void hfi_link_free(struct hfi_link *link)
     free(link);
 }
 
+/* The oldest command, taken out; NULL: none. */
+static struct redis_sent *pop(struct hfi_link *link)
+{
+    struct hfi_sent *sent = link->first;
+
+    if (!sent)
+        return NULL;
+    link->first = sent->next;
+    if (!link->first)
+        link->last = &link->first;
+    link->in_flight--;
+    return (struct redis_sent *)sent;
+}
+
 static void answer_all(struct hfi_link *link)
 {
-    struct hfi_sent *sent;
+    struct redis_sent *sent;
 
-    while ((sent = link->first)) {
-        link->first = sent->next;
-        if (!link->first)
-            link->last = &link->first;
-        link->in_flight--;
+    while ((sent = pop(link)))
         sent->answered(sent, NULL, true);
-    }
 }
 
 void hfi_link_close(struct hfi_link *link)
 {
-    link->state = HFI_LINK_IDLE;
+    link->state = HFI_STREAM_IDLE;
     answer_all(link);
 }
 
-static void queue(struct hfi_link *link, struct hfi_sent *sent)
+static int64_t look_at_clock(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_BOOTTIME, &now);
-    sent->sent_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    sent->next = NULL;
-    if (link->state != HFI_LINK_UP) {
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void queue(struct hfi_link *link, struct redis_sent *sent)
+{
+    sent->base.sent_ms = look_at_clock();
+    sent->base.next = NULL;
+    if (link->state != HFI_STREAM_UP) {
         sent->answered(sent, NULL, false);
         return;
     }
-    *link->last = sent;
-    link->last = &sent->next;
+    *link->last = &sent->base;
+    link->last = &sent->base.next;
     link->in_flight++;
 }
 
-void hfi_link_send(struct hfi_link *link, const struct hfi_command *command, struct hfi_sent *sent)
+void hfi_link_send(struct hfi_link *link, const struct hfi_command *command,
+                   struct redis_sent *sent)
 {
     (void)command;
     queue(link, sent);
 }
 
 void hfi_link_send_asking(struct hfi_link *link, const struct hfi_command *command,
-                          struct hfi_sent *sent)
+                          struct redis_sent *sent)
 {
     (void)command;
     queue(link, sent);
 }
 
 void hfi_link_subscribe(struct hfi_link *link, const char *channel, size_t len,
-                        struct hfi_sent *sent)
+                        struct redis_sent *sent)
 {
     link->channel_len = len < sizeof link->channel ? len : sizeof link->channel;
     memcpy(link->channel, channel, link->channel_len);
@@ -196,7 +208,7 @@ static void tell_inboxes(const struct hfi_reply *reply)
 
     for (struct hfi_link *link = links; link; link = next) {
         next = link->next;
-        if (link->state == HFI_LINK_UP && link->subscriber && link->channel_len &&
+        if (link->state == HFI_STREAM_UP && link->subscriber && link->channel_len &&
             link->owner->message)
             link->owner->message(link, link->channel, link->channel_len, payload, reply->len);
     }
@@ -222,40 +234,42 @@ static const struct hfi_reply *next_reply(void)
 static void confirm(struct hfi_link *link)
 {
     static const struct hfi_reply one = { .type = HFI_REPLY_INTEGER, .integer = 1 };
-    struct hfi_sent *sent = link->first;
+    struct redis_sent *sent = pop(link);
 
-    if (!sent)
-        return;
-    link->first = sent->next;
-    if (!link->first)
-        link->last = &link->first;
-    link->in_flight--;
-    sent->answered(sent, &one, true);
+    if (sent)
+        sent->answered(sent, &one, true);
 }
 
 static void go_down(struct hfi_link *link)
 {
-    link->state = HFI_LINK_IDLE;
+    hf_status status = link->unusable != HF_OK ? link->unusable
+                       : downs > 8             ? HF_DENIED
+                                               : HF_UNAVAILABLE;
+
+    link->state = HFI_STREAM_IDLE;
+    link->unusable = HF_OK;
+    link->failures++;
+    link->open_ms = look_at_clock() + hfi_backoff_ms(link->failures, 0);
     downs++;
     answer_all(link);
-    link->owner->down(link, downs > 8 ? HF_DENIED : HF_UNAVAILABLE, "the input is over");
+    link->owner->down(link, status, "the input is over");
 }
 
 static void advance(struct hfi_link *link)
 {
     const struct hfi_reply *reply;
-    struct hfi_sent *sent;
+    struct redis_sent *sent;
 
-    if (link->state == HFI_LINK_CONNECTING) {
+    if (link->state == HFI_STREAM_CONNECTING) {
         if (over) {
             go_down(link);
             return;
         }
-        link->state = HFI_LINK_UP;
+        link->state = HFI_STREAM_UP;
         link->owner->up(link);
         return;
     }
-    if (link->state != HFI_LINK_UP)
+    if (link->state != HFI_STREAM_UP)
         return;
     if (link->subscriber) {
         confirm(link);
@@ -264,47 +278,77 @@ static void advance(struct hfi_link *link)
     if (!link->first)
         return;
     reply = next_reply();
-    if (link->state != HFI_LINK_UP)
+    if (link->state != HFI_STREAM_UP)
         return;
     if (!reply) {
         go_down(link);
         return;
     }
-    sent = link->first;
-    if (!sent)
-        return;
-    link->first = sent->next;
-    if (!link->first)
-        link->last = &link->first;
-    link->in_flight--;
-    sent->answered(sent, reply, true);
+    sent = pop(link);
+    if (sent)
+        sent->answered(sent, reply, true);
 }
 
 void hfi_link_open(struct hfi_link *link, int64_t now_ms)
 {
     (void)now_ms;
-    MUST(link->state == HFI_LINK_IDLE);
-    link->state = HFI_LINK_CONNECTING;
+    MUST(link->state == HFI_STREAM_IDLE);
+    link->state = HFI_STREAM_CONNECTING;
 }
 
-void hfi_link_take(struct hfi_link *link, int64_t now_ms)
+static void source_due(struct hfi_source *source, int64_t now_ms)
 {
-    (void)now_ms;
-    advance(link);
+    struct hfi_link *link = (struct hfi_link *)source;
+
+    if (link->unusable != HF_OK)
+        go_down(link);
+    else if (link->state != HFI_STREAM_IDLE)
+        advance(link);
+    else if (link->kept && link->open_ms <= now_ms)
+        hfi_link_open(link, now_ms);
 }
 
-void hfi_link_tick(struct hfi_link *link, int64_t now_ms)
+static int64_t source_next_ms(const struct hfi_source *source)
 {
-    (void)now_ms;
-    advance(link);
+    const struct hfi_link *link = (const struct hfi_link *)source;
+
+    if (link->unusable != HF_OK || link->state == HFI_STREAM_CONNECTING || link->first)
+        return 0;
+    return link->state == HFI_STREAM_IDLE && link->kept ? link->open_ms : INT64_MAX;
 }
 
-int64_t hfi_link_next_ms(const struct hfi_link *link)
+void hfi_link_keep(struct hfi_link *link, bool on)
 {
-    return link->state == HFI_LINK_CONNECTING || link->first ? 0 : INT64_MAX;
+    link->kept = on;
 }
 
-int64_t hfi_link_backoff_ms(unsigned failures, uint32_t random)
+void hfi_link_settled(struct hfi_link *link)
+{
+    link->failures = 0;
+}
+
+void hfi_link_unusable(struct hfi_link *link, hf_status status, const char *format, ...)
+{
+    (void)format;
+    link->unusable = status;
+}
+
+bool hfi_link_usable(const struct hfi_link *link)
+{
+    return link->state == HFI_STREAM_UP && link->unusable == HF_OK;
+}
+
+unsigned hfi_link_failures(const struct hfi_link *link)
+{
+    return link->failures;
+}
+
+bool hfi_link_opens_again(const struct hfi_link *link, int64_t now_ms)
+{
+    return link->state == HFI_STREAM_IDLE && link->failures > 0 && link->open_ms <= now_ms;
+}
+
+int64_t hfi_backoff_ms(unsigned failures, uint32_t random)
 {
     (void)random;
     return failures < 10 ? 50 * failures : 500;
@@ -345,18 +389,12 @@ void hfi_link_flush_if(struct hfi_link *link, size_t bytes)
     (void)bytes;
 }
 
-void hfi_link_read(struct hfi_link *link, bool wait)
-{
-    (void)link;
-    (void)wait;
-}
-
 void *hfi_link_data(const struct hfi_link *link)
 {
     return link->data;
 }
 
-enum hfi_link_state hfi_link_state(const struct hfi_link *link)
+enum hfi_stream_state hfi_link_state(const struct hfi_link *link)
 {
     return link->state;
 }
@@ -369,12 +407,6 @@ const struct hfi_server *hfi_link_server(const struct hfi_link *link)
 const struct hfi_address *hfi_link_address(const struct hfi_link *link)
 {
     return link->address;
-}
-
-int hfi_link_fd(const struct hfi_link *link)
-{
-    (void)link;
-    return -1;
 }
 
 size_t hfi_link_in_flight(const struct hfi_link *link)

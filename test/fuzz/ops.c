@@ -267,7 +267,7 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
         }
         end_all(engine, conn, count);
         for (size_t i = 0; i < count; i++)
-            hf_value_free(jobs[i].script.ret_value);
+            hf_free(jobs[i].script.ret_value);
         engine->close(conn);
     }
     hfi_conf_free(conf);

@@ -38,7 +38,7 @@ static void ballot(struct fuzz_input in)
 {
     unsigned n = HFI_NODES_MIN + fuzz_byte(&in) % (HFI_NODES_MAX - HFI_NODES_MIN + 1);
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     hfi_ballot_init(&ballot, n);
     while (in.len > 0) {

@@ -40,9 +40,10 @@ static void line(struct fuzz_input in)
         memcpy(owner, members[ours % count].owner, sizeof owner);
     position = zk_queue_find(members, count, owner);
     MUST(count > 0 || position.answer == ZK_ABSENT);
-    MUST(!position.watch || position.answer == ZK_WAITS || position.answer == ZK_MISMATCH);
-    MUST(position.watch || !position.blocker);
-    MUST(position.blocker || !position.once);
+    MUST((position.watch != ZK_WATCH_NONE) ==
+         (position.answer == ZK_WAITS || position.answer == ZK_MISMATCH));
+    MUST((position.node != NULL) ==
+         (position.watch != ZK_WATCH_NONE && position.watch != ZK_WATCH_LIST));
     if (zk_queue_sort(members, count, &holders))
         MUST(holders <= count);
     free(text);

@@ -75,6 +75,7 @@ int main(int argc, char **argv)
     hf_error err;
 
     request.name = "job";
+    request.name_len = HF_CSTRING;
     if (argc != 2 || hf_open(argv[1], NULL, &store, &err) != HF_OK ||
         hf_acquire(store, &request, &lease, &err) != HF_OK || hf_lease_token(lease) == 0) {
         fprintf(stderr, "%s\n", err.text);

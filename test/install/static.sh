@@ -9,9 +9,8 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-static.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/store"
 
-# sql/ is what two engines share, and none itself.
-engines=$(cd "$source/src/engine" && for engine in */; do [ "$engine" = sql/ ] || printf '%s;' "${engine%/}"; done)
-cmake -S "$source" -B "$dir/a build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=${engines%;}" -DHOLDFAST_TESTS=OFF \
+engines=$(sed -n 's/^ENGINE(\([a-z0-9]*\),.*/\1/p' "$source/src/engine/engines.def" | paste -sd ';')
+cmake -S "$source" -B "$dir/a build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=$engines" -DHOLDFAST_TESTS=OFF \
     -DHOLDFAST_BENCH=OFF -DCMAKE_INSTALL_PREFIX="$dir/nowhere" >/dev/null
 cmake --build "$dir/a build" --target product >"$dir/log" || { cat "$dir/log"; exit 1; }
 

@@ -33,6 +33,7 @@ static hf_status acquire(const char *name, int64_t wait_ms, int64_t ttl_ms)
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
+    request.name_len = HF_CSTRING;
     request.wait_ms = wait_ms;
     request.ttl_ms = ttl_ms < 0 ? -ttl_ms : ttl_ms;
     request.flags = ttl_ms < 0 ? HF_FLAG_NO_RENEW : 0;

@@ -95,6 +95,7 @@ static void register_once(void)
     hfi_registry_add(&mem_event_engine);
     hfi_registry_add(&mem_block_engine);
     hfi_registry_add(&mem_bare_engine);
+    hfi_registry_add(hfi_engine_entry_memory());
 }
 
 void mem_engine_register(void)
@@ -613,7 +614,7 @@ void mem_stop_wait(struct hfi_conn *conn)
     pthread_mutex_unlock(&mem_lock);
 }
 
-hf_status mem_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status mem_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     (void)err;
     finding(HF_CHECK_LEVEL_OK, "server", conn->host->location, arg);

@@ -80,10 +80,11 @@ void mem_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, 
 hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                           const _Atomic int *stop, hf_error *err);
 void mem_stop_wait(struct hfi_conn *conn);
-hf_status mem_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status mem_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 /* Wait on mem_changed, at most until until_ms (hfi_now_ms() time). */
 void mem_cond_wait(int64_t until_ms);
 
 extern const struct hfi_engine mem_event_engine, mem_bare_engine, mem_block_engine;
+hfi_engine_entry_fn hfi_engine_entry_memory; /* test/engine/memory */
 
 #endif

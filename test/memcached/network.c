@@ -5,6 +5,7 @@
  * ours, calls end in time, and whatever happened the name is free again soon, long before any ttl
  * (LONG_MS) would free it.
  */
+#include "calls.h"
 #include "mbed.h"
 
 #include <stdio.h>
@@ -228,6 +229,7 @@ static void stopped_server(void **state)
     (void)state;
     waiting.wait_ms = 500;
     waiting.name = request.name = "m";
+    waiting.name_len = HF_CSTRING;
     cache_pause(cache);
     attempt_start(&tries[0], store, &waiting);
     attempt_start(&tries[1], store, &request);
@@ -256,7 +258,7 @@ static void stopped_server(void **state)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static void *renew_shorter(void *arg)
 {
-    (void)hf_renew(arg, 3000, &contract_error);
+    IGNORE(hf_renew(arg, 3000, &contract_error));
     return NULL;
 }
 

@@ -3,6 +3,7 @@
  * Servers that want a user, what `doctor` says of servers of all kinds, ttls beyond 30 days, and cells,
  * by the contract itself: there is no public call for them yet.
  */
+#include "calls.h"
 #include "mbed.h"
 
 #include "core/op.h"
@@ -83,18 +84,18 @@ static void doctor(void **state)
     hf_store *at;
 
     (void)state;
-    EXPECT(HF_OK, hf_store_check(other, note, &fresh, &contract_error));
+    EXPECT(HF_OK, call_store_check(other, note, &fresh, &contract_error));
     CHECK(fresh.bad == 0);
     CHECK(strstr(fresh.text, "1 eviction: 0 items") && strstr(fresh.text, "1 restart: ") &&
           strstr(fresh.text, "1 tokens: none") && strstr(fresh.text, "0 memory: 64 MB") &&
           strstr(fresh.text, "0 server: memcached 1."));
     (void)cache_say(cache, "flush_all\r\n", 1);
-    EXPECT(HF_OK, hf_store_check(other, note, &used, &contract_error));
+    EXPECT(HF_OK, call_store_check(other, note, &used, &contract_error));
     CHECK(used.bad == 1 && strstr(used.text, "2 flush_all: 1 times"));
 
     without = cache_start(options);
     at = open_at(cache_url(without->port, ""));
-    EXPECT(HF_OK, hf_store_check(at, note, &full, &contract_error));
+    EXPECT(HF_OK, call_store_check(at, note, &full, &contract_error));
     CHECK(strstr(full.text, "eviction: off (-M)") && strstr(full.text, "memory: 3 MB"));
     EXPECT(HF_OK, hf_close(at, 0));
     cache_free(without);

@@ -5,6 +5,7 @@
  * list is what holdfast-engines(7) tells administrators.
  */
 #include "bed.h"
+#include "calls.h"
 #include "holdfast/primitives.h"
 
 #include <stdio.h>
@@ -113,7 +114,7 @@ static void hand_over(struct tally *t, hf_store *first, hf_store *second)
         right(t, attempt.status, &err);
         return;
     }
-    right(t, hf_lease_break(first, "n", 0, hf_lease_token(attempt.lease), &err), &err);
+    right(t, hf_lease_break(first, "n", HF_CSTRING, hf_lease_token(attempt.lease), &err), &err);
     hf_release(attempt.lease, NULL);
 }
 
@@ -128,7 +129,7 @@ static void detach(struct tally *t, hf_store *store)
     if (!right(t, hf_acquire(store, &request, &lease, &err), &err) ||
         hf_lease_export(lease, handle) != HF_OK)
         return;
-    if (right(t, hf_lease_adopt(store, "d", 0, handle, 0, 0, &adopted, &err), &err))
+    if (right(t, call_lease_adopt(store, "d", HF_CSTRING, handle, 0, 0, &adopted, &err), &err))
         right(t, hf_release(adopted, &err), &err);
     hf_release(lease, NULL);
 }
@@ -139,10 +140,10 @@ static void look(struct tally *t, hf_store *store, bool at_all)
     hf_error err;
 
     if (right(t,
-              hf_store_inspect(store, at_all ? NULL : "n", 0, at_all ? HF_INSPECT_FLAG_PATTERN : 0,
-                               &view, &err),
+              hf_store_inspect(store, at_all ? NULL : "n", HF_CSTRING,
+                               at_all ? HF_INSPECT_FLAG_PATTERN : 0, &view, &err),
               &err))
-        hf_view_free(view);
+        hf_free(view);
 }
 
 static void count(struct tally *t, hf_store *store)
@@ -150,9 +151,9 @@ static void count(struct tally *t, hf_store *store)
     int64_t value;
     hf_error err;
 
-    right(t, hf_counter_add(store, "c", 0, 1, NULL, &err), &err);
-    right(t, hf_counter_get(store, "c", 0, &value, &err), &err);
-    right(t, hf_counter_set(store, "c", 0, 1, &err), &err);
+    right(t, hf_counter_add(store, "c", HF_CSTRING, 1, NULL, &err), &err);
+    right(t, hf_counter_get(store, "c", HF_CSTRING, &value, &err), &err);
+    right(t, hf_counter_set(store, "c", HF_CSTRING, 1, &err), &err);
 }
 
 /* A cell that is written, waited for and ends by itself. */
@@ -162,8 +163,8 @@ static void keep(struct tally *t, hf_store *store)
     hf_error err;
     hf_status status;
 
-    right(t, hf_cell_set(store, "b", 0, "x", 1, 60000, &version, &err), &err);
-    status = hf_cell_wait(store, "b", 0, version, 50, NULL, &version, &err);
+    right(t, call_cell_set(store, "b", HF_CSTRING, "x", 1, 60000, &version, &err), &err);
+    status = call_cell_wait(store, "b", HF_CSTRING, version, 50, NULL, &version, &err);
     if (status != HF_TIMEOUT)
         right(t, status, &err);
 }
@@ -215,7 +216,7 @@ static void all_rights_suffice(void **state)
         fail_msg("%s: %s", hf_status_name(t.worst), t.err.text);
     /* And the doctor agrees. */
     store = open_at(user_url());
-    EXPECT(HF_OK, hf_store_check(store, count_bad, &bad, &contract_error));
+    EXPECT(HF_OK, call_store_check(store, count_bad, &bad, &contract_error));
     CHECK(bad == 0);
     close_store(store);
 }
@@ -272,7 +273,7 @@ static void missing_rights_inside_scripts_are_denied(void **state)
             ((t.worst != HF_DENIED && t.worst != HF_UNKNOWN) || !strstr(t.err.text, "can't run")))
             fail_msg("without %s: %s: %s", inside[i], hf_status_name(t.worst), t.err.text);
         store = open_at(user_url());
-        EXPECT(HF_OK, hf_store_check(store, find_name, &naming, &contract_error));
+        EXPECT(HF_OK, call_store_check(store, find_name, &naming, &contract_error));
         if (!naming.named)
             fail_msg("the doctor does not miss %s", inside[i]);
         close_store(store);

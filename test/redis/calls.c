@@ -37,6 +37,7 @@ static int run_pairs(long count)
     hf_error err;
 
     request.name = "pair";
+    request.name_len = HF_CSTRING;
     request.name_len = strlen(request.name);
     if (!url || hf_open(url, NULL, &store, &err) != HF_OK)
         fail(url ? err.text : "HOLDFAST_TEST_URL is not set");

@@ -492,6 +492,7 @@ static hf_status run_at(hf_store *store, const char *const *keys, size_t count)
     hf_script_request script = HF_SCRIPT_REQUEST_INIT;
 
     script.text = "return redis.call('INCR', KEYS[1])";
+    script.text_len = HF_CSTRING;
     script.keys = keys;
     script.key_count = count;
     return hf_script_run(store, &script, NULL, &contract_error);
@@ -505,7 +506,7 @@ static void scripts_find_their_servers(void **state)
     char names[CLUSTER_NODES][16];
     const char *keys[CLUSTER_NODES];
     unsigned slot;
-    int there = 7;
+    bool there = false;
 
     (void)state;
     EXPECT(HF_OK, hf_script_flush(store, &contract_error));
@@ -519,19 +520,19 @@ static void scripts_find_their_servers(void **state)
     EXPECT(HF_INVALID, run_at(store, keys, 2));
     CHECK(strstr(contract_error.text, "one slot")); /* before it was sent */
     for (size_t i = 0; i < CLUSTER_NODES; i++) {
-        EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
-        CHECK(there == 0);
+        EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
+        CHECK(!there);
         EXPECT(HF_OK, run_at(store, &keys[i], 1));
         CHECK(server_do(cluster->nodes[i], "INCRBY %s 0", keys[i]) == 1);
     }
-    EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
-    CHECK(there == 1);
+    EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
+    CHECK(there);
     EXPECT(HF_OK, hf_script_flush(store, &contract_error));
     for (size_t i = 0; i < CLUSTER_NODES; i++) {
         EXPECT(HF_OK, run_at(store, &keys[i], 1));
         CHECK(server_do(cluster->nodes[i], "DEL %s", keys[i]) == 1);
     }
-    EXPECT(HF_NOT_FOUND, hf_script_kill(store, 0, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_script_kill(cluster_url(cluster, ""), 0, &contract_error));
     close_store(store);
 }
 

@@ -4,6 +4,7 @@
  * is full, a network that is slow or breaks. It must find it, and must come to an end in any case.
  */
 #include "bed.h"
+#include "calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static hf_check_level examine(hf_store *store)
     hf_check_level worst = HF_CHECK_LEVEL_OK;
 
     finding_count = 0;
-    EXPECT(HF_OK, hf_store_check(store, note, NULL, &contract_error));
+    EXPECT(HF_OK, call_store_check(store, note, NULL, &contract_error));
     CHECK(finding_count > 0);
     for (size_t i = 0; i < finding_count; i++)
         worst = findings[i].level > worst ? findings[i].level : worst;

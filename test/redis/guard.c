@@ -19,7 +19,7 @@ static hf_status put(hf_store *store, uint64_t token, unsigned value)
     char text[16];
 
     snprintf(text, sizeof text, "%u", value);
-    return hf_guard_set(store, "thing", 0, token, text, strlen(text), &contract_error);
+    return hf_guard_set(store, "thing", HF_CSTRING, token, text, strlen(text), &contract_error);
 }
 
 static unsigned found(hf_store *store, uint64_t token)
@@ -27,9 +27,9 @@ static unsigned found(hf_store *store, uint64_t token)
     void *bytes = NULL;
     unsigned value;
 
-    EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, token, &bytes, NULL, &contract_error));
+    EXPECT(HF_OK, hf_guard_claim(store, "thing", HF_CSTRING, token, &bytes, NULL, &contract_error));
     value = bytes ? (unsigned)strtoul(bytes, NULL, 10) : 0;
-    hf_guard_free(bytes);
+    hf_free(bytes);
     return value;
 }
 
@@ -112,7 +112,7 @@ static void another_kind_of_cell(void **state)
     server_do(server, "HSET %s v something-else-that-is-long-enough", keys->element[0]->str);
     freeReplyObject(keys);
     EXPECT(HF_MISMATCH, put(store, 2, 8));
-    EXPECT(HF_MISMATCH, hf_guard_claim(store, "thing", 0, 2, NULL, NULL, &contract_error));
+    EXPECT(HF_MISMATCH, hf_guard_claim(store, "thing", HF_CSTRING, 2, NULL, NULL, &contract_error));
     close_store(store);
 }
 

@@ -245,6 +245,7 @@ static hf_limit_request limit_of(hf_limit_algorithm algorithm, uint32_t rate, in
     hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
 
     limit.name = "limit";
+    limit.name_len = HF_CSTRING;
     limit.algorithm = algorithm;
     limit.rate = rate;
     limit.per_ms = per_ms;
@@ -288,7 +289,7 @@ static void something_else_is_there(void **state)
     EXPECT(HF_CORRUPT, hf_limit_take(store, &limit, NULL, &contract_error));
     server_do(server, "DEL hf:{limit}:c");
     EXPECT(HF_OK, hf_limit_take(store, &limit, NULL, &contract_error));
-    EXPECT(HF_MISMATCH, hf_guard_claim(store, "limit", 0, 1, NULL, NULL, &contract_error));
+    EXPECT(HF_MISMATCH, hf_guard_claim(store, "limit", HF_CSTRING, 1, NULL, NULL, &contract_error));
     close_store(store);
 }
 

@@ -301,13 +301,16 @@ static void dead_heirs_are_passed_over(void **state)
 
     (void)state;
     also.name = "m";
+    also.name_len = HF_CSTRING;
     second = take(other, &also);
     for (unsigned i = 0; i < DEAD; i++) {
         peer_start(&peers[i]);
         doomed.name = "n";
+        doomed.name_len = HF_CSTRING;
         peer_begin(&peers[i], 0, &doomed);
         AWAIT(count_waiters(other, "n") == i + 1);
         doomed.name = "m";
+        doomed.name_len = HF_CSTRING;
         peer_begin(&peers[i], 1, &doomed);
         AWAIT(count_waiters(other, "m") == i + 1);
     }

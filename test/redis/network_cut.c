@@ -53,13 +53,13 @@ static void step_renew(void)
 static void step_inspect(void)
 {
     hf_view *view = NULL;
-    hf_status status = hf_store_inspect(store, "n", 0, 0, &view, &contract_error);
+    hf_status status = hf_store_inspect(store, "n", HF_CSTRING, 0, &view, &contract_error);
 
     check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
                __LINE__);
     if (status == HF_OK)
-        CHECK(view->count == 1 && view->entries[0].holder_count == 1);
-    hf_view_free(view);
+        CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
+    hf_free(view);
     AWAIT(hf_renew(held, 0, NULL) == HF_OK);
     step_release();
 }
@@ -189,10 +189,10 @@ static uint64_t token_shown(const char *name)
     hf_view *view = NULL;
     uint64_t token = 0;
 
-    EXPECT(HF_OK, hf_store_inspect(other, name, 0, 0, &view, &contract_error));
-    if (view->count == 1 && view->entries[0].holder_count == 1)
-        token = view->entries[0].holders[0].token;
-    hf_view_free(view);
+    EXPECT(HF_OK, hf_store_inspect(other, name, HF_CSTRING, 0, &view, &contract_error));
+    if (hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1)
+        token = hf_entry_holder(hf_view_entry(view, 0), 0)->token;
+    hf_free(view);
     return token;
 }
 

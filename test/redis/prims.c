@@ -5,6 +5,7 @@
  */
 #include "bed.h"
 
+#include "calls.h"
 #include "holdfast/primitives.h"
 #include "holdfast/redis.h"
 #include "prim/task.h"
@@ -45,8 +46,8 @@ static void *wait_for_change(void *arg)
     struct waiting *w = arg;
 
     w->tid = thread_id();
-    w->status =
-        hf_cell_wait(w->store, "cell", 0, w->version, w->wait_ms, w->cancel, &w->changed, &w->err);
+    w->status = call_cell_wait(w->store, "cell", HF_CSTRING, w->version, w->wait_ms, w->cancel,
+                               &w->changed, &w->err);
     w->ended = true;
     return NULL;
 }
@@ -69,7 +70,8 @@ static uint64_t put(hf_store *store, const char *text)
 {
     uint64_t version = 0;
 
-    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, text, strlen(text), 0, &version, &contract_error));
+    EXPECT(HF_OK, call_cell_set(store, "cell", HF_CSTRING, text, strlen(text), 0, &version,
+                                &contract_error));
     return version;
 }
 
@@ -156,9 +158,10 @@ static bool not_missed_when_it_ends(hf_store *direct)
     uint64_t version, changed = 7;
     int64_t begun_ms = now_ms();
 
-    EXPECT(HF_OK, hf_cell_set(direct, "cell", 0, "x", 1, HF_TTL_MIN_MS, &version, &contract_error));
-    EXPECT(HF_OK,
-           hf_cell_wait(direct, "cell", 0, version, LIMIT_MS, NULL, &changed, &contract_error));
+    EXPECT(HF_OK, call_cell_set(direct, "cell", HF_CSTRING, "x", 1, HF_TTL_MIN_MS, &version,
+                                &contract_error));
+    EXPECT(HF_OK, call_cell_wait(direct, "cell", HF_CSTRING, version, LIMIT_MS, NULL, &changed,
+                                 &contract_error));
     CHECK(changed == 0 && now_ms() - begun_ms >= HF_TTL_MIN_MS);
     return now_ms() - begun_ms < LOOK_MS;
 }
@@ -247,7 +250,8 @@ static int64_t store_us(hf_store *store)
     struct hfi_prim_task task;
 
     hfi_prim_task_init_act(&task, HFI_ACT_TIME);
-    EXPECT(HF_OK, hfi_prim_enter(&task.prim, store, "time", "n", 0, HF_CAP_CLOCK, &contract_error));
+    EXPECT(HF_OK, hfi_prim_enter(&task.prim, store, "time", "n", HF_CSTRING, HF_CAP_CLOCK,
+                                 &contract_error));
     EXPECT(HF_OK, hfi_prim_task_run(&task, &contract_error));
     return task.action.now_us;
 }
@@ -282,13 +286,13 @@ static int64_t counted(hf_store *store)
 {
     int64_t value = -1;
 
-    EXPECT(HF_OK, hf_counter_get(store, "n", 0, &value, &contract_error));
+    EXPECT(HF_OK, hf_counter_get(store, "n", HF_CSTRING, &value, &contract_error));
     return value;
 }
 
 static hf_status add_one(hf_store *store)
 {
-    return hf_counter_add(store, "n", 0, 1, NULL, &contract_error);
+    return hf_counter_add(store, "n", HF_CSTRING, 1, NULL, &contract_error);
 }
 
 /* The same number, as a script does it. */
@@ -298,6 +302,7 @@ static hf_status run_one(hf_store *store)
     hf_script_request script = HF_SCRIPT_REQUEST_INIT;
 
     script.text = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+    script.text_len = HF_CSTRING;
     script.keys = &key;
     script.key_count = 1;
     script.args = (const char *const[]){ "1" };
@@ -362,22 +367,22 @@ static void keys_of_others(void **state)
     int64_t value;
 
     (void)state;
-    EXPECT(HF_OK, hf_counter_add(store, "n", 0, -42, NULL, &contract_error));
+    EXPECT(HF_OK, hf_counter_add(store, "n", HF_CSTRING, -42, NULL, &contract_error));
     reply = server_ask(server, "GET hf:{n}:c"); /* what the manual says */
     CHECK(reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "-42") == 0);
     freeReplyObject(reply);
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         server_do(server, "SET hf:{n}:c %s", strings[i]);
-        EXPECT(HF_MISMATCH, hf_counter_get(store, "n", 0, &value, &contract_error));
+        EXPECT(HF_MISMATCH, hf_counter_get(store, "n", HF_CSTRING, &value, &contract_error));
         EXPECT(HF_MISMATCH, add_one(store));
-        EXPECT(HF_MISMATCH, hf_counter_swap(store, "n", 0, 1, 2, NULL, &contract_error));
+        EXPECT(HF_MISMATCH, hf_counter_swap(store, "n", HF_CSTRING, 1, 2, NULL, &contract_error));
     }
     server_do(server, "DEL hf:{n}:c");
     server_do(server, "RPUSH hf:{n}:c x");
     EXPECT(HF_MISMATCH, add_one(store));
-    EXPECT(HF_MISMATCH, hf_counter_get(store, "n", 0, &value, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_set(store, "n", 0, 1, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_delete(store, "n", 0, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_get(store, "n", HF_CSTRING, &value, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_set(store, "n", HF_CSTRING, 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_delete(store, "n", HF_CSTRING, &contract_error));
     CHECK(server_do(server, "LLEN hf:{n}:c") == 1);
     close_store(store);
 }
@@ -389,6 +394,7 @@ static hf_status run(hf_store *store, const char *text, hf_value **ret_value)
     hf_script_request script = HF_SCRIPT_REQUEST_INIT;
 
     script.text = text;
+    script.text_len = HF_CSTRING;
     return hf_script_run(store, &script, ret_value, &contract_error);
 }
 
@@ -419,12 +425,12 @@ static void values_of_every_kind(void **state)
     CHECK(hf_value_get_kind(hf_value_get_item(inner, 1)) == HF_VALUE_KIND_LIST);
     CHECK(hf_value_get_bytes(hf_value_get_item(value, 6), &len) && len == 0);
     CHECK(!hf_value_get_item(value, 7) && hf_value_get_kind(NULL) == HF_VALUE_KIND_NIL);
-    hf_value_free(value);
-    hf_value_free(NULL);
+    hf_free(value);
+    hf_free(NULL);
 
     EXPECT(HF_OK, run(store, "return redis.call('SET', 'k', 'v')", &value));
     CHECK(hf_value_get_kind(value) == HF_VALUE_KIND_STATE);
-    hf_value_free(value);
+    hf_free(value);
     close_store(store);
 }
 
@@ -454,6 +460,7 @@ static void a_script_at_fault(void **state)
     EXPECT(HF_INVALID, hf_script_run(store, NULL, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
     script.text = "return 1";
+    script.text_len = HF_CSTRING;
     script.keys = keys;
     script.key_count = 2;
     EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
@@ -486,27 +493,25 @@ static void what_the_server_has(void **state)
 {
     static const char text[] = "return 'x'";
     hf_store *store = open_direct();
-    int there = 7;
+    bool there = false;
 
     (void)state;
-    EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
-    CHECK(there == 0);
+    EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
+    CHECK(!there);
     EXPECT(HF_OK, run(store, text, NULL));
-    EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
-    CHECK(there == 1);
-    EXPECT(HF_OK, hf_script_exists(store, "acaaa3d79b7da51baa8f7dd44e04f6c4bd0c78ea", 0, &there,
-                                   &contract_error));
-    CHECK(there == 0);
+    EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
+    CHECK(there);
+    EXPECT(HF_OK, hf_script_exists(store, "acaaa3d79b7da51baa8f7dd44e04f6c4bd0c78ea", HF_CSTRING,
+                                   &there, &contract_error));
+    CHECK(!there);
     EXPECT(HF_OK, hf_script_flush(store, &contract_error));
     EXPECT(HF_OK, hf_script_exists(store, text, sizeof text - 1, &there, &contract_error));
-    CHECK(there == 0);
+    CHECK(!there);
     EXPECT(HF_OK, run(store, text, NULL)); /* NOSCRIPT, so whole */
     server_do(server, "SCRIPT FLUSH");
     EXPECT(HF_OK, run(store, text, NULL));
-    EXPECT(HF_INVALID, hf_script_exists(store, NULL, 0, &there, &contract_error));
-    EXPECT(HF_INVALID, hf_script_exists(store, text, 0, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_script_kill(store, -1, &contract_error));
-    EXPECT(HF_NOT_FOUND, hf_script_kill(store, 0, &contract_error));
+    EXPECT(HF_INVALID, hf_script_exists(store, NULL, HF_CSTRING, &there, &contract_error));
+    EXPECT(HF_INVALID, hf_script_exists(store, text, HF_CSTRING, NULL, &contract_error));
     close_store(store);
 }
 
@@ -547,11 +552,6 @@ static hf_status ended(struct runner *runner)
     return runner->status;
 }
 
-static void ignore(hf_check_level level, const char *topic, const char *text, void *arg)
-{
-    (void)level, (void)topic, (void)text, (void)arg;
-}
-
 /* While the server answers BUSY to all else, and the store's own line is stuck behind the script. */
 static void a_busy_server(void **state)
 {
@@ -572,20 +572,19 @@ static void a_busy_server(void **state)
     start(&runner, store, forever);
     EXPECT(HF_UNAVAILABLE, run(other, "return 1", NULL));
     CHECK(strstr(contract_error.text, "BUSY") && strstr(contract_error.text, "killed"));
-    EXPECT(HF_UNAVAILABLE, hf_counter_get(other, "n", 0, &value, &contract_error));
-    EXPECT(HF_OK, hf_script_kill(store, LIMIT_MS, &contract_error));
+    EXPECT(HF_UNAVAILABLE, hf_counter_get(other, "n", HF_CSTRING, &value, &contract_error));
+    EXPECT(HF_OK, hf_script_kill(url, LIMIT_MS, &contract_error));
     EXPECT(HF_CANCELLED, ended(&runner));
-    EXPECT(HF_OK, hf_counter_get(store, "n", 0, &value, &contract_error));
+    EXPECT(HF_OK, hf_counter_get(store, "n", HF_CSTRING, &value, &contract_error));
 
     /* And without a store, which could not be opened now. */
     start(&runner, store, forever);
-    EXPECT(HF_OK, hf_manage(url, (const char *[]){ "script-kill", "60000", NULL }, ignore, NULL,
-                            &contract_error));
+    EXPECT(HF_OK, hf_script_kill(url, 60000, &contract_error));
     EXPECT(HF_CANCELLED, ended(&runner));
-    EXPECT(HF_NOT_FOUND,
-           hf_manage(url, (const char *[]){ "script-kill", NULL }, ignore, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_manage(url, (const char *[]){ "script-kill", "soon", NULL }, ignore, NULL,
-                                 &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_script_kill(url, 0, &contract_error));
+    EXPECT(HF_INVALID, hf_script_kill(url, -1, &contract_error));
+    EXPECT(HF_INVALID, hf_script_kill(NULL, 0, &contract_error));
+    EXPECT(HF_UNSUPPORTED, hf_script_kill("file:/tmp", 0, &contract_error));
     close_store(other);
     close_store(store);
 }
@@ -599,7 +598,7 @@ static void one_that_cannot_be_killed(void **state)
     (void)state;
     server_do(server, "CONFIG SET lua-time-limit 50");
     start(&runner, store, "redis.call('SET', 'k', 'v') while true do end");
-    EXPECT(HF_IN_USE, hf_script_kill(store, LIMIT_MS, &contract_error));
+    EXPECT(HF_IN_USE, hf_script_kill(server_url(server, ""), LIMIT_MS, &contract_error));
     CHECK(strstr(contract_error.text, "UNKILLABLE"));
     CHECK(is_busy());
     server_kill(server);

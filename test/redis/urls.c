@@ -50,9 +50,9 @@ static void longest_prefix_and_name(void **state)
     AWAIT(count_waiters(store, name) == 1);
     EXPECT(HF_OK,
            hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
-    CHECK(view->count == 1 && view->entries[0].name_len == HF_NAME_MAX);
-    CHECK(memcmp(view->entries[0].name, name, HF_NAME_MAX) == 0);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->name_len == HF_NAME_MAX);
+    CHECK(memcmp(hf_view_entry(view, 0)->name, name, HF_NAME_MAX) == 0);
+    hf_free(view);
     check_inboxes();
 
     give(lease);

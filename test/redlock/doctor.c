@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The doctor on Redlock: each thing that a promise hangs on, seen in a server that has it. */
+#include "calls.h"
 #include "nodes.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static void note(hf_check_level level, const char *topic, const char *text, void
 static void examine(hf_store *store)
 {
     finding_count = 0;
-    EXPECT(HF_OK, hf_store_check(store, note, NULL, &contract_error));
+    EXPECT(HF_OK, call_store_check(store, note, NULL, &contract_error));
 }
 
 /* Did it say this about that node (-1: about all)? */

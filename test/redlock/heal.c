@@ -4,6 +4,7 @@
  * what only a person can decide. What a healer leaves behind when it dies is written by hand here, state by state; that
  * no state is forgotten is the simulator's business (test/sim/redlock_main.c).
  */
+#include "holdfast/redis.h"
 #include "nodes.h"
 
 #include <signal.h>
@@ -419,11 +420,26 @@ static void said(hf_check_level level, const char *topic, const char *text, void
     print_message("%s: %s\n", topic, text);
 }
 
-static hf_status manage(const char *word, const char *option)
+static hf_status join(bool force)
 {
-    const char *words[] = { word, option, NULL };
+    return hf_redlock_join(nodes_url(SHORT), NULL, force ? HF_REDLOCK_JOIN_FLAG_FORCE : 0, said,
+                           NULL, &contract_error);
+}
 
-    return hf_manage(nodes_url(SHORT), words, said, NULL, &contract_error);
+/* It cannot be healed, and yet there is something to see. */
+static void looks_corrupt(void)
+{
+    hf_redlock_status *status = NULL;
+    const hf_redlock_node *node;
+
+    EXPECT(HF_CORRUPT, hf_redlock_get_status(nodes_url(SHORT), &status, &contract_error));
+    CHECK(status && status->nodes == NODES && status->next == HF_REDLOCK_STEP_OPERATOR);
+    for (size_t i = 0; i < NODES; i++) {
+        node = hf_redlock_get_node(status, i);
+        CHECK(node && strncmp(node->name, "127.0.0.1:", 10) == 0);
+    }
+    CHECK(hf_redlock_get_node(status, NODES) == NULL);
+    hf_free(status);
 }
 
 static bool says(const char *word)
@@ -452,7 +468,7 @@ static void a_node_of_another_cluster_is_named(void **state)
     set_installed(4, "marker z........");
     EXPECT(HF_CONFIG, hf_open(nodes_url(SHORT), NULL, &store, &contract_error));
     CHECK(says_node(4) && says("another cluster"));
-    EXPECT(HF_CONFIG, manage("join", "--force")); /* nor does force mix them */
+    EXPECT(HF_CONFIG, join(true)); /* nor does force mix them */
     CHECK(says_node(4));
 }
 
@@ -471,14 +487,14 @@ static void force_goes_on_with_larger_tokens(void **state)
         forget(i);
     EXPECT(HF_CORRUPT, hf_open(nodes_url(SHORT), NULL, &late, &contract_error));
     CHECK(says_node(0) && says_node(1) && says_node(2) && says("holdfast redlock join --force"));
-    EXPECT(HF_CORRUPT, manage("status", NULL));
-    EXPECT(HF_CORRUPT, manage("join", NULL)); /* it explains, and does nothing */
+    looks_corrupt();
+    EXPECT(HF_CORRUPT, join(false)); /* it explains, and does nothing */
     CHECK(says("--force") && !node_votes(0));
     server_kill(nodes[3]);
-    EXPECT(HF_UNAVAILABLE, manage("join", "--force")); /* it could have what is missed */
+    EXPECT(HF_UNAVAILABLE, join(true)); /* it could have what is missed */
     CHECK(says_node(3) && !node_votes(0));
     node_restart(3, true);
-    EXPECT(HF_OK, manage("join", "--force"));
+    EXPECT(HF_OK, join(true));
     CHECK(await_same() > 1);
     store = open_at(nodes_url(SHORT));
     server_kill(nodes[3]); /* those that remember are not there */

@@ -18,12 +18,12 @@ static struct seen look_at(hf_store *store, const char *name)
     hf_view *view = NULL;
 
     EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
-    if (view->count) {
-        seen.holders = view->entries[0].holder_count;
-        seen.waiters = view->entries[0].waiter_count;
-        seen.token = seen.holders ? view->entries[0].holders[0].token : 0;
+    if (hf_view_count(view)) {
+        seen.holders = hf_view_entry(view, 0)->holder_count;
+        seen.waiters = hf_view_entry(view, 0)->waiter_count;
+        seen.token = seen.holders ? hf_entry_holder(hf_view_entry(view, 0), 0)->token : 0;
     }
-    hf_view_free(view);
+    hf_free(view);
     return seen;
 }
 
@@ -84,11 +84,13 @@ static void a_pattern_finds_what_any_node_knows(void **state)
     second = take(right.store, &b);
     EXPECT(HF_OK,
            hf_store_inspect(other, "job*", 4, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
-    CHECK(view->count == 2);
-    CHECK(view->entries[0].name_len == 5 && memcmp(view->entries[0].name, "job b", 5) == 0);
-    CHECK(view->entries[1].name_len == 8 && memcmp(view->entries[1].name, "job {a}%", 8) == 0);
-    CHECK(view->entries[0].holder_count == 1 && view->entries[1].holder_count == 1);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 2);
+    CHECK(hf_view_entry(view, 0)->name_len == 5 &&
+          memcmp(hf_view_entry(view, 0)->name, "job b", 5) == 0);
+    CHECK(hf_view_entry(view, 1)->name_len == 8 &&
+          memcmp(hf_view_entry(view, 1)->name, "job {a}%", 8) == 0);
+    CHECK(hf_view_entry(view, 0)->holder_count == 1 && hf_view_entry(view, 1)->holder_count == 1);
+    hf_free(view);
     give(first);
     give(second);
     close_hard(other);
@@ -136,8 +138,8 @@ static void too_few_nodes_know_nothing(void **state)
     server_kill(nodes[0]);
     server_kill(nodes[1]);
     AWAIT(hf_store_inspect(store, "name", 4, 0, &view, &contract_error) == HF_OK);
-    CHECK(view->count == 1);
-    hf_view_free(view);
+    CHECK(hf_view_count(view) == 1);
+    hf_free(view);
     server_kill(nodes[2]);
     AWAIT(hf_store_inspect(store, "name", 4, 0, &view, &contract_error) == HF_UNAVAILABLE);
     EXPECT(HF_UNAVAILABLE,

@@ -232,10 +232,10 @@ struct counting count_begin(struct vault *vault, uint64_t token)
     void *found = NULL;
 
     counting.status =
-        hf_guard_claim(vault->store, GUARDED, 0, token, &found, NULL, &contract_error);
+        hf_guard_claim(vault->store, GUARDED, HF_CSTRING, token, &found, NULL, &contract_error);
     CHECK(counting.status == HF_OK || counting.status == HF_FENCED);
     counting.guarded = found ? atoll(found) : 0;
-    hf_guard_free(found);
+    hf_free(found);
     counting.plain = vault_plain(vault);
     return counting;
 }
@@ -249,8 +249,8 @@ hf_status count_end(struct vault *vault, struct counting counting)
     if (status != HF_OK)
         return status;
     snprintf(text, sizeof text, "%lld", counting.guarded + 1);
-    status =
-        hf_guard_set(vault->store, GUARDED, 0, counting.token, text, strlen(text), &contract_error);
+    status = hf_guard_set(vault->store, GUARDED, HF_CSTRING, counting.token, text, strlen(text),
+                          &contract_error);
     CHECK(status == HF_OK || status == HF_FENCED);
     return status;
 }
@@ -260,9 +260,9 @@ long long vault_guarded(struct vault *vault)
     void *found = NULL;
     long long value;
 
-    EXPECT(HF_OK,
-           hf_guard_claim(vault->store, GUARDED, 0, TOKEN_END - 1, &found, NULL, &contract_error));
+    EXPECT(HF_OK, hf_guard_claim(vault->store, GUARDED, HF_CSTRING, TOKEN_END - 1, &found, NULL,
+                                 &contract_error));
     value = found ? atoll(found) : 0;
-    hf_guard_free(found);
+    hf_free(found);
     return value;
 }

@@ -118,7 +118,7 @@ static void no_cells(void **state)
     hf_store *store = open_at(nodes_url(""));
 
     (void)state;
-    EXPECT(HF_UNSUPPORTED, hf_guard_set(store, "thing", 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_UNSUPPORTED, hf_guard_set(store, "thing", HF_CSTRING, 1, "x", 1, &contract_error));
     close_store(store);
 }
 

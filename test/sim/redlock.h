@@ -304,7 +304,7 @@ void rl_client_let_go(struct rl_world *world, struct rl_client *client);
 void rl_client_rest(struct rl_world *world, struct rl_client *client);
 
 void rl_held_begin(struct rl_world *world, struct rl_client *client,
-                   const struct hfi_outcome *outcome);
+                   const struct hfi_ballot_outcome *outcome);
 void rl_held_step(struct rl_world *world, struct rl_client *client, int64_t now_ms);
 void rl_held_message(struct rl_world *world, struct rl_client *client,
                      const struct rl_message *message);

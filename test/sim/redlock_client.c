@@ -335,7 +335,7 @@ static void yield(struct rl_world *world, struct rl_client *client, uint32_t nod
 }
 
 static void write_back(struct rl_world *world, struct rl_client *client,
-                       const struct hfi_outcome *outcome, int64_t now_ms)
+                       const struct hfi_ballot_outcome *outcome, int64_t now_ms)
 {
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_message m;
@@ -352,7 +352,7 @@ static void write_back(struct rl_world *world, struct rl_client *client,
 
 static void decide(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    struct hfi_outcome outcome = hfi_ballot_decide(&client->ballot, client->waits);
+    struct hfi_ballot_outcome outcome = hfi_ballot_decide(&client->ballot, client->waits);
 
     switch (outcome.verdict) {
     case HFI_BALLOT_WRITE:

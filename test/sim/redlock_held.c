@@ -80,7 +80,7 @@ static void late_vote(struct rl_world *world, struct rl_client *client, const st
 
 /* HELD, or (its time is over already) as before. */
 void rl_held_begin(struct rl_world *world, struct rl_client *client,
-                   const struct hfi_outcome *outcome)
+                   const struct hfi_ballot_outcome *outcome)
 {
     int64_t now_ms = rl_client_ms(world, client);
 

@@ -4,6 +4,7 @@
  * (user.h): who may claim, who waits, who is refused, and that a holder which was paused past its lease
  * changes nothing. One server for all cases; each has a name of its own.
  */
+#include "calls.h"
 #include "contract.h"
 #include "holdfast/primitives.h"
 #include "user.h"
@@ -27,7 +28,8 @@ static hf_sql_dialect dialect(void)
 static hf_status claim_in(struct user *user, const char *table, const char *name, uint64_t token)
 {
     contract_error.text[0] = 0;
-    return hf_guard_claim_sql(dialect(), table, name, 0, token, user_run, user, &contract_error);
+    return call_guard_claim_sql(dialect(), table, name, HF_CSTRING, token, user_run, user,
+                                &contract_error);
 }
 
 static hf_status claim(struct user *user, const char *name, uint64_t token)
@@ -183,13 +185,13 @@ static void names_and_tables(void **state)
     for (int i = 0; i < 2; i++) {
         hf_status want = i == 0 ? HF_OK : HF_FENCED;
 
-        EXPECT(want, hf_guard_claim_sql(dialect(), NULL, bytes, sizeof bytes - 1, 3 - (uint64_t)i,
-                                        user_run, user, &contract_error));
-        EXPECT(want, hf_guard_claim_sql(dialect(), NULL, longest, sizeof longest, 3 - (uint64_t)i,
-                                        user_run, user, &contract_error));
+        EXPECT(want, call_guard_claim_sql(dialect(), NULL, bytes, sizeof bytes - 1, 3 - (uint64_t)i,
+                                          user_run, user, &contract_error));
+        EXPECT(want, call_guard_claim_sql(dialect(), NULL, longest, sizeof longest, 3 - (uint64_t)i,
+                                          user_run, user, &contract_error));
     }
     EXPECT(HF_OK,
-           hf_guard_claim_sql(dialect(), NULL, bytes, 3, 1, user_run, user, &contract_error));
+           call_guard_claim_sql(dialect(), NULL, bytes, 3, 1, user_run, user, &contract_error));
     EXPECT(HF_OK, claim_in(user, own, "schema", 5));
     EXPECT(HF_FENCED, claim(user, "schema", 4));
     user_do(user, db->kind == DB_POSTGRES
@@ -346,15 +348,18 @@ static void nonsense(void **state)
     REFUSED("token", claim(user, "n", 0));
     REFUSED("token", claim(user, "n", TOKEN_LIMIT));
     REFUSED("token", claim(user, "n", UINT64_MAX));
-    REFUSED("run", hf_guard_claim_sql(dialect(), NULL, "n", 0, 1, NULL, user, err));
-    REFUSED("dialect", hf_guard_claim_sql((hf_sql_dialect)9, NULL, "n", 0, 1, user_run, user, err));
-    REFUSED("name", hf_guard_claim_sql(dialect(), NULL, NULL, 0, 1, user_run, user, err));
+    REFUSED("run", call_guard_claim_sql(dialect(), NULL, "n", HF_CSTRING, 1, NULL, user, err));
+    REFUSED("dialect",
+            call_guard_claim_sql((hf_sql_dialect)9, NULL, "n", HF_CSTRING, 1, user_run, user, err));
+    REFUSED("name",
+            call_guard_claim_sql(dialect(), NULL, NULL, HF_CSTRING, 1, user_run, user, err));
     REFUSED("name", claim(user, "", 1));
     REFUSED("name",
-            hf_guard_claim_sql(dialect(), NULL, longest, sizeof longest, 1, user_run, user, err));
+            call_guard_claim_sql(dialect(), NULL, longest, sizeof longest, 1, user_run, user, err));
     CHECK(user->runs == 0);
     CHECK(hf_guard_sql_schema((hf_sql_dialect)9) == NULL);
-    CHECK(hf_guard_claim_sql(dialect(), NULL, "n", 0, 0, user_run, user, NULL) == HF_INVALID);
+    CHECK(call_guard_claim_sql(dialect(), NULL, "n", HF_CSTRING, 0, user_run, user, NULL) ==
+          HF_INVALID);
     user_close(user);
 }
 
@@ -385,8 +390,8 @@ static void statements_that_fail(void **state)
     EXPECT(HF_UNAVAILABLE, claim_in(user, "nobody_made_it", "fails", 9));
     user_do(user, "ROLLBACK");
     user_do(user, "BEGIN");
-    EXPECT(HF_UNAVAILABLE,
-           hf_guard_claim_sql(dialect(), NULL, "fails", 0, 9, forgets, user, &contract_error));
+    EXPECT(HF_UNAVAILABLE, call_guard_claim_sql(dialect(), NULL, "fails", HF_CSTRING, 9, forgets,
+                                                user, &contract_error));
     user_do(user, "ROLLBACK");
     EXPECT(HF_OK, claim_once(user, "fails", 1)); /* nothing of these was there */
     user_close(user);

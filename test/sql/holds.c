@@ -79,7 +79,7 @@ void holds_end_sessions(void)
 static void says(const char *mode)
 {
     hf_store *store = holds_open(mode, "");
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_acquire_request request = mutex_request("says");
     hf_lease *lease = NULL;
 
@@ -277,7 +277,7 @@ static void connections_are_bounded(void **state)
 static void tokens_rise(const char *mode)
 {
     hf_store *stores[2] = { holds_open(mode, "&tokens=on"), holds_open(mode, "&tokens=on") };
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_acquire_request request = waiting_request("tokens");
     uint64_t last = 0;
 

@@ -273,7 +273,7 @@ static void raise_once(hf_store *store, struct worker *worker)
         if (len == sizeof number)
             memcpy(&number, bytes, len);
         number++;
-        hf_guard_free(bytes);
+        hf_free(bytes);
         status =
             hf_guard_set(store, "number", 6, hf_lease_token(lease), &number, sizeof number, NULL);
         worker->done += status == HF_OK;
@@ -309,7 +309,7 @@ static void is_fenced(const char *mode)
     EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_lease_token(lease), &bytes, &len, NULL));
     if (len == sizeof before)
         memcpy(&before, bytes, len);
-    hf_guard_free(bytes);
+    hf_free(bytes);
     give(lease);
     close_store(store);
     workers_stop = false;
@@ -333,7 +333,7 @@ static void is_fenced(const char *mode)
     EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_lease_token(lease), &bytes, &len, NULL));
     CHECK(len == sizeof number);
     memcpy(&number, bytes, sizeof number);
-    hf_guard_free(bytes);
+    hf_free(bytes);
     CHECK(done > 0);
     CHECK(number - before >= done && number - before <= done + unknown);
     give(lease);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: first use, rows and locks, settings of others, clean-up; see leases.h. */
 #include "leases.h"
+#include "calls.h"
 #include "holdfast/primitives.h"
 
 #include <stdio.h>
@@ -148,8 +149,8 @@ static void tables_taken_away(void **state)
         request.kind = HF_KIND_SHARED;
         give(take(store, &request));
     }
-    EXPECT(HF_OK,
-           hf_cell_set(store, "n", 0, "x", 1, 0, NULL, &contract_error)); /* locks need no cells */
+    EXPECT(HF_OK, call_cell_set(store, "n", HF_CSTRING, "x", 1, 0, NULL,
+                                &contract_error)); /* locks need no cells */
     close_store(store);
     EXPECT(HF_OK, hf_open(leases_url("gone", "&create=off"), NULL, &store, &contract_error));
     close_store(store);
@@ -497,14 +498,6 @@ static void urls(void **state)
 
 /* ---- rights --------------------------------------------------------------------------------------------------- */
 
-static void run_sql(hf_check_level level, const char *topic, const char *text, void *arg)
-{
-    (void)level;
-    (void)topic;
-    (void)arg;
-    db_do(leases_db, "%s", text);
-}
-
 /* What holdfast-engines(7) says that a user needs who finds the tables made. */
 static const char *const rights[] = {
     "GRANT USAGE ON SCHEMA public TO few",
@@ -517,8 +510,8 @@ static const char *const rights[] = {
 
 static void least_rights(void **state)
 {
-    static const char *const words[] = { "sql", NULL };
     hf_acquire_request request = mutex_request("right");
+    char *sql = NULL;
     hf_store *store = NULL, *second = NULL;
     struct attempt attempt;
     char url[1200];
@@ -529,7 +522,9 @@ static void least_rights(void **state)
     if (!is_postgres())
         return;
     snprintf(url, sizeof url, "%.*sfew%s", (int)(app - from), from, app + 3);
-    EXPECT(HF_OK, hf_manage(url, words, run_sql, NULL, &contract_error));
+    EXPECT(HF_OK, hf_sql_get_schema(url, &sql, &contract_error));
+    db_do(leases_db, "%s", sql);
+    hf_free(sql);
     EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
     EXPECT(HF_DENIED, probe(store, &request));
     CHECK(strstr(contract_error.text, "hfright_names") != NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: the server's wall clock jumps. Leases are counted by it, tokens are not only by it. */
+#include "calls.h"
 #include "holdfast/primitives.h"
 #include "leases.h"
 
@@ -212,7 +213,8 @@ static void *swap_late(void *arg)
 {
     struct late_swap *swap = arg;
 
-    swap->status = hf_cell_swap(swap->store, "late", 0, swap->version, "new", 3, 0, NULL, NULL);
+    swap->status =
+        call_cell_swap(swap->store, "late", HF_CSTRING, swap->version, "new", 3, 0, NULL, NULL);
     return NULL;
 }
 
@@ -223,8 +225,8 @@ static void cell_ends_under_a_swap(void **state)
     pthread_t thread;
 
     (void)state;
-    EXPECT(HF_OK,
-           hf_cell_set(swap.store, "late", 0, "old", 3, 60000, &swap.version, &contract_error));
+    EXPECT(HF_OK, call_cell_set(swap.store, "late", HF_CSTRING, "old", 3, 60000, &swap.version,
+                                &contract_error));
     db_do(leases_db, "BEGIN");
     db_do(leases_db, "SELECT 1 FROM hfl_cells WHERE name = '%s' FOR UPDATE",
           leases_db->kind == DB_POSTGRES ? "\\x6c617465" : "late");

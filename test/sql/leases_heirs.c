@@ -3,6 +3,7 @@
  * mode=lease: the waiter whose turn it is. It may be dead, or its connection may be, or the news may be so late that its turn
  * is over.
  */
+#include "calls.h"
 #include "leases.h"
 #include "proxy.h"
 
@@ -165,7 +166,7 @@ static void wait_and_die(const char *url)
     hf_lease *lease = NULL;
 
     if (hf_open(url, NULL, &store, NULL) == HF_OK)
-        (void)hf_acquire(store, &request, &lease, NULL);
+        IGNORE(hf_acquire(store, &request, &lease, NULL));
     _exit(1);
 }
 

@@ -64,10 +64,10 @@ static uint64_t token_shown(hf_store *store, const char *name)
     hf_view *view = NULL;
     uint64_t token = 0;
 
-    if (hf_store_inspect(store, name, 0, 0, &view, NULL) == HF_OK && view->count == 1 &&
-        view->entries[0].holder_count == 1)
-        token = view->entries[0].holders[0].token;
-    hf_view_free(view);
+    if (hf_store_inspect(store, name, HF_CSTRING, 0, &view, NULL) == HF_OK &&
+        hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1)
+        token = hf_entry_holder(hf_view_entry(view, 0), 0)->token;
+    hf_free(view);
     return token;
 }
 
@@ -102,8 +102,8 @@ static void a_note_is_lost(void **state)
     db_do(leases_db, "ROLLBACK");
     other = leases_open("");
     AWAIT(token_shown(other, "passed") == token);
-    EXPECT(HF_NOT_FOUND, hf_lease_break(other, "passed", 0, old, &contract_error));
-    EXPECT(HF_OK, hf_lease_break(other, "passed", 0, token, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_lease_break(other, "passed", HF_CSTRING, old, &contract_error));
+    EXPECT(HF_OK, hf_lease_break(other, "passed", HF_CSTRING, token, &contract_error));
     hf_release(next.lease, NULL);
     close_store(other);
     leases_close(store);

@@ -3,6 +3,7 @@
  * mode=lease: a database whose routines are of an older version. They are replaced, under the feet of clients that use them;
  * rows that they have written, and clients of that version, go on.
  */
+#include "calls.h"
 #include "leases.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void looks_only(void)
     EXPECT(HF_OK, hf_open(leases_url("old", ""), &options, &store, &contract_error));
     EXPECT(HF_VERSION, hf_store_inspect(store, "n", 1, 0, &view, &contract_error));
     CHECK(strstr(contract_error.text, "first lock") != NULL);
-    EXPECT(HF_OK, hf_store_check(store, note_tables, &told, &contract_error));
+    EXPECT(HF_OK, call_store_check(store, note_tables, &told, &contract_error));
     CHECK(told);
     close_store(store);
 }

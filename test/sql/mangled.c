@@ -4,6 +4,7 @@
  * are missing or too many, NULLs, other types, extreme numbers, bytes without end). Whatever a server says, the client does
  * not crash, believes nothing of it, and goes on when the server is sane again. Sanitizers see what a plain run does not.
  */
+#include "calls.h"
 #include "contract.h"
 #include "db.h"
 #include "holdfast/primitives.h"
@@ -152,7 +153,7 @@ static void opening(void **state)
 static void take_and_release(hf_store *store, const char *how, unsigned which)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
     hf_lease *lease = NULL;
     hf_status status;
     char name[64];
@@ -160,6 +161,7 @@ static void take_and_release(hf_store *store, const char *how, unsigned which)
     snprintf(name, sizeof name, "take-%s-%u", how,
              which); /* what is left of one is not the next one's */
     request.name = name;
+    request.name_len = HF_CSTRING;
     status = hf_acquire(store, &request, &lease, &contract_error);
     CHECK(status != HF_INTERNAL && status != HF_NO_MEMORY);
     if (status != HF_OK)
@@ -199,7 +201,7 @@ static void look(hf_store *store, const char *how, unsigned which)
     CHECK(status == HF_OK || status == HF_CORRUPT);
     if (strcmp(how, "fewer") == 0 || strcmp(how, "null") == 0)
         CHECK(status == HF_CORRUPT && strstr(contract_error.text, "answer") != NULL);
-    hf_view_free(view);
+    hf_free(view);
 }
 
 /* Somebody holds a name all the time. */
@@ -211,6 +213,7 @@ static void looking(void **state)
 
     (void)state;
     request.name = "looked-at";
+    request.name_len = HF_CSTRING;
     EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
     each_answer(look, "");
     EXPECT(HF_OK, hf_close(other, HF_CLOSE_FLAG_RELEASE));
@@ -224,7 +227,7 @@ static bool is_one_of(const char *how, const char *words)
 static void read_cell(hf_store *store, const char *how, unsigned which)
 {
     hf_cell cell = HF_CELL_INIT;
-    hf_status status = hf_cell_get(store, "cell", 0, &cell, &contract_error);
+    hf_status status = hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error);
 
     (void)which;
     CHECK(status == HF_OK || status == HF_CORRUPT || status == HF_NOT_FOUND);
@@ -233,14 +236,15 @@ static void read_cell(hf_store *store, const char *how, unsigned which)
     if (status == HF_OK) {
         CHECK((cell.len == 5 && memcmp(cell.bytes, "value", 5) == 0) || cell.len == 0);
         CHECK(cell.ttl_ms <= HF_DURATION_MAX_MS && cell.version != 0);
-        hf_cell_free(&cell);
+        hf_free(cell.bytes);
     }
 }
 
 static void write_cell(hf_store *store, const char *how, unsigned which)
 {
     uint64_t version = 0;
-    hf_status status = hf_cell_set(store, "cell", 0, "value", 5, 0, &version, &contract_error);
+    hf_status status =
+        call_cell_set(store, "cell", HF_CSTRING, "value", 5, 0, &version, &contract_error);
 
     (void)how;
     (void)which;
@@ -253,7 +257,7 @@ static void cells(void **state)
     hf_store *other = open_sane(false, "");
 
     (void)state;
-    EXPECT(HF_OK, hf_cell_set(other, "cell", 0, "value", 5, 0, NULL, &contract_error));
+    EXPECT(HF_OK, call_cell_set(other, "cell", HF_CSTRING, "value", 5, 0, NULL, &contract_error));
     EXPECT(HF_OK, hf_close(other, 0));
     each_answer(read_cell, "");
     each_answer(write_cell, "");
@@ -268,6 +272,7 @@ static void wait_a_little(hf_store *store, const char *how, unsigned which)
     (void)how;
     (void)which;
     request.name = "waited-for";
+    request.name_len = HF_CSTRING;
     request.wait_ms = 30;
     status = hf_acquire(store, &request, &lease, &contract_error);
     CHECK(status != HF_INTERNAL && status != HF_NO_MEMORY);
@@ -283,6 +288,7 @@ static void waiting(void **state)
 
     (void)state;
     request.name = "waited-for";
+    request.name_len = HF_CSTRING;
     EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
     each_answer(wait_a_little, "");
     EXPECT(HF_OK, hf_close(other, HF_CLOSE_FLAG_RELEASE));

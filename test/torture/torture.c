@@ -235,7 +235,9 @@ static size_t count_taken(hf_store *store, int64_t until_ns)
     size_t taken = 0;
 
     for (unsigned i = 0; i < lock_count; i++) {
-        hf_acquire_request request = { .size = sizeof request, .name = locks[i].name };
+        hf_acquire_request request = { .size = sizeof request,
+                                       .name = locks[i].name,
+                                       .name_len = HF_CSTRING };
         hf_lease *lease;
 
         request.wait_ms = 1 + (until_ns - history_now_ns()) / 1000000;
@@ -271,8 +273,8 @@ static void look_for_leases(void)
             left = count_taken(store, until_ns);
         if (status != HF_OK)
             continue;
-        left = view->count;
-        hf_view_free(view);
+        left = hf_view_count(view);
+        hf_free(view);
     }
     if (left > 0) {
         printf("at the end %zu names are still held or waited for\n", left);
@@ -300,13 +302,13 @@ static void look_for_remains(void)
         bad++;
         return;
     }
-    for (size_t i = 0; i < view->count; i++) {
+    for (size_t i = 0; i < hf_view_count(view); i++) {
         printf("left over: '%.*s' with %zu holders and %zu waiters\n",
-               (int)view->entries[i].name_len, (const char *)view->entries[i].name,
-               view->entries[i].holder_count, view->entries[i].waiter_count);
+               (int)hf_view_entry(view, i)->name_len, (const char *)hf_view_entry(view, i)->name,
+               hf_view_entry(view, i)->holder_count, hf_view_entry(view, i)->waiter_count);
         bad++;
     }
-    hf_view_free(view);
+    hf_free(view);
 
     /* Every process's slot is free again but our own; ours has no record in the store. */
     snprintf(path, sizeof path, "%s/control", place);

@@ -20,7 +20,7 @@ struct lock {
     const char *name;
     hf_kind kind; /* HF_KIND_SHARED: both kinds of a read-write lock */
     uint32_t capacity;
-    unsigned flags;
+    uint64_t flags;
     int64_t ttl_ms;
     bool barge; /* some requests barge */
 };

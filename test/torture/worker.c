@@ -90,6 +90,7 @@ static void make_request(struct thread *t, struct try *try, unsigned index, bool
 
     *r = (hf_acquire_request)HF_ACQUIRE_REQUEST_INIT;
     r->name = lock->name;
+    r->name_len = HF_CSTRING;
     r->kind = lock->kind;
     if (lock->kind == HF_KIND_SHARED && rng_below(&t->rng, 3) == 0)
         r->kind = HF_KIND_EXCLUSIVE;
@@ -115,7 +116,7 @@ static void make_request(struct thread *t, struct try *try, unsigned index, bool
     try->event = (struct event){ .name = (uint8_t)index,
                                  .lock = (uint8_t)r->kind,
                                  .permits = r->permits ? r->permits : 1,
-                                 .flags = r->flags,
+                                 .flags = (uint32_t)r->flags,
                                  .ttl = r->ttl_ms != 0 };
 }
 
@@ -364,13 +365,14 @@ static void look_at(const struct torture *torture, uint32_t lane, hf_store *stor
     hf_view *view;
     int64_t at_ns;
 
-    if (hf_store_inspect(store, locks[index].name, 0, 0, &view, NULL) != HF_OK)
+    if (hf_store_inspect(store, locks[index].name, HF_CSTRING, 0, &view, NULL) != HF_OK)
         return;
     at_ns = history_now_ns();
-    for (size_t i = 0; view->count == 1 && i < view->entries[0].waiter_count; i++) {
+    for (size_t i = 0; hf_view_count(view) == 1 && i < hf_view_entry(view, 0)->waiter_count; i++) {
         unsigned seen_lane, number;
 
-        if (sscanf(view->entries[0].waiters[i].label, LABEL_FORMAT, &seen_lane, &number) == 2)
+        if (sscanf(hf_entry_waiter(hf_view_entry(view, 0), i)->label, LABEL_FORMAT, &seen_lane,
+                   &number) == 2)
             history_add(torture->history, lane,
                         (struct event){ .kind = EV_SEEN,
                                         .at_ns = at_ns,
@@ -379,7 +381,7 @@ static void look_at(const struct torture *torture, uint32_t lane, hf_store *stor
                                         .seen_lane = (uint8_t)seen_lane,
                                         .number = number });
     }
-    hf_view_free(view);
+    hf_free(view);
 }
 
 int observer_main(const struct torture *torture, uint32_t lane)

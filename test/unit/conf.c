@@ -22,14 +22,14 @@ typedef void visit_fn(const struct hfi_engine *engine, const struct hfi_form *fo
 
 static unsigned each_scheme(visit_fn *visit)
 {
-    hf_engine_info info;
+    const hf_engine_info *info;
     unsigned count = 0;
 
-    for (size_t i = 0; hf_engine_get(i, &info) == HF_OK; i++) {
+    for (size_t i = 0; (info = hf_engine_get(i)); i++) {
         const struct hfi_engine *engine;
         char schemes[200], *rest = schemes, *scheme;
 
-        snprintf(schemes, sizeof schemes, "%s", info.schemes);
+        snprintf(schemes, sizeof schemes, "%s", info->schemes);
         while ((scheme = strsep(&rest, " "))) {
             const struct hfi_form *form;
 

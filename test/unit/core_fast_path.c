@@ -152,6 +152,7 @@ static void pair(hf_store *store, int64_t wait_ms)
     hf_error err;
 
     request.name = "name";
+    request.name_len = HF_CSTRING;
     request.name_len = 4;
     request.wait_ms = wait_ms;
     assert_int_equal(hf_acquire(store, &request, &lease, &err), HF_OK);

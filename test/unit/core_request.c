@@ -47,6 +47,7 @@ static void kinds_are_permits(void **state)
 
     (void)state;
     request.name = "x";
+    request.name_len = HF_CSTRING;
     want = want_of(&local, &request);
     assert_int_equal(want.mode, HFI_MODE_MUTEX);
     assert_int_equal(want.capacity, 1);
@@ -90,6 +91,7 @@ static void which_ttl(void **state)
         struct hfi_checked_request want;
 
         request.name = "x";
+        request.name_len = HF_CSTRING;
         request.ttl_ms = rows[i].ttl_ms;
         request.max_hold_ms = rows[i].max_hold_ms;
         want = want_of(rows[i].engine, &request);
@@ -106,6 +108,7 @@ static void who_may_be_passed_to(void **state)
 
     (void)state;
     request.name = "x";
+    request.name_len = HF_CSTRING;
     request.ttl_ms = 5000;
     assert_true(want_of(&local, &request).pass);
     request.flags = HF_FLAG_BARGE | HF_FLAG_REENTRANT;
@@ -141,6 +144,7 @@ static void unsupported_names_the_field(void **state)
     (void)state;
     bare.info.caps = 0;
     request.name = "x";
+    request.name_len = HF_CSTRING;
     request.kind = HF_KIND_SHARED;
     assert_int_equal(refused(&bare, &request, "kind"), HF_UNSUPPORTED);
     request.kind = HF_KIND_MUTEX;

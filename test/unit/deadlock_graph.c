@@ -5,6 +5,7 @@
  * nobody can, and who then still waits is stuck. As nobody in it ever asks for more,
  * the order does not matter; it is drawn by lot, and played several times.
  */
+#include "core/view.h"
 #include "deadlock/graph.h"
 #include "unit.h"
 #include "util/alloc.h"
@@ -20,7 +21,7 @@
 
 struct world {
     hf_view view;
-    hf_entry entries[NAMES_MAX];
+    struct hfi_entry entries[NAMES_MAX];
     hf_holder holders[NAMES_MAX][PARTY_MAX];
     hf_waiter waiters[NAMES_MAX][PARTY_MAX];
     char labels[2 * NAMES_MAX * PARTY_MAX][HF_LABEL_MAX + 1];
@@ -36,11 +37,11 @@ static void begin(struct world *w, int names, uint32_t capacity)
     w->view = (hf_view){ .count = (size_t)names, .entries = w->entries };
     for (int i = 0; i < names; i++) {
         w->names[i][0] = (char)('a' + i);
-        w->entries[i] = (hf_entry){ .name = (unsigned char *)w->names[i],
-                                    .name_len = 1,
-                                    .capacity = capacity,
-                                    .holders = w->holders[i],
-                                    .waiters = w->waiters[i] };
+        w->entries[i] = (struct hfi_entry){
+            .entry = { .name = (unsigned char *)w->names[i], .name_len = 1, .capacity = capacity },
+            .holders = w->holders[i],
+            .waiters = w->waiters[i]
+        };
     }
     for (int i = 0; i < PARTY_MAX; i++)
         w->tags[i] = (struct hfi_tag){ .session = (uint64_t)i, .began = 100, .number = 1 };
@@ -57,7 +58,7 @@ static char *new_label(struct world *w, int session)
 /* Session 0: somebody of whom nothing is known. */
 static void holds(struct world *w, int session, char name, uint32_t permits)
 {
-    hf_entry *entry = &w->entries[name - 'a'];
+    hf_entry *entry = &w->entries[name - 'a'].entry;
     uint64_t token = (uint64_t)(100 * session + 10 * (name - 'a') + 1), hash[2];
     struct hfi_tag *tag = &w->tags[session];
 
@@ -72,7 +73,7 @@ static void holds(struct world *w, int session, char name, uint32_t permits)
 /* After all that it holds. */
 static void waits(struct world *w, int session, char name, uint32_t permits)
 {
-    hf_entry *entry = &w->entries[name - 'a'];
+    hf_entry *entry = &w->entries[name - 'a'].entry;
     char *label = new_label(w, session);
 
     if (session > 0 && w->tags[session].count > 0)
@@ -163,17 +164,17 @@ static void semaphores(void **state)
 
     (void)state;
     begin(&w, 3, 2); /* one of two permits is with somebody who goes on */
-    w.entries[1].capacity = 1;
+    w.entries[1].entry.capacity = 1;
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 0, 'a', 1);
     waits(&w, 1, 'a', 1), waits(&w, 2, 'b', 1);
     EXPECT_NONE(w);
     begin(&w, 3, 2); /* both are with somebody who is stuck */
-    w.entries[1].capacity = w.entries[2].capacity = 1;
+    w.entries[1].entry.capacity = w.entries[2].entry.capacity = 1;
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 3, 'a', 1), holds(&w, 1, 'c', 1);
     waits(&w, 1, 'a', 1), waits(&w, 2, 'b', 1), waits(&w, 3, 'c', 1);
     EXPECT_CYCLE(w, 3);
     begin(&w, 3, 2); /* one permit would do, but both are wanted */
-    w.entries[1].capacity = 1;
+    w.entries[1].entry.capacity = 1;
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 0, 'a', 1);
     waits(&w, 1, 'a', 2), waits(&w, 2, 'b', 1);
     EXPECT_CYCLE(w, 2);
@@ -432,7 +433,7 @@ static void build(const struct model *m, struct world *w)
 {
     begin(w, m->names, 1);
     for (int n = 0; n < m->names; n++)
-        w->entries[n].capacity = m->capacity[n];
+        w->entries[n].entry.capacity = m->capacity[n];
     for (int s = 0; s <= SESSIONS; s++)
         for (int n = 0; n < m->names; n++)
             if (m->held[s][n])

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static struct hfi_outcome decide(const struct hfi_ballot *ballot, bool waits)
+static struct hfi_ballot_outcome decide(const struct hfi_ballot *ballot, bool waits)
 {
     return hfi_ballot_decide(ballot, waits);
 }
@@ -29,7 +29,7 @@ static void majorities(void **state)
 static void one_round_trip(void **state)
 {
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     (void)state;
     hfi_ballot_init(&ballot, 5);
@@ -64,7 +64,7 @@ static void replies_are_not_nodes(void **state)
 static void write_back_until_one_token(void **state)
 {
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     (void)state;
     hfi_ballot_init(&ballot, 3);
@@ -95,7 +95,7 @@ static void write_back_until_one_token(void **state)
 static void two_write_backs_at_one_node(void **state)
 {
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     (void)state;
     hfi_ballot_init(&ballot, 3);
@@ -124,7 +124,7 @@ static void two_write_backs_at_one_node(void **state)
 static void a_third_that_agrees_late(void **state)
 {
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     (void)state;
     hfi_ballot_init(&ballot, 3);
@@ -148,7 +148,7 @@ static void a_third_that_agrees_late(void **state)
 static void a_write_back_that_finds_nothing(void **state)
 {
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     (void)state;
     hfi_ballot_init(&ballot, 3);
@@ -195,7 +195,7 @@ static void valid_until_a_majority_ends(void **state)
 {
     static const int64_t sent[] = { 100, 300, 200, 100, 100 }, held[] = { 10, 10, 10, 210, 250 };
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     (void)state;
     hfi_ballot_init(&ballot, 5);
@@ -214,7 +214,7 @@ static void different_slots(void **state)
 {
     static const uint64_t choices[] = { 1, 2, 1, 4, 1 };
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     (void)state;
     hfi_ballot_init(&ballot, 5);
@@ -254,7 +254,7 @@ static void expect(const char *letters, bool waits, enum hfi_verdict verdict)
     enum hfi_vote vote[HFI_NODES_MAX];
     unsigned n = (unsigned)strlen(letters);
     struct hfi_ballot ballot;
-    struct hfi_outcome outcome;
+    struct hfi_ballot_outcome outcome;
 
     for (unsigned i = 0; i < n; i++)
         vote[i] = (enum hfi_vote)(strchr(names, letters[i]) - names);
@@ -381,7 +381,7 @@ static unsigned size_of(uint32_t nodes)
     return (unsigned)__builtin_popcount(nodes);
 }
 
-static void check_won(const struct hfi_ballot *ballot, const struct hfi_outcome *outcome)
+static void check_won(const struct hfi_ballot *ballot, const struct hfi_ballot_outcome *outcome)
 {
     unsigned longer = 0;
 
@@ -398,7 +398,7 @@ static void check_won(const struct hfi_ballot *ballot, const struct hfi_outcome 
     assert_true(longer >= ballot->need);
 }
 
-static void check_write(const struct hfi_ballot *ballot, const struct hfi_outcome *outcome)
+static void check_write(const struct hfi_ballot *ballot, const struct hfi_ballot_outcome *outcome)
 {
     for (unsigned i = 0; i < ballot->n; i++) {
         const struct hfi_ballot_node *at = &ballot->node[i];
@@ -415,7 +415,7 @@ static void check_write(const struct hfi_ballot *ballot, const struct hfi_outcom
 
 static void check(const struct hfi_ballot *ballot, bool waits)
 {
-    struct hfi_outcome outcome = decide(ballot, waits);
+    struct hfi_ballot_outcome outcome = decide(ballot, waits);
     unsigned granted = count_of(ballot, HFI_VOTE_GRANTED);
     unsigned asked = count_of(ballot, HFI_VOTE_ASKED);
     unsigned queued = count_of(ballot, HFI_VOTE_QUEUED);

@@ -36,30 +36,30 @@ static void unknown_schemes(void **state)
 
 static void listed_engines_are_there(void **state)
 {
-    hf_engine_info info;
+    const hf_engine_info *info;
     size_t count = 0;
 
     (void)state;
-    while (hf_engine_get(count, &info) == HF_OK) {
+    while ((info = hf_engine_get(count))) {
         const struct hfi_engine *engine = NULL;
         char scheme[32] = "";
 
-        assert_true(info.available);
-        assert_true(strlen(info.name) > 0);
-        memccpy(scheme, info.schemes, ' ', sizeof scheme - 1);
+        assert_true(info->available);
+        assert_true(strlen(info->name) > 0);
+        memccpy(scheme, info->schemes, ' ', sizeof scheme - 1);
         scheme[strcspn(scheme, " ")] = 0;
         assert_int_equal(hfi_registry_find(scheme, &engine, NULL), HF_OK);
-        assert_string_equal(engine->info.name, info.name);
+        assert_string_equal(engine->info.name, info->name);
         count++;
     }
-    assert_int_equal(hf_engine_get(count + 1, &info), HF_NOT_FOUND);
-    assert_int_equal(hf_engine_get(SIZE_MAX, &info), HF_NOT_FOUND);
+    assert_null(hf_engine_get(count + 1));
+    assert_null(hf_engine_get(SIZE_MAX));
 }
 
 static void added_engines_win(void **state)
 {
     const struct hfi_engine *engine = NULL;
-    hf_engine_info info;
+    const hf_engine_info *info;
 
     (void)state;
     hfi_registry_add(&first);
@@ -78,13 +78,17 @@ static void added_engines_win(void **state)
     assert_int_equal(hfi_registry_find("one", &engine, NULL), HF_OK);
     assert_ptr_equal(engine, &first);
 
-    assert_int_equal(hf_engine_get(0, &info), HF_OK);
-    assert_string_equal(info.name, "first");
-    assert_int_equal(hf_engine_get(1, &info), HF_OK);
-    assert_string_equal(info.name, "second");
-    assert_true(info.available);
-    if (hf_engine_get(2, &info) == HF_OK)
-        assert_string_not_equal(info.name, "second");
+    info = hf_engine_get(0);
+    assert_non_null(info);
+    assert_ptr_equal(info, hf_engine_get(0));
+    assert_string_equal(info->name, "first");
+    info = hf_engine_get(1);
+    assert_non_null(info);
+    assert_string_equal(info->name, "second");
+    assert_true(info->available);
+    info = hf_engine_get(2);
+    if (info)
+        assert_string_not_equal(info->name, "second");
 }
 
 int main(void)

@@ -5,7 +5,7 @@
 #include "core/conf.h"
 #include "engine/zookeeper/conf.h"
 #include "engine/zookeeper/queue.h"
-#include "engine/zookeeper/trust.h"
+#include "engine/zookeeper/validity.h"
 #include "util/text.h"
 
 #include <stdio.h>
@@ -124,13 +124,13 @@ static struct zk_position at(const char *const *queue, size_t count, int who, in
 #define QUEUE(...) \
     (const char *const[]){ __VA_ARGS__ }, COUNT(((const char *const[]){ __VA_ARGS__ }))
 
-static void check(struct zk_position place, enum zk_answer answer, const char *watch)
+static void check(struct zk_position position, enum zk_answer answer, const char *node)
 {
-    assert_int_equal(place.answer, answer);
-    if (watch)
-        assert_string_equal(place.watch, watch);
+    assert_int_equal(position.answer, answer);
+    if (node)
+        assert_string_equal(position.node, node);
     else
-        assert_null(place.watch);
+        assert_null(position.node);
 }
 
 static void mutexes(void **state)
@@ -140,8 +140,8 @@ static void mutexes(void **state)
     check(at(QUEUE("m", "m"), 0, 0), ZK_HOLDS, NULL);
     check(at(QUEUE("m", "m"), 1, 0), ZK_WAITS, "0");
     check(at(QUEUE("m", "m", "m"), 2, 0), ZK_WAITS, "1");
-    assert_false(at(QUEUE("m", "m", "m"), 2, 0).once);
-    assert_true(at(QUEUE("m", "m"), 1, 0).once);
+    assert_int_equal(at(QUEUE("m", "m", "m"), 2, 0).watch, ZK_WATCH_BLOCKER);
+    assert_int_equal(at(QUEUE("m", "m"), 1, 0).watch, ZK_WATCH_LAST);
     check(at(QUEUE("m", "m"), 7, 0), ZK_ABSENT, NULL);
     /* Over the end of the sequence. */
     check(at(QUEUE("m", "m", "m"), 0, INT32_MAX - 1), ZK_HOLDS, NULL);
@@ -155,9 +155,9 @@ static void readers_and_writers(void **state)
     check(at(QUEUE("r", "w"), 1, 0), ZK_WAITS, "0");
     check(at(QUEUE("r", "r", "w"), 2, 0), ZK_WAITS, "1");
     check(at(QUEUE("r", "w", "r", "r"), 3, 0), ZK_WAITS, "1"); /* the writer, not the reader */
-    assert_true(at(QUEUE("r", "w", "r", "r"), 3, 0).once);
+    assert_int_equal(at(QUEUE("r", "w", "r", "r"), 3, 0).watch, ZK_WATCH_LAST);
     check(at(QUEUE("w", "w", "r"), 2, 0), ZK_WAITS, "1");
-    assert_false(at(QUEUE("w", "w", "r"), 2, 0).once);
+    assert_int_equal(at(QUEUE("w", "w", "r"), 2, 0).watch, ZK_WATCH_BLOCKER);
 }
 
 static void semaphores(void **state)
@@ -171,12 +171,11 @@ static void semaphores(void **state)
     assert_true(at(QUEUE("1of2", "1of2", "1of2"), 1, 0).tells);
     assert_false(at(QUEUE("1of2", "1of2"), 1, 0).tells);
     assert_false(at(QUEUE("m", "m"), 0, 0).tells);
-    assert_false(at(QUEUE("1of2", "1of2", "1of2"), 2, 0).blocker);
-    assert_false(at(QUEUE("1of2", "1of2", "1of2", "1of2"), 3, 0).blocker);
+    assert_int_equal(at(QUEUE("1of2", "1of2", "1of2"), 2, 0).watch, ZK_WATCH_LIST);
+    assert_int_equal(at(QUEUE("1of2", "1of2", "1of2", "1of2"), 3, 0).watch, ZK_WATCH_WAITER);
     /* Two that can never hold together: that one must go, and then a look finds who waits behind us. */
     check(at(QUEUE("1of5", "4of5", "3of5", "1of5"), 2, 0), ZK_WAITS, "1");
-    assert_true(at(QUEUE("1of5", "4of5", "3of5", "1of5"), 2, 0).blocker);
-    assert_false(at(QUEUE("1of5", "4of5", "3of5", "1of5"), 2, 0).once);
+    assert_int_equal(at(QUEUE("1of5", "4of5", "3of5", "1of5"), 2, 0).watch, ZK_WATCH_BLOCKER);
 }
 
 static void other_kinds(void **state)
@@ -188,7 +187,7 @@ static void other_kinds(void **state)
     /* Behind one of another kind nobody holds, although the first is of ours and there is room. */
     assert_int_equal(at(QUEUE("1of2", "m", "1of2"), 2, 0).answer, ZK_WAITS);
     assert_int_equal(at(QUEUE("r", "m", "r"), 2, 0).answer, ZK_WAITS);
-    assert_string_equal(at(QUEUE("r", "m", "r"), 2, 0).watch, "1");
+    assert_string_equal(at(QUEUE("r", "m", "r"), 2, 0).node, "1");
 }
 
 static void too_far_apart(void **state)
@@ -206,33 +205,33 @@ static void too_far_apart(void **state)
 
 /* ---- until when -------------------------------------------------------------------------------- */
 
-static void trust_lags(void **state)
+static void validity_lags(void **state)
 {
-    struct zk_trust trust;
+    struct zk_validity validity;
 
     (void)state;
-    zk_trust_begin(&trust, 1000, 8000);
-    assert_int_equal(zk_trust_until(&trust), 9000);
-    zk_trust_confirm(&trust, 2000); /* nothing is before it: it says nothing new */
-    assert_int_equal(zk_trust_until(&trust), 9000);
-    zk_trust_confirm(&trust, 3999); /* less than a quarter of the timeout later */
-    assert_int_equal(zk_trust_until(&trust), 9000);
-    zk_trust_confirm(&trust, 4000);
-    assert_int_equal(zk_trust_until(&trust), 10000);
-    zk_trust_confirm(&trust, 1500); /* late, and out of order: nothing goes back */
-    assert_int_equal(zk_trust_until(&trust), 10000);
+    zk_validity_begin(&validity, 1000, 8000);
+    assert_int_equal(zk_validity_until(&validity), 9000);
+    zk_validity_confirm(&validity, 2000); /* nothing is before it: it says nothing new */
+    assert_int_equal(zk_validity_until(&validity), 9000);
+    zk_validity_confirm(&validity, 3999); /* less than a quarter of the timeout later */
+    assert_int_equal(zk_validity_until(&validity), 9000);
+    zk_validity_confirm(&validity, 4000);
+    assert_int_equal(zk_validity_until(&validity), 10000);
+    zk_validity_confirm(&validity, 1500); /* late, and out of order: nothing goes back */
+    assert_int_equal(zk_validity_until(&validity), 10000);
     for (int64_t sent_ms = 4100; sent_ms < 100000; sent_ms += 100) {
-        zk_trust_confirm(&trust, sent_ms);
-        assert_true(zk_trust_until(&trust) <= sent_ms - 2000 + 8000);
+        zk_validity_confirm(&validity, sent_ms);
+        assert_true(zk_validity_until(&validity) <= sent_ms - 2000 + 8000);
         if (sent_ms > 7000) /* by then there is something to count from every now and then */
-            assert_true(zk_trust_until(&trust) >= sent_ms - 2600 + 8000);
+            assert_true(zk_validity_until(&validity) >= sent_ms - 2600 + 8000);
     }
-    zk_trust_begin(&trust, 200000,
-                   8000); /* connected to another server: what was, is not counted */
-    zk_trust_confirm(&trust, 200001);
-    assert_int_equal(zk_trust_until(&trust), 208000);
-    assert_int_equal(zk_trust_left(&trust, 200000), 8000);
-    assert_int_equal(zk_trust_left(&trust, 201000), 6990);
+    zk_validity_begin(&validity, 200000,
+                      8000); /* connected to another server: what was, is not counted */
+    zk_validity_confirm(&validity, 200001);
+    assert_int_equal(zk_validity_until(&validity), 208000);
+    assert_int_equal(zk_validity_left(&validity, 200000), 8000);
+    assert_int_equal(zk_validity_left(&validity, 201000), 6990);
 }
 
 /* ---- URLs -------------------------------------------------------------------------------------- */
@@ -330,7 +329,7 @@ int main(void)
         cmocka_unit_test(semaphores),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(too_far_apart),
-        cmocka_unit_test(trust_lags),
+        cmocka_unit_test(validity_lags),
         cmocka_unit_test(good_urls),
         cmocka_unit_test(bad_urls),
     };

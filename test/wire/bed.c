@@ -12,7 +12,7 @@ static void note_up(struct hfi_link *link)
 {
     struct bed *bed = hfi_link_data(link);
 
-    assert_int_equal(hfi_link_state(link), HFI_LINK_UP);
+    assert_int_equal(hfi_link_state(link), HFI_STREAM_UP);
     bed->ups++;
 }
 
@@ -20,9 +20,9 @@ static void note_down(struct hfi_link *link, hf_status status, const char *why)
 {
     struct bed *bed = hfi_link_data(link);
 
-    assert_int_equal(hfi_link_state(link), HFI_LINK_IDLE);
+    assert_int_equal(hfi_link_state(link), HFI_STREAM_IDLE);
     assert_int_equal(hfi_link_in_flight(link), 0);
-    assert_int_equal(hfi_link_fd(link), -1);
+    assert_int_equal(hfi_link_stream(link)->fd, -1);
     bed->downs++;
     bed->status = status;
     snprintf(bed->why, sizeof bed->why, "%s", why);
@@ -144,7 +144,7 @@ void bed_settle(struct bed *bed)
         bed_drive(bed, 0);
 }
 
-void call_note(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+void call_note(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct call *call = (struct call *)sent;
 

@@ -28,7 +28,7 @@ struct bed {
 
 /* A call and its answer. */
 struct call {
-    struct hfi_sent sent;
+    struct redis_sent sent;
     unsigned answers;
     bool none, maybe; /* answered without a reply */
     enum hfi_reply_type type;
@@ -60,7 +60,7 @@ void bed_settle(struct bed *bed);
 void call_send(struct bed *bed, struct call *call, const char *const *words);
 #define CALL(bed, call, ...) call_send(bed, call, (const char *const[]){ __VA_ARGS__, NULL })
 void call_subscribe(struct bed *bed, struct call *call, const char *channel);
-void call_note(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+void call_note(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 
 struct hfi_redis_conf *parse_conf(const char *url);
 

@@ -50,21 +50,21 @@ static void we_were_late(void **state)
 
     (void)state;
     bed_open_to(&bed, fake, false, "&op_timeout=1m");
-    ready.fd = hfi_link_fd(bed.link);
+    ready.fd = hfi_link_stream(bed.link)->fd;
 
     CALL(&bed, &call, "A");
-    assert_int_equal(hfi_link_next_ms(bed.link), call.sent.sent_ms + 60000);
+    assert_int_equal(hfi_stream_next_ms(hfi_link_stream(bed.link)), call.sent.base.sent_ms + 60000);
     assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
-    hfi_link_tick(bed.link, call.sent.sent_ms + 60001);
+    hfi_stream_due(hfi_link_stream(bed.link), call.sent.base.sent_ms + 60001);
     assert_int_equal(bed.downs, 0);
     bed_until_answered(&bed, &call);
     assert_int_equal(call.integer, 5);
 
     CALL(&bed, &call, "B");
     assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
-    hfi_link_tick(bed.link, call.sent.sent_ms + 60001);
+    hfi_stream_due(hfi_link_stream(bed.link), call.sent.base.sent_ms + 60001);
     assert_int_equal(bed.downs, 0);
-    hfi_link_tick(bed.link, call.sent.sent_ms + 120000);
+    hfi_stream_due(hfi_link_stream(bed.link), call.sent.base.sent_ms + 120000);
     assert_int_equal(bed.downs, 1);
     assert_true(call.none && call.maybe);
     bed_done(&bed);
@@ -90,10 +90,11 @@ static void unsent(void **state)
     hfi_link_send(bed.link, &command, &kept.sent);
     assert_int_equal(hfi_link_in_flight(bed.link), 2);
     while (bed.downs == 0) { /* not hfi_link_take() while it is still well: that flushes */
-        hfi_link_read(bed.link, true);
-        if (poll(&(struct pollfd){ .fd = hfi_link_fd(bed.link), .events = POLLIN }, 1, 0) == 1) {
-            hfi_link_read(bed.link, false);
-            hfi_link_take(bed.link, hfi_now_ms());
+        hfi_stream_read(hfi_link_stream(bed.link), true);
+        if (poll(&(struct pollfd){ .fd = hfi_link_stream(bed.link)->fd, .events = POLLIN }, 1, 0) ==
+            1) {
+            hfi_stream_read(hfi_link_stream(bed.link), false);
+            hfi_stream_ready(hfi_link_stream(bed.link), hfi_now_ms());
         }
     }
     assert_true(sent.none && sent.maybe);
@@ -155,7 +156,7 @@ static void closing(void **state)
     assert_int_equal(call.answers, 1);
     assert_true(call.none && call.maybe);
     assert_int_equal(bed.downs, 0);
-    assert_int_equal(hfi_link_state(bed.link), HFI_LINK_IDLE);
+    assert_int_equal(hfi_link_state(bed.link), HFI_STREAM_IDLE);
     hfi_link_close(bed.link);
     bed_done(&bed);
     fake_stop(fake);
@@ -172,7 +173,7 @@ static void closing_one_of_two(void **state)
 
     (void)state;
     bed_open_to(&bed, fake, false, "");
-    theirs = fcntl(hfi_link_fd(bed.link), F_DUPFD_CLOEXEC, 0);
+    theirs = fcntl(hfi_link_stream(bed.link)->fd, F_DUPFD_CLOEXEC, 0);
     CALL(&bed, &call, "A");
     hfi_link_close(bed.link);
     assert_int_equal(poll(&(struct pollfd){ .fd = theirs, .events = POLLIN }, 1, BED_LIMIT_MS), 1);
@@ -236,9 +237,9 @@ static void broken_pipe(void **state)
     bed_init(&bed, url, false);
     bed_open_up(&bed);
     CALL(&bed, &first, "A");
-    assert_int_equal(
-        poll(&(struct pollfd){ .fd = hfi_link_fd(bed.link), .events = POLLIN }, 1, BED_LIMIT_MS),
-        1);
+    assert_int_equal(poll(&(struct pollfd){ .fd = hfi_link_stream(bed.link)->fd, .events = POLLIN },
+                          1, BED_LIMIT_MS),
+                     1);
     CALL(&bed, &second, "B");
     assert_int_equal(second.answers, 0); /* callbacks have their places */
     bed_until_down(&bed);
@@ -255,7 +256,7 @@ static void broken_pipe(void **state)
 static struct bed *again_bed;
 static struct call again_call;
 
-static void send_again(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void send_again(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct call *call = (struct call *)sent;
 

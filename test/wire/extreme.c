@@ -4,6 +4,7 @@
  * we make of it stays within its range; that nothing overflows on the way only UBSan sees. Run by with_redis or with_etcd:
  * extreme redis|etcd.
  */
+#include "calls.h"
 #include "contract.h"
 #include "holdfast/primitives.h"
 #include "server.h"
@@ -93,7 +94,7 @@ static void each_number(scenario_fn *scenario)
 
 static void check_lease(hf_lease *lease)
 {
-    hf_lease_info info = { .size = sizeof info };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
 
     CHECK(hf_lease_get(lease, &info) == HF_OK);
     CHECK(info.token < UINT64_C(1) << 53);
@@ -112,19 +113,20 @@ static void use(hf_store *store, unsigned which)
 
     snprintf(name, sizeof name, "use-%u", which);
     request.name = name;
+    request.name_len = HF_CSTRING;
     request.ttl_ms = 20000;
     if (hf_acquire(store, &request, &lease, &contract_error) != HF_OK)
         return;
     check_lease(lease);
-    (void)hf_renew(lease, 0, &contract_error);
+    IGNORE(hf_renew(lease, 0, &contract_error));
     check_lease(lease);
-    if (hf_store_inspect(store, name, 0, 0, &view, &contract_error) == HF_OK) {
-        for (size_t i = 0; i < view->count; i++)
-            for (size_t h = 0; h < view->entries[i].holder_count; h++) {
-                CHECK(view->entries[i].holders[h].ttl_ms <= HF_DURATION_MAX_MS);
-                CHECK(view->entries[i].holders[h].age_ms <= HF_DURATION_MAX_MS);
+    if (hf_store_inspect(store, name, HF_CSTRING, 0, &view, &contract_error) == HF_OK) {
+        for (size_t i = 0; i < hf_view_count(view); i++)
+            for (size_t h = 0; h < hf_view_entry(view, i)->holder_count; h++) {
+                CHECK(hf_entry_holder(hf_view_entry(view, i), h)->ttl_ms <= HF_DURATION_MAX_MS);
+                CHECK(hf_entry_holder(hf_view_entry(view, i), h)->age_ms <= HF_DURATION_MAX_MS);
             }
-        hf_view_free(view);
+        hf_free(view);
     }
     (void)hf_release(lease, &contract_error);
 }
@@ -145,13 +147,14 @@ static void adopt(hf_store *store, unsigned which)
 
     snprintf(name, sizeof name, "adopt-%u", which);
     request.name = name;
+    request.name_len = HF_CSTRING;
     request.ttl_ms = 20000;
     request.flags = HF_FLAG_DETACHED;
     EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
     EXPECT(HF_OK, hf_lease_export(lease, handle));
     EXPECT(HF_OK, hf_close(other, 0));
     lease = NULL;
-    if (hf_lease_adopt(store, name, 0, handle, 0, 0, &lease, &contract_error) == HF_OK) {
+    if (call_lease_adopt(store, name, HF_CSTRING, handle, 0, 0, &lease, &contract_error) == HF_OK) {
         check_lease(lease);
         (void)hf_release(lease, &contract_error);
     }
@@ -169,12 +172,12 @@ static void cells(hf_store *store, unsigned which)
     int64_t value;
 
     (void)which;
-    (void)hf_cell_set(store, "cell", 0, "value", 5, 20000, NULL, &contract_error);
-    if (hf_cell_get(store, "cell", 0, &cell, &contract_error) == HF_OK) {
+    (void)call_cell_set(store, "cell", HF_CSTRING, "value", 5, 20000, NULL, &contract_error);
+    if (hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error) == HF_OK) {
         CHECK(cell.ttl_ms <= HF_DURATION_MAX_MS);
-        hf_cell_free(&cell);
+        hf_free(cell.bytes);
     }
-    (void)hf_counter_add(store, "count", 0, 1, &value, &contract_error);
+    IGNORE(hf_counter_add(store, "count", HF_CSTRING, 1, &value, &contract_error));
 }
 
 static void cells_and_counters(void **state)
@@ -193,6 +196,7 @@ static void wait_for_it(hf_store *store, unsigned which)
 
     snprintf(name, sizeof name, "wait-%u", which);
     request.name = name;
+    request.name_len = HF_CSTRING;
     request.ttl_ms = 20000;
     EXPECT(HF_OK, hf_acquire(other, &request, &held, &contract_error));
     request.wait_ms = 30;

@@ -33,7 +33,7 @@ static void good(void **state)
 
     (void)state;
     bed_init(&bed, url_of(fake, ""), false);
-    assert_int_equal(hfi_link_state(bed.link), HFI_LINK_IDLE);
+    assert_int_equal(hfi_link_state(bed.link), HFI_STREAM_IDLE);
     bed_open_up(&bed);
     server = hfi_link_server(bed.link);
     assert_string_equal(server->run_id, "0123456789abcdef0123456789abcdef01234567");

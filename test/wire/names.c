@@ -204,7 +204,7 @@ static void slow_names(void **state)
     bed_open_down(&bed, HF_UNAVAILABLE, "its name not resolved within 50 ms");
     bed_open_down(&bed, HF_UNAVAILABLE, "its name not resolved within 50 ms");
     bed_open(&bed);
-    assert_int_equal(hfi_link_state(bed.link), HFI_LINK_RESOLVING);
+    assert_int_equal(hfi_link_state(bed.link), HFI_STREAM_RESOLVING);
     hfi_link_close(bed.link);
     bed.conf->connect_ms = 60000;
     bed_open(&bed);
@@ -216,7 +216,7 @@ static void slow_names(void **state)
     hfi_link_close(bed.link);
     pthread_mutex_lock(&slow);
     bed_open(&bed);
-    assert_int_equal(hfi_link_state(bed.link), HFI_LINK_RESOLVING);
+    assert_int_equal(hfi_link_state(bed.link), HFI_STREAM_RESOLVING);
     bed_done(&bed); /* its thread still waits */
     pthread_mutex_unlock(&slow);
     while (answered < asked)
@@ -282,7 +282,7 @@ static void no_descriptors(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     bed_open(&bed);
     assert_int_equal(bed.downs, 0);
-    assert_true(hfi_link_next_ms(bed.link) <= hfi_now_ms());
+    assert_true(hfi_stream_next_ms(hfi_link_stream(bed.link)) <= hfi_now_ms());
     bed_until_down(&bed);
     assert_int_equal(bed.status, HF_UNAVAILABLE);
     assert_non_null(strstr(bed.why, "Too many open files"));
@@ -301,8 +301,8 @@ static void descriptor(void **state)
     (void)state;
     init(&bed, fake, "127.0.0.1", "");
     bed_open_up(&bed);
-    assert_int_equal(fcntl(hfi_link_fd(bed.link), F_GETFL) & O_NONBLOCK, 0);
-    assert_int_equal(fcntl(hfi_link_fd(bed.link), F_GETFD), FD_CLOEXEC);
+    assert_int_equal(fcntl(hfi_link_stream(bed.link)->fd, F_GETFL) & O_NONBLOCK, 0);
+    assert_int_equal(fcntl(hfi_link_stream(bed.link)->fd, F_GETFD), FD_CLOEXEC);
     bed_done(&bed);
     fake_stop(fake);
 }

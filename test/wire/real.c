@@ -88,8 +88,8 @@ static void read_waits(void **state)
     for (int i = 0; i < 1000; i++) {
         CALL(&bed, &call, "INCR", "n");
         while (call.answers == 0) {
-            hfi_link_read(bed.link, true);
-            hfi_link_take(bed.link, 0);
+            hfi_stream_read(hfi_link_stream(bed.link), true);
+            hfi_stream_ready(hfi_link_stream(bed.link), 0);
         }
         assert_int_equal(call.integer, i + 1);
     }
@@ -304,7 +304,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Atomic bool stop;
 
-static void wake(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void wake(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     call_note(sent, reply, maybe);
     pthread_cond_broadcast(&changed);
@@ -338,9 +338,9 @@ static void *driver(void *argument)
 {
     (void)argument;
     while (!stop) {
-        hfi_link_read(shared.link, true);
+        hfi_stream_read(hfi_link_stream(shared.link), true);
         pthread_mutex_lock(&lock);
-        hfi_link_take(shared.link, hfi_now_ms());
+        hfi_stream_ready(hfi_link_stream(shared.link), hfi_now_ms());
         pthread_mutex_unlock(&lock);
     }
     return NULL;

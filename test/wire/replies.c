@@ -160,7 +160,7 @@ static void too_early(void **state)
     hfi_command_init(&command);
     hfi_command_add_text(&command, "B");
     hfi_link_send(bed.link, &command, &kept.sent);
-    ready.fd = hfi_link_fd(bed.link);
+    ready.fd = hfi_link_stream(bed.link)->fd;
     assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
     bed_until_down(&bed);
     assert_string_equal(sent.text, "one");

@@ -75,8 +75,8 @@ static void good(void **state)
     for (int i = 0; i < 100; i++) {
         CALL(&bed, &call, "INCR", "n");
         while (call.answers == 0) {
-            hfi_link_read(bed.link, true);
-            hfi_link_take(bed.link, 0);
+            hfi_stream_read(hfi_link_stream(bed.link), true);
+            hfi_stream_ready(hfi_link_stream(bed.link), 0);
         }
         assert_int_equal(call.integer, i + 1);
     }
@@ -204,7 +204,8 @@ static void pieces(void **state)
         proxy_cut_after(proxy, PROXY_DOWN, cut);
         ups = bed.ups;
         bed_open(&bed);
-        while (hfi_link_state(bed.link) != HFI_LINK_UP && hfi_link_state(bed.link) != HFI_LINK_IDLE)
+        while (hfi_link_state(bed.link) != HFI_STREAM_UP &&
+               hfi_link_state(bed.link) != HFI_STREAM_IDLE)
             bed_drive(&bed, 1000);
         if (bed.ups == ups)
             assert_int_equal(bed.status, HF_UNAVAILABLE);

@@ -187,7 +187,7 @@ static void refusals(void **state)
 static void negotiated(void **state)
 {
     hf_store *store = open_at(zk_url(ensemble->servers[0].port, root("timeout=1h")));
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_acquire_request request = mutex_request("long");
     hf_lease *lease = take(store, &request);
 

@@ -61,7 +61,8 @@ static void lost_before_the_next(void **state)
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     CHECK(hf_lease_state(next) == HF_STATE_HELD);
     EXPECT(HF_BUSY, probe(other, &(hf_acquire_request){ .size = sizeof(hf_acquire_request),
-                                                        .name = "risk" }));
+                                                        .name = "risk",
+                                                        .name_len = HF_CSTRING }));
     give(next);
     gets_free(store, "risk", hf_lease_token(next));
     close_store(other);

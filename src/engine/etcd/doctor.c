@@ -153,7 +153,7 @@ static void check_lease(const struct checkup *r, size_t host)
         json_decref(reply);
 }
 
-hf_status etcd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status etcd_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct checkup r = { .conn = conn, .report = { .finding = finding, .arg = arg } };
     size_t good = 0, up = check_endpoints(&r, &good);

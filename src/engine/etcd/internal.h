@@ -448,6 +448,6 @@ void etcd_cell_unwatched(struct hfi_conn *conn, struct etcd_cell_wait *cell, con
 hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                            const _Atomic int *stop, hf_error *err);
 void etcd_stop_wait(struct hfi_conn *conn);
-hf_status etcd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status etcd_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

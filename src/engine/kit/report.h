@@ -3,10 +3,10 @@
 #ifndef HFI_KIT_REPORT_H
 #define HFI_KIT_REPORT_H
 
-#include "holdfast/holdfast.h"
+#include "engine/engine.h"
 
 struct hfi_report {
-    hf_finding_fn *finding;
+    hfi_finding_fn *finding;
     void *arg;
     const char
         *where; /* NULL, or the server that the next findings are about: each begins with it */

@@ -472,7 +472,7 @@ hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_m
 void lmdb_stop_wait(struct hfi_conn *conn);
 void lmdb_changed(struct lmdb_directory *d);      /* something did change */
 void lmdb_tell_changed(struct lmdb_directory *d); /* wake who waits for that */
-hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status lmdb_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 void lmdb_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void lmdb_cells_close(struct lmdb_directory *d);

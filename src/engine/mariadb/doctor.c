@@ -134,7 +134,7 @@ static hf_status ask(struct sql_link *link, const char *sql, int64_t deadline_ms
     return HF_OK;
 }
 
-hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
                        void *arg, hf_error *err)
 {
     struct checkup r = { .report = { .finding = finding, .arg = arg } };

@@ -41,7 +41,7 @@ static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                    struct hfi_conn **ret_conn, hf_error *err);
 static const struct hfi_engine *maria_variant(const struct hfi_conf *conf);
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
-                              hf_finding_fn *finding, void *arg, hf_error *err);
+                              hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CALLS                                                                                      \
     .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQL_GUARD_MS,                        \
@@ -92,7 +92,7 @@ static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
 }
 
 struct printing {
-    hf_finding_fn *finding;
+    hfi_finding_fn *finding;
     void *arg;
     bool no_memory;
 };
@@ -119,7 +119,7 @@ static void print_one(hf_check_level level, const char *topic, const char *text,
 }
 
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
-                              hf_finding_fn *finding, void *arg, hf_error *err)
+                              hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct printing p = { finding, arg, false };
     hf_status status = sql_manage(&maria_driver, conf, words, print_one, &p, err);

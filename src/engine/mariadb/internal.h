@@ -127,7 +127,7 @@ bool maria_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql
 extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
 
 /* doctor.c */
-hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
                        void *arg, hf_error *err);
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */

@@ -233,7 +233,7 @@ static void judge_rest(const struct hfi_report *report, const struct facts *fact
                    facts->curr_connections, facts->max_connections, facts->threads);
 }
 
-hf_status memcached_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status memcached_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct hfi_report report = { .finding = finding, .arg = arg };
     struct facts facts = { 0 };

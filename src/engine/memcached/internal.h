@@ -263,6 +263,7 @@ void memcached_searches_flush(struct hfi_conn *conn);
 void memcached_searches_done(struct hfi_conn *conn);
 void memcached_cell_read_op(struct hfi_conn *conn, struct hfi_op *op);
 void memcached_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op);
-hf_status memcached_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status memcached_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg,
+                           hf_error *err);
 
 #endif

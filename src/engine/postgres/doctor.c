@@ -110,7 +110,7 @@ static void check_password(const struct hfi_report *r, PGconn *pg)
             "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
 }
 
-hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
                           void *arg, hf_error *err)
 {
     const struct hfi_report r = { .finding = finding, .arg = arg };

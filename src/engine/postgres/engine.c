@@ -34,7 +34,7 @@ static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *ho
                                       struct hfi_conn **ret_conn, hf_error *err);
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
-                                 hf_finding_fn *finding, void *arg, hf_error *err);
+                                 hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 #define COMMON                                                                            \
@@ -84,7 +84,7 @@ static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *ho
 }
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
-                                 hf_finding_fn *finding, void *arg, hf_error *err)
+                                 hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     return sql_manage(&postgres_driver, conf, words, finding, arg, err);
 }

@@ -83,7 +83,7 @@ hf_status postgres_probe(struct sql_link *link, int64_t deadline_ms, enum sql_fo
 bool postgres_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 hf_status postgres_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                        hf_error *err);
-hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
                           void *arg, hf_error *err);
 /* "schema"."prefix<what>", for a statement. */
 void postgres_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size);

@@ -19,8 +19,8 @@
 #define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
 #define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
 
-static void asked(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err);
+static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err);
 static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait);
 
 int64_t redis_window_ms(int64_t ttl_ms)
@@ -32,12 +32,8 @@ int64_t redis_window_ms(int64_t ttl_ms)
 
 void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct redis_wait *wait = hfi_calloc(1, sizeof *wait);
+    struct redis_wait *wait = &redis_op(op)->wait;
 
-    if (!wait) {
-        redis_finish(conn, op, HF_NO_MEMORY, NULL);
-        return;
-    }
     wait->op = op;
     wait->claim = op->claim;
     wait->beat_ms = HFI_NEVER;
@@ -46,8 +42,7 @@ void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (conn->waits)
         conn->waits->prev = wait;
     conn->waits = wait;
-    op->engine[REDIS_OP_WAIT] = wait;
-    op->claim->engine[REDIS_CLAIM_WAIT] = wait;
+    redis_claim(op->claim)->wait = wait;
     redis_claim_add(conn, op->claim);
     conn->way->acquire(conn, wait);
 }
@@ -55,7 +50,8 @@ void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
 void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
                     const hf_error *err)
 {
-    struct hfi_claim *claim = wait->claim;
+    struct redis_claim *claim = redis_claim(wait->claim);
+    struct hfi_op *op = wait->op;
 
     if (wait->next)
         wait->next->prev = wait->prev;
@@ -63,14 +59,12 @@ void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status st
         wait->prev->next = wait->next;
     else
         conn->waits = wait->next;
-    claim->engine[REDIS_CLAIM_WAIT] = NULL;
-    if (wait->unsure)
-        claim->engine[REDIS_CLAIM_FLAGS] =
-            (void *)((uintptr_t)claim->engine[REDIS_CLAIM_FLAGS] | REDIS_FLAG_UNSURE);
+    claim->wait = NULL;
+    claim->unsure = claim->unsure || wait->unsure;
     if (status != HF_OK)
-        redis_claim_remove(conn, claim);
-    redis_finish(conn, wait->op, status, err);
-    hfi_free(wait);
+        redis_claim_remove(conn, wait->claim);
+    wait->op = NULL;
+    redis_finish(conn, op, status, err);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -90,7 +84,7 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
     call->again = true; /* by the owner: a second copy finds what the first has done */
     call->was_sent = wait->unsure;
     if (wait->op->may_wait)
-        call->give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
+        call->request.give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
     wait->state = HFI_WAITER_ASKING;
     wait->attempt = ++conn->last_attempt;
     wait->beat_ms = HFI_NEVER;
@@ -116,12 +110,12 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
 }
 
 /* Not now. A waiter tries again, for that is what it was told to do. */
-static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum redis_outcome outcome,
+static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_outcome outcome,
                     const hf_error *err)
 {
-    hf_status status = redis_status(outcome, err);
+    hf_status status = hfi_outcome_status(outcome, err);
 
-    if (outcome == REDIS_MAYBE)
+    if (outcome == HFI_MAYBE)
         wait->unsure = true;
     if (!wait->op->may_wait || (status != HF_UNAVAILABLE && status != HF_UNKNOWN)) {
         redis_wait_end(conn, wait, status, err);
@@ -143,8 +137,8 @@ void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status stat
     cancel_native(conn, wait);
 }
 
-static void asked(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err)
+static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct redis_wait *wait = call->data;
@@ -154,14 +148,14 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         return; /* granted by a message before this came, or being cancelled */
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         put_off(conn, wait, outcome, err);
         return;
     }
 
     switch (hfi_waiter_answered(HFI_WAITER_ASKING, redis_letter(reply))) {
     case HFI_ANSWER_GRANTED:
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
     case HFI_ANSWER_QUEUED:
@@ -171,7 +165,7 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         if (call->copied)
             redis_ask(conn, wait);
         else
-            redis_queued(conn, wait, reply, call->sent.sent_ms);
+            redis_queued(conn, wait, reply, call->sent.base.sent_ms);
         return;
     case HFI_ANSWER_BUSY:
         redis_denied(conn, wait, HF_BUSY, NULL);
@@ -193,9 +187,9 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
 
 void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct redis_wait *wait = op->engine[REDIS_OP_WAIT];
+    struct redis_wait *wait = &redis_op(op)->wait;
 
-    if (op->kind != HFI_OP_ACQUIRE || !wait || wait->stop != HF_OK)
+    if (op->kind != HFI_OP_ACQUIRE || !wait->op || wait->stop != HF_OK)
         return;
     wait->stop = status;
     if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
@@ -212,7 +206,7 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
         wait->unsure = wait->unsure || wait->call->was_sent;
         wait->call->data = NULL; /* its answer does not matter any more */
         wait->call->again = false;
-        if (redis_net_unsend(conn, wait->call))
+        if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
         else
             wait->unsure = true; /* if the line breaks now, it may come after its own cancel */
@@ -232,20 +226,21 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
     call->again = true;
-    call->give_up_ms = hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
+    call->request.give_up_ms =
+        hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
     redis_add_keys(call, &wait->claim->name, true);
     redis_add_owner(call, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }
 
-void redis_cancelled(struct redis_call *call, enum redis_outcome outcome,
+void redis_cancelled(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct redis_wait *wait = call->data;
 
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         wait->unsure = true;
         redis_wait_end(conn, wait, HF_UNKNOWN, err);
         return;
@@ -255,7 +250,7 @@ void redis_cancelled(struct redis_call *call, enum redis_outcome outcome,
         redis_wait_end(conn, wait, wait->stop, NULL);
         return;
     case HFI_ANSWER_GRANTED:
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
     default:

@@ -16,7 +16,7 @@
 struct hfi_ask {
     struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_link *link;
-    struct hfi_sent sent;
+    struct redis_sent sent;
     bool answered;
     hfi_ask_take_fn *take; /* NULL: as text */
     void *take_arg;
@@ -29,7 +29,7 @@ static void up(struct hfi_link *link);
 static void down(struct hfi_link *link, hf_status status, const char *why);
 static void message(struct hfi_link *link, const char *channel, size_t channel_len,
                     const char *payload, size_t len);
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static char *await_answer(struct hfi_ask *ask, const struct hfi_command *command, hf_error *err);
 static void turn(struct hfi_ask *ask);
 
@@ -64,7 +64,7 @@ static hf_status open_as(enum manner manner, const struct hfi_redis_conf *conf,
 
     /* The link's own time limits end this, with `up` or `down`. */
     hfi_link_open(ask->link, hfi_now_ms());
-    while (hfi_link_state(ask->link) != HFI_LINK_UP && ask->why.status == HF_OK)
+    while (hfi_link_state(ask->link) != HFI_STREAM_UP && ask->why.status == HF_OK)
         turn(ask);
     if (ask->why.status != HF_OK) {
         status = hfi_error_set(err, ask->why.status, 0, "%s", ask->why.text);
@@ -208,7 +208,7 @@ static char *as_text(const struct hfi_reply *reply)
     return text;
 }
 
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct hfi_ask *ask = (struct hfi_ask *)((char *)sent - offsetof(struct hfi_ask, sent));
 

@@ -64,8 +64,8 @@ struct beat {
     uint64_t attempts[REDIS_BATCH];
 };
 
-static void beaten(struct redis_call *call, enum redis_outcome outcome,
-                   const struct hfi_reply *reply, const hf_error *err);
+static void beaten(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                   const hf_error *err);
 
 /* Is it due, or will it be soon enough to go with those that are? */
 static bool beats_now(const struct redis_wait *wait, int64_t now_ms)
@@ -187,8 +187,8 @@ static void beaten_one(struct hfi_conn *conn, struct redis_wait *wait,
 /* One of those that the heartbeat was for, if it still waits as it did then. */
 static struct redis_wait *still_there(struct hfi_conn *conn, const struct beat *beat, size_t i)
 {
-    struct hfi_claim *claim = redis_claim_find(conn, beat->owners[i]);
-    struct redis_wait *wait = claim ? claim->engine[REDIS_CLAIM_WAIT] : NULL;
+    struct redis_claim *claim = redis_claim_find(conn, beat->owners[i]);
+    struct redis_wait *wait = claim ? claim->wait : NULL;
 
     return wait && wait->state == HFI_WAITER_QUEUED && wait->attempt == beat->attempts[i] ? wait
                                                                                           : NULL;
@@ -210,14 +210,14 @@ static void beat_halves(struct hfi_conn *conn, const struct beat *beat)
         send_beat(conn, batch + count / 2, count - count / 2);
 }
 
-static void beaten(struct redis_call *call, enum redis_outcome outcome,
-                   const struct hfi_reply *reply, const hf_error *err)
+static void beaten(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                   const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct beat *beat = call->data;
     struct redis_wait *wait;
 
-    if (outcome == REDIS_REFUSED && err->status == HF_DENIED && beat->count > 1) {
+    if (outcome == HFI_REFUSED && err->status == HF_DENIED && beat->count > 1) {
         beat_halves(conn, beat);
         hfi_free(beat);
         return;
@@ -225,9 +225,9 @@ static void beaten(struct redis_call *call, enum redis_outcome outcome,
     for (size_t i = 0; i < beat->count; i++) {
         if (!(wait = still_there(conn, beat, i)))
             continue;
-        if (outcome == REDIS_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
-            beaten_one(conn, wait, &reply->items[i], call->sent.sent_ms);
-        else if (outcome == REDIS_REFUSED)
+        if (outcome == HFI_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
+            beaten_one(conn, wait, &reply->items[i], call->sent.base.sent_ms);
+        else if (outcome == HFI_REFUSED)
             beat_failed(conn, wait, err);
         else
             beat_later(conn, wait);

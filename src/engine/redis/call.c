@@ -9,40 +9,26 @@
 
 #include <string.h>
 
-#define POOL_MAX 256 /* calls kept for use again */
-
 struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script *script,
                                   uint32_t key_count, redis_answer_fn *answer, struct hfi_op *op)
 {
-    struct redis_call *call = conn->pool;
+    bool must = answer == redis_cancelled || (op && op->kind == HFI_OP_RELEASE);
+    struct redis_call *call = (struct redis_call *)hfi_request_new(&conn->requests, must);
 
-    if (call) {
-        conn->pool = call->next;
-        conn->pool_count--;
-    } else {
-        call = hfi_malloc(sizeof *call);
-    }
-    if (!call && (answer == redis_cancelled || (op && op->kind == HFI_OP_RELEASE))) {
-        call = conn->reserve;
-        conn->reserve = NULL;
-    }
     if (!call) {
         if (op)
             redis_finish(conn, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
-    call->next = NULL;
     call->conn = conn;
     call->answer = answer;
     call->op = op;
     call->data = NULL;
-    call->give_up_ms = 0;
     call->first_ms = 0;
     call->hasty = false;
     call->again = call->was_sent = call->copied = call->asking = call->synced = false;
     call->theirs = false;
     call->hops = call->tries = 0;
-    call->retry_ms = 0;
     call->node = REDIS_NODE_ANY;
     call->sent_to = NULL;
     if (script)
@@ -54,20 +40,8 @@ struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script
 
 void redis_call_free(struct redis_call *call)
 {
-    struct hfi_conn *conn = call->conn;
-
     hfi_command_done(&call->command);
-    if (!conn->reserve) {
-        conn->reserve = call;
-        return;
-    }
-    if (conn->pool_count >= POOL_MAX) {
-        hfi_free(call);
-        return;
-    }
-    call->next = conn->pool;
-    conn->pool = call;
-    conn->pool_count++;
+    hfi_request_free(&call->conn->requests, &call->request);
 }
 
 void redis_call_send(struct redis_call *call)
@@ -76,19 +50,19 @@ void redis_call_send(struct redis_call *call)
 
     if (call->command.failed) {
         hfi_error_memory(&err);
-        redis_call_end(call, REDIS_UNSENT, &err);
+        redis_call_end(call, HFI_UNSENT, &err);
         return;
     }
-    if (call->give_up_ms == 0)
-        call->give_up_ms = hfi_now_ms() + call->conn->conf->op_ms;
+    if (call->request.give_up_ms == 0)
+        call->request.give_up_ms = hfi_now_ms() + call->conn->conf->op_ms;
     redis_net_send(call->conn, call);
 }
 
-void redis_call_end(struct redis_call *call, enum redis_outcome outcome, const hf_error *err)
+void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err)
 {
-    if (outcome != REDIS_ANSWERED && call->was_sent)
+    if (outcome != HFI_ANSWERED && call->was_sent)
         outcome =
-            REDIS_MAYBE; /* an earlier copy may have been executed, whatever became of this one */
+            HFI_MAYBE; /* an earlier copy may have been executed, whatever became of this one */
     call->answer(call, outcome, NULL, err);
     redis_call_free(call);
 }
@@ -108,10 +82,10 @@ struct redis_call *redis_wait_call(struct hfi_conn *conn, redis_answer_fn *answe
     return call;
 }
 
-bool redis_wait_enough(const struct hfi_conn *conn, enum redis_outcome outcome,
+bool redis_wait_enough(const struct hfi_conn *conn, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, hf_error *ret_err)
 {
-    if (outcome != REDIS_ANSWERED || reply->type != HFI_REPLY_INTEGER) {
+    if (outcome != HFI_ANSWERED || reply->type != HFI_REPLY_INTEGER) {
         hfi_error_set(ret_err, HF_UNAVAILABLE, 0, "sync: it is not known which replicas have it");
         return false;
     }
@@ -205,13 +179,6 @@ void redis_add_owner(struct redis_call *call, const unsigned char *owner)
 }
 
 /* ---- answers ------------------------------------------------------------------------- */
-
-hf_status redis_status(enum redis_outcome outcome, const hf_error *err)
-{
-    if (outcome == REDIS_MAYBE)
-        return HF_UNKNOWN;
-    return err && err->status != HF_OK ? err->status : HF_UNAVAILABLE;
-}
 
 char redis_letter(const struct hfi_reply *reply)
 {

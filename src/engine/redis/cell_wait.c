@@ -39,7 +39,7 @@ struct redis_channel {
     struct redis_channel *next; /* in conn->channels */
     struct hfi_conn *conn;
     struct redis_cell_wait *waits;
-    struct hfi_sent sent; /* ASKED: its SUBSCRIBE */
+    struct redis_sent sent; /* ASKED: its SUBSCRIBE */
     enum channel_state state;
     size_t len;
     char name[REDIS_KEY_MAX];
@@ -54,7 +54,7 @@ struct redis_cell_wait {
     int64_t look_ms;         /* RESTING: when to read; HFI_NEVER: LISTENING or READING */
 };
 
-static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void look(struct redis_cell_wait *wait);
 
 /* ---- channels ---------------------------------------------------------------------------- */
@@ -108,9 +108,10 @@ static void end(struct redis_cell_wait *wait, hf_status status, const hf_error *
     if (wait->call) {
         wait->call->data = NULL; /* its answer does not matter any more */
         wait->call->again = false;
-        if (redis_net_unsend(conn, wait->call))
+        if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
     }
+    redis_op(wait->op)->cell_wait = NULL;
     redis_finish(conn, wait->op, status, err);
     hfi_free(wait);
 }
@@ -146,7 +147,7 @@ void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
     wait->look_ms = HFI_NEVER;
     wait->next = channel->waits;
     channel->waits = wait;
-    op->engine[REDIS_OP_WAIT] = wait;
+    redis_op(op)->cell_wait = wait;
     if (channel->state == CHANNEL_ON)
         look(wait);
     else
@@ -155,7 +156,7 @@ void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
 
 void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct redis_cell_wait *wait = op->engine[REDIS_OP_WAIT];
+    struct redis_cell_wait *wait = redis_op(op)->cell_wait;
     struct redis_channel *channel;
 
     (void)conn;
@@ -187,7 +188,7 @@ static void unchanged(struct redis_cell_wait *wait, int64_t left_ms)
         rest(wait, left_ms >= 0 && left_ms < pause_ms ? left_ms + 1 : pause_ms);
 }
 
-static void answered(struct redis_call *call, enum redis_outcome outcome,
+static void answered(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
     struct redis_cell_wait *wait = call->data;
@@ -204,10 +205,10 @@ static void answered(struct redis_call *call, enum redis_outcome outcome,
     channel = wait->channel;
     now = letter == 'C' && version ? (uint64_t)version->integer : 0;
     /* What could not be sent may be the next time: so look() never ends the wait that it is for. */
-    status = outcome == REDIS_REFUSED ? redis_status(outcome, err) : HF_UNAVAILABLE;
-    if (outcome != REDIS_ANSWERED && status == HF_UNAVAILABLE)
+    status = outcome == HFI_REFUSED ? hfi_outcome_status(outcome, err) : HF_UNAVAILABLE;
+    if (outcome != HFI_ANSWERED && status == HF_UNAVAILABLE)
         rest(wait, RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS));
-    else if (outcome != REDIS_ANSWERED)
+    else if (outcome != HFI_ANSWERED)
         end(wait, status, err);
     else if (letter != 'N' && (letter != 'C' || !version || !left || version->integer <= 0))
         end(wait, HF_CORRUPT,
@@ -238,7 +239,7 @@ static void look(struct redis_cell_wait *wait)
     wait->call = call;
     call->data = wait;
     call->again = true;
-    call->give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
+    call->request.give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
     redis_add_cell_key(call, &wait->op->u.cell.name);
     hfi_command_add_number(&call->command, 1); /* without the bytes */
     redis_call_send(call);
@@ -258,7 +259,7 @@ void redis_cell_look_due(struct hfi_source *cell_look, int64_t now_ms)
 
 /* ---- what the inbox' line brings ---------------------------------------------------------------- */
 
-static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redis_channel *channel =
         (struct redis_channel *)((char *)sent - offsetof(struct redis_channel, sent));

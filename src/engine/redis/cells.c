@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void cell_read(struct redis_call *call, enum redis_outcome outcome,
+static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
@@ -17,9 +17,9 @@ static void cell_read(struct redis_call *call, enum redis_outcome outcome,
     const struct hfi_reply *left = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
     struct hfi_op *op = call->op;
 
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         redis_finish(call->conn, op,
-                     outcome == REDIS_MAYBE ? HF_UNAVAILABLE : redis_status(outcome, err), err);
+                     outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err), err);
         return;
     }
     if (redis_letter(reply) == 'N') {
@@ -53,14 +53,14 @@ void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op)
     redis_call_send(call);
 }
 
-static void cell_swapped(struct redis_call *call, enum redis_outcome outcome,
+static void cell_swapped(struct redis_call *call, enum hfi_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     char letter = redis_letter(reply);
 
-    if (outcome != REDIS_ANSWERED) {
-        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if ((letter != 'C' && letter != 'V') || !version || version->integer < 0) {
@@ -99,14 +99,14 @@ static bool number_of(const struct hfi_reply *text, int64_t *ret_number)
     return errno == 0 && end == text->text + text->len;
 }
 
-static void time_told(struct redis_call *call, enum redis_outcome outcome,
+static void time_told(struct redis_call *call, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     int64_t seconds, us;
 
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         redis_finish(call->conn, call->op,
-                     outcome == REDIS_MAYBE ? HF_UNAVAILABLE : redis_status(outcome, err), err);
+                     outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err), err);
         return;
     }
     if (!number_of(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), &seconds) ||

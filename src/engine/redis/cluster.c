@@ -41,7 +41,7 @@
 
 struct redis_cluster {
     struct hfi_conn *conn;
-    struct hfi_sent sent;
+    struct redis_sent sent;
     struct redis_node *asked; /* for the map; NULL: nobody */
     struct redis_node *hint;  /* whom to ask next: it knows best */
     bool known;               /* there is a map */
@@ -60,12 +60,12 @@ static struct redis_node *any_up(const struct hfi_conn *conn);
 static void refresh(struct hfi_conn *conn, int64_t pause_ms);
 static void refresh_after_failure(struct hfi_conn *conn);
 static void ask(struct hfi_conn *conn, int64_t now_ms);
-static void slots_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void slots_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void move_inbox(struct hfi_conn *conn, bool must);
 
 static bool is_up(const struct redis_node *node)
 {
-    return node->link && hfi_link_state(node->link) == HFI_LINK_UP;
+    return node->link && hfi_link_state(node->link) == HFI_STREAM_UP;
 }
 
 /* ---- open and close ---------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static bool add_seeds(struct hfi_conn *conn)
 
         if (!node)
             return false;
-        redis_node_want(node);
+        hfi_link_keep(node->link, true);
     }
     return true;
 }
@@ -169,8 +169,8 @@ static struct redis_node *find_or_add(struct hfi_conn *conn, const char *host, s
     if (index == REDIS_NODE_ANY)
         return NULL;
     node = conn->nodes[index];
-    node->wanted = false; /* until somebody sends something there */
-    node->gone = true;    /* until a map has it */
+    hfi_link_keep(node->link, false); /* until somebody sends something there */
+    node->gone = true;                /* until a map has it */
     node->keep_ms = hfi_now_ms() + KEEP_MS;
     return node;
 }
@@ -183,7 +183,7 @@ static struct redis_node *any_up(const struct hfi_conn *conn)
     for (uint32_t i = 0; i < conn->node_count; i++) {
         struct redis_node *node = conn->nodes[(from + i) % conn->node_count];
 
-        if (is_up(node) && !node->unusable)
+        if (is_up(node) && hfi_link_usable(node->link))
             return node;
     }
     return NULL;
@@ -254,7 +254,7 @@ static void end_lost(struct redis_call *call, const struct redis_node *node)
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "redirected %u times, and at last to %s", call->hops - 1,
                   node->address->shown);
-    redis_call_end(call, REDIS_REFUSED, &err);
+    redis_call_end(call, HFI_REFUSED, &err);
 }
 
 /* Where the server says. false: that is nowhere. */
@@ -349,7 +349,7 @@ static void refresh(struct hfi_conn *conn, int64_t pause_ms)
 static void refresh_after_failure(struct hfi_conn *conn)
 {
     conn->cluster->failures++;
-    refresh(conn, hfi_link_backoff_ms(conn->cluster->failures, (uint32_t)hfi_random_u64()));
+    refresh(conn, hfi_backoff_ms(conn->cluster->failures, (uint32_t)hfi_random_u64()));
 }
 
 static void ask(struct hfi_conn *conn, int64_t now_ms)
@@ -418,7 +418,8 @@ static bool read_map(struct hfi_conn *conn, const struct redis_node *from,
 static bool is_whole(const struct hfi_conn *conn)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
-        if (conn->nodes[i]->link && conn->nodes[i]->serves && conn->nodes[i]->failures > 0)
+        if (conn->nodes[i]->link && conn->nodes[i]->serves &&
+            hfi_link_failures(conn->nodes[i]->link) > 0)
             return false;
     for (uint32_t slot = 0; slot < SLOTS; slot++)
         if (conn->slots[slot] == NO_NODE)
@@ -450,10 +451,10 @@ static void use_map(struct hfi_conn *conn)
         cluster->failures = 0;
     else
         refresh_after_failure(conn);
-    redis_net_unpark(conn, hfi_now_ms());
+    hfi_requests_unpark(&conn->requests, hfi_now_ms());
 }
 
-static void slots_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void slots_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redis_cluster *cluster =
         (struct redis_cluster *)((char *)sent - offsetof(struct redis_cluster, sent));
@@ -508,8 +509,7 @@ static void cluster_tick(struct hfi_conn *conn, int64_t now_ms)
 
     if (cluster->refresh_ms <= now_ms && !cluster->asked)
         ask(conn, now_ms);
-    if (hfi_link_state(conn->inbox.link) == HFI_LINK_IDLE && conn->inbox.open_ms <= now_ms &&
-        conn->inbox.failures > 0) {
+    if (hfi_link_opens_again(conn->inbox.link, now_ms)) {
         move_inbox(conn, false);
         cluster->look_at_inbox = true;
     } else if (cluster->look_at_inbox) {

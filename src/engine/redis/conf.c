@@ -5,7 +5,7 @@
  */
 #include "engine/redis/conf.h"
 
-#include "engine/redis/tls.h"
+#include "engine/kit/tls.h"
 #include "util/error.h"
 #include "util/text.h"
 
@@ -70,7 +70,7 @@ hf_status redis_conf_finish(struct hfi_redis_conf *conf, const char *label, hf_e
     if (status == HF_OK)
         status = make_location(conf, err);
     if (status == HF_OK && conf->url.tls.on)
-        status = hfi_tls_context_new(conf, err);
+        status = hfi_tls_context_new(&conf->url.tls, &conf->tls_context, err);
     return status;
 }
 

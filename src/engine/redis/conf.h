@@ -18,6 +18,8 @@
 #define REDIS_LIMIT_MIN_MS 1
 #define REDIS_LIMIT_MAX_MS (10 * 60 * 1000)
 
+struct hfi_tls_context;
+
 enum hfi_redis_way { HFI_WAY_SINGLE, HFI_WAY_SENTINEL, HFI_WAY_CLUSTER };
 enum hfi_wire { HFI_WIRE_NATIVE, HFI_WIRE_PLAIN, HFI_WIRE_REDISSON };
 
@@ -28,8 +30,8 @@ struct hfi_redis_conf {
     uint32_t db;        /* of the path, or db= */
 
     const char *sentinel_user, *sentinel_password; /* NULL: none */
-    void *
-        tls_context; /* SSL_CTX, made by redis_conf_finish() so that bad files are refused at open */
+    struct hfi_tls_context
+        *tls_context; /* made by redis_conf_finish(): bad files are refused at open */
 
     int64_t connect_ms;      /* connect_timeout=, default 2 s: one attempt, all of it */
     int64_t op_ms;           /* op_timeout=, default 5 s: for a reply */

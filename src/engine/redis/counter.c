@@ -36,19 +36,19 @@ static bool parse(const struct hfi_reply *text, int64_t *ret_value)
     return errno == 0 && end == text->text + text->len;
 }
 
-static void not_answered(struct redis_call *call, enum redis_outcome outcome, const hf_error *err)
+static void not_answered(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err)
 {
-    hf_status status = redis_status(outcome, err);
+    hf_status status = hfi_outcome_status(outcome, err);
 
     if (status == HF_UNKNOWN && call->op->u.counter->verb == HFI_COUNTER_GET)
         status = HF_UNAVAILABLE;
     redis_finish(call->conn, call->op, status, err);
 }
 
-static void added(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err)
+static void added(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err)
 {
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         not_answered(call, outcome, err);
     } else if (reply->type != HFI_REPLY_INTEGER) {
         redis_finish_odd(call->conn, call->op, reply);
@@ -58,13 +58,13 @@ static void added(struct redis_call *call, enum redis_outcome outcome,
     }
 }
 
-static void got(struct redis_call *call, enum redis_outcome outcome, const struct hfi_reply *reply,
+static void got(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err)
 {
     struct hfi_counter_op *counter = call->op->u.counter;
 
     counter->ret_value = 0;
-    if (outcome != REDIS_ANSWERED)
+    if (outcome != HFI_ANSWERED)
         not_answered(call, outcome, err);
     else if (reply->type == HFI_REPLY_NIL ||
              (reply->type == HFI_REPLY_TEXT && parse(reply, &counter->ret_value)))
@@ -75,13 +75,13 @@ static void got(struct redis_call *call, enum redis_outcome outcome, const struc
         redis_finish_odd(call->conn, call->op, reply);
 }
 
-static void was_set(struct redis_call *call, enum redis_outcome outcome,
+static void was_set(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *now = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
     char letter = redis_letter(reply);
 
-    if (outcome != REDIS_ANSWERED)
+    if (outcome != HFI_ANSWERED)
         not_answered(call, outcome, err);
     else if (letter == 'C')
         redis_finish(call->conn, call->op, HF_OK, NULL);

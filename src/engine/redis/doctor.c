@@ -21,7 +21,7 @@ static void check_sentinels(struct redis_checkup *r);
 static void check_cluster(struct redis_checkup *r);
 static void check_server(const struct redis_checkup *r, const struct hfi_address *address);
 
-hf_status redis_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status redis_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct redis_checkup r = { .report = { .finding = finding, .arg = arg }, .conf = conn->conf };
 

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CALLS_KEPT 256 /* for use again */
+
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
@@ -44,13 +46,15 @@ static hf_status redis_open(struct hfi_conf *conf, struct hfi_host *host,
 
 static bool add_timers(struct hfi_conn *conn)
 {
-    static const struct hfi_source_calls unpark = { .due = redis_unpark_due };
+    static const struct hfi_request_calls requests = { .send = redis_net_resend,
+                                                       .give_up = redis_net_give_up };
     static const struct hfi_source_calls heartbeat = { .due = redis_heartbeat_due };
     static const struct hfi_source_calls cell_look = { .due = redis_cell_look_due };
     static const struct hfi_source_calls notes = { .due = redis_notes_due };
 
     conn->heartbeat.listens = true; /* for the message that grants */
-    return hfi_source_add(&conn->unpark, &conn->reactor, &unpark) &&
+    return hfi_requests_init(&conn->requests, &conn->reactor, &requests, sizeof(struct redis_call),
+                             CALLS_KEPT) &&
            hfi_source_add(&conn->heartbeat, &conn->reactor, &heartbeat) &&
            hfi_source_add(&conn->cell_look, &conn->reactor, &cell_look) &&
            hfi_source_add(&conn->notes, &conn->reactor, &notes);
@@ -62,13 +66,10 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     char hex[REDIS_INBOX_ID_LEN + 1];
     hf_status status;
 
-    conn->parked_end = &conn->parked;
+    hfi_list_init(&conn->noted);
     conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                 : conn->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
                                                         : &redis_native;
-    conn->reserve = hfi_malloc(sizeof *conn->reserve);
-    if (!conn->reserve)
-        return hfi_error_memory(err);
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, hex);
     conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
@@ -79,13 +80,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 
 static void destroy(struct hfi_conn *conn)
 {
-    struct redis_call *call;
-
-    hfi_free(conn->reserve);
-    while ((call = conn->pool)) {
-        conn->pool = call->next;
-        hfi_free(call);
-    }
+    hfi_requests_done(&conn->requests);
     hfi_reactor_done(&conn->reactor);
     redis_conf_done(conn->conf);
     hfi_free(conn);
@@ -168,7 +163,6 @@ static void redis_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_sta
 
 void redis_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    op->engine[REDIS_OP_WAIT] = NULL;
     hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
@@ -179,70 +173,29 @@ void redis_doubt(struct hfi_conn *conn)
 
 /* ---- claims by owner --------------------------------------------------------------------- */
 
-static struct hfi_claim **bucket(struct hfi_conn *conn, const unsigned char *owner)
-{
-    uint32_t key;
-
-    memcpy(&key, owner, sizeof key); /* owners are random */
-    return &conn->claims[key % REDIS_BUCKETS];
-}
-
-static uintptr_t flags(const struct hfi_claim *claim)
-{
-    return (uintptr_t)claim->engine[REDIS_CLAIM_FLAGS];
-}
-
 void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct hfi_claim **at = bucket(conn, claim->owner);
+    struct redis_claim *own = redis_claim(claim);
 
-    if (flags(claim) & REDIS_FLAG_LISTED)
+    if (own->entry.claim)
         return;
-    claim->engine[REDIS_CLAIM_NEXT] = *at;
-    *at = claim;
-    claim->engine[REDIS_CLAIM_FLAGS] = (void *)(flags(claim) | REDIS_FLAG_LISTED);
-}
-
-static void forget_note(struct hfi_conn *conn, struct hfi_claim *claim)
-{
-    struct hfi_claim *before = NULL, *next = claim->engine[REDIS_CLAIM_NOTED];
-
-    if (!next)
-        return;
-    if (next == claim)
-        next = NULL; /* it is the last */
-    for (struct hfi_claim *one = conn->noted; one != claim; one = one->engine[REDIS_CLAIM_NOTED])
-        before = one;
-    if (before)
-        before->engine[REDIS_CLAIM_NOTED] =
-            next ? next : before; /* never NULL: it is in the list */
-    else
-        conn->noted = next;
-    claim->engine[REDIS_CLAIM_NOTED] = NULL;
+    hfi_list_init(&own->noted);
+    hfi_claims_add(&conn->claims, &own->entry, claim);
 }
 
 void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct hfi_claim **at = bucket(conn, claim->owner);
+    struct redis_claim *own = redis_claim(claim);
 
-    if (!(flags(claim) & REDIS_FLAG_LISTED))
+    if (!own->entry.claim)
         return;
-    forget_note(conn, claim);
-    while (*at != claim) {
-        struct hfi_claim *one = *at;
-        at = (struct hfi_claim **)&one->engine[REDIS_CLAIM_NEXT];
-    }
-    *at = claim->engine[REDIS_CLAIM_NEXT];
-    claim->engine[REDIS_CLAIM_FLAGS] = (void *)(flags(claim) & ~(uintptr_t)REDIS_FLAG_LISTED);
+    hfi_list_remove(&own->noted);
+    hfi_claims_remove(&conn->claims, &own->entry);
 }
 
-struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *owner)
+struct redis_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *owner)
 {
-    struct hfi_claim *claim = *bucket(conn, owner);
-
-    while (claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0)
-        claim = claim->engine[REDIS_CLAIM_NEXT];
-    return claim;
+    return (struct redis_claim *)hfi_claims_find(&conn->claims, owner);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
@@ -251,7 +204,7 @@ struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *o
     .abi = HFI_ENGINE_ABI, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000, .open = redis_open, \
     .close = redis_close, .conf = &redis_conf_type, .submit = redis_submit,                        \
     .cancel = redis_engine_cancel, HFI_REACTOR_DRIVE, .doctor = redis_doctor,                      \
-    HFI_ROOMS(struct hfi_reactor_op, char)
+    HFI_ROOMS(struct redis_op, struct redis_claim)
 
 #define SCHEMES \
     "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster"

@@ -32,8 +32,8 @@
 #define CHANNEL_MAX (HF_NAME_MAX + 32)
 #define CANCEL_MS   1000 /* how long who wants to leave waits for a line that is down */
 
-static void asked(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err);
+static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err);
 
 static bool is_redisson(const struct hfi_conn *conn)
 {
@@ -92,7 +92,7 @@ static bool same_name(const struct redis_wait *a, const struct redis_wait *b)
            memcmp(a->claim->name.bytes, b->claim->name.bytes, a->claim->name.len) == 0;
 }
 
-static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     (void)reply; /* refused or cut off: the pause is our floor */
     (void)maybe;
@@ -102,7 +102,7 @@ static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, boo
 static void listen_for(struct hfi_conn *conn, struct redis_wait *wait)
 {
     char channel[CHANNEL_MAX];
-    struct hfi_sent *sent;
+    struct redis_sent *sent;
 
     if (!is_redisson(conn) || wait->listens || !conn->inbox_up)
         return;
@@ -170,7 +170,7 @@ static void ask(struct hfi_conn *conn, struct redis_wait *wait)
     call->again = true;
     call->was_sent = wait->unsure;
     if (wait->op->may_wait)
-        call->give_up_ms = HFI_NEVER;
+        call->request.give_up_ms = HFI_NEVER;
     add_key(call, &wait->claim->name);
     add_owner(call, wait->claim);
     hfi_command_add_number(&call->command, wait->claim->ttl_ms);
@@ -193,10 +193,10 @@ static void rest(struct hfi_conn *conn, struct redis_wait *wait, int64_t left_ms
     hfi_source_by(&conn->heartbeat, wait->beat_ms);
 }
 
-static void not_now(struct hfi_conn *conn, struct redis_wait *wait, enum redis_outcome outcome,
+static void not_now(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_outcome outcome,
                     const hf_error *err)
 {
-    hf_status status = redis_status(outcome, err);
+    hf_status status = hfi_outcome_status(outcome, err);
 
     if (wait->stop != HF_OK && status != HF_UNKNOWN)
         end(conn, wait, wait->stop, NULL);
@@ -206,8 +206,8 @@ static void not_now(struct hfi_conn *conn, struct redis_wait *wait, enum redis_o
         end(conn, wait, status, err);
 }
 
-static void asked(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err)
+static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct redis_wait *wait = call->data;
@@ -216,13 +216,13 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
 
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         not_now(conn, wait, outcome, err);
     } else if (letter == 'G' && time && time->integer > 0) {
         wait->claim->token = 0;
         wait->claim->tokens = 1;
         wait->claim->granted_ttl_ms = hfi_told_ms(time->integer);
-        wait->claim->sent_ms = call->sent.sent_ms;
+        wait->claim->sent_ms = call->sent.base.sent_ms;
         end(conn, wait, HF_OK, NULL);
     } else if (letter == 'M') {
         end(conn, wait, HF_MISMATCH,
@@ -249,9 +249,9 @@ static void cancel(struct hfi_conn *conn, struct redis_wait *wait)
         end(conn, wait, wait->stop, NULL);
         return;
     }
-    if (!redis_net_unsend(conn, call)) {
+    if (!hfi_request_unpark(&conn->requests, &call->request)) {
         /* It is under way: its answer decides. If the line breaks it is not parked for ever. */
-        call->give_up_ms = hfi_now_ms() + CANCEL_MS;
+        call->request.give_up_ms = hfi_now_ms() + CANCEL_MS;
         return;
     }
     maybe = call->was_sent;
@@ -263,13 +263,13 @@ static void cancel(struct hfi_conn *conn, struct redis_wait *wait)
 
 /* ---- holding ------------------------------------------------------------------------------- */
 
-static void released(struct redis_call *call, enum redis_outcome outcome,
+static void released(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
     char letter = redis_letter(reply);
 
-    if (outcome != REDIS_ANSWERED)
-        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED)
+        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R')
         redis_finish(call->conn, call->op, HF_OK, NULL);
     else if (letter == 'N')
@@ -301,14 +301,14 @@ static void renew(struct hfi_conn *conn, struct hfi_op *op)
                    is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew);
 }
 
-static void adopted(struct redis_call *call, enum redis_outcome outcome,
+static void adopted(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
     struct hfi_claim *claim = call->op->claim;
 
-    if (outcome != REDIS_ANSWERED) {
-        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
     } else if (!answer) {
         redis_finish_odd(call->conn, call->op, reply);
     } else if (answer->integer != 1) {
@@ -319,7 +319,7 @@ static void adopted(struct redis_call *call, enum redis_outcome outcome,
         claim->token = 0;
         claim->tokens = 1;
         claim->granted_ttl_ms = claim->ttl_ms;
-        claim->sent_ms = call->sent.sent_ms;
+        claim->sent_ms = call->sent.base.sent_ms;
         redis_claim_add(call->conn, claim);
         redis_finish(call->conn, call->op, HF_OK, NULL);
     }

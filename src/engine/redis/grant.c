@@ -81,16 +81,18 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
     unsigned char owner[HFI_OWNER_LEN];
     const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
     uint64_t attempt, token, tokens, window;
+    const struct redis_claim *own;
     struct hfi_claim *claim;
     struct redis_wait *wait;
 
     if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
         !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
         return;
-    claim = redis_claim_find(conn, owner);
-    if (!claim)
+    own = redis_claim_find(conn, owner);
+    if (!own)
         return;
-    wait = claim->engine[REDIS_CLAIM_WAIT];
+    claim = own->entry.claim;
+    wait = own->wait;
     if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
         token >= claim->token && token < claim->token + claim->tokens) {
         hfi_reactor_lost(&conn->reactor, claim, "it was broken");
@@ -119,7 +121,7 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
         wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
         wait->call->data = NULL;
         wait->call->again = false; /* or a copy of it could come after the release */
-        if (redis_net_unsend(conn, wait->call))
+        if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
         wait->call = NULL;
     }
@@ -133,13 +135,13 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
  * sync=N that is a write on a line of its own, with a WAIT behind it: the lease counts from there, and
  * if too few replicas have it, it is given back.
  */
-static void rolled_back(struct redis_call *call, enum redis_outcome outcome,
+static void rolled_back(struct redis_call *call, enum hfi_outcome outcome,
                         const struct hfi_reply *reply, const hf_error *err)
 {
     (void)reply;
     (void)err;
     redis_wait_end(
-        call->conn, call->data, outcome == REDIS_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
+        call->conn, call->data, outcome == HFI_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
         &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
 }
 
@@ -173,7 +175,7 @@ static void end_confirm(struct hfi_conn *conn, struct redis_wait *wait, bool eno
         redis_ask(conn, wait); /* it has lapsed: stand in line again */
 }
 
-static void replicated(struct redis_call *call, enum redis_outcome outcome,
+static void replicated(struct redis_call *call, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, const hf_error *err)
 {
     hf_error why;
@@ -182,18 +184,18 @@ static void replicated(struct redis_call *call, enum redis_outcome outcome,
     end_confirm(call->conn, call->data, redis_wait_enough(call->conn, outcome, reply, &why));
 }
 
-static void confirmed(struct redis_call *call, enum redis_outcome outcome,
+static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct redis_wait *wait = call->data;
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
-    wait->confirmed = outcome != REDIS_ANSWERED || !answer ? HF_UNKNOWN
-                      : answer->integer == 1               ? HF_OK
-                                                           : HF_LOST;
+    wait->confirmed = outcome != HFI_ANSWERED || !answer ? HF_UNKNOWN
+                      : answer->integer == 1             ? HF_OK
+                                                         : HF_LOST;
     wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
-    wait->claim->sent_ms = call->sent.sent_ms;
+    wait->claim->sent_ms = call->sent.base.sent_ms;
     if (!call->synced)
         end_confirm(call->conn, wait, true);
 }

@@ -29,10 +29,12 @@
 #define HFI_REDIS_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/claims.h"
 #include "engine/kit/handover.h"
-#include "engine/kit/reactor.h"
+#include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/scripts.h"
+#include "util/list.h"
 
 #include <pthread.h>
 
@@ -47,42 +49,31 @@
 #define REDIS_TRIES_SLOWER  5     /* after a refusal that may pass, pauses grow so many times */
 #define REDIS_NAP_MAX_MS    1000  /* the driver's longest sleep while something is under way */
 #define REDIS_SCRIPTS_MAX   32
-#define REDIS_BUCKETS       1024
 #define REDIS_KEY_MAX       (HFI_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
 
 struct redis_call;
 
-/* What became of a command. */
-enum redis_outcome {
-    REDIS_ANSWERED, /* `reply` is there, and is not an error */
-    REDIS_REFUSED, /* the server said no, and did nothing: `err` says why. (To a user's script it may
-                    have said no half way: `reply` is what it said) */
-    REDIS_UNSENT,  /* it never left: `err` says why */
-    REDIS_MAYBE    /* it may have been done, or may still be: `err` says what happened */
-};
-
-typedef void redis_answer_fn(struct redis_call *call, enum redis_outcome outcome,
+/* To a user's script the server may have said no half way: HFI_REFUSED comes with `reply`, which is what it said. */
+typedef void redis_answer_fn(struct redis_call *call, enum hfi_outcome outcome,
                              const struct hfi_reply *reply, const hf_error *err);
 
 /* One command under way. From redis_call_new(); freed by whoever answers it, after `answer`. */
 struct redis_call {
-    struct hfi_sent sent;
-    struct redis_call *next; /* parked, or in the pool */
+    struct hfi_request request; /* first: they are one address */
+    struct redis_sent sent;
     struct hfi_conn *conn;
     redis_answer_fn *answer;
-    struct hfi_op *op;  /* NULL: none, or it was finished without waiting for this */
-    void *data;         /* the caller's */
-    int64_t give_up_ms; /* parked no longer than this */
-    int64_t first_ms;   /* when the first copy of it was sent; 0: none was */
-    bool hasty;         /* fails at once if it cannot be sent: parked only for a first connection */
-    bool again;         /* may be sent again although the first copy may have been executed */
-    bool was_sent;      /* a copy of it may have been executed */
-    bool copied;        /* ... and that was one of this very call, which was sent again */
-    bool asking;        /* the next send follows an ASK */
-    bool synced;        /* on the line where a WAIT follows */
-    bool theirs;        /* the user's script: what the server says of it is his to judge */
+    struct hfi_op *op; /* NULL: none, or it was finished without waiting for this */
+    void *data;        /* the caller's */
+    int64_t first_ms;  /* when the first copy of it was sent; 0: none was */
+    bool hasty;        /* fails at once if it cannot be sent: parked only for a first connection */
+    bool again;        /* may be sent again although the first copy may have been executed */
+    bool was_sent;     /* a copy of it may have been executed */
+    bool copied;       /* ... and that was one of this very call, which was sent again */
+    bool asking;       /* the next send follows an ASK */
+    bool synced;       /* on the line where a WAIT follows */
+    bool theirs;       /* the user's script: what the server says of it is his to judge */
     unsigned hops, tries;
-    int64_t retry_ms;           /* parked: not sent before */
     uint32_t node;              /* ASK, SCAN: where; else REDIS_NODE_ANY */
     struct redis_node *sent_to; /* last */
     struct hfi_command command;
@@ -92,7 +83,7 @@ struct redis_call {
 /* A waiting (or asking) acquire. */
 struct redis_wait {
     struct redis_wait *next, *prev; /* in conn->waits */
-    struct hfi_op *op;
+    struct hfi_op *op;              /* that it is in; NULL: it is to be finished */
     struct hfi_claim *claim;
     struct redis_call *call;     /* its acquire, while that is under way */
     enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
@@ -113,9 +104,6 @@ struct redis_node {
     struct hfi_link *link;
     struct hfi_address *address; /* our own copy */
     uint32_t index;              /* in conn->nodes */
-    unsigned failures;
-    int64_t open_ms; /* when to open it again */
-    bool wanted;     /* it is to be open: in a cluster, once somebody sent something there */
     bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
     int64_t keep_ms;           /* cluster: one that is gone is dropped then */
     char run_id[48], replid[48];
@@ -123,8 +111,6 @@ struct redis_node {
     hf_error said; /* when it last asked to be asked later */
     bool was_up;
     const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
-    bool unusable;           /* (a replica): it is closed at once, and opened again after a pause */
-    struct hfi_source timer; /* for that, and for open_ms */
 };
 
 struct hfi_conn {
@@ -144,50 +130,56 @@ struct hfi_conn {
         sync; /* sync=N: for what must be on replicas, followed by a WAIT; link NULL: no */
     struct redis_node inbox; /* the subscriber */
     bool inbox_up;
-    struct hfi_sent inbox_sent;
+    struct redis_sent inbox_sent;
     bool inbox_asked; /* SUBSCRIBE is under way */
     char inbox_name[HFI_PREFIX_MAX + sizeof "inbox:" + REDIS_INBOX_ID_LEN];
     size_t inbox_len;
 
-    struct redis_call *parked, **parked_end;
-    struct hfi_source unpark; /* none of them gives up, or is sent again, before */
-    struct redis_call *pool;
-    unsigned pool_count;
-    struct redis_call
-        *reserve; /* without memory a cancel or release must still leave; NULL: in use */
+    struct hfi_requests requests;
 
     struct redis_wait *waits;
     struct hfi_source heartbeat;    /* no wait has anything to do before */
     struct redis_channel *channels; /* those that somebody waits on for a cell to change */
     struct hfi_source cell_look;    /* none of those reads before */
     uint64_t last_attempt;
-    struct hfi_claim
-        *claims[REDIS_BUCKETS]; /* ours, by owner, through claim->engine[REDIS_CLAIM_NEXT] */
-
-    struct hfi_claim
-        *noted; /* claims whose local pass the store does not know; through [REDIS_CLAIM_NOTED] */
+    struct hfi_claims claims;
+    struct hfi_list noted;   /* claims whose local pass the store does not know */
     struct hfi_source notes; /* when they are sent */
 };
 
-/* op->engine[] */
-enum {
-    REDIS_OP_WAIT, /* an acquire: its struct redis_wait, until it is to be finished; a
-                      wait for a cell: its struct redis_cell_wait, likewise */
-    REDIS_OP_DATA, /* look.c */
-    REDIS_OP_LEFT  /* a renewal: how many commands of it are under way */
+/* op->room */
+struct redis_op {
+    struct hfi_reactor_op reactor; /* first */
+    union {
+        struct redis_wait wait;            /* ACQUIRE */
+        struct redis_cell_wait *cell_wait; /* CELL_WAIT; NULL: it is to be finished */
+        unsigned shares;                   /* RENEW: commands of it that are under way */
+        struct {
+            void *text;    /* the user's script, or what is asked about */
+            uint32_t node; /* the next to be asked, where all are */
+        } script;
+    };
 };
 
-/* claim->engine[] */
-enum {
-    REDIS_CLAIM_NEXT,  /* in its bucket */
-    REDIS_CLAIM_WAIT,  /* struct redis_wait, while it is being acquired */
-    REDIS_CLAIM_NOTED, /* next in conn->noted; the claim itself: last */
-    REDIS_CLAIM_TOKEN, /* what holds now after a pass */
-    REDIS_CLAIM_TID,
-    REDIS_CLAIM_FLAGS
+static inline struct redis_op *redis_op(struct hfi_op *op)
+{
+    return (struct redis_op *)op->room;
+}
+
+/* claim->room */
+struct redis_claim {
+    struct hfi_claim_entry entry; /* first; in conn->claims */
+    struct hfi_list noted;        /* in conn->noted */
+    struct redis_wait *wait;      /* while it is being acquired */
+    uint64_t token; /* what holds now after a local pass, and in which thread; 0: none was */
+    int64_t tid;
+    bool unsure; /* an acquire of it may be executed late: release leaves a tombstone */
 };
-#define REDIS_FLAG_LISTED 1u /* it is in the table */
-#define REDIS_FLAG_UNSURE 2u /* an acquire of it may be executed late: release leaves a tombstone */
+
+static inline struct redis_claim *redis_claim(struct hfi_claim *claim)
+{
+    return (struct redis_claim *)claim->room;
+}
 
 /* What one wire mode does differently. */
 struct redis_way {
@@ -217,7 +209,8 @@ void redis_doubt(struct hfi_conn *conn);
 
 void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
 void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
-struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *owner);
+struct redis_claim *redis_claim_find(struct hfi_conn *conn,
+                                     const unsigned char *owner); /* NULL: none */
 
 /* ---- net.c ----------------------------------------------------------------------- */
 
@@ -260,10 +253,6 @@ void redis_node_drop(struct redis_node *node);
  * memory. */
 bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
 bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
-/* It is to be open from now on. */
-void redis_node_want(struct redis_node *node);
-/* Close it at once, and open it again after a pause; node->why says why. */
-void redis_node_unusable(struct redis_node *node);
 
 /* ---- net_send.c ----------------------------------------------------------------------- */
 
@@ -271,11 +260,9 @@ void redis_net_send(struct hfi_conn *conn, struct redis_call *call);
 /* It was refused, and not executed: send it again after a pause. false: its caller does not want
  * to wait so long; it is still his. */
 bool redis_net_later(struct redis_call *call, const struct hfi_reply *reply);
-/* Send what is parked and can be sent; end what has waited long enough. */
-void redis_net_unpark(struct hfi_conn *conn, int64_t now_ms);
-void redis_unpark_due(struct hfi_source *unpark, int64_t now_ms);
-/* Take back a call that is parked; false: it is on its way. */
-bool redis_net_unsend(struct hfi_conn *conn, struct redis_call *call);
+/* For conn->requests: send one that was parked; its time is over. */
+void redis_net_resend(struct hfi_request *request);
+void redis_net_give_up(struct hfi_request *request);
 /* It may not have the texts of our scripts any more. */
 void redis_scripts_forget(struct redis_node *node);
 /* End what is parked: the store is being closed. */
@@ -297,11 +284,11 @@ struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script
 void redis_call_free(struct redis_call *call);
 void redis_call_send(struct redis_call *call);
 /* Answer it with no reply, and free it. */
-void redis_call_end(struct redis_call *call, enum redis_outcome outcome, const hf_error *err);
+void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err);
 /* sync=N: a WAIT for the replicas behind what was just sent there; `answer` gets their number. */
 struct redis_call *redis_wait_call(struct hfi_conn *conn, redis_answer_fn *answer);
 /* Did enough replicas have it? */
-bool redis_wait_enough(const struct hfi_conn *conn, enum redis_outcome outcome,
+bool redis_wait_enough(const struct hfi_conn *conn, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, hf_error *ret_err);
 /* Append the keys of a name. `all`: the three of a native name, else the first only. */
 void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all);
@@ -312,8 +299,6 @@ size_t redis_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
                       char ret_key[REDIS_KEY_MAX]);
 void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name);
 void redis_add_owner(struct redis_call *call, const unsigned char *owner);
-/* The status for an op whose call ended without an answer: UNAVAILABLE, UNKNOWN or the server's. */
-hf_status redis_status(enum redis_outcome outcome, const hf_error *err);
 /* The letter of a scripted reply; 0: it is not one of ours. */
 char redis_letter(const struct hfi_reply *reply);
 /* The answer to a release: it is not there. */
@@ -372,7 +357,7 @@ void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void redis_time(struct hfi_conn *conn, struct hfi_op *op);
 void redis_script(struct hfi_conn *conn, struct hfi_op *op);
 hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
-hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
+hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                        void *arg, hf_error *err);
 void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
@@ -385,6 +370,6 @@ void redis_channel_message(struct hfi_conn *conn, const char *name, size_t name_
                            const char *payload, size_t len);
 void redis_limit(struct hfi_conn *conn, struct hfi_op *op);
 
-hf_status redis_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status redis_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

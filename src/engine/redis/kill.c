@@ -171,7 +171,7 @@ static hf_status kill_by_conf(const struct hfi_redis_conf *conf, int64_t wait_ms
     return kill_at_all(conf, addresses, conf->url.host_count, wait_ms, err);
 }
 
-hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
+hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                        void *arg, hf_error *err)
 {
     struct hfi_redis_conf *redis = (struct hfi_redis_conf *)conf;

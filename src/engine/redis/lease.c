@@ -12,13 +12,13 @@
 
 /* ---- release ------------------------------------------------------------------------ */
 
-static void released(struct redis_call *call, enum redis_outcome outcome,
+static void released(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
     char letter = redis_letter(reply);
 
-    if (outcome != REDIS_ANSWERED)
-        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED)
+        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R')
         redis_finish(call->conn, call->op, HF_OK, NULL);
     else if (letter == 'N')
@@ -37,7 +37,7 @@ static bool must_lapse(const struct hfi_claim *claim)
 
 void redis_release(struct hfi_conn *conn, struct hfi_op *op)
 {
-    bool unsure = (uintptr_t)op->claim->engine[REDIS_CLAIM_FLAGS] & REDIS_FLAG_UNSURE;
+    bool unsure = redis_claim(op->claim)->unsure;
     struct redis_call *call;
 
     if (must_lapse(op->claim)) {
@@ -72,10 +72,7 @@ struct share {
 
 static void end_share(struct hfi_conn *conn, struct hfi_op *op)
 {
-    uintptr_t left = (uintptr_t)op->engine[REDIS_OP_LEFT] - 1;
-
-    op->engine[REDIS_OP_LEFT] = (void *)left;
-    if (left == 0)
+    if (--redis_op(op)->shares == 0)
         redis_finish(conn, op, HF_OK, NULL);
 }
 
@@ -99,21 +96,22 @@ static void judge(struct hfi_op *op, struct hfi_renewal *item, const struct hfi_
 static bool split(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
                   const struct hfi_script *script);
 
-static void renewed(struct redis_call *call, enum redis_outcome outcome,
+static void renewed(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct share *share = call->data;
-    bool listed = outcome == REDIS_ANSWERED && reply->type == HFI_REPLY_LIST;
+    bool listed = outcome == HFI_ANSWERED && reply->type == HFI_REPLY_LIST;
 
-    if (outcome != REDIS_REFUSED || err->status != HF_DENIED ||
+    if (outcome != HFI_REFUSED || err->status != HF_DENIED ||
         !split(call->conn, call->op, share, call->command.script)) {
         for (uint32_t i = 0; i < share->count; i++)
-            if (outcome == REDIS_ANSWERED)
+            if (outcome == HFI_ANSWERED)
                 judge(call->op, share->items[i],
-                      listed && i < reply->count ? &reply->items[i] : NULL, call->sent.sent_ms);
+                      listed && i < reply->count ? &reply->items[i] : NULL,
+                      call->sent.base.sent_ms);
             else
-                share->items[i]->status = redis_status(outcome, err);
-        if (outcome != REDIS_ANSWERED && share->count > 0 && err)
+                share->items[i]->status = hfi_outcome_status(outcome, err);
+        if (outcome != HFI_ANSWERED && share->count > 0 && err)
             call->op->error = *err;
     }
     if (call->synced)
@@ -123,7 +121,7 @@ static void renewed(struct redis_call *call, enum redis_outcome outcome,
 }
 
 /* What too few replicas have is not renewed: a failover would forget it. */
-static void replicated(struct redis_call *call, enum redis_outcome outcome,
+static void replicated(struct redis_call *call, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, const hf_error *err)
 {
     struct share *share = call->data;
@@ -145,7 +143,7 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     struct redis_call *call = redis_call_new(conn, script, share->count, renewed, NULL);
     struct redis_call *behind = call && conn->sync.link ? redis_wait_call(conn, replicated) : NULL;
 
-    op->engine[REDIS_OP_LEFT] = (void *)((uintptr_t)op->engine[REDIS_OP_LEFT] + 1);
+    redis_op(op)->shares++;
     if (!call || (conn->sync.link && !behind)) {
         if (call)
             redis_call_free(call);
@@ -164,11 +162,11 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     for (uint32_t i = 0; i < share->count; i++)
         conn->way->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms);
     if (op->deadline_ms != HFI_NEVER && op->deadline_ms < hfi_now_ms() + conn->conf->op_ms)
-        call->give_up_ms = op->deadline_ms;
+        call->request.give_up_ms = op->deadline_ms;
     if (behind) {
         behind->op = op;
         behind->data = share;
-        behind->give_up_ms = call->give_up_ms;
+        behind->request.give_up_ms = call->request.give_up_ms;
         behind->hasty = true;
     }
     redis_call_send(call);
@@ -235,7 +233,7 @@ void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_s
     uint32_t most = conn->slots && !placed ? 1 : REDIS_BATCH;
     struct share *share = NULL;
 
-    op->engine[REDIS_OP_LEFT] = (void *)(uintptr_t)1; /* ours, until all are sent */
+    redis_op(op)->shares = 1; /* ours, until all are sent */
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = placed ? placed[i].item : &op->u.renew.items[i];
         uint32_t slot = placed ? placed[i].slot : 0;
@@ -263,10 +261,12 @@ void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_s
 
 void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
 {
+    const struct redis_claim *own = (const struct redis_claim *)claim->room;
+
     redis_add_owner(call, claim->owner);
     hfi_command_add_number(&call->command, ttl_ms);
-    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[REDIS_CLAIM_TOKEN]);
-    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[REDIS_CLAIM_TID]);
+    hfi_command_add_number(&call->command, (int64_t)own->token);
+    hfi_command_add_number(&call->command, own->tid);
 }
 
 void redis_renew(struct hfi_conn *conn, struct hfi_op *op)
@@ -276,7 +276,7 @@ void redis_renew(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- adopt ------------------------------------------------------------------------------ */
 
-static void adopted(struct redis_call *call, enum redis_outcome outcome,
+static void adopted(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
@@ -285,8 +285,8 @@ static void adopted(struct redis_call *call, enum redis_outcome outcome,
                                      (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX, INT64_MAX };
     int64_t fields[6];
 
-    if (outcome != REDIS_ANSWERED) {
-        redis_finish(conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        redis_finish(conn, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if (redis_letter(reply) == 'N') {
@@ -308,7 +308,7 @@ static void adopted(struct redis_call *call, enum redis_outcome outcome,
     claim->token = (uint64_t)fields[3];
     claim->tokens = (uint32_t)fields[4];
     claim->granted_ttl_ms = hfi_told_ms(fields[5]);
-    claim->sent_ms = call->sent.sent_ms;
+    claim->sent_ms = call->sent.base.sent_ms;
     redis_claim_add(conn, claim);
     redis_finish(conn, call->op, HF_OK, NULL);
 }
@@ -328,13 +328,13 @@ void redis_adopt(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- break -------------------------------------------------------------------------------- */
 
-static void broken(struct redis_call *call, enum redis_outcome outcome,
-                   const struct hfi_reply *reply, const hf_error *err)
+static void broken(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                   const hf_error *err)
 {
     char letter = redis_letter(reply);
 
-    if (outcome != REDIS_ANSWERED)
-        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED)
+        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R' || letter == 'N')
         redis_finish(call->conn, call->op, letter == 'R' ? HF_OK : HF_NOT_FOUND, NULL);
     else
@@ -362,12 +362,10 @@ void redis_break(struct hfi_conn *conn, struct hfi_op *op)
  * break, which travel on the same line behind it. A note that was not answered is put back; and every
  * renewal has the same with it, so that no pass stays unknown for longer than that.
  */
-static void push_note(struct hfi_conn *conn, struct hfi_claim *claim)
+static void push_note(struct hfi_conn *conn, struct redis_claim *claim)
 {
-    if (claim->engine[REDIS_CLAIM_NOTED])
-        return;
-    claim->engine[REDIS_CLAIM_NOTED] = conn->noted ? conn->noted : claim;
-    conn->noted = claim;
+    if (hfi_list_empty(&claim->noted))
+        hfi_list_append(&conn->noted, &claim->noted);
 }
 
 /* Notes leave at `at_ms`, if not before. The answer: whoever drives must look at the time again. */
@@ -381,14 +379,14 @@ static bool hasten_notes(struct hfi_conn *conn, int64_t at_ms)
 
 void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
+    struct redis_claim *own = redis_claim(claim);
     bool sooner = false;
 
     hfi_reactor_enter(&conn->reactor);
-    if ((uintptr_t)claim->engine[REDIS_CLAIM_FLAGS] &
-        REDIS_FLAG_LISTED) { /* else it is being released */
-        claim->engine[REDIS_CLAIM_TOKEN] = (void *)(uintptr_t)token;
-        claim->engine[REDIS_CLAIM_TID] = (void *)(uintptr_t)tid;
-        push_note(conn, claim);
+    if (own->entry.claim) { /* else it is being released */
+        own->token = token;
+        own->tid = tid;
+        push_note(conn, own);
         sooner = hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_MS);
     }
     hfi_reactor_leave_quietly(&conn->reactor, sooner);
@@ -402,40 +400,29 @@ struct notes {
 
 /* What the server may not have got is put back. What it refused for another reason than that it cannot now goes with
  * the next renewal, which says why. */
-static void noted(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err)
+static void noted(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct notes *notes = call->data;
     bool again =
-        outcome != REDIS_ANSWERED && !conn->closing &&
-        (outcome != REDIS_REFUSED || err->status == HF_UNAVAILABLE || err->status == HF_FULL);
+        outcome != HFI_ANSWERED && !conn->closing &&
+        (outcome != HFI_REFUSED || err->status == HF_UNAVAILABLE || err->status == HF_FULL);
 
     (void)reply;
     for (uint32_t i = 0; again && notes && i < notes->count; i++) {
-        struct hfi_claim *claim = redis_claim_find(conn, notes->owners[i]);
+        struct redis_claim *claim = redis_claim_find(conn, notes->owners[i]);
 
         if (claim)
             push_note(conn, claim);
     }
-    if (conn->noted)
+    if (!hfi_list_empty(&conn->noted))
         (void)hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_AGAIN_MS);
     hfi_free(notes);
 }
 
-static struct hfi_claim *pop_note(struct hfi_claim **list)
-{
-    struct hfi_claim *claim = *list;
-
-    if (!claim)
-        return NULL;
-    *list = claim->engine[REDIS_CLAIM_NOTED] == claim ? NULL : claim->engine[REDIS_CLAIM_NOTED];
-    claim->engine[REDIS_CLAIM_NOTED] = NULL;
-    return claim;
-}
-
 /* Not now: no memory. */
-static void put_back(struct hfi_conn *conn, struct hfi_claim *const claims[], uint32_t count)
+static void put_back(struct hfi_conn *conn, struct redis_claim *const claims[], uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         push_note(conn, claims[i]);
@@ -445,17 +432,21 @@ static void put_back(struct hfi_conn *conn, struct hfi_claim *const claims[], ui
 
 void redis_notes_send(struct hfi_conn *conn)
 {
-    struct hfi_claim *list = conn->noted, *batch[REDIS_BATCH];
+    struct redis_claim *batch[REDIS_BATCH];
+    struct hfi_list list, *node;
     struct redis_call *call;
     struct notes *notes;
     uint32_t count;
 
-    conn->noted = NULL; /* what fails at once is put back there, for later */
+    hfi_list_init(&list); /* what fails at once is put back into conn->noted, for later */
+    hfi_list_move(&list, &conn->noted);
     hfi_source_at(&conn->notes, HFI_NEVER);
     do {
-        for (count = 0; count < (conn->slots ? 1 : REDIS_BATCH); count++)
-            if (!(batch[count] = pop_note(&list)))
+        for (count = 0; count < (conn->slots ? 1 : REDIS_BATCH); count++) {
+            if (!(node = hfi_list_pop(&list)))
                 break;
+            batch[count] = hfi_container(node, struct redis_claim, noted);
+        }
         call = count ? redis_call_new(conn, &hfi_script_note, count, noted, NULL) : NULL;
         if (!call) {
             put_back(conn, batch, count);
@@ -466,15 +457,13 @@ void redis_notes_send(struct hfi_conn *conn)
             notes->count = count;
         call->data = notes; /* without memory they are not put back: the renewal has them */
         for (uint32_t i = 0; i < count; i++)
-            redis_add_keys(call, &batch[i]->name, false);
+            redis_add_keys(call, &batch[i]->entry.claim->name, false);
         for (uint32_t i = 0; i < count; i++) {
             if (notes)
-                memcpy(notes->owners[i], batch[i]->owner, HFI_OWNER_LEN);
-            redis_add_owner(call, batch[i]->owner);
-            hfi_command_add_number(&call->command,
-                                   (int64_t)(uintptr_t)batch[i]->engine[REDIS_CLAIM_TOKEN]);
-            hfi_command_add_number(&call->command,
-                                   (int64_t)(uintptr_t)batch[i]->engine[REDIS_CLAIM_TID]);
+                memcpy(notes->owners[i], batch[i]->entry.owner, HFI_OWNER_LEN);
+            redis_add_owner(call, batch[i]->entry.owner);
+            hfi_command_add_number(&call->command, (int64_t)batch[i]->token);
+            hfi_command_add_number(&call->command, batch[i]->tid);
         }
         redis_call_send(call);
     } while (count > 0);

@@ -51,13 +51,13 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
     return answer->wait_us >= 0 && answer->wait_us <= HFI_LIMIT_PARTS_MAX;
 }
 
-static void limited(struct redis_call *call, enum redis_outcome outcome,
+static void limited(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_limit_op *limit = call->op->u.limit;
 
-    if (outcome != REDIS_ANSWERED)
-        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED)
+        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
     else if (!take_apart(reply, &limit->answer))
         redis_finish_odd(call->conn, call->op, reply);
     else

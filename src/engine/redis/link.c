@@ -1,49 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A link's life: open, close, going down, time limits. See link.h for its states and link_parts.h
- * for its parts. With the owner's lock held, all of it.
+ * RESP on a stream: commands into bytes, bytes into replies and messages, and the pings of a subscriber. See link.h.
+ * With the reactor's lock held, all of it.
  */
-#include "engine/redis/link.h"
-
-#include "engine/engine.h"
 #include "engine/redis/link_parts.h"
+
 #include "util/alloc.h"
 #include "util/clock.h"
+#include "util/list.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 
-#define BACKOFF_FIRST_MS 20
-#define BACKOFF_MAX_MS   2000
 #define PINGS_MISSED_MAX 2
 
-/* What has not happened, in each state on the way up. */
-static const char *const not_yet[] = {
-    [HFI_LINK_RESOLVING] = "its name not resolved",
-    [HFI_LINK_CONNECTING] = "not connected",
-    [HFI_LINK_TLS] = "no TLS handshake (does it speak TLS?)",
-    [HFI_LINK_GREETING] = "no answer to the greeting",
-};
+static void stream_greet(struct hfi_stream *stream);
+static void stream_take(struct hfi_stream *stream, const char *bytes, size_t len);
+static void stream_lost(struct hfi_stream *stream, struct hfi_sent *sent, bool maybe);
+static void stream_reset(struct hfi_stream *stream);
+static void stream_down(struct hfi_stream *stream, hf_status status, const char *why);
+static void ping_due(struct hfi_source *pinger, int64_t now_ms);
+static void dispatch(struct hfi_link *link, const struct hfi_reply *reply);
 
-static void source_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms);
-static void source_read(struct hfi_source *source, bool wait);
-static void source_due(struct hfi_source *source, int64_t now_ms);
-static void source_flush(struct hfi_source *source);
-static void go_down(struct hfi_link *link);
-static void end(struct hfi_link *link);
-static void tick_up(struct hfi_link *link, int64_t now_ms);
-static void tick_pings(struct hfi_link *link, int64_t now_ms);
-static bool has_news(const struct hfi_link *link);
-static int64_t op_until_ms(const struct hfi_link *link);
-static int64_t ping_at_ms(const struct hfi_link *link);
-
-static const struct hfi_source_calls source_calls = {
-    .ready = source_ready, .read = source_read, .due = source_due, .flush = source_flush
-};
+static const struct hfi_stream_calls stream_calls = { .greet = stream_greet,
+                                                      .take = stream_take,
+                                                      .lost = stream_lost,
+                                                      .reset = stream_reset,
+                                                      .down = stream_down };
 
 /* ---- being there ----------------------------------------------------------------------------- */
 
@@ -51,22 +35,26 @@ struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hf
                               bool subscriber, struct hfi_reactor *reactor,
                               const struct hfi_link_owner *owner, void *data)
 {
+    static const struct hfi_source_calls pings = { .due = ping_due };
+    struct hfi_stream_target target = { .address = address,
+                                        .connect_ms = conf->connect_ms,
+                                        .op_ms = conf->op_ms,
+                                        .tls = conf->tls_context };
     struct hfi_link *link = hfi_calloc(1, sizeof *link);
-    char *in = hfi_malloc(HFI_LINK_INPUT);
 
-    if (!link || !in || !hfi_source_add(&link->source, reactor, &source_calls)) {
+    if (!link || !hfi_stream_init(&link->stream, reactor, &stream_calls, &target)) {
         hfi_free(link);
-        hfi_free(in);
         return NULL;
     }
     link->conf = conf;
     link->address = address;
-    link->subscriber = subscriber;
+    link->subscriber = link->stream.listens = subscriber;
     link->owner = owner;
     link->data = data;
-    link->in = in;
-    link->fd = -1;
-    atomic_init(&link->read_fd, -1);
+    if (subscriber && !hfi_source_add(&link->pinger, reactor, &pings)) {
+        hfi_link_free(link);
+        return NULL;
+    }
     return link;
 }
 
@@ -74,10 +62,8 @@ void hfi_link_free(struct hfi_link *link)
 {
     if (!link)
         return;
-    hfi_link_close(link);
-    hfi_lookup_drop(link->lookup);
-    hfi_source_remove(&link->source);
-    hfi_free(link->in);
+    hfi_stream_done(&link->stream);
+    hfi_source_remove(&link->pinger);
     hfi_free(link);
 }
 
@@ -93,7 +79,7 @@ void hfi_link_be_brief(struct hfi_link *link)
 
 void hfi_link_sleep_here(struct hfi_link *link)
 {
-    link->source.sleeps = true;
+    link->stream.source.sleeps = true;
 }
 
 void *hfi_link_data(const struct hfi_link *link)
@@ -101,9 +87,9 @@ void *hfi_link_data(const struct hfi_link *link)
     return link->data;
 }
 
-enum hfi_link_state hfi_link_state(const struct hfi_link *link)
+enum hfi_stream_state hfi_link_state(const struct hfi_link *link)
 {
-    return link->state;
+    return link->stream.state;
 }
 
 const struct hfi_server *hfi_link_server(const struct hfi_link *link)
@@ -116,269 +102,325 @@ const struct hfi_address *hfi_link_address(const struct hfi_link *link)
     return link->address;
 }
 
-int hfi_link_fd(const struct hfi_link *link)
-{
-    return link->fd;
-}
-
 size_t hfi_link_in_flight(const struct hfi_link *link)
 {
-    return link->in_flight;
+    return link->stream.in_flight;
 }
 
-/* ---- open and down --------------------------------------------------------------------------- */
+struct hfi_stream *hfi_link_stream(struct hfi_link *link)
+{
+    return &link->stream;
+}
+
+/* ---- up and down ------------------------------------------------------------------------------ */
 
 void hfi_link_open(struct hfi_link *link, int64_t now_ms)
 {
-    if (link->state != HFI_LINK_IDLE)
-        return;
-
-    link->failed = HF_OK;
-    link->open_until_ms = hfi_after_ms(now_ms, link->conf->connect_ms);
-    link->heard_ms = link->pinged_ms = now_ms;
-    link->state = HFI_LINK_RESOLVING;
-
-    /* A new one each time: a parser that has failed cannot be used again, and one that stopped in
-     * the middle of a reply must not go on with it. */
-    link->reader = hfi_reader_new();
-    if (!link->reader) {
-        hfi_link_fail(link, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
-        return;
-    }
-    hfi_link_connect(link, now_ms);
-    hfi_link_set_time(link);
+    hfi_stream_open(&link->stream, now_ms);
 }
 
-void hfi_link_close(struct hfi_link *link)
+void hfi_link_keep(struct hfi_link *link, bool on)
 {
-    if (link->state == HFI_LINK_IDLE)
-        return;
-    if (link->tls && link->state > HFI_LINK_TLS && link->out.len + link->wire.len == 0) {
-        hfi_tls_goodbye(link->tls);
-        hfi_link_flush(link);
-    }
-    end(link);
+    hfi_stream_keep(&link->stream, on);
 }
 
-void hfi_link_fail(struct hfi_link *link, hf_status status, const char *format, ...)
+void hfi_link_settled(struct hfi_link *link)
 {
-    char what[200];
+    hfi_stream_settled(&link->stream);
+}
+
+void hfi_link_unusable(struct hfi_link *link, hf_status status, const char *format, ...)
+{
+    char what[400];
     va_list args;
 
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-
-    if (link->failed != HF_OK)
-        return;
-    link->failed = status;
-    snprintf(link->why, sizeof link->why, "%.100s: %s", link->address->shown, what);
-
-    /* The driver may be asleep in recv(2) or epoll_wait(2), and this wakes it from both. */
-    if (link->fd >= 0)
-        (void)shutdown(link->fd, SHUT_RDWR);
-    hfi_link_set_time(link);
+    hfi_stream_unusable(&link->stream, status, "%s", what);
 }
 
-/* It has failed: tell all. The owner may open it again from within `down`, so that is the last. */
-static void go_down(struct hfi_link *link)
+bool hfi_link_usable(const struct hfi_link *link)
 {
-    hf_status status = link->failed;
-    char why[sizeof link->why];
+    return link->stream.state == HFI_STREAM_UP && link->stream.unusable == HF_OK;
+}
 
-    memcpy(why, link->why, sizeof why);
-    end(link);
+unsigned hfi_link_failures(const struct hfi_link *link)
+{
+    return link->stream.failures;
+}
+
+bool hfi_link_opens_again(const struct hfi_link *link, int64_t now_ms)
+{
+    return hfi_stream_opens_again(&link->stream, now_ms);
+}
+
+void hfi_link_close(struct hfi_link *link)
+{
+    hfi_stream_close(&link->stream);
+}
+
+/* A new reader each time: one that has failed cannot be used again, and one that stopped in the middle of a reply must
+ * not go on with it. */
+static void stream_greet(struct hfi_stream *stream)
+{
+    struct hfi_link *link = (struct hfi_link *)stream;
+
+    link->reader = hfi_reader_new();
+    if (link->reader)
+        hfi_link_greet(link);
+    else
+        hfi_stream_fail(stream, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
+}
+
+void hfi_link_up(struct hfi_link *link)
+{
+    hfi_stream_up(&link->stream);
+    if (link->subscriber) {
+        link->missed = 0;
+        link->pinged_ms = hfi_now_ms();
+        hfi_source_at(&link->pinger, hfi_after_ms(link->pinged_ms, link->conf->ping_ms));
+    }
+    link->owner->up(link);
+}
+
+static void stream_reset(struct hfi_stream *stream)
+{
+    struct hfi_link *link = (struct hfi_link *)stream;
+
+    hfi_reader_free(link->reader);
+    link->reader = NULL;
+    link->skip = 0;
+}
+
+static void stream_lost(struct hfi_stream *stream, struct hfi_sent *base, bool maybe)
+{
+    struct redis_sent *sent = (struct redis_sent *)base;
+
+    (void)stream;
+    sent->answered(sent, NULL, maybe);
+}
+
+static void stream_down(struct hfi_stream *stream, hf_status status, const char *why)
+{
+    struct hfi_link *link = (struct hfi_link *)stream;
+
     link->owner->down(link, status, why);
 }
 
-/*
- * To IDLE, and answer what was in flight. A command of which send(2) never took a byte will never
- * be executed; of all others we cannot know. Callbacks may send on this link, and then find it IDLE.
- */
-static void end(struct hfi_link *link)
-{
-    struct hfi_sent *sent = link->oldest;
-    uint64_t gone = link->gone;
+/* ---- commands ----------------------------------------------------------------------------------- */
 
-    hfi_link_disconnect(link);
-    hfi_reader_free(link->reader);
-    link->reader = NULL;
-    hfi_buffer_done(&link->out);
-    hfi_buffer_done(&link->wire);
-    link->queued = link->gone = 0;
-    link->in_len = 0;
-    link->in_error = 0;
-    link->in_end = false;
-    link->oldest = link->newest = NULL;
-    link->in_flight = 0;
+/* UP, and the command could be built? Else it is answered: none of it will ever leave. */
+static bool can_send(const struct hfi_link *link, const struct hfi_command *command,
+                     struct redis_sent *sent)
+{
+    if (link->stream.state == HFI_STREAM_UP && !(command && command->failed))
+        return true;
+    sent->answered(sent, NULL, false);
+    return false;
+}
+
+static void expect(struct hfi_link *link, struct redis_sent *sent, uint64_t at)
+{
+    sent->base.lines = false;
+    sent->skip = link->skip;
     link->skip = 0;
-    link->missed = 0;
-    link->failed = HF_OK;
-    link->state = HFI_LINK_IDLE;
-    link->source.awaited = 0;
-    hfi_link_set_time(link);
+    hfi_stream_expect(&link->stream, &sent->base, at);
+}
 
-    while (sent) {
-        struct hfi_sent *next = sent->next;
+void hfi_link_queue(struct hfi_link *link, const struct hfi_command *command)
+{
+    size_t head = hfi_command_head(command, NULL);
+    char *to;
 
-        sent->answered(sent, NULL, sent->at < gone);
-        sent = next;
+    if (command->failed) {
+        hfi_stream_fail(&link->stream, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
+        return;
+    }
+    to = hfi_stream_reserve(&link->stream, head + command->len);
+    if (!to)
+        return;
+    (void)hfi_command_head(command, to);
+    memcpy(to + head, command->bytes, command->len);
+    hfi_stream_commit(&link->stream, head + command->len);
+}
+
+static void queue_words(struct hfi_link *link, const char *verb, const char *word, size_t len)
+{
+    struct hfi_command command;
+
+    hfi_command_init(&command);
+    hfi_command_add_text(&command, verb);
+    if (word)
+        hfi_command_add(&command, word, len);
+    hfi_link_queue(link, &command);
+    hfi_command_done(&command);
+}
+
+void hfi_link_send(struct hfi_link *link, const struct hfi_command *command,
+                   struct redis_sent *sent)
+{
+    uint64_t at = link->stream.queued;
+
+    if (!can_send(link, command, sent))
+        return;
+    hfi_link_queue(link, command);
+    expect(link, sent, at);
+}
+
+void hfi_link_send_asking(struct hfi_link *link, const struct hfi_command *command,
+                          struct redis_sent *sent)
+{
+    uint64_t at;
+
+    if (!can_send(link, command, sent))
+        return;
+
+    /* ASKING is for the next command only, and its own answer of no interest: if it were refused,
+     * so would be the command. */
+    queue_words(link, "ASKING", NULL, 0);
+    link->skip++;
+    at = link->stream.queued;
+    hfi_link_queue(link, command);
+    expect(link, sent, at);
+}
+
+void hfi_link_subscribe(struct hfi_link *link, const char *channel, size_t len,
+                        struct redis_sent *sent)
+{
+    uint64_t at = link->stream.queued;
+
+    if (!can_send(link, NULL, sent))
+        return;
+    queue_words(link, "SUBSCRIBE", channel, len);
+    expect(link, sent, at);
+}
+
+void hfi_link_unsubscribe(struct hfi_link *link, const char *channel, size_t len)
+{
+    if (link->stream.state != HFI_STREAM_UP || link->stream.failed != HF_OK)
+        return;
+    queue_words(link, "UNSUBSCRIBE", channel, len);
+    link->skip++;
+}
+
+void hfi_link_flush(struct hfi_link *link)
+{
+    hfi_stream_flush(&link->stream);
+}
+
+void hfi_link_flush_if(struct hfi_link *link, size_t bytes)
+{
+    if (link->stream.out.len >= bytes)
+        hfi_stream_flush(&link->stream);
+}
+
+/* ---- replies and messages ------------------------------------------------------------------------- */
+
+static void stream_take(struct hfi_stream *stream, const char *bytes, size_t len)
+{
+    struct hfi_link *link = (struct hfi_link *)stream;
+
+    if (!hfi_reader_feed(link->reader, bytes, len)) {
+        hfi_stream_fail(stream, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
+        return;
+    }
+    while (stream->failed == HF_OK) {
+        const struct hfi_reply *reply = NULL;
+        hf_status status = hfi_reader_next(link->reader, &reply);
+
+        if (status == HF_NO_MEMORY)
+            hfi_stream_fail(stream, status, "%s", hf_status_text(status));
+        else if (status != HF_OK)
+            hfi_stream_fail(stream, HF_UNAVAILABLE, "what came is not a reply of Redis");
+        if (status != HF_OK || !reply)
+            return;
+        dispatch(link, reply);
     }
 }
 
-int64_t hfi_link_backoff_ms(unsigned failures, uint32_t random)
+/* Replies come in the order of the commands. */
+static void answer(struct hfi_link *link, const struct hfi_reply *reply)
 {
-    int64_t most = BACKOFF_FIRST_MS;
+    struct redis_sent *sent = (struct redis_sent *)link->stream.oldest;
+    uint32_t *skip = sent ? &sent->skip : &link->skip;
 
-    if (failures == 0)
-        return 0;
-    for (unsigned i = 1; i < failures && most < BACKOFF_MAX_MS; i++)
-        most *= 2;
-    if (most > BACKOFF_MAX_MS)
-        most = BACKOFF_MAX_MS;
-    return 1 + random % most;
-}
-
-/* ---- being driven ---------------------------------------------------------------------------- */
-
-static void source_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms)
-{
-    (void)fd, (void)events;
-    hfi_link_take((struct hfi_link *)source, now_ms);
-}
-
-static void source_read(struct hfi_source *source, bool wait)
-{
-    hfi_link_read((struct hfi_link *)source, wait);
-}
-
-static void source_due(struct hfi_source *source, int64_t now_ms)
-{
-    hfi_link_tick((struct hfi_link *)source, now_ms);
-}
-
-static void source_flush(struct hfi_source *source)
-{
-    hfi_link_flush((struct hfi_link *)source);
-}
-
-/* ---- acting ---------------------------------------------------------------------------------- */
-
-void hfi_link_take(struct hfi_link *link, int64_t now_ms)
-{
-    if (link->failed == HF_OK) {
-        if (link->state == HFI_LINK_RESOLVING || link->state == HFI_LINK_CONNECTING)
-            hfi_link_connect_take(link, now_ms);
-        else if (link->state != HFI_LINK_IDLE)
-            hfi_link_take_input(link, now_ms);
+    if (*skip > 0) {
+        --*skip;
+        return;
     }
-    if (link->failed == HF_OK && (link->out.len || link->wire.len))
-        hfi_link_flush(link);
-    if (link->failed != HF_OK)
-        go_down(link);
+    sent = (struct redis_sent *)hfi_stream_answered(&link->stream);
+    if (sent)
+        sent->answered(sent, reply, true);
     else
-        hfi_link_set_time(link);
+        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "a reply that nobody asked for");
 }
 
-void hfi_link_tick(struct hfi_link *link, int64_t now_ms)
+static bool first_is(const struct hfi_reply *list, const char *word)
 {
-    if (link->failed == HF_OK && link->state != HFI_LINK_IDLE) {
-        if (link->state == HFI_LINK_UP)
-            tick_up(link, now_ms);
-        else if (now_ms >= link->open_until_ms)
-            hfi_link_fail(link, HF_UNAVAILABLE, "%s within %lld ms", not_yet[link->state],
-                          (long long)link->conf->connect_ms);
-        else
-            hfi_link_connect_tick(link, now_ms);
-    }
-    if (link->failed != HF_OK)
-        go_down(link);
+    const struct hfi_reply *first = hfi_reply_at(list, 0, HFI_REPLY_TEXT);
+
+    return first && first->len == strlen(word) && memcmp(first->text, word, first->len) == 0;
+}
+
+/*
+ * A subscriber gets messages at any time, and in between, in the order of what we sent: one
+ * "subscribe", "unsubscribe" or "pong" for each, or an error instead.
+ */
+static void dispatch_pushed(struct hfi_link *link, const struct hfi_reply *reply)
+{
+    const struct hfi_reply *channel = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
+    const struct hfi_reply *payload = hfi_reply_at(reply, 2, HFI_REPLY_TEXT);
+    const struct redis_sent *oldest = (const struct redis_sent *)link->stream.oldest;
+    bool mine = oldest && oldest->skip == 0;
+
+    if (first_is(reply, "message") && channel && payload && reply->count == 3)
+        link->owner->message(link, channel->text, channel->len, payload->text, payload->len);
+    else if (reply->type == HFI_REPLY_ERROR || mine == first_is(reply, "subscribe"))
+        answer(link, reply);
     else
-        hfi_link_set_time(link);
+        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "a reply that nobody asked for");
 }
 
-void hfi_link_set_time(struct hfi_link *link)
+static void dispatch(struct hfi_link *link, const struct hfi_reply *reply)
 {
-    hfi_source_at(&link->source, hfi_link_next_ms(link));
+    if (link->stream.state == HFI_STREAM_GREETING)
+        hfi_link_greeted(link, reply);
+    else if (link->subscriber)
+        dispatch_pushed(link, reply);
+    else
+        answer(link, reply);
 }
 
-int64_t hfi_link_next_ms(const struct hfi_link *link)
+/* ---- pings ---------------------------------------------------------------------------------------- */
+
+/* A subscriber that hears nothing pings, and goes down if nothing comes then either. */
+static void ping_due(struct hfi_source *pinger, int64_t now_ms)
 {
-    if (link->failed != HF_OK)
-        return 0;
-    switch (link->state) {
-    case HFI_LINK_IDLE:
-        return HFI_NEVER;
-    case HFI_LINK_CONNECTING:
-        return link->attempt_until_ms;
-    case HFI_LINK_UP:
-        if (link->subscriber && ping_at_ms(link) < op_until_ms(link))
-            return ping_at_ms(link);
-        return op_until_ms(link);
-    default:
-        return link->open_until_ms;
+    struct hfi_link *link = hfi_container(pinger, struct hfi_link, pinger);
+    struct hfi_stream *stream = &link->stream;
+    int64_t next_ms;
+
+    if (stream->state != HFI_STREAM_UP || stream->failed != HF_OK)
+        return;
+    if (stream->heard_ms >= link->pinged_ms)
+        link->missed = 0;
+    next_ms = hfi_after_ms(link->missed ? link->pinged_ms : stream->heard_ms, link->conf->ping_ms);
+    if (now_ms < next_ms) {
+        hfi_source_at(pinger, next_ms);
+        return;
     }
-}
-
-static void tick_up(struct hfi_link *link, int64_t now_ms)
-{
-    int64_t until_ms = op_until_ms(link);
-
-    /* If this process was stopped for a while, the reply may be here already: let it be read. */
-    if (now_ms >= until_ms &&
-        (now_ms >= hfi_after_ms(until_ms, link->conf->op_ms) || !has_news(link)))
-        hfi_link_fail(link, HF_UNAVAILABLE, "no reply within %lld ms",
-                      (long long)link->conf->op_ms);
-    else if (link->subscriber && now_ms >= ping_at_ms(link))
-        tick_pings(link, now_ms);
-}
-
-static void tick_pings(struct hfi_link *link, int64_t now_ms)
-{
-    struct hfi_command ping;
-
     if (link->missed >= PINGS_MISSED_MAX) {
-        if (!has_news(link))
-            hfi_link_fail(link, HF_UNAVAILABLE, "no answer to %u pings", link->missed);
+        /* If this process was stopped for a while, the answer may be here already: let it be read. */
+        if (hfi_stream_has_news(stream))
+            hfi_source_at(pinger, now_ms);
+        else
+            hfi_stream_fail(stream, HF_UNAVAILABLE, "no answer to %u pings", link->missed);
         return;
     }
     link->missed++;
     link->pinged_ms = now_ms;
-
-    hfi_command_init(&ping);
-    hfi_command_add_text(&ping, "PING");
-    hfi_link_queue(link, &ping);
-    hfi_command_done(&ping);
+    queue_words(link, "PING", NULL, 0);
     link->skip++;
-    hfi_link_flush(link);
-}
-
-/* Is there something to read that we have not read yet? */
-static bool has_news(const struct hfi_link *link)
-{
-    char byte;
-
-    return link->in_len > 0 || recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-static int64_t op_until_ms(const struct hfi_link *link)
-{
-    return link->oldest ? hfi_after_ms(link->oldest->sent_ms, link->conf->op_ms) : HFI_NEVER;
-}
-
-static int64_t ping_at_ms(const struct hfi_link *link)
-{
-    int64_t last_ms = link->heard_ms > link->pinged_ms ? link->heard_ms : link->pinged_ms;
-
-    return hfi_after_ms(last_ms, link->conf->ping_ms);
-}
-
-void hfi_link_watch(struct hfi_link *link, uint32_t events)
-{
-    if (events == link->events)
-        return;
-    if (!hfi_source_watch(&link->source, link->fd, events))
-        hfi_link_fail(link, HF_UNAVAILABLE, "epoll: %s", strerror(errno));
-    else
-        link->events = events;
+    hfi_source_at(pinger, hfi_after_ms(now_ms, link->conf->ping_ms));
 }

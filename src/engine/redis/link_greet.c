@@ -53,7 +53,6 @@ void hfi_link_greet(struct hfi_link *link)
 {
     char db[16];
 
-    link->state = HFI_LINK_GREETING;
     link->step = link->step_count = 0;
     memset(&link->server, 0, sizeof link->server);
 
@@ -109,7 +108,7 @@ void hfi_link_greeted(struct hfi_link *link, const struct hfi_reply *reply)
         refused(link, step, reply);
     else
         learn(link, step, reply);
-    if (link->failed == HF_OK && link->step == link->step_count)
+    if (link->stream.failed == HF_OK && link->step == link->step_count)
         all_said(link);
 }
 
@@ -126,20 +125,20 @@ static void refused(struct hfi_link *link, enum step step, const struct hfi_repl
     if (optional && !general)
         return;
     if (step == STEP_AUTH && status == HF_UNAVAILABLE)
-        hfi_link_fail(link, status, "%s", err.text);
+        hfi_stream_fail(&link->stream, status, "%s", err.text);
     else if (step == STEP_AUTH)
-        hfi_link_fail(link, HF_DENIED, "AUTH: %s",
-                      hfi_reply_is_error(reply, "WRONGPASS") ? "WRONGPASS: wrong user or password"
-                      : hfi_reply_is_error(reply, "DENIED")  ? "DENIED: protected mode"
-                                                             : "the server refused it");
+        hfi_stream_fail(&link->stream, HF_DENIED, "AUTH: %s",
+                        hfi_reply_is_error(reply, "WRONGPASS") ? "WRONGPASS: wrong user or password"
+                        : hfi_reply_is_error(reply, "DENIED")  ? "DENIED: protected mode"
+                                                               : "the server refused it");
     else if (hfi_reply_is_error(reply, "NOAUTH"))
-        hfi_link_fail(link, HF_DENIED, "NOAUTH: the server wants a password");
+        hfi_stream_fail(&link->stream, HF_DENIED, "NOAUTH: the server wants a password");
     else if (step == STEP_SELECT && status != HF_DENIED && status != HF_UNAVAILABLE)
-        hfi_link_fail(link, HF_CONFIG, "SELECT %u: %s", link->conf->db, err.text);
+        hfi_stream_fail(&link->stream, HF_CONFIG, "SELECT %u: %s", link->conf->db, err.text);
     else if (status == HF_DENIED || status == HF_UNAVAILABLE || status == HF_VERSION)
-        hfi_link_fail(link, status, "%s: %s", step_name[step], err.text);
+        hfi_stream_fail(&link->stream, status, "%s: %s", step_name[step], err.text);
     else
-        hfi_link_fail(link, HF_UNAVAILABLE, "%s: %s", step_name[step], err.text);
+        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "%s: %s", step_name[step], err.text);
 }
 
 static void learn(struct hfi_link *link, enum step step, const struct hfi_reply *reply)
@@ -147,7 +146,7 @@ static void learn(struct hfi_link *link, enum step step, const struct hfi_reply 
     struct hfi_server *server = &link->server;
 
     if (step >= STEP_INFO_SERVER && reply->type != HFI_REPLY_TEXT) {
-        hfi_link_fail(link, HF_UNAVAILABLE, "what came is not a reply to INFO");
+        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "what came is not a reply to INFO");
         return;
     }
     switch (step) {
@@ -201,17 +200,17 @@ static void all_said(struct hfi_link *link)
     const struct hfi_server *server = &link->server;
 
     if (link->brief) {
-        link->state = HFI_LINK_UP;
-        link->owner->up(link);
+        hfi_link_up(link);
     } else if (!server->run_id[0] || !server->version[0]) {
-        hfi_link_fail(link, HF_VERSION, "INFO has no run_id or redis_version: not a Redis we know");
+        hfi_stream_fail(&link->stream, HF_VERSION,
+                        "INFO has no run_id or redis_version: not a Redis we know");
     } else if (server->major < OLDEST_MAJOR ||
                (server->major == OLDEST_MAJOR && server->minor < OLDEST_MINOR)) {
-        hfi_link_fail(link, HF_VERSION, "Redis %s is too old: %d.%d is the oldest that will do",
-                      server->version, OLDEST_MAJOR, OLDEST_MINOR);
+        hfi_stream_fail(&link->stream, HF_VERSION,
+                        "Redis %s is too old: %d.%d is the oldest that will do", server->version,
+                        OLDEST_MAJOR, OLDEST_MINOR);
     } else {
-        link->state = HFI_LINK_UP;
-        link->owner->up(link);
+        hfi_link_up(link);
     }
 }
 

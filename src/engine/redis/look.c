@@ -33,8 +33,8 @@ struct search {
     hf_error err;
 };
 
-static void looked(struct redis_call *call, enum redis_outcome outcome,
-                   const struct hfi_reply *reply, const hf_error *err);
+static void looked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                   const hf_error *err);
 static void scan(struct hfi_conn *conn, struct search *search, const char *cursor, size_t len);
 static void go_on(struct hfi_conn *conn, struct search *search);
 
@@ -136,13 +136,13 @@ static bool emit(struct hfi_sink *sink, const unsigned char *name, uint32_t len,
 
 /* What the answer is worth: HF_OK, also when there is nothing to show. */
 static hf_status take_look(const struct hfi_op *op, const unsigned char *name, uint32_t len,
-                           enum redis_outcome outcome, const struct hfi_reply *reply,
+                           enum hfi_outcome outcome, const struct hfi_reply *reply,
                            const hf_error *err)
 {
     hf_status status;
 
-    if (outcome != REDIS_ANSWERED) {
-        status = redis_status(outcome, err);
+    if (outcome != HFI_ANSWERED) {
+        status = hfi_outcome_status(outcome, err);
         return status == HF_UNKNOWN ? HF_UNAVAILABLE : status; /* looking changes nothing */
     }
     switch (redis_letter(reply)) {
@@ -155,8 +155,8 @@ static hf_status take_look(const struct hfi_op *op, const unsigned char *name, u
     }
 }
 
-static void looked(struct redis_call *call, enum redis_outcome outcome,
-                   const struct hfi_reply *reply, const hf_error *err)
+static void looked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                   const hf_error *err)
 {
     struct hfi_op *op = call->op;
 
@@ -262,7 +262,7 @@ static void drop_twins(struct search *search)
     search->count = kept;
 }
 
-static void scanned(struct redis_call *call, enum redis_outcome outcome,
+static void scanned(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct search *search = call->data;
@@ -271,13 +271,13 @@ static void scanned(struct redis_call *call, enum redis_outcome outcome,
     const struct hfi_reply *keys = hfi_reply_at(reply, 1, HFI_REPLY_LIST);
     unsigned char name[HF_NAME_MAX];
 
-    if (outcome != REDIS_ANSWERED || !cursor || !keys) {
-        hf_status status = redis_status(outcome, err);
+    if (outcome != HFI_ANSWERED || !cursor || !keys) {
+        hf_status status = hfi_outcome_status(outcome, err);
 
         fail_search(search,
-                    outcome == REDIS_ANSWERED ? HF_CORRUPT
-                    : status == HF_UNKNOWN    ? HF_UNAVAILABLE
-                                              : status,
+                    outcome == HFI_ANSWERED ? HF_CORRUPT
+                    : status == HF_UNKNOWN  ? HF_UNAVAILABLE
+                                            : status,
                     err);
         end_search(call->conn, search);
         return;
@@ -335,7 +335,7 @@ static void scan(struct hfi_conn *conn, struct search *search, const char *curso
     redis_call_send(call);
 }
 
-static void looked_at_one(struct redis_call *call, enum redis_outcome outcome,
+static void looked_at_one(struct redis_call *call, enum hfi_outcome outcome,
                           const struct hfi_reply *reply, const hf_error *err)
 {
     struct search *search = (struct search *)call->op;

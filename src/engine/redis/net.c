@@ -22,8 +22,8 @@ static hf_status single_open(struct hfi_conn *conn, hf_error *err)
 
 static bool single_ready(const struct hfi_conn *conn)
 {
-    return conn->inbox_up && hfi_link_state(conn->nodes[0]->link) == HFI_LINK_UP &&
-           (!conn->sync.link || hfi_link_state(conn->sync.link) == HFI_LINK_UP);
+    return conn->inbox_up && hfi_link_state(conn->nodes[0]->link) == HFI_STREAM_UP &&
+           (!conn->sync.link || hfi_link_state(conn->sync.link) == HFI_STREAM_UP);
 }
 
 static const hf_error *single_why(const struct hfi_conn *conn, bool hopeless)
@@ -106,18 +106,14 @@ void redis_net_close(struct hfi_conn *conn)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
         redis_node_drop(conn->nodes[i]); /* all, before any is gone: answers may look at others */
-    for (uint32_t i = 0; i < conn->node_count; i++) {
-        hfi_source_remove(&conn->nodes[i]->timer);
+    for (uint32_t i = 0; i < conn->node_count; i++)
         hfi_free(conn->nodes[i]);
-    }
     hfi_free(conn->nodes);
     conn->nodes = NULL;
     conn->node_count = 0;
     conn->sync.conn = conn->inbox.conn = conn;
     redis_node_drop(&conn->sync);
     redis_node_drop(&conn->inbox);
-    hfi_source_remove(&conn->sync.timer);
-    hfi_source_remove(&conn->inbox.timer);
 
     redis_net_end_parked(conn);
     hfi_source_remove(&conn->topology_timer);

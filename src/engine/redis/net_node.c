@@ -9,15 +9,12 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/list.h"
-#include "util/random.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void hush(struct hfi_conn *conn);
-static void timer_due(struct hfi_source *timer, int64_t now_ms);
 static void node_up(struct hfi_link *link);
 static void node_down(struct hfi_link *link, hf_status status, const char *why);
 static void inbox_up(struct hfi_link *link);
@@ -30,8 +27,6 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
                                                    .down = inbox_down,
                                                    .message = inbox_message };
 
-static const struct hfi_source_calls timer_calls = { .due = timer_due };
-
 /* Lead a node to a server, or to another one. By the driver, or before there is one. false: out of
  * memory, and it is as it was. */
 static bool aim(struct redis_node *node, const struct hfi_address *address)
@@ -43,9 +38,7 @@ static bool aim(struct redis_node *node, const struct hfi_address *address)
                                                 is_inbox ? &inbox_owner : &node_owner, node)
                                  : NULL;
 
-    if (!link ||
-        (!node->timer.reactor && !hfi_source_add(&node->timer, &conn->reactor, &timer_calls))) {
-        hfi_link_free(link);
+    if (!link) {
         hfi_address_free(copy);
         return false;
     }
@@ -54,9 +47,7 @@ static bool aim(struct redis_node *node, const struct hfi_address *address)
         hfi_link_sleep_here(link);
     node->link = link;
     node->address = copy;
-    node->failures = 0;
-    node->open_ms = 0;
-    redis_node_want(node);
+    hfi_link_keep(link, true);
     return true;
 }
 
@@ -68,21 +59,8 @@ void redis_node_drop(struct redis_node *node)
     hfi_address_free(node->address);
     node->link = NULL;
     node->address = NULL;
-    node->unusable = false;
     if (node == &node->conn->inbox)
         hush(node->conn);
-}
-
-void redis_node_want(struct redis_node *node)
-{
-    node->wanted = true;
-    hfi_source_by(&node->timer, node->open_ms);
-}
-
-void redis_node_unusable(struct redis_node *node)
-{
-    node->unusable = true;
-    hfi_source_at(&node->timer, 0);
 }
 
 uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address)
@@ -91,8 +69,7 @@ uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address
 
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (!conn->nodes[i]->link) {
-            *conn->nodes[i] =
-                (struct redis_node){ .conn = conn, .index = i, .timer = conn->nodes[i]->timer };
+            *conn->nodes[i] = (struct redis_node){ .conn = conn, .index = i };
             return aim(conn->nodes[i], address) ? i : REDIS_NODE_ANY;
         }
     if (conn->node_count == conn->node_room) {
@@ -110,7 +87,6 @@ uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address
     node->conn = conn;
     node->index = conn->node_count;
     if (!aim(node, address)) {
-        hfi_source_remove(&node->timer);
         hfi_free(node);
         return REDIS_NODE_ANY;
     }
@@ -137,15 +113,14 @@ bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
 
 /* ---- links come and go ------------------------------------------------------------------------ */
 
-static void open_later(struct redis_node *node)
+static void note_down(struct redis_node *node, hf_status status, const char *why)
 {
-    node->failures++;
-    node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
-    hfi_source_at(&node->timer, node->open_ms);
+    hfi_error_set(&node->why, status, 0, "%s", why);
     if (node->conn->topology->down)
         node->conn->topology->down(node);
-    if (node->failures == 1 && node->conn->parked)
-        redis_net_unpark(node->conn, hfi_now_ms()); /* who is in haste waited for this only */
+    if (hfi_link_failures(node->link) == 1 && node->conn->requests.parked)
+        hfi_requests_unpark(&node->conn->requests,
+                            hfi_now_ms()); /* who is in haste waited for this only */
 }
 
 static void node_up(struct hfi_link *link)
@@ -155,16 +130,11 @@ static void node_up(struct hfi_link *link)
     const struct hfi_server *server = hfi_link_server(link);
 
     if (server->is_replica && !conn->slots) { /* in a cluster it says where its master is */
-        hfi_error_set(&node->why, HF_UNAVAILABLE, 0,
-                      "%s: it is a replica, and locks need its master",
-                      hfi_link_address(link)->shown);
-        redis_node_unusable(node);
+        hfi_link_unusable(link, HF_UNAVAILABLE, "it is a replica, and locks need its master");
         return;
     }
     if (conn->slots && !server->is_cluster) {
-        hfi_error_set(&node->why, HF_CONFIG, 0, "%s: it is no node of a cluster: use redis://",
-                      hfi_link_address(link)->shown);
-        redis_node_unusable(node);
+        hfi_link_unusable(link, HF_CONFIG, "it is no node of a cluster: use redis://");
         return;
     }
     if (node->was_up &&
@@ -174,20 +144,17 @@ static void node_up(struct hfi_link *link)
     snprintf(node->replid, sizeof node->replid, "%s", server->replid);
     node->was_up = true;
     redis_scripts_forget(node);
-    node->failures = 0;
+    hfi_link_settled(link);
     node->why.status = HF_OK;
     node->why.text[0] = 0;
     if (conn->topology->up)
         conn->topology->up(node);
-    redis_net_unpark(conn, hfi_now_ms());
+    hfi_requests_unpark(&conn->requests, hfi_now_ms());
 }
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)
 {
-    struct redis_node *node = hfi_link_data(link);
-
-    hfi_error_set(&node->why, status, 0, "%s", why);
-    open_later(node);
+    note_down(hfi_link_data(link), status, why);
 }
 
 static void inbox_up(struct hfi_link *link)
@@ -199,23 +166,23 @@ static void inbox_up(struct hfi_link *link)
     hfi_link_subscribe(link, conn->inbox_name, conn->inbox_len, &conn->inbox_sent);
 }
 
-static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct hfi_conn *conn =
         (struct hfi_conn *)((char *)sent - offsetof(struct hfi_conn, inbox_sent));
+    hf_error err;
 
     (void)maybe;
     if (!reply)
         return; /* the link is going down */
     if (reply->type == HFI_REPLY_ERROR) {
-        (void)hfi_reply_status(reply, &conn->inbox.why);
-        hfi_error_wrap(&conn->inbox.why, "%s: SUBSCRIBE %s",
-                       hfi_link_address(conn->inbox.link)->shown, conn->inbox_name);
-        redis_node_unusable(&conn->inbox);
+        (void)hfi_reply_status(reply, &err);
+        hfi_link_unusable(conn->inbox.link, err.status, "SUBSCRIBE %s: %s", conn->inbox_name,
+                          err.text);
         return;
     }
     conn->inbox_up = true;
-    conn->inbox.failures = 0;
+    hfi_link_settled(conn->inbox.link);
     conn->inbox.why.status = HF_OK;
     conn->inbox.why.text[0] = 0;
     redis_waits_hurry(conn); /* grants may have been published to nobody */
@@ -236,8 +203,7 @@ static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
     struct redis_node *node = hfi_link_data(link);
 
     hush(node->conn);
-    hfi_error_set(&node->why, status, 0, "%s", why);
-    open_later(node);
+    note_down(node, status, why);
 }
 
 static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
@@ -252,27 +218,4 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
         conn->way->heard(conn, channel, channel_len);
     else
         redis_channel_message(conn, channel, channel_len, payload, len);
-}
-
-/* ---- time ---------------------------------------------------------------------------------------- */
-
-static void timer_due(struct hfi_source *timer, int64_t now_ms)
-{
-    struct redis_node *node = hfi_container(timer, struct redis_node, timer);
-
-    if (!node->link)
-        return;
-    if (node->unusable) {
-        node->unusable = false;
-        if (node == &node->conn->inbox)
-            hush(node->conn);
-        hfi_link_close(node->link);
-        open_later(node);
-    }
-    if (hfi_link_state(node->link) != HFI_LINK_IDLE || !node->wanted)
-        return;
-    if (node->open_ms <= now_ms)
-        hfi_link_open(node->link, now_ms);
-    else
-        hfi_source_at(timer, node->open_ms);
 }

@@ -2,13 +2,12 @@
 /*
  * What is sent, and what comes back. What cannot be sent is parked, in order, for as long as its caller
  * wants to wait. A command whose answer was cut off is sent again only if its script allows that
- * (`again`); else its outcome is REDIS_MAYBE, and it is up to the caller to settle it.
+ * (`again`); else its outcome is HFI_MAYBE, and it is up to the caller to settle it.
  */
 #include "engine/redis/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/list.h"
 #include "util/random.h"
 
 #include <string.h>
@@ -21,7 +20,7 @@
  */
 #define EAGER 4096
 
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 
 static struct redis_node *route(struct hfi_conn *conn, const struct redis_call *call)
 {
@@ -44,17 +43,7 @@ static void end_unsent(struct hfi_conn *conn, struct redis_call *call)
                                             : "not connected");
     if (node && node->why.status != HF_OK)
         err.status = node->why.status;
-    redis_call_end(call, REDIS_UNSENT, &err);
-}
-
-static void enqueue(struct hfi_conn *conn, struct redis_call *call)
-{
-    call->next = NULL;
-    *conn->parked_end = call;
-    conn->parked_end = &call->next;
-    hfi_source_by(&conn->unpark, call->give_up_ms);
-    if (call->retry_ms)
-        hfi_source_by(&conn->unpark, call->retry_ms);
+    redis_call_end(call, HFI_UNSENT, &err);
 }
 
 static void park(struct hfi_conn *conn, struct redis_call *call)
@@ -62,21 +51,21 @@ static void park(struct hfi_conn *conn, struct redis_call *call)
     if (call->hasty)
         end_unsent(conn, call);
     else
-        enqueue(conn, call);
+        hfi_request_park(&conn->requests, &call->request);
 }
 
 bool redis_net_later(struct redis_call *call, const struct hfi_reply *reply)
 {
     int64_t pause_ms =
-        hfi_link_backoff_ms(call->tries < REDIS_TRIES_SLOWER ? ++call->tries : REDIS_TRIES_SLOWER,
-                            (uint32_t)hfi_random_u64());
+        hfi_backoff_ms(call->tries < REDIS_TRIES_SLOWER ? ++call->tries : REDIS_TRIES_SLOWER,
+                       (uint32_t)hfi_random_u64());
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
-    if (call->hasty || at_ms >= call->give_up_ms || call->conn->closing)
+    if (call->hasty || at_ms >= call->request.give_up_ms || call->conn->closing)
         return false;
     (void)hfi_reply_status(reply, &call->sent_to->said);
-    call->retry_ms = at_ms;
-    enqueue(call->conn, call);
+    call->request.retry_ms = at_ms;
+    hfi_request_park(&call->conn->requests, &call->request);
     return true;
 }
 
@@ -104,12 +93,14 @@ void redis_net_send(struct hfi_conn *conn, struct redis_call *call)
 {
     struct redis_node *node = route(conn, call);
 
-    call->retry_ms = 0;
-    if (!node || hfi_link_state(node->link) != HFI_LINK_UP) {
+    call->request.retry_ms = 0;
+    if (!node || hfi_link_state(node->link) != HFI_STREAM_UP) {
         if (node)
-            redis_node_want(node);
-        if (node && node->failures == 0 && !conn->closing)
-            enqueue(conn, call); /* it is being connected to for the first time: even in haste */
+            hfi_link_keep(node->link, true);
+        if (node && hfi_link_failures(node->link) == 0 && !conn->closing)
+            hfi_request_park(
+                &conn->requests,
+                &call->request); /* it is being connected to for the first time: even in haste */
         else
             park(conn, call);
         return;
@@ -128,57 +119,28 @@ void redis_net_send(struct hfi_conn *conn, struct redis_call *call)
         hfi_link_flush_if(node->link, EAGER);
 }
 
-bool redis_net_unsend(struct hfi_conn *conn, struct redis_call *call)
+void redis_net_resend(struct hfi_request *request)
 {
-    struct redis_call **at = &conn->parked;
+    struct redis_call *call = (struct redis_call *)request;
 
-    while (*at && *at != call)
-        at = &(*at)->next;
-    if (!*at)
-        return false;
-    *at = call->next;
-    if (!*at)
-        conn->parked_end = at;
-    return true;
+    redis_net_send(call->conn, call);
 }
 
-void redis_net_unpark(struct hfi_conn *conn, int64_t now_ms)
+void redis_net_give_up(struct hfi_request *request)
 {
-    struct redis_call *call = conn->parked, *next;
+    struct redis_call *call = (struct redis_call *)request;
 
-    conn->parked = NULL;
-    conn->parked_end = &conn->parked;
-    hfi_source_at(&conn->unpark, HFI_NEVER);
-    for (; call; call = next) {
-        next = call->next;
-        if (call->retry_ms > now_ms) {
-            park(conn, call);
-            continue;
-        }
-        if (call->give_up_ms > now_ms)
-            redis_net_send(conn, call);
-        else
-            end_unsent(conn, call);
-    }
-}
-
-void redis_unpark_due(struct hfi_source *unpark, int64_t now_ms)
-{
-    redis_net_unpark(hfi_container(unpark, struct hfi_conn, unpark), now_ms);
+    end_unsent(call->conn, call);
 }
 
 void redis_net_end_parked(struct hfi_conn *conn)
 {
-    struct redis_call *call;
+    struct hfi_request *request;
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the store is being closed");
-    while ((call = conn->parked)) {
-        conn->parked = call->next;
-        if (!conn->parked)
-            conn->parked_end = &conn->parked; /* who answers may send again, and that is parked */
-        redis_call_end(call, REDIS_UNSENT, &err);
-    }
+    while ((request = hfi_requests_pop(&conn->requests)))
+        redis_call_end((struct redis_call *)request, HFI_UNSENT, &err);
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */
@@ -195,7 +157,7 @@ static void unanswered(struct redis_call *call, bool maybe)
         return;
     }
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the connection broke before the answer came");
-    redis_call_end(call, maybe ? REDIS_MAYBE : REDIS_UNSENT, &err);
+    redis_call_end(call, maybe ? HFI_MAYBE : HFI_UNSENT, &err);
 }
 
 /* In the server's own words: one that a script made up itself means that it has run. */
@@ -224,8 +186,7 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
     (void)hfi_reply_status(reply, &err);
     /* It was made a replica under us; its name may lead to another server by now. */
     if (conn->topology == &redis_single && hfi_reply_is_error(reply, "READONLY")) {
-        call->sent_to->why = err;
-        redis_node_unusable(call->sent_to);
+        hfi_link_unusable(call->sent_to->link, err.status, "%s", err.text);
     }
     /* Waiting would not help. (In a cluster, where these have been followed too often, it may.) */
     if (conn->conf->way != HFI_WAY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))
@@ -233,15 +194,15 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
                       "the server is one of a cluster, and another one has this name: use "
                       "redis+cluster:");
     if (call->theirs) {
-        call->answer(call, REDIS_REFUSED, reply, &err);
+        call->answer(call, HFI_REFUSED, reply, &err);
         redis_call_free(call);
         return;
     }
     /* An error that we do not know may have struck in the middle of a script. */
-    redis_call_end(call, err.status == HF_CORRUPT ? REDIS_MAYBE : REDIS_REFUSED, &err);
+    redis_call_end(call, err.status == HF_CORRUPT ? HFI_MAYBE : HFI_REFUSED, &err);
 }
 
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redis_call *call =
         (struct redis_call *)((char *)sent - offsetof(struct redis_call, sent));
@@ -254,6 +215,6 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
         refused(call, reply);
         return;
     }
-    call->answer(call, REDIS_ANSWERED, reply, NULL);
+    call->answer(call, HFI_ANSWERED, reply, NULL);
     redis_call_free(call);
 }

@@ -24,14 +24,14 @@ struct their_script {
     char text[];
 };
 
-static void ran(struct redis_call *call, enum redis_outcome outcome, const struct hfi_reply *reply,
+static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err);
 static void send_to_all(struct hfi_conn *conn, struct hfi_op *op);
 
 static void finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    hfi_free(op->engine[REDIS_OP_DATA]);
-    op->engine[REDIS_OP_DATA] = NULL;
+    hfi_free(redis_op(op)->script.text);
+    redis_op(op)->script.text = NULL;
     redis_finish(conn, op, status, err);
 }
 
@@ -68,7 +68,7 @@ static bool find_slot(const struct hfi_conn *conn, const hf_script_request *scri
 static void run(struct hfi_conn *conn, struct hfi_op *op)
 {
     const hf_script_request *script = op->u.script->script;
-    size_t len = script->text_len ? script->text_len : strlen(script->text);
+    size_t len = script->text_len;
     struct their_script *theirs = hfi_malloc(sizeof *theirs + len + 1);
     struct redis_call *call;
     uint32_t slot;
@@ -77,7 +77,7 @@ static void run(struct hfi_conn *conn, struct hfi_op *op)
         redis_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
-    op->engine[REDIS_OP_DATA] = theirs;
+    redis_op(op)->script.text = theirs;
     if (!find_slot(conn, script, &slot)) {
         finish(conn, op, HF_INVALID,
                &(hf_error){ .text = "keys: in a cluster all of them must be of one slot; {the same "
@@ -217,21 +217,21 @@ static hf_status judge(const struct hfi_reply *reply, hf_error *err)
     return err->status;
 }
 
-static void ran(struct redis_call *call, enum redis_outcome outcome, const struct hfi_reply *reply,
+static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     hf_error said;
     hf_status status;
 
-    if (outcome == REDIS_REFUSED && reply) {
+    if (outcome == HFI_REFUSED && reply) {
         said = *err;
         status = judge(reply, &said);
         finish(conn, call->op, status, &said);
         return;
     }
-    if (outcome != REDIS_ANSWERED) {
-        finish(conn, call->op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        finish(conn, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     call->op->u.script->ret_value = copy_tree(reply);
@@ -245,7 +245,7 @@ static void ran(struct redis_call *call, enum redis_outcome outcome, const struc
 /* ---- what the servers have ------------------------------------------------------------------ */
 
 /* The next server's turn, or the end. In a cluster each has its own. */
-static void all_answered(struct redis_call *call, enum redis_outcome outcome,
+static void all_answered(struct redis_call *call, enum hfi_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
@@ -254,8 +254,8 @@ static void all_answered(struct redis_call *call, enum redis_outcome outcome,
     const struct hfi_reply *found = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
     bool flush = script->verb == HFI_SCRIPT_FLUSH;
 
-    if (outcome != REDIS_ANSWERED) {
-        finish(conn, op, redis_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        finish(conn, op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if (!flush && !found) {
@@ -267,7 +267,7 @@ static void all_answered(struct redis_call *call, enum redis_outcome outcome,
         uint32_t next = redis_cluster_next(conn, call->node + 1);
 
         if (next != REDIS_NODE_ANY) {
-            op->engine[REDIS_OP_LEFT] = (void *)(uintptr_t)next;
+            redis_op(op)->script.node = next;
             send_to_all(conn, op);
             return;
         }
@@ -286,13 +286,13 @@ static void send_to_all(struct hfi_conn *conn, struct hfi_op *op)
     call->op = op;
     call->again = true; /* twice is as good as once */
     if (conn->slots)
-        call->node = (uint32_t)(uintptr_t)op->engine[REDIS_OP_LEFT];
+        call->node = redis_op(op)->script.node;
     hfi_command_add_text(&call->command, "SCRIPT");
     if (op->u.script->verb == HFI_SCRIPT_FLUSH) {
         hfi_command_add_text(&call->command, "FLUSH");
     } else {
         hfi_command_add_text(&call->command, "EXISTS");
-        hfi_command_add_text(&call->command, op->engine[REDIS_OP_DATA]);
+        hfi_command_add_text(&call->command, redis_op(op)->script.text);
     }
     redis_call_send(call);
 }
@@ -325,7 +325,7 @@ void redis_script(struct hfi_conn *conn, struct hfi_op *op)
             sha_of(script->text, script->len, sha);
         sha[HFI_SCRIPT_SHA_LEN] = 0;
     }
-    op->engine[REDIS_OP_DATA] = sha;
-    op->engine[REDIS_OP_LEFT] = (void *)(uintptr_t)(conn->slots ? redis_cluster_next(conn, 0) : 0);
+    redis_op(op)->script.text = sha;
+    redis_op(op)->script.node = conn->slots ? redis_cluster_next(conn, 0) : 0;
     send_to_all(conn, op);
 }

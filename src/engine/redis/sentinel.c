@@ -40,10 +40,9 @@ struct member {
     struct hfi_address *address;
     struct hfi_link *link;
     bool learnt; /* from another one: asked only if none of the URL's answers */
-    unsigned failures;
-    int64_t open_ms, ask_ms;
+    int64_t ask_ms;
 
-    struct hfi_sent epoch_sent, master_sent, others_sent;
+    struct redis_sent epoch_sent, master_sent, others_sent;
     unsigned awaited; /* answers */
     bool told_others; /* since it is up */
 
@@ -68,9 +67,9 @@ static struct member *add_member(struct hfi_conn *conn, const struct hfi_address
 static void member_up(struct hfi_link *link);
 static void member_down(struct hfi_link *link, hf_status status, const char *why);
 static void question(struct member *member, int64_t now_ms);
-static void epoch_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void master_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void others_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void epoch_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void master_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void others_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void choose(struct hfi_conn *conn, int64_t now_ms);
 static void ask_soon(struct hfi_conn *conn, unsigned failures);
 
@@ -112,6 +111,7 @@ static struct member *add_member(struct hfi_conn *conn, const struct hfi_address
         return NULL;
     }
     hfi_link_to_sentinel(member->link);
+    hfi_link_keep(member->link, !learnt);
     sentinel->members[sentinel->count++] = member;
     return member;
 }
@@ -167,7 +167,7 @@ static void member_up(struct hfi_link *link)
 {
     struct member *member = hfi_link_data(link);
 
-    member->failures = 0;
+    hfi_link_settled(link);
     member->told_others = false;
     question(member, hfi_now_ms());
 }
@@ -180,13 +180,10 @@ static void member_down(struct hfi_link *link, hf_status status, const char *why
     member->master = NULL;
     member->conn->sentinel->news = true;
     hfi_error_set(&member->why, status, 0, "sentinel %s", why);
-    member->failures++;
-    member->open_ms =
-        hfi_now_ms() + hfi_link_backoff_ms(member->failures, (uint32_t)hfi_random_u64());
 }
 
-static void send(struct member *member, const char *verb, struct hfi_sent *sent,
-                 void (*answered)(struct hfi_sent *, const struct hfi_reply *, bool))
+static void send_question(struct member *member, const char *verb, struct redis_sent *sent,
+                          void (*answered)(struct redis_sent *, const struct hfi_reply *, bool))
 {
     struct hfi_command command;
 
@@ -209,10 +206,10 @@ static void question(struct member *member, int64_t now_ms)
     /* Not all clients of a sentinel at once. */
     member->ask_ms =
         now_ms + pause_ms * 3 / 4 + (int64_t)(hfi_random_u64() % 1024) * pause_ms / 2048;
-    send(member, "MASTER", &member->epoch_sent, epoch_answered);
-    send(member, "GET-MASTER-ADDR-BY-NAME", &member->master_sent, master_answered);
+    send_question(member, "MASTER", &member->epoch_sent, epoch_answered);
+    send_question(member, "GET-MASTER-ADDR-BY-NAME", &member->master_sent, master_answered);
     if (!member->told_others)
-        send(member, "SENTINELS", &member->others_sent, others_answered);
+        send_question(member, "SENTINELS", &member->others_sent, others_answered);
 }
 
 /* The value of a field in a list of fields and values; NULL: none. */
@@ -235,7 +232,7 @@ static uint16_t port_of(const struct hfi_reply *text)
 }
 
 /* A user who may not ask for it has epoch 0, and role and votes alone to tell. */
-static void epoch_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void epoch_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct member *member = (struct member *)((char *)sent - offsetof(struct member, epoch_sent));
     const struct hfi_reply *text = field(reply, "config-epoch");
@@ -248,7 +245,7 @@ static void epoch_answered(struct hfi_sent *sent, const struct hfi_reply *reply,
     member->asked_epoch = (int64_t)epoch;
 }
 
-static void master_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void master_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct member *member = (struct member *)((char *)sent - offsetof(struct member, master_sent));
     const struct hfi_reply *host = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
@@ -276,7 +273,7 @@ static void master_answered(struct hfi_sent *sent, const struct hfi_reply *reply
     }
 }
 
-static void others_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void others_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct member *member = (struct member *)((char *)sent - offsetof(struct member, others_sent));
     struct redis_sentinel *sentinel = member->conn->sentinel;
@@ -303,7 +300,7 @@ static void others_answered(struct hfi_sent *sent, const struct hfi_reply *reply
 static void ask_soon(struct hfi_conn *conn, unsigned failures)
 {
     int64_t at_ms =
-        hfi_now_ms() + hfi_link_backoff_ms(failures ? failures : 1, (uint32_t)hfi_random_u64());
+        hfi_now_ms() + hfi_backoff_ms(failures ? failures : 1, (uint32_t)hfi_random_u64());
 
     for (size_t i = 0; i < conn->sentinel->count; i++)
         if (at_ms < conn->sentinel->members[i]->ask_ms)
@@ -376,7 +373,7 @@ static void sentinel_up(struct redis_node *node)
 
 static void sentinel_down(struct redis_node *node)
 {
-    ask_soon(node->conn, node->failures);
+    ask_soon(node->conn, hfi_link_failures(node->link));
 }
 
 static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *reply)
@@ -387,9 +384,7 @@ static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *re
                          !hfi_reply_is_error(reply, "MASTERDOWN")))
         return false;
     if (demoted && call->sent_to) {
-        hfi_error_set(&call->sent_to->why, HF_UNAVAILABLE, 0, "%s: it is a replica now",
-                      call->sent_to->address->shown);
-        redis_node_unusable(call->sent_to);
+        hfi_link_unusable(call->sent_to->link, HF_UNAVAILABLE, "it is a replica now");
     }
     return redis_net_later(call, reply);
 }
@@ -400,21 +395,16 @@ static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *re
 static bool needs_others(const struct redis_sentinel *sentinel)
 {
     for (size_t i = 0; i < sentinel->count; i++)
-        if (!sentinel->members[i]->learnt && sentinel->members[i]->failures == 0)
+        if (!sentinel->members[i]->learnt && hfi_link_failures(sentinel->members[i]->link) == 0)
             return false;
     return true;
 }
 
 static void tick_member(struct member *member, bool others, int64_t now_ms)
 {
-    enum hfi_link_state state = hfi_link_state(member->link);
-
-    if (state == HFI_LINK_IDLE) {
-        if (member->open_ms <= now_ms && (!member->learnt || others))
-            hfi_link_open(member->link, now_ms);
-        return;
-    }
-    if (state == HFI_LINK_UP && member->ask_ms <= now_ms)
+    if (hfi_link_state(member->link) == HFI_STREAM_IDLE)
+        hfi_link_keep(member->link, !member->learnt || others);
+    else if (hfi_link_state(member->link) == HFI_STREAM_UP && member->ask_ms <= now_ms)
         question(member, now_ms);
 }
 
@@ -429,24 +419,21 @@ static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
         choose(conn, now_ms);
 }
 
-static int64_t member_next_ms(const struct member *member, bool others)
+static int64_t member_next_ms(const struct member *member)
 {
-    if (hfi_link_state(member->link) == HFI_LINK_IDLE)
-        return member->learnt && !others ? HFI_NEVER : member->open_ms;
-    return hfi_link_state(member->link) == HFI_LINK_UP && member->awaited == 0 ? member->ask_ms
-                                                                               : HFI_NEVER;
+    return hfi_link_state(member->link) == HFI_STREAM_UP && member->awaited == 0 ? member->ask_ms
+                                                                                 : HFI_NEVER;
 }
 
 static int64_t sentinel_next_ms(const struct hfi_conn *conn)
 {
     const struct redis_sentinel *sentinel = conn->sentinel;
-    bool others = needs_others(sentinel);
     int64_t next_ms = HFI_NEVER;
 
     if (!sentinel->followed && sentinel->first_ms > 0)
         next_ms = sentinel->first_ms + SETTLE_MS;
     for (size_t i = 0; i < sentinel->count; i++) {
-        int64_t at_ms = member_next_ms(sentinel->members[i], others);
+        int64_t at_ms = member_next_ms(sentinel->members[i]);
 
         next_ms = at_ms < next_ms ? at_ms : next_ms;
     }

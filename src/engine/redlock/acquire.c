@@ -26,11 +26,12 @@
 #define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
 #define FEW_MS       150 /* too few nodes: about so long until a waiter looks again */
 
-static void asked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
 static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlock_round *round,
                   unsigned node, const struct hfi_reply *reply);
-static void lose(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out);
+static void lose(struct hfi_conn *conn, struct redlock_wait *wait,
+                 const struct hfi_ballot_outcome *out);
 
 int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
 {
@@ -98,7 +99,7 @@ void redlock_acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (claim->mode == HFI_MODE_SEMAPHORE)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
-    op->engine[REDLOCK_OP_WAIT] = wait;
+    redlock_op(op)->wait = wait;
     wait->next = conn->waits;
     if (conn->waits)
         conn->waits->prev = wait;
@@ -118,6 +119,7 @@ void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_statu
     wait->hold->wait = NULL;
     if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
         redlock_hold_free(conn, wait->hold);
+    redlock_op(wait->op)->wait = NULL;
     redlock_finish(conn, wait->op, status, err);
     hfi_free(wait);
 }
@@ -269,34 +271,34 @@ static void late_answer(struct redlock_round *round, unsigned node, const struct
                            (uint64_t)counter->integer, redlock_choice(slots->text, slots->len));
 }
 
-static void asked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
     struct redlock_wait *wait = redlock_wait_find(conn, round->owner, round->attempt);
     struct redlock_hold *hold;
 
-    if (outcome == REDLOCK_MAYBE && (hold = redlock_hold_find(conn, round->owner)))
+    if (outcome == HFI_MAYBE && (hold = redlock_hold_find(conn, round->owner)))
         hold->unsure |= 1u << node;
     if (!wait) {
         late_answer(round, node, reply);
         return;
     }
     switch (outcome) {
-    case REDLOCK_ANSWERED:
+    case HFI_ANSWERED:
         voted(conn, wait, round, node, reply);
         break;
-    case REDLOCK_REFUSED:
+    case HFI_REFUSED:
         wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node,
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
-    case REDLOCK_UNSENT:
+    case HFI_UNSENT:
         if (err->status == HF_NO_MEMORY)
             wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
-    case REDLOCK_MAYBE:
+    case HFI_MAYBE:
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_SILENT);
         break;
     }
@@ -382,7 +384,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
 
 void redlock_step(struct hfi_conn *conn, struct redlock_wait *wait)
 {
-    struct hfi_outcome out = hfi_ballot_decide(&wait->ballot, wait->op->may_wait);
+    struct hfi_ballot_outcome out = hfi_ballot_decide(&wait->ballot, wait->op->may_wait);
 
     switch (out.verdict) {
     case HFI_BALLOT_OPEN:
@@ -409,7 +411,8 @@ void redlock_step(struct hfi_conn *conn, struct redlock_wait *wait)
 }
 
 /* A majority cannot be had in this attempt. */
-static void lose(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out)
+static void lose(struct hfi_conn *conn, struct redlock_wait *wait,
+                 const struct hfi_ballot_outcome *out)
 {
     hf_status why = wait->err.status;
 

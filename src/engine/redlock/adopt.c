@@ -124,10 +124,10 @@ static void decide_adoption(struct redlock_round *round)
     redlock_finish(conn, op, status, NULL);
 }
 
-static void adopted(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
 
     (void)err;
     if (letter == 'N')

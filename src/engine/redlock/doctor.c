@@ -37,7 +37,7 @@ static void check_cluster(struct doctor *d);
 static void check_clocks(struct doctor *d);
 static void check_places(struct doctor *d);
 
-hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct doctor d = { .report = { .finding = finding, .arg = arg }, .sure = true };
 

@@ -19,17 +19,9 @@
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
+#define ROUNDS_KEPT 64 /* for use again */
+
 /* ---- time ------------------------------------------------------------------------------- */
-
-static void nodes_due(struct hfi_source *timer, int64_t now_ms)
-{
-    redlock_nodes_tick(hfi_container(timer, struct hfi_conn, nodes_timer), now_ms);
-}
-
-static int64_t nodes_next_ms(const struct hfi_source *timer)
-{
-    return redlock_nodes_next_ms(hfi_container(timer, struct hfi_conn, nodes_timer));
-}
 
 static void heal_due(struct hfi_source *timer, int64_t now_ms)
 {
@@ -54,12 +46,13 @@ static void notes_due(struct hfi_source *timer, int64_t now_ms)
 
 static bool add_timers(struct hfi_conn *conn)
 {
-    static const struct hfi_source_calls nodes = { .due = nodes_due, .next_ms = nodes_next_ms };
     static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
     static const struct hfi_source_calls waits = { .due = waits_due };
     static const struct hfi_source_calls notes = { .due = notes_due };
 
-    return hfi_source_add(&conn->nodes_timer, &conn->reactor, &nodes) &&
+    hfi_list_init(&conn->noted);
+    return hfi_requests_init(&conn->rounds, &conn->reactor, NULL, sizeof(struct redlock_round),
+                             ROUNDS_KEPT) &&
            hfi_source_add(&conn->heal_timer, &conn->reactor, &heal) &&
            hfi_source_add(&conn->waits_timer, &conn->reactor, &waits) &&
            hfi_source_add(&conn->notes_timer, &conn->reactor, &notes);
@@ -82,10 +75,8 @@ static hf_status redlock_open(struct hfi_conf *conf, struct hfi_host *host,
         status = hfi_reactor_init(&conn->reactor, host, err);
     if (status == HF_OK && !add_timers(conn))
         status = hfi_error_memory(err);
-    if (status == HF_OK) {
-        conn->reserve = hfi_malloc(sizeof *conn->reserve);
-        status = conn->reserve ? redlock_nodes_open(conn, err) : hfi_error_memory(err);
-    }
+    if (status == HF_OK)
+        status = redlock_nodes_open(conn, err);
     if (status == HF_OK)
         status = redlock_heal_open(conn, err);
     if (status == HF_OK)
@@ -180,7 +171,7 @@ hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char
 /* It has said what it is, or why it cannot be asked. */
 static bool looked_at(const struct redlock_node *node)
 {
-    if (node->failures > 0)
+    if (hfi_link_failures(node->link) > 0)
         return true;
     return redlock_node_up(node) && node->inbox_up &&
            (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);
@@ -257,8 +248,7 @@ static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
 
 static void destroy(struct hfi_conn *conn)
 {
-    struct redlock_round *round;
-    struct redlock_hold *hold;
+    struct hfi_claim_entry *hold;
 
     conn->closing = true;
     if (conn->reactor.host) {
@@ -267,16 +257,11 @@ static void destroy(struct hfi_conn *conn)
         redlock_heal_close(conn);
         hfi_reactor_leave_quietly(&conn->reactor, false);
     }
-    for (size_t i = 0; i < REDLOCK_BUCKETS; i++) /* their claims may be others' by now */
-        while ((hold = conn->holds[i])) {
-            conn->holds[i] = hold->next;
-            hfi_free(hold);
-        }
-    hfi_free(conn->reserve);
-    while ((round = conn->pool)) {
-        conn->pool = round->next;
-        hfi_free(round);
+    while ((hold = hfi_claims_any(&conn->holds))) {
+        hfi_claims_remove(&conn->holds, hold); /* its claim may be another's by now */
+        hfi_free(hold);
     }
+    hfi_requests_done(&conn->rounds);
     hfi_reactor_done(&conn->reactor);
     redis_conf_done(conn->conf);
     hfi_free(conn);
@@ -333,7 +318,6 @@ static void redlock_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_s
 
 void redlock_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    op->engine[REDLOCK_OP_WAIT] = NULL;
     hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
@@ -357,67 +341,29 @@ uint64_t redlock_proposal(struct hfi_conn *conn)
 
 /* ---- claims by owner ------------------------------------------------------------------------ */
 
-static struct redlock_hold **bucket(struct hfi_conn *conn, const unsigned char *id)
-{
-    uint32_t key;
-
-    memcpy(&key, id, sizeof key); /* owners are random */
-    return &conn->holds[key % REDLOCK_BUCKETS];
-}
-
 struct redlock_hold *redlock_hold_new(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     struct redlock_hold *hold = hfi_calloc(1, sizeof *hold);
-    struct redlock_hold **at = bucket(conn, claim->owner);
 
     if (!hold)
         return NULL;
-    hold->claim = claim;
-    memcpy(hold->owner, claim->owner, HFI_OWNER_LEN);
-    hold->next = *at;
-    *at = hold;
-    claim->engine[REDLOCK_CLAIM_HOLD] = hold;
+    hfi_list_init(&hold->noted);
+    hfi_claims_add(&conn->holds, &hold->entry, claim);
+    ((struct redlock_claim *)claim->room)->hold = hold;
     return hold;
-}
-
-static void forget_note(struct hfi_conn *conn, struct redlock_hold *hold)
-{
-    struct redlock_hold **at = &conn->noted, *before = NULL;
-
-    if (!hold->noted)
-        return;
-    while (*at != hold) {
-        before = *at;
-        at = &before->noted;
-    }
-    if (hold->noted != hold)
-        *at = hold->noted;
-    else if (before)
-        before->noted = before; /* it is the last now */
-    else
-        conn->noted = NULL;
-    hold->noted = NULL;
 }
 
 void redlock_hold_free(struct hfi_conn *conn, struct redlock_hold *hold)
 {
-    struct redlock_hold **at = bucket(conn, hold->owner);
-
-    while (*at != hold)
-        at = &(*at)->next;
-    *at = hold->next;
-    forget_note(conn, hold);
-    hold->claim->engine[REDLOCK_CLAIM_HOLD] = NULL;
+    ((struct redlock_claim *)hold->entry.claim->room)->hold = NULL;
+    hfi_list_remove(&hold->noted);
+    hfi_claims_remove(&conn->holds, &hold->entry);
     hfi_free(hold);
 }
 
 struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned char *id)
 {
-    struct redlock_hold *hold = *bucket(conn, id);
-
-    while (hold && memcmp(hold->owner, id, HFI_OWNER_LEN) != 0)
-        hold = hold->next;
-    return hold;
+    return (struct redlock_hold *)hfi_claims_find(&conn->holds, id);
 }
 
 /* ---- the table -------------------------------------------------------------------------------- */
@@ -435,7 +381,7 @@ static void redlock_engine_passed(struct hfi_conn *conn, struct hfi_claim *claim
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_DRIVE,
-    HFI_ROOMS(struct hfi_reactor_op, char),
+    HFI_ROOMS(struct redlock_op, struct redlock_claim),
     .default_ttl_ms = REDLOCK_TTL_MS,
     .min_ttl_ms = 1000,
     .open = redlock_open,

@@ -30,7 +30,7 @@
 #define STEPS_AT_ONCE 8    /* a heal needs fewer; then there are pauses between them */
 
 static void look(struct hfi_conn *conn, uint32_t nodes);
-static void told(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void told(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                  const struct hfi_reply *reply, const hf_error *err);
 static void all_told(struct redlock_round *round);
 static void refresh(struct hfi_conn *conn);
@@ -154,14 +154,14 @@ static void look(struct hfi_conn *conn, uint32_t nodes)
     redlock_round_send(round, nodes);
 }
 
-static void told(struct redlock_round *round, unsigned index, enum redlock_outcome outcome,
+static void told(struct redlock_round *round, unsigned index, enum hfi_outcome outcome,
                  const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
     struct redlock_node *node = &conn->nodes[index];
     struct redlock_told status = { .view = { .state = HFI_NODE_UNKNOWN } };
 
-    if (outcome == REDLOCK_ANSWERED) {
+    if (outcome == HFI_ANSWERED) {
         if (!redlock_read_status(reply, &status))
             hfi_error_set(&node->why, HF_CORRUPT, 0, "%s: its key '%scluster' is not one of ours",
                           conn->conf->url.hosts[index].shown, conn->prefix);
@@ -238,12 +238,12 @@ void redlock_heal_again(struct hfi_conn *conn)
     redlock_heal_soon(conn, pause_ms / 2, pause_ms / 2);
 }
 
-void redlock_heal_answered(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+void redlock_heal_answered(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                            const struct hfi_reply *reply, const hf_error *err)
 {
     (void)node, (void)reply, (void)err;
     /* Whatever it says, all are looked at next. Without an answer that must not be at once. */
-    if (outcome != REDLOCK_ANSWERED)
+    if (outcome != HFI_ANSWERED)
         round->conn->healing->eager = false;
 }
 

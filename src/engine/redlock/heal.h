@@ -74,7 +74,7 @@ void redlock_heal_again(struct hfi_conn *conn); /* after a pause that grows */
 struct redlock_round *redlock_heal_round(struct hfi_conn *conn, const struct hfi_script *script,
                                          redlock_answer_fn *answer);
 /* An answer that needs nothing but to be there; the end of a round (or of what counted as one). */
-void redlock_heal_answered(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+void redlock_heal_answered(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                            const struct hfi_reply *reply, const hf_error *err);
 void redlock_heal_stepped(struct hfi_conn *conn);
 void redlock_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX]);

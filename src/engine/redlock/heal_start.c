@@ -67,11 +67,11 @@ static void stage_over(struct redlock_round *round)
 
 /* ---- marking -------------------------------------------------------------------------------- */
 
-static void marked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void marked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct redlock_healing *healing = round->conn->healing;
-    const unsigned char *marker = outcome == REDLOCK_ANSWERED ? redlock_read_marker(reply) : NULL;
+    const unsigned char *marker = outcome == HFI_ANSWERED ? redlock_read_marker(reply) : NULL;
     unsigned char mine[HFI_EPOCH_ID];
 
     (void)err;
@@ -153,7 +153,7 @@ static void first_marked(struct hfi_conn *conn)
 
 /* ---- confirming --------------------------------------------------------------------------------- */
 
-static void confirmed(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct redlock_healing *healing = round->conn->healing;
@@ -162,7 +162,7 @@ static void confirmed(struct redlock_round *round, unsigned node, enum redlock_o
 
     (void)err;
     hfi_start_marker(healing->start_id, node, mine);
-    if (outcome == REDLOCK_ANSWERED && redlock_read_status(reply, &told) &&
+    if (outcome == HFI_ANSWERED && redlock_read_status(reply, &told) &&
         told.view.state == HFI_NODE_EMPTY && told.view.marked &&
         memcmp(told.view.marker, mine, HFI_EPOCH_ID) == 0)
         healing->mine |= 1u << node;

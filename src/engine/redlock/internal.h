@@ -25,11 +25,13 @@
 #define HFI_REDLOCK_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/claims.h"
 #include "engine/kit/handover.h"
-#include "engine/kit/reactor.h"
+#include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
+#include "util/list.h"
 
 #define REDLOCK_TTL_MS        30000
 #define REDLOCK_MAX_TTL_MS    120000 /* max_ttl of a new cluster unless the URL says otherwise */
@@ -45,7 +47,6 @@
 #define REDLOCK_TRY_MS       4    /* what failed half way is tried again after about so long */
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
 #define REDLOCK_SCRIPTS_MAX  24
-#define REDLOCK_BUCKETS      1024
 #define REDLOCK_KEY_MAX      (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
 #define REDLOCK_EPOCH_LEN    24 /* as the scripts have it: number (double, little-endian), id */
 #define REDLOCK_INBOX_ID_LEN 32
@@ -54,23 +55,14 @@ struct redlock_node;
 struct redlock_round;
 struct redlock_wait;
 
-/* What became of a command at one node. */
-enum redlock_outcome {
-    REDLOCK_ANSWERED, /* `reply` is there, and is not an error */
-    REDLOCK_REFUSED,  /* the node said no, and did nothing: `err` says why */
-    REDLOCK_UNSENT,   /* it never left */
-    REDLOCK_MAYBE     /* it may have been done, or may still be */
-};
-
-typedef void redlock_answer_fn(struct redlock_round *round, unsigned node,
-                               enum redlock_outcome outcome, const struct hfi_reply *reply,
-                               const hf_error *err);
+typedef void redlock_answer_fn(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
+                               const struct hfi_reply *reply, const hf_error *err);
 typedef void redlock_over_fn(struct redlock_round *round);
 typedef bool redlock_wanted_fn(const struct redlock_round *round);
 
 /* One command to one node. */
 struct redlock_leg {
-    struct hfi_sent sent;
+    struct redis_sent sent;
     struct redlock_round *round;
     unsigned node;
 };
@@ -82,8 +74,8 @@ struct redlock_leg {
  * was sent for may have ended long before.
  */
 struct redlock_round {
+    struct hfi_request request; /* first: they are one address */
     struct hfi_conn *conn;
-    struct redlock_round *next; /* in the pool */
     redlock_answer_fn *answer;
     redlock_over_fn *over;
     redlock_wanted_fn *wanted; /* is it, if it has to be sent again? NULL: always */
@@ -117,11 +109,8 @@ struct redlock_node {
     struct hfi_conn *conn;
     unsigned index;
     struct hfi_link *link, *inbox; /* commands; messages */
-    unsigned failures, inbox_failures;
-    int64_t open_ms, inbox_open_ms;
     bool inbox_up;
-    bool unusable; /* (a replica, a twin): closed at the next tick */
-    struct hfi_sent inbox_sent;
+    struct redis_sent inbox_sent;
     char run_id[48];
     hf_error why; /* it is not up */
     const struct hfi_script *scripts[REDLOCK_SCRIPTS_MAX];
@@ -133,15 +122,12 @@ struct redlock_node {
 
 /* What we remember of a claim from submit of its acquire (or adopt) until it has ended. */
 struct redlock_hold {
-    struct hfi_claim *claim; /* core's; may be gone once the store is being closed */
-    unsigned char owner[HFI_OWNER_LEN];
-    struct redlock_hold *next; /* in its bucket */
-    struct redlock_wait *wait; /* while it is being acquired */
-    struct redlock_hold
-        *noted;         /* next that has something to note; itself: last; NULL: not in the list */
-    uint64_t attempt;   /* the last one */
-    uint64_t choice;    /* which slots it was granted */
-    uint64_t token_now; /* of the last local pass; 0: none */
+    struct hfi_claim_entry entry; /* first; its claim may be gone once the store is being closed */
+    struct redlock_wait *wait;    /* while it is being acquired */
+    struct hfi_list noted;        /* in conn->noted */
+    uint64_t attempt;             /* the last one */
+    uint64_t choice;              /* which slots it was granted */
+    uint64_t token_now;           /* of the last local pass; 0: none */
     int64_t tid;
     uint32_t sent;     /* nodes that may have something of it */
     uint32_t unsure;   /* of them: an acquire may arrive there late, behind a release */
@@ -199,7 +185,7 @@ struct hfi_conn {
     struct hfi_redis_conf *conf;
     unsigned n, need;
     struct redlock_node nodes[HFI_NODES_MAX];
-    struct hfi_source nodes_timer, heal_timer;
+    struct hfi_source heal_timer;
     char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
     size_t prefix_len;
     char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
@@ -214,29 +200,38 @@ struct hfi_conn {
     struct redlock_healing *healing;
     hf_error stuck; /* why there is no epoch; HF_OK: not known */
 
-    struct redlock_round *pool;
-    unsigned pool_count;
-    struct redlock_round *reserve; /* without memory a release must still leave; NULL: in use */
+    struct hfi_requests rounds;
     struct redlock_wait *waits;
     struct hfi_source waits_timer; /* no wait has anything to do before */
-    struct redlock_hold *holds[REDLOCK_BUCKETS];
-    struct redlock_hold *noted;
+    struct hfi_claims holds;
+    struct hfi_list noted; /* holds whose local pass the nodes do not know */
     struct hfi_source notes_timer;
     uint64_t last_proposal;
     uint64_t last_token; /* the highest that we were ever granted */
 };
 
-/* op->engine[] */
-enum {
-    REDLOCK_OP_WAIT, /* an acquire: its struct redlock_wait */
-    REDLOCK_OP_LEFT  /* renew: rounds that are not decided */
+/* op->room */
+struct redlock_op {
+    struct hfi_reactor_op reactor; /* first */
+    union {
+        struct redlock_wait *wait; /* ACQUIRE; NULL: it is to be finished */
+        size_t rounds;             /* RENEW: those that are not decided */
+    };
 };
-/* claim->engine[] */
-enum { REDLOCK_CLAIM_HOLD };
+
+static inline struct redlock_op *redlock_op(struct hfi_op *op)
+{
+    return (struct redlock_op *)op->room;
+}
+
+/* claim->room. A hold is larger, and outlives the claim in what is deferred. */
+struct redlock_claim {
+    struct redlock_hold *hold;
+};
 
 static inline struct redlock_hold *redlock_hold_of(const struct hfi_claim *claim)
 {
-    return claim->engine[REDLOCK_CLAIM_HOLD];
+    return ((const struct redlock_claim *)claim->room)->hold;
 }
 
 /* Sets of nodes: a bit each. */
@@ -269,8 +264,6 @@ uint64_t redlock_proposal(struct hfi_conn *conn);
 
 hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
 void redlock_nodes_close(struct hfi_conn *conn);
-void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t redlock_nodes_next_ms(const struct hfi_conn *conn);
 bool redlock_node_up(const struct redlock_node *node);
 bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms);
 uint32_t redlock_nodes_up(const struct hfi_conn *conn);
@@ -285,7 +278,7 @@ void redlock_owe(struct redlock_node *node, const struct hfi_name *name, const u
  * out of memory. script NULL: a plain command. */
 struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_script *script,
                                         uint32_t key_count, redlock_answer_fn *answer);
-/* To those of `nodes` that are up; the others are answered REDLOCK_UNSENT. It may be gone on return. */
+/* To those of `nodes` that are up; the others are answered HFI_UNSENT. It may be gone on return. */
 void redlock_round_send(struct redlock_round *round, uint32_t nodes);
 void redlock_round_free(struct redlock_round *round); /* one that was not sent */
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
@@ -332,9 +325,10 @@ uint64_t redlock_choice(const char *slots, size_t len); /* 0: none */
 
 /* ---- win.c ----------------------------------------------------------------------------------- */
 
-void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out);
+void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait,
+                 const struct hfi_ballot_outcome *out);
 void redlock_write_back(struct hfi_conn *conn, struct redlock_wait *wait,
-                        const struct hfi_outcome *out);
+                        const struct hfi_ballot_outcome *out);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
@@ -390,8 +384,8 @@ int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
 
 void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
-hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
-hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
+hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                          void *arg, hf_error *err);
 
 #endif

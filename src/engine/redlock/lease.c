@@ -49,12 +49,12 @@ void redlock_owe_release(struct redlock_round *round, unsigned node)
         redlock_owe(&round->conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
 }
 
-static void given_back(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void given_back(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, const hf_error *err)
 {
     (void)reply;
     (void)err;
-    if (outcome != REDLOCK_ANSWERED)
+    if (outcome != HFI_ANSWERED)
         redlock_owe_release(round, node);
 }
 
@@ -123,10 +123,10 @@ static void tally_release(struct redlock_round *round)
     round->op = NULL; /* the rest is for the nodes' sake */
 }
 
-static void released(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void released(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
-    bool answered = outcome == REDLOCK_ANSWERED && reply->type == HFI_REPLY_INTEGER;
+    bool answered = outcome == HFI_ANSWERED && reply->type == HFI_REPLY_INTEGER;
     struct redlock_hold *hold = round->op ? redlock_hold_of(round->op->claim) : NULL;
 
     (void)err;
@@ -243,7 +243,7 @@ static void renew_halves(struct hfi_conn *conn, struct hfi_op *op, const struct 
                         renewal->items[i].status == HF_INVALID);
     if (fine)
         return;
-    op->engine[REDLOCK_OP_LEFT] = (void *)((intptr_t)op->engine[REDLOCK_OP_LEFT] + 2);
+    redlock_op(op)->rounds += 2;
     renew_some(conn, op, renewal->items, half);
     renew_some(conn, op, renewal->items + half, renewal->count - half);
 }
@@ -252,7 +252,6 @@ static void decide_renewals(struct redlock_round *round)
 {
     struct renewal *renewal = round->data;
     struct hfi_op *op = round->op;
-    intptr_t rounds;
 
     if (!op)
         return;
@@ -264,28 +263,26 @@ static void decide_renewals(struct redlock_round *round)
     round->op = NULL;
     if (renewal->denied && renewal->count > 1)
         renew_halves(round->conn, op, renewal);
-    rounds = (intptr_t)op->engine[REDLOCK_OP_LEFT] - 1;
-    op->engine[REDLOCK_OP_LEFT] = (void *)rounds;
-    if (rounds == 0)
+    if (--redlock_op(op)->rounds == 0)
         redlock_finish(round->conn, op, HF_OK, NULL);
 }
 
-static void renewed(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct renewal *renewal = round->data;
 
-    renewal->denied |= outcome == REDLOCK_REFUSED && err->status == HF_DENIED;
-    for (size_t i = 0; outcome == REDLOCK_MAYBE && i < renewal->count; i++)
+    renewal->denied |= outcome == HFI_REFUSED && err->status == HF_DENIED;
+    for (size_t i = 0; outcome == HFI_MAYBE && i < renewal->count; i++)
         redlock_renewal_late(redlock_hold_find(round->conn, renewal->tally[i].owner),
                              renewal->tally[i].ttl_ms);
     if (!round->op)
         return;
-    for (size_t i = 0; outcome == REDLOCK_REFUSED && i < renewal->count; i++)
+    for (size_t i = 0; outcome == HFI_REFUSED && i < renewal->count; i++)
         renewal->tally[i].why = err->status;
-    if (outcome == REDLOCK_REFUSED)
+    if (outcome == HFI_REFUSED)
         round->op->error = *err;
-    for (size_t i = 0; outcome == REDLOCK_ANSWERED && i < renewal->count; i++) {
+    for (size_t i = 0; outcome == HFI_ANSWERED && i < renewal->count; i++) {
         const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
         const struct hfi_reply *problem = hfi_reply_at(reply, i, HFI_REPLY_ERROR);
         struct redlock_hold *hold = redlock_hold_of(renewal->items[i].claim);
@@ -357,7 +354,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
             redlock_round_free(round);
         hfi_free(renewal);
         fail_renewals(items, count, HF_NO_MEMORY);
-        op->engine[REDLOCK_OP_LEFT] = (void *)((intptr_t)op->engine[REDLOCK_OP_LEFT] - 1);
+        redlock_op(op)->rounds--;
         return;
     }
     renewal->items = items;
@@ -389,12 +386,11 @@ void redlock_renew(struct hfi_conn *conn, struct hfi_op *op)
     size_t count = op->u.renew.count, rounds = (count + REDLOCK_BATCH - 1) / REDLOCK_BATCH;
 
     /* One more than there are: it is not finished before all have been sent. */
-    op->engine[REDLOCK_OP_LEFT] = (void *)(intptr_t)(rounds + 1);
+    redlock_op(op)->rounds = rounds + 1;
     for (size_t i = 0; i < count; i += REDLOCK_BATCH)
         renew_some(conn, op, op->u.renew.items + i,
                    count - i < REDLOCK_BATCH ? count - i : REDLOCK_BATCH);
-    op->engine[REDLOCK_OP_LEFT] = (void *)((intptr_t)op->engine[REDLOCK_OP_LEFT] - 1);
-    if (!op->engine[REDLOCK_OP_LEFT])
+    if (--redlock_op(op)->rounds == 0)
         redlock_finish(conn, op, HF_OK, NULL);
 }
 
@@ -408,17 +404,16 @@ bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t tok
         return false;
     hold->token_now = token;
     hold->tid = tid;
-    if (hold->noted)
+    if (!hfi_list_empty(&hold->noted))
         return false;
-    hold->noted = conn->noted ? conn->noted : hold;
-    conn->noted = hold;
+    hfi_list_append(&conn->noted, &hold->noted);
     if (conn->notes_timer.due_ms != HFI_NEVER)
         return false;
     hfi_source_at(&conn->notes_timer, hfi_now_ms() + REDLOCK_NOTE_MS);
     return true;
 }
 
-static void noted(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void noted(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     (void)round;
@@ -436,9 +431,9 @@ static void send_notes(struct hfi_conn *conn, struct redlock_hold *const some[],
     if (!round)
         return;
     for (size_t i = 0; i < count; i++)
-        redlock_add_name(round, &some[i]->claim->name);
+        redlock_add_name(round, &some[i]->entry.claim->name);
     for (size_t i = 0; i < count; i++) {
-        redlock_add_owner(round, some[i]->owner);
+        redlock_add_owner(round, some[i]->entry.owner);
         hfi_command_add_number(&round->command, (int64_t)some[i]->token_now);
         hfi_command_add_number(&round->command, some[i]->tid);
     }
@@ -447,15 +442,13 @@ static void send_notes(struct hfi_conn *conn, struct redlock_hold *const some[],
 
 void redlock_notes_send(struct hfi_conn *conn)
 {
-    struct redlock_hold *some[REDLOCK_BATCH], *hold = conn->noted, *next;
+    struct redlock_hold *some[REDLOCK_BATCH];
+    struct hfi_list *node;
     size_t count = 0;
 
-    conn->noted = NULL;
     hfi_source_at(&conn->notes_timer, HFI_NEVER);
-    for (; hold; hold = next) {
-        next = hold->noted == hold ? NULL : hold->noted;
-        hold->noted = NULL;
-        some[count++] = hold;
+    while ((node = hfi_list_pop(&conn->noted))) {
+        some[count++] = hfi_container(node, struct redlock_hold, noted);
         if (count == REDLOCK_BATCH) {
             send_notes(conn, some, count);
             count = 0;

@@ -45,7 +45,7 @@ struct look {
     hf_error err;
 };
 
-static void looked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void looked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err);
 static void all_looked(struct redlock_round *round);
 static hf_status emit(const struct look *look, struct hfi_sink *sink,
@@ -112,12 +112,12 @@ void redlock_break(struct hfi_conn *conn, struct hfi_op *op)
         redlock_finish(conn, op, HF_NO_MEMORY, NULL);
 }
 
-static void looked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void looked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct look *look = round->data;
 
-    if (outcome != REDLOCK_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         look->status = err->status;
         look->err = *err;
     } else if (!redlock_view_take(&look->view, node, reply)) {
@@ -225,11 +225,11 @@ static hf_status emit(const struct look *look, struct hfi_sink *sink, struct red
 /* ---- break ---------------------------------------------------------------------------------- */
 
 /* Enough have answered: whether it held there or not, they hold nothing of it now, and never will again. */
-static void broke(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
-    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
     const struct hfi_name *name = round->op ? &round->op->u.brk.name : NULL;
 
     (void)err;
@@ -409,14 +409,14 @@ static void keep_keys(struct hfi_conn *conn, struct search *search, const struct
     }
 }
 
-static void scanned(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct search *search = round->data;
     const struct hfi_reply *cursor = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
     const struct hfi_reply *keys = hfi_reply_at(reply, 1, HFI_REPLY_LIST);
 
-    if (outcome != REDLOCK_ANSWERED) { /* the others may be enough */
+    if (outcome != HFI_ANSWERED) { /* the others may be enough */
         search->err = *err;
         return;
     }

@@ -38,7 +38,7 @@ static hf_status join(struct manager *m, hf_error *err);
 static hf_status read_words(struct manager *m, const char *const *words, bool *ret_join,
                             hf_error *err);
 
-hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
+hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                          void *arg, hf_error *err)
 {
     struct manager *m = hfi_calloc(1, sizeof *m);

@@ -10,7 +10,6 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/random.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@ static void node_up(struct hfi_link *link);
 static void node_down(struct hfi_link *link, hf_status status, const char *why);
 static void inbox_up(struct hfi_link *link);
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why);
-static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
                           const char *payload, size_t len);
 
@@ -45,6 +44,8 @@ hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
         node->inbox = hfi_link_new(conn->conf, address, true, &conn->reactor, &inbox_owner, node);
         if (!node->link || !node->inbox)
             return hfi_error_memory(err);
+        hfi_link_keep(node->link, true);
+        hfi_link_keep(node->inbox, true);
     }
     return HF_OK;
 }
@@ -74,7 +75,7 @@ void redlock_nodes_close(struct hfi_conn *conn)
 
 bool redlock_node_up(const struct redlock_node *node)
 {
-    return node->link && hfi_link_state(node->link) == HFI_LINK_UP && !node->unusable;
+    return node->link && hfi_link_usable(node->link);
 }
 
 bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms)
@@ -153,8 +154,8 @@ static const struct redlock_node *twin(const struct redlock_node *node, const ch
     for (unsigned i = 0; i < node->conn->n; i++) {
         const struct redlock_node *other = &node->conn->nodes[i];
 
-        if (other != node && other->link && hfi_link_state(other->link) == HFI_LINK_UP &&
-            !other->unusable && strcmp(other->run_id, run_id) == 0)
+        if (other != node && other->link && hfi_link_usable(other->link) &&
+            strcmp(other->run_id, run_id) == 0)
             return other;
     }
     return NULL;
@@ -162,9 +163,7 @@ static const struct redlock_node *twin(const struct redlock_node *node, const ch
 
 static void refuse(struct redlock_node *node, const char *what, const char *more)
 {
-    hfi_error_set(&node->why, HF_CONFIG, 0, "%s: %s%s", hfi_link_address(node->link)->shown, what,
-                  more);
-    node->unusable = true;
+    hfi_link_unusable(node->link, HF_CONFIG, "%s%s", what, more);
 }
 
 static void node_up(struct hfi_link *link)
@@ -190,7 +189,7 @@ static void node_up(struct hfi_link *link)
     /* No doubt is raised if it was restarted meanwhile: that is one vote, and the next renewal by
      * majority tells whether it was needed. */
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
-    node->failures = 0;
+    hfi_link_settled(link);
     node->why.status = HF_OK;
     node->why.text[0] = 0;
     redlock_pay_debts(node);
@@ -201,11 +200,7 @@ static void node_down(struct hfi_link *link, hf_status status, const char *why)
 {
     struct redlock_node *node = hfi_link_data(link);
 
-    if (!node->unusable)
-        hfi_error_set(&node->why, status, 0, "%s", why);
-    node->unusable = false;
-    node->failures++;
-    node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
+    hfi_error_set(&node->why, status, 0, "%s", why);
     redlock_heal_node_down(node);
 }
 
@@ -217,7 +212,7 @@ static void inbox_up(struct hfi_link *link)
     hfi_link_subscribe(link, node->conn->inbox_name, node->conn->inbox_len, &node->inbox_sent);
 }
 
-static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redlock_node *node =
         (struct redlock_node *)((char *)sent - offsetof(struct redlock_node, inbox_sent));
@@ -226,7 +221,7 @@ static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply,
     if (!reply || reply->type == HFI_REPLY_ERROR)
         return; /* without messages heartbeats find what was granted */
     node->inbox_up = true;
-    node->inbox_failures = 0;
+    hfi_link_settled(node->inbox);
     redlock_waits_hurry(node->conn); /* grants may have been published to nobody */
 }
 
@@ -237,9 +232,6 @@ static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
     (void)status;
     (void)why;
     node->inbox_up = false;
-    node->inbox_failures++;
-    node->inbox_open_ms =
-        hfi_now_ms() + hfi_link_backoff_ms(node->inbox_failures, (uint32_t)hfi_random_u64());
 }
 
 static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
@@ -250,48 +242,4 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
 
     if (channel_len == conn->inbox_len && memcmp(channel, conn->inbox_name, channel_len) == 0)
         redlock_message(node, payload, len);
-}
-
-/* ---- time ------------------------------------------------------------------------------------- */
-
-static void open_if_due(struct hfi_link *link, int64_t open_ms, int64_t now_ms)
-{
-    if (hfi_link_state(link) == HFI_LINK_IDLE && now_ms >= open_ms)
-        hfi_link_open(link, now_ms);
-}
-
-void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms)
-{
-    for (unsigned i = 0; i < conn->n; i++) {
-        struct redlock_node *node = &conn->nodes[i];
-
-        if (node->unusable && hfi_link_state(node->link) != HFI_LINK_IDLE) {
-            hf_error why = node->why;
-
-            hfi_link_close(node->link);
-            node_down(node->link, why.status, why.text);
-        }
-        open_if_due(node->link, node->open_ms, now_ms);
-        open_if_due(node->inbox, node->inbox_open_ms, now_ms);
-    }
-}
-
-static int64_t link_open_ms(const struct hfi_link *link, int64_t open_ms)
-{
-    return hfi_link_state(link) == HFI_LINK_IDLE ? open_ms : HFI_NEVER;
-}
-
-int64_t redlock_nodes_next_ms(const struct hfi_conn *conn)
-{
-    int64_t next_ms = HFI_NEVER;
-
-    for (unsigned i = 0; i < conn->n; i++) {
-        const struct redlock_node *node = &conn->nodes[i];
-        int64_t one = node->unusable ? 0 : link_open_ms(node->link, node->open_ms);
-        int64_t two = link_open_ms(node->inbox, node->inbox_open_ms);
-
-        next_ms = one < next_ms ? one : next_ms;
-        next_ms = two < next_ms ? two : next_ms;
-    }
-    return next_ms;
 }

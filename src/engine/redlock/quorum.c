@@ -22,9 +22,10 @@ struct count {
     uint64_t choice; /* ... this one */
 };
 
-static bool win(const struct hfi_ballot *ballot, uint64_t choice, struct hfi_outcome *outcome);
+static bool win(const struct hfi_ballot *ballot, uint64_t choice,
+                struct hfi_ballot_outcome *outcome);
 static void write_back(const struct hfi_ballot *ballot, uint64_t choice,
-                       struct hfi_outcome *outcome);
+                       struct hfi_ballot_outcome *outcome);
 static enum hfi_verdict wait_on(const struct hfi_ballot *ballot, const struct count *count);
 static enum hfi_verdict refuse(const struct hfi_ballot *ballot, const struct count *count,
                                bool waits);
@@ -153,12 +154,12 @@ static struct count count_votes(const struct hfi_ballot *ballot)
     return count;
 }
 
-struct hfi_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, bool waits)
+struct hfi_ballot_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, bool waits)
 {
     struct count count = count_votes(ballot);
     unsigned may_grant = count.best + count.of[HFI_VOTE_ASKED];
     unsigned may_stay = count.of[HFI_VOTE_GRANTED] + count.of[HFI_VOTE_QUEUED];
-    struct hfi_outcome outcome = { .verdict = HFI_BALLOT_OPEN };
+    struct hfi_ballot_outcome outcome = { .verdict = HFI_BALLOT_OPEN };
 
     if (count.best >= ballot->need) {
         if (!win(ballot, count.choice, &outcome))
@@ -178,7 +179,7 @@ struct hfi_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, bool waits
 
 /* Until when a majority holds: the need-th of the ends, the latest first. */
 static void count_time(const struct hfi_ballot *ballot, uint64_t choice,
-                       struct hfi_outcome *outcome)
+                       struct hfi_ballot_outcome *outcome)
 {
     for (unsigned i = 0; i < ballot->n; i++) {
         const struct hfi_ballot_node *at = &ballot->node[i];
@@ -202,7 +203,8 @@ static void count_time(const struct hfi_ballot *ballot, uint64_t choice,
 }
 
 /* Is there a token that a majority witnesses? The largest: it is what we wrote back last. */
-static bool win(const struct hfi_ballot *ballot, uint64_t choice, struct hfi_outcome *outcome)
+static bool win(const struct hfi_ballot *ballot, uint64_t choice,
+                struct hfi_ballot_outcome *outcome)
 {
     for (unsigned i = 0; i < ballot->n; i++) {
         uint64_t token = says(&ballot->node[i]);
@@ -235,7 +237,7 @@ static bool win(const struct hfi_ballot *ballot, uint64_t choice, struct hfi_out
 /* One token for all that hold: the largest, for no counter can be lowered to another. An answer
  * that is larger still is the largest next time. */
 static void write_back(const struct hfi_ballot *ballot, uint64_t choice,
-                       struct hfi_outcome *outcome)
+                       struct hfi_ballot_outcome *outcome)
 {
     uint64_t token = 0;
 

@@ -100,7 +100,7 @@ enum hfi_verdict {
     HFI_BALLOT_FEW   /* too few nodes answer, or vote at all */
 };
 
-struct hfi_outcome {
+struct hfi_ballot_outcome {
     enum hfi_verdict verdict;
     uint64_t token;  /* WON: the last of the block. WRITE: what to write back */
     uint64_t choice; /* WON: the slots */
@@ -112,7 +112,7 @@ struct hfi_outcome {
 
 /* `waits`: a place in the queues is worth having (else QUEUED counts as BUSY). Never WON or WRITE
  * for nodes with different slots; WRITE goes only to nodes that hold and have no write-back under way. */
-struct hfi_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, bool waits);
+struct hfi_ballot_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, bool waits);
 
 /* ---- renewal and release ---------------------------------------------------------------- */
 

@@ -11,28 +11,17 @@
 #include <stddef.h>
 #include <string.h>
 
-#define POOL_MAX 64 /* rounds kept for use again */
-
 static void send_leg(struct redlock_round *round, unsigned node);
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void end_leg(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void end_leg(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err);
 
 struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_script *script,
                                         uint32_t key_count, redlock_answer_fn *answer)
 {
-    struct redlock_round *round = conn->pool;
+    struct redlock_round *round =
+        (struct redlock_round *)hfi_request_new(&conn->rounds, script == &redlock_script_release);
 
-    if (round) {
-        conn->pool = round->next;
-        conn->pool_count--;
-    } else {
-        round = hfi_malloc(sizeof *round);
-    }
-    if (!round && script == &redlock_script_release) {
-        round = conn->reserve;
-        conn->reserve = NULL;
-    }
     if (!round)
         return NULL;
     memset(round, 0, offsetof(struct redlock_round, command));
@@ -47,20 +36,8 @@ struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_
 
 void redlock_round_free(struct redlock_round *round)
 {
-    struct hfi_conn *conn = round->conn;
-
     hfi_command_done(&round->command);
-    if (!conn->reserve) {
-        conn->reserve = round;
-        return;
-    }
-    if (conn->pool_count >= POOL_MAX) {
-        hfi_free(round);
-        return;
-    }
-    round->next = conn->pool;
-    conn->pool = round;
-    conn->pool_count++;
+    hfi_request_free(&round->conn->rounds, &round->request);
 }
 
 static void over(struct redlock_round *round)
@@ -83,7 +60,7 @@ void redlock_round_send(struct redlock_round *round, uint32_t nodes)
             continue;
         if (round->command.failed) {
             hfi_error_memory(&err);
-            end_leg(round, i, REDLOCK_UNSENT, NULL, &err);
+            end_leg(round, i, HFI_UNSENT, NULL, &err);
         } else {
             send_leg(round, i);
         }
@@ -118,7 +95,7 @@ static void send_leg(struct redlock_round *round, unsigned index)
     if (!redlock_node_up(node)) {
         hfi_error_set(&err, node->why.status != HF_OK ? node->why.status : HF_UNAVAILABLE, 0, "%s",
                       node->why.text[0] ? node->why.text : "not connected");
-        end_leg(round, index, REDLOCK_UNSENT, NULL, &err);
+        end_leg(round, index, HFI_UNSENT, NULL, &err);
         return;
     }
     leg->round = round;
@@ -131,7 +108,7 @@ static void send_leg(struct redlock_round *round, unsigned index)
     hfi_link_send(node->link, &round->command, &leg->sent);
 }
 
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redlock_leg *leg =
         (struct redlock_leg *)((char *)sent - offsetof(struct redlock_leg, sent));
@@ -142,36 +119,34 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
     if (!reply) {
         hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: the connection broke before the answer came",
                       hfi_link_address(node->link)->shown);
-        end_leg(round, leg->node, maybe ? REDLOCK_MAYBE : REDLOCK_UNSENT, NULL, &err);
+        end_leg(round, leg->node, maybe ? HFI_MAYBE : HFI_UNSENT, NULL, &err);
         return;
     }
     node->heard_ms = hfi_now_ms();
     if (reply->type != HFI_REPLY_ERROR) {
-        end_leg(round, leg->node, REDLOCK_ANSWERED, reply, NULL);
+        end_leg(round, leg->node, HFI_ANSWERED, reply, NULL);
         return;
     }
     if (round->command.script && hfi_reply_is_error(reply, "NOSCRIPT")) {
         memset(node->scripts, 0, sizeof node->scripts); /* SCRIPT FLUSH: all are gone */
         if (round->wanted && !round->wanted(round)) {
             hfi_error_set(&err, HF_UNAVAILABLE, 0, "it was not wanted any more");
-            end_leg(round, leg->node, REDLOCK_UNSENT, NULL, &err);
+            end_leg(round, leg->node, HFI_UNSENT, NULL, &err);
         } else {
             send_leg(round, leg->node);
         }
         return;
     }
     (void)hfi_reply_status(reply, &err);
+    if (hfi_reply_is_error(reply,
+                           "READONLY")) /* it was made a replica: its vote would count twice */
+        hfi_link_unusable(node->link, err.status, "%s", err.text);
     hfi_error_wrap(&err, "%s", hfi_link_address(node->link)->shown);
-    if (hfi_reply_is_error(reply, "READONLY")) {
-        node->why = err;
-        node->unusable = true; /* it was made a replica: its vote would count twice */
-    }
     /* An error that we do not know may have struck in the middle of a script. */
-    end_leg(round, leg->node, err.status == HF_CORRUPT ? REDLOCK_MAYBE : REDLOCK_REFUSED, NULL,
-            &err);
+    end_leg(round, leg->node, err.status == HF_CORRUPT ? HFI_MAYBE : HFI_REFUSED, NULL, &err);
 }
 
-static void end_leg(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void end_leg(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     round->open &= ~(1u << node);

@@ -48,7 +48,7 @@ struct batch {
 };
 
 static void beat_all(struct hfi_conn *conn, int64_t now_ms);
-static void beaten(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err);
 
 static int64_t beat_interval_ms(const struct hfi_conn *conn, const struct redlock_wait *wait)
@@ -283,12 +283,12 @@ static void beat_answer(struct hfi_conn *conn, struct redlock_wait *wait, unsign
     }
 }
 
-static void beaten(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
     struct batch *batch = round->data;
-    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
 
     (void)err; /* refused, for one of the names perhaps: each is asked for anew, by itself */
     if (letter == 'E' || letter == 'U')
@@ -297,13 +297,13 @@ static void beaten(struct redlock_round *round, unsigned node, enum redlock_outc
         struct redlock_wait *wait =
             redlock_wait_find(conn, batch->items[i].owner, batch->items[i].attempt);
         const struct hfi_reply *one =
-            outcome == REDLOCK_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
+            outcome == HFI_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
 
         if (!wait)
             continue;
         /* It may still be carried out, and take back what we are granted there from now on: this attempt is
          * of no use any more. */
-        if (batch->items[i].yields && outcome == REDLOCK_MAYBE) {
+        if (batch->items[i].yields && outcome == HFI_MAYBE) {
             redlock_rest(conn, wait, YIELD_MS);
             continue;
         }
@@ -311,9 +311,9 @@ static void beaten(struct redlock_round *round, unsigned node, enum redlock_outc
             beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
         else
             hfi_ballot_voted(&wait->ballot, node,
-                             letter                      ? HFI_VOTE_OTHER
-                             : outcome == REDLOCK_UNSENT ? HFI_VOTE_NONE
-                                                         : HFI_VOTE_SILENT);
+                             letter                  ? HFI_VOTE_OTHER
+                             : outcome == HFI_UNSENT ? HFI_VOTE_NONE
+                                                     : HFI_VOTE_SILENT);
         if (!round->sending)
             redlock_step(conn, wait);
     }
@@ -387,7 +387,7 @@ static void broken_by_message(struct redlock_node *node, const unsigned char *ow
         return;
     hold->broken |= 1u << node->index;
     if (redlock_count(hold->broken) == conn->n - conn->need + 1)
-        hfi_reactor_lost(&conn->reactor, hold->claim, "broken by an operator");
+        hfi_reactor_lost(&conn->reactor, hold->entry.claim, "broken by an operator");
 }
 
 /* "G owner attempt counter tokens window slots", "L owner attempt counter". Anybody may publish
@@ -463,7 +463,7 @@ static void end_cancelled(struct hfi_conn *conn, struct redlock_wait *wait)
     redlock_wait_end(conn, wait, HF_UNKNOWN, &err);
 }
 
-static void cancelled(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
@@ -472,11 +472,11 @@ static void cancelled(struct redlock_round *round, unsigned node, enum redlock_o
 
     (void)reply;
     (void)err;
-    if (outcome != REDLOCK_ANSWERED)
+    if (outcome != HFI_ANSWERED)
         redlock_owe_release(round, node);
     if (!wait || wait->state != HFI_WAITER_CANCELLING)
         return;
-    if (outcome == REDLOCK_ANSWERED)
+    if (outcome == HFI_ANSWERED)
         wait->forgot |= 1u << node;
     if (!round->sending && (!round->open || forgotten(conn, wait)))
         end_cancelled(conn, wait);
@@ -489,7 +489,7 @@ static void cancelled(struct redlock_round *round, unsigned node, enum redlock_o
  */
 void redlock_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct redlock_wait *wait = op->engine[REDLOCK_OP_WAIT];
+    struct redlock_wait *wait = op->kind == HFI_OP_ACQUIRE ? redlock_op(op)->wait : NULL;
     struct redlock_round *round;
     uint32_t sent;
 
@@ -530,7 +530,7 @@ static void too_late(struct hfi_conn *conn, struct redlock_wait *wait, int64_t n
 
 static void tick_one(struct hfi_conn *conn, struct redlock_wait *wait, int64_t now_ms)
 {
-    struct hfi_outcome out;
+    struct hfi_ballot_outcome out;
 
     switch (wait->state) {
     case HFI_WAITER_ASKING:

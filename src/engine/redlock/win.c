@@ -18,7 +18,8 @@ static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_
 
 /* ---- winning --------------------------------------------------------------------------------------- */
 
-void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out)
+void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait,
+                 const struct hfi_ballot_outcome *out)
 {
     struct hfi_claim *claim = wait->claim;
     struct redlock_hold *hold = wait->hold;
@@ -71,11 +72,11 @@ void redlock_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint6
         return;
     }
     sent = hold->sent;
-    redlock_give_back(conn, hold->claim, hold, 1u << node);
+    redlock_give_back(conn, hold->entry.claim, hold, 1u << node);
     hold->sent = sent;
 }
 
-static void confirmed(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
@@ -85,13 +86,13 @@ static void confirmed(struct redlock_round *round, unsigned node, enum redlock_o
 
     (void)err;
     (void)node;
-    if (outcome == REDLOCK_MAYBE && hold)
-        redlock_renewal_late(hold, hold->claim->ttl_ms);
+    if (outcome == HFI_MAYBE && hold)
+        redlock_renewal_late(hold, hold->entry.claim->ttl_ms);
     if (!wait || wait->state != HFI_WAITER_CONFIRMING)
         return;
-    if (outcome == REDLOCK_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
+    if (outcome == HFI_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
         round->yes++;
-    else if (outcome == REDLOCK_ANSWERED)
+    else if (outcome == HFI_ANSWERED)
         round->no++;
     switch (hfi_tally(conn->n, round->yes, round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
@@ -135,13 +136,13 @@ static void confirm(struct hfi_conn *conn, struct redlock_wait *wait)
 
 /* ---- write-back -------------------------------------------------------------------------------------- */
 
-static void wrote(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void wrote(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
     struct redlock_wait *wait = redlock_wait_find(conn, round->owner, round->attempt);
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
     const struct redlock_hold *hold;
 
     if (!wait) {
@@ -162,7 +163,7 @@ static void wrote(struct redlock_round *round, unsigned node, enum redlock_outco
         if (err)
             wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node,
-                         outcome == REDLOCK_MAYBE ? HFI_VOTE_SILENT : HFI_VOTE_OTHER);
+                         outcome == HFI_MAYBE ? HFI_VOTE_SILENT : HFI_VOTE_OTHER);
     }
     if (!round->sending)
         redlock_step(conn, wait);
@@ -196,7 +197,7 @@ static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_
 /* A majority holds for us, with different counters: raise them to one. Nodes that were not up are without a
  * vote by now; if that decides it, the next answer or the limit of this attempt says so. */
 void redlock_write_back(struct hfi_conn *conn, struct redlock_wait *wait,
-                        const struct hfi_outcome *out)
+                        const struct hfi_ballot_outcome *out)
 {
     if (!send_token(conn, wait, out->token, out->nodes))
         redlock_end_refused(conn, wait, HF_NO_MEMORY);

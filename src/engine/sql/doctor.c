@@ -49,7 +49,7 @@ static const char *const tables_text[] = {
     [SQL_FOUND_ALL] = "%s%s%s... are there",
 };
 
-hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_report r = { .finding = finding, .arg = arg };
     int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
@@ -87,7 +87,7 @@ static bool emit(void *arg, const char *sql)
 }
 
 hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
-                     const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err)
+                     const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct hfi_report r = { .finding = finding, .arg = arg };
     struct sql_conf *sql = (struct sql_conf *)conf;

@@ -70,7 +70,7 @@ static void about_circles(const struct hfi_report *report, struct sql_hold *hold
                "found within a process only: this user may not write to the table lock_waits");
 }
 
-hf_status sql_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_hold_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct hfi_report report = { .finding = finding, .arg = arg };
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);

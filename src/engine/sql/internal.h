@@ -255,7 +255,7 @@ struct sql_driver {
     bool (*schema)(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
     /* What this server's settings mean for the promises. May be NULL. */
-    hf_status (*doctor)(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+    hf_status (*doctor)(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
                         void *arg, hf_error *err);
     /* Make sure that statements of a lost link do not run any more (ghost.c). HF_OK: they do not. */
     hf_status (*lay)(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
@@ -506,10 +506,10 @@ void sql_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 void sql_bell_stop(struct hfi_conn *conn);
 /* Now and then: remove what is old. Best effort. */
 void sql_sweep(struct hfi_conn *conn);
-hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
-/* hf_manage(): "sql" gives the statements that make the tables, without connecting. */
+hf_status sql_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+/* hf_sql_get_schema(): the words "sql" give the statements that make the tables, without connecting. */
 hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
-                     const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err);
+                     const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 
@@ -519,6 +519,6 @@ void sql_hold_abandon(struct hfi_conn *conn);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
 void sql_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
 void sql_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-hf_status sql_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status sql_hold_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_stand *stand)
+struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_claim_node *node)
 {
     struct zk_call *call = hfi_calloc(1, sizeof *call);
 
@@ -17,9 +17,9 @@ struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct 
         return NULL;
     call->conn = conn;
     call->answer = answer;
-    call->stand = stand;
-    if (stand)
-        stand->calls++;
+    call->node = node;
+    if (node)
+        node->calls++;
     return call;
 }
 
@@ -54,21 +54,21 @@ static void settle_leader(struct zk_call *call, int rc)
     conn->asked_ms = conn->asking > 0 ? hfi_now_ms() : HFI_NEVER;
     if (!zk_is_reply(rc))
         return;
-    zk_trust_confirm(&conn->trust, call->sent_ms);
+    zk_validity_confirm(&conn->validity, call->sent_ms);
     zk_renewals_confirmed(conn, call->sent_ms);
 }
 
 static void answer(struct zk_call *call, const struct zk_reply *reply)
 {
-    struct zk_stand *stand = call->stand;
+    struct zk_claim_node *node = call->node;
 
     if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
         call->conn->connected = false; /* nothing more is sent until it is connected anew */
     settle_leader(call, reply->rc);
     call->answer(call, reply);
     hfi_free(call);
-    if (stand && --stand->calls == 0 && stand->dead)
-        hfi_free(stand);
+    if (node && --node->calls == 0 && node->state == ZK_FREED)
+        hfi_free(node);
 }
 
 static struct zk_call *mine(const void *data)
@@ -127,7 +127,7 @@ static void sending(struct zk_call *call, bool leader)
         return;
     if (conn->asking++ == 0)
         conn->asked_ms = call->sent_ms;
-    conn->beat_ms = call->sent_ms + conn->trust.timeout_ms / ZK_BEATS;
+    conn->beat_ms = call->sent_ms + conn->validity.timeout_ms / ZK_BEATS;
 }
 
 /* What could not even be queued is answered at the next tick, as if its connection had been lost. */

@@ -23,13 +23,13 @@ struct zk_cell_wait {
     bool again; /* its watch fired while it looked */
 };
 
-static zk_answer_fn looked, clock_set, clock_made;
-static void look(struct hfi_conn *conn, struct zk_cell_wait *wait);
+static zk_answer_fn cell_looked, clock_set, clock_made;
+static void cell_look(struct hfi_conn *conn, struct zk_cell_wait *wait);
 
 /* ---- waiting ----------------------------------------------------------------------------------- */
 
-static void finish(struct hfi_conn *conn, struct zk_cell_wait *wait, hf_status status,
-                   const hf_error *err)
+static void end_cell_wait(struct hfi_conn *conn, struct zk_cell_wait *wait, hf_status status,
+                          const hf_error *err)
 {
     struct zk_cell_wait **at = &conn->cell_waits;
     struct hfi_op *op = wait->op;
@@ -59,17 +59,17 @@ void zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
     wait->op = op;
     wait->next = conn->cell_waits;
     conn->cell_waits = wait;
-    op->engine[ZK_OP_STAND] = wait;
-    look(conn, wait);
+    zk_op(op)->cell_wait = wait;
+    cell_look(conn, wait);
 }
 
-static void look(struct hfi_conn *conn, struct zk_cell_wait *wait)
+static void cell_look(struct hfi_conn *conn, struct zk_cell_wait *wait)
 {
-    struct zk_call *call = zk_call_new(conn, looked, NULL);
+    struct zk_call *call = zk_call_new(conn, cell_looked, NULL);
     char path[ZK_PATH_MAX];
 
     if (!call) {
-        finish(conn, wait, HF_NO_MEMORY, NULL);
+        end_cell_wait(conn, wait, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = wait;
@@ -80,7 +80,7 @@ static void look(struct hfi_conn *conn, struct zk_cell_wait *wait)
     zk_send_exists(call, path, wait->watch_id);
 }
 
-static void looked(struct zk_call *call, const struct zk_reply *reply)
+static void cell_looked(struct zk_call *call, const struct zk_reply *reply)
 {
     struct zk_cell_wait *wait = call->data;
     uint64_t version = reply->rc == ZOK ? (uint64_t)reply->stat->mzxid : 0;
@@ -92,12 +92,12 @@ static void looked(struct zk_call *call, const struct zk_reply *reply)
     } else if (reply->rc != ZOK && reply->rc != ZNONODE) {
         hf_status status = zk_refusal(reply->rc, "looking at the cell", &err);
 
-        finish(call->conn, wait, status, &err);
+        end_cell_wait(call->conn, wait, status, &err);
     } else if (version != wait->op->u.cell.version) {
         wait->op->u.cell.ret_version = version;
-        finish(call->conn, wait, HF_OK, NULL);
+        end_cell_wait(call->conn, wait, HF_OK, NULL);
     } else if (wait->again) {
-        look(call->conn, wait);
+        cell_look(call->conn, wait);
     }
 }
 
@@ -112,17 +112,17 @@ void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id)
     if (wait->looking)
         wait->again = true;
     else if (conn->connected)
-        look(conn, wait);
+        cell_look(conn, wait);
     else
-        finish(conn, wait, HF_UNAVAILABLE, &conn->why);
+        end_cell_wait(conn, wait, HF_UNAVAILABLE, &conn->why);
 }
 
 void zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct zk_cell_wait *wait = op->engine[ZK_OP_STAND];
+    struct zk_cell_wait *wait = zk_op(op)->cell_wait;
 
     if (wait)
-        finish(conn, wait, status, NULL);
+        end_cell_wait(conn, wait, status, NULL);
 }
 
 void zk_cells_expire(struct hfi_conn *conn)
@@ -131,7 +131,7 @@ void zk_cells_expire(struct hfi_conn *conn)
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the session has expired");
     while (conn->cell_waits)
-        finish(conn, conn->cell_waits, HF_UNAVAILABLE, &err);
+        end_cell_wait(conn, conn->cell_waits, HF_UNAVAILABLE, &err);
 }
 
 /* ---- the clock ---------------------------------------------------------------------------------- */

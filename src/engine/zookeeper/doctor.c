@@ -12,14 +12,8 @@
 #include "util/error.h"
 #include "util/text.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define ANSWER_MS   3000
 #define ANSWER_ROOM 4096
@@ -28,59 +22,6 @@ struct checkup {
     struct hfi_report report;
     unsigned servers, members, leaders; /* that answer; of an ensemble; that lead it */
 };
-
-static bool await(int fd, short events, int64_t until_ms)
-{
-    struct pollfd one = { .fd = fd, .events = events };
-    int64_t left_ms = until_ms - hfi_now_ms();
-
-    return left_ms > 0 && poll(&one, 1, (int)left_ms) > 0;
-}
-
-/* A connected socket, or -1. */
-static int dial(const struct hfi_address *host, int64_t until_ms)
-{
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-    char port[8];
-    int fd = -1, error = 0;
-    socklen_t len = sizeof error;
-
-    snprintf(port, sizeof port, "%u", host->port);
-    if (getaddrinfo(host->host, port, &hints, &found) != 0)
-        return -1;
-    for (struct addrinfo *one = found; one && fd < 0; one = one->ai_next) {
-        fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd >= 0 && (connect(fd, one->ai_addr, one->ai_addrlen) == 0 ||
-                        (errno == EINPROGRESS && await(fd, POLLOUT, until_ms) &&
-                         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0)))
-            break;
-        if (fd >= 0)
-            close(fd);
-        fd = -1;
-    }
-    freeaddrinfo(found);
-    return fd;
-}
-
-/* What the server says to "srvr". false: nothing. */
-static bool ask(const struct hfi_address *host, char answer[ANSWER_ROOM])
-{
-    int64_t until_ms = hfi_now_ms() + ANSWER_MS;
-    int fd = dial(host, until_ms);
-    size_t used = 0;
-    ssize_t got = 1;
-
-    if (fd < 0)
-        return false;
-    if (send(fd, "srvr", 4, MSG_NOSIGNAL) == 4)
-        while (used < ANSWER_ROOM - 1 && got > 0 && await(fd, POLLIN, until_ms)) {
-            got = recv(fd, answer + used, ANSWER_ROOM - 1 - used, 0);
-            used += got > 0 ? (size_t)got : 0;
-        }
-    answer[used] = 0;
-    close(fd);
-    return used > 0;
-}
 
 /* The rest of the line that begins with `key`. */
 static const char *value(const char *answer, const char *key, char *ret_value, size_t size)
@@ -97,7 +38,7 @@ static void check_server(struct checkup *r, const struct hfi_address *host)
 {
     char answer[ANSWER_ROOM], mode[32], version[64], *dash;
 
-    if (!ask(host, answer)) {
+    if (!zk_server_ask(host, hfi_now_ms() + ANSWER_MS, answer, sizeof answer)) {
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "server", "%s:%u: no answer", host->host,
                    host->port);
         return;
@@ -162,7 +103,7 @@ static void check_session(const struct checkup *r, int64_t asked_ms, int64_t giv
                    "timeout %s: a lease is freed so long after its holder died", given);
 }
 
-hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status zk_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct checkup r = { .report = { .finding = finding, .arg = arg } };
     int64_t timeout_ms;
@@ -170,7 +111,7 @@ hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf
 
     (void)err;
     pthread_mutex_lock(&conn->lock);
-    timeout_ms = conn->trust.timeout_ms;
+    timeout_ms = conn->validity.timeout_ms;
     connected = conn->connected;
     pthread_mutex_unlock(&conn->lock);
     if (connected)

@@ -66,17 +66,17 @@ static void enlist(struct hfi_conn *conn, int fd, int events)
 {
     struct epoll_event event = { .events = (uint32_t)events, .data.fd = fd };
 
-    if (fd == conn->zk_engine_fd && events == conn->zk_events && conn->connected)
+    if (fd == conn->socket_fd && events == conn->socket_events && conn->connected)
         return;
     if (fd >= 0)
         fcntl(fd, F_SETFD, FD_CLOEXEC); /* the library lets every child have it */
     if (fd >= 0 && epoll_ctl(conn->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0)
         (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &event);
-    if (fd != conn->zk_engine_fd && !conn->connected)
+    if (fd != conn->socket_fd && !conn->connected)
         conn->begun_ms = hfi_now_ms(); /* the next server */
-    conn->zk_engine_fd =
+    conn->socket_fd =
         hfi_fd_note(fd); /* the library closes it without a word, which a note outlives */
-    conn->zk_events = events;
+    conn->socket_events = events;
 }
 
 /* Ask the library what it wants. It may open, close and send here. */
@@ -128,7 +128,7 @@ static void work(struct hfi_conn *conn, int events)
         run_library(conn, events);
     now_ms = hfi_now_ms();
     zk_session_tick(conn, now_ms);
-    zk_stands_tick(conn, now_ms);
+    zk_claim_nodes_tick(conn, now_ms);
     zk_ops_tick(conn, now_ms);
 }
 
@@ -148,9 +148,9 @@ static void drive(struct hfi_conn *conn, int64_t until_ms)
 
     pthread_mutex_lock(&conn->lock);
     ask_library(conn);
-    fds[1].fd = conn->zk_engine_fd;
-    fds[1].events = (short)((conn->zk_events & EPOLLIN ? POLLIN : 0) |
-                            (conn->zk_events & EPOLLOUT ? POLLOUT : 0));
+    fds[1].fd = conn->socket_fd;
+    fds[1].events = (short)((conn->socket_events & EPOLLIN ? POLLIN : 0) |
+                            (conn->socket_events & EPOLLOUT ? POLLOUT : 0));
     /* First the mark, then the sleep: what becomes due from now on comes with a kick. */
     now_ms = hfi_now_ms();
     due_ms = earlier(next_ms(conn), until_ms);

@@ -27,7 +27,8 @@ static hf_status zk_open(struct hfi_conf *conf, struct hfi_host *host, struct hf
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->epoll_fd = conn->kick_fd = conn->zk_engine_fd = -1;
+    conn->epoll_fd = conn->kick_fd = conn->socket_fd = -1;
+    hfi_list_init(&conn->claim_nodes);
     pthread_mutex_init(&conn->lock, NULL);
     conn->conf = (struct zk_conf *)conf;
     status = zk_conf_finish(conn->conf, err);
@@ -65,7 +66,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     conn->told_ms = INT64_MIN;
     conn->done_end = &conn->done;
     conn->due_ms = conn->op_due_ms = conn->asked_ms = HFI_NEVER;
-    conn->trust.timeout_ms = conn->conf->timeout_ms;
+    conn->validity.timeout_ms = conn->conf->timeout_ms;
     init_acl(conn);
     conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -80,8 +81,8 @@ static void destroy(struct hfi_conn *conn)
 {
     struct zk_loss *loss;
 
-    while (conn->stands)
-        zk_stand_free(conn->stands);
+    while (!hfi_list_empty(&conn->claim_nodes))
+        zk_claim_node_free(hfi_container(conn->claim_nodes.next, struct zk_claim_node, listed));
     while ((loss = conn->losses)) {
         conn->losses = loss->next;
         hfi_free(loss);
@@ -92,7 +93,7 @@ static void destroy(struct hfi_conn *conn)
         close(conn->kick_fd);
     pthread_mutex_destroy(&conn->lock);
     hfi_free(conn->members);
-    hfi_free(conn->hosts);
+    zk_servers_done(&conn->servers);
     hfi_free(conn);
 }
 
@@ -109,7 +110,7 @@ static int64_t zk_max_ttl_ms(struct hfi_conn *conn)
     int64_t timeout_ms;
 
     pthread_mutex_lock(&conn->lock);
-    timeout_ms = conn->trust.timeout_ms;
+    timeout_ms = conn->validity.timeout_ms;
     pthread_mutex_unlock(&conn->lock);
     return timeout_ms;
 }
@@ -141,7 +142,7 @@ void zk_begin(struct hfi_conn *conn, struct hfi_op *op)
 
 void zk_park(struct hfi_conn *conn, struct hfi_op *op)
 {
-    op->engine[ZK_OP_NEXT] = conn->parked;
+    zk_op(op)->next = conn->parked;
     conn->parked = op;
     if (op->deadline_ms < conn->op_due_ms)
         conn->op_due_ms = op->deadline_ms;
@@ -199,11 +200,9 @@ void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const
         else
             hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     }
-    op->engine[ZK_OP_STAND] = NULL;
-    op->engine[ZK_OP_NEXT] = NULL;
-    op->engine[ZK_OP_STATUS] = (void *)(intptr_t)status; /* NOLINT: a number */
+    *zk_op(op) = (struct zk_op){ .status = status };
     *conn->done_end = op;
-    conn->done_end = (struct hfi_op **)&op->engine[ZK_OP_NEXT];
+    conn->done_end = &zk_op(op)->next;
 }
 
 void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
@@ -243,8 +242,8 @@ void zk_leave(struct hfi_conn *conn)
         hfi_free(loss);
     }
     for (; op; op = next) {
-        next = op->engine[ZK_OP_NEXT];
-        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[ZK_OP_STATUS]);
+        next = zk_op(op)->next;
+        hfi_op_finish(op, zk_op(op)->status);
     }
 }
 
@@ -255,6 +254,7 @@ static const struct hfi_engine zookeeper = {
     .drive = HFI_EVENT,
     .default_ttl_ms = ZK_DEFAULT_TTL_MS,
     .min_ttl_ms = 1000,
+    HFI_ROOMS(struct zk_op, struct zk_claim),
     .open = zk_open,
     .close = zk_close,
     .conf = &zk_conf_type,

@@ -2,19 +2,19 @@
 /*
  * The zookeeper engine, inside.
  *
- *   engine.c    the table; open, close, submit, finishing
- *   drive.c     being driven: the library's socket, timers
- *   session.c   the library's handle: connecting, expiry, heartbeats, dropping a dead connection
- *   call.c      one request under way, and its answer
- *   stand.c     a claim's node, from its creation to its end, and back after a lost connection
- *   wait.c      who is before us: looking, watching, being granted
- *   lease.c     release, renew, expiry
- *   look.c      inspect and break
- *   cells.c     cells
- *   doctor.c    what these servers mean for the promises
- *   library.c   one lock for all calls of the library, of all stores
- *   resolve.c   host names, with a time limit
- *   conf.c, path.c, queue.c, trust.c   the URL, names, the order of a queue, until when; pure, and tested alone
+ *   engine.c      the table; open, close, submit, finishing
+ *   drive.c       being driven: the library's socket, timers
+ *   session.c     the library's handle: connecting, expiry, heartbeats, dropping a dead connection
+ *   call.c        one request under way, and its answer
+ *   claim_node.c  a claim's node, from its creation to its end, and back after a lost connection
+ *   wait.c        the members before us: looking, watching, being granted
+ *   lease.c       release, renew, expiry
+ *   inspect.c     inspect and break
+ *   cells.c       read and swap; cell_wait.c  waiting for a cell to change
+ *   doctor.c      what these servers mean for the promises
+ *   library.c     one lock for all calls of the library, of all stores
+ *   servers.c     the servers' addresses
+ *   conf.c, path.c, queue.c, validity.c   the URL, names, the order of a queue, until when; pure, and tested alone
  *
  * Everything is under conn->lock, every call of the library too: it has no locks of its own (library.c). Only
  * poll(2) is without it. The library calls us back from zookeeper_process(), zookeeper_interest() and
@@ -25,9 +25,9 @@
 #define HFI_ZOOKEEPER_INTERNAL_H
 
 #include "engine/engine.h"
-#include "engine/zookeeper/conf.h"
-#include "engine/zookeeper/queue.h"
-#include "engine/zookeeper/trust.h"
+#include "engine/zookeeper/claim_node.h"
+#include "engine/zookeeper/servers.h"
+#include "engine/zookeeper/validity.h"
 
 #include <pthread.h>
 #include <zookeeper/zookeeper.h>
@@ -43,7 +43,6 @@
 #define ZK_LIB_NAP_MS     1000 /* the longest sleep without asking the library */
 
 struct zk_call;
-struct zk_stand;
 struct zk_cell_wait;
 
 /* An answer of any request. The pointers are the library's, good during the call only. */
@@ -62,69 +61,13 @@ struct zk_call {
     struct zk_call *next; /* in conn->failed */
     struct hfi_conn *conn;
     zk_answer_fn *answer;
-    struct zk_stand *stand; /* or NULL */
+    struct zk_claim_node *node; /* or NULL */
     void *data;
     int64_t sent_ms;
     bool leader; /* the answer needs the leader: it says that the session lives */
     bool watches;
     size_t index;
     int rc; /* of a call that could not be sent */
-};
-
-/*
- * A claim's node. States:
- *
- *   PARKED --> CREATING --> LOOKING <--> WATCHING --> CONFIRMING --> HELD
- *     ^  \        |            |            |             |           |
- *     |   \       v            v            v             v           v
- *     |    +--> FINDING      (any) -----> LEAVING ----------------> GONE
- *     +--------- the session has ended: begin again, unless it was held
- */
-enum zk_state {
-    ZK_PARKED,     /* nothing is under way */
-    ZK_CREATING,   /* create and the first look are under way */
-    ZK_FINDING,    /* a create may have been done: looking for it by owner */
-    ZK_LOOKING,    /* asked who is before us */
-    ZK_WATCHING,   /* waiting for one of them to go */
-    ZK_CONFIRMING, /* granted, but too little of the session is certain */
-    ZK_HELD,
-    ZK_LEAVING, /* to be deleted, or being deleted */
-    ZK_GONE     /* it is not there any more; `ended` says how, to whoever releases it */
-};
-
-struct zk_stand {
-    struct zk_stand *next, *prev; /* in conn->stands */
-    struct zk_stand *next_watch;  /* in its bucket, by watch_id */
-    struct hfi_conn *conn;
-    struct hfi_claim *claim;
-    struct hfi_op *op;      /* the acquire, until it is finished */
-    struct hfi_op *release; /* a release that waits for the node to be gone */
-    enum zk_state state;
-    bool creating;    /* its create is under way */
-    bool lapsed;      /* it was held, and its time ran out */
-    bool made;        /* it has a node, `path` */
-    bool unsure;      /* ... or may have one: the answer to its create was lost */
-    bool unsure_gone; /* a delete of it may have been done */
-    bool no_parent;   /* create said so */
-    bool accepted;    /* it has stood behind somebody of its kind: never MISMATCH again */
-    bool mismatched;  /* seen once: looks again before it says so */
-    bool head;        /* it is the first who waits, and watches the list of children */
-    bool refreshed;   /* it has asked for a fresh session once */
-    bool tells;       /* who waits behind it is to be told that it holds */
-    bool armed;       /* HELD: its own node is watched, or being */
-    bool dead;        /* freed when its last call has been answered */
-    unsigned calls, tries;
-    bool blocker, once; /* WATCHING: see struct zk_position */
-    uint64_t watch_id;  /* 0: no watch counts */
-    uint64_t czxid;
-    int64_t due_ms;   /* HELD: when to arm; a cancelled acquire: when to give up */
-    int64_t again_ms; /* there was no memory to go on */
-    int64_t end_ms;   /* HELD: the end of what core was told */
-    hf_status stop;   /* HF_OK, or what the acquire is to end with */
-    hf_status ended;  /* GONE: HF_OK or HF_LOST */
-    hf_error error;   /* for stop */
-    size_t parent_len;
-    char path[]; /* parent '/' node; without a node: parent '/' prefix */
 };
 
 struct zk_loss {
@@ -138,7 +81,7 @@ struct hfi_conn {
     pthread_mutex_t lock;
     struct hfi_host *host;
     struct zk_conf *conf;
-    char *hosts; /* for the library: addresses, not names */
+    struct zk_servers servers;
     struct ACL_vector acl;
     struct ACL acl_room[2];
 
@@ -148,7 +91,7 @@ struct hfi_conn {
     bool expired; /* the session has ended: a new one is needed */
     bool denied;  /* authentication failed; for good */
     bool doubt;   /* core must be told that the session is disconnected */
-    struct zk_trust trust;
+    struct zk_validity validity;
     int64_t begun_ms;  /* not connected: when this attempt began */
     int64_t primed_ms; /* ... and when its handshake cannot have been sent before */
     int64_t beat_ms;   /* when the next heartbeat is due */
@@ -157,16 +100,16 @@ struct hfi_conn {
     hf_error why;      /* not connected */
 
     int epoll_fd, kick_fd;
-    int zk_engine_fd, zk_events; /* in epoll_fd; -1: none */
-    int64_t lib_due_ms;          /* when the library wants to be called */
+    int socket_fd, socket_events; /* in epoll_fd; -1: none */
+    int64_t lib_due_ms;           /* when the library wants to be called */
     bool napping;
     int64_t nap_until_ms, told_ms;
 
-    struct zk_stand *stands;
-    struct zk_stand *watches[ZK_BUCKETS];
+    struct hfi_list claim_nodes;
+    struct zk_claim_node *watches[ZK_BUCKETS];
     uint64_t last_watch;
     struct zk_cell_wait *cell_waits;
-    int64_t due_ms; /* no stand has anything to do before */
+    int64_t due_ms; /* no node has anything to do before */
     struct zk_call *failed;
     struct hfi_op *done, **done_end;
     struct hfi_op *parked;   /* ops that are no claims: not connected */
@@ -177,16 +120,29 @@ struct hfi_conn {
     size_t member_room;
 };
 
-/* op->engine[] */
-enum {
-    ZK_OP_NEXT,   /* in a list of conn */
-    ZK_OP_STATUS, /* what it is finished with */
-    ZK_OP_STAND,  /* an acquire: its stand, until it is to be finished */
-    ZK_OP_SINCE   /* a renewal: a pointer-sized copy of when it was submitted */
+/* In op->room. */
+struct zk_op {
+    struct hfi_op *next;            /* in a list of conn */
+    hf_status status;               /* what it is finished with */
+    struct zk_claim_node *node;     /* an acquire, until it is to be finished */
+    struct zk_cell_wait *cell_wait; /* a wait for a cell, likewise */
+    int64_t since_ms;               /* a renewal: when it was submitted */
 };
 
-/* claim->engine[] */
-enum { ZK_CLAIM_STAND };
+static inline struct zk_op *zk_op(struct hfi_op *op)
+{
+    return (struct zk_op *)(void *)op->room;
+}
+
+/* In claim->room. */
+struct zk_claim {
+    struct zk_claim_node *node; /* NULL: none */
+};
+
+static inline struct zk_claim *zk_claim(struct hfi_claim *claim)
+{
+    return (struct zk_claim *)(void *)claim->room;
+}
 
 /* ---- engine.c */
 void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
@@ -219,16 +175,10 @@ void zk_library_use(void); /* before the first call */
 void zk_library_lock(void);
 void zk_library_unlock(void);
 
-/* ---- resolve.c */
-/* "host:port,host:port" for the library. By until_ms at the latest. Free with hfi_free(). */
-/* Do all of these addresses ("address:port,...") refuse a connection? Waits for their answers until until_ms. true: err
- * says so, of the first. */
-bool zk_refused(const char *hosts, int64_t until_ms, hf_error *err);
-hf_status zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts, hf_error *err);
-
 /* ---- call.c */
 /* NULL: out of memory. */
-struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_stand *stand);
+struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer,
+                            struct zk_claim_node *node);
 void zk_send_create(struct zk_call *call, const char *path, const char *data, int len, int flags);
 void zk_send_delete(struct zk_call *call, const char *path);
 void zk_send_set(struct zk_call *call, const char *path, const char *data, int len);
@@ -245,39 +195,26 @@ hf_status zk_refusal(int rc, const char *what, hf_error *ret_err);
 /* Parse a list into conn->members. false: out of memory. */
 bool zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count);
 
-/* ---- stand.c */
+/* ---- claim_node.c: see claim_node.h, too */
 void zk_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void zk_stand_resume(struct zk_stand *stand); /* connected again */
-void zk_stand_expire(struct zk_stand *stand); /* the session has ended */
-void zk_stand_drop(struct zk_stand *stand);   /* delete its node, if there is one */
-void zk_stand_end(struct zk_stand *stand, hf_status status,
-                  const hf_error *err);        /* acquire: leave */
-void zk_stand_restart(struct zk_stand *stand); /* make a node */
-void zk_stand_free(struct zk_stand *stand);
-uint64_t zk_watch_set(struct zk_stand *stand); /* a new watch counts; returns its id */
-void zk_watch_clear(struct zk_stand *stand);
 void zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
                     char *ret_path);
 /* Make every parent of `path` that is missing; answers are ignored. */
 void zk_make_parents(struct hfi_conn *conn, const char *path);
 
 /* ---- wait.c */
-void zk_look(struct zk_stand *stand, bool watch);
 void zk_looked(struct zk_call *call, const struct zk_reply *reply);
-void zk_granted(struct zk_stand *stand);
 void zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id);
-void zk_tell(struct zk_stand *stand);
 
 /* ---- lease.c */
 void zk_release(struct hfi_conn *conn, struct hfi_op *op);
 void zk_renew(struct hfi_conn *conn, struct hfi_op *op);
 void zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms);
-void zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms);
-void zk_stands_tick(struct hfi_conn *conn, int64_t now_ms);
+void zk_claim_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
 void zk_ops_tick(struct hfi_conn *conn, int64_t now_ms);
 
-/* ---- look.c, cells.c, doctor.c */
+/* ---- inspect.c, cells.c, doctor.c */
 void zk_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void zk_break(struct hfi_conn *conn, struct hfi_op *op);
 void zk_cell_read(struct hfi_conn *conn, struct hfi_op *op);
@@ -290,6 +227,6 @@ void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id);
 void zk_cells_expire(struct hfi_conn *conn); /* the session has ended */
 void zk_time(struct hfi_conn *conn, struct hfi_op *op);
 
-hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status zk_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

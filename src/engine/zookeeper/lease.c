@@ -3,7 +3,7 @@
  * What is held: release, renewal, its end. With the lock.
  *
  * A lease lives as long as the session, so one answer of the leader renews all of them. What core is
- * told lasts no longer than what is certain of the session (trust.h), nor than the ttl that was asked
+ * told lasts no longer than what is certain of the session (validity.h), nor than the ttl that was asked
  * for. When that time has passed without a renewal the node is deleted: nobody else will, while the
  * session lives, and core has called the lease lost before.
  */
@@ -13,54 +13,54 @@
 
 #include <string.h>
 
-static zk_answer_fn armed, beaten;
+static zk_answer_fn own_watch_set, heartbeat_answered;
 
-void zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms)
+void zk_grant_ttl(struct zk_claim_node *node, int64_t ttl_ms, int64_t now_ms)
 {
-    struct hfi_claim *claim = stand->claim;
-    int64_t left_ms = zk_trust_left(&stand->conn->trust, now_ms);
+    struct hfi_claim *claim = node->claim;
+    int64_t left_ms = zk_validity_left(&node->conn->validity, now_ms);
 
     if (left_ms < 1)
         left_ms = 1; /* 0 would mean that it has no end */
     claim->sent_ms = now_ms;
     claim->granted_ttl_ms = ttl_ms > 0 && ttl_ms < left_ms ? ttl_ms : left_ms;
-    stand->end_ms = now_ms + claim->granted_ttl_ms;
-    if (stand->end_ms < stand->conn->due_ms)
-        stand->conn->due_ms = stand->end_ms;
+    node->end_ms = now_ms + claim->granted_ttl_ms;
+    if (node->end_ms < node->conn->due_ms)
+        node->conn->due_ms = node->end_ms;
 }
 
 /* ---- release ------------------------------------------------------------------------------------ */
 
 void zk_release(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct zk_stand *stand = op->claim->engine[ZK_CLAIM_STAND];
+    struct zk_claim_node *node = zk_claim(op->claim)->node;
 
-    if (!stand) {
+    if (!node) {
         zk_finish(conn, op, HF_LOST, NULL);
         return;
     }
-    if (stand->state == ZK_GONE) {
-        zk_finish(conn, op, stand->ended, NULL);
-        zk_stand_free(stand);
+    if (node->state == ZK_GONE) {
+        zk_finish(conn, op, node->ended, NULL);
+        zk_claim_node_free(node);
         return;
     }
-    stand->release = op;
+    node->release = op;
     if (op->deadline_ms < conn->due_ms)
         conn->due_ms = op->deadline_ms;
-    if (stand->state != ZK_LEAVING || (stand->calls == 0 && conn->connected))
-        zk_stand_drop(stand);
+    if (node->state != ZK_LEAVING || (node->calls == 0 && conn->connected))
+        zk_claim_node_drop(node);
 }
 
 /* ---- renewal ------------------------------------------------------------------------------------- */
 
-static void beaten(struct zk_call *call, const struct zk_reply *reply)
+static void heartbeat_answered(struct zk_call *call, const struct zk_reply *reply)
 {
     (void)call, (void)reply; /* call.c has drawn its conclusions */
 }
 
 void zk_beat(struct hfi_conn *conn)
 {
-    struct zk_call *call = zk_call_new(conn, beaten, NULL);
+    struct zk_call *call = zk_call_new(conn, heartbeat_answered, NULL);
 
     if (call)
         zk_send_sync(call, conn->conf->root);
@@ -70,13 +70,13 @@ void zk_beat(struct hfi_conn *conn)
 
 static void renew_item(struct hfi_renewal *item, int64_t now_ms)
 {
-    struct zk_stand *stand = item->claim->engine[ZK_CLAIM_STAND];
+    struct zk_claim_node *node = zk_claim(item->claim)->node;
 
-    if (!stand || stand->state != ZK_HELD) {
+    if (!node || node->state != ZK_HELD) {
         item->status = HF_LOST;
         return;
     }
-    zk_grant_ttl(stand, item->ttl_ms, now_ms);
+    zk_grant_ttl(node, item->ttl_ms, now_ms);
     item->status = HF_OK;
 }
 
@@ -93,8 +93,8 @@ void zk_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     int64_t now_ms = hfi_now_ms();
 
-    op->engine[ZK_OP_SINCE] = (void *)(intptr_t)now_ms; /* NOLINT: a number */
-    op->engine[ZK_OP_NEXT] = conn->renewals;
+    zk_op(op)->since_ms = now_ms;
+    zk_op(op)->next = conn->renewals;
     conn->renewals = op;
     if (op->deadline_ms < conn->op_due_ms)
         conn->op_due_ms = op->deadline_ms;
@@ -108,101 +108,102 @@ void zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms)
     struct hfi_op **at = &conn->renewals, *op;
 
     while ((op = *at)) {
-        if ((intptr_t)op->engine[ZK_OP_SINCE] > sent_ms) {
-            at = (struct hfi_op **)&op->engine[ZK_OP_NEXT];
+        if (zk_op(op)->since_ms > sent_ms) {
+            at = &zk_op(op)->next;
             continue;
         }
-        *at = op->engine[ZK_OP_NEXT];
+        *at = zk_op(op)->next;
         renew_all(conn, op);
     }
 }
 
 /* ---- in time -------------------------------------------------------------------------------------- */
 
-static void armed(struct zk_call *call, const struct zk_reply *reply)
+static void own_watch_set(struct zk_call *call, const struct zk_reply *reply)
 {
-    struct zk_stand *stand = call->stand;
+    struct zk_claim_node *node = call->node;
 
-    if (stand->state != ZK_HELD)
+    if (node->state != ZK_HELD)
         return;
     if (!zk_is_reply(reply->rc)) {
-        zk_watch_clear(stand);
-        stand->armed = false;
-        stand->due_ms = call->conn->due_ms = hfi_now_ms() + ZK_ARM_MS;
+        zk_watch_clear(node);
+        node->watch = ZK_WATCH_NONE;
+        node->due_ms = call->conn->due_ms = hfi_now_ms() + ZK_ARM_MS;
         return;
     }
     if (reply->rc == ZNONODE)
-        zk_node_event(call->conn, ZOO_DELETED_EVENT, stand->watch_id);
+        zk_node_event(call->conn, ZOO_DELETED_EVENT, node->watch_id);
 }
 
 /* Held for longer than a moment: be told if somebody breaks it. */
-static void arm(struct zk_stand *stand, int64_t now_ms)
+static void watch_own_node(struct zk_claim_node *node, int64_t now_ms)
 {
     struct zk_call *call = NULL;
 
-    if (stand->conn->connected)
-        call = zk_call_new(stand->conn, armed, stand);
+    if (node->conn->connected)
+        call = zk_call_new(node->conn, own_watch_set, node);
     if (!call) {
-        stand->due_ms = now_ms + ZK_ARM_MS;
+        node->due_ms = now_ms + ZK_ARM_MS;
         return;
     }
-    stand->armed = true;
-    stand->due_ms = HFI_NEVER;
-    zk_send_get(call, stand->path, zk_watch_set(stand));
+    node->watch = ZK_WATCH_OWN;
+    node->due_ms = HFI_NEVER;
+    zk_send_get(call, node->path, zk_watch_set(node));
 }
 
-static void stand_tick(struct zk_stand *stand, int64_t now_ms)
+static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)
 {
-    struct hfi_conn *conn = stand->conn;
+    struct hfi_conn *conn = node->conn;
 
-    if (stand->again_ms <= now_ms) {
-        stand->again_ms = HFI_NEVER;
+    if (node->again_ms <= now_ms) {
+        node->again_ms = HFI_NEVER;
         if (conn->connected)
-            zk_stand_resume(stand); /* it may be gone after this */
+            zk_claim_node_resume(node); /* it may be gone after this */
         return;
     }
-    if (stand->state == ZK_HELD && stand->end_ms <= now_ms) {
-        stand->lapsed = true;
-        zk_stand_drop(stand);
-    } else if (stand->state == ZK_HELD && !stand->armed && stand->due_ms <= now_ms) {
-        arm(stand, now_ms);
-    } else if (stand->op && stand->stop != HF_OK && stand->due_ms <= now_ms) {
+    if (node->state == ZK_HELD && node->end_ms <= now_ms) {
+        node->lapsed = true;
+        zk_claim_node_drop(node);
+    } else if (node->state == ZK_HELD && node->watch != ZK_WATCH_OWN && node->due_ms <= now_ms) {
+        watch_own_node(node, now_ms);
+    } else if (node->op && node->stop != HF_OK && node->due_ms <= now_ms) {
         /* Neither in the queue for certain nor out of it. Core releases it by owner. */
-        zk_finish(conn, stand->op, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
-        stand->op = NULL;
-        stand->due_ms = HFI_NEVER;
-    } else if (stand->release && stand->release->deadline_ms <= now_ms) {
-        zk_finish(conn, stand->release, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
-        stand->release = NULL;
+        zk_finish(conn, node->op, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
+        node->op = NULL;
+        node->due_ms = HFI_NEVER;
+    } else if (node->release && node->release->deadline_ms <= now_ms) {
+        zk_finish(conn, node->release, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
+        node->release = NULL;
     }
 }
 
-static int64_t stand_due(const struct zk_stand *stand)
+static int64_t claim_node_due(const struct zk_claim_node *node)
 {
-    int64_t due_ms = stand->again_ms;
+    int64_t due_ms = node->again_ms;
 
-    if (stand->state == ZK_HELD && stand->end_ms < due_ms)
-        due_ms = stand->end_ms;
-    if ((stand->state == ZK_HELD && !stand->armed) || (stand->op && stand->stop != HF_OK))
-        due_ms = stand->due_ms < due_ms ? stand->due_ms : due_ms;
-    if (stand->release && stand->release->deadline_ms < due_ms)
-        due_ms = stand->release->deadline_ms;
+    if (node->state == ZK_HELD && node->end_ms < due_ms)
+        due_ms = node->end_ms;
+    if ((node->state == ZK_HELD && node->watch != ZK_WATCH_OWN) ||
+        (node->op && node->stop != HF_OK))
+        due_ms = node->due_ms < due_ms ? node->due_ms : due_ms;
+    if (node->release && node->release->deadline_ms < due_ms)
+        due_ms = node->release->deadline_ms;
     return due_ms;
 }
 
-void zk_stands_tick(struct hfi_conn *conn, int64_t now_ms)
+void zk_claim_nodes_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct zk_stand *next;
+    struct hfi_list *at, *next;
 
     if (now_ms < conn->due_ms)
         return;
-    for (struct zk_stand *stand = conn->stands; stand; stand = next) {
-        next = stand->next;
-        stand_tick(stand, now_ms);
+    for (at = conn->claim_nodes.next; at != &conn->claim_nodes; at = next) {
+        next = at->next;
+        claim_node_tick(hfi_container(at, struct zk_claim_node, listed), now_ms);
     }
     conn->due_ms = HFI_NEVER;
-    for (struct zk_stand *stand = conn->stands; stand; stand = stand->next) {
-        int64_t due_ms = stand_due(stand);
+    for (at = conn->claim_nodes.next; at != &conn->claim_nodes; at = at->next) {
+        int64_t due_ms = claim_node_due(hfi_container(at, struct zk_claim_node, listed));
 
         if (due_ms < conn->due_ms)
             conn->due_ms = due_ms;
@@ -218,10 +219,10 @@ static void ops_tick(struct hfi_conn *conn, struct hfi_op **list, int64_t now_ms
         if (op->deadline_ms > now_ms) {
             if (op->deadline_ms < conn->op_due_ms)
                 conn->op_due_ms = op->deadline_ms;
-            list = (struct hfi_op **)&op->engine[ZK_OP_NEXT];
+            list = &zk_op(op)->next;
             continue;
         }
-        *list = op->engine[ZK_OP_NEXT];
+        *list = zk_op(op)->next;
         if (op->kind == HFI_OP_RENEW)
             for (size_t i = 0; i < op->u.renew.count; i++)
                 op->u.renew.items[i].status = HF_UNAVAILABLE;

@@ -54,20 +54,25 @@ static bool is_part(const struct hfi_demand *demand)
 }
 
 /*
- * We do not hold. With a blocker, watch the nearest. Without one (some of several permits), any holder that goes may
- * make room: the first waiter watches the list of children, and each of the others the waiter before it.
+ * It does not hold. With a blocker, it watches the nearest. Without one (some of several permits), any holder that goes
+ * may make room: the first waiter watches the list of children, and each of the others the waiter before it.
  *
- * `once` is not for a claim of some permits: only a look tells it whether others wait behind, whom it must tell.
+ * A claim of some permits looks again also after its last blocker: only a look tells it whether others wait behind it,
+ * whom it must tell.
  */
 static void find_watch(const struct zk_member *members, size_t at, const struct hfi_position *ahead,
                        struct zk_position *ret_position)
 {
+    bool last = hfi_position_blocked_once(ahead) && !is_part(&members[at].demand);
+
     if (ahead->blocker != HFI_NO_BLOCKER) {
-        ret_position->watch = members[ahead->blocker].node;
-        ret_position->blocker = true;
-        ret_position->once = hfi_position_blocked_once(ahead) && !is_part(&members[at].demand);
-    } else if (!hfi_position_is_next(ahead)) {
-        ret_position->watch = members[at - 1].node;
+        ret_position->watch = last ? ZK_WATCH_LAST : ZK_WATCH_BLOCKER;
+        ret_position->node = members[ahead->blocker].node;
+    } else if (hfi_position_is_next(ahead)) {
+        ret_position->watch = ZK_WATCH_LIST;
+    } else {
+        ret_position->watch = ZK_WATCH_WAITER;
+        ret_position->node = members[at - 1].node;
     }
 }
 

@@ -22,16 +22,22 @@ enum zk_answer {
     ZK_UNORDERED
 };
 
+/* What a claim watches. */
+enum zk_watch {
+    ZK_WATCH_NONE,
+    ZK_WATCH_LIST, /* the list of children: it is the first waiter, and any of several holders may make room */
+    ZK_WATCH_WAITER,  /* the waiter before it, whose grant makes it the first one */
+    ZK_WATCH_BLOCKER, /* a node that must go before it holds ... */
+    ZK_WATCH_LAST,    /* ... and it holds as soon as that has gone, without another look */
+    ZK_WATCH_OWN      /* its own node: it holds (lease.c) */
+};
+
 struct zk_position {
     enum zk_answer answer;
-    /* WAITS, MISMATCH: the node to watch; NULL: the list of children, for we are the first waiter, and any of several
-     * holders may make room. */
-    const char *watch;
+    enum zk_watch watch; /* WAITS, MISMATCH */
+    const char *node;    /* the one to watch; NULL: the list */
     bool
-        blocker; /* that node must go before we hold; else its holder is a waiter, and we come after it */
-    bool once; /* as soon as that node has gone we hold, without another look */
-    bool
-        tells; /* HOLDS: a waiter behind us watches us, and must be told that it is the first one now */
+        tells; /* HOLDS: a waiter behind it watches it, and must be told that it is the first one now */
 };
 
 /* Sort `members`, and find the one of `owner`. */

@@ -43,8 +43,8 @@ static hf_status new_handle(struct hfi_conn *conn, hf_error *err)
 
     zk_library_use();
     zk_library_lock();
-    conn->zh = zookeeper_init2(conn->hosts, on_session, (int)conn->conf->timeout_ms, NULL, conn,
-                               ZOO_NO_LOG_CLIENTENV, quiet);
+    conn->zh = zookeeper_init2(conn->servers.text, on_session, (int)conn->conf->timeout_ms, NULL,
+                               conn, ZOO_NO_LOG_CLIENTENV, quiet);
     if (conn->zh && conn->conf->auth)
         zoo_add_auth(conn->zh, "digest", conn->conf->auth, (int)strlen(conn->conf->auth), auth_done,
                      conn);
@@ -86,16 +86,16 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
     if (type != ZOO_SESSION_EVENT)
         return;
     if (state == ZOO_CONNECTED_STATE) {
-        zk_trust_begin(&conn->trust, conn->primed_ms, zoo_recv_timeout(zh));
+        zk_validity_begin(&conn->validity, conn->primed_ms, zoo_recv_timeout(zh));
         conn->connected = conn->fresh = true;
-        conn->beat_ms = hfi_now_ms() + conn->trust.timeout_ms / ZK_BEATS;
+        conn->beat_ms = hfi_now_ms() + conn->validity.timeout_ms / ZK_BEATS;
         return;
     }
     if (state == ZOO_EXPIRED_SESSION_STATE)
         conn->expired = true;
     else if (state == ZOO_AUTH_FAILED_STATE)
         auth_done(ZAUTHFAILED, conn);
-    else if (conn->connected || conn->stands)
+    else if (conn->connected || !hfi_list_empty(&conn->claim_nodes))
         conn->doubt = true; /* leases are AT_RISK until a renewal is answered */
     conn->connected = false;
 }
@@ -131,8 +131,8 @@ static int64_t dial_ms(const struct hfi_conn *conn)
 
 void zk_session_drop(struct hfi_conn *conn)
 {
-    if (conn->zk_engine_fd >= 0)
-        (void)shutdown(conn->zk_engine_fd, SHUT_RDWR);
+    if (conn->socket_fd >= 0)
+        (void)shutdown(conn->socket_fd, SHUT_RDWR);
     if (conn->connected) {
         conn->doubt = true;
         hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no answer from the server");
@@ -145,15 +145,15 @@ void zk_session_drop(struct hfi_conn *conn)
 /* A new session instead of the one that has ended. What was under way is answered by closing it. */
 static void renew_session(struct hfi_conn *conn)
 {
-    struct zk_stand *next;
+    struct hfi_list *next;
     hf_error err;
 
     conn->connected = false;
-    conn->zk_engine_fd = -1;
+    conn->socket_fd = -1;
     close_handle(conn);
-    for (struct zk_stand *stand = conn->stands; stand; stand = next) {
-        next = stand->next;
-        zk_stand_expire(stand);
+    for (struct hfi_list *at = conn->claim_nodes.next; at != &conn->claim_nodes; at = next) {
+        next = at->next;
+        zk_claim_node_expire(hfi_container(at, struct zk_claim_node, listed));
     }
     zk_cells_expire(conn);
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "the session has expired");
@@ -163,18 +163,18 @@ static void renew_session(struct hfi_conn *conn)
 
 static void resume(struct hfi_conn *conn)
 {
+    struct hfi_list *next;
     struct hfi_op *op;
-    struct zk_stand *next;
 
     conn->fresh = false;
-    for (struct zk_stand *stand = conn->stands; stand; stand = next) {
-        next = stand->next;
-        zk_stand_resume(stand);
+    for (struct hfi_list *at = conn->claim_nodes.next; at != &conn->claim_nodes; at = next) {
+        next = at->next;
+        zk_claim_node_resume(hfi_container(at, struct zk_claim_node, listed));
     }
     /* Connecting went to the leader: it has renewed everything. */
     zk_renewals_confirmed(conn, INT64_MAX);
     while (conn->connected && (op = conn->parked)) {
-        conn->parked = op->engine[ZK_OP_NEXT];
+        conn->parked = zk_op(op)->next;
         zk_begin(conn, op);
     }
 }
@@ -191,9 +191,9 @@ void zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
     if (conn->connected && now_ms >= conn->beat_ms && conn->asking == 0)
         zk_beat(conn);
     if (conn->connected && conn->asked_ms != HFI_NEVER &&
-        now_ms - conn->asked_ms >= conn->trust.timeout_ms / ZK_STALL)
+        now_ms - conn->asked_ms >= conn->validity.timeout_ms / ZK_STALL)
         zk_session_drop(conn);
-    if (!conn->connected && conn->zk_engine_fd >= 0 && now_ms - conn->begun_ms >= dial_ms(conn))
+    if (!conn->connected && conn->socket_fd >= 0 && now_ms - conn->begun_ms >= dial_ms(conn))
         zk_session_drop(conn);
 }
 
@@ -209,8 +209,9 @@ int64_t zk_session_next_ms(const struct hfi_conn *conn)
         return conn->begun_ms + dial_ms(conn) < next_ms ? conn->begun_ms + dial_ms(conn) : next_ms;
     if (conn->asking == 0 && conn->beat_ms < next_ms)
         next_ms = conn->beat_ms;
-    if (conn->asked_ms != HFI_NEVER && conn->asked_ms + conn->trust.timeout_ms / ZK_STALL < next_ms)
-        next_ms = conn->asked_ms + conn->trust.timeout_ms / ZK_STALL;
+    if (conn->asked_ms != HFI_NEVER &&
+        conn->asked_ms + conn->validity.timeout_ms / ZK_STALL < next_ms)
+        next_ms = conn->asked_ms + conn->validity.timeout_ms / ZK_STALL;
     return next_ms;
 }
 
@@ -219,19 +220,19 @@ int64_t zk_session_next_ms(const struct hfi_conn *conn)
 hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
 {
     int64_t until_ms = conn->host->open_deadline_ms;
-    hf_status status = zk_resolve(conn->conf, until_ms, &conn->hosts, err);
+    hf_status status = zk_servers_resolve(conn->conf, until_ms, &conn->servers, err);
 
     if (status != HF_OK)
         return status;
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no server answers");
-    if (conn->host->open_once && zk_refused(conn->hosts, until_ms, err))
+    if (conn->host->open_once && zk_servers_refuse(&conn->servers, until_ms, err))
         return HF_UNAVAILABLE;
     pthread_mutex_lock(&conn->lock);
     status = new_handle(conn, err);
     pthread_mutex_unlock(&conn->lock);
     while (status == HF_OK && !conn->connected && !conn->denied) {
         if (hfi_now_ms() >= until_ms) /* the library does not say why */
-            return zk_refused(conn->hosts, hfi_now_ms() + EXPLAIN_MS, err)
+            return zk_servers_refuse(&conn->servers, hfi_now_ms() + EXPLAIN_MS, err)
                        ? HF_UNAVAILABLE
                        : hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
         zk_turn(conn, until_ms);

@@ -20,226 +20,223 @@
 #include <stdio.h>
 #include <string.h>
 
-static zk_answer_fn watched, told;
+static zk_answer_fn watch_set, waiter_told;
 
 /* Look at the list of children. `watch`: and be told when it changes. */
-void zk_look(struct zk_stand *stand, bool watch)
+void zk_look(struct zk_claim_node *node, bool watch)
 {
-    struct zk_call *call = zk_call_new(stand->conn, zk_looked, stand);
+    struct zk_call *call = zk_call_new(node->conn, zk_looked, node);
     char parent[ZK_PATH_MAX];
 
     if (!call) {
-        zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_claim_node_end(node, HF_NO_MEMORY, NULL);
         return;
     }
-    memcpy(parent, stand->path, stand->parent_len);
-    parent[stand->parent_len] = 0;
-    stand->state = ZK_LOOKING;
-    stand->head = watch;
-    zk_send_children(call, parent, watch ? zk_watch_set(stand) : 0);
+    memcpy(parent, node->path, node->parent_len);
+    parent[node->parent_len] = 0;
+    zk_claim_node_enter(node, ZK_LOOKING);
+    node->watch = watch ? ZK_WATCH_LIST : ZK_WATCH_NONE;
+    zk_send_children(call, parent, watch ? zk_watch_set(node) : 0);
 }
 
-/* Wait for whoever is in our way. */
-static void await(struct zk_stand *stand, const struct zk_position *position, bool watches)
+/* Wait for what is in our way. */
+static void wait_for(struct zk_claim_node *node, const struct zk_position *position, bool watches)
 {
     char path[ZK_PATH_MAX];
     struct zk_call *call;
 
-    stand->accepted = true;
-    stand->blocker = position->blocker;
-    stand->once = position->once;
-    if (!position->watch) {
-        if (watches && stand->watch_id)
-            stand->state = ZK_WATCHING; /* this look has set the watch */
+    node->kind = ZK_KIND_ACCEPTED;
+    if (position->watch == ZK_WATCH_LIST) {
+        if (watches && node->watch_id)
+            zk_claim_node_enter(node, ZK_WATCHING); /* this look has set the watch */
         else
-            zk_look(stand, true);
+            zk_look(node, true);
         return;
     }
-    call = zk_call_new(stand->conn, watched, stand);
+    call = zk_call_new(node->conn, watch_set, node);
     if (!call) {
-        zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_claim_node_end(node, HF_NO_MEMORY, NULL);
         return;
     }
-    stand->state = ZK_WATCHING;
-    stand->head = false;
-    snprintf(path, sizeof path, "%.*s/%s", (int)stand->parent_len, stand->path, position->watch);
+    zk_claim_node_enter(node, ZK_WATCHING);
+    node->watch = position->watch;
+    snprintf(path, sizeof path, "%.*s/%s", (int)node->parent_len, node->path, position->node);
     /* Not exists(): that leaves a watch behind also on what has gone. */
-    zk_send_get(call, path, zk_watch_set(stand));
+    zk_send_get(call, path, zk_watch_set(node));
 }
 
-static void decide(struct zk_stand *stand, const struct zk_position *position, bool watches)
+static void decide(struct zk_claim_node *node, const struct zk_position *position, bool watches)
 {
     hf_error err;
 
     switch (position->answer) {
     case ZK_HOLDS:
-        stand->tells = position->tells;
-        zk_granted(stand);
+        node->tells = position->tells;
+        zk_granted(node);
         return;
     case ZK_MISMATCH:
-        if (!stand->accepted) {
-            /* The first may be somebody who is about to be told the same. */
-            if (stand->mismatched)
-                zk_stand_end(stand, HF_MISMATCH, NULL);
-            else
-                zk_look(stand, false);
-            stand->mismatched = true;
+        if (node->kind == ZK_KIND_UNCHECKED) {
+            node->kind = ZK_KIND_DOUBTED;
+            zk_look(node, false);
+            return;
+        }
+        if (node->kind == ZK_KIND_DOUBTED) {
+            zk_claim_node_end(node, HF_MISMATCH, NULL);
             return;
         } /* fall through */
     case ZK_WAITS:
-        if (!stand->op->may_wait)
-            zk_stand_end(stand, HF_BUSY, NULL);
+        if (!node->op->may_wait)
+            zk_claim_node_end(node, HF_BUSY, NULL);
         else
-            await(stand, position, watches);
+            wait_for(node, position, watches);
         return;
     case ZK_ABSENT: /* somebody has deleted it */
-        zk_stand_restart(stand);
+        zk_claim_node_restart(node);
         return;
     case ZK_UNORDERED:
         hfi_error_set(&err, HF_FULL, 0,
                       "a lease has been held for so long that the order of others cannot be told");
-        zk_stand_end(stand, HF_FULL, &err);
+        zk_claim_node_end(node, HF_FULL, &err);
     }
 }
 
 void zk_looked(struct zk_call *call, const struct zk_reply *reply)
 {
-    struct zk_stand *stand = call->stand;
+    struct zk_claim_node *node = call->node;
     struct hfi_conn *conn = call->conn;
     struct zk_position position;
     size_t count = 0;
     hf_error err;
 
-    if (!zk_is_reply(reply->rc) || !(stand->state == ZK_CREATING || stand->state == ZK_LOOKING) ||
-        !stand->op)
+    if (!zk_is_reply(reply->rc) || !(node->state == ZK_CREATING || node->state == ZK_LOOKING) ||
+        !node->op)
         return;
-    if (stand->stop != HF_OK)
-        zk_stand_drop(stand); /* create was refused */
-    else if (!stand->made)
-        zk_stand_restart(stand); /* without a parent */
+    if (node->stop != HF_OK)
+        zk_claim_node_drop(node); /* create was refused */
+    else if (node->presence != ZK_NODE_MADE)
+        zk_claim_node_restart(node); /* without a parent */
     else if (reply->rc == ZNONODE)
-        zk_stand_restart(stand); /* somebody has deleted all */
+        zk_claim_node_restart(node); /* somebody has deleted all */
     else if (reply->rc != ZOK)
-        zk_stand_end(stand, zk_refusal(reply->rc, "looking at the queue", &err), &err);
+        zk_claim_node_end(node, zk_refusal(reply->rc, "looking at the queue", &err), &err);
     else if (!zk_members(conn, reply->list, &count))
-        zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_claim_node_end(node, HF_NO_MEMORY, NULL);
     else {
-        position = zk_queue_find(conn->members, count, stand->claim->owner);
-        decide(stand, &position, call->watches);
+        position = zk_queue_find(conn->members, count, node->claim->owner);
+        decide(node, &position, call->watches);
     }
 }
 
-/* Whom we watch, or the list, has changed. */
-static void departed(struct zk_stand *stand)
+/* The node that we watch has gone. */
+static void departed(struct zk_claim_node *node)
 {
-    if (stand->once)
-        zk_granted(stand);
+    if (node->watch == ZK_WATCH_LAST)
+        zk_granted(node);
     else
-        zk_look(stand, false);
+        zk_look(node, false);
 }
 
-/* The answer to setting a watch on who is before us. */
-static void watched(struct zk_call *call, const struct zk_reply *reply)
+/* The answer to setting a watch on a node before us. */
+static void watch_set(struct zk_call *call, const struct zk_reply *reply)
 {
-    struct zk_stand *stand = call->stand;
+    struct zk_claim_node *node = call->node;
     hf_error err;
 
-    if (!zk_is_reply(reply->rc) || stand->state != ZK_WATCHING || !stand->op || stand->head)
+    if (!zk_is_reply(reply->rc) || node->state != ZK_WATCHING || !node->op ||
+        node->watch == ZK_WATCH_LIST)
         return;
     if (reply->rc == ZNONODE)
-        departed(stand);
+        departed(node);
     else if (reply->rc != ZOK)
-        zk_stand_end(stand, zk_refusal(reply->rc, "watching who is before us", &err), &err);
-    else if (!stand->blocker && reply->stat->version > 0)
-        zk_look(stand, true); /* it holds, and has told so before we watched */
+        zk_claim_node_end(node, zk_refusal(reply->rc, "watching who is before us", &err), &err);
+    else if (node->watch == ZK_WATCH_WAITER && reply->stat->version > 0)
+        zk_look(node, true); /* it holds, and has told so before we watched */
 }
 
 void zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
 {
-    struct zk_stand *stand = conn->watches[watch_id % ZK_BUCKETS];
+    struct zk_claim_node *node = conn->watches[watch_id % ZK_BUCKETS];
 
-    while (stand && stand->watch_id != watch_id)
-        stand = stand->next_watch;
-    if (!stand) {
+    while (node && node->watch_id != watch_id)
+        node = node->next_watch;
+    if (!node) {
         zk_cell_event(conn, watch_id);
         return;
     }
-    zk_watch_clear(stand);
-    if (stand->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
-        zk_lost(conn, stand->claim, "its node in ZooKeeper was deleted");
-        stand->state = ZK_GONE;
-        stand->made = false;
-        stand->ended = HF_LOST;
-    } else if (stand->state == ZK_HELD) {
-        stand->armed = false; /* written: watch it again */
-        stand->due_ms = hfi_now_ms();
-        conn->due_ms = stand->due_ms;
+    zk_watch_clear(node);
+    if (node->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
+        zk_lost(conn, node->claim, "its node in ZooKeeper was deleted");
+        zk_claim_node_gone(node, HF_LOST);
+    } else if (node->state == ZK_HELD) {
+        node->watch = ZK_WATCH_NONE; /* written: watch it again */
+        node->due_ms = hfi_now_ms();
+        conn->due_ms = node->due_ms;
     } else if (!conn->connected) {
         return; /* it looks again when it is */
-    } else if (stand->state == ZK_WATCHING && type == ZOO_DELETED_EVENT && !stand->head) {
-        departed(stand);
-    } else if (stand->state == ZK_WATCHING) {
+    } else if (node->state == ZK_WATCHING && type == ZOO_DELETED_EVENT &&
+               node->watch != ZK_WATCH_LIST) {
+        departed(node);
+    } else if (node->state == ZK_WATCHING) {
         /* The list has changed, or the waiter before us holds now. A blocker that was written is still there. */
-        zk_look(stand, !stand->blocker);
+        zk_look(node, node->watch == ZK_WATCH_LIST || node->watch == ZK_WATCH_WAITER);
     }
 }
 
 /* ---- granted ---------------------------------------------------------------------------------- */
 
-static void told(struct zk_call *call, const struct zk_reply *reply)
+static void waiter_told(struct zk_call *call, const struct zk_reply *reply)
 {
     if (zk_is_reply(reply->rc))
-        call->stand->tells = false; /* else after the connection is back */
+        call->node->tells = false; /* else after the connection is back */
 }
 
-void zk_tell(struct zk_stand *stand)
+void zk_tell(struct zk_claim_node *node)
 {
-    struct zk_call *call = zk_call_new(stand->conn, told, stand);
-    char data[64 + HF_LABEL_MAX + 1];
-    const char *label = stand->claim->label ? stand->claim->label : stand->conn->host->label;
-    int len = snprintf(data, sizeof data, "1 %lld\n%.*s", (long long)stand->conn->trust.timeout_ms,
-                       HF_LABEL_MAX, label ? label : "");
+    struct zk_call *call = zk_call_new(node->conn, waiter_told, node);
+    char data[ZK_DATA_MAX];
+    int len = zk_claim_node_data(node, data, sizeof data);
 
     if (call)
-        zk_send_set(call, stand->path, data, len);
+        zk_send_set(call, node->path, data, len);
 }
 
 /* Is enough of the session certain for the caller, and for the first renewal? A third is right here too: ZK_BEATS heartbeats in a
- * timeout, and the lag of trust.h, leave a half of it, and a connection without an answer for a third is dropped anyway. */
-static bool is_worth(const struct zk_stand *stand, int64_t now_ms)
+ * timeout, and the lag of validity.h, leave a half of it, and a connection without an answer for a third is dropped anyway. */
+static bool is_worth(const struct zk_claim_node *node, int64_t now_ms)
 {
-    const struct zk_trust *trust = &stand->conn->trust;
-    int64_t left_ms = zk_trust_left(trust, now_ms);
+    const struct zk_validity *validity = &node->conn->validity;
+    int64_t left_ms = zk_validity_left(validity, now_ms);
 
-    if (stand->refreshed)
+    if (node->refreshed)
         return left_ms > 0;
-    return !hfi_grant_needs_renewal(left_ms, trust->timeout_ms, trust->timeout_ms,
-                                    stand->claim->min_valid_ms);
+    return !hfi_grant_needs_renewal(left_ms, validity->timeout_ms, validity->timeout_ms,
+                                    node->claim->min_valid_ms);
 }
 
-void zk_granted(struct zk_stand *stand)
+void zk_granted(struct zk_claim_node *node)
 {
-    struct hfi_conn *conn = stand->conn;
-    struct hfi_claim *claim = stand->claim;
+    struct hfi_conn *conn = node->conn;
+    struct hfi_claim *claim = node->claim;
     int64_t now_ms = hfi_now_ms();
 
-    zk_watch_clear(stand);
-    if (!conn->connected || !is_worth(stand, now_ms)) {
+    zk_watch_clear(node);
+    if (!conn->connected || !is_worth(node, now_ms)) {
         /* Connecting anew goes to the leader: afterwards the whole timeout is certain. */
-        stand->state = ZK_CONFIRMING;
-        stand->refreshed = true;
+        zk_claim_node_enter(node, ZK_CONFIRMING);
+        node->refreshed = true;
         zk_session_drop(conn);
         return;
     }
-    claim->token = stand->czxid;
+    claim->token = node->czxid;
     claim->tokens = 1;
-    stand->state = ZK_HELD;
-    zk_grant_ttl(stand, claim->ttl_ms, now_ms);
-    stand->due_ms = now_ms + ZK_ARM_MS;
-    if (stand->due_ms < conn->due_ms)
-        conn->due_ms = stand->due_ms;
-    if (stand->tells)
-        zk_tell(stand);
-    zk_finish(conn, stand->op, HF_OK, NULL);
-    stand->op = NULL;
+    zk_claim_node_enter(node, ZK_HELD);
+    node->watch = ZK_WATCH_NONE;
+    zk_grant_ttl(node, claim->ttl_ms, now_ms);
+    node->due_ms = now_ms + ZK_ARM_MS;
+    if (node->due_ms < conn->due_ms)
+        conn->due_ms = node->due_ms;
+    if (node->tells)
+        zk_tell(node);
+    zk_finish(conn, node->op, HF_OK, NULL);
+    node->op = NULL;
 }

@@ -18,29 +18,29 @@
  * We do not know the server's tick; a timeout is at least two of them (minSessionTimeout), so half a
  * tick is at most a quarter of the timeout. That is the lag.
  */
-#ifndef ZK_TRUST_H
-#define ZK_TRUST_H
+#ifndef ZK_VALIDITY_H
+#define ZK_VALIDITY_H
 
 #include <stdint.h>
 
-#define ZK_TRUST_LAG  4  /* the timeout's part that must lie between two requests */
-#define ZK_TRUST_KEPT 16 /* requests that are remembered */
+#define ZK_VALIDITY_LAG  4  /* the timeout's part that must lie between two requests */
+#define ZK_VALIDITY_KEPT 16 /* requests that are remembered */
 
-struct zk_trust {
-    int64_t timeout_ms;             /* as negotiated */
-    int64_t base_ms;                /* the leader counts from here, or from later */
-    int64_t sent_ms[ZK_TRUST_KEPT]; /* answered by the leader, oldest first */
+struct zk_validity {
+    int64_t timeout_ms;                /* as negotiated */
+    int64_t base_ms;                   /* the leader counts from here, or from later */
+    int64_t sent_ms[ZK_VALIDITY_KEPT]; /* answered by the leader, oldest first */
     unsigned count;
 };
 
 /* Connected: the handshake was sent at sent_ms, or later. */
-void zk_trust_begin(struct zk_trust *trust, int64_t sent_ms, int64_t timeout_ms);
+void zk_validity_begin(struct zk_validity *validity, int64_t sent_ms, int64_t timeout_ms);
 /* Something that needs the leader was sent at sent_ms, and has been answered. */
-void zk_trust_confirm(struct zk_trust *trust, int64_t sent_ms);
+void zk_validity_confirm(struct zk_validity *validity, int64_t sent_ms);
 /* The session lives until then at least. */
-int64_t zk_trust_until(const struct zk_trust *trust);
+int64_t zk_validity_until(const struct zk_validity *validity);
 /* For how long a lease can be given at now_ms; 1 % of what has passed since the base is kept back,
  * for clocks that run apart: core takes it off what we give only. May be negative. */
-int64_t zk_trust_left(const struct zk_trust *trust, int64_t now_ms);
+int64_t zk_validity_left(const struct zk_validity *validity, int64_t now_ms);
 
 #endif

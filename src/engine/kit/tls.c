@@ -4,10 +4,10 @@
  * system's authorities or ca=, and its name against the host we asked for (or sni=); TLS 1.2 is the
  * oldest that will do.
  *
- * Renegotiation and early data are off, session tickets are not kept: a link lives long, and a
+ * Renegotiation and early data are off, session tickets are not kept: a connection lives long, and a
  * lock's traffic is not to be replayed.
  */
-#include "engine/redis/tls.h"
+#include "engine/kit/tls.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -30,60 +30,45 @@ struct hfi_tls {
     bool refused;
 };
 
-static hf_status load_files(SSL_CTX *context, const struct hfi_redis_conf *conf, hf_error *err);
+static hf_status load_files(SSL_CTX *context, const struct hfi_tls_conf *conf, hf_error *err);
 static hf_status file_error(const char *key, const char *path, hf_error *err);
-static bool expect_name(SSL *ssl, const struct hfi_redis_conf *conf, const char *name);
+static bool expect_name(SSL *ssl, bool verify, const char *name);
 static enum hfi_tls_result result_of(struct hfi_tls *tls, int code);
+static void tls_close(struct hfi_tls *tls);
 static void explain(struct hfi_tls *tls);
 static bool is_refusal(int alert);
 static int no_password(char *buffer, int size, int writing, void *data);
 
 /* ---- what is the same for all connections of a store ------------------------------------------ */
 
-hf_status hfi_tls_context_new(struct hfi_redis_conf *conf, hf_error *err)
+static SSL_CTX *new_library_context(const struct hfi_tls_conf *conf)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    hf_status status;
 
     if (!context)
-        return hfi_error_memory(err);
-
+        return NULL;
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_verify(context, conf->url.tls.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_verify(context, conf->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_default_passwd_cb(context, no_password);
-
-    ERR_clear_error();
-    status = load_files(context, conf, err);
-    ERR_clear_error();
-    if (status != HF_OK) {
-        SSL_CTX_free(context);
-        return status;
-    }
-    conf->tls_context = context;
-    return HF_OK;
+    return context;
 }
 
-void hfi_tls_context_free(void *context)
+static hf_status load_files(SSL_CTX *context, const struct hfi_tls_conf *conf, hf_error *err)
 {
-    SSL_CTX_free(context);
-}
-
-static hf_status load_files(SSL_CTX *context, const struct hfi_redis_conf *conf, hf_error *err)
-{
-    if (conf->url.tls.ca && SSL_CTX_load_verify_file(context, conf->url.tls.ca) != 1)
-        return file_error("ca", conf->url.tls.ca, err);
-    if (!conf->url.tls.ca && conf->url.tls.verify && SSL_CTX_set_default_verify_paths(context) != 1)
+    if (conf->ca && SSL_CTX_load_verify_file(context, conf->ca) != 1)
+        return file_error("ca", conf->ca, err);
+    if (!conf->ca && conf->verify && SSL_CTX_set_default_verify_paths(context) != 1)
         return hfi_error_set(err, HF_CONFIG, 0, "TLS: this system has no authorities: give ca=");
-    if (!conf->url.tls.cert)
+    if (!conf->cert)
         return HF_OK;
 
-    if (SSL_CTX_use_certificate_chain_file(context, conf->url.tls.cert) != 1)
-        return file_error("cert", conf->url.tls.cert, err);
-    if (SSL_CTX_use_PrivateKey_file(context, conf->url.tls.key, SSL_FILETYPE_PEM) != 1)
-        return file_error("key", conf->url.tls.key, err);
+    if (SSL_CTX_use_certificate_chain_file(context, conf->cert) != 1)
+        return file_error("cert", conf->cert, err);
+    if (SSL_CTX_use_PrivateKey_file(context, conf->key, SSL_FILETYPE_PEM) != 1)
+        return file_error("key", conf->key, err);
     if (SSL_CTX_check_private_key(context) != 1)
         return hfi_error_set(err, HF_CONFIG, 0, "TLS: cert= and key= do not belong together");
     return HF_OK;
@@ -113,14 +98,14 @@ static int no_password(char *buffer, int size, int writing, void *data)
 
 /* ---- one connection --------------------------------------------------------------------------- */
 
-struct hfi_tls *hfi_tls_new(const struct hfi_redis_conf *conf, const struct hfi_address *address)
+static struct hfi_tls *tls_open(const struct hfi_tls_context *context, const char *host)
 {
     struct hfi_tls *tls = hfi_calloc(1, sizeof *tls);
 
     if (!tls)
         return NULL;
 
-    tls->ssl = SSL_new(conf->tls_context);
+    tls->ssl = SSL_new(context->library);
     tls->in = BIO_new(BIO_s_mem());
     tls->out = BIO_new(BIO_s_mem());
     if (!tls->ssl || !tls->in || !tls->out) {
@@ -135,14 +120,15 @@ struct hfi_tls *hfi_tls_new(const struct hfi_redis_conf *conf, const struct hfi_
     SSL_set_bio(tls->ssl, tls->in, tls->out);
     SSL_set_connect_state(tls->ssl);
 
-    if (!expect_name(tls->ssl, conf, conf->url.tls.name ? conf->url.tls.name : address->host)) {
-        hfi_tls_free(tls);
+    if (!expect_name(tls->ssl, context->conf->verify,
+                     context->conf->name ? context->conf->name : host)) {
+        tls_close(tls);
         return NULL;
     }
     return tls;
 }
 
-void hfi_tls_free(struct hfi_tls *tls)
+static void tls_close(struct hfi_tls *tls)
 {
     if (!tls)
         return;
@@ -151,14 +137,14 @@ void hfi_tls_free(struct hfi_tls *tls)
 }
 
 /* SNI is for names only; a certificate may name either. */
-static bool expect_name(SSL *ssl, const struct hfi_redis_conf *conf, const char *name)
+static bool expect_name(SSL *ssl, bool verify, const char *name)
 {
     unsigned char bytes[16];
     bool numeric = inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 
     if (!numeric && SSL_set_tlsext_host_name(ssl, name) != 1)
         return false;
-    if (!conf->url.tls.verify)
+    if (!verify)
         return true;
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     if (numeric)
@@ -166,25 +152,25 @@ static bool expect_name(SSL *ssl, const struct hfi_redis_conf *conf, const char 
     return SSL_set1_host(ssl, name) == 1;
 }
 
-bool hfi_tls_feed(struct hfi_tls *tls, const void *bytes, size_t len)
+static bool tls_feed(struct hfi_tls *tls, const void *bytes, size_t len)
 {
     return BIO_write(tls->in, bytes, (int)len) == (int)len;
 }
 
-enum hfi_tls_result hfi_tls_handshake(struct hfi_tls *tls)
+static enum hfi_tls_result tls_handshake(struct hfi_tls *tls)
 {
     ERR_clear_error();
     return result_of(tls, SSL_do_handshake(tls->ssl));
 }
 
-enum hfi_tls_result hfi_tls_read(struct hfi_tls *tls, void *bytes, size_t size, size_t *ret_len)
+static enum hfi_tls_result tls_read(struct hfi_tls *tls, void *bytes, size_t size, size_t *ret_len)
 {
     ERR_clear_error();
     return result_of(tls, SSL_read_ex(tls->ssl, bytes, size, ret_len));
 }
 
 /* Into a memory buffer, so all of it or nothing. */
-enum hfi_tls_result hfi_tls_write(struct hfi_tls *tls, const void *bytes, size_t len)
+static enum hfi_tls_result tls_write(struct hfi_tls *tls, const void *bytes, size_t len)
 {
     size_t written;
 
@@ -192,7 +178,7 @@ enum hfi_tls_result hfi_tls_write(struct hfi_tls *tls, const void *bytes, size_t
     return result_of(tls, SSL_write_ex(tls->ssl, bytes, len, &written));
 }
 
-bool hfi_tls_drain(struct hfi_tls *tls, struct hfi_buffer *wire)
+static bool tls_drain(struct hfi_tls *tls, struct hfi_buffer *wire)
 {
     size_t len = BIO_ctrl_pending(tls->out), got = 0;
     char *to;
@@ -206,19 +192,19 @@ bool hfi_tls_drain(struct hfi_tls *tls, struct hfi_buffer *wire)
     return true;
 }
 
-void hfi_tls_goodbye(struct hfi_tls *tls)
+static void tls_goodbye(struct hfi_tls *tls)
 {
     ERR_clear_error();
     (void)SSL_shutdown(tls->ssl);
     ERR_clear_error();
 }
 
-const char *hfi_tls_why(const struct hfi_tls *tls)
+static const char *tls_why(const struct hfi_tls *tls)
 {
     return tls->why;
 }
 
-bool hfi_tls_refused(const struct hfi_tls *tls)
+static bool tls_refused(const struct hfi_tls *tls)
 {
     return tls->refused;
 }
@@ -278,4 +264,48 @@ static void explain(struct hfi_tls *tls)
         snprintf(tls->why, sizeof tls->why, "%s", reason ? reason : "broken off");
     }
     ERR_clear_error();
+}
+
+/* ---- the context ------------------------------------------------------------------------------ */
+
+hf_status hfi_tls_context_new(const struct hfi_tls_conf *conf, struct hfi_tls_context **ret_context,
+                              hf_error *err)
+{
+    struct hfi_tls_context *context = hfi_malloc(sizeof *context);
+    SSL_CTX *library = new_library_context(conf);
+    hf_status status = context && library ? HF_OK : hfi_error_memory(err);
+
+    ERR_clear_error();
+    if (status == HF_OK)
+        status = load_files(library, conf, err);
+    ERR_clear_error();
+    if (status != HF_OK) {
+        SSL_CTX_free(library);
+        hfi_free(context);
+        return status;
+    }
+    *context = (struct hfi_tls_context){
+        .open = tls_open,
+        .close = tls_close,
+        .feed = tls_feed,
+        .handshake = tls_handshake,
+        .read = tls_read,
+        .write = tls_write,
+        .drain = tls_drain,
+        .goodbye = tls_goodbye,
+        .why = tls_why,
+        .refused = tls_refused,
+        .library = library,
+        .conf = conf,
+    };
+    *ret_context = context;
+    return HF_OK;
+}
+
+void hfi_tls_context_free(struct hfi_tls_context *context)
+{
+    if (!context)
+        return;
+    SSL_CTX_free(context->library);
+    hfi_free(context);
 }

@@ -44,11 +44,11 @@ struct view {
     hf_error err;
 };
 
-static zk_answer_fn listed, looked, got, broken;
-static void look_at(struct view *view);
+static zk_answer_fn names_listed, queue_read, node_read, node_broken;
+static void read_queue(struct view *view);
 static void next_name(struct view *view);
 
-static void end(struct view *view)
+static void view_end(struct view *view)
 {
     if (view->again && !view->told)
         zk_park(view->conn, view->op);
@@ -61,14 +61,14 @@ static void end(struct view *view)
     hfi_free(view);
 }
 
-static void fail(struct view *view, hf_status status)
+static void view_fail(struct view *view, hf_status status)
 {
     if (view->status == HF_OK)
         view->status = status;
 }
 
 /* What an answer that is no answer means: looking changes nothing, so it is just not to be had. */
-static void fail_rc(struct view *view, int rc, const char *what)
+static void view_fail_rc(struct view *view, int rc, const char *what)
 {
     hf_error err;
     hf_status status = zk_refusal(rc, what, &err);
@@ -93,14 +93,14 @@ static struct view *view_new(struct hfi_conn *conn, struct hfi_op *op)
     return view;
 }
 
-static struct zk_call *call_new(struct view *view, zk_answer_fn *answer)
+static struct zk_call *view_call_new(struct view *view, zk_answer_fn *answer)
 {
     struct zk_call *call = zk_call_new(view->conn, answer, NULL);
 
     if (call)
         call->data = view;
     else
-        fail(view, HF_NO_MEMORY);
+        view_fail(view, HF_NO_MEMORY);
     return call;
 }
 
@@ -123,12 +123,12 @@ void zk_inspect(struct hfi_conn *conn, struct hfi_op *op)
         return;
     if (!op->u.inspect.glob) {
         take_name(view, op->u.inspect.pattern, op->u.inspect.len);
-        look_at(view);
+        read_queue(view);
         return;
     }
-    call = call_new(view, listed);
+    call = view_call_new(view, names_listed);
     if (!call) {
-        end(view);
+        view_end(view);
         return;
     }
     snprintf(path, sizeof path, "%s/locks", conn->conf->root);
@@ -142,12 +142,12 @@ void zk_break(struct hfi_conn *conn, struct hfi_op *op)
     if (!view)
         return;
     take_name(view, op->u.brk.name.bytes, op->u.brk.name.len);
-    look_at(view);
+    read_queue(view);
 }
 
 /* ---- all names ------------------------------------------------------------------------------- */
 
-static void listed(struct zk_call *call, const struct zk_reply *reply)
+static void names_listed(struct zk_call *call, const struct zk_reply *reply)
 {
     struct view *view = call->data;
     const struct hfi_op *op = view->op;
@@ -155,8 +155,8 @@ static void listed(struct zk_call *call, const struct zk_reply *reply)
 
     if (reply->rc != ZOK) {
         if (reply->rc != ZNONODE)
-            fail_rc(view, reply->rc, "listing the names");
-        end(view);
+            view_fail_rc(view, reply->rc, "listing the names");
+        view_end(view);
         return;
     }
     view->names = hfi_calloc((size_t)reply->list->count + 1, sizeof *view->names);
@@ -167,12 +167,12 @@ static void listed(struct zk_call *call, const struct zk_reply *reply)
             continue;
         view->names[view->name_count] = hfi_strdup(reply->list->data[i]);
         if (!view->names[view->name_count])
-            fail(view, HF_NO_MEMORY);
+            view_fail(view, HF_NO_MEMORY);
         else
             view->name_count++;
     }
     if (!view->names)
-        fail(view, HF_NO_MEMORY);
+        view_fail(view, HF_NO_MEMORY);
     next_name(view);
 }
 
@@ -182,24 +182,24 @@ static void next_name(struct view *view)
     uint32_t len;
 
     if (view->status != HF_OK || view->next == view->name_count) {
-        end(view);
+        view_end(view);
         return;
     }
     len = zk_unescape(view->names[view->next++], name);
     take_name(view, name, len);
-    look_at(view);
+    read_queue(view);
 }
 
 /* ---- one name -------------------------------------------------------------------------------- */
 
-static void look_at(struct view *view)
+static void read_queue(struct view *view)
 {
-    struct zk_call *call = call_new(view, looked);
+    struct zk_call *call = view_call_new(view, queue_read);
 
     if (call)
         zk_send_children(call, view->parent, 0);
     else
-        end(view);
+        view_end(view);
 }
 
 static bool take_members(struct view *view, const struct String_vector *list)
@@ -229,21 +229,21 @@ static bool take_members(struct view *view, const struct String_vector *list)
     return true;
 }
 
-static void looked_all(struct view *view);
+static void all_nodes_read(struct view *view);
 
-static void looked(struct zk_call *call, const struct zk_reply *reply)
+static void queue_read(struct zk_call *call, const struct zk_reply *reply)
 {
     struct view *view = call->data;
     char path[ZK_PATH_MAX + ZK_NODE_MAX];
 
     view->count = 0;
     if (reply->rc != ZOK && reply->rc != ZNONODE)
-        fail_rc(view, reply->rc, "looking at the queue");
+        view_fail_rc(view, reply->rc, "looking at the queue");
     else if (reply->rc == ZOK && !take_members(view, reply->list))
-        fail(view, HF_NO_MEMORY);
+        view_fail(view, HF_NO_MEMORY);
     view->waiting = 1; /* for this loop */
     for (size_t i = 0; view->status == HF_OK && i < view->count; i++) {
-        struct zk_call *next = call_new(view, got);
+        struct zk_call *next = view_call_new(view, node_read);
 
         if (!next)
             break;
@@ -253,7 +253,7 @@ static void looked(struct zk_call *call, const struct zk_reply *reply)
         zk_send_get(next, path, 0);
     }
     if (--view->waiting == 0)
-        looked_all(view);
+        all_nodes_read(view);
 }
 
 /* "1 <timeout>\n<label>" */
@@ -270,7 +270,7 @@ static void parse_data(struct seen *seen, const char *data, int len)
     snprintf(seen->label, sizeof seen->label, "%s", label + 1);
 }
 
-static void got(struct zk_call *call, const struct zk_reply *reply)
+static void node_read(struct zk_call *call, const struct zk_reply *reply)
 {
     struct view *view = call->data;
     struct seen *seen = &view->seen[call->index];
@@ -281,10 +281,10 @@ static void got(struct zk_call *call, const struct zk_reply *reply)
         seen->made_ms = reply->stat->ctime;
         parse_data(seen, reply->text, reply->len);
     } else if (reply->rc != ZNONODE) {
-        fail_rc(view, reply->rc, "looking at a node");
+        view_fail_rc(view, reply->rc, "looking at a node");
     }
     if (--view->waiting == 0)
-        looked_all(view);
+        all_nodes_read(view);
 }
 
 /* ---- what was found -------------------------------------------------------------------------- */
@@ -364,12 +364,12 @@ static const struct seen *to_break(const struct view *view, const struct zk_memb
 static void break_it(struct view *view, const struct seen *seen)
 {
     char path[ZK_PATH_MAX + ZK_NODE_MAX];
-    struct zk_call *call = seen ? call_new(view, broken) : NULL;
+    struct zk_call *call = seen ? view_call_new(view, node_broken) : NULL;
 
     if (!seen)
-        fail(view, HF_NOT_FOUND);
+        view_fail(view, HF_NOT_FOUND);
     if (!call) {
-        end(view);
+        view_end(view);
         return;
     }
     /* A node's name has its owner and is never used again: this deletes that lease or nothing. */
@@ -377,20 +377,20 @@ static void break_it(struct view *view, const struct seen *seen)
     zk_send_delete(call, path);
 }
 
-static void broken(struct zk_call *call, const struct zk_reply *reply)
+static void node_broken(struct zk_call *call, const struct zk_reply *reply)
 {
     struct view *view = call->data;
 
     if (reply->rc == ZNONODE)
-        fail(view, HF_NOT_FOUND);
+        view_fail(view, HF_NOT_FOUND);
     else if (reply->rc != ZOK && zk_is_reply(reply->rc))
-        fail_rc(view, reply->rc, "deleting the node");
+        view_fail_rc(view, reply->rc, "deleting the node");
     else if (reply->rc != ZOK)
-        fail(view, HF_UNKNOWN);
-    end(view);
+        view_fail(view, HF_UNKNOWN);
+    view_end(view);
 }
 
-static void looked_all(struct view *view)
+static void all_nodes_read(struct view *view)
 {
     struct zk_member *members = view->conn->members;
     size_t count = 0, holders = 0;
@@ -399,16 +399,16 @@ static void looked_all(struct view *view)
         if (view->seen[i].there)
             members[count++] = view->seen[i].member;
     if (view->status == HF_OK && !zk_queue_sort(members, count, &holders))
-        fail(view, HF_FULL);
+        view_fail(view, HF_FULL);
     if (view->op->kind == HFI_OP_BREAK) {
         if (view->status == HF_OK)
             break_it(view, to_break(view, members, holders));
         else
-            end(view);
+            view_end(view);
         return;
     }
     view->told = view->told || (view->status == HF_OK && count > 0);
     if (view->status == HF_OK && count > 0 && !emit(view, members, count, holders))
-        fail(view, HF_NO_MEMORY);
+        view_fail(view, HF_NO_MEMORY);
     next_name(view);
 }

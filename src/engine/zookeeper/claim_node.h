@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A claim's node, from the submit of the acquire to the end of the release. It has memory of its own and may outlive the
+ * claim: calls of it may be under way, and are answered later.
+ *
+ *   PARKED --> CREATING --> LOOKING <--> WATCHING --> CONFIRMING --> HELD
+ *     ^  \        |            |            |             |           |
+ *     |   \       v            v            v             v           v
+ *     |    +--> FINDING      (any) -----> LEAVING ----------------> GONE --> FREED
+ *     +--------- the session has ended: begin again, unless it was held
+ *
+ * claim_node.c has the table of all transitions.
+ */
+#ifndef ZK_CLAIM_NODE_H
+#define ZK_CLAIM_NODE_H
+
+#include "engine/zookeeper/queue.h"
+#include "util/list.h"
+
+#define ZK_DATA_MAX (64 + HF_LABEL_MAX + 1)
+
+enum zk_state {
+    ZK_PARKED,     /* nothing is under way */
+    ZK_CREATING,   /* create and the first look are under way */
+    ZK_FINDING,    /* a create may have been done: looking for it by owner */
+    ZK_LOOKING,    /* asked who is before us */
+    ZK_WATCHING,   /* waiting for one of them to go */
+    ZK_CONFIRMING, /* granted, but too little of the session is certain */
+    ZK_HELD,
+    ZK_LEAVING, /* to be deleted, or being deleted */
+    ZK_GONE,    /* it is not there any more; `ended` is for the release */
+    ZK_FREED    /* out of the list; its memory waits for the answer to its last call */
+};
+
+/* What we know of the node in the store. */
+enum zk_presence {
+    ZK_NO_NODE,
+    ZK_NO_PARENT,     /* none, because its parent is missing: the create said so */
+    ZK_NODE_CREATING, /* a create is under way */
+    ZK_NODE_UNSURE,   /* the answer to a create was lost, or its number is not known */
+    ZK_NODE_MADE      /* it is `path` */
+};
+
+enum zk_kind_check {
+    ZK_KIND_UNCHECKED,
+    ZK_KIND_DOUBTED, /* a mismatch was seen once: the first of the queue may be about to leave for the same reason */
+    ZK_KIND_ACCEPTED /* it has waited behind others once: it is never refused as a mismatch again */
+};
+
+struct zk_claim_node {
+    struct hfi_list listed;           /* in conn->claim_nodes */
+    struct zk_claim_node *next_watch; /* in its bucket, by watch_id */
+    struct hfi_conn *conn;
+    struct hfi_claim *claim;
+    struct hfi_op *op;      /* the acquire, until it is finished */
+    struct hfi_op *release; /* a release that waits for the node to be gone */
+    enum zk_state state;
+    enum zk_presence presence;
+    enum zk_kind_check kind;
+    enum zk_watch watch; /* WATCHING, HELD: what is watched */
+    uint64_t watch_id;   /* 0: no watch counts */
+    bool deleted;        /* a delete of it may have been done */
+    bool lapsed;         /* it was held, and its time ran out */
+    bool refreshed;      /* it has asked for a fresh session once */
+    bool tells;          /* HELD: the waiter behind it is to be told that it holds */
+    unsigned calls, tries;
+    uint64_t czxid;   /* the token; 0: not known */
+    int64_t due_ms;   /* HELD: when to watch its own node; a cancelled acquire: when to give up */
+    int64_t again_ms; /* there was no memory to go on */
+    int64_t end_ms;   /* HELD: the end of what core was told */
+    hf_status stop;   /* HF_OK, or what the acquire is to end with */
+    hf_status ended;  /* GONE: HF_OK or HF_LOST */
+    hf_error error;   /* for stop */
+    size_t parent_len;
+    char path[]; /* parent '/' node; without a node: parent '/' prefix */
+};
+
+/* ---- claim_node.c */
+void zk_claim_node_enter(struct zk_claim_node *node, enum zk_state state);
+void zk_claim_node_restart(struct zk_claim_node *node); /* make a node */
+void zk_claim_node_resume(struct zk_claim_node *node);  /* connected again */
+void zk_claim_node_expire(struct zk_claim_node *node);  /* the session has ended */
+void zk_claim_node_drop(struct zk_claim_node *node);    /* delete its node, if there is one */
+/* End the acquire with this status, and leave. */
+void zk_claim_node_end(struct zk_claim_node *node, hf_status status, const hf_error *err);
+/* Its node is certainly not there any more. The op that waits for that, if there is one, is finished. */
+void zk_claim_node_gone(struct zk_claim_node *node, hf_status how);
+void zk_claim_node_free(struct zk_claim_node *node);
+/* What the node holds: "1 <session timeout>\n<label>"; its length. */
+int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size);
+uint64_t zk_watch_set(struct zk_claim_node *node); /* a new watch counts; returns its id */
+void zk_watch_clear(struct zk_claim_node *node);
+
+/* ---- wait.c */
+void zk_look(struct zk_claim_node *node, bool watch);
+void zk_granted(struct zk_claim_node *node);
+void zk_tell(struct zk_claim_node *node);
+
+/* ---- lease.c */
+void zk_grant_ttl(struct zk_claim_node *node, int64_t ttl_ms, int64_t now_ms);
+
+#endif
