@@ -520,6 +520,40 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
  * has ended. A release cannot be cancelled. */
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_renew_async(hf_lease *lease, int64_t ttl_ms, hf_done_fn *done, void *arg,
+                                       hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_lease_adopt_async(hf_store *store, const hf_adopt_request *request,
+                                             hf_done_fn *done, void *arg, hf_op **ret_op,
+                                             hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_lease_break_async(hf_store *store, const void *name, size_t name_len,
+                                             uint64_t token, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_store_inspect_async(hf_store *store, const void *name, size_t name_len,
+                                               uint64_t flags, hf_done_fn *done, void *arg,
+                                               hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * The change number is in result->version. */
+HF_API HF_USE hf_status hf_store_wait_async(hf_store *store, uint64_t seq, int64_t wait_ms,
+                                            hf_cancel *cancel, hf_done_fn *done, void *arg,
+                                            hf_op **ret_op, hf_error *err);
+
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_store_check_async(hf_store *store, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_deadlock_list_async(hf_store *store, hf_done_fn *done, void *arg,
+                                               hf_op **ret_op, hf_error *err);
+
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
  * Ask a call that waits for an early end. `done` still comes: with HF_CANCELLED, or with another answer if it was too late. */
 HF_API hf_status hf_op_cancel(hf_op *op);

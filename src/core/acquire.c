@@ -166,15 +166,6 @@ static hf_status start_threads(hf_store *handle, struct hfi_store *store, unsign
     return ok ? HF_OK : hfi_error_memory(err);
 }
 
-static hf_status check_cancel(hf_cancel *cancel, hf_error *err)
-{
-    hf_status status = hfi_cancel_look(cancel);
-
-    if (status == HF_INVALID || status == HF_FORKED)
-        return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
-    return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "%s", hf_status_text(status));
-}
-
 /* What a call needs that no thread waits for: a worker, a place for its deadline, a handle. After this nothing fails for
  * lack of them. */
 static hf_status prepare_async(struct hfi_call *call, hf_error *err)
@@ -213,7 +204,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
     call->scope = request->scope;
 
     if (request->cancel)
-        status = check_cancel(request->cancel, err);
+        status = hfi_cancel_check(request->cancel, err);
     if (status == HF_OK && (threads = missing_threads(call, checked)))
         status = start_threads(handle, call->store, threads, err);
     if (status != HF_OK)

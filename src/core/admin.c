@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* hf_lease_break(), hf_store_wait(), hf_store_check(): for the administrator of a store. */
 #include "core/findings.h"
-#include "core/op.h"
 #include "core/request.h"
-#include "core/store.h"
-#include "core/wait.h"
+#include "core/task.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -14,121 +12,178 @@
 
 /* ---- break --------------------------------------------------------------------------- */
 
-struct break_job {
-    struct hfi_job job;
-    unsigned char name[HF_NAME_MAX];
+struct break_call {
+    struct hfi_task task;
+    struct hfi_name name;
+    uint64_t token;
+    unsigned char bytes[HF_NAME_MAX];
 };
 
-static void late_break(struct hfi_job *job)
+static hf_status break_step(struct hfi_task *task, hf_status got)
 {
-    struct hfi_store *store = job->store;
+    struct break_call *call = hfi_container(task, struct break_call, task);
+    struct hfi_op *op;
 
-    hfi_free(hfi_container(job, struct break_job, job));
-    hfi_keeper_idle(store);
+    if (task->state++ > 0)
+        return got == HF_OK ? hfi_ok(&task->error)
+                            : hfi_store_error(task->store, "break", &call->name, got,
+                                              &task->child.error, &task->error);
+    op = hfi_task_op(task, HFI_OP_BREAK);
+    if (!op)
+        return hfi_error_memory(&task->error);
+    op->u.brk.name = hfi_task_name(task, &call->name);
+    op->u.brk.token = call->token;
+    return hfi_task_submit(task, HFI_NEVER, 0);
 }
 
-static hf_status break_lease(struct hfi_store *store, const void *name, uint32_t len,
-                             uint64_t token, hf_error *err)
+/* HF_OK: the store is entered. */
+static hf_status break_init(struct break_call *call, hf_store *handle, const void *name,
+                            size_t name_len, uint64_t token, hf_error *err)
 {
-    struct break_job *brk = hfi_malloc(sizeof *brk);
-    struct hfi_name shown = { .bytes = name, .len = len };
-    hf_status status;
-    bool given_up;
+    struct hfi_store *store;
+    hf_status status = hfi_store_enter(handle, &store, err);
 
-    if (!brk)
-        return hfi_error_memory(err);
-    memcpy(brk->name, name, len);
-    hfi_job_init(&brk->job, store, HFI_OP_BREAK);
-    brk->job.late = late_break;
-    brk->job.op.u.brk.token = token;
-    brk->job.op.u.brk.name.bytes = brk->name;
-    brk->job.op.u.brk.name.len = len;
-    hfi_hash128(brk->name, len, brk->job.op.u.brk.name.hash);
-
-    hfi_keeper_busy(store); /* for late_break(), which may come any time */
-    status = hfi_job_run(&brk->job, &given_up);
-    if (given_up)
-        return hfi_store_error(store, "break", &shown, HF_UNKNOWN, NULL, err);
-    hfi_keeper_idle(store);
-    status = status == HF_OK
-                 ? hfi_ok(err)
-                 : hfi_store_error(store, "break", &shown, status, &brk->job.op.error, err);
-    hfi_free(brk);
-    return status;
+    if (status != HF_OK)
+        return status;
+    hfi_task_init(&call->task, store, break_step);
+    call->task.free = hfi_task_free_entered;
+    call->token = token;
+    status = hfi_name_check(name, name_len, &call->name.len, err);
+    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_BREAK))
+        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot break leases");
+    if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
+        status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
+    if (status != HF_OK) {
+        hfi_store_leave(store);
+        return status;
+    }
+    memcpy(call->bytes, name, call->name.len);
+    call->name.bytes = call->bytes;
+    hfi_hash128(call->bytes, call->name.len, call->name.hash);
+    return HF_OK;
 }
 
 hf_status hf_lease_break(hf_store *handle, const void *name, size_t name_len, uint64_t token,
                          hf_error *err)
 {
-    struct hfi_store *store;
-    uint32_t len;
-    hf_status status = hfi_store_enter(handle, &store, err);
+    struct break_call call;
+    hf_status status = break_init(&call, handle, name, name_len, token, err);
 
-    if (status != HF_OK)
-        return status;
-    status = hfi_name_check(name, name_len, &len, err);
-    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_BREAK))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot break leases");
-    if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
-        status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
+    return status == HF_OK ? hfi_task_run_entered(&call.task, err) : status;
+}
+
+hf_status hf_lease_break_async(hf_store *handle, const void *name, size_t name_len, uint64_t token,
+                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct break_call *call = hfi_malloc(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = break_init(call, handle, name, name_len, token, err);
     if (status == HF_OK)
-        status = break_lease(store, name, len, token, err);
-    hfi_store_leave(store);
+        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
+    hfi_free(call);
     return status;
 }
 
 /* ---- wait for a change ------------------------------------------------------------------ */
+
+struct change_call {
+    struct hfi_task task;
+    uint64_t seq;
+    int64_t until_ms;
+};
 
 static void stop_change(struct hfi_wait *wait)
 {
     hfi_store_engine(wait->store)->stop_wait(wait->store->conn);
 }
 
-static hf_status wait_change(struct hfi_store *store, uint64_t *seq, int64_t wait_ms,
-                             hf_cancel *cancel, hf_error *err)
+static hf_status change_work(struct hfi_task *task, const _Atomic int *stop)
 {
+    struct change_call *call = hfi_container(task, struct change_call, task);
+    const struct hfi_engine *engine = hfi_store_engine(task->store);
     hf_error inner = { .status = HF_OK };
-    int64_t until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
-    hf_status status = HF_OK;
-    struct hfi_wait wait;
+    hf_status status =
+        engine->wait_change(task->store->conn, &call->seq, call->until_ms, stop, &inner);
 
-    hfi_wait_init(&wait, store, NULL, 0);
-    wait.stopper = stop_change;
-    if (cancel)
-        status = hfi_wait_follow(&wait, cancel);
-    if (status == HF_INVALID || status == HF_FORKED)
-        return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
-    if (status == HF_OK) {
-        hfi_wait_list(&wait);
-        status =
-            hfi_store_engine(store)->wait_change(store->conn, seq, until_ms, &wait.stop, &inner);
-        hfi_wait_leave(&wait);
-    }
-    if (status == HF_OK)
-        return hfi_ok(err);
-    if (atomic_load(&wait.stop) != HF_OK)
-        status = (hf_status)atomic_load(&wait.stop);
-    return hfi_store_error(store, "wait for a change", NULL, status,
-                           status == inner.status ? &inner : NULL, err);
+    if (status != HF_OK && atomic_load(stop) != HF_OK)
+        status = (hf_status)atomic_load(stop);
+    if (status == inner.status)
+        task->child.error = inner;
+    return status;
 }
 
-hf_status hf_store_wait(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
-                        hf_error *err)
+static hf_status change_step(struct hfi_task *task, hf_status got)
+{
+    if (task->state++ == 0)
+        return hfi_task_work(task, change_work, stop_change);
+    return got == HF_OK ? hfi_ok(&task->error)
+                        : hfi_store_error(task->store, "wait for a change", NULL, got,
+                                          &task->child.error, &task->error);
+}
+
+static void change_finish(struct hfi_task *task, hf_result *result)
+{
+    result->version = hfi_container(task, struct change_call, task)->seq;
+}
+
+/* HF_OK: the store is entered. */
+static hf_status change_init(struct change_call *call, hf_store *handle, const uint64_t *seq,
+                             int64_t wait_ms, hf_cancel *cancel, hf_error *err)
 {
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
+    hfi_task_init(&call->task, store, change_step);
+    call->task.finish = change_finish;
+    call->task.free = hfi_task_free_entered;
+    call->task.cancel = cancel;
     if (!seq)
         status = hfi_error_set(err, HF_INVALID, 0, "seq: NULL");
     else if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
     else if (!(hfi_store_engine(store)->info.caps & HF_CAP_WATCH))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine does not tell of changes");
-    else
-        status = wait_change(store, seq, wait_ms, cancel, err);
-    hfi_store_leave(store);
+    else if (cancel && hfi_cancel_look(cancel) != HF_CANCELLED)
+        status = hfi_cancel_check(cancel, err);
+    if (status != HF_OK) {
+        hfi_store_leave(store);
+        return status;
+    }
+    call->seq = *seq;
+    call->until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
+    return HF_OK;
+}
+
+hf_status hf_store_wait(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
+                        hf_error *err)
+{
+    struct change_call call;
+    hf_status status = change_init(&call, handle, seq, wait_ms, cancel, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_task_run_entered(&call.task, err);
+    *seq = call.seq; /* after HF_TIMEOUT too: 0 was "now" */
+    return status;
+}
+
+hf_status hf_store_wait_async(hf_store *handle, uint64_t seq, int64_t wait_ms, hf_cancel *cancel,
+                              hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct change_call *call = hfi_malloc(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = change_init(call, handle, &seq, wait_ms, cancel, err);
+    if (status == HF_OK)
+        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
+    hfi_free(call);
     return status;
 }
 
@@ -167,15 +222,69 @@ static hf_status check_store(struct hfi_store *store, hf_report **ret_report, hf
     return hfi_ok(err);
 }
 
+struct check_call {
+    struct hfi_task task;
+    hf_report *report;
+};
+
+static hf_status check_work(struct hfi_task *task, const _Atomic int *stop)
+{
+    (void)stop;
+    return check_store(task->store, &hfi_container(task, struct check_call, task)->report,
+                       &task->child.error);
+}
+
+static hf_status check_step(struct hfi_task *task, hf_status got)
+{
+    if (task->state++ == 0)
+        return hfi_task_work(task, check_work, NULL);
+    task->error = task->child.error;
+    return got;
+}
+
+static void check_finish(struct hfi_task *task, hf_result *result)
+{
+    result->report = hfi_container(task, struct check_call, task)->report;
+}
+
+static void check_init(struct check_call *call, struct hfi_store *store)
+{
+    hfi_task_init(&call->task, store, check_step);
+    call->task.finish = check_finish;
+    call->task.free = hfi_task_free_entered;
+    call->report = NULL;
+}
+
 hf_status hf_store_check(hf_store *handle, hf_report **ret_report, hf_error *err)
 {
+    struct check_call call;
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    status = ret_report ? check_store(store, ret_report, err)
-                        : hfi_error_set(err, HF_INVALID, 0, "ret_report: NULL");
-    hfi_store_leave(store);
+    if (!ret_report) {
+        hfi_store_leave(store);
+        return hfi_error_set(err, HF_INVALID, 0, "ret_report: NULL");
+    }
+    check_init(&call, store);
+    status = hfi_task_run_entered(&call.task, err);
+    if (status == HF_OK)
+        *ret_report = call.report;
     return status;
+}
+
+hf_status hf_store_check_async(hf_store *handle, hf_done_fn *done, void *arg, hf_op **ret_op,
+                               hf_error *err)
+{
+    struct check_call *call = hfi_malloc(sizeof *call);
+    struct hfi_store *store;
+    hf_status status = call ? hfi_store_enter(handle, &store, err) : hfi_error_memory(err);
+
+    if (status != HF_OK) {
+        hfi_free(call);
+        return status;
+    }
+    check_init(call, store);
+    return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
 }

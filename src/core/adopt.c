@@ -6,8 +6,8 @@
 #include "core/acquire.h"
 #include "core/local_queue.h"
 #include "core/op.h"
-#include "core/release.h"
 #include "core/table.h"
+#include "core/task.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -66,9 +66,10 @@ static bool parse(const char *text, unsigned char owner[HFI_OWNER_LEN], uint64_t
     return token < HFI_TOKEN_LIMIT;
 }
 
-struct adopt_job {
-    struct hfi_job job;
+struct adopt_call {
+    struct hfi_task task;
     struct hfi_lease *lease;
+    hf_lease *adopted;
 };
 
 /* The store has it, and has given it to us. */
@@ -84,65 +85,65 @@ static hf_lease *begin(struct hfi_lease *lease)
 }
 
 /*
- * The answer comes when nobody waits for it any more. If we have it, it stays in
+ * The op is over, and the task has not taken its lease: it was given up. If we have it, it stays in
  * the table without anybody knowing its handle, not renewed and not released: it
  * belongs to whoever has its text.
  */
-static void late_adopt(struct hfi_job *job)
+static void adopt_late(void *memory, struct hfi_op *op)
 {
-    struct adopt_job *adopt = hfi_container(job, struct adopt_job, job);
-    struct hfi_lease *lease = adopt->lease;
-    struct hfi_store *store = job->store;
-    hf_status status = hfi_op_status(&job->op);
+    struct hfi_lease *lease = memory;
 
-    hfi_free(adopt);
     lease->term.renew = false;
-    if (status == HF_OK)
+    if (hfi_op_finished(op) && hfi_op_status(op) == HF_OK)
         (void)begin(lease);
     else
         hfi_acquire_failed(lease, HF_NOT_FOUND);
-    hfi_keeper_idle(store);
 }
 
-static hf_status run(struct hfi_lease *lease, hf_lease **ret_lease, hf_error *err)
+static hf_status adopt_step(struct hfi_task *task, hf_status got)
 {
-    struct hfi_store *store = lease->store;
-    struct adopt_job *adopt = hfi_malloc(sizeof *adopt);
-    bool given_up;
-    hf_status status;
+    struct adopt_call *call = hfi_container(task, struct adopt_call, task);
+    struct hfi_lease *lease = call->lease;
+    struct hfi_op *op;
 
-    if (!adopt) {
-        hfi_acquire_failed(lease, HF_NO_MEMORY);
-        return hfi_error_memory(err);
+    if (task->state++ == 0) {
+        op = hfi_task_op(task, HFI_OP_ADOPT);
+        if (!op) {
+            hfi_acquire_failed(lease, HF_NO_MEMORY);
+            return hfi_error_memory(&task->error);
+        }
+        hfi_task_keep(task, lease, adopt_late);
+        op->claim = &lease->claim;
+        return hfi_task_submit(task, HFI_NEVER, 0);
     }
-    adopt->lease = lease;
-    hfi_job_init(&adopt->job, store, HFI_OP_ADOPT);
-    adopt->job.late = late_adopt;
-    adopt->job.op.claim = &lease->claim;
-    hfi_keeper_busy(store); /* for late_adopt(), which may come any time */
-    status = hfi_job_run(&adopt->job, &given_up);
-    if (given_up)
-        return hfi_store_error(store, "adopt", NULL, HF_UNKNOWN, NULL, err);
-
-    hfi_keeper_idle(store);
-    if (status == HF_OK) {
-        *ret_lease = begin(lease);
-        hfi_ok(err);
-    } else {
-        hfi_store_error(store, "adopt", &lease->claim.name, status, &adopt->job.op.error, err);
-        hfi_acquire_failed(lease, HF_NOT_FOUND);
+    if (task->child.given_up)
+        return hfi_store_error(task->store, "adopt", NULL, HF_UNKNOWN, NULL, &task->error);
+    (void)hfi_task_take(task);
+    if (got == HF_OK) {
+        call->adopted = begin(lease);
+        return hfi_ok(&task->error);
     }
-    hfi_free(adopt);
-    return status;
+    hfi_store_error(task->store, "adopt", &lease->claim.name, got, &task->child.error,
+                    &task->error);
+    hfi_acquire_failed(lease, HF_NOT_FOUND);
+    return got;
 }
 
-static hf_status adopt(hf_store *handle, struct hfi_store *store,
-                       const struct hfi_checked_request *checked, const char *text, bool renew,
-                       hf_lease **ret_lease, hf_error *err)
+static void adopt_finish(struct hfi_task *task, hf_result *result)
 {
+    result->lease = hfi_container(task, struct adopt_call, task)->adopted;
+}
+
+/* A slot for it, in the table, with a place for its timer. */
+static hf_status take_slot(struct adopt_call *call, hf_store *handle,
+                           const struct hfi_checked_request *checked, const char *text, bool renew,
+                           hf_error *err)
+{
+    struct hfi_store *store = call->task.store;
     struct hfi_lease *lease;
     unsigned char owner[HFI_OWNER_LEN];
     uint64_t token;
+    hf_lease *again;
 
     if (!parse(text, owner, &token))
         return hfi_error_set(err, HF_INVALID, 0, "text: not that of a lease");
@@ -157,7 +158,7 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store,
     lease->claim.tokens = 1;
     lease->term.renew = renew;
     lease->exported = true; /* somebody has its text */
-    if (hfi_local_queue_enter(handle, lease, NULL, false, 0, ret_lease) != HFI_ENTRY_GO) {
+    if (hfi_local_queue_enter(handle, lease, NULL, false, 0, &again) != HFI_ENTRY_GO) {
         hfi_lease_free(lease);
         return hfi_error_set(err, HF_INVALID, 0, "store: it was closed");
     }
@@ -166,7 +167,8 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store,
         return hfi_error_memory(err);
     }
     hfi_lease_timed(lease);
-    return run(lease, ret_lease, err);
+    call->lease = lease;
+    return HF_OK;
 }
 
 static hf_status check_adopt(const struct hfi_engine *engine, const hf_adopt_request *request,
@@ -183,28 +185,69 @@ static hf_status check_adopt(const struct hfi_engine *engine, const hf_adopt_req
     return request->ttl_ms != 0 ? hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err) : HF_OK;
 }
 
-hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *given, hf_lease **ret_lease,
-                         hf_error *err)
+/* HF_OK: the store is entered. */
+static hf_status adopt_init(struct adopt_call *call, hf_store *handle,
+                            const hf_adopt_request *given, bool wanted, hf_error *err)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     struct hfi_checked_request checked = {
         .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
     };
     hf_adopt_request whole;
-    struct hfi_store *inner;
-    hf_status status = hfi_store_enter(store, &inner, err);
+    struct hfi_store *store;
+    hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
+    hfi_task_init(&call->task, store, adopt_step);
+    call->task.finish = adopt_finish;
+    call->task.free = hfi_task_free_entered;
+    call->adopted = NULL;
     request.flags = HF_FLAG_DETACHED;
     status = hfi_request_copy(&whole, sizeof whole, given, offsetof(hf_adopt_request, ttl_ms),
                               "HF_ADOPT_REQUEST_INIT", err);
     if (status == HF_OK)
-        status = check_adopt(hfi_store_engine(inner), &whole, &checked, err);
-    if (status == HF_OK && !ret_lease)
+        status = check_adopt(hfi_store_engine(store), &whole, &checked, err);
+    if (status == HF_OK && !wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
     if (status == HF_OK)
-        status = adopt(store, inner, &checked, whole.text, whole.renew, ret_lease, err);
-    hfi_store_leave(inner);
+        status = take_slot(call, handle, &checked, whole.text, whole.renew, err);
+    if (status != HF_OK)
+        hfi_store_leave(store);
+    return status;
+}
+
+hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *request, hf_lease **ret_lease,
+                         hf_error *err)
+{
+    struct adopt_call call;
+    hf_status status = adopt_init(&call, store, request, ret_lease != NULL, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_task_run_entered(&call.task, err);
+    if (status == HF_OK)
+        *ret_lease = call.adopted;
+    return status;
+}
+
+hf_status hf_lease_adopt_async(hf_store *store, const hf_adopt_request *request, hf_done_fn *done,
+                               void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct adopt_call *call = hfi_malloc(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = adopt_init(call, store, request, true, err);
+    if (status == HF_OK) {
+        call->lease->in_loop = true;
+        status = hfi_task_begin(&call->task, done, arg, ret_op, err);
+        if (status == HF_OK)
+            return HF_OK;
+        hfi_acquire_failed(call->lease, HF_NOT_FOUND);
+        hfi_store_leave(call->task.store);
+    }
+    hfi_free(call);
     return status;
 }

@@ -37,6 +37,9 @@ enum hfi_child_kind {
     HFI_CHILD_TURN
 };
 
+/* An op that points into `memory` is over. */
+typedef void hfi_forget_fn(void *memory, struct hfi_op *op);
+
 typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
 
 struct hfi_call {
@@ -84,9 +87,10 @@ struct hfi_call {
     enum hfi_child_kind child;
     bool cleanup; /* nothing stops it */
     _Atomic int pausing;
-    hf_status (*do_work)(struct hfi_task *task);
+    hf_status (*do_work)(struct hfi_task *task, const _Atomic int *stop);
+    void (*stopper)(struct hfi_wait *wait);
     void *memory; /* what the op points to; NULL: nothing that is to be freed */
-    void (*forget)(void *memory);
+    hfi_forget_fn *forget;
     unsigned char name[HF_NAME_MAX];
 };
 

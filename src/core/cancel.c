@@ -8,6 +8,7 @@
 
 #include "core/wait.h"
 #include "util/alloc.h"
+#include "util/error.h"
 #include "util/process.h"
 
 struct hfi_table hfi_cancels = { .slot_size = (sizeof(struct hfi_cancel) + 63) / 64 * 64,
@@ -97,6 +98,15 @@ hf_status hfi_cancel_look(hf_cancel *handle)
     status = cancel->fired ? HF_CANCELLED : HF_OK;
     pthread_mutex_unlock(&cancel->lock);
     return status;
+}
+
+hf_status hfi_cancel_check(hf_cancel *handle, hf_error *err)
+{
+    hf_status status = hfi_cancel_look(handle);
+
+    if (status == HF_INVALID || status == HF_FORKED)
+        return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
+    return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "%s", hf_status_text(status));
 }
 
 hf_status hfi_wait_follow(struct hfi_wait *wait, hf_cancel *handle)

@@ -6,6 +6,7 @@
  */
 #include "core/inspect.h"
 
+#include "core/request.h"
 #include "core/view.h"
 #include "deadlock/graph.h"
 #include "util/alloc.h"
@@ -37,8 +38,8 @@ struct raw_waiter {
     size_t label;
 };
 
+/* What the engine has found so far. The op keeps it. */
 struct finding {
-    struct hfi_job job;
     struct hfi_sink sink;
     struct array entries, holders, waiters, texts;
     bool contended; /* keep only names that somebody waits for */
@@ -52,8 +53,11 @@ static void end_entry(struct finding *f);
 static hf_view *build(struct finding *f);
 static bool tell_sessions(hf_view *view);
 
-static void finding_free(struct finding *f)
+static void finding_free(void *memory, struct hfi_op *op)
 {
+    struct finding *f = memory;
+
+    (void)op;
     hfi_free(f->entries.items);
     hfi_free(f->holders.items);
     hfi_free(f->waiters.items);
@@ -61,56 +65,95 @@ static void finding_free(struct finding *f)
     hfi_free(f);
 }
 
-static void late_inspect(struct hfi_job *job)
-{
-    struct hfi_store *store = job->store;
-
-    finding_free(hfi_container(job, struct finding, job));
-    hfi_keeper_idle(store);
-}
-
-hf_status hfi_look(struct hfi_store *store, const void *pattern, uint32_t len, unsigned how,
-                   hf_view **ret_view, hf_error *err)
+hf_status hfi_look_begin(struct hfi_task *task, const void *pattern, uint32_t len, unsigned how)
 {
     struct finding *f = hfi_calloc(1, sizeof *f);
-    hf_status status;
-    bool given_up;
+    struct hfi_op *op = f ? hfi_task_op(task, HFI_OP_INSPECT) : NULL;
 
-    if (!f)
-        return hfi_error_memory(err);
+    if (!op) {
+        hfi_free(f);
+        return hfi_error_memory(&task->error);
+    }
+    hfi_task_keep(task, f, finding_free);
     memcpy(f->pattern, pattern, len);
     f->sink = (struct hfi_sink){ put_entry, put_holder, put_waiter };
-    hfi_job_init(&f->job, store, HFI_OP_INSPECT);
-    f->job.late = late_inspect;
-    f->job.op.u.inspect.pattern = f->pattern;
-    f->job.op.u.inspect.len = len;
-    f->job.op.u.inspect.glob = how & HFI_LOOK_GLOB;
     f->contended = how & HFI_LOOK_CONTENDED;
-    f->job.op.u.inspect.sink = &f->sink;
+    op->u.inspect.pattern = f->pattern;
+    op->u.inspect.len = len;
+    op->u.inspect.glob = how & HFI_LOOK_GLOB;
+    op->u.inspect.sink = &f->sink;
+    return hfi_task_submit(task, HFI_NEVER, 0);
+}
 
-    hfi_keeper_busy(store); /* for late_inspect(), which may come any time */
-    status = hfi_job_run(&f->job, &given_up);
-    if (given_up)
-        return hfi_store_error(store, "inspect", NULL, HF_UNAVAILABLE, NULL, err);
-    hfi_keeper_idle(store);
+hf_status hfi_look_end(struct hfi_task *task, hf_status got, hf_view **ret_view)
+{
+    struct finding *f;
 
-    if (status == HF_OK) {
-        end_entry(f);
-        *ret_view = build(f);
-        status = *ret_view ? hfi_ok(err) : hfi_error_memory(err);
-    } else {
-        hfi_store_error(store, "inspect", NULL, status, &f->job.op.error, err);
+    if (task->child.given_up)
+        return hfi_store_error(task->store, "inspect", NULL, HF_UNAVAILABLE, NULL, &task->error);
+    if (got != HF_OK)
+        return hfi_store_error(task->store, "inspect", NULL, got, &task->child.error, &task->error);
+    f = hfi_task_take(task);
+    end_entry(f);
+    *ret_view = build(f);
+    finding_free(f, NULL);
+    return *ret_view ? hfi_ok(&task->error) : hfi_error_memory(&task->error);
+}
+
+/* ---- the call --------------------------------------------------------------------------- */
+
+struct inspect_call {
+    struct hfi_task task;
+    hf_view *view; /* NULL: not there yet, or taken */
+    uint32_t len;
+    unsigned how;
+    bool plain; /* the tags stay on the labels */
+    unsigned char pattern[HF_NAME_MAX];
+};
+
+static hf_status inspect_step(struct hfi_task *task, hf_status got)
+{
+    struct inspect_call *call = hfi_container(task, struct inspect_call, task);
+    hf_status status;
+
+    if (task->state++ == 0)
+        return hfi_look_begin(task, call->pattern, call->len, call->how);
+    status = hfi_look_end(task, got, &call->view);
+    if (status == HF_OK && !call->plain && !tell_sessions(call->view)) {
+        hfi_free(call->view);
+        call->view = NULL;
+        status = hfi_error_memory(&task->error);
     }
-    finding_free(f);
+    if (status == HF_OK)
+        call->view->waiters_tracked =
+            (hfi_store_engine(task->store)->info.caps & HF_CAP_WAITERS) != 0;
     return status;
 }
 
-hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, uint64_t flags,
-                           hf_view **ret_view, hf_error *err)
+static void inspect_finish(struct hfi_task *task, hf_result *result)
+{
+    result->view = hfi_container(task, struct inspect_call, task)->view;
+}
+
+static void inspect_prepare(struct inspect_call *call, struct hfi_store *store, const void *pattern,
+                            uint32_t len, unsigned how)
+{
+    hfi_task_init(&call->task, store, inspect_step);
+    call->task.finish = inspect_finish;
+    call->task.free = hfi_task_free_entered;
+    call->view = NULL;
+    call->plain = false;
+    call->how = how;
+    call->len = len;
+    memcpy(call->pattern, pattern, len);
+}
+
+/* HF_OK: the store is entered. */
+static hf_status inspect_init(struct inspect_call *call, hf_store *handle, const void *name,
+                              size_t name_len, uint64_t flags, bool wanted, hf_error *err)
 {
     struct hfi_store *store;
     uint32_t len = 1;
-    hf_view *view = NULL;
     bool all = flags == HF_INSPECT_FLAG_PATTERN && !name && name_len == 0;
     hf_status status = hfi_store_enter(handle, &store, err);
 
@@ -119,7 +162,7 @@ hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, 
     if (flags & ~HF_INSPECT_FLAG_PATTERN)
         status = hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%" PRIx64,
                                flags & ~HF_INSPECT_FLAG_PATTERN);
-    else if (!ret_view)
+    else if (!wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_view: NULL");
     else if (!all && !name)
         status = hfi_error_set(err, HF_INVALID, 0, "name: NULL");
@@ -127,35 +170,71 @@ hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, 
         status = hfi_name_check(name, name_len, &len, err);
     if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_INSPECT))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot list holders");
+    if (status != HF_OK) {
+        hfi_store_leave(store);
+        return status;
+    }
+    inspect_prepare(call, store, all ? "*" : name, len,
+                    flags & HF_INSPECT_FLAG_PATTERN ? HFI_LOOK_GLOB : 0);
+    return HF_OK;
+}
 
+hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, uint64_t flags,
+                           hf_view **ret_view, hf_error *err)
+{
+    struct inspect_call call;
+    hf_status status = inspect_init(&call, handle, name, name_len, flags, ret_view != NULL, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_task_run_entered(&call.task, err);
     if (status == HF_OK)
-        status = hfi_look(store, all ? "*" : name, len,
-                          flags & HF_INSPECT_FLAG_PATTERN ? HFI_LOOK_GLOB : 0, &view, err);
-    if (status == HF_OK && view && !tell_sessions(view)) {
-        hfi_free(view);
-        status = hfi_error_memory(err);
-    }
-    if (status == HF_OK && view) {
-        view->waiters_tracked = (hfi_store_engine(store)->info.caps & HF_CAP_WAITERS) != 0;
-        *ret_view = view;
-    }
-    hfi_store_leave(store);
+        *ret_view = call.view;
     return status;
+}
+
+hf_status hf_store_inspect_async(hf_store *handle, const void *name, size_t name_len,
+                                 uint64_t flags, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                 hf_error *err)
+{
+    struct inspect_call *call = hfi_malloc(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = inspect_init(call, handle, name, name_len, flags, true, err);
+    if (status == HF_OK)
+        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
+    hfi_free(call);
+    return status;
+}
+
+static hf_status inspect_here(struct hfi_store *store, const void *pattern, uint32_t len,
+                              unsigned how, bool plain, hf_view **ret_view, hf_error *err)
+{
+    struct inspect_call call;
+    hf_status status;
+
+    inspect_prepare(&call, store, pattern, len, how);
+    call.plain = plain;
+    status = hfi_task_run(&call.task);
+    if (err)
+        *err = call.task.error;
+    if (status == HF_OK)
+        *ret_view = call.view;
+    return status;
+}
+
+hf_status hfi_look(struct hfi_store *store, const void *pattern, uint32_t len, unsigned how,
+                   hf_view **ret_view, hf_error *err)
+{
+    return inspect_here(store, pattern, len, how, true, ret_view, err);
 }
 
 hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
                       hf_error *err)
 {
-    hf_view *view = NULL;
-    hf_status status = hfi_look(store, name, len, 0, &view, err);
-
-    if (status == HF_OK && view && !tell_sessions(view)) {
-        hfi_free(view);
-        return hfi_error_memory(err);
-    }
-    if (status == HF_OK)
-        *ret_view = view;
-    return status;
+    return inspect_here(store, name, len, 0, false, ret_view, err);
 }
 
 /* Most views have none. */

@@ -15,6 +15,7 @@
 #include "deadlock/session.h"
 #include "util/alloc.h"
 #include "util/clock.h"
+#include "util/error.h"
 #include "util/hash.h"
 #include "util/process.h"
 
@@ -231,6 +232,31 @@ void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next)
     pthread_mutex_unlock(&atomic_load_explicit(&lease->shard, memory_order_relaxed)->lock);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
+}
+
+hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,
+                                struct hfi_shard **ret_shard, hf_error *err)
+{
+    struct hfi_lease *lease;
+    struct hfi_wait *next;
+    hf_status status = hfi_lease_lock(handle, &lease, &next);
+
+    if (status != HF_OK)
+        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+    if (lease->orphan) {
+        status = hfi_error_set(err, HF_LOST, 0, "%s: %s", hf_status_text(HF_LOST), lease->why);
+    } else {
+        *ret_store = lease->store;
+        *ret_shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+        (*ret_shard)->entered++;
+    }
+    hfi_lease_unlock(lease, next);
+    return status;
+}
+
+void hfi_lease_leave_store(struct hfi_shard *shard)
+{
+    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
 }
 
 /* ---- granted, and lost --------------------------------------------------------------- */

@@ -11,8 +11,8 @@
 static bool is_good(const struct hfi_lease *held);
 static bool is_ours(const struct hfi_lease *held, const struct hfi_lease *lease);
 static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease);
-static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
-                               hf_lease **ret_again);
+static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
+                                  hf_lease **ret_again);
 
 /* ---- coming in --------------------------------------------------------------- */
 
@@ -36,12 +36,12 @@ static struct hfi_lease *find(struct hfi_shard *shard, const struct hfi_lease *l
     return equal;
 }
 
-enum hfi_entry hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
-                                     struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,
-                                     hf_lease **ret_again)
+enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
+                                        struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,
+                                        hf_lease **ret_again)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
-    enum hfi_entry entry = HFI_ENTRY_GO;
+    enum hfi_entrance entry = HFI_ENTRY_GO;
     struct hfi_lease *held;
     bool ours = false;
 
@@ -95,8 +95,8 @@ static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease
            a->lock_delay_ms == b->lock_delay_ms && a->flags == b->flags;
 }
 
-static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
-                               hf_lease **ret_again)
+static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
+                                  hf_lease **ret_again)
 {
     if (held->claim.mode != lease->claim.mode || held->claim.capacity != lease->claim.capacity ||
         held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX)

@@ -15,7 +15,7 @@
 #include "core/store.h"
 #include "core/wait.h"
 
-enum hfi_entry {
+enum hfi_entrance {
     HFI_ENTRY_GO,       /* ask the store: the slot is in the table */
     HFI_ENTRY_QUEUED,   /* wait for hfi_wait_tell() */
     HFI_ENTRY_BUSY,     /* held here, and `wait` is NULL */
@@ -29,9 +29,9 @@ enum hfi_entry {
  * `fresh`: hfi_wait_init() it first, if it is needed. With GO and QUEUED the slot is
  * counted in its shard; else it is still the caller's alone.
  */
-enum hfi_entry hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
-                                     struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,
-                                     hf_lease **ret_again);
+enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
+                                        struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,
+                                        hf_lease **ret_again);
 
 /* A waiter wants to leave the queue. Takes the lock itself. false: it was taken out, and is told. */
 bool hfi_local_queue_leave(struct hfi_wait *wait);

@@ -12,6 +12,7 @@
 #include "core/local_queue.h"
 #include "core/op.h"
 #include "core/request.h"
+#include "core/task.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -198,8 +199,8 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
 
 /* ---- hf_renew() ------------------------------------------------------------------------ */
 
-/* Lock the lease when no renewal of it is under way. */
-static hf_status lock_quiet(hf_lease *handle, struct hfi_lease **ret_lease)
+/* Lock the lease when no renewal of it is under way. HF_BUSY: one is, and we may not wait for its end. */
+static hf_status lock_quiet(hf_lease *handle, bool may_wait, struct hfi_lease **ret_lease)
 {
     struct hfi_wait *next;
     struct hfi_keeper *keeper;
@@ -216,6 +217,10 @@ static hf_status lock_quiet(hf_lease *handle, struct hfi_lease **ret_lease)
         }
         if (!(*ret_lease)->term.renewing)
             return HF_OK;
+        if (!may_wait) {
+            hfi_lease_unlock(*ret_lease, NULL);
+            return HF_BUSY;
+        }
         keeper = &(*ret_lease)->store->keeper;
         pthread_mutex_lock(&keeper->lock);
         rounds = keeper->rounds;
@@ -251,41 +256,6 @@ static hf_status check(const struct hfi_lease *lease, int64_t *ttl_ms, int64_t n
     return HF_OK;
 }
 
-static void late_renew(struct hfi_job *job)
-{
-    hfi_batch_end(hfi_container(job, struct hfi_batch, job));
-}
-
-/* Prepare the renewal of one lease, and keep its store open until it is over. */
-static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_batch,
-                       int64_t *ret_before_ms, hf_error *err)
-{
-    int64_t ask_ms = ttl_ms;
-    struct hfi_lease *lease;
-    hf_status status = lock_quiet(handle, &lease);
-
-    if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
-
-    status = check(lease, &ask_ms, hfi_now_ms(), err);
-    *ret_batch = status == HF_OK ? hfi_batch_new(lease->store, 1) : NULL;
-    if (status == HF_OK && !*ret_batch)
-        status = hfi_error_memory(err);
-    if (status == HF_OK) {
-        *ret_before_ms = lease->term.ttl_ms;
-        if (ttl_ms != 0 && ttl_ms != lease->term.ttl_ms) {
-            /* Renewals to come follow; and nobody who waits here has asked for this ttl. */
-            lease->term.ttl_ms = ttl_ms;
-            lease->pass = false;
-        }
-        hfi_batch_add(*ret_batch, lease, ask_ms, hfi_now_ms());
-        hfi_keeper_busy(lease->store);
-        atomic_load_explicit(&lease->shard, memory_order_relaxed)->entered++;
-    }
-    hfi_lease_unlock(lease, NULL);
-    return status;
-}
-
 /* What has become of the lease decides, and then what the store said. `before_ms`: the ttl that it had. */
 static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up, hf_status status,
                        int64_t before_ms, const hf_error *inner, hf_error *err)
@@ -309,31 +279,147 @@ static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up,
     return status;
 }
 
-hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
+struct renew_call {
+    struct hfi_task task;
+    hf_lease *handle;
+    struct hfi_shard *shard; /* which keeps the store open */
+    int64_t ttl_ms, before_ms;
+};
+
+static void renew_late(void *memory, struct hfi_op *op)
 {
-    struct hfi_batch *batch = NULL;
-    struct hfi_store *store;
-    struct hfi_shard *shard;
-    hf_error inner = { .status = HF_OK };
-    bool given_up;
-    int64_t before_ms = 0;
-    hf_status status = begin(handle, ttl_ms, &batch, &before_ms, err);
+    (void)op;
+    hfi_batch_end(memory);
+}
+
+/* Prepare the renewal of one lease, which is locked and is not being renewed. */
+static hf_status gather_one(struct renew_call *call, struct hfi_lease *lease,
+                            struct hfi_batch **ret_batch, hf_error *err)
+{
+    int64_t ask_ms = call->ttl_ms;
+    hf_status status = check(lease, &ask_ms, hfi_now_ms(), err);
 
     if (status != HF_OK)
         return status;
+    *ret_batch = hfi_batch_new(lease->store, 1);
+    if (!*ret_batch)
+        return hfi_error_memory(err);
+    call->before_ms = lease->term.ttl_ms;
+    if (call->ttl_ms != 0 && call->ttl_ms != lease->term.ttl_ms) {
+        /* Renewals to come follow; and nobody who waits here has asked for this ttl. */
+        lease->term.ttl_ms = call->ttl_ms;
+        lease->pass = false;
+    }
+    hfi_batch_add(*ret_batch, lease, ask_ms, hfi_now_ms());
+    hfi_keeper_busy(lease->store);
+    return HF_OK;
+}
 
-    store = batch->job.store;
-    shard = hfi_store_shard(store, batch->items[0].claim->name.hash);
-    batch->job.late = late_renew;
-    status = hfi_job_run(&batch->job, &given_up);
+/* Send it, unless a renewal of the lease is under way: then look again when that may have ended. */
+static hf_status renew_begin(struct hfi_task *task, struct renew_call *call)
+{
+    struct hfi_batch *batch = NULL;
+    struct hfi_lease *lease;
+    struct hfi_op *op;
+    hf_status status = lock_quiet(call->handle, task->call == NULL, &lease);
+
+    if (status == HF_BUSY) {
+        task->state = 0;
+        return hfi_task_pause(task, hfi_now_ms() + AGAIN_MS, 0);
+    }
+    if (status != HF_OK)
+        return hfi_error_set(&task->error, status, 0, "lease: %s", hf_status_text(status));
+    status = gather_one(call, lease, &batch, &task->error);
+    hfi_lease_unlock(lease, NULL);
+    if (status != HF_OK)
+        return status;
+
+    op = hfi_task_op(task, HFI_OP_RENEW);
+    if (!op) {
+        hfi_batch_end(batch);
+        return hfi_error_memory(&task->error);
+    }
+    op->u.renew.items = batch->items;
+    op->u.renew.count = batch->count;
+    hfi_task_keep(task, batch, renew_late);
+    return hfi_task_submit(task, HFI_NEVER, HFI_CHILD_CLEANUP);
+}
+
+static hf_status renew_step(struct hfi_task *task, hf_status got)
+{
+    struct renew_call *call = hfi_container(task, struct renew_call, task);
+    struct hfi_batch *batch;
+    bool given_up = task->state > 0 && task->child.given_up;
+    hf_error inner = task->child.error;
+
+    if (task->state == 0 && got != HF_OK) /* it was stopped between two looks */
+        return hfi_error_set(&task->error, got, 0, "%s", hf_status_text(got));
+    if (task->state++ == 0)
+        return renew_begin(task, call);
+
     if (!given_up) {
-        inner = batch->job.op.error;
-        if (status != HF_OK)
-            batch->items[0].status = status;
-        status = batch->items[0].status;
+        batch = hfi_task_take(task);
+        if (got != HF_OK)
+            batch->items[0].status = got;
+        got = batch->items[0].status;
         hfi_batch_end(batch);
     }
-    status = judge(store, handle, given_up, status, before_ms, &inner, err);
-    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+    return judge(task->store, call->handle, given_up, got, call->before_ms, &inner, &task->error);
+}
+
+static void renew_free(struct hfi_task *task)
+{
+    struct renew_call *call = hfi_container(task, struct renew_call, task);
+
+    hfi_lease_leave_store(call->shard);
+    hfi_free(call);
+}
+
+static hf_status renew_init(struct renew_call *call, hf_lease *handle, int64_t ttl_ms,
+                            hf_error *err)
+{
+    struct hfi_store *store;
+    hf_status status = hfi_lease_enter_store(handle, &store, &call->shard, err);
+
+    if (status != HF_OK)
+        return status;
+    hfi_task_init(&call->task, store, renew_step);
+    call->task.free = renew_free;
+    call->handle = handle;
+    call->ttl_ms = ttl_ms;
+    call->before_ms = 0;
+    return HF_OK;
+}
+
+hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
+{
+    struct renew_call call;
+    hf_status status = renew_init(&call, handle, ttl_ms, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_task_run(&call.task);
+    if (err)
+        *err = call.task.error;
+    hfi_lease_leave_store(call.shard);
+    return status;
+}
+
+hf_status hf_renew_async(hf_lease *handle, int64_t ttl_ms, hf_done_fn *done, void *arg,
+                         hf_op **ret_op, hf_error *err)
+{
+    struct renew_call *call = hfi_malloc(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = renew_init(call, handle, ttl_ms, err);
+    if (status == HF_OK) {
+        status = hfi_task_begin(&call->task, done, arg, ret_op, err);
+        if (status == HF_OK)
+            return HF_OK;
+        hfi_lease_leave_store(call->shard);
+    }
+    hfi_free(call);
     return status;
 }

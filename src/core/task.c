@@ -34,17 +34,18 @@ static void free_child(struct hfi_call *child)
     if (child->job.op.kind == HFI_OP_CELL_READ && child->child == HFI_CHILD_OP)
         hfi_free(child->job.op.u.cell.ret_bytes);
     if (child->memory)
-        child->forget(child->memory);
+        child->forget(child->memory, &child->job.op);
     child->memory = NULL;
     hfi_call_free(child);
 }
 
 /* What step() sees of it. */
-static void show_child(struct hfi_task *task, const struct hfi_call *child)
+static void show_child(struct hfi_task *task, struct hfi_call *child)
 {
     bool is_op = child->child == HFI_CHILD_OP && hfi_op_finished(&child->job.op);
 
-    task->child.op = is_op ? (struct hfi_op *)&child->job.op : NULL;
+    task->ending = child;
+    task->child.op = is_op ? &child->job.op : NULL;
     task->child.lease = child->status == HF_OK ? child->handle : NULL;
     task->child.given_up = false;
     if (child->status != HF_OK)
@@ -79,17 +80,13 @@ hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_
                          hf_error *err)
 {
     struct hfi_store *store = task->store;
-    hf_status status = HF_OK;
+    hf_status status = task->cancel ? hfi_cancel_check(task->cancel, err) : HF_OK;
     struct hfi_call *call;
 
+    if (status != HF_OK)
+        return status;
     if (!done)
         return hfi_error_set(err, HF_INVALID, 0, "done: NULL");
-    if (task->cancel)
-        status = hfi_cancel_look(task->cancel);
-    if (status == HF_INVALID || status == HF_FORKED)
-        return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
-    if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "%s", hf_status_text(status));
     /* For timers, and for what an engine may block in. */
     if (!hfi_store_start(store, HFI_STARTED_KEEPER) ||
         (store->drive != HFI_EVENT && (!hfi_pool_start(&store->pool, HFI_LANE_SHORT) ||
@@ -116,6 +113,32 @@ hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_
     take_steps(task, NULL);
     hfi_call_unref(call);
     return HF_OK;
+}
+
+hf_status hfi_task_run_entered(struct hfi_task *task, hf_error *err)
+{
+    hf_status status = hfi_task_run(task);
+
+    if (err)
+        *err = task->error;
+    hfi_store_leave(task->store);
+    return status;
+}
+
+hf_status hfi_task_begin_entered(struct hfi_task *task, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                 hf_error *err)
+{
+    hf_status status = hfi_task_begin(task, done, arg, ret_op, err);
+
+    if (status != HF_OK)
+        hfi_task_free_entered(task);
+    return status;
+}
+
+void hfi_task_free_entered(struct hfi_task *task)
+{
+    hfi_store_leave(task->store);
+    hfi_free(task);
 }
 
 hf_status hfi_task_stopped(struct hfi_task *task)
@@ -208,7 +231,6 @@ void hfi_task_child_ended(struct hfi_call *child)
 void hfi_task_deliver(struct hfi_call *call)
 {
     struct hfi_task *task = call->task;
-    struct hfi_store *store = call->store;
 
     if (!call->ended) {
         take_steps(task, next_ended(task));
@@ -216,7 +238,6 @@ void hfi_task_deliver(struct hfi_call *call)
     }
     call->error = task->error;
     hfi_call_deliver(call);
-    hfi_store_leave(store);
 }
 
 /* The children are told by the task's own canceller. */
@@ -269,8 +290,7 @@ static hf_status no_memory(struct hfi_task *task)
     return HFI_BEGUN;
 }
 
-struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind,
-                           const struct hfi_name *name, struct hfi_name *ret_name)
+struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind)
 {
     struct hfi_call *child = child_new(task, HFI_CHILD_OP, 0);
 
@@ -278,19 +298,37 @@ struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind,
         return NULL;
     hfi_job_init(&child->job, task->store, kind);
     memset(&child->job.op.u, 0, sizeof child->job.op.u);
-    if (name && ret_name) {
-        memcpy(child->name, name->bytes, name->len);
-        *ret_name = *name;
-        ret_name->bytes = child->name;
-    }
     task->begun = child;
     return &child->job.op;
 }
 
-void hfi_task_keep(struct hfi_task *task, void *memory, void (*forget)(void *memory))
+struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name)
+{
+    struct hfi_name copy = *name;
+
+    memcpy(task->begun->name, name->bytes, name->len);
+    copy.bytes = task->begun->name;
+    return copy;
+}
+
+static void free_memory(void *memory, struct hfi_op *op)
+{
+    (void)op;
+    hfi_free(memory);
+}
+
+void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget)
 {
     task->begun->memory = memory;
-    task->begun->forget = forget ? forget : hfi_free;
+    task->begun->forget = forget ? forget : free_memory;
+}
+
+void *hfi_task_take(struct hfi_task *task)
+{
+    void *memory = task->ending->memory;
+
+    task->ending->memory = NULL;
+    return memory;
 }
 
 void hfi_task_forget_op(struct hfi_task *task)
@@ -375,30 +413,44 @@ hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags
     return HFI_BEGUN;
 }
 
-static void work_run(struct hfi_pool_task *task)
+static void work_here(struct hfi_call *child)
 {
-    struct hfi_call *child = hfi_container(task, struct hfi_call, work);
+    static const _Atomic int never;
+    struct hfi_task *task = child->parent;
+    hf_status status;
 
-    end_child(child, child->do_work(child->parent), &child->parent->child.error);
+    hfi_ok(&task->child.error);
+    status = child->do_work(task, child->stopper ? &child->wait.stop : &never);
+    end_child(child, status, &task->child.error);
 }
 
-hf_status hfi_task_work(struct hfi_task *task, hf_status (*work)(struct hfi_task *task))
+static void work_run(struct hfi_pool_task *work)
 {
-    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, HFI_CHILD_CLEANUP);
+    work_here(hfi_container(work, struct hfi_call, work));
+}
+
+hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
+                        void (*stopper)(struct hfi_wait *wait))
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, stopper ? 0 : HFI_CHILD_CLEANUP);
+    struct hfi_pool *pool = &task->store->pool;
 
     if (!child)
         return no_memory(task);
     child->do_work = work;
+    child->stopper = stopper;
     child->work.run = work_run;
+    if (stopper)
+        hfi_call_listen(child, true); /* what stops it before it has begun, it sees itself */
     if (!task->call) {
         task->begun = child;
-    } else if (hfi_pool_start(&task->store->pool, HFI_LANE_LONG)) {
-        hfi_pool_add(&task->store->pool, HFI_LANE_LONG, &child->work);
-        hfi_call_unref(child);
-    } else {
-        end_child(child, HF_NO_MEMORY, NULL);
-        hfi_call_unref(child);
+        return HFI_BEGUN;
     }
+    if (hfi_pool_start(pool, HFI_LANE_LONG))
+        hfi_pool_add(pool, HFI_LANE_LONG, &child->work);
+    else
+        end_child(child, HF_NO_MEMORY, NULL);
+    hfi_call_unref(child);
     return HFI_BEGUN;
 }
 
@@ -640,7 +692,7 @@ static hf_status await(struct hfi_task *task, struct hfi_call *child)
         end_child(child, await_pause(child), NULL);
         break;
     case HFI_CHILD_WORK:
-        end_child(child, child->do_work(task), &task->child.error);
+        work_here(child);
         break;
     case HFI_CHILD_TURN:
         break;

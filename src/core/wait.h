@@ -77,5 +77,6 @@ void hfi_wait_tell(struct hfi_wait *wait, uint32_t word);
 
 /* Is the handle a canceller that has not been fired? HF_INVALID, HF_FORKED, HF_CANCELLED. */
 hf_status hfi_cancel_look(hf_cancel *cancel);
+hf_status hfi_cancel_check(hf_cancel *cancel, hf_error *err); /* with a text */
 
 #endif

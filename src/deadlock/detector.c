@@ -280,28 +280,81 @@ static void looks_free(struct looks *looks)
 
 /* ---- telling ------------------------------------------------------------------------------------- */
 
-hf_status hf_deadlock_list(hf_store *handle, hf_deadlocks **ret_deadlocks, hf_error *err)
+struct list_call {
+    struct hfi_task task;
+    hf_deadlocks *deadlocks;
+};
+
+/* Two looks at the whole store: on the caller's thread, or on a worker. */
+static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
 {
-    const struct hfi_graph *graph;
+    struct list_call *call = hfi_container(task, struct list_call, task);
     struct looks looks = { 0 };
+    hf_status status = look_twice(task->store, &looks, &task->child.error);
+
+    (void)stop;
+    if (status == HF_OK && !hfi_deadlocks_new(looks.graphs[1], &call->deadlocks))
+        status = hfi_error_memory(&task->child.error);
+    looks_free(&looks);
+    return status;
+}
+
+static hf_status list_step(struct hfi_task *task, hf_status got)
+{
+    if (task->state++ == 0)
+        return hfi_task_work(task, list_work, NULL);
+    task->error = task->child.error;
+    return got;
+}
+
+static void list_finish(struct hfi_task *task, hf_result *result)
+{
+    result->deadlocks = hfi_container(task, struct list_call, task)->deadlocks;
+}
+
+/* HF_OK: the store is entered. */
+static hf_status list_init(struct list_call *call, hf_store *handle, bool wanted, hf_error *err)
+{
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    if (!ret_deadlocks)
+    hfi_task_init(&call->task, store, list_step);
+    call->task.finish = list_finish;
+    call->task.free = hfi_task_free_entered;
+    call->deadlocks = NULL;
+    if (!wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_deadlocks: NULL");
     else if ((hfi_store_engine(store)->info.caps & NEEDED) != NEEDED)
         status = hfi_error_set(err, HF_UNSUPPORTED, 0,
                                "this engine cannot list waiters, or has no tokens");
-    else
-        status = look_twice(store, &looks, err);
+    if (status != HF_OK)
+        hfi_store_leave(store);
+    return status;
+}
 
-    if (status == HF_OK) {
-        graph = looks.graphs[1];
-        status = hfi_deadlocks_new(graph, ret_deadlocks) ? hfi_ok(err) : hfi_error_memory(err);
-    }
-    looks_free(&looks);
-    hfi_store_leave(store);
+hf_status hf_deadlock_list(hf_store *handle, hf_deadlocks **ret_deadlocks, hf_error *err)
+{
+    struct list_call call;
+    hf_status status = list_init(&call, handle, ret_deadlocks != NULL, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_task_run_entered(&call.task, err);
+    if (status == HF_OK)
+        *ret_deadlocks = call.deadlocks;
+    return status;
+}
+
+hf_status hf_deadlock_list_async(hf_store *handle, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                 hf_error *err)
+{
+    struct list_call *call = hfi_malloc(sizeof *call);
+    hf_status status = call ? list_init(call, handle, true, err) : hfi_error_memory(err);
+
+    if (status == HF_OK)
+        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
+    hfi_free(call);
     return status;
 }

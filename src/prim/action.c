@@ -75,11 +75,11 @@ static bool fill_op(struct hfi_prim_task *task, struct hfi_op *op, const struct 
 static hf_status begin_op(struct hfi_prim_task *task)
 {
     struct hfi_name name;
-    struct hfi_op *op =
-        hfi_task_op(&task->core, op_kinds[task->action.kind], &task->prim.name, &name);
+    struct hfi_op *op = hfi_task_op(&task->core, op_kinds[task->action.kind]);
 
     if (!op)
         return hfi_error_memory(&task->error);
+    name = hfi_task_name(&task->core, &task->prim.name);
     if (!fill_op(task, op, &name)) {
         hfi_task_forget_op(&task->core);
         return hfi_error_memory(&task->error);
@@ -165,7 +165,7 @@ static hf_status begin_holds(struct hfi_prim_task *task)
                                    .token = hfi_prim_caps(&task->prim) & HF_CAP_TOKEN
                                                 ? task->action.token
                                                 : 0 };
-    struct hfi_op *op = hfi_task_op(&task->core, HFI_OP_INSPECT, &asked, &name);
+    struct hfi_op *op = hfi_task_op(&task->core, HFI_OP_INSPECT);
 
     if (!op)
         return hfi_error_memory(&task->error);
@@ -174,6 +174,7 @@ static hf_status begin_holds(struct hfi_prim_task *task)
         hfi_task_forget_op(&task->core);
         return hfi_error_memory(&task->error);
     }
+    name = hfi_task_name(&task->core, &asked);
     op->u.inspect.pattern = name.bytes;
     op->u.inspect.len = name.len;
     op->u.inspect.sink = &task->action.sink->sink;

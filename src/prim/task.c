@@ -211,19 +211,8 @@ static void free_call(struct hfi_task *core)
     struct hfi_prim_task *task = hfi_container(core, struct hfi_prim_task, core);
 
     hfi_prim_task_done(task);
+    hfi_prim_leave(&task->prim);
     hfi_free(task); /* every call begins with its task */
-}
-
-/* What stands on a lease was counted by the lease's shard; core leaves stores that count by themselves. */
-static void count_in_store(struct hfi_prim *prim)
-{
-    if (!prim->shard)
-        return;
-    pthread_mutex_lock(&prim->store->lock);
-    prim->store->calls++;
-    pthread_mutex_unlock(&prim->store->lock);
-    hfi_prim_leave(prim);
-    prim->shard = NULL;
 }
 
 hf_status hfi_prim_task_begin(struct hfi_prim_task *task, hf_status prepared,
@@ -231,23 +220,23 @@ hf_status hfi_prim_task_begin(struct hfi_prim_task *task, hf_status prepared,
                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
 {
     struct hfi_name *name = &task->prim.name;
-    hf_status status = prepared;
+    hf_status status;
 
-    if (status == HF_OK) {
-        count_in_store(&task->prim);
-        task->async = true;
-        task->finish = finish_fn;
-        set_core(task);
-        task->core.finish = finish;
-        task->core.free = free_call;
-        name->bytes = name->len > 0 ? hfi_prim_keep(task, name->bytes, name->len) : NULL;
-        status = name->bytes || name->len == 0 ? hfi_task_begin(&task->core, done, arg, ret_op, err)
-                                               : hfi_error_memory(err);
-        if (status == HF_OK)
-            return status;
-        hfi_prim_leave(&task->prim);
+    if (prepared != HF_OK) {
+        hfi_prim_task_done(task);
+        hfi_free(task);
+        return prepared;
     }
-    free_call(&task->core);
+    task->async = true;
+    task->finish = finish_fn;
+    set_core(task);
+    task->core.finish = finish;
+    task->core.free = free_call;
+    name->bytes = name->len > 0 ? hfi_prim_keep(task, name->bytes, name->len) : NULL;
+    status = name->bytes || name->len == 0 ? hfi_task_begin(&task->core, done, arg, ret_op, err)
+                                           : hfi_error_memory(err);
+    if (status != HF_OK)
+        free_call(&task->core);
     return status;
 }
 

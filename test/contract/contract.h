@@ -136,4 +136,32 @@ struct contract_group {
 CONTRACT_GROUPS(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE
 
+/* ---- both forms of a call ---------------------------------------------------------- */
+
+/*
+ * With `--async` these calls begin their asynchronous form and pump hf_store_process() until it is done: the same cases, the
+ * other form. (hf_renew)(...) is always the blocking one. A lease must be of a store of open_store().
+ */
+extern bool contract_pumped;
+
+hf_status both_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err);
+hf_status both_break(hf_store *store, const void *name, size_t name_len, uint64_t token,
+                     hf_error *err);
+hf_status both_inspect(hf_store *store, const void *name, size_t name_len, uint64_t flags,
+                       hf_view **ret_view, hf_error *err);
+hf_status both_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
+                    hf_error *err);
+hf_status both_adopt(hf_store *store, const hf_adopt_request *request, hf_lease **ret_lease,
+                     hf_error *err);
+hf_status both_check(hf_store *store, hf_report **ret_report, hf_error *err);
+hf_status both_deadlocks(hf_store *store, hf_deadlocks **ret_deadlocks, hf_error *err);
+
+#define hf_renew(...)         both_renew(__VA_ARGS__)
+#define hf_lease_break(...)   both_break(__VA_ARGS__)
+#define hf_store_inspect(...) both_inspect(__VA_ARGS__)
+#define hf_store_wait(...)    both_wait(__VA_ARGS__)
+#define hf_lease_adopt(...)   both_adopt(__VA_ARGS__)
+#define hf_store_check(...)   both_check(__VA_ARGS__)
+#define hf_deadlock_list(...) both_deadlocks(__VA_ARGS__)
+
 #endif

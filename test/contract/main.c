@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* contract [--processes] URL GROUP [CASE]: run one group against one store. See contract.h. */
+/* contract [--processes] [--async] URL GROUP [CASE]: run one group against one store. See contract.h. */
 #include "mem_engine.h"
 #include "peer.h"
 
@@ -23,8 +23,11 @@ int main(int argc, char **argv)
     }
     argv += processes;
     argc -= processes;
+    contract_pumped = argc > 1 && strcmp(argv[1], "--async") == 0;
+    argv += contract_pumped;
+    argc -= contract_pumped;
     if (argc != 3 && argc != 4) {
-        fprintf(stderr, "usage: contract [--processes] URL|'' GROUP [CASE]\n");
+        fprintf(stderr, "usage: contract [--processes] [--async] URL|'' GROUP [CASE]\n");
         return 64;
     }
     url = argv[1][0] ? argv[1] : getenv("HOLDFAST_TEST_URL");
