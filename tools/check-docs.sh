@@ -4,7 +4,7 @@
 #
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
-#   - every call of the public headers has its place in libholdfast(3)
+#   - every call of the public headers has its place in libholdfast(3), and says first whether it blocks
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
 #     README has too
@@ -77,6 +77,20 @@ check_calls() {
     done < <(sed -nE 's/^\.F[no] "?([a-z_ *]* \*?)?(hf_[a-z_]*)\b.*/\2/p' "$page" | grep -vE '_fn$' | sort -u)
 }
 
+# What every declaration says first: does it block, where do callbacks run, what is it after fork()? Declarations that stand
+# together share one comment.
+check_first_lines() {
+    local header line
+    for header in include/holdfast/*.h; do
+        while read -r line; do
+            wrong "$header:$line: its comment does not begin with \"Blocks: ... Callbacks: ... After fork: ...\""
+        done < <(awk '
+            /^$/ { said = 0 }
+            /Blocks: (no|a round trip|for [^.]*|up to [a-z_]*)\. Callbacks: (none|process|here)\. After fork: [^.]*\./ { said = 1 }
+            /^HF_API/ && !said { print NR }' "$header")
+    done
+}
+
 # | label | what | plain | ASan | TSan | in CONTRIBUTING.md, against the lists in the Makefile.
 check_labels() {
     local label asan tsan list answer
@@ -113,6 +127,7 @@ for document in "${documents[@]}"; do
 done
 for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_calls
+check_first_lines
 check_labels
 check_rights
 exit $bad

@@ -47,6 +47,8 @@ void hfi_slot_give(struct hfi_table *table, void *memory)
     uint64_t next;
 
     assert(atomic_load(&slot->handle) == 0);
+    if (hfi_slot_worn(table, slot))
+        return;
     do {
         atomic_store_explicit(&slot->next_free, (uint32_t)head, memory_order_relaxed);
         next = ((head >> 32) + 1) << 32 | (slot->index + 1);

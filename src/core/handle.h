@@ -24,11 +24,15 @@ enum hfi_handle_kind {
     HFI_KIND_CANCEL = 7
 };
 
-/* kind, index, generation: 3, 24 and 37 bits. At a million uses a second one slot repeats a handle
- * after a day and a half. */
+/* kind, index, generation: 3, 24 and 37 bits. A slot whose generations are used up is never handed out again: at a million
+ * uses a second that is one slot in a day and a half, of 2^24. */
 #define HFI_KIND_BITS  3
 #define HFI_INDEX_BITS 24
 #define HFI_SLOTS_MAX  (1u << HFI_INDEX_BITS)
+/* How often a slot is published before it is worn. What is left then is for leases that are passed on while they are held:
+ * each pass is a new handle, and there are less than 2^32 of them. */
+#define HFI_GENERATIONS \
+    ((UINT64_C(1) << (64 - HFI_KIND_BITS - HFI_INDEX_BITS)) - (UINT64_C(1) << 32) - 1)
 #define HFI_CHUNK_FIRST \
     64u /* slots in the first chunk; every chunk is twice as large as the one before */
 #define HFI_CHUNKS (HFI_INDEX_BITS - 6 + 1)
@@ -45,6 +49,7 @@ struct hfi_slot {
 struct hfi_table {
     size_t slot_size;
     enum hfi_handle_kind kind;
+    uint64_t generations;  /* 0: HFI_GENERATIONS; tests have fewer */
     _Atomic uint32_t used; /* slots that were ever taken */
     _Atomic uint64_t free; /* a stack: index + 1 of the first, and a count against ABA */
     _Atomic(char *) chunks[HFI_CHUNKS];
@@ -53,8 +58,14 @@ struct hfi_table {
 /* A slot of the table, without a handle yet; its `process` is still that of its last user (0: new
  * and all zero). NULL: out of memory. */
 void *hfi_slot_take(struct hfi_table *table);
-/* Give it back. It has no handle any more. */
+/* Give it back. It has no handle any more. One that is worn stays away for ever. */
 void hfi_slot_give(struct hfi_table *table, void *slot);
+
+/* Must it not be handed out again, because its next handle would be one that has been? */
+static inline bool hfi_slot_worn(const struct hfi_table *table, const struct hfi_slot *slot)
+{
+    return slot->generation >= (table->generations ? table->generations : HFI_GENERATIONS);
+}
 
 /* The slot whose handle this is, or NULL. Whoever needs more than a look locks and asks again
  * with hfi_slot_is(). */

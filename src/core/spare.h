@@ -20,7 +20,8 @@ static inline void *hfi_spare_take(struct hfi_table *table, struct hfi_spares *s
 
 static inline void hfi_spare_give(struct hfi_table *table, struct hfi_spares *spares, void *slot)
 {
-    if (spares->count < HFI_SPARE_MAX && (hfi_self.watched || hfi_spare_watch()))
+    if (spares->count < HFI_SPARE_MAX && !hfi_slot_worn(table, slot) &&
+        (hfi_self.watched || hfi_spare_watch()))
         spares->slots[spares->count++] = slot;
     else
         hfi_slot_give(table, slot);

@@ -2,7 +2,13 @@
 /* Names of any bytes: NUL bytes, all 256 values, 512 of them, one the prefix of another. */
 #include "contract.h"
 
+#include "calls.h"
+#include "holdfast/redis.h"
+
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct bytes {
     const void *at;
@@ -165,12 +171,197 @@ static void waiting_on_any_name(void **state)
     close_store(store);
 }
 
+/* ---- lengths are lengths ------------------------------------------------------------------- */
+
+static hf_status nothing(const hf_cell *old, hf_cell_change *change, void *arg)
+{
+    (void)old, (void)change, (void)arg;
+    return HF_OK;
+}
+
+static int no_sql(const char *sql, int64_t *ret_number, void *arg)
+{
+    (void)sql, (void)arg;
+    *ret_number = 1;
+    return 0;
+}
+
+/* Every call that takes a name. What it answers is other tests' business, but of HF_INVALID. */
+static hf_status call_with(hf_store *store, int which, const void *name, size_t len)
+{
+    static const char text[] = "00000000000000000000000000000000-1";
+    hf_acquire_request request = bytes_request((struct bytes){ name, len });
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
+    hf_cell cell = HF_CELL_INIT;
+    hf_error *err = &contract_error;
+    hf_status status = HF_INTERNAL;
+    hf_leader *leader = NULL;
+    hf_lease *lease = NULL;
+    hf_view *view = NULL;
+    int64_t number;
+    uint32_t left;
+
+    limit.name = name;
+    limit.name_len = len;
+    limit.rate = 1;
+    limit.per_ms = 1000;
+    switch (which) {
+    case 0:
+        status = hf_acquire(store, &request, &lease, err);
+        break;
+    case 1:
+        status = hf_acquire_all(store, &request, 1, &lease, err);
+        break;
+    case 2:
+        status = call_lease_adopt(store, name, len, text, 0, false, &lease, err);
+        break;
+    case 3:
+        status = hf_store_inspect(store, name, len, 0, &view, err);
+        break;
+    case 4:
+        status = hf_store_inspect(store, name, len, HF_INSPECT_FLAG_PATTERN, &view, err);
+        break;
+    case 5:
+        status = hf_lease_break(store, name, len, 1, err);
+        break;
+    case 6:
+        status = hf_cell_get(store, name, len, &cell, err);
+        break;
+    case 7:
+        status = call_cell_set(store, name, len, "x", 1, 0, NULL, err);
+        break;
+    case 8:
+        status = call_cell_swap(store, name, len, 7, "x", 1, 0, NULL, err);
+        break;
+    case 9:
+        status = hf_cell_delete(store, name, len, 7, err);
+        break;
+    case 10:
+        status = call_cell_update(store, name, len, nothing, NULL, 0, NULL, NULL, err);
+        break;
+    case 11:
+        status = call_cell_wait(store, name, len, 7, 0, NULL, NULL, err);
+        break;
+    case 12:
+        status = hf_counter_add(store, name, len, 1, NULL, err);
+        break;
+    case 13:
+        status = hf_counter_get(store, name, len, &number, err);
+        break;
+    case 14:
+        status = hf_counter_set(store, name, len, 1, err);
+        break;
+    case 15:
+        status = hf_counter_swap(store, name, len, 1, 2, NULL, err);
+        break;
+    case 16:
+        status = hf_counter_delete(store, name, len, err);
+        break;
+    case 17:
+        status = hf_guard_claim(store, name, len, 1, NULL, NULL, err);
+        break;
+    case 18:
+        status = hf_guard_set(store, name, len, 1, "x", 1, err);
+        break;
+    case 19:
+        status = call_guard_claim_sql(HF_SQL_DIALECT_MYSQL, NULL, name, len, 1, no_sql, NULL, err);
+        break;
+    case 20:
+        status = hf_limit_take(store, &limit, NULL, err);
+        break;
+    case 21:
+        status = hf_limit_get(store, &limit, NULL, err);
+        break;
+    case 22:
+        status = hf_latch_create(store, name, len, 1, err);
+        break;
+    case 23:
+        status = hf_latch_count_down(store, name, len, "a", &left, err);
+        break;
+    case 24:
+        status = call_latch_join(store, name, len, "a", 0, NULL, &lease, err);
+        break;
+    case 25:
+        status = call_latch_wait(store, name, len, 0, NULL, err);
+        break;
+    case 26:
+        status = hf_latch_get(store, name, len, NULL, NULL, err);
+        break;
+    case 27:
+        status = hf_latch_delete(store, name, len, err);
+        break;
+    case 28:
+        status = call_barrier_wait(store, name, len, 1, NULL, 0, NULL, err);
+        break;
+    case 29:
+        status = call_barrier_enter(store, name, len, 1, NULL, 0, NULL, &lease, err);
+        break;
+    case 30:
+        status = hf_election_campaign(store, &request, "x", 1, &lease, err);
+        break;
+    case 31:
+        status = call_election_wait(store, name, len, NULL, 0, NULL, &leader, err);
+        break;
+    case 32:
+        status = hf_once_begin(store, &request, 0, &lease, NULL, err);
+        break;
+    case 33:
+        status = hf_once_get(store, name, len, NULL, err);
+        break;
+    case 34:
+        status = hf_once_delete(store, name, len, err);
+        break;
+    default:
+        return HF_NOT_FOUND;
+    }
+    hf_free(view);
+    hf_free(leader);
+    hf_free(cell.bytes);
+    if (lease)
+        hf_release(lease, NULL);
+    return status;
+}
+#define CALLS 35
+
+/* A name that ends with its page, and behind it is nothing: who reads further dies. An empty one is refused without a look,
+ * even where there is nothing to be read at all. */
+static void no_call_reads_beyond_a_name(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    hf_store *store = open_store();
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    CHECK(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+    for (int which = 0; which < CALLS; which++) {
+        char *name = pages + page - 4;
+        hf_status status;
+
+        snprintf(pages, page, "n%03d", which);
+        memcpy(name, pages, 4);
+        status = call_with(store, which, name, 4);
+        if (status == HF_INVALID || status == HF_INTERNAL)
+            fail_msg("call %d: %s: %s", which, hf_status_name(status), contract_error.text);
+        status = call_with(store, which, pages + page, 0);
+        if (status != HF_INVALID && status != HF_UNSUPPORTED)
+            fail_msg("call %d, empty: %s", which, hf_status_name(status));
+        if (status == HF_INVALID && !strstr(contract_error.text, "name: empty"))
+            fail_msg("call %d, empty: %s", which, contract_error.text);
+    }
+    munmap(pages, 2 * page);
+    close_store(store);
+}
+
 int contract_names(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(every_byte),     CASE(prefixes_and_nuls),
-        CASE(long_names),     CASE(c_string_is_the_same_name),
-        CASE(name_is_copied), CASE(waiting_on_any_name),
+        CASE(every_byte),
+        CASE(prefixes_and_nuls),
+        CASE(long_names),
+        CASE(c_string_is_the_same_name),
+        CASE(name_is_copied),
+        CASE(waiting_on_any_name),
+        CASE(no_call_reads_beyond_a_name),
     };
 
     return cmocka_run_group_tests_name("names", cases, NULL, NULL);

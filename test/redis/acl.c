@@ -140,7 +140,7 @@ static void look(struct tally *t, hf_store *store, bool at_all)
     hf_error err;
 
     if (right(t,
-              hf_store_inspect(store, at_all ? NULL : "n", HF_CSTRING,
+              hf_store_inspect(store, at_all ? NULL : "n", at_all ? 0 : 1,
                                at_all ? HF_INSPECT_FLAG_PATTERN : 0, &view, &err),
               &err))
         hf_free(view);

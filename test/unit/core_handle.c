@@ -105,6 +105,32 @@ static void no_slot_is_given_out_twice(void **state)
     }
 }
 
+/* Every handle that a table ever gives out is another one, also after the generations of its slots have been used up. */
+static void worn_slots_are_retired(void **state)
+{
+    static struct hfi_table few = { .slot_size = 128, .kind = HFI_KIND_LEASE, .generations = 3 };
+    static void *handles[30];
+    struct hfi_slot *slot, *first = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < 30; i++) {
+        slot = hfi_slot_take(&few);
+        assert_non_null(slot);
+        first = first ? first : slot;
+        handles[i] = hfi_slot_publish(slot, HFI_KIND_LEASE);
+        for (size_t k = 0; k < i; k++)
+            assert_ptr_not_equal(handles[k], handles[i]);
+        hfi_slot_retire(slot);
+        hfi_slot_give(&few, slot);
+    }
+    assert_int_equal(atomic_load(&few.used), 10); /* three lives each */
+    assert_true(hfi_slot_worn(&few, first));
+    assert_false(hfi_slot_worn(&things, first));
+    first->generation = HFI_GENERATIONS;
+    assert_true(hfi_slot_worn(&things, first));
+    assert_int_equal(first->generation >> (64 - HFI_KIND_BITS - HFI_INDEX_BITS), 0);
+}
+
 static void out_of_memory_is_told(void **state)
 {
     static struct hfi_table other = { .slot_size = 128, .kind = HFI_KIND_OP };
@@ -119,9 +145,8 @@ static void out_of_memory_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_until_retired),
-        cmocka_unit_test(garbage_is_not_found),
-        cmocka_unit_test(no_slot_is_given_out_twice),
+        cmocka_unit_test(found_until_retired),        cmocka_unit_test(garbage_is_not_found),
+        cmocka_unit_test(no_slot_is_given_out_twice), cmocka_unit_test(worn_slots_are_retired),
         cmocka_unit_test(out_of_memory_is_told),
     };
 

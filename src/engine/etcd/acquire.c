@@ -52,12 +52,9 @@ void etcd_acquire(struct hfi_conn *conn, struct hfi_op *op)
     wait->op = op;
     wait->claim = op->claim;
     wait->beat_ms = HFI_NEVER;
-    wait->next = conn->waits;
-    if (conn->waits)
-        conn->waits->prev = wait;
-    conn->waits = wait;
-    op->engine[ETCD_OP_WAIT] = wait;
-    etcd_place_get(conn, wait->claim);
+    hfi_list_append(&conn->waits, &wait->listed);
+    etcd_op(op)->wait = wait;
+    etcd_slot_take(conn, wait->claim);
     begin(conn, wait);
 }
 
@@ -81,18 +78,13 @@ static void end(struct hfi_conn *conn, struct etcd_wait *wait, hf_status status,
         wait->call->data = NULL;
     if (status == HF_UNKNOWN && wait->lease) {
         /* Core releases it by owner, until it is certain; the lease lives as long. */
-        etcd_claim_set_lease(wait->claim, wait->lease);
+        etcd_claim(wait->claim)->lease = wait->lease;
         wait->lease->refs++;
     }
     if (status != HF_OK && status != HF_UNKNOWN)
-        etcd_place_drop(conn, wait->claim);
+        etcd_slot_drop(conn, wait->claim);
     drop_lease(conn, wait);
-    if (wait->prev)
-        wait->prev->next = wait->next;
-    else
-        conn->waits = wait->next;
-    if (wait->next)
-        wait->next->prev = wait->prev;
+    hfi_list_remove(&wait->listed);
     etcd_finish(conn, wait->op, status, err);
     hfi_free(wait->ahead);
     hfi_free(wait);
@@ -173,7 +165,7 @@ static void add_put(struct etcd_text *body, const struct hfi_conn *conn,
     etcd_add(body, ",\"value\":\"");
     etcd_add_value(body, claim, wait->lease->ttl_s,
                    (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, conn->store,
-                   claim->label ? claim->label : conn->host->label);
+                   claim->label ? claim->label : conn->reactor.host->label);
     etcd_add(body, "\",\"lease\":\"");
     etcd_add_number(body, wait->lease->id);
     etcd_add(body, "\"}}");
@@ -352,7 +344,7 @@ static void put_ended(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     }
     mine = json_array_get(json_object_get(range, "kvs"), 0);
     if (mine && !is_mine(conn, wait, mine)) {
-        etcd_place_get(conn, wait->claim); /* a late copy of another sits there; it will go */
+        etcd_slot_take(conn, wait->claim); /* a late copy of another sits there; it will go */
         if (wait->stop != HF_OK)
             end(conn, wait, wait->stop, NULL);
         else
@@ -416,7 +408,7 @@ void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait)
     claim->granted_ttl_ms = lease->granted_ms;
     claim->sent_ms = lease->base_ms;
     lease->refs++;
-    etcd_claim_set_lease(claim, lease);
+    etcd_claim(claim)->lease = lease;
     etcd_claim_add(conn, claim);
     if (!(claim->flags & HFI_CLAIM_DETACHED))
         etcd_inbox_want(conn, (int64_t)claim->token);
@@ -471,7 +463,7 @@ void etcd_wait_leave(struct hfi_conn *conn, struct etcd_wait *wait, hf_status ve
 
 void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct etcd_wait *wait = op->engine[ETCD_OP_WAIT];
+    struct etcd_wait *wait = etcd_op(op)->wait;
 
     if (op->kind != HFI_OP_ACQUIRE || !wait || wait->stop != HF_OK)
         return;

@@ -53,7 +53,7 @@ static void written(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
     claim->flags |= HFI_CLAIM_DETACHED;
     etcd_claim_at(claim, &adoption->record);
     lease->refs++;
-    etcd_claim_set_lease(claim, lease);
+    etcd_claim(claim)->lease = lease;
     etcd_claim_add(conn, claim);
     etcd_inbox_want(conn, etcd_revision(reply));
     end(conn, adoption, HF_OK, NULL);

@@ -59,7 +59,7 @@ static struct etcd_call *make(struct hfi_conn *conn)
         return NULL;
     }
     etcd_easy_setup(conn, call->easy);
-    etcd_track(conn, call->easy);
+    etcd_track(&conn->multis[ETCD_CALLS], call->easy);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
@@ -218,7 +218,7 @@ static void attempt(struct etcd_call *call)
     call->flying = true;
     call->live = conn->calls;
     conn->calls = call;
-    conn->started = true;
+    etcd_started(conn);
 }
 
 static void park(struct etcd_call *call, int64_t retry_ms)
@@ -299,7 +299,7 @@ static void fail(struct etcd_call *call, hf_error *err)
 
     etcd_host_failed(conn, call->host);
     if ((call->maybe && !call->again) || err->status == HF_DENIED ||
-        (conn->host->open_once && call->tries >= conn->conf->url.host_count) ||
+        (conn->reactor.host->open_once && call->tries >= conn->conf->url.host_count) ||
         now_ms + wait_ms >= call->until_ms)
         end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, err);
     else

@@ -36,7 +36,7 @@ void etcd_cell_unwatched(struct hfi_conn *conn, struct etcd_cell_wait *cell, con
 
 void etcd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct etcd_cell_wait *cell = op->engine[ETCD_OP_WAIT];
+    struct etcd_cell_wait *cell = etcd_op(op)->cell_wait;
 
     if (!cell)
         return; /* finished meanwhile */
@@ -91,7 +91,7 @@ void etcd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
     cell->op = op;
     cell->call->data = cell;
     cell->call->again = true;
-    op->engine[ETCD_OP_WAIT] = cell;
+    etcd_op(op)->cell_wait = cell;
     conn->cell_waits++;
     etcd_cell_key(conn->conf->prefix, &op->u.cell.name, &key);
     etcd_add(&cell->call->body, "{");

@@ -20,7 +20,7 @@
 #define CALL_MS      5000
 #define FAILURES_MAX 10
 
-/* In conn->changes while it waits; under conn->lock. */
+/* In conn->changes while it waits; under the lock. */
 struct etcd_change {
     struct etcd_change *next;
     CURLM *multi;
@@ -59,10 +59,10 @@ static bool stream_open(struct hfi_conn *conn, CURLM *multi, struct stream *stre
     if (!stream->easy || stream->body.failed)
         return false;
     etcd_easy_setup(conn, stream->easy);
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     stream->headers = etcd_headers(conn);
     etcd_conf_address(conn->conf, conn->at, "/v3/watch", url, sizeof url);
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, stream);
     curl_easy_setopt(stream->easy, CURLOPT_URL, url);
@@ -168,9 +168,9 @@ static hf_status current(struct hfi_conn *conn, int64_t *ret_revision, hf_error 
     etcd_add(&body, ",\"count_only\":true}");
     if (body.failed)
         return hfi_error_memory(err);
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     at = conn->at;
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     for (size_t i = 0; i < conn->conf->url.host_count && status == HF_UNAVAILABLE; i++)
         status = etcd_ask(conn, (at + i) % conn->conf->url.host_count, "/v3/kv/range", body.bytes,
                           conn->conf->op_ms, &reply, err);
@@ -185,7 +185,7 @@ static void enlist(struct hfi_conn *conn, struct etcd_change *change, bool in)
 {
     struct etcd_change **at = &conn->changes;
 
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     if (in) {
         change->next = conn->changes;
         conn->changes = change;
@@ -194,7 +194,7 @@ static void enlist(struct hfi_conn *conn, struct etcd_change *change, bool in)
             at = &(*at)->next;
         *at = change->next;
     }
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
 }
 
 hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
@@ -238,8 +238,8 @@ hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_m
 
 void etcd_stop_wait(struct hfi_conn *conn)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     for (struct etcd_change *change = conn->changes; change; change = change->next)
         curl_multi_wakeup(change->multi);
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Being driven. libcurl's two multi handles (calls; streams) tell us which sockets to watch and
- * when to call them; both live in one epoll, with an eventfd for kicks. Whoever submits lets libcurl
- * write at once, with the lock; who drives sleeps in epoll_wait() without it. One thread at a time
- * drives.
+ * libcurl on the reactor. Its two multi handles (calls; streams) are sources: they tell us which sockets to watch and
+ * when to call them. Whoever submits lets libcurl write at once, before the lock is dropped (work_flush).
  */
 #include "engine/etcd/internal.h"
 
@@ -11,43 +9,65 @@
 #include "util/error.h"
 #include "util/fds.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define EVENTS_MAX 32
-#define KICK       UINT64_MAX
-
-static void work(struct hfi_conn *conn, const struct epoll_event *events, int count);
+static const struct hfi_source_calls multi_calls, work_calls;
 
 /* ---- what libcurl asks for ---------------------------------------------------------------------- */
+
+/*
+ * libcurl wants a socket watched from the request to its answer, and not in between. For the few connections of calls
+ * that would be two or three system calls for each request, so they stay watched until something comes that libcurl does
+ * not wait for, or they are closed.
+ */
+static struct etcd_socket *find_socket(struct etcd_multi *multi, int fd)
+{
+    for (size_t i = 0; i < ETCD_LINES; i++)
+        if (multi->sockets[i].events && multi->sockets[i].fd == fd)
+            return &multi->sockets[i];
+    return NULL;
+}
+
+static void drop_socket(struct etcd_multi *multi, struct etcd_socket *socket)
+{
+    hfi_source_unwatch(&multi->source, socket->fd);
+    socket->events = 0;
+}
+
+static struct etcd_socket *new_socket(struct etcd_multi *multi, int fd)
+{
+    for (size_t i = 0; i < ETCD_LINES; i++)
+        if (!multi->sockets[i].events) {
+            multi->sockets[i].fd = fd;
+            return &multi->sockets[i];
+        }
+    return NULL;
+}
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
     struct etcd_multi *multi = arg;
-    struct hfi_conn *conn = multi->conn;
-    struct epoll_event event = { .events = 0 };
+    struct etcd_socket *socket = find_socket(multi, fd);
+    uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
 
-    (void)easy;
-    event.data.u64 = (uint64_t)(uint32_t)fd | (uint64_t)(multi - conn->multis) << 32;
+    (void)easy, (void)known;
     if (what == CURL_POLL_REMOVE) {
-        (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-        curl_multi_assign(multi->handle, fd, NULL);
+        if (socket)
+            socket->wanted = false;
+        else
+            hfi_source_unwatch(&multi->source, fd);
         return 0;
     }
-    if (what & CURL_POLL_IN)
-        event.events |= EPOLLIN;
-    if (what & CURL_POLL_OUT)
-        event.events |= EPOLLOUT;
-    if (epoll_ctl(conn->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) != 0 &&
-        errno == EEXIST)
-        (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_MOD, fd, &event);
-    if (!known)
-        curl_multi_assign(multi->handle, fd, conn);
+    if (!socket && multi->keeps)
+        socket = new_socket(multi, fd);
+    if (!socket || socket->events != events)
+        (void)hfi_source_watch(&multi->source, fd, events);
+    if (socket) {
+        socket->events = events;
+        socket->wanted = true;
+    }
     return 0;
 }
 
@@ -64,21 +84,8 @@ static int on_timer(CURLM *handle, long timeout_ms, void *arg)
     struct etcd_multi *multi = arg;
 
     (void)handle;
-    multi->timer_ms = due_ms(timeout_ms);
+    hfi_source_at(&multi->source, due_ms(timeout_ms));
     return 0;
-}
-
-/* What is due at one of them. */
-static void fire(struct etcd_multi *multi)
-{
-    long timeout_ms = -1;
-    int running;
-
-    if (multi->timer_ms > hfi_now_ms())
-        return;
-    curl_multi_socket_action(multi->handle, CURL_SOCKET_TIMEOUT, 0, &running);
-    curl_multi_timeout(multi->handle, &timeout_ms);
-    multi->timer_ms = due_ms(timeout_ms);
 }
 
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
@@ -92,34 +99,32 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 
 static int on_close(void *arg, curl_socket_t fd)
 {
-    (void)arg;
+    struct etcd_multi *multi = arg;
+    struct etcd_socket *socket = find_socket(multi, fd);
+
+    if (socket)
+        drop_socket(multi, socket);
     hfi_fd_forget(fd);
     return close(fd);
 }
 
-void etcd_track(struct hfi_conn *conn, CURL *easy)
+void etcd_track(struct etcd_multi *multi, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, conn);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, multi);
     curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
-    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, conn);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, multi);
     /* Every stream has a connection of its own: with a known session TLS begins much sooner. */
-    if (conn->share)
-        curl_easy_setopt(easy, CURLOPT_SHARE, conn->share);
+    if (multi->conn->share)
+        curl_easy_setopt(easy, CURLOPT_SHARE, multi->conn->share);
 }
 
 /* ---- open and close ------------------------------------------------------------------------------- */
 
 hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.u64 = KICK };
-
-    conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (conn->epoll_fd < 0 || conn->kick_fd < 0 ||
-        epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, conn->kick_fd, &event) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
-                             strerror(errno));
+    if (!hfi_source_add(&conn->work, &conn->reactor, &work_calls))
+        return hfi_error_memory(err);
     conn->share = conn->conf->url.tls.on ? curl_share_init() : NULL;
     if (conn->share)
         curl_share_setopt(conn->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
@@ -127,15 +132,15 @@ hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err)
         struct etcd_multi *multi = &conn->multis[i];
 
         multi->conn = conn;
-        multi->timer_ms = HFI_NEVER;
         multi->handle = etcd_multi_new();
-        if (!multi->handle)
+        if (!multi->handle || !hfi_source_add(&multi->source, &conn->reactor, &multi_calls))
             return hfi_error_memory(err);
         curl_multi_setopt(multi->handle, CURLMOPT_SOCKETFUNCTION, on_socket);
         curl_multi_setopt(multi->handle, CURLMOPT_SOCKETDATA, multi);
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERFUNCTION, on_timer);
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERDATA, multi);
     }
+    conn->multis[ETCD_CALLS].keeps = true;
     curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAX_HOST_CONNECTIONS,
                       (long)ETCD_LINES);
     curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAXCONNECTS, (long)ETCD_LINES);
@@ -149,140 +154,59 @@ void etcd_drive_close(struct hfi_conn *conn)
             curl_multi_cleanup(conn->multis[i].handle);
     if (conn->share)
         curl_share_cleanup(conn->share);
-    if (conn->epoll_fd >= 0)
-        close(conn->epoll_fd);
-    if (conn->kick_fd >= 0)
-        close(conn->kick_fd);
 }
 
-/* ---- when ------------------------------------------------------------------------------------------- */
+/* ---- the handles ------------------------------------------------------------------------------------ */
 
-static int64_t next_ms(struct hfi_conn *conn)
+static void multi_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms)
 {
-    const int64_t all[] = { conn->multis[ETCD_CALLS].timer_ms,
-                            conn->multis[ETCD_STREAMS].timer_ms,
-                            etcd_calls_next_ms(conn),
-                            etcd_leases_next_ms(conn),
-                            etcd_waits_next_ms(conn),
-                            etcd_watches_next_ms(conn),
-                            conn->expiry_ms };
-    int64_t next = HFI_NEVER;
+    struct etcd_multi *multi = hfi_container(source, struct etcd_multi, source);
+    struct etcd_socket *socket = find_socket(multi, fd);
+    int mask = 0, running;
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        next = all[i] < next ? all[i] : next;
-    return next;
-}
-
-static int until(int64_t wake_ms, int64_t now_ms)
-{
-    if (wake_ms == HFI_NEVER)
-        return -1;
-    if (wake_ms <= now_ms)
-        return 0;
-    return wake_ms - now_ms > INT_MAX ? INT_MAX : (int)(wake_ms - now_ms);
-}
-
-int etcd_fd(struct hfi_conn *conn)
-{
-    return conn->epoll_fd;
-}
-
-int etcd_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
-{
-    int timeout_ms;
-
-    pthread_mutex_lock(&conn->lock);
-    conn->told_ms = conn->done || conn->losses ? now_ms : next_ms(conn);
-    timeout_ms = until(conn->told_ms, now_ms);
-    pthread_mutex_unlock(&conn->lock);
-    return timeout_ms;
-}
-
-bool etcd_hurry(struct hfi_conn *conn)
-{
-    int64_t wake_ms = next_ms(conn);
-
-    if (conn->napping && wake_ms < conn->nap_until_ms) {
-        conn->nap_until_ms = wake_ms; /* one kick is enough */
-        etcd_kick(conn);
+    (void)now_ms;
+    if (socket &&
+        !socket->wanted) { /* closed by the server: libcurl finds out when it would use it */
+        drop_socket(multi, socket);
+        return;
     }
-    if (wake_ms >= conn->told_ms)
-        return false;
-    conn->told_ms = wake_ms;
-    return true;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        mask |= CURL_CSELECT_IN;
+    if (events & EPOLLOUT)
+        mask |= CURL_CSELECT_OUT;
+    if (events & EPOLLERR)
+        mask |= CURL_CSELECT_ERR;
+    curl_multi_socket_action(multi->handle, fd, mask, &running);
+    etcd_started(multi->conn);
 }
 
-void etcd_kick(struct hfi_conn *conn)
+static void run_timers(struct etcd_multi *multi)
 {
-    uint64_t one = 1;
+    long timeout_ms = -1;
+    int running;
 
-    if (write(conn->kick_fd, &one, sizeof one) < 0)
-        return; /* it is readable already */
+    curl_multi_socket_action(multi->handle, CURL_SOCKET_TIMEOUT, 0, &running);
+    curl_multi_timeout(multi->handle, &timeout_ms);
+    hfi_source_at(&multi->source, due_ms(timeout_ms));
 }
+
+static void multi_due(struct hfi_source *source, int64_t now_ms)
+{
+    struct etcd_multi *multi = hfi_container(source, struct etcd_multi, source);
+
+    (void)now_ms;
+    run_timers(multi);
+    etcd_started(multi->conn);
+}
+
+static const struct hfi_source_calls multi_calls = { .ready = multi_ready, .due = multi_due };
 
 /* ---- work --------------------------------------------------------------------------------------------- */
 
-void etcd_process(struct hfi_conn *conn, int64_t now_ms)
+void etcd_started(struct hfi_conn *conn)
 {
-    struct epoll_event events[EVENTS_MAX];
-    int count = epoll_wait(conn->epoll_fd, events, EVENTS_MAX, 0);
-
-    (void)now_ms;
-    pthread_mutex_lock(&conn->lock);
-    work(conn, events, count);
-    etcd_leave(conn);
-}
-
-void etcd_turn(struct hfi_conn *conn, int64_t until_ms)
-{
-    struct epoll_event events[EVENTS_MAX];
-    int64_t wake_ms;
-    int count;
-
-    pthread_mutex_lock(&conn->lock);
-    wake_ms = next_ms(conn);
-    if (until_ms < wake_ms)
-        wake_ms = until_ms;
-    /* First the mark, then the sleep: what becomes due from now on comes with a kick. */
-    conn->nap_until_ms = wake_ms;
-    conn->napping = true;
-    pthread_mutex_unlock(&conn->lock);
-    count = epoll_wait(conn->epoll_fd, events, EVENTS_MAX, until(wake_ms, hfi_now_ms()));
-    pthread_mutex_lock(&conn->lock);
-    conn->napping = false;
-    work(conn, events, count);
-    etcd_leave(conn);
-}
-
-void etcd_drive_alone(struct hfi_conn *conn, int64_t until_ms)
-{
-    struct epoll_event events[EVENTS_MAX];
-    int64_t wake_ms = next_ms(conn);
-    int count = epoll_wait(conn->epoll_fd, events, EVENTS_MAX,
-                           until(wake_ms < until_ms ? wake_ms : until_ms, hfi_now_ms()));
-
-    work(conn, events, count);
-    etcd_pump(conn);
-}
-
-static void act(struct hfi_conn *conn, const struct epoll_event *event)
-{
-    int mask = 0, running;
-    uint64_t kicks;
-
-    if (event->data.u64 == KICK) {
-        if (read(conn->kick_fd, &kicks, sizeof kicks) < 0)
-            return; /* it was read before: nothing is lost */
-        return;
-    }
-    if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        mask |= CURL_CSELECT_IN;
-    if (event->events & EPOLLOUT)
-        mask |= CURL_CSELECT_OUT;
-    if (event->events & EPOLLERR)
-        mask |= CURL_CSELECT_ERR;
-    curl_multi_socket_action(conn->multis[event->data.u64 >> 32].handle,
-                             (curl_socket_t)(uint32_t)event->data.u64, mask, &running);
+    conn->started = true;
+    hfi_source_dirty(&conn->work);
 }
 
 /* Take what has ended. false: nothing had. */
@@ -311,30 +235,43 @@ static bool reap(struct hfi_conn *conn)
     return any;
 }
 
-void etcd_pump(struct hfi_conn *conn)
+/* Let libcurl begin what was started, and take what has ended, until nothing is left. */
+static void work_flush(struct hfi_source *source)
 {
+    struct hfi_conn *conn = hfi_container(source, struct hfi_conn, work);
+
     do {
-        if (conn->started) {
-            conn->started = false;
-            for (size_t i = 0; i < ETCD_MULTIS; i++)
-                fire(&conn->multis[i]);
-        }
+        conn->started = false;
+        for (size_t i = 0; i < ETCD_MULTIS; i++)
+            if (conn->multis[i].source.due_ms <= hfi_now_ms())
+                run_timers(&conn->multis[i]);
         etcd_watches_work(conn);
     } while (reap(conn) || conn->started);
 }
 
-static void work(struct hfi_conn *conn, const struct epoll_event *events, int count)
+static int64_t work_next_ms(const struct hfi_source *source)
 {
-    int64_t now_ms;
+    const struct hfi_conn *conn = hfi_container(source, struct hfi_conn, work);
+    const int64_t all[] = { etcd_calls_next_ms(conn), etcd_leases_next_ms(conn),
+                            etcd_waits_next_ms(conn), etcd_watches_next_ms(conn), conn->expiry_ms };
+    int64_t next = HFI_NEVER;
 
-    for (int i = 0; i < count; i++)
-        act(conn, &events[i]);
-    conn->started = true; /* timers */
-    etcd_pump(conn);
-    now_ms = hfi_now_ms();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        next = all[i] < next ? all[i] : next;
+    return next;
+}
+
+static void work_due(struct hfi_source *source, int64_t now_ms)
+{
+    struct hfi_conn *conn = hfi_container(source, struct hfi_conn, work);
+
     etcd_calls_tick(conn, now_ms);
     etcd_leases_tick(conn, now_ms);
     etcd_waits_tick(conn, now_ms);
     etcd_watches_tick(conn, now_ms);
     etcd_lapse_tick(conn, now_ms);
 }
+
+static const struct hfi_source_calls work_calls = { .due = work_due,
+                                                    .next_ms = work_next_ms,
+                                                    .flush = work_flush };

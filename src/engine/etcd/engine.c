@@ -32,7 +32,8 @@ static hf_status etcd_open(struct hfi_conf *conf, struct hfi_host *host, struct 
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->epoll_fd = conn->kick_fd = -1;
+    hfi_list_init(&conn->claims);
+    hfi_list_init(&conn->waits);
     conn->conf = (struct etcd_conf *)conf;
     status = etcd_conf_finish(conn->conf, err);
     host->location = conn->conf->location;
@@ -51,20 +52,18 @@ static hf_status etcd_open(struct hfi_conf *conf, struct hfi_host *host, struct 
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
 {
     unsigned char id[ETCD_STORE_HEX / 2];
+    hf_status status;
 
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return hfi_error_memory(err);
-    pthread_mutex_init(&conn->lock, NULL);
-    conn->host = host;
-    conn->told_ms = INT64_MIN;
-    conn->done_end = &conn->done;
     conn->expiry_ms = conn->inbox_ms = HFI_NEVER;
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, conn->store);
     conn->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!conn->headers)
         return hfi_error_memory(err);
-    return etcd_drive_open(conn, err);
+    status = hfi_reactor_init(&conn->reactor, host, err);
+    return status == HF_OK ? etcd_drive_open(conn, err) : status;
 }
 
 struct greeting {
@@ -94,16 +93,16 @@ static void greeted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
 static hf_status greet(struct hfi_conn *conn, hf_error *err)
 {
     struct greeting greeting = { .err = err };
-    int64_t until_ms = conn->host->open_deadline_ms;
+    int64_t until_ms = conn->reactor.host->open_deadline_ms;
     struct etcd_key from, to;
     struct etcd_call *call;
 
     if (until_ms <= 0 || until_ms == HFI_NEVER)
         until_ms = hfi_now_ms() + OPEN_LIMIT_MS;
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     call = etcd_call_new(conn, "/v3/kv/range", greeted, NULL);
     if (!call) {
-        pthread_mutex_unlock(&conn->lock);
+        hfi_reactor_leave(&conn->reactor);
         return hfi_error_memory(err);
     }
     call->data = &greeting;
@@ -116,10 +115,9 @@ static hf_status greet(struct hfi_conn *conn, hf_error *err)
     etcd_add_key(&call->body, "range_end", &to);
     etcd_add(&call->body, ",\"count_only\":true}");
     etcd_call_send(call);
-    etcd_pump(conn);
+    hfi_reactor_leave(&conn->reactor);
     while (!greeting.answered)
-        etcd_drive_alone(conn, until_ms);
-    pthread_mutex_unlock(&conn->lock);
+        hfi_reactor_turn(conn, until_ms);
     return greeting.status;
 }
 
@@ -130,12 +128,7 @@ static void destroy(struct hfi_conn *conn)
     if (conn->multis[ETCD_CALLS].handle)
         etcd_calls_close(conn);
     etcd_drive_close(conn);
-    while (conn->losses) {
-        struct etcd_loss *loss = conn->losses;
-
-        conn->losses = loss->next;
-        hfi_free(loss);
-    }
+    hfi_reactor_done(&conn->reactor);
     if (conn->token)
         explicit_bzero(conn->token, strlen(conn->token));
     hfi_free(conn->token);
@@ -145,10 +138,10 @@ static void destroy(struct hfi_conn *conn)
 
 static void etcd_close(struct hfi_conn *conn)
 {
-    pthread_mutex_lock(&conn->lock);
-    conn->claims = NULL; /* core has taken them back */
+    hfi_reactor_enter(&conn->reactor);
+    hfi_list_init(&conn->claims); /* core has taken them back */
     etcd_leases_close(conn);
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     destroy(conn);
 }
 
@@ -192,85 +185,36 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 
 static void etcd_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     submit(conn, op);
-    etcd_leave(conn);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 static void etcd_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     if (op->kind == HFI_OP_CELL_WAIT)
         etcd_cell_cancel(conn, op, status);
     else
         etcd_cancel(conn, op, status);
-    etcd_leave(conn);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 void etcd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    if (status != HF_OK) {
-        if (err && err->text[0])
-            hfi_error_set(&op->error, status, err->native, "%s", err->text);
-        else
-            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
-    }
-    op->engine[ETCD_OP_WAIT] = NULL;
-    op->engine[ETCD_OP_NEXT] = NULL;
-    op->engine[ETCD_OP_STATUS] = (void *)(intptr_t)status;
-    *conn->done_end = op;
-    conn->done_end = (struct hfi_op **)&op->engine[ETCD_OP_NEXT];
+    etcd_op(op)->wait = NULL;
+    etcd_op(op)->cell_wait = NULL;
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 void etcd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 {
-    struct etcd_loss *loss = hfi_malloc(sizeof *loss);
-
-    if (!loss)
-        return; /* the next renewal will find out */
-    loss->claim = claim;
-    memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
-    loss->why = why;
-    loss->next = conn->losses;
-    conn->losses = loss;
-}
-
-void etcd_leave(struct hfi_conn *conn)
-{
-    struct hfi_host *host = conn->host;
-    struct etcd_loss *loss, *after;
-    struct hfi_op *op, *next;
-    bool doubt, wake;
-
-    etcd_pump(conn);
-    op = conn->done;
-    loss = conn->losses;
-    doubt = conn->doubt;
-    conn->done = NULL;
-    conn->done_end = &conn->done;
-    conn->losses = NULL;
-    conn->doubt = false;
-    wake = etcd_hurry(conn);
-    pthread_mutex_unlock(&conn->lock);
-
-    if (wake)
-        host->wake(host);
-    if (doubt && host->doubt)
-        host->doubt(host, "etcd has forgotten what it had to tell us");
-    for (; loss; loss = after) {
-        after = loss->next;
-        host->lost(host, loss->claim, loss->owner, loss->why);
-        hfi_free(loss);
-    }
-    for (; op; op = next) {
-        next = op->engine[ETCD_OP_NEXT];
-        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[ETCD_OP_STATUS]);
-    }
+    hfi_reactor_lost(&conn->reactor, claim, why);
 }
 
 /* ---- claims --------------------------------------------------------------------------------------------- */
 
-void etcd_place_get(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_slot_take(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     uint64_t slot = 0;
 
@@ -280,18 +224,17 @@ void etcd_place_get(struct hfi_conn *conn, struct hfi_claim *claim)
         conn->slots[slot / 8] |= (unsigned char)(1u << slot % 8);
     else
         slot = ETCD_SLOTS + conn->more_slots++;
-    claim->engine[ETCD_CLAIM_STORE] = (void *)(uintptr_t)strtoull(conn->store, NULL, 16);
-    claim->engine[ETCD_CLAIM_SLOT] = (void *)(uintptr_t)slot;
+    etcd_claim(claim)->store = strtoull(conn->store, NULL, 16);
+    etcd_claim(claim)->slot = slot;
 }
 
-void etcd_place_drop(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_slot_drop(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    uint64_t slot = (uintptr_t)claim->engine[ETCD_CLAIM_SLOT];
+    uint64_t slot = etcd_claim(claim)->slot;
 
-    if ((uintptr_t)claim->engine[ETCD_CLAIM_STORE] == strtoull(conn->store, NULL, 16) &&
-        slot < ETCD_SLOTS)
+    if (etcd_claim(claim)->store == strtoull(conn->store, NULL, 16) && slot < ETCD_SLOTS)
         conn->slots[slot / 8] &= (unsigned char)~(1u << slot % 8);
-    claim->engine[ETCD_CLAIM_STORE] = NULL;
+    etcd_claim(claim)->store = 0;
 }
 
 void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record)
@@ -300,63 +243,49 @@ void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record)
 
     for (size_t i = 0; i < HFI_OWNER_LEN; i++)
         halves[i / 8] = halves[i / 8] << 8 | record->place[i];
-    claim->engine[ETCD_CLAIM_STORE] = (void *)(uintptr_t)halves[0];
-    claim->engine[ETCD_CLAIM_SLOT] = (void *)(uintptr_t)halves[1];
+    etcd_claim(claim)->store = halves[0];
+    etcd_claim(claim)->slot = halves[1];
 }
 
-struct etcd_lease *etcd_claim_lease(const struct hfi_claim *claim)
+struct hfi_claim *etcd_claim_listed(const struct hfi_list *listed)
 {
-    return claim->engine[ETCD_CLAIM_LEASE];
-}
-
-void etcd_claim_set_lease(struct hfi_claim *claim, struct etcd_lease *lease)
-{
-    claim->engine[ETCD_CLAIM_LEASE] = lease;
+    return hfi_container(hfi_container(listed, struct etcd_claim, listed), struct hfi_claim, room);
 }
 
 void etcd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
 
-    claim->engine[ETCD_CLAIM_FLAGS] = (void *)(uintptr_t)ETCD_FLAG_LISTED;
-    claim->engine[ETCD_CLAIM_PREV] = NULL;
-    claim->engine[ETCD_CLAIM_NEXT] = conn->claims;
-    if (conn->claims)
-        conn->claims->engine[ETCD_CLAIM_PREV] = claim;
-    conn->claims = claim;
+    etcd_claim(claim)->held = true;
+    etcd_claim(claim)->lapsed = false;
+    hfi_list_append(&conn->claims, &etcd_claim(claim)->listed);
     if (!(claim->flags & HFI_CLAIM_DETACHED) && end_ms < conn->expiry_ms)
         conn->expiry_ms = end_ms;
 }
 
 void etcd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct hfi_claim *next = claim->engine[ETCD_CLAIM_NEXT], *prev = claim->engine[ETCD_CLAIM_PREV];
-
-    if (!((uintptr_t)claim->engine[ETCD_CLAIM_FLAGS] & ETCD_FLAG_LISTED))
+    (void)conn;
+    if (!etcd_claim(claim)->held)
         return;
-    claim->engine[ETCD_CLAIM_FLAGS] = NULL;
-    if (prev)
-        prev->engine[ETCD_CLAIM_NEXT] = next;
-    else
-        conn->claims = next;
-    if (next)
-        next->engine[ETCD_CLAIM_PREV] = prev;
+    etcd_claim(claim)->held = etcd_claim(claim)->lapsed = false;
+    hfi_list_remove(&etcd_claim(claim)->listed);
 }
 
 struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *owner)
 {
-    struct hfi_claim *claim = conn->claims;
-
-    while (claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0)
-        claim = claim->engine[ETCD_CLAIM_NEXT];
-    return claim;
+    for (const struct hfi_list *at = conn->claims.next; at != &conn->claims; at = at->next)
+        if (memcmp(etcd_claim_listed(at)->owner, owner, HFI_OWNER_LEN) == 0)
+            return etcd_claim_listed(at);
+    return NULL;
 }
 
 /* ---- the table -------------------------------------------------------------------------------------------- */
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_EVENT,
+    HFI_REACTOR_DRIVE,
+    HFI_ROOMS(struct etcd_op, struct etcd_claim),
     .default_ttl_ms = ETCD_TTL_MS,
     .min_ttl_ms = 1000,
     .info = { .name = "etcd",
@@ -382,11 +311,6 @@ static const struct hfi_engine engine = {
     .conf = &etcd_conf_type,
     .submit = etcd_submit,
     .cancel = etcd_engine_cancel,
-    .fd = etcd_fd,
-    .timeout_ms = etcd_timeout_ms,
-    .process = etcd_process,
-    .turn = etcd_turn,
-    .kick = etcd_kick,
     .wait_change = etcd_wait_change,
     .stop_wait = etcd_stop_wait,
     .doctor = etcd_doctor,

@@ -138,9 +138,9 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
     if (!easy)
         return hfi_error_memory(err);
     etcd_easy_setup(conn, easy);
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     headers = etcd_headers(conn);
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     etcd_conf_address(conn->conf, host, path, url, sizeof url);
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers ? headers : conn->headers);
@@ -192,13 +192,13 @@ static bool renew_token(struct hfi_conn *conn, size_t host, int64_t limit_ms)
     etcd_text_done(&body);
     if (!copy)
         return false;
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     if (conn->token)
         explicit_bzero(conn->token, strlen(conn->token));
     hfi_free(conn->token);
     conn->token = copy;
     conn->tokens++;
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     return true;
 }
 

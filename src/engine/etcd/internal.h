@@ -3,7 +3,7 @@
  * The etcd engine, in parts:
  *
  *   engine.c   the table, opening and closing, what comes in from core
- *   drive.c    being driven: libcurl's sockets in one epoll
+ *   drive.c    libcurl's sockets and timers as sources of the reactor
  *   call.c     one request and its answer: endpoints, fail-over, sending again
  *   http.c     what all requests have in common; one that blocks
  *   auth.c     the token of a user
@@ -16,18 +16,18 @@
  *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
  *   conf.c     the URL;  text.c, keys.c  bytes
  *
- * Everything below is guarded by conn->lock, and only touched with it, libcurl's handles included.
- * Answers run with the lock; what core is to be told is kept and told when the lock is dropped
- * (etcd_leave).
+ * Everything below is guarded by the reactor's lock (kit/reactor.h), and only touched with it, libcurl's handles
+ * included. Answers run with the lock.
  *
  * "Lease" means etcd's lease here; what core calls a lease is a claim.
  */
 #ifndef HFI_ETCD_INTERNAL_H
 #define HFI_ETCD_INTERNAL_H
 
-#include "engine/engine.h"
 #include "engine/etcd/conf.h"
 #include "engine/etcd/text.h"
+#include "engine/kit/reactor.h"
+#include "util/list.h"
 
 #include <curl/curl.h>
 #include <jansson.h>
@@ -95,11 +95,19 @@ struct etcd_call {
     int64_t retry_ms; /* parked: not before */
 };
 
-/* One of libcurl's multi handles, and when it wants to be called. */
+/* One of libcurl's multi handles: a source, whose time is when it wants to be called. */
+struct etcd_socket {
+    int fd;
+    uint32_t events; /* watched for; 0: a free slot */
+    bool wanted;     /* libcurl waits for something on it */
+};
+
 struct etcd_multi {
+    struct hfi_source source;
     CURLM *handle;
-    int64_t timer_ms;
     struct hfi_conn *conn;
+    bool keeps; /* sockets between requests, in: */
+    struct etcd_socket sockets[ETCD_LINES];
 };
 enum { ETCD_CALLS, ETCD_STREAMS, ETCD_MULTIS };
 
@@ -156,7 +164,7 @@ struct etcd_ahead {
 struct etcd_watch;
 
 struct etcd_wait {
-    struct etcd_wait *next, *prev; /* in conn->waits */
+    struct hfi_list listed; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct etcd_lease *lease; /* a reference, until the claim has it */
@@ -207,28 +215,17 @@ struct etcd_watch {
     hf_error why;
 };
 
-/* A claim that is no longer ours, until core has been told. */
-struct etcd_loss {
-    struct etcd_loss *next;
-    struct hfi_claim *claim;
-    unsigned char owner[HFI_OWNER_LEN];
-    const char *why; /* static */
-};
-
 struct etcd_change; /* change.c: one who waits for any change */
 
 struct hfi_conn {
-    pthread_mutex_t lock;
-    struct hfi_host *host;
+    struct hfi_reactor reactor;
+    struct hfi_source work; /* what is due, and what was begun (drive.c) */
     struct etcd_conf *conf;
     char store[ETCD_STORE_HEX + 1]; /* our name among stores */
 
-    int epoll_fd, kick_fd;
     struct etcd_multi multis[ETCD_MULTIS];
     CURLSH *share; /* TLS sessions; NULL: none */
     struct curl_slist *headers;
-    bool napping;
-    int64_t nap_until_ms, told_ms;
     bool started; /* libcurl has something new to begin */
     bool closing;
 
@@ -243,9 +240,9 @@ struct hfi_conn {
     struct etcd_lease *leases;
     unsigned char slots[ETCD_SLOTS / 8]; /* that are in use: one bit each */
     uint64_t more_slots;                 /* beyond those, never used twice */
-    struct hfi_claim *claims;            /* held, through claim->engine[] */
+    struct hfi_list claims;              /* held: struct etcd_claim */
     int64_t expiry_ms;                   /* none of them has lapsed before */
-    struct etcd_wait *waits;
+    struct hfi_list waits;
     uint64_t hot[ETCD_HOT]; /* hashes of names; 0: none */
     struct etcd_watch *watches;
     unsigned watch_count;
@@ -257,34 +254,36 @@ struct hfi_conn {
     bool pinging;
     struct etcd_change *changes;
     unsigned cell_waits; /* how many */
-
-    struct hfi_op *done, **done_end; /* to be finished, through op->engine[ETCD_OP_NEXT] */
-    struct etcd_loss *losses;
-    bool doubt;
 };
 
-/* op->engine[] */
-enum { ETCD_OP_NEXT, ETCD_OP_STATUS, ETCD_OP_WAIT, ETCD_OP_DATA };
-#define ETCD_FLAG_LISTED 1u
-#define ETCD_FLAG_LAPSED 2u /* over by our clock: its key is being deleted */
+/* In op->room. */
+struct etcd_op {
+    struct hfi_reactor_op reactor;
+    struct etcd_wait *wait;           /* an acquire, until it is to be finished */
+    struct etcd_cell_wait *cell_wait; /* a wait for a cell, likewise */
+    size_t shares;                    /* a renewal: parts of it that are under way */
+};
+
+static inline struct etcd_op *etcd_op(struct hfi_op *op)
+{
+    return (struct etcd_op *)(void *)op->room;
+}
 
 /* ---- engine.c ------------------------------------------------------------------------------- */
 
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
 void etcd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
 void etcd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
-/* Begin what was started, drop the lock, tell core. */
-void etcd_leave(struct hfi_conn *conn);
 void etcd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
 void etcd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
 struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *owner);
-/* A place for its key that no other claim of this store has; and given back. */
-void etcd_place_get(struct hfi_conn *conn, struct hfi_claim *claim);
-void etcd_place_drop(struct hfi_conn *conn, struct hfi_claim *claim);
+/* The claim of which this is struct etcd_claim's `listed`. */
+struct hfi_claim *etcd_claim_listed(const struct hfi_list *listed);
+/* A slot for its key that no other claim of this store has; and given back. */
+void etcd_slot_take(struct hfi_conn *conn, struct hfi_claim *claim);
+void etcd_slot_drop(struct hfi_conn *conn, struct hfi_claim *claim);
 /* The claim's key is the one that was read. */
 void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record);
-struct etcd_lease *etcd_claim_lease(const struct hfi_claim *claim);
-void etcd_claim_set_lease(struct hfi_claim *claim, struct etcd_lease *lease);
 
 /* ---- drive.c -------------------------------------------------------------------------------- */
 
@@ -292,19 +291,10 @@ void etcd_claim_set_lease(struct hfi_claim *claim, struct etcd_lease *lease);
 CURLM *etcd_multi_new(void);
 hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err);
 void etcd_drive_close(struct hfi_conn *conn);
-int etcd_fd(struct hfi_conn *conn);
-int etcd_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
-void etcd_process(struct hfi_conn *conn, int64_t now_ms);
-void etcd_turn(struct hfi_conn *conn, int64_t until_ms);
-void etcd_kick(struct hfi_conn *conn);
-/* Let libcurl begin what was started, and take what has ended. With the lock. */
-void etcd_pump(struct hfi_conn *conn);
-/* Drive with the lock, for opening and closing, when nobody else does. */
-void etcd_drive_alone(struct hfi_conn *conn, int64_t until_ms);
-/* Something may have become due earlier. true: core must be told too. With the lock. */
-bool etcd_hurry(struct hfi_conn *conn);
-/* A descriptor for libcurl, noted for a fork; for any easy handle of this store. */
-void etcd_track(struct hfi_conn *conn, CURL *easy);
+/* libcurl has something new to begin, or has ended something: it is acted on before the lock is dropped. */
+void etcd_started(struct hfi_conn *conn);
+/* The sockets of `easy` are this multi handle's, and noted for a fork. */
+void etcd_track(struct etcd_multi *multi, CURL *easy);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
 

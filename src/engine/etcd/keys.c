@@ -64,8 +64,8 @@ void etcd_claim_key(const char *prefix, const struct hfi_claim *claim, struct et
     put_kind(ret_key, claim);
     put(ret_key, "/");
     snprintf(place, sizeof place, "%016llx%016llx",
-             (unsigned long long)(uintptr_t)claim->engine[ETCD_CLAIM_STORE],
-             (unsigned long long)(uintptr_t)claim->engine[ETCD_CLAIM_SLOT]);
+             (unsigned long long)etcd_claim_const(claim)->store,
+             (unsigned long long)etcd_claim_const(claim)->slot);
     put(ret_key, place);
 }
 

@@ -26,7 +26,7 @@ static void released(struct etcd_call *call, enum etcd_outcome outcome, json_t *
                      const hf_error *err)
 {
     struct hfi_op *op = call->op;
-    struct etcd_lease *lease = etcd_claim_lease(op->claim);
+    struct etcd_lease *lease = etcd_claim(op->claim)->lease;
     bool there = json_is_true(json_object_get(reply, "succeeded"));
     hf_error gone;
 
@@ -41,8 +41,8 @@ static void released(struct etcd_call *call, enum etcd_outcome outcome, json_t *
         etcd_finish(call->conn, op, HF_UNKNOWN, &gone);
         return;
     }
-    etcd_claim_set_lease(op->claim, NULL);
-    etcd_place_drop(call->conn, op->claim);
+    etcd_claim(op->claim)->lease = NULL;
+    etcd_slot_drop(call->conn, op->claim);
     etcd_lease_drop(call->conn, lease);
     etcd_finish(call->conn, op, there ? HF_OK : HF_LOST, NULL);
 }
@@ -108,8 +108,7 @@ static void lapsed(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
 
     (void)reply, (void)err;
     if (claim && outcome != ETCD_ANSWERED && outcome != ETCD_REFUSED) {
-        claim->engine[ETCD_CLAIM_FLAGS] =
-            (void *)((uintptr_t)claim->engine[ETCD_CLAIM_FLAGS] & ~(uintptr_t)ETCD_FLAG_LAPSED);
+        etcd_claim(claim)->lapsed = false;
         call->conn->expiry_ms = hfi_now_ms() + LAPSE_AGAIN_MS;
     }
 }
@@ -139,15 +138,15 @@ void etcd_lapse_tick(struct hfi_conn *conn, int64_t now_ms)
     if (now_ms < conn->expiry_ms)
         return;
     conn->expiry_ms = HFI_NEVER;
-    for (struct hfi_claim *claim = conn->claims; claim; claim = claim->engine[ETCD_CLAIM_NEXT]) {
-        uintptr_t flags = (uintptr_t)claim->engine[ETCD_CLAIM_FLAGS];
+    for (const struct hfi_list *at = conn->claims.next; at != &conn->claims; at = at->next) {
+        struct hfi_claim *claim = etcd_claim_listed(at);
         int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
 
-        if (flags & ETCD_FLAG_LAPSED || claim->flags & HFI_CLAIM_DETACHED)
+        if (etcd_claim(claim)->lapsed || claim->flags & HFI_CLAIM_DETACHED)
             continue;
         if (end_ms <= now_ms) {
             if (lapse(conn, claim))
-                claim->engine[ETCD_CLAIM_FLAGS] = (void *)(flags | ETCD_FLAG_LAPSED);
+                etcd_claim(claim)->lapsed = true;
             else
                 end_ms = now_ms + LAPSE_AGAIN_MS;
         }
@@ -172,12 +171,10 @@ struct share {
 static void end_share(struct hfi_conn *conn, struct share *share)
 {
     struct hfi_op *op = share->op;
-    uintptr_t left = (uintptr_t)op->engine[ETCD_OP_DATA] - 1;
 
     etcd_lease_drop(conn, share->lease);
     hfi_free(share);
-    op->engine[ETCD_OP_DATA] = (void *)left;
-    if (left == 0)
+    if (--etcd_op(op)->shares == 0)
         etcd_finish(conn, op, HF_OK, NULL);
 }
 
@@ -194,9 +191,9 @@ static void renewed_one(struct hfi_conn *conn, struct share *share, struct hfi_r
     item->status = HF_OK;
     claim->granted_ttl_ms = share->lease->granted_ms;
     claim->sent_ms = share->lease->base_ms;
-    if (share->moves && (uintptr_t)claim->engine[ETCD_CLAIM_FLAGS] & ETCD_FLAG_LISTED) {
-        etcd_lease_drop(conn, etcd_claim_lease(claim));
-        etcd_claim_set_lease(claim, share->lease);
+    if (share->moves && etcd_claim(claim)->held) {
+        etcd_lease_drop(conn, etcd_claim(claim)->lease);
+        etcd_claim(claim)->lease = share->lease;
         share->lease->refs++;
     }
 }
@@ -286,7 +283,7 @@ static void share_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_stat
 static struct etcd_lease *target(struct hfi_conn *conn, const struct hfi_renewal *item,
                                  bool *ret_moves)
 {
-    struct etcd_lease *lease = etcd_claim_lease(item->claim);
+    struct etcd_lease *lease = etcd_claim(item->claim)->lease;
 
     *ret_moves = lease->retiring || lease->ttl_s != etcd_seconds(item->ttl_ms);
     if (*ret_moves)
@@ -320,11 +317,10 @@ static struct share *find_share(struct share **shares, struct hfi_op *op, struct
 void etcd_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct share *shares = NULL, *share, *next;
-    uintptr_t left = 1; /* ours, until all are sent */
 
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
-        struct etcd_lease *lease = etcd_claim_lease(item->claim);
+        struct etcd_lease *lease = etcd_claim(item->claim)->lease;
         bool moves = false;
 
         if (!lease || lease->state == ETCD_LEASE_GONE) {
@@ -339,16 +335,14 @@ void etcd_renew(struct hfi_conn *conn, struct hfi_op *op)
             item->status = HF_NO_MEMORY;
         etcd_lease_drop(conn, lease);
     }
+    etcd_op(op)->shares = 1; /* ours, until all have begun */
     for (share = shares; share; share = share->next)
-        left++;
-    op->engine[ETCD_OP_DATA] = (void *)left;
+        etcd_op(op)->shares++;
     for (share = shares; share; share = next) {
         next = share->next;
         etcd_lease_ready(conn, share->lease, 5, &share->ask);
     }
-    left = (uintptr_t)op->engine[ETCD_OP_DATA] - 1;
-    op->engine[ETCD_OP_DATA] = (void *)left;
-    if (left == 0)
+    if (--etcd_op(op)->shares == 0)
         etcd_finish(conn, op, HF_OK, NULL);
 }
 

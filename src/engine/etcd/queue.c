@@ -236,9 +236,12 @@ void etcd_wait_unwatched(struct hfi_conn *conn, struct etcd_wait *wait, const hf
 
 void etcd_waits_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease)
 {
-    for (struct etcd_wait *wait = conn->waits; wait; wait = wait->next)
+    for (const struct hfi_list *at = conn->waits.next; at != &conn->waits; at = at->next) {
+        struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
+
         if (wait->lease == lease && wait->state == ETCD_WAIT_WATCH)
             wait->beat_ms = 0; /* a look will find that its key is gone */
+    }
 }
 
 /* ---- to another lease -------------------------------------------------------------------------------------------- */
@@ -334,7 +337,9 @@ int64_t etcd_waits_next_ms(const struct hfi_conn *conn)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct etcd_wait *wait = conn->waits; wait; wait = wait->next) {
+    for (const struct hfi_list *at = conn->waits.next; at != &conn->waits; at = at->next) {
+        const struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
+
         if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms < next)
             next = wait->beat_ms;
         if (must_move(wait) && wait->move_ms < next)
@@ -345,17 +350,19 @@ int64_t etcd_waits_next_ms(const struct hfi_conn *conn)
 
 void etcd_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct etcd_wait *wait = conn->waits;
+    const struct hfi_list *at = conn->waits.next;
 
-    while (wait) {
+    while (at != &conn->waits) {
+        struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
+
         if (must_move(wait) && wait->move_ms <= now_ms)
             move(conn, wait);
         else if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms <= now_ms)
             etcd_wait_look(conn, wait);
         else {
-            wait = wait->next;
+            at = at->next;
             continue;
         }
-        wait = conn->waits; /* it, or others, may have ended; nothing is due twice */
+        at = conn->waits.next; /* it, or others, may have ended; nothing is due twice */
     }
 }

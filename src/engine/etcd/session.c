@@ -177,9 +177,9 @@ void etcd_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease, const char
         return;
     lease->state = ETCD_LEASE_GONE;
     lease->keep_ms = HFI_NEVER;
-    for (struct hfi_claim *claim = conn->claims; claim; claim = claim->engine[ETCD_CLAIM_NEXT])
-        if (etcd_claim_lease(claim) == lease)
-            etcd_lost(conn, claim, why);
+    for (const struct hfi_list *at = conn->claims.next; at != &conn->claims; at = at->next)
+        if (etcd_claim(etcd_claim_listed(at))->lease == lease)
+            etcd_lost(conn, etcd_claim_listed(at), why);
     tell(conn, lease, HF_LOST, NULL);
     etcd_waits_lease_gone(conn, lease);
 }
@@ -369,9 +369,11 @@ void etcd_leases_close(struct hfi_conn *conn)
     for (struct etcd_lease *lease = conn->leases; lease; lease = lease->next)
         if (!lease->own && lease->state == ETCD_LEASE_LIVE && conn->failures == 0)
             revoke(conn, lease);
-    etcd_pump(conn);
-    while ((conn->calls || conn->parked) && conn->failures == 0 && hfi_now_ms() < until_ms)
-        etcd_drive_alone(conn, until_ms);
+    while ((conn->calls || conn->parked) && conn->failures == 0 && hfi_now_ms() < until_ms) {
+        hfi_reactor_leave(&conn->reactor);
+        hfi_reactor_turn(conn, until_ms);
+        hfi_reactor_enter(&conn->reactor);
+    }
     while (conn->leases) {
         struct etcd_lease *lease = conn->leases;
 

@@ -27,6 +27,7 @@
 
 #include "engine/engine.h"
 #include "engine/etcd/conf.h"
+#include "util/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,15 +65,25 @@ struct etcd_key {
     char bytes[ETCD_KEY_MAX];
 };
 
-/* claim->engine[] */
-enum {
-    ETCD_CLAIM_NEXT,
-    ETCD_CLAIM_PREV,
-    ETCD_CLAIM_LEASE,
-    ETCD_CLAIM_FLAGS,
-    ETCD_CLAIM_STORE,
-    ETCD_CLAIM_SLOT
+/* In claim->room. */
+struct etcd_claim {
+    struct hfi_list listed;   /* in conn->claims, while it is held */
+    struct etcd_lease *lease; /* a reference; NULL: none */
+    uint64_t store,
+        slot; /* of its key: a number of the store that made it, and one of that store's own */
+    bool held;
+    bool lapsed; /* over by our clock: its key is being deleted */
 };
+
+static inline struct etcd_claim *etcd_claim(struct hfi_claim *claim)
+{
+    return (struct etcd_claim *)(void *)claim->room;
+}
+
+static inline const struct etcd_claim *etcd_claim_const(const struct hfi_claim *claim)
+{
+    return (const struct etcd_claim *)(const void *)claim->room;
+}
 
 enum etcd_area { ETCD_LOCKS, ETCD_CELLS, ETCD_TOLD };
 

@@ -86,7 +86,7 @@ static bool begin(struct hfi_conn *conn, struct etcd_watch *watch)
         return false;
     }
     etcd_easy_setup(conn, watch->easy);
-    etcd_track(conn, watch->easy);
+    etcd_track(&conn->multis[ETCD_STREAMS], watch->easy);
     watch->headers = etcd_headers(conn);
     etcd_conf_address(conn->conf, watch->host, "/v3/watch", url, sizeof url);
     curl_easy_setopt(watch->easy, CURLOPT_PRIVATE, watch);
@@ -108,7 +108,7 @@ static bool begin(struct hfi_conn *conn, struct etcd_watch *watch)
     conn->watches = watch;
     if (conn->watch_count++ == 0)
         conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms;
-    conn->started = true;
+    etcd_started(conn);
     return true;
 }
 
@@ -259,7 +259,7 @@ static void line(struct hfi_conn *conn, struct etcd_watch *watch, const json_t *
     if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
         if (watch == conn->inbox && compacted > 0) {
             conn->inbox_rev = compacted; /* what we were told before is lost: ask for each */
-            conn->doubt = true;
+            conn->reactor.doubt = "etcd has forgotten what it had to tell us";
         }
         hfi_error_set(&watch->why, HF_UNAVAILABLE, 0, "%s: it ended our watch",
                       conn->conf->url.hosts[watch->host].shown);
@@ -319,7 +319,7 @@ void etcd_watches_host_failed(struct hfi_conn *conn, size_t host)
         if (watch->host == host && !watch->ended) {
             curl_multi_remove_handle(conn->multis[ETCD_STREAMS].handle, watch->easy);
             etcd_watch_ended(watch, CURLE_OPERATION_TIMEDOUT);
-            conn->started = true; /* to be worked on */
+            etcd_started(conn); /* to be worked on */
         }
 }
 
@@ -341,7 +341,8 @@ static void pinged(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
     (void)reply, (void)err;
     conn->pinging = false;
     conn->ping_ms = hfi_now_ms() +
-                    conn->conf->ping_ms * (conn->waits || conn->cell_waits ? 1 : INBOX_PING_RARE);
+                    conn->conf->ping_ms *
+                        (!hfi_list_empty(&conn->waits) || conn->cell_waits ? 1 : INBOX_PING_RARE);
     if (outcome == ETCD_ANSWERED || outcome == ETCD_REFUSED)
         return;
     for (size_t i = 0; i < conn->conf->url.host_count; i++)

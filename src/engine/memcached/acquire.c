@@ -17,7 +17,7 @@
  * An add whose reply was lost is settled by a get: if the owner in the record is ours, we have it, and
  * renew it, so that its time counts from a send that we know of. If not, another add may follow: it has
  * the same owner, so whichever is executed is ours. An add that was cut off may be executed late, when the server
- * comes to read what is left of the old connection. By then nobody may want it: see ghost.c.
+ * comes to read what is left of the old connection. By then nobody may want it: see late_add.c.
  */
 #include "engine/memcached/internal.h"
 
@@ -55,7 +55,7 @@ static int64_t wall_ms(void)
 void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct hfi_claim *claim = op->claim;
-    const char *label = claim->label ? claim->label : conn->host->label;
+    const char *label = claim->label ? claim->label : conn->reactor.host->label;
     struct memcached_hold *hold;
     struct memcached_call *call;
 
@@ -81,8 +81,8 @@ void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
     hold->detached = claim->flags & HFI_CLAIM_DETACHED;
     hold->label_len = (uint32_t)strnlen(label, HF_LABEL_MAX);
     memcpy(hold->label, label, hold->label_len);
-    memcached_hold_link(&conn->waits, hold);
-    claim->engine[0] = hold;
+    hfi_list_append(&conn->waits, &hold->listed);
+    memcached_claim(claim)->hold = hold;
     call->data = hold;
     call->hold = hold;
     call->ttl_ms = claim->ttl_ms;
@@ -93,18 +93,18 @@ void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
 static void end(struct hfi_conn *conn, struct memcached_hold *hold, hf_status status,
                 const hf_error *err)
 {
-    memcached_hold_unlink(&conn->waits, hold);
+    hfi_list_remove(&hold->listed);
     memcached_finish(conn, hold->op, status, err);
     hold->op = NULL;
     hold->call = NULL;
     hold->state = MEMCACHED_HELD;
     if (status == HF_OK || status == HF_UNKNOWN) {
-        memcached_hold_link(&conn->held, hold);
+        hfi_list_append(&conn->held, &hold->listed);
         return;
     }
     if (hold->unsure)
-        memcached_ghost_add(conn, &hold->claim->name, hold->claim->owner);
-    hold->claim->engine[0] = NULL;
+        memcached_late_add_note(conn, &hold->claim->name, hold->claim->owner);
+    memcached_claim(hold->claim)->hold = NULL;
     hfi_free(hold);
 }
 
@@ -128,7 +128,7 @@ static void stored(struct memcached_call *call, struct memcached_hold *hold,
     claim->token = 0;
     claim->tokens = 1;
     claim->granted_ttl_ms = call->granted_ms;
-    claim->sent_ms = call->sent.sent_ms;
+    claim->sent_ms = call->sent.sent.sent_ms;
     end(call->conn, hold, HF_OK, NULL);
 }
 
@@ -316,7 +316,7 @@ static void looked(struct memcached_call *call, enum memcached_outcome outcome,
 /* ---- time, and giving up -------------------------------------------------------------------------- */
 
 /* The answer has not come in time. Whatever it will be, core gives back by owner id what there is:
- * on this connection that is executed after the add, and on the next one ghost.c looks out. */
+ * on this connection that is executed after the add, and on the next one late_add.c looks out. */
 static void let_go(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     struct memcached_call *call = hold->call;
@@ -336,11 +336,13 @@ static void let_go(struct hfi_conn *conn, struct memcached_hold *hold)
 
 void memcached_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct memcached_hold *hold, *next;
+    struct hfi_list *at, *next;
 
     conn->beat_ms = HFI_NEVER;
-    for (hold = conn->waits; hold; hold = next) {
-        next = hold->next;
+    for (at = conn->waits.next; at != &conn->waits; at = next) {
+        struct memcached_hold *hold = hfi_container(at, struct memcached_hold, listed);
+
+        next = at->next;
         if (hold->beat_ms <= now_ms && hold->state == MEMCACHED_RESTING)
             look(hold);
         else if (hold->beat_ms <= now_ms)

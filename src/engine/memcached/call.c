@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One command under way, and the one connection it goes through. A link that goes down is opened
+ * One command under way, and the one connection it goes through. A connection that goes down is opened
  * again after a pause; what cannot be sent meanwhile is parked, in order, for as long as its caller
  * wants to wait. Nothing is sent twice from here: what a cut connection means is the caller's to
  * decide (MEMCACHED_MAYBE). A command with a CAS number is not parked at all: on another connection the
@@ -11,7 +11,6 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/random.h"
 #include "util/text.h"
 
 #include <inttypes.h>
@@ -23,10 +22,10 @@
 static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe);
 static void park(struct hfi_conn *conn, struct memcached_call *call);
 static void note_time(struct hfi_conn *conn, int64_t sent_ms);
-static void link_up(struct memcached_link *link);
-static void link_down(struct memcached_link *link, hf_status status, const char *why);
+static void server_up(struct memcached_connection *connection);
+static void server_down(struct memcached_connection *connection, hf_status status, const char *why);
 
-static const struct memcached_link_owner owner = { .up = link_up, .down = link_down };
+static const struct memcached_connection_calls calls = { .up = server_up, .down = server_down };
 
 /* ---- a call's life ------------------------------------------------------------------------ */
 
@@ -58,7 +57,7 @@ struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
     call->cas = 0;
     call->ttl_ms = call->granted_ms = 0;
     call->hold = NULL;
-    call->sent.lines = false;
+    call->sent.sent.lines = false;
     call->sent.answered = answered;
     memcached_key(conn->conf->prefix, kind, name, &call->key);
     return call;
@@ -100,7 +99,7 @@ int64_t memcached_settles_in_ms(const struct memcached_call *call)
     const struct hfi_conn *conn = call->conn;
     int64_t left_ms = conn->settled_ms - hfi_now_ms();
 
-    if (call->sent.sent_ms >= conn->settled_ms)
+    if (call->sent.sent.sent_ms >= conn->settled_ms)
         return -1;
     return left_ms > 0 ? left_ms : 0;
 }
@@ -112,7 +111,7 @@ static void answered(struct memcached_sent *sent, const struct memcached_reply *
     struct hfi_conn *conn = call->conn;
 
     if (reply)
-        note_time(conn, call->sent.sent_ms);
+        note_time(conn, call->sent.sent.sent_ms);
     /* What has done nothing, and can be done on any connection, waits for the next one. */
     if (!reply && !conn->closing && !call->dropped &&
         (call->verb == MEMCACHED_GET || (call->verb == MEMCACHED_ADD && !maybe)))
@@ -128,9 +127,10 @@ static void answered(struct memcached_sent *sent, const struct memcached_reply *
  * for a date, a date by its own clock. That clock is read at the greeting and never set back, nor
  * forward: memcached counts it from its start.
  */
-static int64_t expiry(const struct memcached_link *link, int64_t ttl_ms, int64_t *ret_granted_ms)
+static int64_t expiry(const struct memcached_connection *connection, int64_t ttl_ms,
+                      int64_t *ret_granted_ms)
 {
-    const struct memcached_server *server = &link->server;
+    const struct memcached_server *server = &connection->server;
     int64_t ttl_s = (ttl_ms + 999) / 1000 + MEMCACHED_GUARD_MS / 1000 + MEMCACHED_LATE_S;
     int64_t at_s;
 
@@ -159,7 +159,7 @@ static void record_of(const struct memcached_hold *hold, int64_t ttl_ms,
 }
 
 /* "ms <key> <size> <how> T<when> c O<number>\r\n<value>\r\n" */
-static size_t write_set(struct memcached_call *call, struct memcached_link *link)
+static size_t write_set(struct memcached_call *call, struct memcached_connection *connection)
 {
     char value[MEMCACHED_RECORD_MAX], how[24] = "ME";
     struct memcached_record record;
@@ -170,16 +170,16 @@ static size_t write_set(struct memcached_call *call, struct memcached_link *link
     if (call->hold) {
         record_of(call->hold, call->ttl_ms, &record);
         head = memcached_record_write(&record, value);
-        when = expiry(link, call->ttl_ms, &call->granted_ms);
+        when = expiry(connection, call->ttl_ms, &call->granted_ms);
     } else {
         head = memcached_cell_head(&call->cell, value);
         body = call->cell.len;
         if (call->ttl_ms > 0)
-            when = expiry(link, call->ttl_ms, &call->granted_ms);
+            when = expiry(connection, call->ttl_ms, &call->granted_ms);
     }
     if (call->verb == MEMCACHED_SWAP)
         snprintf(how, sizeof how, "C%" PRIu64, call->cas);
-    to = memcached_link_room(link, MEMCACHED_HEAD_ROOM + head + body + 2);
+    to = hfi_stream_reserve(&connection->stream, MEMCACHED_HEAD_ROOM + head + body + 2);
     if (!to)
         return 0;
     len = (size_t)snprintf(to, MEMCACHED_HEAD_ROOM,
@@ -194,9 +194,10 @@ static size_t write_set(struct memcached_call *call, struct memcached_link *link
     return len + 2;
 }
 
-static size_t write_short(const struct memcached_call *call, struct memcached_link *link)
+static size_t write_short(const struct memcached_call *call,
+                          struct memcached_connection *connection)
 {
-    char *to = memcached_link_room(link, MEMCACHED_HEAD_ROOM);
+    char *to = hfi_stream_reserve(&connection->stream, MEMCACHED_HEAD_ROOM);
 
     if (!to)
         return 0;
@@ -209,21 +210,22 @@ static size_t write_short(const struct memcached_call *call, struct memcached_li
 
 static void write_call(struct memcached_call *call)
 {
-    struct memcached_link *link = call->conn->link;
+    struct memcached_connection *connection = &call->conn->connection;
 
-    call->sent.opaque = ++link->last_opaque;
-    memcached_link_sent(link,
-                        call->verb == MEMCACHED_ADD || call->verb == MEMCACHED_SWAP
-                            ? write_set(call, link)
-                            : write_short(call, link),
-                        &call->sent);
+    call->sent.opaque = ++connection->last_opaque;
+    memcached_connection_send(connection,
+                              call->verb == MEMCACHED_ADD || call->verb == MEMCACHED_SWAP
+                                  ? write_set(call, connection)
+                                  : write_short(call, connection),
+                              &call->sent);
 }
 
 /* ---- sending and parking ------------------------------------------------------------------------ */
 
 static bool is_up(const struct hfi_conn *conn)
 {
-    return conn->link && conn->link->state == MEMCACHED_LINK_UP && conn->link->failed == HF_OK;
+    return conn->connection.stream.state == HFI_STREAM_UP &&
+           conn->connection.stream.failed == HF_OK;
 }
 
 bool memcached_fresh(const struct hfi_conn *conn, const struct memcached_hold *hold)
@@ -323,86 +325,55 @@ bool memcached_unsend(struct hfi_conn *conn, struct memcached_call *call)
 
 hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err)
 {
-    int64_t until_ms = conn->host->open_deadline_ms;
-    hf_status status;
+    const struct hfi_host *host = conn->reactor.host;
+    struct hfi_stream *stream = &conn->connection.stream;
 
-    conn->link = memcached_link_new(conn->conf, conn->epoll_fd, &owner, conn);
-    if (!conn->link)
+    if (!memcached_connection_init(&conn->connection, &conn->reactor, conn->conf, &calls, conn))
         return hfi_error_memory(err);
-    while (conn->link->state != MEMCACHED_LINK_UP && hfi_now_ms() < until_ms &&
-           (conn->why.status == HF_OK ||
-            (conn->why.status == HF_UNAVAILABLE && !conn->host->open_once)))
-        memcached_drive(conn, until_ms);
-    if (conn->link->state == MEMCACHED_LINK_UP)
+    stream->source.sleeps = true;
+    hfi_stream_keep(stream, true);
+    while (stream->state != HFI_STREAM_UP && hfi_now_ms() < host->open_deadline_ms &&
+           (conn->why.status == HF_OK || (conn->why.status == HF_UNAVAILABLE && !host->open_once)))
+        hfi_reactor_turn(conn, host->open_deadline_ms);
+    if (stream->state == HFI_STREAM_UP)
         return HF_OK;
-
-    status = conn->why.status != HF_OK
-                 ? hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text)
-                 : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                                 conn->conf->url.hosts[0].shown);
-    pthread_mutex_lock(&conn->lock);
-    conn->closing = true;
-    memcached_net_close(conn);
-    pthread_mutex_unlock(&conn->lock);
-    return status;
+    if (conn->why.status != HF_OK)
+        return hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text);
+    return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
+                         conn->conf->url.hosts[0].shown);
 }
 
 void memcached_net_close(struct hfi_conn *conn)
 {
+    conn->closing = true;
     memcached_searches_done(conn);
-    if (conn->link)
-        memcached_link_close(conn->link);
+    memcached_connection_done(&conn->connection);
     while (conn->parked)
         memcached_unpark(conn, HFI_NEVER);
-    memcached_link_free(conn->link);
-    conn->link = NULL;
 }
 
-static void link_up(struct memcached_link *link)
+static void server_up(struct memcached_connection *connection)
 {
-    struct hfi_conn *conn = link->data;
+    struct hfi_conn *conn = connection->data;
+    const struct memcached_server *server = &connection->server;
 
     conn->epoch++;
-    if (conn->was_up && (conn->pid != link->server.pid || conn->start_s != link->server.start_s))
-        conn->doubt = true;
+    if (conn->was_up && (conn->pid != server->pid || conn->start_s != server->start_s))
+        conn->reactor.doubt = "the server was restarted: it has forgotten all leases";
     conn->was_up = true;
-    conn->pid = link->server.pid;
-    conn->start_s = link->server.start_s;
-    conn->failures = 0;
+    conn->pid = server->pid;
+    conn->start_s = server->start_s;
     conn->why = (hf_error){ .status = HF_OK };
-    note_time(conn, link->server.asked_ms);
+    hfi_stream_settled(&connection->stream);
+    note_time(conn, server->asked_ms);
     memcached_unpark(conn, hfi_now_ms());
 }
 
-static void link_down(struct memcached_link *link, hf_status status, const char *why)
+static void server_down(struct memcached_connection *connection, hf_status status, const char *why)
 {
-    struct hfi_conn *conn = link->data;
+    struct hfi_conn *conn = connection->data;
 
     hfi_error_set(&conn->why, status, 0, "%s", why);
-    conn->failures++;
-    conn->open_ms =
-        hfi_now_ms() + memcached_link_backoff_ms(conn->failures, (uint32_t)hfi_random_u64());
-}
-
-void memcached_net_tick(struct hfi_conn *conn, int64_t now_ms)
-{
-    if (conn->link->state != MEMCACHED_LINK_IDLE)
-        memcached_link_tick(conn->link, now_ms);
-    else if (conn->open_ms <= now_ms)
-        memcached_link_open(conn->link, now_ms);
-    if (conn->parked_ms <= now_ms)
-        memcached_unpark(conn, now_ms);
-}
-
-int64_t memcached_net_next_ms(const struct hfi_conn *conn)
-{
-    int64_t next_ms;
-
-    if (!conn->link)
-        return HFI_NEVER;
-    next_ms = conn->link->state == MEMCACHED_LINK_IDLE ? conn->open_ms
-                                                       : memcached_link_next_ms(conn->link);
-    return conn->parked_ms < next_ms ? conn->parked_ms : next_ms;
 }
 
 /* ---- answers --------------------------------------------------------------------------------------- */

@@ -10,14 +10,10 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #define ASK_ROOM 64
 
@@ -29,7 +25,8 @@ struct facts {
 };
 
 struct ask {
-    struct memcached_link *link;
+    struct hfi_reactor reactor; /* first: they are one address */
+    struct memcached_connection connection;
     struct memcached_sent sent;
     struct facts *facts;
     bool settings; /* the lines are of stats settings */
@@ -39,19 +36,19 @@ struct ask {
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-static void up(struct memcached_link *link)
+static void ask_up(struct memcached_connection *connection)
 {
-    (void)link;
+    (void)connection;
 }
 
-static void down(struct memcached_link *link, hf_status status, const char *why)
+static void ask_down(struct memcached_connection *connection, hf_status status, const char *why)
 {
-    struct ask *ask = link->data;
+    struct ask *ask = connection->data;
 
     hfi_error_set(&ask->why, status, 0, "%s", why);
 }
 
-static const struct memcached_link_owner owner = { .up = up, .down = down };
+static const struct memcached_connection_calls ask_calls = { .up = ask_up, .down = ask_down };
 
 static void take_stat(struct facts *facts, bool settings, const char *name, const char *value)
 {
@@ -88,7 +85,8 @@ static void take_stat(struct facts *facts, bool settings, const char *name, cons
             snprintf(words[i].at, 16, "%s", value);
 }
 
-static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe)
+static void stats_answered(struct memcached_sent *sent, const struct memcached_reply *reply,
+                           bool maybe)
 {
     struct ask *ask = (struct ask *)((char *)sent - offsetof(struct ask, sent));
     char line[256], *space;
@@ -108,60 +106,53 @@ static void answered(struct memcached_sent *sent, const struct memcached_reply *
     take_stat(ask->facts, ask->settings, line, space + 1);
 }
 
-/* Wait for the socket or for the link's next time limit, and let the link act. */
-static void turn(struct memcached_link *link)
+/* The connection's own time limits end every wait. */
+static void ask_turn(struct ask *ask)
 {
-    struct epoll_event event;
-    int64_t now_ms = hfi_now_ms(), next_ms = memcached_link_next_ms(link);
-    int64_t left_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-
-    if (epoll_wait(link->epoll_fd, &event, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0) {
-        memcached_link_read(link, false);
-        memcached_link_take(link, hfi_now_ms());
-    }
-    memcached_link_tick(link, hfi_now_ms());
+    hfi_reactor_turn((struct hfi_conn *)&ask->reactor, HFI_NEVER);
 }
 
 static void ask_stats(struct ask *ask, const char *command, bool settings)
 {
-    char *to = memcached_link_room(ask->link, ASK_ROOM);
-    size_t len = to ? (size_t)snprintf(to, ASK_ROOM, "%s\r\n", command) : 0;
+    size_t len;
+    char *to;
 
+    hfi_reactor_enter(&ask->reactor);
+    to = hfi_stream_reserve(&ask->connection.stream, ASK_ROOM);
+    len = to ? (size_t)snprintf(to, ASK_ROOM, "%s\r\n", command) : 0;
     ask->settings = settings;
     ask->over = false;
-    ask->sent = (struct memcached_sent){ .lines = true, .answered = answered };
-    memcached_link_sent(ask->link, len, &ask->sent);
-    memcached_link_flush(ask->link);
+    ask->sent = (struct memcached_sent){ .sent.lines = true, .answered = stats_answered };
+    memcached_connection_send(&ask->connection, len, &ask->sent);
+    hfi_reactor_leave(&ask->reactor);
     while (!ask->over)
-        turn(ask->link);
+        ask_turn(ask);
 }
 
-/* All facts, and the version. The link's own time limits end every wait. */
+/* All facts, and the version. */
 static hf_status learn(const struct memcached_conf *conf, struct facts *ret_facts,
                        char ret_version[32], hf_error *err)
 {
-    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct ask ask = { .facts = ret_facts };
-    hf_status status = HF_OK;
+    hf_status status = hfi_reactor_init(&ask.reactor, NULL, err);
 
-    ask.link = epoll_fd < 0 ? NULL : memcached_link_new(conf, epoll_fd, &owner, &ask);
-    if (!ask.link) {
-        if (epoll_fd >= 0)
-            close(epoll_fd);
-        return hfi_error_memory(err);
+    if (status == HF_OK &&
+        !memcached_connection_init(&ask.connection, &ask.reactor, conf, &ask_calls, &ask))
+        status = hfi_error_memory(err);
+    if (status == HF_OK) {
+        hfi_stream_open(&ask.connection.stream, hfi_now_ms());
+        while (ask.connection.stream.state != HFI_STREAM_UP && ask.why.status == HF_OK)
+            ask_turn(&ask);
+        if (ask.why.status == HF_OK)
+            ask_stats(&ask, "stats", false);
+        if (ask.why.status == HF_OK)
+            ask_stats(&ask, "stats settings", true);
+        memcpy(ret_version, ask.connection.server.version, 32);
+        if (ask.why.status != HF_OK)
+            status = hfi_error_set(err, ask.why.status, 0, "%s", ask.why.text);
     }
-    memcached_link_open(ask.link, hfi_now_ms());
-    while (ask.link->state != MEMCACHED_LINK_UP && ask.why.status == HF_OK)
-        turn(ask.link);
-    if (ask.why.status == HF_OK)
-        ask_stats(&ask, "stats", false);
-    if (ask.why.status == HF_OK)
-        ask_stats(&ask, "stats settings", true);
-    memcpy(ret_version, ask.link->server.version, 32);
-    if (ask.why.status != HF_OK)
-        status = hfi_error_set(err, ask.why.status, 0, "%s", ask.why.text);
-    memcached_link_free(ask.link);
-    close(epoll_fd);
+    memcached_connection_done(&ask.connection);
+    hfi_reactor_done(&ask.reactor);
     return status;
 }
 

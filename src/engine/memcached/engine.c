@@ -9,12 +9,6 @@
 #include "util/error.h"
 #include "util/url.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
@@ -28,7 +22,8 @@ static hf_status memcached_open(struct hfi_conf *conf, struct hfi_host *host,
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->epoll_fd = conn->kick_fd = -1;
+    hfi_list_init(&conn->waits);
+    hfi_list_init(&conn->held);
     conn->conf = (struct memcached_conf *)conf;
     status = memcached_conf_check(conn->conf, err);
     if (status == HF_OK)
@@ -36,6 +31,7 @@ static hf_status memcached_open(struct hfi_conf *conf, struct hfi_host *host,
     if (status == HF_OK)
         status = memcached_net_open(conn, err);
     if (status != HF_OK) {
+        memcached_net_close(conn);
         destroy(conn);
         return status;
     }
@@ -43,52 +39,71 @@ static hf_status memcached_open(struct hfi_conf *conf, struct hfi_host *host,
     return HF_OK;
 }
 
+/* ---- what is due ------------------------------------------------------------------------------- */
+
+static int64_t timers_next_ms(const struct hfi_source *source)
+{
+    const struct hfi_conn *conn = hfi_container(source, struct hfi_conn, timers);
+    int64_t next = memcached_searches_next_ms(conn);
+
+    if (conn->parked_ms < next)
+        next = conn->parked_ms;
+    if (conn->beat_ms < next)
+        next = conn->beat_ms;
+    return conn->late_add_ms < next ? conn->late_add_ms : next;
+}
+
+static void timers_due(struct hfi_source *source, int64_t now_ms)
+{
+    struct hfi_conn *conn = hfi_container(source, struct hfi_conn, timers);
+
+    if (conn->parked_ms <= now_ms)
+        memcached_unpark(conn, now_ms);
+    if (conn->beat_ms <= now_ms)
+        memcached_waits_tick(conn, now_ms);
+    if (conn->late_add_ms <= now_ms)
+        memcached_late_adds_tick(conn, now_ms);
+    if (conn->searches)
+        memcached_searches_tick(conn, now_ms);
+}
+
+static const struct hfi_source_calls timers = { .due = timers_due, .next_ms = timers_next_ms };
+
+/* ---- init and destroy ---------------------------------------------------------------------------- */
+
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+    hf_status status = hfi_reactor_init(&conn->reactor, host, err);
 
-    pthread_mutex_init(&conn->lock, NULL);
-    conn->host = host;
-    conn->told_ms = INT64_MIN;
     conn->parked_end = &conn->parked;
-    conn->done_end = &conn->done;
-    conn->beat_ms = conn->ghost_ms = conn->parked_ms = HFI_NEVER;
-    conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (conn->epoll_fd < 0 || conn->kick_fd < 0 ||
-        epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, conn->kick_fd, &event) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
-                             strerror(errno));
-    return HF_OK;
+    conn->beat_ms = conn->late_add_ms = conn->parked_ms = HFI_NEVER;
+    conn->timers.exact = true;
+    if (status == HF_OK && !hfi_source_add(&conn->timers, &conn->reactor, &timers))
+        status = hfi_error_memory(err);
+    return status;
 }
 
 static void destroy(struct hfi_conn *conn)
 {
     struct memcached_call *call;
-    struct memcached_hold *hold;
+    struct hfi_list *held;
 
     while ((call = conn->pool)) {
         conn->pool = call->next;
         hfi_free(call);
     }
-    while ((hold = conn->held)) {
-        memcached_hold_unlink(&conn->held, hold);
-        hfi_free(hold);
-    }
-    memcached_ghosts_done(conn);
-    if (conn->epoll_fd >= 0)
-        close(conn->epoll_fd);
-    if (conn->kick_fd >= 0)
-        close(conn->kick_fd);
+    while ((held = hfi_list_pop(&conn->held)))
+        hfi_free(hfi_container(held, struct memcached_hold, listed));
+    memcached_late_adds_done(conn);
+    hfi_reactor_done(&conn->reactor);
     hfi_free(conn);
 }
 
 static void memcached_close(struct hfi_conn *conn)
 {
-    pthread_mutex_lock(&conn->lock);
-    conn->closing = true;
+    hfi_reactor_enter(&conn->reactor);
     memcached_net_close(conn);
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     destroy(conn);
 }
 
@@ -126,84 +141,30 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 
 static void memcached_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     submit(conn, op);
-    memcached_leave(conn);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 static void memcached_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     memcached_cancel(conn, op, status);
-    memcached_leave(conn);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 void memcached_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status,
                       const hf_error *err)
 {
-    if (status != HF_OK) {
-        if (err && err->text[0])
-            hfi_error_set(&op->error, status, err->native, "%s", err->text);
-        else
-            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
-    }
-    op->engine[MEMCACHED_OP_NEXT] = NULL;
-    op->engine[MEMCACHED_OP_STATUS] = (void *)(intptr_t)status;
-    *conn->done_end = op;
-    conn->done_end = (struct hfi_op **)&op->engine[MEMCACHED_OP_NEXT];
-}
-
-void memcached_leave(struct hfi_conn *conn)
-{
-    struct hfi_op *op = conn->done, *next;
-    struct hfi_host *host = conn->host;
-    bool doubt = conn->doubt, wake;
-
-    conn->done = NULL;
-    conn->done_end = &conn->done;
-    conn->doubt = false;
-    if (!conn->corked) {
-        if (conn->link)
-            memcached_link_flush(conn->link);
-        memcached_searches_flush(conn);
-    }
-    wake = memcached_hurry(conn);
-    pthread_mutex_unlock(&conn->lock);
-
-    if (wake)
-        host->wake(host);
-    if (doubt && host->doubt)
-        host->doubt(host, "the server was restarted: it has forgotten all leases");
-    for (; op; op = next) {
-        next = op->engine[MEMCACHED_OP_NEXT];
-        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[MEMCACHED_OP_STATUS]);
-    }
-}
-
-void memcached_hold_link(struct memcached_hold **list, struct memcached_hold *hold)
-{
-    hold->prev = NULL;
-    hold->next = *list;
-    if (*list)
-        (*list)->prev = hold;
-    *list = hold;
-}
-
-void memcached_hold_unlink(struct memcached_hold **list, struct memcached_hold *hold)
-{
-    if (hold->next)
-        hold->next->prev = hold->prev;
-    if (hold->prev)
-        hold->prev->next = hold->next;
-    else
-        *list = hold->next;
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_EVENT,
+    HFI_REACTOR_DRIVE,
+    HFI_ROOMS(struct memcached_op, struct memcached_claim),
     .default_ttl_ms = MEMCACHED_TTL_MS,
     .min_ttl_ms = MEMCACHED_MIN_TTL_MS,
     .guard_ms = MEMCACHED_GUARD_MS,
@@ -229,12 +190,6 @@ static const struct hfi_engine engine = {
     .conf = &memcached_conf_type,
     .submit = memcached_submit,
     .cancel = memcached_engine_cancel,
-    .fd = memcached_fd,
-    .timeout_ms = memcached_timeout_ms,
-    .process = memcached_process,
-    .turn = memcached_drive,
-    .kick = memcached_kick,
-    .cork = memcached_cork,
     .doctor = memcached_doctor,
 };
 

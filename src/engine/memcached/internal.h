@@ -2,13 +2,13 @@
 /*
  * The memcached engine, inside.
  *
- *   engine.c   the table; open, close, submit, cancel
- *   drive.c    being driven: reading, timers, finishing
- *   call.c     one command under way: written, parked, answered
+ *   engine.c      the table; open, close, submit, cancel, what is due
+ *   connection.c  commands, replies and the greeting on a stream
+ *   call.c        one command under way: written, parked, answered
  *   acquire.c  acquire and its waiting: add, look, rest
  *   lease.c    release, renew, adopt
- *   ghost.c    adds that may be executed late
- *   look.c     inspect
+ *   late_add.c    adds that may be executed late
+ *   inspect.c     inspect
  *   cells.c    cells
  *   doctor.c   what this server means for the promises
  *
@@ -28,29 +28,26 @@
  * passed: it is renewed once more then. (What is sent in the last moments of a stop, and nothing
  * before it, is not noticed. That is a limit of this engine.)
  *
- * Everything is under conn->lock, but for reading from a socket, which the one thread that drives
- * does without it. Ops are finished, and core is called, with the lock dropped: whoever leaves with
- * memcached_leave() finishes what is due.
+ * Everything is under the reactor's lock (kit/reactor.h), but for reading from a socket, which the one thread that
+ * drives does without it.
  */
 #ifndef HFI_MEMCACHED_INTERNAL_H
 #define HFI_MEMCACHED_INTERNAL_H
 
-#include "engine/engine.h"
-#include "engine/memcached/link.h"
+#include "engine/memcached/connection.h"
 #include "engine/memcached/record.h"
+#include "util/list.h"
 
-#include <pthread.h>
-
-#define MEMCACHED_TTL_MS     30000
-#define MEMCACHED_MIN_TTL_MS 1000
-#define MEMCACHED_GUARD_MS   1000                /* one tick of the server's clock */
-#define MEMCACHED_LATE_S     1                   /* how late that tick may be */
-#define MEMCACHED_RELATIVE_S (60 * 60 * 24 * 30) /* longer times are absolute ones to memcached */
-#define MEMCACHED_CANCEL_MS  2000  /* how long who wants to leave waits for an answer */
-#define MEMCACHED_STALL_MS   500   /* a reply that took longer is not trusted with time */
-#define MEMCACHED_SETTLE_MS  1000  /* ... nor is what was sent for so long after it */
-#define MEMCACHED_GHOST_MS   60000 /* how long we look for an add that was cut off */
-#define MEMCACHED_HEAD_ROOM  (MEMCACHED_KEY_MAX + 128) /* a command without its value */
+#define MEMCACHED_TTL_MS      30000
+#define MEMCACHED_MIN_TTL_MS  1000
+#define MEMCACHED_GUARD_MS    1000                /* one tick of the server's clock */
+#define MEMCACHED_LATE_S      1                   /* how late that tick may be */
+#define MEMCACHED_RELATIVE_S  (60 * 60 * 24 * 30) /* longer times are absolute ones to memcached */
+#define MEMCACHED_CANCEL_MS   2000  /* how long who wants to leave waits for an answer */
+#define MEMCACHED_STALL_MS    500   /* a reply that took longer is not trusted with time */
+#define MEMCACHED_SETTLE_MS   1000  /* ... nor is what was sent for so long after it */
+#define MEMCACHED_LATE_ADD_MS 60000 /* how long we look for an add that was cut off */
+#define MEMCACHED_HEAD_ROOM   (MEMCACHED_KEY_MAX + 128) /* a command without its value */
 
 enum memcached_verb {
     MEMCACHED_ADD,    /* ms, mode add: only if it is not there */
@@ -109,7 +106,7 @@ enum memcached_state {
 
 /* Our side of a claim, from submit of the acquire (or adopt) until its release. */
 struct memcached_hold {
-    struct memcached_hold *next, *prev; /* in conn->waits, or in conn->held */
+    struct hfi_list listed; /* in conn->waits, or in conn->held */
     struct hfi_claim *claim;
     uint64_t cas, epoch; /* the item's number, and on which connection it is that */
     int64_t since_ms;    /* when it was asked for, by the clock of people */
@@ -130,23 +127,15 @@ struct memcached_hold {
 };
 
 struct hfi_conn {
-    pthread_mutex_t lock;
-    struct hfi_host *host;
+    struct hfi_reactor reactor;
+    struct hfi_source timers;
     struct memcached_conf *conf;
 
-    int epoll_fd, kick_fd;
-    bool napping;         /* the driver is in epoll_wait(), or about to be ... */
-    int64_t nap_until_ms; /* ... until then */
-    int64_t told_ms;      /* what timeout_ms() last said; INT64_MIN: nobody asked */
-    unsigned corked;      /* somebody is at work and will flush */
     bool closing;
-    int64_t looked_ms; /* when the driver last asked epoll */
 
-    struct memcached_link *link;
+    struct memcached_connection connection;
     uint64_t epoch; /* of the connection that is up, or was last */
-    unsigned failures;
-    int64_t open_ms; /* when to open the link again */
-    hf_error why;    /* it went down */
+    hf_error why;   /* it went down */
     bool was_up;
     uint64_t pid, start_s; /* which process the server was */
     int64_t settled_ms;    /* from here on its clock is right again */
@@ -155,45 +144,40 @@ struct hfi_conn {
     int64_t parked_ms; /* none of them gives up before */
     struct memcached_call *pool;
     unsigned pool_count;
-    struct hfi_op *done, **done_end; /* ops to finish, through op->engine[MEMCACHED_OP_NEXT] */
-    bool doubt;                      /* the server is another one now: core must be told */
 
-    struct memcached_hold *waits, *held;
+    struct hfi_list waits, held;
     int64_t beat_ms; /* no wait has anything to do before */
-    struct memcached_ghost *ghosts;
-    int64_t ghost_ms;
-    struct memcached_search *searches; /* look.c: patterns being looked for */
+    struct memcached_late_add *late_adds;
+    int64_t late_add_ms;
+    struct memcached_search *searches; /* inspect.c: patterns being looked for */
 };
 
-/* op->engine[] */
-enum {
-    MEMCACHED_OP_NEXT,   /* in conn->done */
-    MEMCACHED_OP_STATUS, /* what it is finished with */
-    MEMCACHED_OP_LEFT    /* a renewal: how many of its items are under way */
+/* In op->room. */
+struct memcached_op {
+    struct hfi_reactor_op reactor;
+    int left; /* a renewal: how many of its items are under way */
 };
-/* claim->engine[0]: its struct memcached_hold */
+
+static inline struct memcached_op *memcached_op(struct hfi_op *op)
+{
+    return (struct memcached_op *)(void *)op->room;
+}
+
+/* In claim->room. */
+struct memcached_claim {
+    struct memcached_hold *hold; /* NULL: none */
+};
+
+static inline struct memcached_claim *memcached_claim(struct hfi_claim *claim)
+{
+    return (struct memcached_claim *)(void *)claim->room;
+}
 
 /* ---- engine.c ------------------------------------------------------------------------ */
 
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
 void memcached_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status,
                       const hf_error *err);
-/* Flush unless corked, drop the lock, finish what is due. */
-void memcached_leave(struct hfi_conn *conn);
-void memcached_hold_link(struct memcached_hold **list, struct memcached_hold *hold);
-void memcached_hold_unlink(struct memcached_hold **list, struct memcached_hold *hold);
-
-/* ---- drive.c -------------------------------------------------------------------------- */
-
-int memcached_fd(struct hfi_conn *conn);
-int memcached_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
-void memcached_process(struct hfi_conn *conn, int64_t now_ms);
-void memcached_drive(struct hfi_conn *conn, int64_t until_ms);
-void memcached_kick(struct hfi_conn *conn);
-void memcached_cork(struct hfi_conn *conn, bool on);
-/* Something may have become due earlier: a driver that naps past it is kicked. true: core must be
- * told too (host->wake). With the lock. */
-bool memcached_hurry(struct hfi_conn *conn);
 
 /* ---- call.c ----------------------------------------------------------------------------- */
 
@@ -220,8 +204,6 @@ bool memcached_unsend(struct hfi_conn *conn, struct memcached_call *call);
 /* The first connection; waits for it until host->open_deadline_ms. */
 hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err);
 void memcached_net_close(struct hfi_conn *conn);
-void memcached_net_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t memcached_net_next_ms(const struct hfi_conn *conn);
 
 /* What a command that got no useful answer is told to whoever asked. `changed`: it changes
  * something, so that it may have been done. */
@@ -245,21 +227,20 @@ void memcached_renew(struct hfi_conn *conn, struct hfi_op *op);
 void memcached_adopt(struct hfi_conn *conn, struct hfi_op *op);
 struct memcached_hold *memcached_hold_of(const struct hfi_claim *claim); /* NULL: none */
 
-/* ---- ghost.c ------------------------------------------------------------------------------- */
+/* ---- late_add.c ------------------------------------------------------------------------------- */
 
 /* An add of this name by this owner was cut off and may be executed late. Out of memory: only the
  * ttl ends it then. */
-void memcached_ghost_add(struct hfi_conn *conn, const struct hfi_name *name,
-                         const unsigned char owner[HFI_OWNER_LEN]);
-void memcached_ghosts_tick(struct hfi_conn *conn, int64_t now_ms);
-void memcached_ghosts_done(struct hfi_conn *conn);
+void memcached_late_add_note(struct hfi_conn *conn, const struct hfi_name *name,
+                             const unsigned char owner[HFI_OWNER_LEN]);
+void memcached_late_adds_tick(struct hfi_conn *conn, int64_t now_ms);
+void memcached_late_adds_done(struct hfi_conn *conn);
 
-/* ---- look.c, cells.c, doctor.c ---------------------------------------------------------------- */
+/* ---- inspect.c, cells.c, doctor.c ---------------------------------------------------------------- */
 
 void memcached_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void memcached_searches_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t memcached_searches_next_ms(const struct hfi_conn *conn);
-void memcached_searches_flush(struct hfi_conn *conn);
 void memcached_searches_done(struct hfi_conn *conn);
 void memcached_cell_read_op(struct hfi_conn *conn, struct hfi_op *op);
 void memcached_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op);

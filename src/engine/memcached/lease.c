@@ -24,7 +24,7 @@
 
 struct memcached_hold *memcached_hold_of(const struct hfi_claim *claim)
 {
-    return claim->engine[0];
+    return ((const struct memcached_claim *)(const void *)claim->room)->hold;
 }
 
 /* Is this what a get finds if the lease is there and ours? */
@@ -61,8 +61,9 @@ static void drop(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     if (!hold)
         return;
-    memcached_hold_unlink(&conn->held, hold);
-    hold->claim->engine[0] = NULL;
+    (void)conn;
+    hfi_list_remove(&hold->listed);
+    memcached_claim(hold->claim)->hold = NULL;
     hfi_free(hold);
 }
 
@@ -83,7 +84,7 @@ static void release_end(struct memcached_call *call, hf_status status, const hf_
 
     if (status == HF_OK || status == HF_LOST) {
         if (hold && hold->unsure)
-            memcached_ghost_add(conn, &claim->name, claim->owner);
+            memcached_late_add_note(conn, &claim->name, claim->owner);
         drop(conn, hold);
     }
     memcached_finish(conn, call->op, status, err);
@@ -162,10 +163,8 @@ static void renew_looked(struct memcached_call *call, enum memcached_outcome out
 
 static void renew_count(struct hfi_conn *conn, struct hfi_op *op, int change)
 {
-    intptr_t left = (intptr_t)op->engine[MEMCACHED_OP_LEFT] + change;
-
-    op->engine[MEMCACHED_OP_LEFT] = (void *)left;
-    if (left == 0)
+    memcached_op(op)->left += change;
+    if (memcached_op(op)->left == 0)
         memcached_finish(conn, op, HF_OK, NULL);
 }
 
@@ -223,7 +222,7 @@ static void renewed(struct memcached_call *call, const struct memcached_reply *r
     if (again(call, reply, renew_swapped))
         return;
     item->claim->granted_ttl_ms = call->granted_ms;
-    item->claim->sent_ms = call->sent.sent_ms;
+    item->claim->sent_ms = call->sent.sent.sent_ms;
     renew_end(call, HF_OK);
 }
 
@@ -311,8 +310,8 @@ void memcached_adopt(struct hfi_conn *conn, struct hfi_op *op)
     }
     hold->claim = op->claim;
     hold->state = MEMCACHED_HELD;
-    op->claim->engine[0] = hold;
-    memcached_hold_link(&conn->held, hold);
+    memcached_claim(op->claim)->hold = hold;
+    hfi_list_append(&conn->held, &hold->listed);
     call->hold = hold;
     memcached_call_go(call, MEMCACHED_GET, adopt_looked);
 }
@@ -334,7 +333,7 @@ static void adopt_swapped(struct memcached_call *call, enum memcached_outcome ou
         claim->token = 0;
         claim->tokens = 1;
         claim->granted_ttl_ms = call->granted_ms;
-        claim->sent_ms = call->sent.sent_ms;
+        claim->sent_ms = call->sent.sent.sent_ms;
         adopt_end(call, HF_OK, NULL);
     } else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NF) {
         adopt_end(call, HF_NOT_FOUND, NULL);

@@ -139,7 +139,7 @@ void zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
 
 int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size)
 {
-    const char *label = node->claim->label ? node->claim->label : node->conn->host->label;
+    const char *label = node->claim->label ? node->claim->label : node->conn->reactor.host->label;
 
     return snprintf(data, size, "1 %lld\n%.*s", (long long)node->conn->validity.timeout_ms,
                     HF_LABEL_MAX, label ? label : "");

@@ -110,10 +110,10 @@ hf_status zk_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, h
     bool connected;
 
     (void)err;
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     timeout_ms = conn->validity.timeout_ms;
     connected = conn->connected;
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     if (connected)
         check_session(&r, conn->conf->timeout_ms, timeout_ms);
     else

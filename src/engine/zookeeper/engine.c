@@ -8,12 +8,6 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
@@ -27,9 +21,8 @@ static hf_status zk_open(struct hfi_conf *conf, struct hfi_host *host, struct hf
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->epoll_fd = conn->kick_fd = conn->socket_fd = -1;
+    conn->socket_fd = -1;
     hfi_list_init(&conn->claim_nodes);
-    pthread_mutex_init(&conn->lock, NULL);
     conn->conf = (struct zk_conf *)conf;
     status = zk_conf_finish(conn->conf, err);
     host->location = conn->conf->location;
@@ -60,38 +53,22 @@ static void init_acl(struct hfi_conn *conn)
 
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.fd = -1 };
+    hf_status status;
 
-    conn->host = host;
-    conn->told_ms = INT64_MIN;
-    conn->done_end = &conn->done;
     conn->due_ms = conn->op_due_ms = conn->asked_ms = HFI_NEVER;
     conn->validity.timeout_ms = conn->conf->timeout_ms;
     init_acl(conn);
-    conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (conn->epoll_fd < 0 || conn->kick_fd < 0 ||
-        epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, conn->kick_fd, &event) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
-                             strerror(errno));
-    return HF_OK;
+    status = hfi_reactor_init(&conn->reactor, host, err);
+    if (status == HF_OK && !hfi_source_add(&conn->library, &conn->reactor, &zk_library_calls))
+        status = hfi_error_memory(err);
+    return status;
 }
 
 static void destroy(struct hfi_conn *conn)
 {
-    struct zk_loss *loss;
-
     while (!hfi_list_empty(&conn->claim_nodes))
         zk_claim_node_free(hfi_container(conn->claim_nodes.next, struct zk_claim_node, listed));
-    while ((loss = conn->losses)) {
-        conn->losses = loss->next;
-        hfi_free(loss);
-    }
-    if (conn->epoll_fd >= 0)
-        close(conn->epoll_fd);
-    if (conn->kick_fd >= 0)
-        close(conn->kick_fd);
-    pthread_mutex_destroy(&conn->lock);
+    hfi_reactor_done(&conn->reactor);
     hfi_free(conn->members);
     zk_servers_done(&conn->servers);
     hfi_free(conn);
@@ -99,9 +76,9 @@ static void destroy(struct hfi_conn *conn)
 
 static void zk_close(struct hfi_conn *conn)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     zk_session_close(conn);
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     destroy(conn);
 }
 
@@ -109,9 +86,9 @@ static int64_t zk_max_ttl_ms(struct hfi_conn *conn)
 {
     int64_t timeout_ms;
 
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     timeout_ms = conn->validity.timeout_ms;
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     return timeout_ms;
 }
 
@@ -177,81 +154,38 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 
 static void zk_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     submit(conn, op);
-    zk_leave(conn);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 static void zk_cancel_op(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     if (op->kind == HFI_OP_CELL_WAIT)
         zk_cell_cancel(conn, op, status);
     else
         zk_cancel(conn, op, status);
-    zk_leave(conn);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    if (status != HF_OK) {
-        if (err && err->text[0])
-            hfi_error_set(&op->error, status, err->native, "%s", err->text);
-        else
-            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
-    }
-    *zk_op(op) = (struct zk_op){ .status = status };
-    *conn->done_end = op;
-    conn->done_end = &zk_op(op)->next;
+    zk_op(op)->node = NULL;
+    zk_op(op)->cell_wait = NULL;
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 {
-    struct zk_loss *loss = hfi_malloc(sizeof *loss);
-
-    if (!loss)
-        return; /* the next renewal will find out */
-    loss->claim = claim;
-    memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
-    loss->why = why;
-    loss->next = conn->losses;
-    conn->losses = loss;
-}
-
-void zk_leave(struct hfi_conn *conn)
-{
-    struct hfi_op *op = conn->done, *next;
-    struct zk_loss *loss = conn->losses, *after;
-    struct hfi_host *host = conn->host;
-    bool doubt = conn->doubt, wake;
-
-    conn->done = NULL;
-    conn->done_end = &conn->done;
-    conn->losses = NULL;
-    conn->doubt = false;
-    wake = zk_hurry(conn);
-    pthread_mutex_unlock(&conn->lock);
-
-    if (wake && host->wake)
-        host->wake(host);
-    if (doubt && host->doubt)
-        host->doubt(host, "the session with ZooKeeper is disconnected");
-    for (; loss; loss = after) {
-        after = loss->next;
-        host->lost(host, loss->claim, loss->owner, loss->why);
-        hfi_free(loss);
-    }
-    for (; op; op = next) {
-        next = zk_op(op)->next;
-        hfi_op_finish(op, zk_op(op)->status);
-    }
+    hfi_reactor_lost(&conn->reactor, claim, why);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct hfi_engine zookeeper = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_EVENT,
+    HFI_REACTOR_DRIVE,
     .default_ttl_ms = ZK_DEFAULT_TTL_MS,
     .min_ttl_ms = 1000,
     HFI_ROOMS(struct zk_op, struct zk_claim),
@@ -261,11 +195,6 @@ static const struct hfi_engine zookeeper = {
     .max_ttl_ms = zk_max_ttl_ms,
     .submit = zk_submit,
     .cancel = zk_cancel_op,
-    .fd = zk_fd,
-    .timeout_ms = zk_timeout_ms,
-    .process = zk_process,
-    .turn = zk_turn,
-    .kick = zk_kick,
     .doctor = zk_doctor,
     .info = { .name = "zookeeper",
               .schemes = "zk",

@@ -2,8 +2,8 @@
 /*
  * The zookeeper engine, inside.
  *
- *   engine.c      the table; open, close, submit, finishing
- *   drive.c       being driven: the library's socket, timers
+ *   engine.c      the table; open, close, submit
+ *   drive.c       the library as a source of the reactor
  *   session.c     the library's handle: connecting, expiry, heartbeats, dropping a dead connection
  *   call.c        one request under way, and its answer
  *   claim_node.c  a claim's node, from its creation to its end, and back after a lost connection
@@ -16,15 +16,14 @@
  *   servers.c     the servers' addresses
  *   conf.c, path.c, queue.c, validity.c   the URL, names, the order of a queue, until when; pure, and tested alone
  *
- * Everything is under conn->lock, every call of the library too: it has no locks of its own (library.c). Only
- * poll(2) is without it. The library calls us back from zookeeper_process(), zookeeper_interest() and
- * zookeeper_close(), with the lock held. Ops are finished, and core is called, with the lock dropped:
- * whoever leaves with zk_leave() finishes what is due.
+ * Everything is under the reactor's lock (kit/reactor.h), every call of the library too: it has no locks of its own
+ * (library.c). The library calls us back from zookeeper_process(), zookeeper_interest() and zookeeper_close(), with the
+ * lock held.
  */
 #ifndef HFI_ZOOKEEPER_INTERNAL_H
 #define HFI_ZOOKEEPER_INTERNAL_H
 
-#include "engine/engine.h"
+#include "engine/kit/reactor.h"
 #include "engine/zookeeper/claim_node.h"
 #include "engine/zookeeper/servers.h"
 #include "engine/zookeeper/validity.h"
@@ -70,16 +69,9 @@ struct zk_call {
     int rc; /* of a call that could not be sent */
 };
 
-struct zk_loss {
-    struct zk_loss *next;
-    struct hfi_claim *claim;
-    unsigned char owner[HFI_OWNER_LEN];
-    const char *why; /* static */
-};
-
 struct hfi_conn {
-    pthread_mutex_t lock;
-    struct hfi_host *host;
+    struct hfi_reactor reactor;
+    struct hfi_source library;
     struct zk_conf *conf;
     struct zk_servers servers;
     struct ACL_vector acl;
@@ -90,7 +82,6 @@ struct hfi_conn {
     bool fresh;   /* it was connected anew: go on with what was under way */
     bool expired; /* the session has ended: a new one is needed */
     bool denied;  /* authentication failed; for good */
-    bool doubt;   /* core must be told that the session is disconnected */
     struct zk_validity validity;
     int64_t begun_ms;  /* not connected: when this attempt began */
     int64_t primed_ms; /* ... and when its handshake cannot have been sent before */
@@ -99,11 +90,9 @@ struct hfi_conn {
     unsigned asking;   /* how many are unanswered */
     hf_error why;      /* not connected */
 
-    int epoll_fd, kick_fd;
-    int socket_fd, socket_events; /* in epoll_fd; -1: none */
-    int64_t lib_due_ms;           /* when the library wants to be called */
-    bool napping;
-    int64_t nap_until_ms, told_ms;
+    int socket_fd; /* the library's; -1: none */
+    uint32_t socket_events;
+    int64_t library_due_ms; /* when the library wants to be asked again */
 
     struct hfi_list claim_nodes;
     struct zk_claim_node *watches[ZK_BUCKETS];
@@ -111,19 +100,17 @@ struct hfi_conn {
     struct zk_cell_wait *cell_waits;
     int64_t due_ms; /* no node has anything to do before */
     struct zk_call *failed;
-    struct hfi_op *done, **done_end;
-    struct hfi_op *parked;   /* ops that are no claims: not connected */
-    struct hfi_op *renewals; /* waiting for the leader */
-    int64_t op_due_ms;       /* no deadline of these two lists is before */
-    struct zk_loss *losses;
+    struct hfi_op *parked;     /* ops that are no claims: not connected */
+    struct hfi_op *renewals;   /* waiting for the leader */
+    int64_t op_due_ms;         /* no deadline of these two lists is before */
     struct zk_member *members; /* room to parse a list in */
     size_t member_room;
 };
 
 /* In op->room. */
 struct zk_op {
+    struct hfi_reactor_op reactor;
     struct hfi_op *next;            /* in a list of conn */
-    hf_status status;               /* what it is finished with */
     struct zk_claim_node *node;     /* an acquire, until it is to be finished */
     struct zk_cell_wait *cell_wait; /* a wait for a cell, likewise */
     int64_t since_ms;               /* a renewal: when it was submitted */
@@ -147,18 +134,12 @@ static inline struct zk_claim *zk_claim(struct hfi_claim *claim)
 /* ---- engine.c */
 void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
 void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
-void zk_leave(struct hfi_conn *conn);                    /* unlock, and finish what is due */
 void zk_begin(struct hfi_conn *conn, struct hfi_op *op); /* an op that is no claim; connected */
 /* The same when it is connected again: nothing has been changed yet, and nothing told. */
 void zk_park(struct hfi_conn *conn, struct hfi_op *op);
 
 /* ---- drive.c */
-int zk_fd(struct hfi_conn *conn);
-int zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
-void zk_process(struct hfi_conn *conn, int64_t now_ms);
-void zk_turn(struct hfi_conn *conn, int64_t until_ms);
-void zk_kick(struct hfi_conn *conn);
-bool zk_hurry(struct hfi_conn *conn); /* with the lock; true: host->wake */
+extern const struct hfi_source_calls zk_library_calls;
 
 /* ---- session.c */
 hf_status zk_session_open(struct hfi_conn *conn, hf_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library is for programs of one thread: a handle has no locks, for which we have conn->lock, and
+ * The library is for programs of one thread: a handle has no locks, for which we have the reactor's lock, and
  * all handles of a process share a counter and buffers for texts. So this lock is around every call of
  * it, the innermost of all; recursive, for what it calls back calls it again. Nothing that is done with
  * it takes long, but for closing on a connection that takes no more bytes: three seconds at most.

@@ -24,6 +24,8 @@
 #define EXPLAIN_MS  200 /* to find out why a store could not be opened */
 #define DIAL_MIN_MS 1000
 
+static const char disconnected[] = "the session with ZooKeeper is disconnected";
+
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context);
 static void quiet(const char *message);
 
@@ -96,7 +98,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
     else if (state == ZOO_AUTH_FAILED_STATE)
         auth_done(ZAUTHFAILED, conn);
     else if (conn->connected || !hfi_list_empty(&conn->claim_nodes))
-        conn->doubt = true; /* leases are AT_RISK until a renewal is answered */
+        conn->reactor.doubt = disconnected; /* leases are AT_RISK until a renewal is answered */
     conn->connected = false;
 }
 
@@ -114,7 +116,7 @@ void zk_session_look(struct hfi_conn *conn, int64_t before_ms)
         return;
     if (conn->connected) {
         conn->connected = false;
-        conn->doubt = true;
+        conn->reactor.doubt = disconnected;
     }
     if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE)
         conn->primed_ms = before_ms; /* not yet */
@@ -134,12 +136,12 @@ void zk_session_drop(struct hfi_conn *conn)
     if (conn->socket_fd >= 0)
         (void)shutdown(conn->socket_fd, SHUT_RDWR);
     if (conn->connected) {
-        conn->doubt = true;
+        conn->reactor.doubt = disconnected;
         hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no answer from the server");
     }
     conn->connected = false;
     conn->begun_ms = hfi_now_ms();
-    conn->lib_due_ms = 0; /* let the library see it */
+    conn->library_due_ms = 0; /* let the library see it */
 }
 
 /* A new session instead of the one that has ended. What was under way is answered by closing it. */
@@ -199,7 +201,7 @@ void zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
 
 int64_t zk_session_next_ms(const struct hfi_conn *conn)
 {
-    int64_t next_ms = conn->lib_due_ms;
+    int64_t next_ms = conn->library_due_ms;
 
     if (conn->denied)
         return HFI_NEVER;
@@ -219,23 +221,23 @@ int64_t zk_session_next_ms(const struct hfi_conn *conn)
 
 hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
 {
-    int64_t until_ms = conn->host->open_deadline_ms;
+    int64_t until_ms = conn->reactor.host->open_deadline_ms;
     hf_status status = zk_servers_resolve(conn->conf, until_ms, &conn->servers, err);
 
     if (status != HF_OK)
         return status;
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no server answers");
-    if (conn->host->open_once && zk_servers_refuse(&conn->servers, until_ms, err))
+    if (conn->reactor.host->open_once && zk_servers_refuse(&conn->servers, until_ms, err))
         return HF_UNAVAILABLE;
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     status = new_handle(conn, err);
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     while (status == HF_OK && !conn->connected && !conn->denied) {
         if (hfi_now_ms() >= until_ms) /* the library does not say why */
             return zk_servers_refuse(&conn->servers, hfi_now_ms() + EXPLAIN_MS, err)
                        ? HF_UNAVAILABLE
                        : hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
-        zk_turn(conn, until_ms);
+        hfi_reactor_turn(conn, until_ms);
     }
     if (status == HF_OK && conn->denied)
         return hfi_error_set(err, HF_DENIED, conn->why.native, "%s", conn->why.text);

@@ -31,7 +31,7 @@ struct memcached_search {
     struct hfi_conn *conn;
     struct hfi_op *op;
     enum stage stage;
-    struct memcached_link *link; /* of the dump */
+    struct memcached_connection connection; /* of the dump; the driver makes it */
     struct memcached_sent sent;
     bool asked;
     int64_t ask_ms, until_ms; /* when to ask for the dump; and until when */
@@ -131,22 +131,19 @@ static void looked(struct memcached_call *call, enum memcached_outcome outcome,
 
 /* ---- a pattern: the dump ------------------------------------------------------------------------ */
 
-static void dump_up(struct memcached_link *link);
-static void dump_down(struct memcached_link *link, hf_status status, const char *why);
+static void dump_up(struct memcached_connection *connection);
+static void dump_down(struct memcached_connection *connection, hf_status status, const char *why);
 static void dumped(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe);
 static void go_on(struct memcached_search *search);
 
-static const struct memcached_link_owner dump_owner = { .up = dump_up, .down = dump_down };
+static const struct memcached_connection_calls dump_calls = { .up = dump_up, .down = dump_down };
 
 static void search(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct memcached_search *search = hfi_calloc(1, sizeof *search);
     int64_t now_ms = hfi_now_ms();
 
-    if (search)
-        search->link = memcached_link_new(conn->conf, conn->epoll_fd, &dump_owner, search);
-    if (!search || !search->link) {
-        hfi_free(search);
+    if (!search) {
         memcached_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
@@ -168,25 +165,25 @@ static void fail(struct memcached_search *search, hf_status status, const char *
     go_on(search);
 }
 
-static void dump_down(struct memcached_link *link, hf_status status, const char *why)
+static void dump_down(struct memcached_connection *connection, hf_status status, const char *why)
 {
-    struct memcached_search *search = link->data;
+    struct memcached_search *search = connection->data;
 
     if (search->stage == DUMPING)
         fail(search, status, why);
 }
 
-static void dump_up(struct memcached_link *link)
+static void dump_up(struct memcached_connection *connection)
 {
-    struct memcached_search *search = link->data;
-    char *to = memcached_link_room(link, sizeof dump_command);
+    struct memcached_search *search = connection->data;
+    char *to = hfi_stream_reserve(&connection->stream, sizeof dump_command);
 
     if (to)
         memcpy(to, dump_command, sizeof dump_command - 1);
     search->asked = true;
-    search->sent.lines = true;
+    search->sent.sent.lines = true;
     search->sent.answered = dumped;
-    memcached_link_sent(link, to ? sizeof dump_command - 1 : 0, &search->sent);
+    memcached_connection_send(connection, to ? sizeof dump_command - 1 : 0, &search->sent);
 }
 
 static int hex(char c)
@@ -330,28 +327,33 @@ static void go_on(struct memcached_search *search)
 
 static void free_search(struct memcached_search *search)
 {
-    memcached_link_free(search->link);
+    memcached_connection_done(&search->connection);
     hfi_free(search->keys);
     hfi_free(search);
 }
 
 static void tick(struct memcached_search *search, int64_t now_ms)
 {
-    struct memcached_link *link = search->link;
+    struct memcached_connection *connection = &search->connection;
 
     if (search->stage != DUMPING || (!search->asked && now_ms >= search->until_ms)) {
         if (search->stage == DUMPING)
             fail(search, HF_UNAVAILABLE, "the server's LRU crawler is busy with others' dumps");
-        memcached_link_close(link);
+        if (connection->stream.source.reactor)
+            hfi_stream_close(&connection->stream);
         return;
     }
-    if (link->state == MEMCACHED_LINK_IDLE)
-        memcached_link_open(link, now_ms); /* once: if it goes down, that is the end */
-    else
-        memcached_link_tick(link, now_ms);
-    if (search->stage == DUMPING && link->state == MEMCACHED_LINK_UP && !search->asked &&
-        search->ask_ms <= now_ms)
-        dump_up(link);
+    if (!connection->stream.source.reactor) {
+        /* Once: if it goes down, that is the end. */
+        if (memcached_connection_init(connection, &search->conn->reactor, search->conn->conf,
+                                      &dump_calls, search))
+            hfi_stream_open(&connection->stream, now_ms);
+        else
+            fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
+        return;
+    }
+    if (connection->stream.state == HFI_STREAM_UP && !search->asked && search->ask_ms <= now_ms)
+        dump_up(connection);
 }
 
 void memcached_searches_tick(struct hfi_conn *conn, int64_t now_ms)
@@ -375,24 +377,18 @@ int64_t memcached_searches_next_ms(const struct hfi_conn *conn)
     int64_t next = HFI_NEVER;
 
     for (const struct memcached_search *search = conn->searches; search; search = search->next) {
-        int64_t at_ms = memcached_link_next_ms(search->link);
+        const struct hfi_stream *stream = &search->connection.stream;
+        int64_t at_ms = HFI_NEVER;
 
         if (search->stage == OVER)
             at_ms = 0;
-        else if (search->stage == DUMPING && !search->asked &&
-                 (search->link->state == MEMCACHED_LINK_IDLE ||
-                  search->link->state == MEMCACHED_LINK_UP) &&
-                 search->ask_ms < at_ms)
-            at_ms = search->ask_ms;
+        else if (search->stage == DUMPING && !search->asked)
+            at_ms = stream->state == HFI_STREAM_IDLE || stream->state == HFI_STREAM_UP
+                        ? search->ask_ms
+                        : search->until_ms;
         next = at_ms < next ? at_ms : next;
     }
     return next;
-}
-
-void memcached_searches_flush(struct hfi_conn *conn)
-{
-    for (struct memcached_search *search = conn->searches; search; search = search->next)
-        memcached_link_flush(search->link);
 }
 
 void memcached_searches_done(struct hfi_conn *conn)
