@@ -20,7 +20,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model install clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
+.PHONY: help build demo test lint format bench model compat install clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -32,6 +32,7 @@ help:
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-redlock-npm: beside node-redlock, which npm fetches'
+	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR)'
 	@echo 'make clean'
@@ -97,6 +98,12 @@ bench-redlock-npm:
 	@$(call configure,$(BUILD),)
 	@cmake --build $(BUILD)
 	@bench/redlock_npm.sh $(BUILD)
+
+compat:
+	@tools/packages.sh test
+	@$(call configure,$(BUILD),)
+	@cmake --build $(BUILD)
+	@tools/compat.sh $(BUILD) $(STORES)
 
 model:
 	@tools/packages.sh test

@@ -8,25 +8,24 @@
 #include "ours.h"
 #include "rounds.h"
 
+#include "../test/lib/server.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ROUND_S  0.1
-#define STRIDE   16
-#define START_S  5.0
-#define LOOK_S   0.01
-#define TRIES    5 /* somebody may take the port before the server does */
-#define NOT_HERE 127
+#define ROUND_S 0.1
+#define STRIDE  16
+#define START_S 5.0
+#define LOOK_S  0.01
+#define TRIES   5 /* somebody may take the port before the server does */
 
 struct pair {
     hf_store *store;
@@ -46,24 +45,11 @@ static struct sockaddr_in loopback(uint16_t port)
     return address;
 }
 
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = loopback(0);
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, len) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        bench_die("no free port on the loopback: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static void become_server(uint16_t port, pid_t parent)
+static pid_t begin(uint16_t port)
 {
     const struct passwd *user = getpwuid(geteuid());
     char number[8];
-    const char *argv[] = { "memcached",
+    const char *args[] = { "memcached",
                            "-l",
                            "127.0.0.1",
                            "-U",
@@ -73,18 +59,9 @@ static void become_server(uint16_t port, pid_t parent)
                            geteuid() == 0 ? "-u" : NULL,
                            user ? user->pw_name : "root",
                            NULL };
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    setsid(); /* as servers do: the kernel shares the CPUs out between sessions first */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(EXIT_INTERNAL);
     snprintf(number, sizeof number, "%u", port);
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
-    execvp(argv[0], (char *const *)(uintptr_t)argv);
-    _exit(NOT_HERE);
+    return launch(args, &(struct launch){ .session = true });
 }
 
 static int connect_to(uint16_t port)
@@ -101,22 +78,15 @@ static int connect_to(uint16_t port)
 }
 
 /* Its connection; -1: it ended, most likely because the port was taken. */
-static int start_once(const struct bench *bench, uint16_t port, pid_t *ret_pid)
+static int start_once(uint16_t port, pid_t *ret_pid)
 {
     int64_t end = bench_ns() + (int64_t)(START_S * 1e9);
-    pid_t parent = getpid(), pid = fork();
-    int status, fd;
+    pid_t pid = begin(port);
+    int fd;
 
-    if (pid < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (pid == 0)
-        become_server(port, parent);
     while ((fd = connect_to(port)) < 0) {
-        if (waitpid(pid, &status, WNOHANG) != 0) {
-            if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
-                bench_skip(bench, "memcached is not installed");
+        if (waitpid(pid, NULL, WNOHANG) != 0)
             return -1;
-        }
         if (bench_ns() > end)
             bench_die("our memcached does not listen");
         bench_sleep(LOOK_S);
@@ -185,9 +155,11 @@ void measure_memcached_pair(struct bench *bench)
     char url[64];
     pid_t pid = 0;
 
+    if (!is_installed("memcached"))
+        bench_skip(bench, "memcached is not installed");
     pair.fd = -1;
     for (int i = 0; i < TRIES && pair.fd < 0; i++)
-        pair.fd = start_once(bench, port = free_port(), &pid);
+        pair.fd = start_once(port = free_port(), &pid);
     if (pair.fd < 0)
         bench_die("memcached does not start");
     snprintf(url, sizeof url, "memcached://127.0.0.1:%u", port);
@@ -202,6 +174,5 @@ void measure_memcached_pair(struct bench *bench)
                  (struct target){ AT_LEAST, 0.9, 0, false });
     ours_close(pair.store);
     close(pair.fd);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    end_process(&pid);
 }

@@ -2,61 +2,38 @@
 /* See redis_server.h. */
 #include "redis_server.h"
 
+#include "../test/lib/server.h"
+
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TRIES    5   /* somebody may take the port before the server does */
-#define START_S  5.0 /* for it to listen */
-#define LOOK_S   0.01
-#define NOT_HERE 127
+#define TRIES   5   /* somebody may take the port before the server does */
+#define START_S 5.0 /* for it to listen */
+#define LOOK_S  0.01
 
 /* ---- starting --------------------------------------------------------------------------- */
 
-static uint16_t free_port(void)
+static const char *program(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, len) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        bench_die("no free port on the loopback: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
+    return is_installed("redis-server")    ? "redis-server"
+           : is_installed("valkey-server") ? "valkey-server"
+                                           : NULL;
 }
 
-static void become_server(const struct bench *bench, uint16_t port, pid_t parent)
+static pid_t begin(const struct bench *bench, uint16_t port)
 {
-    static const char *const programs[] = { "redis-server", "valkey-server" };
     char number[8];
-    const char *argv[] = { NULL,    "--port",     number,    "--bind", "127.0.0.1",
-                           "--dir", bench->dir,   "--save",  "",       "--appendonly",
-                           "no",    "--loglevel", "warning", NULL };
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *args[] = { program(), "--port",     number,    "--bind", "127.0.0.1",
+                           "--dir",   bench->dir,   "--save",  "",       "--appendonly",
+                           "no",      "--loglevel", "warning", NULL };
 
-    setsid(); /* as servers do: the kernel shares the CPUs out between sessions first */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(EXIT_INTERNAL);
     snprintf(number, sizeof number, "%u", port);
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
-        argv[0] = programs[i];
-        execvp(programs[i], (char *const *)(uintptr_t)argv);
-    }
-    _exit(NOT_HERE);
+    return launch(args, &(struct launch){ .session = true });
 }
 
 static bool listens(uint16_t port)
@@ -74,21 +51,12 @@ static bool listens(uint16_t port)
 static bool start_once(const struct bench *bench, struct redis_server *server)
 {
     int64_t end = bench_ns() + (int64_t)(START_S * 1e9);
-    pid_t parent = getpid();
-    int status;
 
     server->port = free_port();
-    server->pid = fork();
-    if (server->pid < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (server->pid == 0)
-        become_server(bench, server->port, parent);
+    server->pid = begin(bench, server->port);
     while (!listens(server->port)) {
-        if (waitpid(server->pid, &status, WNOHANG) != 0) {
-            if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
-                bench_skip(bench, "redis-server is not installed");
+        if (waitpid(server->pid, NULL, WNOHANG) != 0)
             return false;
-        }
         if (bench_ns() > end)
             bench_die("our redis-server does not listen");
         bench_sleep(LOOK_S);
@@ -103,6 +71,8 @@ struct redis_server *redis_server_start(const struct bench *bench)
 
     if (!server)
         bench_die("out of memory");
+    if (!program())
+        bench_skip(bench, "redis-server is not installed");
     while (!start_once(bench, server))
         if (++tries == TRIES)
             bench_die("redis-server does not start");
@@ -114,8 +84,7 @@ struct redis_server *redis_server_start(const struct bench *bench)
 void redis_server_stop(struct redis_server *server)
 {
     raw_redis_close(server->control);
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
+    end_process(&server->pid);
     free(server);
 }
 

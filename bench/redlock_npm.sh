@@ -16,7 +16,7 @@ export NODE_PATH=$place/node_modules
 # theirs RETRY_MS JITTER_MS
 theirs() {
     # shellcheck disable=SC2016 # for the inner shell
-    "$build/bin/test/with_redis" -R 5 sh -c '
+    "$build/bin/test/with_server" redis -R 5 sh -c '
         ports=$(echo "$HOLDFAST_TEST_URL" | grep -oE "127\.0\.0\.1:[0-9]+" | cut -d: -f2 | paste -sd,)
         exec node "$0" "$ports" "$@"' "$here/redlock_npm.js" "$seconds" "$@"
 }

@@ -2,10 +2,10 @@
 /* See sql.h. */
 #include "sql.h"
 
-#include <arpa/inet.h>
+#include "../test/lib/server.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <grp.h>
 #include <pwd.h>
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,20 +21,6 @@
 #define START_S  60.0
 #define LOOK_S   0.05
 #define NOT_HERE 127
-
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, len) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        bench_die("no free port on the loopback: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
 
 const char *sql_program(const char *pattern, const char *name)
 {
@@ -130,12 +115,7 @@ struct sql_server *sql_server_start(const struct bench *bench, const struct sql_
     server->kind = kind;
     server->uid = who->pw_uid;
     server->gid = who->pw_gid;
-    snprintf(server->dir, sizeof server->dir, "/dev/shm/holdfast-bench-XXXXXX");
-    if (!mkdtemp(server->dir)) {
-        snprintf(server->dir, sizeof server->dir, "/tmp/holdfast-bench-XXXXXX");
-        if (!mkdtemp(server->dir))
-            bench_die("%s: %s", server->dir, strerror(errno));
-    }
+    make_dir(server->dir, sizeof server->dir, "bench", true);
     if (chown(server->dir, server->uid, server->gid) != 0)
         bench_die("chown: %s", strerror(errno));
     install(bench, server);
@@ -147,17 +127,10 @@ struct sql_server *sql_server_start(const struct bench *bench, const struct sql_
     return server;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
 void sql_server_stop(struct sql_server *server)
 {
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
-    nftw(server->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    end_process(&server->pid);
+    remove_dir(server->dir);
     free(server);
 }
 

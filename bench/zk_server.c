@@ -2,15 +2,14 @@
 /* See zk_server.h. */
 #include "zk_server.h"
 
+#include "../test/lib/server.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -20,20 +19,6 @@
 #define JAR     "/usr/share/java/zookeeper.jar"
 #define START_S 30.0
 #define LOOK_S  0.02
-
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, len) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        bench_die("no free port on the loopback: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
 
 static void write_config(const struct bench *bench, uint16_t port, const char *path)
 {
@@ -48,22 +33,13 @@ static void write_config(const struct bench *bench, uint16_t port, const char *p
         bench_die("%s: %s", path, strerror(errno));
 }
 
-static void become_server(const char *config, pid_t parent)
+static pid_t begin(const char *config)
 {
-    const char *argv[] = { JAVA,   "-Xmx256m", "-XX:-UsePerfData",
+    const char *args[] = { JAVA,   "-Xmx256m", "-XX:-UsePerfData",
                            "-cp",  JAR,        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                            config, NULL };
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(EXIT_INTERNAL);
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
-    execv(JAVA, (char *const *)(uintptr_t)argv);
-    _exit(EXIT_INTERNAL);
+    return launch(args, &(struct launch){ .session = true });
 }
 
 /* The number behind `key` in what the server says to "srvr"; -1: it says nothing. */
@@ -95,7 +71,6 @@ struct zk_server *zk_server_start(const struct bench *bench)
     struct zk_server *server = calloc(1, sizeof *server);
     int64_t end = bench_ns() + (int64_t)(START_S * 1e9);
     char config[PATH_MAX];
-    pid_t parent = getpid();
 
     if (!server)
         bench_die("out of memory");
@@ -104,11 +79,7 @@ struct zk_server *zk_server_start(const struct bench *bench)
     server->port = free_port();
     snprintf(config, sizeof config, "%s/zoo.cfg", bench->dir);
     write_config(bench, server->port, config);
-    server->pid = fork();
-    if (server->pid < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (server->pid == 0)
-        become_server(config, parent);
+    server->pid = begin(config);
     while (ask(server, "Received: ") < 0) {
         if (waitpid(server->pid, NULL, WNOHANG) != 0)
             bench_die("our ZooKeeper does not start");
@@ -123,8 +94,7 @@ struct zk_server *zk_server_start(const struct bench *bench)
 
 void zk_server_stop(struct zk_server *server)
 {
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
+    end_process(&server->pid);
     free(server);
 }
 

@@ -29,5 +29,5 @@ fi
 
 # And on a Redis server, as README says.
 # shellcheck disable=SC2016 # for the shell that has one
-"$build/bin/test/with_redis" sh -c '"$0" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$dir/program" >/dev/null ||
+"$build/bin/test/with_server" redis sh -c '"$0" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$dir/program" >/dev/null ||
     fail "the program does not run on Redis"

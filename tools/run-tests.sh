@@ -9,14 +9,11 @@
 # below: such tests are named, and the last line is "N passed, N failed, N skipped".
 # For the same reason a run called asan or tsan first proves that its sanitizers are on, and has failed
 # otherwise.
-# TEST_JOBS: tests at a time; by default one more than twice the processors, for most of them wait.
+# Several builds run side by side: most tests wait, and what one build waits for another one uses. What a build
+# has to say comes in one piece, when it has ended.
+# TEST_JOBS: tests at a time in each build; by default one more than the processors, or than twice as many if it is
+# the only build.
 set -u
-
-passed=0
-failed=0
-skipped=0
-summary=()
-skips=()
 
 # After "SKIPPED: " on a line of its own, by a test that ends with its SKIP_RETURN_CODE.
 may_skip=('mounts are not permitted here' 'PID namespaces are not permitted here' 'only root can become other users')
@@ -45,8 +42,12 @@ skipped_tests() {
     ' "$1" 2>/dev/null
 }
 
-for run in "$@"; do
-    IFS=: read -r name dir labels <<<"$run"
+# One build, from "name:dir:labels". What it counts goes to the file $2, as shell assignments.
+run_build() {
+    local name dir labels wrapper select report start off sanitizer status total bad left_out good test reason allowed
+    local passed=0 failed=0 skipped=0
+    local summary=() skips=()
+    IFS=: read -r name dir labels <<<"$1"
     wrapper=()
     [ "$name" = tsan ] && wrapper=("${without_aslr[@]}")
     select=()
@@ -68,9 +69,10 @@ for run in "$@"; do
     if [ -n "$off" ]; then
         echo "== $name: NOT RUN: these sanitizers are not on in $dir:$off"
         summary+=("$(printf '%-8s not run: these sanitizers are not on:%s' "$name" "$off")")
-        continue
+        declare -p passed failed skipped summary skips | sed 's/^declare/declare -g/' >"$2"
+        return
     fi
-    "${wrapper[@]}" ctest --test-dir "$dir" "${select[@]}" -j "${TEST_JOBS:-$((2 * $(nproc) + 1))}" \
+    "${wrapper[@]}" ctest --test-dir "$dir" "${select[@]}" -j "${TEST_JOBS:-$jobs}" \
         --output-on-failure --no-tests=error --output-junit "$PWD/$report" </dev/null
     status=$?
 
@@ -93,7 +95,44 @@ for run in "$@"; do
     failed=$((failed + bad))
     skipped=$((skipped + left_out))
     summary+=("$(printf '%-8s %4d passed %4d failed %4d skipped %5d s' "$name" "$good" "$bad" "$left_out" $((SECONDS - start)))")
+    declare -p passed failed skipped summary skips | sed 's/^declare/declare -g/' >"$2"
+}
+
+jobs=$((2 * $(nproc) + 1))
+[ $# -gt 1 ] && jobs=$(($(nproc) + 1))
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+pids=()
+if [ $# -gt 1 ]; then
+    trap 'trap - INT TERM; kill 0; exit 130' INT TERM # what runs in the background does not hear a Ctrl-C
+    for run in "$@"; do
+        run_build "$run" "$tmp/${#pids[@]}.counts" >"$tmp/${#pids[@]}.log" 2>&1 &
+        pids+=($!)
+    done
+else
+    run_build "$1" "$tmp/0.counts"
+    pids=(none)
+fi
+all_passed=0 all_failed=0 all_skipped=0
+all_summary=()
+all_skips=()
+for i in "${!pids[@]}"; do
+    [ $# -gt 1 ] && wait "${pids[i]}"
+    [ $# -gt 1 ] && cat "$tmp/$i.log"
+    passed=0 failed=1 skipped=0
+    summary=("a run that did not end")
+    skips=()
+    # shellcheck disable=SC1090 # what run_build wrote
+    [ -f "$tmp/$i.counts" ] && . "$tmp/$i.counts"
+    all_passed=$((all_passed + passed))
+    all_failed=$((all_failed + failed))
+    all_skipped=$((all_skipped + skipped))
+    all_summary+=("${summary[@]}")
+    all_skips+=("${skips[@]}")
 done
+passed=$all_passed failed=$all_failed skipped=$all_skipped
+summary=("${all_summary[@]}")
+skips=("${all_skips[@]}")
 
 echo
 printf '%s\n' "${summary[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The command on more than a plain Redis server: TLS, Sentinel, a cluster, the foreign wires. Each test
-# runs as a whole inside of with_redis, which has the servers: `within OPTION... -- FUNCTION`.
+# runs as a whole inside of with_server redis, which has the servers: `within OPTION... -- FUNCTION`.
 load helper
 
 within() {
@@ -8,7 +8,7 @@ within() {
     while [[ $1 != -- ]]; do options+=("$1"); shift; done
     export dir
     # shellcheck disable=SC2016 # for the inner shell
-    "$HOLDFAST_BUILD/bin/test/with_redis" "${options[@]}" bash -c '
+    "$HOLDFAST_BUILD/bin/test/with_server" redis "${options[@]}" bash -c '
         source "$HOLDFAST_SOURCE/test/cli/helper.bash"
         source <(sed -n "/^# ---- inside/,/^# ---- tests/p" "$0")
         begun=()

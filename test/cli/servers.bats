@@ -86,7 +86,7 @@ redis_things() {
 }
 
 redlock_looks() {
-    nothing_yet with_redis redis_things
+    nothing_yet redis redis_things
     exits 0 holdfast ls
     says "no store yet at redlock://"
     exits 1 holdfast doctor

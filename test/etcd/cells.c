@@ -3,7 +3,7 @@
  * Cells, by the engine contract itself: there is no public call yet. Compare and swap, and versions
  * that never come back.
  */
-#include "bed.h"
+#include "etcd_bed.h"
 
 #include "core/registry.h"
 #include "direct.h"

@@ -5,22 +5,15 @@
 #include "server.h" /* ports, clock, give_up() */
 
 #include <curl/curl.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define ARGS_MAX 48
 #define TEXT_MAX 512
-
-static struct etcd_cluster *all;
-static pid_t owner; /* whose servers these are: not a forked child's */
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
@@ -109,17 +102,13 @@ int64_t etcd_number(const json_t *object, const char *key)
 
 /* ---- a member's life --------------------------------------------------------------------------- */
 
-static void launch(struct etcd_cluster *cluster, size_t member)
+static void begin(struct etcd_cluster *cluster, size_t member)
 {
     char text[24][TEXT_MAX], log[2 * ETCD_PATH_ROOM], peers[TEXT_MAX] = "";
-    char *args[ARGS_MAX] = { (char *)"/usr/bin/etcd" };
-    char *env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
+    const char *args[ARGS_MAX] = { "/usr/bin/etcd" };
     const struct etcd_member *me = &cluster->members[member];
     const char *s = cluster->tls ? "s" : "";
     size_t n = 0, used = 0;
-    pid_t parent = getpid();
-    sigset_t none;
-    int fd;
 
     for (size_t i = 0; i < cluster->count; i++)
         used += (size_t)snprintf(peers + used, sizeof peers - used, "%sm%zu=http://127.0.0.1:%u",
@@ -146,40 +135,16 @@ static void launch(struct etcd_cluster *cluster, size_t member)
     }
 #undef ARG
     snprintf(log, sizeof log, "%s/log%zu", cluster->dir, member);
-    cluster->members[member].pid = fork();
-    if (cluster->members[member].pid < 0)
-        give_up("fork: %s", strerror(errno));
-    if (cluster->members[member].pid > 0)
-        return;
-    /* Only what may be called between fork() and exec() in a program with threads. */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_IGN);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    fd = open("/dev/null", O_RDONLY);
-    dup2(fd, 0);
-    fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(fd, 1);
-    dup2(fd, 2);
-    execve(args[0], args, env);
-    _exit(127);
+    cluster->members[member].pid = launch(args, &(struct launch){ .log = log });
 }
 
 static void show_logs(const struct etcd_cluster *cluster)
 {
-    char path[2 * ETCD_PATH_ROOM], line[512];
+    char path[2 * ETCD_PATH_ROOM];
 
     for (size_t i = 0; i < cluster->count; i++) {
-        FILE *file;
-
         snprintf(path, sizeof path, "%s/log%zu", cluster->dir, i);
-        file = fopen(path, "r");
-        while (file && fgets(line, sizeof line, file))
-            fputs(line, stderr);
-        if (file)
-            fclose(file);
+        show_file(path);
     }
 }
 
@@ -207,30 +172,19 @@ static void await_answer(struct etcd_cluster *cluster, size_t member)
 
 void etcd_kill(struct etcd_cluster *cluster, size_t member)
 {
-    pid_t pid = cluster->members[member].pid;
-
-    if (pid == 0)
-        return;
-    kill(pid, SIGKILL);
-    kill(pid, SIGCONT);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    cluster->members[member].pid = 0;
+    end_process(&cluster->members[member].pid);
 }
 
 void etcd_restart(struct etcd_cluster *cluster, size_t member)
 {
-    launch(cluster, member);
+    begin(cluster, member);
     await_answer(cluster, member);
 }
 
 void etcd_pause(struct etcd_cluster *cluster, size_t member)
 {
-    int status;
-
-    kill(cluster->members[member].pid, SIGSTOP);
-    while (waitpid(cluster->members[member].pid, &status, WUNTRACED) < 0 && errno == EINTR)
-        ;
+    if (!stop_process(cluster->members[member].pid))
+        give_up("etcd has ended by itself");
 }
 
 void etcd_continue(struct etcd_cluster *cluster, size_t member)
@@ -303,28 +257,17 @@ static void make_users(struct etcd_cluster *cluster)
     cluster->auth = true;
 }
 
-static void free_all(void)
+static void end(void *cluster)
 {
-    while (getpid() == owner && all)
-        etcd_free(all);
+    etcd_free(cluster);
 }
 
 struct etcd_cluster *etcd_start(size_t count, unsigned flags)
 {
     struct etcd_cluster *cluster = calloc(1, sizeof *cluster);
-    const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
 
-    if (!cluster)
-        give_up("out of memory");
-    snprintf(cluster->dir, sizeof cluster->dir, "%.80s/holdfast-etcd-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(cluster->dir))
-        give_up("%s: %s", cluster->dir, strerror(errno));
-    if (!owner) {
-        owner = getpid();
-        atexit(free_all);
-    }
-    cluster->next = all;
-    all = cluster;
+    server_keep(cluster, end);
+    make_dir(cluster->dir, sizeof cluster->dir, "etcd", true);
     cluster->count = count;
     cluster->tls = flags & ETCD_TLS;
     if (cluster->tls)
@@ -334,7 +277,7 @@ struct etcd_cluster *etcd_start(size_t count, unsigned flags)
         cluster->members[i].peer_port = free_port();
     }
     for (size_t i = 0; i < count; i++)
-        launch(cluster, i);
+        begin(cluster, i);
     for (size_t i = 0; i < count; i++) {
         json_t *reply;
 
@@ -349,24 +292,14 @@ struct etcd_cluster *etcd_start(size_t count, unsigned flags)
     return cluster;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
 void etcd_free(struct etcd_cluster *cluster)
 {
-    struct etcd_cluster **at = &all;
-
     if (!cluster)
         return;
+    server_forget(cluster);
     for (size_t i = 0; i < cluster->count; i++)
         etcd_kill(cluster, i);
-    nftw(cluster->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    while (*at != cluster)
-        at = &(*at)->next;
-    *at = cluster->next;
+    remove_dir(cluster->dir);
     free(cluster);
 }
 

@@ -3,21 +3,17 @@
  * Real etcd servers for tests, one or three that form a cluster: started, killed, stopped, continued
  * and started again by the test that owns them, in a directory of their own (in memory if there
  * is such a one: etcd 3.4 syncs every write, and cannot be told not to).
- *
- * A member dies with the thread that started it (PR_SET_PDEATHSIG): start them from the main
- * thread. Whatever goes wrong here ends the program with the log on stderr; no call returns an error.
+ * test/lib/server.h says what holds for all servers.
  */
 #ifndef TEST_ETCD_CLUSTER_H
 #define TEST_ETCD_CLUSTER_H
 
+#include "server.h"
+
 #include <jansson.h>
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 #define ETCD_MEMBERS_MAX 3
-#define ETCD_PATH_ROOM   128
+#define ETCD_PATH_ROOM   SERVER_PATH_ROOM
 #define ETCD_SECRET      "sesame" /* of the user "app", and of root */
 
 struct etcd_member {
@@ -31,7 +27,6 @@ struct etcd_cluster {
     size_t count;
     bool tls, auth;
     struct etcd_member members[ETCD_MEMBERS_MAX];
-    struct etcd_cluster *next; /* of all of this process */
 };
 
 #define ETCD_TLS  1u

@@ -4,7 +4,7 @@
  * cuts, delays and delivers late: what holders are told, that waiters go on, and that nothing stays
  * held that nobody can release.
  */
-#include "bed.h"
+#include "etcd_bed.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Three members, of which one is killed, stopped or left without the others: waiting, hand-over and
  * renewal go on while a majority lives; without one nothing is granted, and holders are told in time.
  */
-#include "bed.h"
+#include "etcd_bed.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_etcd [OPTION...] COMMAND...: run COMMAND with an etcd of its own, whose URL is in
- * HOLDFAST_TEST_URL; its status is ours. Whatever ends us, the servers end too.
+ * with_server etcd [OPTION...] COMMAND...: see test/lib/with_server.c.
  *
  *   -p         as a user with rights on its prefix only
  *   -t         TLS, with a client certificate
@@ -10,66 +9,62 @@
  *              the members
  *   -q QUERY   more of the URL (op_timeout=1s)
  *
- * {id} in the URL is for the contract suite, which gives every case a prefix of its own.
  * HOLDFAST_TEST_PORT is the first member's port.
  */
 #include "cluster.h"
 
-#include "proxy.h"
 #include "server.h"
 #include "trouble.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t child;
+int with_etcd(int argc, char **argv); /* with_server.c calls it */
 
-static void pass_on(int number)
+/* Faults go on while the command runs: this thread owns the servers. */
+struct faults {
+    struct etcd_cluster *cluster;
+    struct proxy *proxy;
+    const char *seed;
+};
+
+static void stop_member(void *server)
 {
-    if (child > 0)
-        kill((pid_t)child, number);
+    struct etcd_cluster *cluster = server;
+    size_t member = below((unsigned)cluster->count);
+
+    etcd_pause(cluster, member);
+    trouble_lasts();
+    etcd_continue(cluster, member);
 }
 
-/* Faults go on until it ends: this thread owns the servers. */
-static int run(char **command, struct etcd_cluster *cluster, struct proxy *proxy, const char *seed)
+static void kill_member(void *server)
 {
-    const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-    struct sigaction action = { .sa_handler = pass_on };
-    pid_t parent = getpid(), pid = fork();
-    int status;
+    struct etcd_cluster *cluster = server;
+    size_t member = below((unsigned)cluster->count);
 
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        execvp(command[0], command);
-        fprintf(stderr, "with_etcd: %s: %s\n", command[0], strerror(errno));
-        _exit(127);
-    }
-    if (pid < 0)
-        give_up("with_etcd: fork: %s", strerror(errno));
-    child = (sig_atomic_t)pid;
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        sigaction(passed[i], &action, NULL);
-    if (seed)
-        trouble(cluster, proxy, strtoull(seed, NULL, 10), pid);
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            give_up("with_etcd: %s", strerror(errno));
-    child = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    etcd_kill(cluster, member);
+    trouble_lasts();
+    etcd_restart(cluster, member);
 }
 
-int main(int argc, char **argv)
+static void meanwhile(pid_t child, void *arg)
 {
-    const char *query = "", *seed = NULL;
-    struct proxy *proxy = NULL;
+    static const struct trouble_kind kinds[] = { { "stopped", stop_member },
+                                                 { "killed", kill_member },
+                                                 { NULL, NULL } };
+    const struct faults *faults = arg;
+
+    if (faults->seed)
+        trouble(kinds, faults->cluster, faults->proxy, faults->proxy ? 150 : 600,
+                strtoull(faults->seed, NULL, 10), child);
+}
+
+int with_etcd(int argc, char **argv)
+{
+    struct faults faults = { NULL, NULL, NULL };
+    const char *query = "";
     char url[1024];
     struct etcd_cluster *cluster;
     unsigned flags = 0;
@@ -89,7 +84,7 @@ int main(int argc, char **argv)
             count = 3;
             break;
         case 'f':
-            seed = optarg;
+            faults.seed = optarg;
             break;
         case 'q':
             query = optarg;
@@ -99,19 +94,19 @@ int main(int argc, char **argv)
         }
     }
     if (optind >= argc)
-        give_up("usage: with_etcd [-p] [-t] [-3] [-f SEED] [-q QUERY] COMMAND...");
-    cluster = etcd_start(count, flags);
+        give_up("usage: with_server etcd [-p] [-t] [-3] [-f SEED] [-q QUERY] COMMAND...");
+    cluster = faults.cluster = etcd_start(count, flags);
     snprintf(port, sizeof port, "%u", (unsigned)cluster->members[0].port);
     setenv("HOLDFAST_TEST_PORT", port, 1);
     snprintf(url, sizeof url, "%s", etcd_url(cluster, -1, query));
-    if (seed && count == 1) {
-        proxy = proxy_start(cluster->members[0].port);
-        snprintf(url, sizeof url, "etcd://127.0.0.1:%u/hf/{id}?%s", (unsigned)proxy_port(proxy),
-                 query);
+    if (faults.seed && count == 1) {
+        faults.proxy = proxy_start(cluster->members[0].port);
+        snprintf(url, sizeof url, "etcd://127.0.0.1:%u/hf/{id}?%s",
+                 (unsigned)proxy_port(faults.proxy), query);
     }
     setenv("HOLDFAST_TEST_URL", url, 1);
-    status = run(argv + optind, cluster, proxy, seed);
-    proxy_stop(proxy);
+    status = run_command(argv + optind, meanwhile, &faults);
+    proxy_stop(faults.proxy);
     etcd_free(cluster);
     return status;
 }

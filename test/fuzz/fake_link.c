@@ -96,15 +96,15 @@ struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hf
     struct hfi_link *link = calloc(1, sizeof *link);
 
     MUST(link);
-    *link = (struct hfi_link){
-        .next = links,
-        .conf = conf,
-        .address = address,
-        .owner = owner,
-        .data = data,
-        .subscriber = subscriber,
-        .server = { .major = 7, .is_cluster = conf->way == HFI_WAY_CLUSTER, .version = "7.0.0" }
-    };
+    *link = (struct hfi_link){ .next = links,
+                               .conf = conf,
+                               .address = address,
+                               .owner = owner,
+                               .data = data,
+                               .subscriber = subscriber,
+                               .server = { .major = 7,
+                                           .is_cluster = conf->topology == REDIS_TOPOLOGY_CLUSTER,
+                                           .version = "7.0.0" } };
     /* Each address is a server of its own. */
     snprintf(link->server.run_id, sizeof link->server.run_id, "%s", address->shown);
     snprintf(link->server.replid, sizeof link->server.replid, "%s", address->shown);

@@ -7,7 +7,7 @@
 
 #include "engine/redis/reply.h"
 #include "engine/redlock/heal.h"
-#include "engine/redlock/look.h"
+#include "engine/redlock/inspect.h"
 
 static void merge(struct fuzz_input in)
 {

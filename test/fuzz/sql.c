@@ -6,8 +6,8 @@
  */
 #include "ops.h"
 
-#include "engine/sql/hold.h"
 #include "engine/sql/internal.h"
+#include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/url.h"
@@ -17,17 +17,17 @@
 #define ROWS_MAX    6
 #define COLUMNS_MAX 16
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the bell's thread asks too */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the listener thread asks too */
 static struct fuzz_input answers;
 
 /* The columns that a call has; now and then the server sends others. */
 static uint32_t columns_of(enum sql_call call)
 {
     static const uint8_t columns[SQL_CALLS] = {
-        [SQL_ACQUIRE] = 4,   [SQL_RELEASE] = 1,   [SQL_RENEW] = 2, [SQL_CANCEL] = 4,
-        [SQL_BEAT] = 5,      [SQL_POKE] = 1,      [SQL_ADOPT] = 7, [SQL_BREAK] = 1,
-        [SQL_NOTE] = 1,      [SQL_LOOK] = 13,     [SQL_SWEEP] = 1, [SQL_CELL_READ] = 3,
-        [SQL_CELL_SWAP] = 2, [SQL_CELL_LOOK] = 3, [SQL_TIME] = 1,  [SQL_TOKEN] = 1,
+        [SQL_ACQUIRE] = 4,   [SQL_RELEASE] = 1,    [SQL_RENEW] = 2, [SQL_CANCEL] = 4,
+        [SQL_HEARTBEAT] = 5, [SQL_RECHECK] = 1,    [SQL_ADOPT] = 7, [SQL_BREAK] = 1,
+        [SQL_NOTE] = 1,      [SQL_INSPECT] = 13,   [SQL_SWEEP] = 1, [SQL_CELL_READ] = 3,
+        [SQL_CELL_SWAP] = 2, [SQL_CELL_WATCH] = 3, [SQL_TIME] = 1,  [SQL_TOKEN] = 1,
         [SQL_LOCK_TRY] = 1,  [SQL_LOCK_FREE] = 1,
     };
 
@@ -78,99 +78,100 @@ static enum sql_outcome answer(uint32_t columns, struct sql_rows *ret_rows,
 
 /* ---- the driver ---------------------------------------------------------------------------------- */
 
-static hf_status fake_parse(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err)
+static hf_status fake_parse(struct hfi_conn *store, struct sql_conf *conf, hf_error *err)
 {
     (void)conf, (void)err;
-    conn->location = "fuzz";
+    store->location = "fuzz";
     return HF_OK;
 }
 
-static void fake_free_conf(struct hfi_conn *conn)
+static void fake_free_conf(struct hfi_conn *store)
 {
-    (void)conn;
+    (void)store;
 }
 
-static hf_status fake_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                           hf_error *err)
+static hf_status fake_open(struct hfi_conn *store, int64_t deadline_ms,
+                           struct sql_connection **ret_connection, hf_error *err)
 {
-    struct sql_link *link = hfi_calloc(1, sizeof *link);
+    struct sql_connection *connection = hfi_calloc(1, sizeof *connection);
 
     (void)deadline_ms;
-    if (!link)
+    if (!connection)
         return hfi_error_memory(err);
-    link->conn = conn;
-    link->server_id = 1;
-    *ret_link = link;
+    connection->store = store;
+    connection->server_id = 1;
+    *ret_connection = connection;
     return HF_OK;
 }
 
-static void fake_close(struct sql_link *link)
+static void fake_close(struct sql_connection *connection)
 {
-    hfi_free(link);
+    hfi_free(connection);
 }
 
-static enum sql_outcome fake_call(struct sql_link *link, enum sql_call call,
+static enum sql_outcome fake_call(struct sql_connection *connection, enum sql_call call,
                                   const struct sql_value *params, uint32_t count,
                                   int64_t deadline_ms, struct sql_rows *ret_rows,
                                   struct sql_trouble *trouble)
 {
-    (void)link;
+    (void)connection;
     (void)params;
     (void)count;
     (void)deadline_ms;
     return answer(columns_of(call), ret_rows, trouble);
 }
 
-static enum sql_outcome fake_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
-                                  struct sql_rows *ret_rows, struct sql_trouble *trouble)
+static enum sql_outcome fake_text(struct sql_connection *connection, const char *sql,
+                                  int64_t deadline_ms, struct sql_rows *ret_rows,
+                                  struct sql_trouble *trouble)
 {
-    (void)link;
+    (void)connection;
     (void)sql;
     (void)deadline_ms;
     return answer(1, ret_rows, trouble);
 }
 
-static void fake_interrupt(struct sql_link *link, int64_t deadline_ms)
+static void fake_interrupt(struct sql_connection *connection, int64_t deadline_ms)
 {
-    (void)link;
+    (void)connection;
     (void)deadline_ms;
 }
 
-static bool fake_alive(struct sql_link *link)
+static bool fake_alive(struct sql_connection *connection)
 {
-    (void)link;
+    (void)connection;
     return true;
 }
 
-static int fake_fd(struct sql_link *link)
+static int fake_fd(struct sql_connection *connection)
 {
-    (void)link;
+    (void)connection;
     return -1;
 }
 
-static hf_status fake_bell_open(struct hfi_conn *conn, int64_t deadline_ms,
-                                struct sql_link **ret_bell, hf_error *err)
+static hf_status fake_listen(struct hfi_conn *store, int64_t deadline_ms,
+                             struct sql_connection **ret_connection, hf_error *err)
 {
-    (void)conn;
+    (void)store;
     (void)deadline_ms;
-    (void)ret_bell;
-    return hfi_error_set(err, HF_UNAVAILABLE, 0, "no bell");
+    (void)ret_connection;
+    return hfi_error_set(err, HF_UNAVAILABLE, 0, "no listener");
 }
 
-static hf_status fake_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
-                            hf_error *err)
+static hf_status fake_probe(struct sql_connection *connection, int64_t deadline_ms,
+                            enum sql_found *ret_found, hf_error *err)
 {
     *ret_found = SQL_FOUND_ALL;
-    (void)link;
+    (void)connection;
     (void)deadline_ms;
     (void)err;
     return HF_OK;
 }
 
-static hf_status fake_lay(struct hfi_conn *conn, int64_t server_id, int64_t since,
+static hf_status fake_lay(struct hfi_conn *store, int64_t server_id, int64_t since,
                           int64_t deadline_ms, hf_error *err)
 {
-    (void)conn;
+    (void)store;
     (void)server_id;
     (void)since;
     (void)deadline_ms;
@@ -178,19 +179,19 @@ static hf_status fake_lay(struct hfi_conn *conn, int64_t server_id, int64_t sinc
     return HF_OK;
 }
 
-static hf_status fake_verify(struct sql_link *link, enum sql_mode mode, int64_t deadline_ms,
-                             hf_error *err)
+static hf_status fake_verify(struct sql_connection *connection, enum sql_mode mode,
+                             int64_t deadline_ms, hf_error *err)
 {
-    (void)link;
+    (void)connection;
     (void)mode;
     (void)deadline_ms;
     (void)err;
     return HF_OK;
 }
 
-static const struct sql_hold_words words = { .verify = fake_verify };
+static const struct sql_lock_sql words = { .verify = fake_verify };
 static const struct sql_driver driver = { .name = "fuzz",
-                                          .hold = &words,
+                                          .lock_sql = &words,
                                           .parse = fake_parse,
                                           .free_conf = fake_free_conf,
                                           .open = fake_open,
@@ -201,12 +202,12 @@ static const struct sql_driver driver = { .name = "fuzz",
                                           .interrupt = fake_interrupt,
                                           .alive = fake_alive,
                                           .fd = fake_fd,
-                                          .bell_open = fake_bell_open,
+                                          .listen = fake_listen,
                                           .probe = fake_probe,
-                                          .lay = fake_lay };
+                                          .wait_until_gone = fake_lay };
 
 static hf_status open_store(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_conn, hf_error *err);
+                            struct hfi_conn **ret_store, hf_error *err);
 
 static const struct hfi_form forms[] = { { "fuzz", 0, 0, 0, NULL }, { .scheme = NULL } };
 static const struct hfi_param params[] = { SQL_PARAMS, { .name = NULL } };
@@ -226,9 +227,9 @@ static const struct hfi_engine engine = {
 };
 
 static hf_status open_store(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_conn, hf_error *err)
+                            struct hfi_conn **ret_store, hf_error *err)
 {
-    return sql_store_open(&driver, &engine, conf, host, ret_conn, err);
+    return sql_store_open(&driver, &engine, conf, host, ret_store, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

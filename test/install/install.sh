@@ -60,7 +60,7 @@ mv "$dir/stage$prefix" "$dir/moved"
 mkdir "$dir/store"
 "$dir/moved/bin/holdfast" -S "file:$dir/store" run x -- true || fail "the installed command"
 # shellcheck disable=SC2016 # for the shell that has a server
-"$build/bin/test/with_redis" sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
+"$build/bin/test/with_server" redis sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
     "$dir/moved/bin/holdfast" || fail "the installed command, on a Redis server"
 
 cat >"$dir/program.c" <<'END'

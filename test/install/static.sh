@@ -24,16 +24,16 @@ cmake --install "$dir/a build" --prefix "$dir/a place" >"$dir/log" || { cat "$di
 [ -s "$dir/a place/share/bash-completion/completions/holdfast" ]
 "$dir/a build/bin/holdfast" -S "file:$dir/store" run x -- true
 # shellcheck disable=SC2016 # for the shell that has a server
-"$1/bin/test/with_redis" sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
+"$1/bin/test/with_server" redis sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
     "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016 # likewise
-"$1/bin/test/with_memcached" sh -c '"$0" -S "$HOLDFAST_TEST_URL" run x -- true' "$dir/a build/bin/holdfast"
+"$1/bin/test/with_server" memcached sh -c '"$0" -S "$HOLDFAST_TEST_URL" run x -- true' "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016 # the same
-"$1/bin/test/with_etcd" sh -c '"$0" -S "etcd://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
+"$1/bin/test/with_server" etcd sh -c '"$0" -S "etcd://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
     "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016
-"$1/bin/test/with_redis" -R 3 sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
+"$1/bin/test/with_server" redis -R 3 sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016
-"$1/bin/test/with_postgres" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
+"$1/bin/test/with_server" postgres sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016
-"$1/bin/test/with_mariadb" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
+"$1/bin/test/with_server" mariadb sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"

@@ -13,7 +13,7 @@ mkdir -p "$place"
 
 # between QUERY WORKER...
 between() {
-    "$build/bin/test/with_redis" "$python" "$here/interop.py" "$build/bin/test/interop_worker" "$@"
+    "$build/bin/test/with_server" redis "$python" "$here/interop.py" "$build/bin/test/interop_worker" "$@"
 }
 
 case $kind in

@@ -4,7 +4,7 @@
 
     interop.py HOLDFAST_WORKER QUERY FOREIGN_WORKER...
 
-The server is the one that with_redis started. Both kinds of worker are processes that take the
+The server is the one that with_server started. Both kinds of worker are processes that take the
 same commands (worker.c); in FOREIGN_WORKER {port} is the server's port. Each case is run with
 either of them in either role. Nothing here depends on a time being short: whoever is to get a lock
 waits for it, and whoever is to be refused is refused by somebody who certainly holds it (for

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -20,32 +19,21 @@
 #define ARGS_MAX (CACHE_OPTIONS + 16)
 #define SAID_MAX (1024 * 1024)
 
-static struct cache *all;
-static pid_t owner; /* whose servers these are: not a forked child's */
-
-static void launch(struct cache *cache);
+static void start(struct cache *cache);
 static int connect_to(const struct cache *cache);
 
 /* ---- a server's life ---------------------------------------------------------------------- */
 
-static void free_all(void)
+static void end(void *cache)
 {
-    while (getpid() == owner && all)
-        cache_free(all);
+    cache_free(cache);
 }
 
 static struct cache *begin(const char *const *options)
 {
     struct cache *cache = calloc(1, sizeof *cache);
 
-    if (!cache)
-        give_up("out of memory");
-    if (!owner) {
-        owner = getpid();
-        atexit(free_all);
-    }
-    cache->next = all;
-    all = cache;
+    server_keep(cache, end);
     for (size_t i = 0; options && options[i]; i++) {
         if (i + 1 >= CACHE_OPTIONS)
             give_up("too many options for a server");
@@ -59,40 +47,18 @@ struct cache *cache_start(const char *const *options)
     struct cache *cache = begin(options);
 
     cache->port = free_port();
-    launch(cache);
+    start(cache);
     return cache;
 }
 
 struct cache *cache_start_socket(const char *const *options)
 {
     struct cache *cache = begin(options);
-    const char *tmp = getenv("TMPDIR");
 
-    snprintf(cache->dir, sizeof cache->dir, "%.80s/holdfast-memcached-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(cache->dir))
-        give_up("%s: %s", cache->dir, strerror(errno));
+    make_dir(cache->dir, sizeof cache->dir, "memcached", false);
     snprintf(cache->socket, sizeof cache->socket, "%.110s/socket", cache->dir);
-    launch(cache);
+    start(cache);
     return cache;
-}
-
-/* Only what may be called between fork() and exec() in a program with threads. */
-static void become_server(char *const *args, pid_t parent)
-{
-    char *env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
-    sigset_t none;
-    int null = open("/dev/null", O_RDWR);
-
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the test, which ends us */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    dup2(null, 0);
-    dup2(null, 1);
-    execve(args[0], args, env);
-    _exit(127);
 }
 
 static void await_answer(struct cache *cache)
@@ -110,13 +76,12 @@ static void await_answer(struct cache *cache)
     close(fd);
 }
 
-static void launch(struct cache *cache)
+static void start(struct cache *cache)
 {
     const struct passwd *user = getpwuid(geteuid());
     char port[8];
     const char *args[ARGS_MAX] = { "/usr/bin/memcached", "-t", "2", "-U", "0" };
     size_t count = 5;
-    pid_t parent = getpid();
 
     snprintf(port, sizeof port, "%u", (unsigned)cache->port);
     args[count++] = cache->port ? "-p" : "-s";
@@ -133,22 +98,13 @@ static void launch(struct cache *cache)
         args[count++] = cache->options[i];
     args[count] = NULL;
 
-    cache->pid = fork();
-    if (cache->pid == 0)
-        become_server((char *const *)args, parent);
-    if (cache->pid < 0)
-        give_up("fork: %s", strerror(errno));
+    cache->pid = launch(args, &(struct launch){ .log = NULL });
     await_answer(cache);
 }
 
 void cache_kill(struct cache *cache)
 {
-    if (cache->pid <= 0)
-        return;
-    kill(cache->pid, SIGKILL);
-    while (waitpid(cache->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    cache->pid = 0;
+    end_process(&cache->pid);
 }
 
 void cache_restart(struct cache *cache)
@@ -156,15 +112,12 @@ void cache_restart(struct cache *cache)
     cache_kill(cache);
     if (cache->socket[0])
         unlink(cache->socket);
-    launch(cache);
+    start(cache);
 }
 
 void cache_pause(struct cache *cache)
 {
-    int status;
-
-    kill(cache->pid, SIGSTOP);
-    if (waitpid(cache->pid, &status, WUNTRACED) != cache->pid || !WIFSTOPPED(status))
+    if (!stop_process(cache->pid))
         give_up("memcached does not stop");
 }
 
@@ -175,19 +128,12 @@ void cache_continue(struct cache *cache)
 
 void cache_free(struct cache *cache)
 {
-    struct cache **at = &all;
-
     if (!cache)
         return;
-    while (*at && *at != cache)
-        at = &(*at)->next;
-    if (*at)
-        *at = cache->next;
+    server_forget(cache);
     cache_kill(cache);
-    if (cache->dir[0]) {
-        unlink(cache->socket);
-        rmdir(cache->dir);
-    }
+    if (cache->dir[0])
+        remove_dir(cache->dir);
     free(cache);
 }
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Real memcached servers for tests: started, killed, stopped, continued and started again by the
- * test that owns them. A server dies with the thread that started it (PR_SET_PDEATHSIG): start
- * servers from the main thread. Whatever goes wrong here ends the program; no call returns an error.
- * Ports, give_up() and the proxy are those of the Redis tests.
+ * test that owns them. test/lib/server.h says what holds for all servers.
  */
 #ifndef TEST_MEMCACHED_CACHE_H
 #define TEST_MEMCACHED_CACHE_H
@@ -18,7 +16,6 @@ struct cache {
     char socket[SERVER_PATH_ROOM];
     pid_t pid; /* 0: not running */
     const char *options[CACHE_OPTIONS];
-    struct cache *next;
 };
 
 /* Start it and wait until it answers. `options`, NULL-terminated or NULL, live as long as it does. */

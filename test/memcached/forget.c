@@ -3,7 +3,7 @@
  * A cache forgets: by eviction, by flush_all, by a restart, for want of memory. A holder notices at
  * its next renewal, and never touches the lease of who came after it.
  */
-#include "mbed.h"
+#include "memcached_bed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static int setup_small(void **state)
     static const char *const options[] = { "-m", "2", NULL };
 
     (void)state;
-    return mbed_setup_with(options);
+    return bed_setup_with(options);
 }
 
 /* With items of all sizes that leases may have, until there is no room for any of them. */
@@ -133,7 +133,7 @@ static int setup_full(void **state)
     static const char *const options[] = { "-m", "2", "-M", NULL };
 
     (void)state;
-    return mbed_setup_with(options);
+    return bed_setup_with(options);
 }
 
 /*
@@ -189,8 +189,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(flush_is_noticed),
-        cmocka_unit_test_setup_teardown(eviction_is_noticed, setup_small, mbed_teardown),
-        cmocka_unit_test_setup_teardown(full_without_eviction, setup_full, mbed_teardown),
+        cmocka_unit_test_setup_teardown(eviction_is_noticed, setup_small, bed_teardown),
+        cmocka_unit_test_setup_teardown(full_without_eviction, setup_full, bed_teardown),
         TEST(restart_is_noticed),
         TEST(restart_is_doubted),
     };

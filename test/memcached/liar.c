@@ -3,7 +3,7 @@
  * A server that plays a script: replies that are malformed, those to another command, those that no
  * command gets. None is taken for a grant; the connection is closed, and another one made.
  */
-#include "mbed.h"
+#include "memcached_bed.h"
 
 #include <errno.h>
 #include <netinet/in.h>

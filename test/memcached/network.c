@@ -6,7 +6,7 @@
  * (LONG_MS) would free it.
  */
 #include "calls.h"
-#include "mbed.h"
+#include "memcached_bed.h"
 
 #include <stdio.h>
 #include <string.h>

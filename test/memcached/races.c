@@ -3,7 +3,7 @@
  * What others do to our items between two commands of ours, and names that meet under one key: nothing
  * of somebody else's is ever changed, and nothing is taken for ours that is not.
  */
-#include "mbed.h"
+#include "memcached_bed.h"
 
 #include "engine/memcached/record.h"
 #include "util/alloc.h"

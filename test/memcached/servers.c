@@ -4,7 +4,7 @@
  * by the contract itself: there is no public call for them yet.
  */
 #include "calls.h"
-#include "mbed.h"
+#include "memcached_bed.h"
 
 #include "core/op.h"
 #include "core/registry.h"

@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_memcached [-x] [-o OPTION]... [-q QUERY] [-f SEED] COMMAND...: run COMMAND with a memcached of
- * its own, whose URL is in HOLDFAST_TEST_URL; its status is ours. Whatever ends us, the server ends too.
+ * with_server memcached [OPTION...] COMMAND...: see test/lib/with_server.c.
  *
  *   -x         at a Unix socket
  *   -o OPTION  one more option for the server (-o -m -o 8)
  *   -q QUERY   more of the URL (poll=5ms)
  *   -f SEED    through a network that is cut at random, and a server that is stopped at random
- *
- * {id} in the URL is for the contract suite, which gives every case a prefix of its own.
  */
 #include "cache.h"
 #include "proxy.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t child;
+int with_memcached(int argc, char **argv); /* with_server.c calls it */
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
@@ -88,40 +82,7 @@ static void *run_faults(void *arg)
 
 /* ---- the command -------------------------------------------------------------------------------- */
 
-static void pass_on(int number)
-{
-    if (child > 0)
-        kill((pid_t)child, number);
-}
-
-static int run(char **command)
-{
-    const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-    struct sigaction action = { .sa_handler = pass_on };
-    pid_t parent = getpid(), pid = fork();
-    int status;
-
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        execvp(command[0], command);
-        fprintf(stderr, "with_memcached: %s: %s\n", command[0], strerror(errno));
-        _exit(127);
-    }
-    if (pid < 0)
-        give_up("with_memcached: fork: %s", strerror(errno));
-    child = (sig_atomic_t)pid;
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        sigaction(passed[i], &action, NULL);
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            give_up("with_memcached: %s", strerror(errno));
-    child = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-int main(int argc, char **argv)
+int with_memcached(int argc, char **argv)
 {
     const char *options[CACHE_OPTIONS] = { NULL }, *query = NULL, *seed = NULL;
     size_t option_count = 0;
@@ -144,7 +105,7 @@ int main(int argc, char **argv)
             exit(64);
     }
     if (optind >= argc || (seed && by_socket))
-        give_up("usage: with_memcached [-x] [-o OPTION]... [-q QUERY] [-f SEED] COMMAND...");
+        give_up("usage: with_server memcached [-x] [-o OPTION]... [-q QUERY] [-f SEED] COMMAND...");
 
     cache = by_socket ? cache_start_socket(options) : cache_start(options);
     if (seed)
@@ -161,9 +122,9 @@ int main(int argc, char **argv)
         faults.cache = cache;
         faults.seed = (unsigned)strtoul(seed, NULL, 10);
         if (pthread_create(&faults.thread, NULL, run_faults, &faults) != 0)
-            give_up("with_memcached: no thread");
+            give_up("with_server: no thread");
     }
-    status = run(argv + optind);
+    status = run_command(argv + optind, NULL, NULL);
     if (seed) {
         faults.stop = true;
         pthread_join(faults.thread, NULL);

@@ -82,7 +82,7 @@ def caught(build, engine, file, old, new):
         else:
             command += ['--sources', directory]
         if engine in ('postgres', 'mariadb'):
-            command = [os.path.join(build, 'bin', 'test', 'with_' + engine), '-o',
+            command = [os.path.join(build, 'bin', 'test', 'with_server'), engine, '-o',
                        'sysdate-is-now=1' if engine == 'mariadb' else 'fsync=off'] + command
         run = subprocess.run(command, env=environment, capture_output=True, text=True)
         said = (run.stdout + run.stderr).strip().splitlines()[-1]

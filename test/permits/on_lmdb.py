@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
-from model import DETACHED, Lmdb
+from model import DETACHED
+from model_lmdb import Lmdb
 from sequence import Mismatch, Sequence
 
 
@@ -34,8 +35,10 @@ class Driver:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait()
+        ended = self.process.wait()
         shutil.rmtree(self.dir, ignore_errors=True)
+        if ended:
+            raise Mismatch('the driver ended with %d' % ended)
 
 
 class Run(Sequence):

@@ -6,7 +6,7 @@ the records it left and their expiry are compared. The server's clock is a hash 
 import os
 import struct
 
-from model import Redlock
+from model_redlock import Redlock
 from scripts import ScriptSequence, text
 from sequence import SLACK, Mismatch, equal
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-The routines of PostgreSQL and of MariaDB, on a real server (with_postgres, with_mariadb), beside the model; after each
+The routines of PostgreSQL and of MariaDB, on a real server (with_server), beside the model; after each
 call its answer, what it told others, and all records are compared.
 
 The SQL is the engine's own, unchanged, from its files, with the statements that the engine sends. The clock: PostgreSQL
@@ -12,7 +12,8 @@ import re
 import subprocess
 import time
 
-from model import DETACHED, WAIT, MariaDB, Postgres
+from model import DETACHED, WAIT
+from model_sql import MariaDB, Postgres
 from sequence import Mismatch, Sequence
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -7,7 +7,7 @@ moves; every answer, message, queue, token and end is compared.
 Usage: permits_test.py ENGINE [--sources DIR]     redis, redlock, postgres, mariadb, lmdb; DIR: other scripts or SQL
 
 PERMITS_SEED=N begins with that seed, PERMITS_SEQUENCES=N makes more or fewer of them. lmdb: PERMITS_DRIVER names
-bin/test/permits_lmdb. The databases are those that with_postgres and with_mariadb have started.
+bin/test/permits_lmdb. The databases are those that with_server has started.
 """
 import argparse
 import os

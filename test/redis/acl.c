@@ -4,9 +4,9 @@
  * without any one of them something is refused by HF_DENIED, with a text that names it. The
  * list is what holdfast-engines(7) tells administrators.
  */
-#include "bed.h"
 #include "calls.h"
 #include "holdfast/primitives.h"
+#include "redis_bed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

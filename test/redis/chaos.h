@@ -9,7 +9,7 @@
 #define TEST_REDIS_CHAOS_H
 
 #include "proxy.h"
-#include "server.h"
+#include "redis_server.h"
 
 struct chaos;
 

@@ -3,9 +3,9 @@
  * A cluster in motion: slots that move while a name in them is held, waited for, renewed and handed
  * over; and a master that is lost. See src/engine/redis/cluster.c for what each redirection means.
  */
-#include "bed.h"
 #include "holdfast/redis.h"
 #include "liar.h"
+#include "redis_bed.h"
 #include "set.h"
 #include "storm.h"
 

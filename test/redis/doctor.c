@@ -3,8 +3,8 @@
  * The doctor, on servers that have something: a clock that is wrong, replicas that do not keep up, a disk that
  * is full, a network that is slow or breaks. It must find it, and must come to an end in any case.
  */
-#include "bed.h"
 #include "calls.h"
+#include "redis_bed.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Servers that die, come back empty or with their data, stand still, forget their scripts, are
  * kept busy by others, or hang up on us: what holders are told, and that waiters go on.
  */
-#include "bed.h"
+#include "redis_bed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

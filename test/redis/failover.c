@@ -3,8 +3,8 @@
  * A master is lost, and sentinels make a replica the new one: waiting, hand-off and renewal go on
  * through it, not only the connection. What its loss may cost is told.
  */
-#include "bed.h"
 #include "liar.h"
+#include "redis_bed.h"
 #include "set.h"
 #include "storm.h"
 

@@ -3,8 +3,8 @@
  * The guard over a network that fails: what is not known is said, and may be done again; nothing is
  * written twice over somebody else, and a token that was shut out stays so.
  */
-#include "bed.h"
 #include "holdfast/primitives.h"
+#include "redis_bed.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * soon as it asks. A jump back ends nothing early, tokens still grow, and a dead holder keeps nothing
  * for longer than its ttl.
  */
-#include "bed.h"
+#include "redis_bed.h"
 
 #define HOUR_MS (INT64_C(3600) * 1000)
 

@@ -2,7 +2,7 @@
 /* See liar.h. One thread for each connection; it knows just enough to be greeted. */
 #include "liar.h"
 
-#include "server.h"
+#include "redis_server.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  * bytes that are left must be the same. Then what only a real server can show: its clock, expiry, a
  * line that is cut.
  */
-#include "bed.h"
+#include "redis_bed.h"
 
 #include "prim/limit_plan.h"
 

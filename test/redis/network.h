@@ -8,7 +8,7 @@
 #ifndef TEST_REDIS_NETWORK_H
 #define TEST_REDIS_NETWORK_H
 
-#include "bed.h"
+#include "redis_bed.h"
 
 #define LONG_MS 300000 /* beyond LIMIT_MS: no expiry helps */
 

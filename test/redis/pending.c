@@ -3,7 +3,7 @@
  * Cases that fail today, each with the bug's number in the notes: built, so that they stay
  * alive, but not registered. A fix moves its case to where it belongs.
  */
-#include "bed.h"
+#include "redis_bed.h"
 
 #define HOUR_MS (INT64_C(3600) * 1000)
 

@@ -3,7 +3,7 @@
  * Cells, counters and scripts over a network that fails, and on a server that is busy: no change of a cell is
  * missed, nothing is counted or run twice, and what is not known is said.
  */
-#include "bed.h"
+#include "redis_bed.h"
 
 #include "calls.h"
 #include "holdfast/primitives.h"

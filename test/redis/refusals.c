@@ -4,8 +4,8 @@
  * whose text has the server's own word for it, nothing is held after it, and when the cause is
  * gone the same store goes on.
  */
-#include "bed.h"
 #include "liar.h"
+#include "redis_bed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

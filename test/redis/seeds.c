@@ -7,7 +7,7 @@
  * clients' commands may always be; with Holdfast the same order of events is forced (by a
  * network that holds bytes back, a process that is killed, a clock that is wrong).
  */
-#include "bed.h"
+#include "redis_bed.h"
 
 #include <signal.h>
 #include <stdio.h>

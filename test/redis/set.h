@@ -7,7 +7,7 @@
 #ifndef TEST_REDIS_SET_H
 #define TEST_REDIS_SET_H
 
-#include "server.h"
+#include "redis_server.h"
 
 #define SENTINELS     3
 #define REPLICAS_MAX  3

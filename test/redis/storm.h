@@ -10,7 +10,7 @@
 #ifndef TEST_REDIS_STORM_H
 #define TEST_REDIS_STORM_H
 
-#include "bed.h"
+#include "redis_bed.h"
 
 #define STORM_THREADS 4
 #define STORM_MAX     200000

@@ -3,7 +3,7 @@
  * sync=N: a lease is worth as much as the replicas that have it. Fewer of them, and it is rolled
  * back and not returned; enough, and it survives the loss of the master.
  */
-#include "bed.h"
+#include "redis_bed.h"
 #include "set.h"
 
 static struct sentinel_set *set;

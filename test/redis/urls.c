@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a URL may say, at its limits, on a real server. */
-#include "bed.h"
+#include "redis_bed.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_redis [OPTION...] COMMAND...: run COMMAND with a Redis of its own, whose URL is in
- * HOLDFAST_TEST_URL; its status is ours. Whatever ends us, the servers end too.
+ * with_server redis [OPTION...] COMMAND...: see test/lib/with_server.c.
  *
  *   -p         a password is required
  *   -u RULES   log in as an ACL user with these rules and nothing else
@@ -14,22 +13,19 @@
  *   -o OPTION  one more option for the server (-o --maxmemory -o 100mb)
  *   -q QUERY   more of the URL (wire=plain)
  *
- * {id} in the URL is for the contract suite, which gives every case a prefix of its own.
  * HOLDFAST_TEST_PORT is the server's port (not -S, -C, -R) and HOLDFAST_TEST_SOCKET its Unix socket, at
  * which no user is needed for -u.
  */
 #include "chaos.h"
 #include "set.h"
 
-#include <errno.h>
-#include <ftw.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+int with_redis(int argc, char **argv); /* with_server.c calls it */
 
 #define URL_ROOM  1024
 #define SECRET    "sesame"
@@ -43,19 +39,12 @@ struct wish {
     size_t option_count;
 };
 
-static volatile sig_atomic_t child;
 static char certificates[SERVER_PATH_ROOM];
-
-static void pass_on(int number)
-{
-    if (child > 0)
-        kill((pid_t)child, number);
-}
 
 static void add_option(struct wish *wish, const char *option)
 {
     if (wish->option_count + 8 >= SERVER_OPTIONS)
-        give_up("with_redis: too many options");
+        give_up("with_server: too many options");
     wish->options[wish->option_count++] = option;
 }
 
@@ -83,13 +72,10 @@ static const char *in_certificates(const char *file)
 
 static void make_certificates(struct wish *wish)
 {
-    const char *tmp = getenv("TMPDIR");
     pid_t pid;
     int status;
 
-    snprintf(certificates, sizeof certificates, "%s/holdfast-tls-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(certificates))
-        give_up("%s: %s", certificates, strerror(errno));
+    make_dir(certificates, sizeof certificates, "tls", false);
     pid = fork();
     if (pid == 0) {
         execlp("sh", "sh", "-c", certificate_script, certificates, (char *)NULL);
@@ -103,12 +89,6 @@ static void make_certificates(struct wish *wish)
     add_option(wish, in_certificates("server.key"));
     add_option(wish, "--tls-ca-cert-file");
     add_option(wish, in_certificates("ca.crt"));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
 }
 
 /* ---- the URL ---------------------------------------------------------------------------------- */
@@ -184,33 +164,6 @@ static void add_user(struct server *server, const char *rules)
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
-static int run(char **command)
-{
-    const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-    struct sigaction action = { .sa_handler = pass_on };
-    pid_t parent = getpid(), pid = fork();
-    int status;
-
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        execvp(command[0], command);
-        fprintf(stderr, "with_redis: %s: %s\n", command[0], strerror(errno));
-        _exit(127);
-    }
-    if (pid < 0)
-        give_up("with_redis: fork: %s", strerror(errno));
-    child = (sig_atomic_t)pid;
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        sigaction(passed[i], &action, NULL);
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            give_up("with_redis: %s", strerror(errno));
-    child = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static struct wish parse(int argc, char **argv)
 {
     struct wish wish = { 0 };
@@ -241,7 +194,7 @@ static struct wish parse(int argc, char **argv)
         case 'R':
             wish.nodes = atoi(optarg);
             if (wish.nodes < 1 || wish.nodes > NODES_MAX)
-                give_up("with_redis: -R: 1 to %d", NODES_MAX);
+                give_up("with_server: -R: 1 to %d", NODES_MAX);
             break;
         case 'f':
             wish.seed = optarg;
@@ -257,12 +210,12 @@ static struct wish parse(int argc, char **argv)
         }
     }
     if (optind >= argc)
-        give_up("usage: with_redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-R N] [-f SEED] "
+        give_up("usage: with_server redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-R N] [-f SEED] "
                 "[-o OPTION] [-q QUERY] COMMAND...");
     return wish;
 }
 
-int main(int argc, char **argv)
+int with_redis(int argc, char **argv)
 {
     struct wish wish = parse(argc, argv);
     struct sentinel_set *set = NULL;
@@ -298,7 +251,7 @@ int main(int argc, char **argv)
     }
     add_query(&wish, url);
     setenv("HOLDFAST_TEST_URL", url, 1);
-    status = run(argv + optind);
+    status = run_command(argv + optind, NULL, NULL);
     if (chaos)
         chaos_stop(chaos);
     proxy_stop(proxy);
@@ -306,6 +259,6 @@ int main(int argc, char **argv)
     sentinel_free(set);
     cluster_free(cluster);
     if (certificates[0])
-        nftw(certificates, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        remove_dir(certificates);
     return status;
 }

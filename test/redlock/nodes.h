@@ -7,7 +7,7 @@
 #ifndef TEST_REDLOCK_NODES_H
 #define TEST_REDLOCK_NODES_H
 
-#include "bed.h"
+#include "redis_bed.h"
 
 #define NODES    5
 #define MAJORITY 3

@@ -22,10 +22,7 @@
 #define PROCESSES 512
 #define ARGS      (2 * DB_OPTIONS + 64)
 
-static struct db *all;
-static pid_t owner; /* whose servers these are: not a forked child's */
-
-static void launch(struct db *db);
+static void begin(struct db *db);
 static void await_answer(struct db *db);
 static void guard(struct db *db);
 
@@ -97,44 +94,11 @@ bool db_run(enum db_kind kind, char *const *args, const char *log, const char *i
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-void db_show(const char *path)
-{
-    char line[512];
-    FILE *file = fopen(path, "r");
-
-    while (file && fgets(line, sizeof line, file))
-        fputs(line, stderr);
-    if (file)
-        fclose(file);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
-void db_remove(const char *dir)
-{
-    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 /* ---- start, end --------------------------------------------------------------------------------- */
 
-static void free_all(void)
+static void end(void *db)
 {
-    while (getpid() == owner && all)
-        db_free(all);
-}
-
-static void enlist(struct db *db)
-{
-    if (!owner) {
-        owner = getpid();
-        atexit(free_all);
-    }
-    db->next = all;
-    all = db;
+    db_free(db);
 }
 
 /* The keys must be the server's own, and nobody else may read them; the client's stay ours. */
@@ -152,27 +116,20 @@ static void make_certificates(struct db *db)
 struct db *db_start(enum db_kind kind, const struct db_wish *wish)
 {
     struct db *db = calloc(1, sizeof *db);
-    const char *tmp = getenv("TMPDIR");
 
-    if (!db)
-        give_up("out of memory");
+    server_keep(db, end);
     db->kind = kind;
     if (wish)
         db->wish = *wish;
-    snprintf(db->dir, sizeof db->dir, "/dev/shm/holdfast-db-XXXXXX");
-    if (access("/dev/shm", W_OK) != 0)
-        snprintf(db->dir, sizeof db->dir, "%.40s/holdfast-db-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(db->dir))
-        give_up("%s: %s", db->dir, strerror(errno));
+    make_dir(db->dir, sizeof db->dir, "db", true);
     db_own(kind, db->dir);
-    enlist(db);
     guard(db);
     db->port = free_port();
     snprintf(db->socket, sizeof db->socket, "%s%s", db->dir, kind == DB_POSTGRES ? "" : "/socket");
     if (db->wish.tls)
         make_certificates(db);
     db_data_copy(db);
-    launch(db);
+    begin(db);
     await_answer(db);
     if (db->wish.pooling)
         pooler_start(db);
@@ -259,9 +216,14 @@ static size_t mariadb_args(const struct db *db, char **args, char room[][160])
     return n;
 }
 
-static void launch(struct db *db)
+static void drop_rights(void *db)
 {
-    char *args[ARGS] = { NULL }, log[128], data[128];
+    db_drop_rights(((struct db *)db)->kind);
+}
+
+static void begin(struct db *db)
+{
+    char *args[ARGS] = { NULL }, log[SERVER_PATH_ROOM + 8], data[SERVER_PATH_ROOM + 8];
     char room[DB_OPTIONS + 8][160];
 
     if (db->kind == DB_POSTGRES)
@@ -270,36 +232,24 @@ static void launch(struct db *db)
         mariadb_args(db, args, room);
     snprintf(log, sizeof log, "%s/log", db->dir);
     snprintf(data, sizeof data, "%s/data", db->dir); /* it would go there by itself, later */
-    db->pid = fork();
-    if (db->pid < 0)
-        give_up("fork: %s", strerror(errno));
-    if (db->pid == 0) {
-        int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644),
-            null = open("/dev/null", O_RDONLY);
-        sigset_t none;
-
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        setpgid(0, 0); /* a terminal's Ctrl-C is for the test, which ends us */
-        dup2(null, 0);
-        dup2(out, 1);
-        dup2(out, 2);
-        db_drop_rights(db->kind);
-        if (chdir(data) == 0)
-            execv(args[0], args);
-        _exit(127);
-    }
+    db->pid = launch((const char *const *)args, &(struct launch){ .log = log,
+                                                                  .dir = data,
+                                                                  .env = environ,
+                                                                  .session = true,
+                                                                  .outlives = true, /* guard() */
+                                                                  .become = drop_rights,
+                                                                  .arg = db });
 }
 
 static void await_answer(struct db *db)
 {
     int64_t until_ms = clock_ms() + SERVER_LIMIT_MS;
-    char log[128];
+    char log[SERVER_PATH_ROOM + 8];
 
     while (!db_answers(db)) {
         if (waitpid(db->pid, NULL, WNOHANG) == db->pid || clock_ms() > until_ms) {
             snprintf(log, sizeof log, "%s/log", db->dir);
-            db_show(log);
+            show_file(log);
             give_up("the database server does not start");
         }
         sleep_ms(5);
@@ -430,7 +380,7 @@ void db_stop(struct db *db)
 void db_restart(struct db *db)
 {
     db_kill(db);
-    launch(db);
+    begin(db);
     await_answer(db);
 }
 
@@ -456,15 +406,11 @@ void db_free(struct db *db)
 {
     if (!db)
         return;
-    for (struct db **link = &all; *link; link = &(*link)->next)
-        if (*link == db) {
-            *link = db->next;
-            break;
-        }
+    server_forget(db);
     pooler_stop(db);
     db_kill(db);
     forget_shared(db->dir);
-    db_remove(db->dir);
+    remove_dir(db->dir);
     close(db->leash); /* the guardian finds nothing to do */
     free(db);
 }
@@ -503,6 +449,6 @@ static void guard(struct db *db)
         ;
     kill_residents(db->dir);
     forget_shared(db->dir);
-    db_remove(db->dir);
+    remove_dir(db->dir);
     _exit(0);
 }

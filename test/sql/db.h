@@ -19,7 +19,7 @@
 #ifndef TEST_SQL_DB_H
 #define TEST_SQL_DB_H
 
-#include "server.h" /* of test/redis: free_port(), give_up(), clock_ms(), sleep_ms() */
+#include "server.h"
 
 #define DB_OPTIONS 32
 #define DB_SECRET  "sesame"
@@ -44,7 +44,6 @@ struct db {
     pid_t pid, pooler; /* 0: not running */
     int leash;         /* when all who have it are gone, the guardian cleans up */
     void *admin;       /* PGconn, MYSQL */
-    struct db *next;
 };
 
 /* Start one and wait until it answers. `wish` may be NULL; its strings must live as long as the server. */
@@ -82,11 +81,9 @@ bool db_run(enum db_kind kind, char *const *args, const char *log, const char *i
 /* Between fork() and exec(): give up root's rights. */
 void db_drop_rights(enum db_kind kind);
 void db_own(enum db_kind kind, const char *path); /* chown to the unprivileged user */
-void db_show(const char *path);                   /* a log, to stderr */
 bool db_answers(struct db *db);                   /* the administrator can log in */
 void db_hang_up(struct db *db);
 void db_data_copy(struct db *db); /* DIR/data, from the template */
-void db_remove(const char *dir);
 void pooler_start(struct db *db);
 void pooler_stop(struct db *db);
 

@@ -61,7 +61,7 @@ static void must(enum db_kind kind, const char *work, char *const *args, const c
 
     snprintf(log, sizeof log, "%s/log", work);
     if (!db_run(kind, args, log, input)) {
-        db_show(log);
+        show_file(log);
         give_up("%s failed", args[0]);
     }
 }
@@ -147,9 +147,9 @@ static void make(struct db *db, const char *template)
         make_mariadb(work);
     snprintf(data, sizeof data, "%s/data", work);
     snprintf(half, sizeof half, "%s.half", template);
-    db_remove(half);
+    remove_dir(half);
     copy(data, half);
-    db_remove(work);
+    remove_dir(work);
     if (rename(half, template) != 0)
         give_up("%s: %s", template, strerror(errno));
 }

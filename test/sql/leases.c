@@ -472,7 +472,7 @@ static void urls(void **state)
     try_url(HF_CONFIG, leases_url("u", "&connections=0"), "connections");
     try_url(HF_CONFIG, leases_url("u", "&schema=a%22b"), "schema");
     try_url(HF_CONFIG, leases_url("u", "&tokens=on"), "tokens");
-    try_url(HF_CONFIG, "postgresql://me:hunter2@%zz/x", "postgresql://USER@HOST");
+    try_url(HF_CONFIG, "postgresql://me:hunter2@%zz/x", "bad %XX");
     snprintf(url, sizeof url, "postgresql://nobody:hunter2@127.0.0.1:%u/test",
              (unsigned)leases_db->port);
     try_url(HF_DENIED, url, "nobody");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: the server's wall clock jumps. Leases are counted by it, tokens are not only by it. */
 #include "calls.h"
+#include "clock.h"
 #include "holdfast/primitives.h"
 #include "leases.h"
 
@@ -17,8 +18,8 @@
 
 #define HOUR_MS INT64_C(3600000)
 
-static _Atomic int64_t *offset_us; /* which the server has mapped too: test/redis/clock_shim.c */
-static char path[64];
+static _Atomic int64_t *offset_us; /* which the server has mapped too: test/lib/clock_shim.c */
+static char clock_dir[SERVER_PATH_ROOM];
 static char shim_dir[] = "/tmp/holdfast-shim-XXXXXX", shim[sizeof shim_dir + 16];
 
 /* The server runs as another user, who may not be able to read what was built: a copy for it. Not in
@@ -46,26 +47,22 @@ static void copy_shim(void)
 
 void leases_clock_begin(void)
 {
-    int fd;
+    char path[SERVER_PATH_ROOM + 8];
 
-    snprintf(path, sizeof path, "/dev/shm/holdfast-clock-%d", (int)getpid());
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd < 0 || fchmod(fd, 0644) != 0 || ftruncate(fd, sizeof *offset_us) != 0)
+    make_dir(clock_dir, sizeof clock_dir, "clock", true);
+    offset_us = clock_make(clock_dir);
+    snprintf(path, sizeof path, "%s/clock", clock_dir);
+    if (chmod(clock_dir, 0755) != 0 || chmod(path, 0644) != 0)
         give_up("%s: %s", path, strerror(errno));
-    offset_us = mmap(NULL, sizeof *offset_us, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (offset_us == MAP_FAILED)
-        give_up("%s: %s", path, strerror(errno));
-    close(fd);
-    setenv("HOLDFAST_TEST_CLOCK", path, 1);
+    setenv(CLOCK_VARIABLE, path, 1);
     copy_shim();
     setenv("LD_PRELOAD", shim, 1); /* for what we start, not for us */
 }
 
 void leases_clock_end(void)
 {
-    unlink(path);
-    unlink(shim);
-    rmdir(shim_dir);
+    remove_dir(clock_dir);
+    remove_dir(shim_dir);
 }
 
 static void jump(int64_t ms)
@@ -88,7 +85,7 @@ static void clock_jumps_forward(void **state)
     over = take(store, &alone);
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "forward") == 1);
-    nap_ms(500); /* the bell has looked at what is held, and does not do it again */
+    nap_ms(500); /* the listener has looked at what is held, and does not do it again */
     jump(HOUR_MS);
     EXPECT(HF_OK, attempt_join(&attempt)); /* found by its next heartbeat */
     next = attempt.lease;

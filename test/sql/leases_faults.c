@@ -188,7 +188,7 @@ static void asked_while_away(void **state)
     close_store(store);
 }
 
-/* The second in a queue, whose bell had nothing to do when it came, is kept alive as well: it gets its turn
+/* The second in a queue, whose listener had nothing to do when it came, is kept alive as well: it gets its turn
  * after more than a window, with a lease that is still good. */
 static void the_second_is_kept_alive(void **state)
 {
@@ -204,7 +204,7 @@ static void the_second_is_kept_alive(void **state)
     attempt_start(&one, first, &request);
     AWAIT(count_waiters(holder, "long") == 1);
     nap_ms(
-        500); /* `other` has been held for so long that the bell listens, and has nothing to do */
+        500); /* `other` has been held for so long that the listener listens, and has nothing to do */
     give(other);
     attempt_start(&two, second, &request);
     AWAIT(count_waiters(holder, "long") == 2);

@@ -25,7 +25,7 @@ static hf_store *open_behind(struct proxy *proxy, const char *more)
 }
 
 /* The client that waits for "warm" has just sent a heartbeat: the next one is a third of a window away. */
-static void await_beat(void)
+static void await_heartbeat(void)
 {
     const char *until = leases_db->kind == DB_POSTGRES
                             ? "SELECT c.until FROM hfl_clients c JOIN hfl_waiters w ON "
@@ -66,9 +66,9 @@ static void message_of_a_lapsed_grant(void **state)
     request.ttl_ms = LIMIT_MS;
     lease = take(direct, &request);
     warm.wait_ms = request.wait_ms = LIMIT_MS;
-    attempt_start(&keeper, store, &warm); /* the bell listens: an acquire asks to be queued */
+    attempt_start(&keeper, store, &warm); /* the listener listens: an acquire asks to be queued */
     AWAIT(count_waiters(direct, "warm") == 1);
-    await_beat();
+    await_heartbeat();
     proxy_block(proxy, PROXY_UP, true);
     short_one = request;
     short_one.ttl_ms = 5000; /* as the window: no renewal confirms what is granted */
@@ -81,7 +81,7 @@ static void message_of_a_lapsed_grant(void **state)
     attempt_start(&heir, next, &request);
     AWAIT(count_waiters(direct, "lapsed") == 2);
 
-    await_beat();
+    await_heartbeat();
     nap_ms(300); /* until it has its answer; the next beat is still far away */
     proxy_block(proxy, PROXY_UP, true);
     proxy_block(proxy, PROXY_DOWN, true);
@@ -92,7 +92,7 @@ static void message_of_a_lapsed_grant(void **state)
     AWAIT(rows_of_waiters("lapsed") == 1); /* again */
     proxy_heal(proxy);
     AWAIT(proxy_held(proxy, PROXY_UP) == 0 && proxy_held(proxy, PROXY_DOWN) == 0);
-    await_beat(); /* what came before it has been heard */
+    await_heartbeat(); /* what came before it has been heard */
     CHECK(hf_lease_state(heir.lease) == HF_STATE_HELD);
     CHECK(!late.ended);
     token = hf_lease_token(heir.lease);
@@ -129,7 +129,7 @@ static void news_that_come_too_late(void **state)
     attempt_start(&heir, next, &patient);
     AWAIT(count_waiters(direct, "warm") == 2);
     proxy_block(proxy, PROXY_DOWN, true);
-    await_beat(); /* "still waiting", which it hears together with the grant */
+    await_heartbeat(); /* "still waiting", which it hears together with the grant */
     proxy_block(proxy, PROXY_UP, true);
     give(lease);
     EXPECT(HF_OK, attempt_join(&heir));

@@ -13,23 +13,13 @@ It prints the port that it listens on, then obeys lines on stdin and answers eac
 HOW: none fewer more null types empty rows huge long least. Everything else goes through untouched.
 """
 import os
-import socket
 import struct
 import sys
-import threading
 
-lock = threading.Lock()
-plan = {"left": 0, "how": "none", "count": 0}
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+sys.dont_write_bytecode = True
 
-
-def turn():
-    """How the answer that is just complete is spoiled; None: not at all."""
-    with lock:
-        plan["count"] += 1
-        if plan["left"] == 0:
-            return None
-        plan["left"] -= 1
-        return plan["how"] if plan["left"] == 0 else None
+from spoil import begin_forward, run, turn  # noqa: E402
 
 
 def spoil(how, columns, rows, server):
@@ -261,66 +251,11 @@ class Maria:
 
 # ---- both ---------------------------------------------------------------------------------------------------------------
 
-def forward(client, server):
-    try:
-        while True:
-            data = client.recv(65536)
-            if not data:
-                break
-            server.sendall(data)
-    except OSError:
-        pass
-    hang_up(client, server)
+def converse(client, server):
+    side = {"postgres": Postgres, "mariadb": Maria}[sys.argv[1]]()
+    side.greet(client, server)
+    begin_forward(client, server)
+    side.answers(client, server)
 
 
-def hang_up(*socks):
-    for sock in socks:
-        try:
-            sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
-
-def serve(client, make, port):
-    try:
-        server = socket.create_connection(("127.0.0.1", port))
-    except OSError:
-        client.close()
-        return
-    for sock in (client, server):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    side = make()
-    try:
-        side.greet(client, server)
-        threading.Thread(target=forward, args=(client, server), daemon=True).start()
-        side.answers(client, server)
-    except (EOFError, OSError, struct.error, IndexError, ValueError):
-        pass
-    hang_up(client, server)
-    client.close()
-    server.close()
-
-
-def obey():
-    for line in sys.stdin:
-        words = line.split()
-        with lock:
-            if words[0] == "spoil":
-                plan.update(left=int(words[1]), how=words[2], count=0)
-                print("ok", flush=True)
-            else:
-                print(plan["count"], flush=True)
-    os._exit(0)
-
-
-def main():
-    make = {"postgres": Postgres, "mariadb": Maria}[sys.argv[1]]
-    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    print(listener.getsockname()[1], flush=True)
-    threading.Thread(target=obey, daemon=True).start()
-    while True:
-        client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, make, int(sys.argv[2])), daemon=True).start()
-
-
-main()
+run(int(sys.argv[2]), converse)

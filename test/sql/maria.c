@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=lease on MariaDB: what is this server's own. Rows and locks, errors that are tried again, the bell, rights,
+ * mode=lease on MariaDB: what is this server's own. Rows and locks, errors that are tried again, the listener, rights,
  * settings of others, URLs. One server for all cases but one; a case that changes it leaves it whole.
  */
 #include "contract.h"
@@ -302,7 +302,7 @@ static void two_round_trips(void **state)
     close_store(store);
 }
 
-/* ---- the bell ------------------------------------------------------------------------------------------- */
+/* ---- the listener ------------------------------------------------------------------------------------------- */
 
 static long long questions(void)
 {
@@ -310,9 +310,9 @@ static long long questions(void)
                      "variable_name = 'Com_call_procedure'");
 }
 
-/* With a window this long no beat comes by: only the bell can tell of it. And those who wait ask for nothing
+/* With a window this long no beat comes by: only the listener can tell of it. And those who wait ask for nothing
  * meanwhile, however many they are. */
-static void woken_by_the_bell(void **state)
+static void woken_by_the_listener(void **state)
 {
     enum { WAITERS = 8 };
     hf_store *store = open_with("&window=10m"), *stores[WAITERS];
@@ -328,7 +328,7 @@ static void woken_by_the_bell(void **state)
         attempt_start(&attempts[i], stores[i], &wait);
         AWAIT(count_waiters(store, "bell") == (size_t)i + 1);
     }
-    do { /* once all bells sleep nobody asks for anything */
+    do { /* once all listeners sleep, nobody asks for anything */
         before = questions();
         nap_ms(300);
         CHECK(now_ms() < until_ms);
@@ -338,15 +338,15 @@ static void woken_by_the_bell(void **state)
         EXPECT(HF_OK, attempt_join(&attempts[i]));
         give(attempts[i].lease);
     }
-    /* A hand-over: the release with what it calls, and the bell, which goes to sleep again. */
+    /* A hand-over: the release with what it calls, and the listener, which goes to sleep again. */
     CHECK(questions() - before < 8 * WAITERS);
     for (int i = 0; i < WAITERS; i++)
         close_store(stores[i]);
     close_store(store);
 }
 
-/* The bell sleeps by waiting for a lock of another of our links. When that one is ended (by an administrator) while
- * nobody uses it, the bell finds another: it does not ask and ask. */
+/* The listener sleeps by waiting for a lock of another of our links. When that one is ended (by an administrator) while
+ * nobody uses it, the listener finds another: it does not ask and ask. */
 static void an_idle_link_is_ended(void **state)
 {
     enum { BURST = 6 };
@@ -398,7 +398,7 @@ static void an_idle_link_is_ended(void **state)
 
 /* ---- rights ---------------------------------------------------------------------------------------------- */
 
-/* What the manual asks for is enough; and who may not ring another account's bell is heard with its next beat. */
+/* What the manual asks for is enough; and a waiter that may not be notified by another account has its turn with its next heartbeat. */
 static void few_rights(void **state)
 {
     hf_store *store = open_with("&window=3s"), *few = NULL;
@@ -629,7 +629,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(full_disk),
         cmocka_unit_test(no_token_is_left),
         cmocka_unit_test(two_round_trips),
-        cmocka_unit_test(woken_by_the_bell),
+        cmocka_unit_test(woken_by_the_listener),
         cmocka_unit_test(what_is_over_is_over),
         cmocka_unit_test(late_acquire),
         cmocka_unit_test(an_idle_link_is_ended),

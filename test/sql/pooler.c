@@ -49,7 +49,7 @@ static void await(struct db *db, const char *home)
     while (!listens(db->pooler_port)) {
         if (waitpid(db->pooler, NULL, WNOHANG) == db->pooler || clock_ms() > until_ms) {
             snprintf(log, sizeof log, "%s/log", home);
-            db_show(log);
+            show_file(log);
             give_up("pgbouncer does not start");
         }
         sleep_ms(3);

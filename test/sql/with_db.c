@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_postgres, with_mariadb [OPTION...] COMMAND...: run COMMAND with a database server of its own,
- * whose URL is in HOLDFAST_TEST_URL; its status is ours. Whatever ends us, the server ends too.
+ * with_server postgres|mariadb [OPTION...] COMMAND...: see test/lib/with_server.c.
  *
  *   -p             log in with a password
  *   -t             TLS, with a client certificate
@@ -12,62 +11,38 @@
  *   -o NAME=VALUE  one more setting of the server
  *   -m MODE        mode=MODE in the URL
  *   -q QUERY       more of the URL (tokens=on)
- *   -f SEED        while random faults happen to the server and the network before it (trouble.h)
+ *   -f SEED        while random faults happen to the server and the network before it (db_trouble.h)
  *
- * {id} in the URL is for the contract suite, which gives every case tables of its own.
  * HOLDFAST_TEST_PORT is the server's port (not the pooler's), HOLDFAST_TEST_SOCKET where its
  * administrator (postgres, root) may come in without a password: a directory for PostgreSQL.
  */
 #include "db.h"
-#include "trouble.h"
+#include "db_trouble.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define MORE_ROOM 256
 
-static volatile sig_atomic_t child;
+/* with_server.c calls them */
+int with_postgres(int argc, char **argv);
+int with_mariadb(int argc, char **argv);
 
-static void pass_on(int number)
+/* Faults go on while the command runs: this thread owns the server. */
+struct faults {
+    struct db *db;
+    struct proxy *proxy;
+    const char *seed;
+};
+
+static void meanwhile(pid_t child, void *arg)
 {
-    if (child > 0)
-        kill((pid_t)child, number);
-}
+    const struct faults *faults = arg;
 
-/* Faults go on until it ends: this thread owns the server. */
-static int run(char **command, struct db *db, struct proxy *proxy, const char *seed)
-{
-    const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-    struct sigaction action = { .sa_handler = pass_on };
-    pid_t parent = getpid(), pid = fork();
-    int status;
-
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        execvp(command[0], command);
-        fprintf(stderr, "with_db: %s: %s\n", command[0], strerror(errno));
-        _exit(127);
-    }
-    if (pid < 0)
-        give_up("with_db: fork: %s", strerror(errno));
-    child = (sig_atomic_t)pid;
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        sigaction(passed[i], &action, NULL);
-    if (seed)
-        trouble(db, proxy, strtoull(seed, NULL, 10), pid);
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            give_up("with_db: %s", strerror(errno));
-    child = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (faults->seed)
+        db_trouble(faults->db, faults->proxy, strtoull(faults->seed, NULL, 10), child);
 }
 
 static void add(char more[MORE_ROOM], const char *key, const char *value)
@@ -107,7 +82,7 @@ static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const c
             break;
         case 'o':
             if (options + 1 >= DB_OPTIONS)
-                give_up("with_db: too many options");
+                give_up("with_server: too many options");
             wish.options[options++] = optarg;
             break;
         case 'm':
@@ -124,19 +99,21 @@ static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const c
         }
     }
     if (optind >= argc)
-        give_up("usage: %s [-p] [-t] [-x] [-u FILE] [-b] [-B] [-o NAME=VALUE] [-m MODE] [-q QUERY] "
+        give_up("usage: with_server %s [-p] [-t] [-x] [-u FILE] [-b] [-B] [-o NAME=VALUE] [-m "
+                "MODE] [-q QUERY] "
                 "[-f SEED] COMMAND...",
                 argv[0]);
     return wish;
 }
 
-int main(int argc, char **argv)
+static int with_db(enum db_kind kind, int argc, char **argv)
 {
     char more[MORE_ROOM] = "", port[16];
     const char *rights = "-", *seed = NULL;
     struct db_wish wish = parse(argc, argv, more, &rights, &seed);
-    struct db *db = db_start(WITH_DB, &wish);
+    struct db *db = db_start(kind, &wish);
     struct proxy *proxy = seed ? proxy_start(db->port) : NULL;
+    struct faults faults = { db, proxy, seed };
     uint16_t own_port = db->port;
     int status;
 
@@ -150,8 +127,18 @@ int main(int argc, char **argv)
     setenv("HOLDFAST_TEST_PORT", port, 1);
     setenv("HOLDFAST_TEST_SOCKET", db->socket, 1);
     db_hang_up(db); /* nobody of ours shall be in the server's lists */
-    status = run(argv + optind, db, proxy, seed);
+    status = run_command(argv + optind, meanwhile, &faults);
     proxy_stop(proxy);
     db_free(db);
     return status;
+}
+
+int with_postgres(int argc, char **argv)
+{
+    return with_db(DB_POSTGRES, argc, argv);
+}
+
+int with_mariadb(int argc, char **argv)
+{
+    return with_db(DB_MARIADB, argc, argv);
 }

@@ -65,46 +65,47 @@ static void places(void **state)
 {
     static const struct {
         const char *url, *location;
-        enum hfi_redis_way way;
+        enum redis_topology_kind way;
         unsigned db;
         bool tls;
         const char *user, *password, *master;
     } cases[] = {
-        { "redis://localhost", "redis://localhost:6379/0", HFI_WAY_SINGLE, 0, 0, 0, 0, 0 },
-        { "REDIS://h", "redis://h:6379/0", HFI_WAY_SINGLE, 0, 0, 0, 0, 0 },
-        { "redis://10.0.0.4:7000/", "redis://10.0.0.4:7000/0", HFI_WAY_SINGLE, 0, 0, 0, 0, 0 },
-        { "redis://h:1/15", "redis://h:1/15", HFI_WAY_SINGLE, 15, 0, 0, 0, 0 },
-        { "redis://h?db=15", "redis://h:6379/15", HFI_WAY_SINGLE, 15, 0, 0, 0, 0 },
-        { "redis://h/3?db=3", "redis://h:6379/3", HFI_WAY_SINGLE, 3, 0, 0, 0, 0 },
-        { "redis://[::1]", "redis://[::1]:6379/0", HFI_WAY_SINGLE, 0, 0, 0, 0, 0 },
-        { "redis://[fe80::1%25eth0]:65535", "redis://[fe80::1%eth0]:65535/0", HFI_WAY_SINGLE, 0, 0,
-          0, 0, 0 },
-        { "redis://u:p@h", "redis://h:6379/0", HFI_WAY_SINGLE, 0, 0, "u", "p", 0 },
-        { "redis://:p@h", "redis://h:6379/0", HFI_WAY_SINGLE, 0, 0, 0, "p", 0 },
-        { "redis://u:@h", "redis://h:6379/0", HFI_WAY_SINGLE, 0, 0, "u", "", 0 },
-        { "redis://u%3A:p%40%2f%3a%25@[::1]:7", "redis://[::1]:7/0", HFI_WAY_SINGLE, 0, 0,
+        { "redis://localhost", "redis://localhost:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, 0, 0, 0 },
+        { "REDIS://h", "redis://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, 0, 0, 0 },
+        { "redis://10.0.0.4:7000/", "redis://10.0.0.4:7000/0", REDIS_TOPOLOGY_SINGLE, 0, 0, 0, 0,
+          0 },
+        { "redis://h:1/15", "redis://h:1/15", REDIS_TOPOLOGY_SINGLE, 15, 0, 0, 0, 0 },
+        { "redis://h?db=15", "redis://h:6379/15", REDIS_TOPOLOGY_SINGLE, 15, 0, 0, 0, 0 },
+        { "redis://h/3?db=3", "redis://h:6379/3", REDIS_TOPOLOGY_SINGLE, 3, 0, 0, 0, 0 },
+        { "redis://[::1]", "redis://[::1]:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, 0, 0, 0 },
+        { "redis://[fe80::1%25eth0]:65535", "redis://[fe80::1%eth0]:65535/0", REDIS_TOPOLOGY_SINGLE,
+          0, 0, 0, 0, 0 },
+        { "redis://u:p@h", "redis://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, "u", "p", 0 },
+        { "redis://:p@h", "redis://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, 0, "p", 0 },
+        { "redis://u:@h", "redis://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, "u", "", 0 },
+        { "redis://u%3A:p%40%2f%3a%25@[::1]:7", "redis://[::1]:7/0", REDIS_TOPOLOGY_SINGLE, 0, 0,
           "u:", "p@/:%", 0 },
-        { "redis://a@b:c@d@h", "redis://h:6379/0", HFI_WAY_SINGLE, 0, 0, "a@b", "c@d", 0 },
-        { "rediss://h", "rediss://h:6379/0", HFI_WAY_SINGLE, 0, 1, 0, 0, 0 },
-        { "redis://h?tls=on", "redis://h:6379/0", HFI_WAY_SINGLE, 0, 1, 0, 0, 0 },
-        { "redis+unix:///run/redis.sock", "redis+unix:///run/redis.sock", HFI_WAY_SINGLE, 0, 0, 0,
-          0, 0 },
-        { "redis+unix:///run/a%20b@c?db=2", "redis+unix:///run/a b@c?db=2", HFI_WAY_SINGLE, 2, 0, 0,
-          0, 0 },
-        { "redis+unix://u:p@/s", "redis+unix:///s", HFI_WAY_SINGLE, 0, 0, "u", "p", 0 },
-        { "redis+sentinel://a/m", "redis+sentinel://a:26379/m/0", HFI_WAY_SENTINEL, 0, 0, 0, 0,
-          "m" },
-        { "redis+sentinel://u:p@a,b:1,[::2]:3/my%20m/4", NULL, HFI_WAY_SENTINEL, 4, 0, "u", "p",
-          NULL },
+        { "redis://a@b:c@d@h", "redis://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 0, "a@b", "c@d", 0 },
+        { "rediss://h", "rediss://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 1, 0, 0, 0 },
+        { "redis://h?tls=on", "redis://h:6379/0", REDIS_TOPOLOGY_SINGLE, 0, 1, 0, 0, 0 },
+        { "redis+unix:///run/redis.sock", "redis+unix:///run/redis.sock", REDIS_TOPOLOGY_SINGLE, 0,
+          0, 0, 0, 0 },
+        { "redis+unix:///run/a%20b@c?db=2", "redis+unix:///run/a b@c?db=2", REDIS_TOPOLOGY_SINGLE,
+          2, 0, 0, 0, 0 },
+        { "redis+unix://u:p@/s", "redis+unix:///s", REDIS_TOPOLOGY_SINGLE, 0, 0, "u", "p", 0 },
+        { "redis+sentinel://a/m", "redis+sentinel://a:26379/m/0", REDIS_TOPOLOGY_SENTINEL, 0, 0, 0,
+          0, "m" },
+        { "redis+sentinel://u:p@a,b:1,[::2]:3/my%20m/4", NULL, REDIS_TOPOLOGY_SENTINEL, 4, 0, "u",
+          "p", NULL },
         { "redis+sentinel://a,b:1,[::2]:3/my-m/4", "redis+sentinel://a:26379,b:1,[::2]:3/my-m/4",
-          HFI_WAY_SENTINEL, 4, 0, 0, 0, "my-m" },
-        { "redis+sentinel://a/m%ffx", "redis+sentinel://a:26379/m\\xffx/0", HFI_WAY_SENTINEL, 0, 0,
-          0, 0,
+          REDIS_TOPOLOGY_SENTINEL, 4, 0, 0, 0, "my-m" },
+        { "redis+sentinel://a/m%ffx", "redis+sentinel://a:26379/m\\xffx/0", REDIS_TOPOLOGY_SENTINEL,
+          0, 0, 0, 0,
           "m\xff"
           "x" },
-        { "redis+cluster://a,b:7001", "redis+cluster://a:6379,b:7001", HFI_WAY_CLUSTER, 0, 0, 0, 0,
-          0 },
-        { "redis+cluster://a/", "redis+cluster://a:6379", HFI_WAY_CLUSTER, 0, 0, 0, 0, 0 },
+        { "redis+cluster://a,b:7001", "redis+cluster://a:6379,b:7001", REDIS_TOPOLOGY_CLUSTER, 0, 0,
+          0, 0, 0 },
+        { "redis+cluster://a/", "redis+cluster://a:6379", REDIS_TOPOLOGY_CLUSTER, 0, 0, 0, 0, 0 },
     };
 
     (void)state;
@@ -120,7 +121,7 @@ static void places(void **state)
         if (status != HF_OK)
             fail_msg("%s: %s", cases[i].url, err.text);
         assert_string_equal(conf->location, cases[i].location);
-        assert_int_equal(conf->way, cases[i].way);
+        assert_int_equal(conf->topology, cases[i].way);
         assert_int_equal(conf->db, cases[i].db);
         assert_int_equal(conf->url.tls.on, cases[i].tls);
         assert_int_equal(conf->tls_context != NULL, cases[i].tls);

@@ -55,16 +55,16 @@ static void we_were_late(void **state)
     CALL(&bed, &call, "A");
     assert_int_equal(hfi_stream_next_ms(hfi_link_stream(bed.link)), call.sent.base.sent_ms + 60000);
     assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
-    hfi_stream_due(hfi_link_stream(bed.link), call.sent.base.sent_ms + 60001);
+    hfi_stream_due(&hfi_link_stream(bed.link)->source, call.sent.base.sent_ms + 60001);
     assert_int_equal(bed.downs, 0);
     bed_until_answered(&bed, &call);
     assert_int_equal(call.integer, 5);
 
     CALL(&bed, &call, "B");
     assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
-    hfi_stream_due(hfi_link_stream(bed.link), call.sent.base.sent_ms + 60001);
+    hfi_stream_due(&hfi_link_stream(bed.link)->source, call.sent.base.sent_ms + 60001);
     assert_int_equal(bed.downs, 0);
-    hfi_stream_due(hfi_link_stream(bed.link), call.sent.base.sent_ms + 120000);
+    hfi_stream_due(&hfi_link_stream(bed.link)->source, call.sent.base.sent_ms + 120000);
     assert_int_equal(bed.downs, 1);
     assert_true(call.none && call.maybe);
     bed_done(&bed);
@@ -90,11 +90,11 @@ static void unsent(void **state)
     hfi_link_send(bed.link, &command, &kept.sent);
     assert_int_equal(hfi_link_in_flight(bed.link), 2);
     while (bed.downs == 0) { /* not hfi_link_take() while it is still well: that flushes */
-        hfi_stream_read(hfi_link_stream(bed.link), true);
+        hfi_stream_read(&hfi_link_stream(bed.link)->source, true);
         if (poll(&(struct pollfd){ .fd = hfi_link_stream(bed.link)->fd, .events = POLLIN }, 1, 0) ==
             1) {
-            hfi_stream_read(hfi_link_stream(bed.link), false);
-            hfi_stream_ready(hfi_link_stream(bed.link), hfi_now_ms());
+            hfi_stream_read(&hfi_link_stream(bed.link)->source, false);
+            hfi_stream_ready(&hfi_link_stream(bed.link)->source, -1, 0, hfi_now_ms());
         }
     }
     assert_true(sent.none && sent.maybe);

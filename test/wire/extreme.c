@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Numbers that no sane server says: each number of each answer becomes the largest, or the smallest, there is (extreme.py). What
- * we make of it stays within its range; that nothing overflows on the way only UBSan sees. Run by with_redis or with_etcd:
+ * we make of it stays within its range; that nothing overflows on the way only UBSan sees. Run by with_server:
  * extreme redis|etcd.
  */
 #include "calls.h"
 #include "contract.h"
 #include "holdfast/primitives.h"
-#include "server.h"
+#include "redis_server.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
     pid_t proxy;
 
     if (argc < 2 || !port)
-        give_up("usage: with_redis|with_etcd %s redis|etcd [CASE]", argv[0]);
+        give_up("usage: with_server redis|etcd %s redis|etcd [CASE]", argv[0]);
     kind = argv[1];
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);

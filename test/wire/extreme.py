@@ -12,21 +12,16 @@ It prints the port that it listens on, then obeys lines on stdin and answers eac
 """
 import os
 import re
-import socket
 import sys
-import threading
 
-lock = threading.Lock()
-plan = {"left": 0, "number": b"0", "count": 0}
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+sys.dont_write_bytecode = True
+
+from spoil import begin_forward, run, turn  # noqa: E402
 
 
-def turn(number):
-    with lock:
-        plan["count"] += 1
-        if plan["left"] == 0:
-            return number
-        plan["left"] -= 1
-        return plan["number"] if plan["left"] == 0 else number
+def extreme(number):
+    return (turn() or number.decode()).encode()
 
 
 class Stream:
@@ -58,14 +53,14 @@ def redis(stream, send):
     line = stream.until(b"\r\n")
     kind, rest = line[:1], line[1:-2]
     if kind == b":":
-        send(b":" + turn(rest) + b"\r\n")
+        send(b":" + extreme(rest) + b"\r\n")
         return
     send(line)
     if kind in b"$=!" and int(rest) >= 0:
         text = stream.take(int(rest) + 2)
         if text[:2] in (b"G ", b"L "):  # a message: its last numbers are numbers
             words = text[:-2].split(b" ")
-            words[3:] = [turn(word) for word in words[3:]]
+            words[3:] = [extreme(word) for word in words[3:]]
             text = b" ".join(words) + b"\r\n"
             text = text if len(text) == int(rest) + 2 else text[:int(rest)].ljust(int(rest), b"9") + b"\r\n"
         send(text)
@@ -88,66 +83,15 @@ def etcd(stream, send):
                 stream.more()
             send(stream.take(len(stream.data)))
     body = stream.take(int(found.group(1)))
-    body = re.sub(rb'"((?!cluster_id|member_id|raft_term)\w+)":"(-?\d+)"', lambda m: b'"' + m.group(1) + b'":"' + turn(m.group(2)) + b'"', body)
+    body = re.sub(rb'"((?!cluster_id|member_id|raft_term)\w+)":"(-?\d+)"', lambda m: b'"' + m.group(1) + b'":"' + extreme(m.group(2)) + b'"', body)
     send(head[:found.start(1)] + str(len(body)).encode() + head[found.end(1):] + body)
 
 
-def hang_up(*socks):
-    for sock in socks:
-        try:
-            sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
-
-def forward(client, server):
-    try:
-        while True:
-            data = client.recv(65536)
-            if not data:
-                break
-            server.sendall(data)
-    except OSError:
-        pass
-    hang_up(client, server)
-
-
-def serve(client, answer, port):
-    server = socket.create_connection(("127.0.0.1", port))
-    for sock in (client, server):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    threading.Thread(target=forward, args=(client, server), daemon=True).start()
+def converse(client, server):
     stream = Stream(server)
-    try:
-        while True:
-            answer(stream, client.sendall)
-    except (EOFError, OSError, ValueError):
-        pass
-    hang_up(client, server)
-    client.close()
-    server.close()
-
-
-def obey():
-    for line in sys.stdin:
-        words = line.split()
-        with lock:
-            if words[0] == "spoil":
-                plan.update(left=int(words[1]), number=words[2].encode(), count=0)
-                print("ok", flush=True)
-            else:
-                print(plan["count"], flush=True)
-    os._exit(0)
-
-
-def main():
-    answer = {"redis": redis, "etcd": etcd}[sys.argv[1]]
-    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    print(listener.getsockname()[1], flush=True)
-    threading.Thread(target=obey, daemon=True).start()
+    begin_forward(client, server)
     while True:
-        client, _ = listener.accept()
-        threading.Thread(target=serve, args=(client, answer, int(sys.argv[2])), daemon=True).start()
+        {"redis": redis, "etcd": etcd}[sys.argv[1]](stream, client.sendall)
 
 
-main()
+run(int(sys.argv[2]), converse)

@@ -3,7 +3,7 @@
  * Links to real servers: plain, by a Unix socket, with passwords and rights.
  */
 #include "bed.h"
-#include "server.h"
+#include "redis_server.h"
 
 #include "util/clock.h"
 
@@ -88,8 +88,8 @@ static void read_waits(void **state)
     for (int i = 0; i < 1000; i++) {
         CALL(&bed, &call, "INCR", "n");
         while (call.answers == 0) {
-            hfi_stream_read(hfi_link_stream(bed.link), true);
-            hfi_stream_ready(hfi_link_stream(bed.link), 0);
+            hfi_stream_read(&hfi_link_stream(bed.link)->source, true);
+            hfi_stream_ready(&hfi_link_stream(bed.link)->source, -1, 0, 0);
         }
         assert_int_equal(call.integer, i + 1);
     }
@@ -338,9 +338,9 @@ static void *driver(void *argument)
 {
     (void)argument;
     while (!stop) {
-        hfi_stream_read(hfi_link_stream(shared.link), true);
+        hfi_stream_read(&hfi_link_stream(shared.link)->source, true);
         pthread_mutex_lock(&lock);
-        hfi_stream_ready(hfi_link_stream(shared.link), hfi_now_ms());
+        hfi_stream_ready(&hfi_link_stream(shared.link)->source, -1, 0, hfi_now_ms());
         pthread_mutex_unlock(&lock);
     }
     return NULL;

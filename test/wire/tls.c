@@ -5,7 +5,7 @@
 #include "bed.h"
 #include "certs.h"
 #include "proxy.h"
-#include "server.h"
+#include "redis_server.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -75,8 +75,8 @@ static void good(void **state)
     for (int i = 0; i < 100; i++) {
         CALL(&bed, &call, "INCR", "n");
         while (call.answers == 0) {
-            hfi_stream_read(hfi_link_stream(bed.link), true);
-            hfi_stream_ready(hfi_link_stream(bed.link), 0);
+            hfi_stream_read(&hfi_link_stream(bed.link)->source, true);
+            hfi_stream_ready(&hfi_link_stream(bed.link)->source, -1, 0, 0);
         }
         assert_int_equal(call.integer, i + 1);
     }

@@ -22,6 +22,7 @@ const char *__lsan_default_suppressions(void)
 
 void bed_begin(int servers, int sync_limit, bool cuttable)
 {
+    bed_open_wait_ms = LIMIT_MS;
     ensemble = ensemble_start(servers, TICK_MS, sync_limit, cuttable);
     contract_begin(zk_url(ensemble->servers[0].port, "/begin"), true);
 }
@@ -52,16 +53,6 @@ const char *root(const char *query)
 
     snprintf(text, sizeof rooms[0], "%s%s%s", place, query[0] ? "?" : "", query);
     return text;
-}
-
-hf_store *open_at(const char *url)
-{
-    hf_open_options options = HF_OPEN_OPTIONS_INIT;
-    hf_store *store = NULL;
-
-    options.open_wait_ms = LIMIT_MS;
-    EXPECT(HF_OK, hf_open(url, &options, &store, &contract_error));
-    return store;
 }
 
 hf_store *open_direct(void)
@@ -145,30 +136,4 @@ int nodes_of(const char *name)
     while (answer.rc == ZCONNECTIONLOSS && now_ms() < until_ms);
     CHECK(answer.rc == ZOK || answer.rc == ZNONODE);
     return answer.count;
-}
-
-/* ---- small steps ---------------------------------------------------------------------------- */
-
-uint64_t gets_free(hf_store *store, const char *name, uint64_t after)
-{
-    hf_acquire_request request = waiting_request(name);
-    hf_lease *lease = take(store, &request);
-    uint64_t token = hf_lease_token(lease);
-
-    CHECK(token > after);
-    give(lease);
-    return token;
-}
-
-void close_hard(hf_store *store)
-{
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
-}
-
-void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg)
-{
-    struct loss *loss = arg;
-
-    (void)lease, (void)reason, (void)why;
-    loss->at_ms = now_ms();
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a test of the ZooKeeper engine stands on: servers that a whole program shares, a proxy before the
- * first of them and a fresh root for every case; and the contract suite's small steps (CHECK, EXPECT,
- * AWAIT, take, give, attempts).
+ * first of them and a fresh root for every case.
  */
 #ifndef TEST_ZK_BED_H
 #define TEST_ZK_BED_H
 
-#include "contract.h"
+#include "bed.h"
 #include "zk_server.h"
 
 #define TICK_MS  500
@@ -24,7 +23,6 @@ int bed_setup(void **state);
 int bed_teardown(void **state);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, bed_setup, bed_teardown)
 
-hf_store *open_at(const char *url); /* must succeed */
 /* The first server, directly or through the proxy; a root of this case. */
 hf_store *open_direct(void);
 hf_store *open_through(void);
@@ -34,14 +32,4 @@ const char *root(const char *query);
 hf_acquire_request kind_request(const char *name, hf_kind kind, uint32_t capacity, int64_t wait_ms);
 /* How many nodes there are below a lock; -1: not even the lock's own. Asked over a session of its own. */
 int nodes_of(const char *name);
-/* Others can have it; the new token is larger than `after`. */
-uint64_t gets_free(hf_store *store, const char *name, uint64_t after);
-void close_hard(hf_store *store);
-
-/* For hf_acquire_request.on_lost: when it was called. */
-struct loss {
-    _Atomic int64_t at_ms;
-};
-void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg);
-
 #endif

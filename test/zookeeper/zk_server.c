@@ -3,14 +3,11 @@
 #include "zk_server.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -23,10 +20,7 @@
 #define JAR    "/usr/share/java/zookeeper.jar"
 #define LOG    "/usr/share/java/slf4j-simple.jar"
 
-static struct ensemble *all;
-static pid_t owner;
-
-static void launch(struct zk_server *server);
+static void start(struct zk_server *server);
 static bool serves(struct zk_server *server, int64_t until_ms);
 
 /* ---- files ------------------------------------------------------------------------------- */
@@ -64,18 +58,11 @@ static void write_config(struct zk_server *server)
     write_file(server->dir, "myid", id);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
 /* ---- an ensemble's life -------------------------------------------------------------------- */
 
-static void free_all(void)
+static void end(void *ensemble)
 {
-    while (getpid() == owner && all)
-        ensemble_free(all);
+    ensemble_free(ensemble);
 }
 
 /* On ports that are free now: somebody else may have one before we listen there. */
@@ -94,7 +81,7 @@ static bool start_all(struct ensemble *ensemble, bool cuttable, int64_t limit_ms
             if (i != j && cuttable)
                 ensemble->servers[i].to[j] = proxy_start(ensemble->servers[j].quorum_port);
     for (int i = 0; i < count; i++)
-        launch(&ensemble->servers[i]);
+        start(&ensemble->servers[i]);
     for (int i = 0; i < count; i++)
         if (!serves(&ensemble->servers[i], until_ms))
             return false;
@@ -116,22 +103,14 @@ static void stop_all(struct ensemble *ensemble)
 struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cuttable)
 {
     struct ensemble *ensemble = calloc(1, sizeof *ensemble);
-    const char *tmp = getenv("TMPDIR");
 
-    if (!ensemble || count > ENSEMBLE_MAX)
+    if (count > ENSEMBLE_MAX)
         give_up("no such ensemble");
+    server_keep(ensemble, end);
+    make_dir(ensemble->dir, sizeof ensemble->dir, "zk", false);
     ensemble->count = count;
     ensemble->tick_ms = tick_ms;
     ensemble->sync_limit = sync_limit;
-    snprintf(ensemble->dir, sizeof ensemble->dir, "%.90s/holdfast-zk-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(ensemble->dir))
-        give_up("%s: %s", ensemble->dir, strerror(errno));
-    if (!owner) {
-        owner = getpid();
-        atexit(free_all);
-    }
-    ensemble->next = all;
-    all = ensemble;
     for (int i = 0; i < count; i++) {
         struct zk_server *server = &ensemble->servers[i];
 
@@ -151,91 +130,56 @@ struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cut
 
 void ensemble_free(struct ensemble *ensemble)
 {
-    struct ensemble **at = &all;
-
     if (!ensemble)
         return;
-    while (*at && *at != ensemble)
-        at = &(*at)->next;
-    if (*at)
-        *at = ensemble->next;
+    server_forget(ensemble);
     stop_all(ensemble);
-    nftw(ensemble->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_dir(ensemble->dir);
     free(ensemble);
 }
 
-/* Only what may be called between fork() and exec() in a program with threads. */
-static void become_server(char *const *args, const char *log, pid_t parent)
-{
-    char *env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
-    sigset_t none;
-    int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the test, which ends us */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    dup2(null, 0);
-    dup2(out, 1);
-    dup2(out, 2);
-    execve(args[0], args, env);
-    _exit(127);
-}
-
-static void launch(struct zk_server *server)
+static void start(struct zk_server *server)
 {
     char config[2 * SERVER_PATH_ROOM], log[2 * SERVER_PATH_ROOM];
     /* Quick to start, small, and not slowed by the disk: what is killed here is a process, and
      * what it wrote stays. Empty containers go after a second and not after a minute. */
-    char *args[] = { (char *)JAVA,
-                     (char *)"-Xmx96m",
-                     (char *)"-Xss512k",
-                     (char *)"-XX:TieredStopAtLevel=1",
-                     (char *)"-XX:+UseSerialGC",
-                     (char *)"-XX:-UsePerfData",
-                     (char *)"-Dzookeeper.forceSync=no",
-                     (char *)"-Dznode.container.checkIntervalMs=1000",
-                     (char *)"-Dzookeeper.jmx.log4j.disable=true",
-                     (char *)"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                     (char *)"-cp",
-                     (char *)JAR ":" LOG,
-                     (char *)"org.apache.zookeeper.server.quorum.QuorumPeerMain",
-                     config,
-                     NULL };
-    pid_t parent = getpid();
+    const char *args[] = { JAVA,
+                           "-Xmx96m",
+                           "-Xss512k",
+                           "-XX:TieredStopAtLevel=1",
+                           "-XX:+UseSerialGC",
+                           "-XX:-UsePerfData",
+                           "-Dzookeeper.forceSync=no",
+                           "-Dznode.container.checkIntervalMs=1000",
+                           "-Dzookeeper.jmx.log4j.disable=true",
+                           "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                           "-cp",
+                           JAR ":" LOG,
+                           "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                           config,
+                           NULL };
 
     write_config(server);
     snprintf(config, sizeof config, "%s/zoo.cfg", server->dir);
     snprintf(log, sizeof log, "%s/log", server->dir);
-    server->pid = fork();
-    if (server->pid < 0)
-        give_up("fork: %s", strerror(errno));
-    if (server->pid == 0)
-        become_server(args, log, parent);
+    server->pid = launch(args, &(struct launch){ .log = log });
 }
 
 void zk_server_kill(struct zk_server *server)
 {
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
-    server->pid = 0;
+    end_process(&server->pid);
 }
 
 void zk_server_restart(struct zk_server *server)
 {
-    launch(server);
+    start(server);
     if (!serves(server, clock_ms() + SERVER_LIMIT_MS))
         give_up("ZooKeeper does not serve again");
 }
 
 void zk_server_pause(struct zk_server *server)
 {
-    int status;
-
-    kill(server->pid, SIGSTOP);
-    if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status))
+    if (!stop_process(server->pid))
         give_up("the server did not stop");
 }
 

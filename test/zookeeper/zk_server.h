@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Real ZooKeeper servers for tests, one alone or an ensemble: started, killed, stopped and started again
- * by the test that owns them, in a directory of their own below TMPDIR. A server dies with the thread
- * that started it (PR_SET_PDEATHSIG): start them from the main thread. Whatever goes wrong here ends
- * the program. Ports, give_up() and proxies are those of the Redis tests.
+ * by the test that owns them, in a directory of their own below TMPDIR. test/lib/server.h says what holds for all servers.
  *
  * In a cuttable ensemble each server reaches the others' quorum ports through proxies of its own, so that
  * one of them can be cut off while clients still reach it (ensemble_cut()). Such an ensemble takes long to
@@ -30,7 +28,6 @@ struct ensemble {
     int count, tick_ms, sync_limit;
     struct zk_server servers[ENSEMBLE_MAX];
     char dir[SERVER_PATH_ROOM];
-    struct ensemble *next; /* of all of this process */
 };
 
 /* Start `count` servers and wait until they serve. sync_limit: ticks for which a follower goes on

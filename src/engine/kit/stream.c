@@ -28,32 +28,10 @@ static const char *const not_yet[] = {
 static void end(struct hfi_stream *stream);
 static void set_time(struct hfi_stream *stream);
 
-/* ---- as a source ----------------------------------------------------------------------------- */
-
-static void source_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms)
-{
-    (void)fd, (void)events;
-    hfi_stream_ready((struct hfi_stream *)source, now_ms);
-}
-
-static void source_read(struct hfi_source *source, bool wait)
-{
-    hfi_stream_read((struct hfi_stream *)source, wait);
-}
-
-static void source_due(struct hfi_source *source, int64_t now_ms)
-{
-    hfi_stream_due((struct hfi_stream *)source, now_ms);
-}
-
-static void source_flush(struct hfi_source *source)
-{
-    hfi_stream_flush((struct hfi_stream *)source);
-}
-
-static const struct hfi_source_calls source_calls = {
-    .ready = source_ready, .read = source_read, .due = source_due, .flush = source_flush
-};
+static const struct hfi_source_calls source_calls = { .ready = hfi_stream_ready,
+                                                      .read = hfi_stream_read,
+                                                      .due = hfi_stream_due,
+                                                      .flush = hfi_stream_flush_source };
 
 bool hfi_stream_init(struct hfi_stream *stream, struct hfi_reactor *reactor,
                      const struct hfi_stream_calls *calls, const struct hfi_stream_target *target)
@@ -231,8 +209,11 @@ int64_t hfi_backoff_ms(unsigned failures, uint32_t random)
 
 /* ---- acting ---------------------------------------------------------------------------------- */
 
-void hfi_stream_ready(struct hfi_stream *stream, int64_t now_ms)
+void hfi_stream_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms)
 {
+    struct hfi_stream *stream = (struct hfi_stream *)source;
+
+    (void)fd, (void)events;
     if (stream->failed == HF_OK) {
         if (stream->state == HFI_STREAM_RESOLVING || stream->state == HFI_STREAM_CONNECTING)
             hfi_stream_connect_ready(stream, now_ms);
@@ -278,8 +259,10 @@ static void due_up(struct hfi_stream *stream, int64_t now_ms)
                         (long long)stream->target.op_ms);
 }
 
-void hfi_stream_due(struct hfi_stream *stream, int64_t now_ms)
+void hfi_stream_due(struct hfi_source *source, int64_t now_ms)
 {
+    struct hfi_stream *stream = (struct hfi_stream *)source;
+
     if (stream->failed == HF_OK)
         stream->failed = stream->unusable;
     if (stream->failed == HF_OK) {

@@ -162,10 +162,11 @@ void hfi_stream_flush(struct hfi_stream *stream);
 /* Is there something to read that was not read yet? */
 bool hfi_stream_has_news(const struct hfi_stream *stream);
 
-/* The reactor calls these, and tests do: see hfi_source_calls. */
-void hfi_stream_read(struct hfi_stream *stream, bool wait);
-void hfi_stream_ready(struct hfi_stream *stream, int64_t now_ms);
-void hfi_stream_due(struct hfi_stream *stream, int64_t now_ms);
+/* The calls of its source, for the reactor and for tests. */
+void hfi_stream_read(struct hfi_source *source, bool wait);
+void hfi_stream_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms);
+void hfi_stream_due(struct hfi_source *source, int64_t now_ms);
+void hfi_stream_flush_source(struct hfi_source *source);
 int64_t hfi_stream_next_ms(const struct hfi_stream *stream);
 
 #endif

@@ -83,6 +83,11 @@ void hfi_stream_flush(struct hfi_stream *stream)
     hfi_stream_watch(stream, buffer->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+void hfi_stream_flush_source(struct hfi_source *source)
+{
+    hfi_stream_flush((struct hfi_stream *)source);
+}
+
 /* Move `out` through TLS, once its handshake is over; and in any case what TLS itself has to say. */
 static bool encrypt(struct hfi_stream *stream)
 {
@@ -110,8 +115,9 @@ static bool encrypt(struct hfi_stream *stream)
  * One recv(2). The socket is a blocking one with a time limit, so that a wait needs no other system
  * call; whoever must not wait says so each time.
  */
-void hfi_stream_read(struct hfi_stream *stream, bool wait)
+void hfi_stream_read(struct hfi_source *source, bool wait)
 {
+    struct hfi_stream *stream = (struct hfi_stream *)source;
     int fd = atomic_load_explicit(&stream->read_fd, memory_order_acquire);
     ssize_t got;
 

@@ -23,42 +23,43 @@ static const struct shape {
     [SQL_RELEASE] = { "release", 2, NULL, NULL },
     [SQL_RENEW] = { "renew", 0, "noi", "1" },
     [SQL_CANCEL] = { "cancel", 2, NULL, NULL },
-    [SQL_BEAT] = { "beat", 2, "no", "viii" },
-    [SQL_POKE] = { "poke", 1, NULL, NULL },
+    [SQL_HEARTBEAT] = { "beat", 2, "no", "viii" },
+    [SQL_RECHECK] = { "poke", 1, NULL, NULL },
     [SQL_ADOPT] = { "adopt", 4, NULL, NULL },
     [SQL_BREAK] = { "break", 2, NULL, NULL },
     [SQL_NOTE] = { "note", 0, "noii", NULL },
-    [SQL_LOOK] = { "look", 1, NULL, NULL },
+    [SQL_INSPECT] = { "look", 1, NULL, NULL },
     [SQL_SWEEP] = { "sweep", 1, NULL, NULL },
     [SQL_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
-    [SQL_CELL_LOOK] = { "cell_look", 2, "ni", "ii" },
+    [SQL_CELL_WATCH] = { "cell_look", 2, "ni", "ii" },
     [SQL_TOKEN] = { "token", 2, NULL, NULL },
 };
 
 #define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 
 /* It was done, but what it said is lost (no memory), or makes no sense. */
-static enum sql_outcome lose_answer(struct sql_link *link, bool memory, enum sql_call call,
-                                    struct sql_rows *rows, struct sql_trouble *trouble)
+static enum sql_outcome lose_answer(struct sql_connection *connection, bool memory,
+                                    enum sql_call call, struct sql_rows *rows,
+                                    struct sql_trouble *trouble)
 {
-    maria_cut(link);
+    maria_cut(connection);
     if (memory)
         maria_no_memory(trouble);
     else
-        trouble->status = sql_odd(link, sql_call_name(call), rows, &trouble->error);
+        trouble->status = sql_odd(connection, sql_call_name(call), rows, &trouble->error);
     return SQL_MAYBE;
 }
 
 /* ---- making a statement ------------------------------------------------------------------------ */
 
-void maria_begin(struct maria_link *native)
+void maria_begin(struct maria_connection *native)
 {
     native->len = 0;
     native->full = false;
 }
 
 /* Room for `more` bytes, or NULL. */
-static char *room_for(struct maria_link *native, size_t more)
+static char *room_for(struct maria_connection *native, size_t more)
 {
     if (native->room - native->len < more) {
         size_t room = (native->len + more) * 2 + 256;
@@ -74,7 +75,7 @@ static char *room_for(struct maria_link *native, size_t more)
     return native->text + native->len;
 }
 
-void maria_add(struct maria_link *native, const char *text, size_t len)
+void maria_add(struct maria_connection *native, const char *text, size_t len)
 {
     char *to = room_for(native, len);
 
@@ -84,12 +85,12 @@ void maria_add(struct maria_link *native, const char *text, size_t len)
     native->len += len;
 }
 
-static void add_text(struct maria_link *native, const char *text)
+static void add_text(struct maria_connection *native, const char *text)
 {
     maria_add(native, text, strlen(text));
 }
 
-static void add_hex(struct maria_link *native, const void *bytes, size_t len)
+static void add_hex(struct maria_connection *native, const void *bytes, size_t len)
 {
     static const char digits[] = "0123456789ABCDEF";
     const unsigned char *from = bytes;
@@ -104,7 +105,7 @@ static void add_hex(struct maria_link *native, const void *bytes, size_t len)
     native->len += 2 * len;
 }
 
-void maria_add_value(struct maria_link *native, const struct sql_value *value)
+void maria_add_value(struct maria_connection *native, const struct sql_value *value)
 {
     char number[32];
 
@@ -127,7 +128,7 @@ void maria_add_value(struct maria_link *native, const struct sql_value *value)
 
 bool maria_literal(const struct sql_value *value, char *ret_text, size_t room)
 {
-    struct maria_link made = { .text = NULL };
+    struct maria_connection made = { .text = NULL };
     bool fits;
 
     maria_add_value(&made, value);
@@ -140,7 +141,7 @@ bool maria_literal(const struct sql_value *value, char *ret_text, size_t room)
     return fits;
 }
 
-static void add_packed(struct maria_link *native, const struct sql_value *value, char kind)
+static void add_packed(struct maria_connection *native, const struct sql_value *value, char kind)
 {
     unsigned char bytes[8];
     int size = kind == 'n' ? 2 : 8;
@@ -154,13 +155,13 @@ static void add_packed(struct maria_link *native, const struct sql_value *value,
         add_hex(native, value->bytes, value->len);
 }
 
-static void make_call(struct sql_link *link, const struct shape *shape,
+static void make_call(struct sql_connection *connection, const struct shape *shape,
                       const struct sql_value *params, uint32_t count)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
 
     add_text(native, "CALL `");
-    add_text(native, link->conn->conf.prefix);
+    add_text(native, connection->store->conf.prefix);
     add_text(native, shape->name);
     add_text(native, "`(");
     for (unsigned i = 0; i < shape->before; i++) {
@@ -177,10 +178,10 @@ static void make_call(struct sql_link *link, const struct shape *shape,
     add_text(native, ")");
 }
 
-static void make_statement(struct sql_link *link, enum sql_call call,
+static void make_statement(struct sql_connection *connection, enum sql_call call,
                            const struct sql_value *params, uint32_t count)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
 
     maria_begin(native);
     if (call == SQL_TIME) {
@@ -188,12 +189,12 @@ static void make_statement(struct sql_link *link, enum sql_call call,
     } else if (call == SQL_CELL_READ) {
         add_text(native,
                  "SELECT version, bytes, IF(until = 0, -1, (until - " NOW ") DIV 1000) FROM `");
-        add_text(native, link->conn->conf.prefix);
+        add_text(native, connection->store->conf.prefix);
         add_text(native, "cells` WHERE name = ");
         maria_add_value(native, &params[0]);
         add_text(native, " AND (until = 0 OR until >= " NOW ")");
     } else {
-        make_call(link, &shapes[call], params, count);
+        make_call(connection, &shapes[call], params, count);
     }
 }
 
@@ -203,7 +204,8 @@ static void make_statement(struct sql_link *link, enum sql_call call,
 #define AHEAD \
     "1000" /* as in sql/acquire.sql, which makes shorter blocks where this is not enough */
 
-static void add_set(struct maria_link *native, const char *column, const struct sql_value *value)
+static void add_set(struct maria_connection *native, const char *column,
+                    const struct sql_value *value)
 {
     add_text(native, column);
     maria_add_value(native, value);
@@ -214,13 +216,14 @@ static void add_set(struct maria_link *native, const char *column, const struct 
  * row says it all, and without a procedure around it costs a quarter less. (sql/acquire.sql and sql/release.sql
  * begin with the same statements.) Assignments are made from left to right.
  */
-static void make_direct(struct sql_link *link, enum sql_call call, const struct sql_value *params)
+static void make_direct(struct sql_connection *connection, enum sql_call call,
+                        const struct sql_value *params)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
 
     maria_begin(native);
     add_text(native, "UPDATE `");
-    add_text(native, link->conn->conf.prefix);
+    add_text(native, connection->store->conf.prefix);
     if (call == SQL_RELEASE) {
         add_text(native,
                  "names` SET x_owner='',taken=0,holders=0 WHERE waiters=0 AND x_until>=" NOW);
@@ -248,27 +251,27 @@ static void make_direct(struct sql_link *link, enum sql_call call, const struct 
 }
 
 /* Try it so. ret_done: that was all; else the call is needed. */
-static enum sql_outcome call_direct(struct sql_link *link, enum sql_call call,
+static enum sql_outcome call_direct(struct sql_connection *connection, enum sql_call call,
                                     const struct sql_value *params, int64_t deadline_ms,
                                     struct sql_rows *ret_rows, struct sql_trouble *trouble,
                                     bool *ret_done)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     uint32_t columns = call == SQL_ACQUIRE ? 4 : 1;
     enum sql_outcome outcome;
     char *verdict;
 
-    make_direct(link, call, params);
+    make_direct(connection, call, params);
     if (native->full)
         return maria_no_memory(trouble);
-    outcome = maria_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
+    outcome = maria_run(connection, native->text, native->len, deadline_ms, ret_rows, trouble);
     *ret_done = outcome != SQL_DONE || mysql_affected_rows(&native->mysql) == 1;
     if (outcome == SQL_DONE && call == SQL_ACQUIRE && mysql_insert_id(&native->mysql) == 0)
         *ret_done = false; /* a trigger of somebody's hides it: the call finds what we have */
     if (outcome != SQL_DONE || !*ret_done)
         return outcome;
     if (!sql_rows_make(ret_rows, 1, columns, 1, &verdict))
-        return lose_answer(link, true, call, ret_rows, trouble);
+        return lose_answer(connection, true, call, ret_rows, trouble);
     *verdict = call == SQL_ACQUIRE ? 'G' : 'R';
     ret_rows->values[0] = (struct sql_value){ .type = SQL_TEXT, .bytes = verdict, .len = 1 };
     if (call == SQL_ACQUIRE) {
@@ -280,10 +283,10 @@ static enum sql_outcome call_direct(struct sql_link *link, enum sql_call call,
 }
 
 /* Is it worth a try? Where the last one of this kind was not, the call decides at once: one round trip. */
-static bool may_be_direct(const struct sql_link *link, enum sql_call call,
+static bool may_be_direct(const struct sql_connection *connection, enum sql_call call,
                           const struct sql_value *params)
 {
-    const struct maria_conf *conf = link->conn->native;
+    const struct maria_conf *conf = connection->store->native;
 
     if (call == SQL_RELEASE)
         return !conf->release_contended;
@@ -291,10 +294,10 @@ static bool may_be_direct(const struct sql_link *link, enum sql_call call,
 }
 
 /* What the call has found out: the last value of its row is 1 if the statement above would have done. */
-static void learn(struct sql_link *link, enum sql_call call, const struct sql_value *params,
-                  bool contended)
+static void learn(struct sql_connection *connection, enum sql_call call,
+                  const struct sql_value *params, bool contended)
 {
-    struct maria_conf *conf = link->conn->native;
+    struct maria_conf *conf = connection->store->native;
 
     if (call == SQL_RELEASE)
         conf->release_contended = contended;
@@ -369,36 +372,36 @@ static bool unpack(enum sql_call call, uint32_t count, struct sql_rows *rows, bo
 
 /* ---- a call -------------------------------------------------------------------------------------- */
 
-enum sql_outcome maria_call(struct sql_link *link, enum sql_call call,
+enum sql_outcome maria_call(struct sql_connection *connection, enum sql_call call,
                             const struct sql_value *params, uint32_t count, int64_t deadline_ms,
                             struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     enum sql_outcome outcome;
     bool done = false, memory;
 
-    if (may_be_direct(link, call, params)) {
-        outcome = call_direct(link, call, params, deadline_ms, ret_rows, trouble, &done);
+    if (may_be_direct(connection, call, params)) {
+        outcome = call_direct(connection, call, params, deadline_ms, ret_rows, trouble, &done);
         if (done || outcome != SQL_DONE)
             return outcome;
         sql_rows_free(ret_rows);
     }
-    make_statement(link, call, params, count);
+    make_statement(connection, call, params, count);
     if (native->full)
         return maria_no_memory(trouble);
-    outcome = maria_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
+    outcome = maria_run(connection, native->text, native->len, deadline_ms, ret_rows, trouble);
     /* Of what we do not know (no memory, a limit of the session) no handler may have been asked: whatever the procedure
      * was in the middle of must not be committed by the next one. */
     if (outcome == SQL_REFUSED && trouble->status == HF_UNAVAILABLE && !trouble->again)
-        maria_cut(link);
+        maria_cut(connection);
     if (outcome != SQL_DONE)
         return outcome;
     if (shapes[call].answer && !unpack(call, count, ret_rows, &memory))
-        return lose_answer(link, memory, call, ret_rows, trouble);
+        return lose_answer(connection, memory, call, ret_rows, trouble);
     if ((call == SQL_ACQUIRE || call == SQL_RELEASE) && ret_rows->count == 1 &&
         ret_rows->columns > 0) {
         ret_rows->columns--; /* the last one is ours alone */
-        learn(link, call, params, ret_rows->values[ret_rows->columns].number != 1);
+        learn(connection, call, params, ret_rows->values[ret_rows->columns].number != 1);
     }
     return SQL_DONE;
 }

@@ -73,7 +73,7 @@ static const char *make_location(const struct maria_conf *conf, struct hfi_conf 
                         : hfi_conf_print(url, "mariadb %s/%s", url->hosts[0].shown, conf->database);
 }
 
-hf_status maria_parse(struct hfi_conn *conn, struct sql_conf *sql, hf_error *err)
+hf_status maria_parse(struct hfi_conn *store, struct sql_conf *sql, hf_error *err)
 {
     const struct maria_url *given = (const struct maria_url *)sql;
     struct maria_conf *conf = hfi_calloc(1, sizeof *conf);
@@ -82,7 +82,7 @@ hf_status maria_parse(struct hfi_conn *conn, struct sql_conf *sql, hf_error *err
 
     if (!conf)
         return hfi_error_memory(err);
-    conn->native = conf;
+    store->native = conf;
     conf->user = url->user;
     conf->password = url->secret;
     conf->host = url->hosts[0].host;
@@ -98,12 +98,12 @@ hf_status maria_parse(struct hfi_conn *conn, struct sql_conf *sql, hf_error *err
         status = set_socket(conf, given, err);
     if (status != HF_OK)
         return status;
-    conn->location = make_location(conf, url);
-    return conn->location ? HF_OK : hfi_error_memory(err);
+    store->location = make_location(conf, url);
+    return store->location ? HF_OK : hfi_error_memory(err);
 }
 
-void maria_free_conf(struct hfi_conn *conn)
+void maria_free_conf(struct hfi_conn *store)
 {
-    hfi_free(conn->native);
-    conn->native = NULL;
+    hfi_free(store->native);
+    store->native = NULL;
 }

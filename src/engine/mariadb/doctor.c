@@ -107,9 +107,9 @@ static void check_replicas(const struct checkup *r)
 }
 
 /* An option file may have another list of plugins than ours (restricted-auth), which the library does not tell. */
-static void check_password(const struct checkup *r, struct sql_link *link)
+static void check_password(const struct checkup *r, struct sql_connection *connection)
 {
-    const struct maria_conf *conf = link->conn->native;
+    const struct maria_conf *conf = connection->store->native;
 
     if (maria_trusts(conf))
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "password",
@@ -121,41 +121,41 @@ static void check_password(const struct checkup *r, struct sql_link *link)
             conf->file || conf->group ? " (unless the option file says restricted-auth)" : "");
 }
 
-static hf_status ask(struct sql_link *link, const char *sql, int64_t deadline_ms,
+static hf_status ask(struct sql_connection *connection, const char *sql, int64_t deadline_ms,
                      struct sql_rows *ret_rows, hf_error *err)
 {
     struct sql_trouble trouble = { .status = HF_OK };
-    hf_status status = sql_text(link, sql, deadline_ms, ret_rows, &trouble);
+    hf_status status = sql_text(connection, sql, deadline_ms, ret_rows, &trouble);
 
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
     if (!sql_fits(ret_rows, "bb", 0, UINT32_MAX))
-        return sql_odd(link, "settings", ret_rows, err);
+        return sql_odd(connection, "settings", ret_rows, err);
     return HF_OK;
 }
 
-hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
-                       void *arg, hf_error *err)
+hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
+                       hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct checkup r = { .report = { .finding = finding, .arg = arg } };
     long left;
-    hf_status status = ask(link, settings, deadline_ms, &r.settings, err);
+    hf_status status = ask(connection, settings, deadline_ms, &r.settings, err);
 
     if (status == HF_OK)
-        status = ask(link, states, deadline_ms, &r.status, err);
+        status = ask(connection, states, deadline_ms, &r.status, err);
     if (status == HF_OK) {
         hfi_report(&r.report, HF_CHECK_LEVEL_OK, "server", "%s%s",
                    strstr(value_of(&r.settings, "version"), "MariaDB") ? "" : "MySQL (untested) ",
                    value_of(&r.settings, "version"));
         check_disk(&r);
         check_replicas(&r);
-        check_password(&r, link);
+        check_password(&r, connection);
         left = number_of(&r.settings, "max_connections", "") -
                number_of(&r.status, "Threads_connected", "");
         hfi_report(&r.report, left < FREE_ENOUGH ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
                    "connections",
                    "%ld more can be made; a process takes up to %u, and one to listen", left,
-                   (unsigned)link->conn->conf.connections);
+                   (unsigned)connection->store->conf.connections);
     }
     sql_rows_free(&r.settings);
     sql_rows_free(&r.status);

@@ -5,7 +5,7 @@
  */
 #include "engine/mariadb/internal.h"
 
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -15,7 +15,7 @@
 
 const struct sql_driver maria_driver = {
     .name = "mariadb",
-    .hold = &maria_hold,
+    .lock_sql = &maria_lock_sql,
     .parse = maria_parse,
     .free_conf = maria_free_conf,
     .open = maria_open,
@@ -27,24 +27,24 @@ const struct sql_driver maria_driver = {
     .interrupt = maria_interrupt,
     .alive = maria_alive,
     .fd = maria_fd,
-    .bell_open = maria_bell_open,
-    .bell_wait = maria_bell_wait,
+    .listen = maria_listen,
+    .next_notice = maria_next_notice,
     .probe = maria_probe,
     .schema = maria_schema,
     .lock = "SELECT GET_LOCK('holdfast.schema', 60)",
     .unlock = "SELECT RELEASE_LOCK('holdfast.schema')",
-    .lay = maria_lay,
+    .wait_until_gone = maria_wait_until_gone,
     .doctor = maria_doctor,
 };
 
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                   struct hfi_conn **ret_conn, hf_error *err);
+                                   struct hfi_conn **ret_store, hf_error *err);
 static const struct hfi_engine *maria_variant(const struct hfi_conf *conf);
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
                               hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CALLS                                                                                      \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQL_GUARD_MS,                        \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS, .guard_ms = SQL_GUARD_MS,             \
     .open = maria_engine_open, .close = sql_close, .conf = &maria_conf_type, .submit = sql_submit, \
     .cancel = sql_cancel, .doctor = sql_doctor, .manage = maria_manage
 
@@ -80,15 +80,15 @@ static const struct hfi_engine lease = {
 /* The URL decides on the mode, and that on what can be promised. */
 static const struct hfi_engine *maria_variant(const struct hfi_conf *conf)
 {
-    const struct hfi_engine *table = maria_hold_table(conf);
+    const struct hfi_engine *table = maria_lock_table(conf);
 
     return table ? table : &lease;
 }
 
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                   struct hfi_conn **ret_conn, hf_error *err)
+                                   struct hfi_conn **ret_store, hf_error *err)
 {
-    return sql_store_open(&maria_driver, maria_variant(conf), conf, host, ret_conn, err);
+    return sql_store_open(&maria_driver, maria_variant(conf), conf, host, ret_store, err);
 }
 
 struct printing {

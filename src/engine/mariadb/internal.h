@@ -3,16 +3,16 @@
  * The MariaDB and MySQL driver of the SQL engines (sql/internal.h).
  *
  *   engine.c  the driver, the engine's table of mode=lease
- *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
+ *   modes.c   the tables of mode=row and mode=session; native_lock.c: their statements
  *   conf.c    what the URL says to the client library
- *   link.c    connecting, closing; ghosts
+ *   connection.c    connecting, closing; stale statements
  *   query.c   one statement and its results, with a deadline
  *   trouble.c what the server's errors mean
  *   call.c    the calls of internal.h: CALL `holdfast_acquire`(X'..', ...)
- *   bell.c    a connection that sleeps in the server until it is rung
+ *   listener.c    a connection that sleeps in the server until it is notified
  *   schema.c  sql/ *.sql with our names in it
  *   doctor.c  is this server safe for what we promise?
- *   hold.c, modes.c   mode=row and mode=session in the words of this server
+ *   native_lock.c, modes.c   mode=row and mode=session in the words of this server
  *
  * Every call is a stored procedure: decisions need no second round trip, and the common case of acquire
  * and of release is one statement in it. Values travel as numbers and hexadecimal literals, so nothing of
@@ -21,8 +21,8 @@
  * The client library's non-blocking calls are used throughout, and sockets are polled: a server that is
  * stopped must not stop us. (What it does blocking all the same is looking up host names.)
  *
- * Each link has a user lock with a random name. Who holds that lock is a live connection of exactly this
- * link: numbers of connections begin anew with each start of the server, such a lock does not.
+ * Each connection has a user lock with a random name. Who holds that lock is a live connection of exactly this
+ * connection: numbers of connections begin anew with each start of the server, such a lock does not.
  */
 #ifndef HFI_MARIADB_INTERNAL_H
 #define HFI_MARIADB_INTERNAL_H
@@ -44,7 +44,7 @@ struct maria_url { /* what the URL says */
 };
 extern const struct hfi_conf_type maria_conf_type;
 
-struct maria_conf { /* what the library is told: conn->native */
+struct maria_conf { /* what the library is told: store->native */
     const char *user, *password, *host, *database, *socket;
     unsigned port; /* 0: the library's */
     enum maria_tls tls;
@@ -54,14 +54,14 @@ struct maria_conf { /* what the library is told: conn->native */
     _Atomic bool acquire_contended, release_contended;
 };
 
-/* One link: link->native. */
-struct maria_link {
+/* One connection: connection->native. */
+struct maria_connection {
     MYSQL mysql;
     char *text; /* the statement that is being made */
     size_t len, room;
     bool full; /* no memory for it */
-    /* bell.c */
-    bool asleep;                           /* CALL bell is under way */
+    /* listener.c */
+    bool asleep;                           /* CALL listener is under way */
     int stage;                             /* of it */
     int waiting;                           /* for what the library waits */
     struct sql_message *queue;             /* heard, and not told yet */
@@ -71,67 +71,69 @@ struct maria_link {
 };
 
 /* conf.c */
-hf_status maria_parse(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err);
-void maria_free_conf(struct hfi_conn *conn);
+hf_status maria_parse(struct hfi_conn *store, struct sql_conf *conf, hf_error *err);
+void maria_free_conf(struct hfi_conn *store);
 
-/* link.c */
-hf_status maria_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                     hf_error *err);
-void maria_close(struct sql_link *link);
-void maria_abandon(struct sql_link *link);
-bool maria_alive(struct sql_link *link);
-int maria_fd(struct sql_link *link);
-hf_status maria_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
-                    hf_error *err);
-void maria_interrupt(struct sql_link *link, int64_t deadline_ms);
+/* connection.c */
+hf_status maria_open(struct hfi_conn *store, int64_t deadline_ms,
+                     struct sql_connection **ret_connection, hf_error *err);
+void maria_close(struct sql_connection *connection);
+void maria_abandon(struct sql_connection *connection);
+bool maria_alive(struct sql_connection *connection);
+int maria_fd(struct sql_connection *connection);
+hf_status maria_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+                                int64_t deadline_ms, hf_error *err);
+void maria_interrupt(struct sql_connection *connection, int64_t deadline_ms);
 /* Is it certain that the server is the one that was meant: verified TLS, or a socket of this machine? */
 bool maria_trusts(const struct maria_conf *conf);
 /* Its socket is closed, so that nobody hears of it any more; memory goes with maria_close(). */
-void maria_cut(struct sql_link *link);
+void maria_cut(struct sql_connection *connection);
 
 /* query.c */
 /* Wait for what the library waits for (MYSQL_WAIT_*), or `fd` (-1: none) to be readable. What came, as
  * MYSQL_WAIT_*; 0: until_ms has passed, or it was fd. */
 int maria_poll(MYSQL *mysql, int status, int fd, int64_t until_ms);
-enum sql_outcome maria_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+enum sql_outcome maria_text(struct sql_connection *connection, const char *sql, int64_t deadline_ms,
                             struct sql_rows *ret_rows, struct sql_trouble *trouble);
-enum sql_outcome maria_run(struct sql_link *link, const char *sql, size_t len, int64_t deadline_ms,
-                           struct sql_rows *ret_rows, struct sql_trouble *trouble);
+enum sql_outcome maria_run(struct sql_connection *connection, const char *sql, size_t len,
+                           int64_t deadline_ms, struct sql_rows *ret_rows,
+                           struct sql_trouble *trouble);
 /* What a result holds, in memory of our own. */
 bool maria_rows(MYSQL_RES *result, struct sql_rows *ret_rows);
 
-/* trouble.c: what mysql's last error means; cuts the link if it is not good any more. */
-enum sql_outcome maria_trouble(struct sql_link *link, bool sent, struct sql_trouble *trouble);
-enum sql_outcome maria_late(struct sql_link *link, struct sql_trouble *trouble);
+/* trouble.c: what mysql's last error means; cuts the connection if it is not good any more. */
+enum sql_outcome maria_trouble(struct sql_connection *connection, bool sent,
+                               struct sql_trouble *trouble);
+enum sql_outcome maria_late(struct sql_connection *connection, struct sql_trouble *trouble);
 enum sql_outcome maria_no_memory(struct sql_trouble *trouble);
 
 /* call.c */
-void maria_begin(struct maria_link *native);
-void maria_add(struct maria_link *native, const char *text, size_t len);
-void maria_add_value(struct maria_link *native, const struct sql_value *value);
-enum sql_outcome maria_call(struct sql_link *link, enum sql_call call,
+void maria_begin(struct maria_connection *native);
+void maria_add(struct maria_connection *native, const char *text, size_t len);
+void maria_add_value(struct maria_connection *native, const struct sql_value *value);
+enum sql_outcome maria_call(struct sql_connection *connection, enum sql_call call,
                             const struct sql_value *params, uint32_t count, int64_t deadline_ms,
                             struct sql_rows *ret_rows, struct sql_trouble *trouble);
 bool maria_literal(const struct sql_value *value, char *ret_text, size_t room);
 
-/* bell.c */
-hf_status maria_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
-                          hf_error *err);
-hf_status maria_bell_wait(struct sql_link *bell, int kick, int64_t until_ms,
-                          struct sql_message *ret_message, hf_error *err);
+/* listener.c */
+hf_status maria_listen(struct hfi_conn *store, int64_t deadline_ms,
+                       struct sql_connection **ret_connection, hf_error *err);
+hf_status maria_next_notice(struct sql_connection *listener, int kick, int64_t until_ms,
+                            struct sql_message *ret_message, hf_error *err);
 
 /* schema.c */
-hf_status maria_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
-                      hf_error *err);
-bool maria_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
+hf_status maria_probe(struct sql_connection *connection, int64_t deadline_ms,
+                      enum sql_found *ret_found, hf_error *err);
+bool maria_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg);
 extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
 
 /* doctor.c */
-hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
-                       void *arg, hf_error *err);
+hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
+                       hfi_finding_fn *finding, void *arg, hf_error *err);
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *maria_hold_table(const struct hfi_conf *conf);
+const struct hfi_engine *maria_lock_table(const struct hfi_conf *conf);
 
 extern const struct sql_driver maria_driver;
 

@@ -3,7 +3,7 @@
  * One statement and its results, on the calling thread, until a deadline. The library's non-blocking calls
  * say what they wait for; we poll.
  *
- * A statement that is cut off may still be executed: then the link is closed at once and the outcome is
+ * A statement that is cut off may still be executed: then the connection is closed at once and the outcome is
  * SQL_MAYBE.
  */
 #include "engine/mariadb/internal.h"
@@ -105,11 +105,11 @@ bool maria_rows(MYSQL_RES *result, struct sql_rows *ret_rows)
     return true;
 }
 
-/* All results, so that the link is free for the next statement; the last one that has columns stays. */
-static enum sql_outcome read_results(struct sql_link *link, int64_t deadline_ms,
+/* All results, so that the connection is free for the next statement; the last one that has columns waits. */
+static enum sql_outcome read_results(struct sql_connection *connection, int64_t deadline_ms,
                                      struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     MYSQL *mysql = &native->mysql;
     bool memory = true;
 
@@ -120,40 +120,41 @@ static enum sql_outcome read_results(struct sql_link *link, int64_t deadline_ms,
         for (status = mysql_store_result_start(&result, mysql); status;) {
             status = maria_poll(mysql, status, -1, deadline_ms);
             if (!status)
-                return maria_late(link, trouble);
+                return maria_late(connection, trouble);
             status = mysql_store_result_cont(&result, mysql, status);
         }
         if (result) {
             memory = maria_rows(result, ret_rows) && memory;
             mysql_free_result(result);
         } else if (mysql_errno(mysql)) {
-            return maria_trouble(link, true, trouble);
+            return maria_trouble(connection, true, trouble);
         }
         if (!mysql_more_results(mysql))
             break;
         for (status = mysql_next_result_start(&more, mysql); status;) {
             status = maria_poll(mysql, status, -1, deadline_ms);
             if (!status)
-                return maria_late(link, trouble);
+                return maria_late(connection, trouble);
             status = mysql_next_result_cont(&more, mysql, status);
         }
         if (more > 0)
-            return maria_trouble(link, true, trouble);
+            return maria_trouble(connection, true, trouble);
         if (more < 0)
             break;
     }
     if (memory)
         return SQL_DONE;
-    maria_cut(link); /* it was done, but what it said is lost */
+    maria_cut(connection); /* it was done, but what it said is lost */
     hfi_error_memory(&trouble->error);
     trouble->status = HF_NO_MEMORY;
     return SQL_MAYBE;
 }
 
-enum sql_outcome maria_run(struct sql_link *link, const char *sql, size_t len, int64_t deadline_ms,
-                           struct sql_rows *ret_rows, struct sql_trouble *trouble)
+enum sql_outcome maria_run(struct sql_connection *connection, const char *sql, size_t len,
+                           int64_t deadline_ms, struct sql_rows *ret_rows,
+                           struct sql_trouble *trouble)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     MYSQL *mysql = &native->mysql;
     enum sql_outcome outcome;
     int status, failed;
@@ -163,18 +164,18 @@ enum sql_outcome maria_run(struct sql_link *link, const char *sql, size_t len, i
     for (status = mysql_real_query_start(&failed, mysql, sql, len); status;) {
         status = maria_poll(mysql, status, -1, deadline_ms);
         if (!status)
-            return maria_late(link, trouble);
+            return maria_late(connection, trouble);
         status = mysql_real_query_cont(&failed, mysql, status);
     }
-    outcome = failed ? maria_trouble(link, true, trouble)
-                     : read_results(link, deadline_ms, ret_rows, trouble);
+    outcome = failed ? maria_trouble(connection, true, trouble)
+                     : read_results(connection, deadline_ms, ret_rows, trouble);
     if (outcome != SQL_DONE)
         sql_rows_free(ret_rows);
     return outcome;
 }
 
-enum sql_outcome maria_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+enum sql_outcome maria_text(struct sql_connection *connection, const char *sql, int64_t deadline_ms,
                             struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    return maria_run(link, sql, strlen(sql), deadline_ms, ret_rows, trouble);
+    return maria_run(connection, sql, strlen(sql), deadline_ms, ret_rows, trouble);
 }

@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool emit_filled(struct hfi_conn *conn, const char *text,
+static bool emit_filled(struct hfi_conn *store, const char *text,
                         bool (*emit)(void *arg, const char *sql), void *arg)
 {
-    const char *prefix = conn->conf.prefix;
+    const char *prefix = store->conf.prefix;
     size_t size = strlen(text) + 1;
     char *sql, *to;
     bool ok;
@@ -42,22 +42,22 @@ static bool emit_filled(struct hfi_conn *conn, const char *text,
     return ok;
 }
 
-bool maria_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
+bool maria_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg)
 {
     for (size_t i = 0; maria_schema_text[i]; i++)
-        if (!emit_filled(conn, maria_schema_text[i], emit, arg))
+        if (!emit_filled(store, maria_schema_text[i], emit, arg))
             return false;
     return true;
 }
 
 /* Is it all there, in tables that have transactions? And is SYSDATE() a clock? (--sysdate-is-now freezes it while a
  * statement waits for a lock; then a window would begin too early.) */
-hf_status maria_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
-                      hf_error *err)
+hf_status maria_probe(struct sql_connection *connection, int64_t deadline_ms,
+                      enum sql_found *ret_found, hf_error *err)
 {
     struct sql_trouble trouble;
     struct sql_rows rows;
-    const char *prefix = link->conn->conf.prefix;
+    const char *prefix = connection->store->conf.prefix;
     enum sql_outcome outcome;
     hf_status status = HF_OK;
     char sql[1280];
@@ -72,13 +72,13 @@ hf_status maria_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found
              " COALESCE((SELECT number FROM `%smeta` WHERE item = 'routines'), 1) + 0"
              " FROM `%smeta` WHERE item = 'schema'",
              prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix);
-    outcome = maria_text(link, sql, deadline_ms, &rows, &trouble);
+    outcome = maria_text(connection, sql, deadline_ms, &rows, &trouble);
     if (outcome == SQL_REFUSED && trouble.no_table)
         return HF_OK;
     if (outcome != SQL_DONE)
         return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
     if (!sql_fits(&rows, "iiii", 0, 1))
-        return sql_odd(link, "are the tables there", &rows, err);
+        return sql_odd(connection, "are the tables there", &rows, err);
     if (rows.count == 0)
         ; /* somebody is about to make it, or was */
     else if (sql_int(&rows, 0, 0) != MARIA_VERSION)

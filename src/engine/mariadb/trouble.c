@@ -2,7 +2,7 @@
 /*
  * What the server's errors mean. An error of the server normally says that nothing was changed: our
  * procedures roll back. Not so one that may come after a commit (the statement was killed, the server is being
- * stopped, a commit failed half way): those are SQL_MAYBE, and the link is closed, which ends its transaction.
+ * stopped, a commit failed half way): those are SQL_MAYBE, and the connection is closed, which ends its transaction.
  */
 #include "engine/mariadb/internal.h"
 
@@ -107,15 +107,16 @@ static void say_unreachable(const struct maria_conf *conf, unsigned number, cons
                       error > 0 ? strerror(error) : text);
 }
 
-enum sql_outcome maria_trouble(struct sql_link *link, bool sent, struct sql_trouble *trouble)
+enum sql_outcome maria_trouble(struct sql_connection *connection, bool sent,
+                               struct sql_trouble *trouble)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     unsigned number = mysql_errno(&native->mysql);
     bool library = number >= CR_MIN_ERROR && number < 3000;
     enum kind kind = kind_of(number);
 
     if (number == CR_OUT_OF_MEMORY) {
-        maria_cut(link);
+        maria_cut(connection);
         maria_no_memory(trouble);
         return sent ? SQL_MAYBE : SQL_UNSENT;
     }
@@ -126,16 +127,17 @@ enum sql_outcome maria_trouble(struct sql_link *link, bool sent, struct sql_trou
                   mysql_error(&native->mysql),
                   number == 1665 ? ": set binlog_format to ROW or MIXED" : "");
     if (number == CR_CONN_HOST_ERROR || number == CR_CONNECTION_ERROR)
-        say_unreachable(link->conn->native, number, mysql_error(&native->mysql), &trouble->error);
+        say_unreachable(connection->store->native, number, mysql_error(&native->mysql),
+                        &trouble->error);
     if (!library && kind != K_MAYBE)
         return SQL_REFUSED;
-    maria_cut(link);
+    maria_cut(connection);
     return sent ? SQL_MAYBE : SQL_UNSENT;
 }
 
-enum sql_outcome maria_late(struct sql_link *link, struct sql_trouble *trouble)
+enum sql_outcome maria_late(struct sql_connection *connection, struct sql_trouble *trouble)
 {
-    maria_cut(link);
+    maria_cut(connection);
     trouble->status = HF_UNAVAILABLE;
     hfi_error_set(&trouble->error, HF_UNAVAILABLE, 0, "no answer in time");
     return SQL_MAYBE;

@@ -37,9 +37,9 @@ static void ask(struct memcached_hold *hold);
 static void look(struct memcached_hold *hold);
 static void confirm(struct memcached_hold *hold, uint64_t cas, int64_t delay_ms);
 static void give_back(struct memcached_hold *hold, uint64_t cas);
-static void asked(struct memcached_call *call, enum memcached_outcome outcome,
+static void asked(struct memcached_call *call, enum hfi_outcome outcome,
                   const struct memcached_reply *reply);
-static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply);
 
 /* ---- beginning and ending ------------------------------------------------------------------ */
@@ -153,14 +153,14 @@ static void look(struct memcached_hold *hold)
 }
 
 /* By the number that has just come. If it comes to nothing, a look tells why. */
-static void confirmed(struct memcached_call *call, enum memcached_outcome outcome,
+static void confirmed(struct memcached_call *call, enum hfi_outcome outcome,
                       const struct memcached_reply *reply)
 {
     struct memcached_hold *hold = call->data;
 
     if (!hold)
         return;
-    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD)
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD)
         stored(call, hold, reply);
     else
         look(hold);
@@ -176,15 +176,14 @@ static void confirm(struct memcached_hold *hold, uint64_t cas, int64_t delay_ms)
         memcached_call_go(hold->call, MEMCACHED_SWAP, confirmed);
 }
 
-static void given_back(struct memcached_call *call, enum memcached_outcome outcome,
+static void given_back(struct memcached_call *call, enum hfi_outcome outcome,
                        const struct memcached_reply *reply)
 {
     struct memcached_hold *hold = call->data;
 
     if (!hold)
         return;
-    if (outcome == MEMCACHED_ANSWERED &&
-        (reply->kind == MEMCACHED_HD || reply->kind == MEMCACHED_NF)) {
+    if (outcome == HFI_ANSWERED && (reply->kind == MEMCACHED_HD || reply->kind == MEMCACHED_NF)) {
         hold->ours = false;
         end(call->conn, hold, hold->stop, NULL);
     } else {
@@ -215,14 +214,14 @@ static void rest(struct hfi_conn *conn, struct memcached_hold *hold)
 }
 
 /* No answer, or none that says anything. A waiter goes on; who is stopped, or does not wait, ends. */
-static void no_answer(struct hfi_conn *conn, struct memcached_hold *hold,
-                      enum memcached_outcome outcome, const struct memcached_reply *reply)
+static void no_answer(struct hfi_conn *conn, struct memcached_hold *hold, enum hfi_outcome outcome,
+                      const struct memcached_reply *reply)
 {
     hf_status status;
     hf_error err;
 
     status = memcached_trouble(conn, outcome, hold->unsure, reply, &err);
-    if ((hold->unsure && outcome != MEMCACHED_ANSWERED) || hold->ours)
+    if ((hold->unsure && outcome != HFI_ANSWERED) || hold->ours)
         status = HF_UNKNOWN;
     if (hold->stop != HF_OK && status != HF_UNKNOWN)
         end(conn, hold, hold->stop, NULL);
@@ -230,7 +229,7 @@ static void no_answer(struct hfi_conn *conn, struct memcached_hold *hold,
         end(conn, hold, status, &err);
 }
 
-static void asked(struct memcached_call *call, enum memcached_outcome outcome,
+static void asked(struct memcached_call *call, enum hfi_outcome outcome,
                   const struct memcached_reply *reply)
 {
     struct hfi_conn *conn = call->conn;
@@ -238,16 +237,16 @@ static void asked(struct memcached_call *call, enum memcached_outcome outcome,
 
     if (!hold)
         return; /* nobody waits for it any more */
-    if (outcome == MEMCACHED_MAYBE)
+    if (outcome == HFI_MAYBE)
         hold->unsure = true;
-    if (outcome == MEMCACHED_MAYBE && hold->stop == HF_OK)
+    if (outcome == HFI_MAYBE && hold->stop == HF_OK)
         look(hold);
-    else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD)
+    else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD)
         stored(call, hold, reply);
-    else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NS && hold->stop != HF_OK &&
+    else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NS && hold->stop != HF_OK &&
              !hold->unsure)
         end(conn, hold, hold->stop, NULL);
-    else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NS)
+    else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NS)
         look(hold);
     else
         no_answer(conn, hold, outcome, reply);
@@ -287,7 +286,7 @@ static void found(struct memcached_call *call, struct memcached_hold *hold,
         end(call->conn, hold, HF_UNKNOWN, NULL);
 }
 
-static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply)
 {
     struct hfi_conn *conn = call->conn;
@@ -297,8 +296,7 @@ static void looked(struct memcached_call *call, enum memcached_outcome outcome,
 
     if (!hold)
         return;
-    if (outcome != MEMCACHED_ANSWERED ||
-        (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
+    if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
         no_answer(conn, hold, outcome, reply);
         return;
     }
@@ -362,7 +360,7 @@ void memcached_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status
     hold->stop = status;
     call = hold->call;
     if (hold->state == MEMCACHED_CONFIRMING && memcached_unsend(conn, call)) {
-        call->from_ms = 0;
+        call->from_epoch = 0;
         give_back(hold, call->cas);
     } else if (hold->state == MEMCACHED_RESTING || memcached_unsend(conn, call)) {
         hf_status said = hold->unsure || hold->ours ? HF_UNKNOWN : status;

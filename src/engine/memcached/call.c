@@ -3,12 +3,11 @@
  * One command under way, and the one connection it goes through. A connection that goes down is opened
  * again after a pause; what cannot be sent meanwhile is parked, in order, for as long as its caller
  * wants to wait. Nothing is sent twice from here: what a cut connection means is the caller's to
- * decide (MEMCACHED_MAYBE). A command with a CAS number is not parked at all: on another connection the
+ * decide (HFI_MAYBE). A command with a CAS number is not parked at all: on another connection the
  * number means nothing.
  */
 #include "engine/memcached/internal.h"
 
-#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -17,10 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define POOL_MAX 256 /* calls kept for use again */
-
 static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe);
-static void park(struct hfi_conn *conn, struct memcached_call *call);
+static void park(struct memcached_call *call);
 static void note_time(struct hfi_conn *conn, int64_t sent_ms);
 static void server_up(struct memcached_connection *connection);
 static void server_down(struct memcached_connection *connection, hf_status status, const char *why);
@@ -32,27 +29,20 @@ static const struct memcached_connection_calls calls = { .up = server_up, .down 
 struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
                                           const struct hfi_name *name, struct hfi_op *op)
 {
-    struct memcached_call *call = conn->pool;
+    bool must = op && op->kind == HFI_OP_RELEASE;
+    struct memcached_call *call = (struct memcached_call *)hfi_request_new(&conn->requests, must);
 
-    if (call) {
-        conn->pool = call->next;
-        conn->pool_count--;
-    } else {
-        call = hfi_malloc(sizeof *call);
-    }
     if (!call) {
         if (op)
             memcached_finish(conn, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
-    call->next = NULL;
     call->conn = conn;
     call->op = op;
     call->data = NULL;
     call->give_up_ms = hfi_now_ms() + conn->conf->op_ms;
-    call->busy = call->was_sent = call->doomed = call->dropped = false;
+    call->busy = call->was_sent = call->dropped = false;
     call->tries = 0;
-    call->from_ms = 0;
     call->from_epoch = 0;
     call->cas = 0;
     call->ttl_ms = call->granted_ms = 0;
@@ -65,18 +55,10 @@ struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
 
 void memcached_call_free(struct memcached_call *call)
 {
-    struct hfi_conn *conn = call->conn;
-
-    if (conn->pool_count >= POOL_MAX) {
-        hfi_free(call);
-        return;
-    }
-    call->next = conn->pool;
-    conn->pool = call;
-    conn->pool_count++;
+    hfi_request_free(&call->conn->requests, &call->request);
 }
 
-static void end(struct memcached_call *call, enum memcached_outcome outcome,
+static void end(struct memcached_call *call, enum hfi_outcome outcome,
                 const struct memcached_reply *reply)
 {
     call->busy = false;
@@ -115,9 +97,9 @@ static void answered(struct memcached_sent *sent, const struct memcached_reply *
     /* What has done nothing, and can be done on any connection, waits for the next one. */
     if (!reply && !conn->closing && !call->dropped &&
         (call->verb == MEMCACHED_GET || (call->verb == MEMCACHED_ADD && !maybe)))
-        park(conn, call);
+        park(call);
     else
-        end(call, reply ? MEMCACHED_ANSWERED : maybe ? MEMCACHED_MAYBE : MEMCACHED_UNSENT, reply);
+        end(call, reply ? HFI_ANSWERED : maybe ? HFI_MAYBE : HFI_UNSENT, reply);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------- */
@@ -233,31 +215,29 @@ bool memcached_fresh(const struct hfi_conn *conn, const struct memcached_hold *h
     return hold && hold->epoch != 0 && hold->epoch == conn->epoch && is_up(conn);
 }
 
-static void park(struct hfi_conn *conn, struct memcached_call *call)
+static void park(struct memcached_call *call)
 {
-    int64_t end_ms = call->doomed ? 0 : call->from_ms ? call->from_ms : call->give_up_ms;
-
-    call->next = NULL;
-    *conn->parked_end = call;
-    conn->parked_end = &call->next;
-    if (end_ms < conn->parked_ms)
-        conn->parked_ms = end_ms;
+    call->request.give_up_ms = call->give_up_ms;
+    call->request.retry_ms = 0;
+    hfi_request_park(&call->conn->requests, &call->request);
 }
 
 void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
                        memcached_answer_fn *answer)
 {
-    struct hfi_conn *conn = call->conn;
-
     call->busy = true;
     call->verb = verb;
     call->answer = answer;
-    if (is_up(conn)) {
+    if (is_up(call->conn)) {
         write_call(call);
-        return;
+    } else if (verb == MEMCACHED_SWAP || verb == MEMCACHED_DELETE) {
+        call->request.give_up_ms =
+            0; /* it cannot be sent any more, and is told so at the next turn */
+        call->request.retry_ms = 0;
+        hfi_request_park(&call->conn->requests, &call->request);
+    } else {
+        park(call);
     }
-    call->doomed = verb == MEMCACHED_SWAP || verb == MEMCACHED_DELETE; /* told at the next turn */
-    park(conn, call);
 }
 
 void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
@@ -266,59 +246,41 @@ void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
     call->busy = true;
     call->verb = MEMCACHED_SWAP;
     call->answer = answer;
-    call->from_ms = hfi_now_ms() + (delay_ms > 0 ? delay_ms : 1);
     call->from_epoch = call->conn->epoch;
-    park(call->conn, call);
+    call->request.give_up_ms = HFI_NEVER;
+    call->request.retry_ms = hfi_now_ms() + (delay_ms > 0 ? delay_ms : 1);
+    hfi_request_park(&call->conn->requests, &call->request);
 }
 
-/* One that was to wait: its time has come, or its connection is gone, and with it its number. */
-static bool is_due(const struct hfi_conn *conn, struct memcached_call *call, int64_t now_ms)
+static void call_give_up(struct hfi_request *request)
 {
-    bool here = is_up(conn) && call->from_epoch == conn->epoch;
-
-    if (here && call->from_ms > now_ms)
-        return false;
-    call->from_ms = 0;
-    call->doomed = !here;
-    return true;
+    end((struct memcached_call *)request, HFI_UNSENT, NULL);
 }
 
-void memcached_unpark(struct hfi_conn *conn, int64_t now_ms)
+/* One that was to wait (from_epoch): its time has come, or its connection is gone, and with it its number. */
+static void call_send(struct hfi_request *request)
 {
-    struct memcached_call *call = conn->parked, *next;
+    struct memcached_call *call = (struct memcached_call *)request;
+    bool here = is_up(call->conn) && (!call->from_epoch || call->from_epoch == call->conn->epoch);
 
-    conn->parked = NULL;
-    conn->parked_end = &conn->parked;
-    conn->parked_ms = HFI_NEVER;
-    for (; call; call = next) {
-        bool waited = call->from_ms != 0;
-
-        next = call->next;
-        if (waited && !is_due(conn, call, now_ms)) {
-            park(conn, call);
-        } else if (call->doomed || (call->give_up_ms <= now_ms && !waited)) {
-            call->doomed = false;
-            end(call, MEMCACHED_UNSENT, NULL);
-        } else if (is_up(conn)) {
-            write_call(call);
-        } else {
-            park(conn, call);
-        }
+    if (call->from_epoch && !here) {
+        call->from_epoch = 0;
+        call_give_up(request);
+        return;
     }
+    call->from_epoch = 0;
+    if (here)
+        write_call(call);
+    else
+        park(call);
 }
+
+const struct hfi_request_calls memcached_request_calls = { .send = call_send,
+                                                           .give_up = call_give_up };
 
 bool memcached_unsend(struct hfi_conn *conn, struct memcached_call *call)
 {
-    struct memcached_call **at = &conn->parked;
-
-    while (*at && *at != call)
-        at = &(*at)->next;
-    if (!*at)
-        return false;
-    *at = call->next;
-    if (!*at)
-        conn->parked_end = at;
-    return true;
+    return hfi_request_unpark(&conn->requests, &call->request);
 }
 
 /* ---- the connection ------------------------------------------------------------------------------ */
@@ -345,11 +307,13 @@ hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err)
 
 void memcached_net_close(struct hfi_conn *conn)
 {
+    struct hfi_request *request;
+
     conn->closing = true;
     memcached_searches_done(conn);
     memcached_connection_done(&conn->connection);
-    while (conn->parked)
-        memcached_unpark(conn, HFI_NEVER);
+    while ((request = hfi_requests_pop(&conn->requests)))
+        call_give_up(request);
 }
 
 static void server_up(struct memcached_connection *connection)
@@ -366,7 +330,10 @@ static void server_up(struct memcached_connection *connection)
     conn->why = (hf_error){ .status = HF_OK };
     hfi_stream_settled(&connection->stream);
     note_time(conn, server->asked_ms);
-    memcached_unpark(conn, hfi_now_ms());
+    /* What waited with a number of a connection before: the number means nothing any more. */
+    for (struct hfi_request *one = conn->requests.parked; one; one = one->next)
+        one->retry_ms = 0;
+    hfi_requests_unpark(&conn->requests, hfi_now_ms());
 }
 
 static void server_down(struct memcached_connection *connection, hf_status status, const char *why)
@@ -378,20 +345,20 @@ static void server_down(struct memcached_connection *connection, hf_status statu
 
 /* ---- answers --------------------------------------------------------------------------------------- */
 
-hf_status memcached_trouble(const struct hfi_conn *conn, enum memcached_outcome outcome,
-                            bool changed, const struct memcached_reply *reply, hf_error *ret_err)
+hf_status memcached_trouble(const struct hfi_conn *conn, enum hfi_outcome outcome, bool changed,
+                            const struct memcached_reply *reply, hf_error *ret_err)
 {
     char said[96];
 
-    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_ERROR) {
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_ERROR) {
         hfi_quote_name(reply->text, reply->len, said, sizeof said);
         return hfi_error_set(ret_err, HF_FULL, 0, "%s: the server says: %s",
                              conn->conf->url.hosts[0].shown, said);
     }
-    if (outcome == MEMCACHED_ANSWERED)
+    if (outcome == HFI_ANSWERED)
         return hfi_error_set(ret_err, HF_CORRUPT, 0, "%s: an answer that makes no sense here",
                              conn->conf->url.hosts[0].shown);
-    if (outcome == MEMCACHED_MAYBE && changed)
+    if (outcome == HFI_MAYBE && changed)
         return hfi_error_set(ret_err, HF_UNKNOWN, 0,
                              "%s: the connection broke before the answer came",
                              conn->conf->url.hosts[0].shown);

@@ -33,13 +33,12 @@ static hf_status read_cell(const struct memcached_reply *reply, const struct hfi
     return HF_OK;
 }
 
-static bool is_get_answer(enum memcached_outcome outcome, const struct memcached_reply *reply)
+static bool is_get_answer(enum hfi_outcome outcome, const struct memcached_reply *reply)
 {
-    return outcome == MEMCACHED_ANSWERED &&
-           (reply->kind == MEMCACHED_VA || reply->kind == MEMCACHED_EN);
+    return outcome == HFI_ANSWERED && (reply->kind == MEMCACHED_VA || reply->kind == MEMCACHED_EN);
 }
 
-static void trouble(struct memcached_call *call, enum memcached_outcome outcome, bool changed,
+static void trouble(struct memcached_call *call, enum hfi_outcome outcome, bool changed,
                     const struct memcached_reply *reply)
 {
     hf_error err;
@@ -50,7 +49,7 @@ static void trouble(struct memcached_call *call, enum memcached_outcome outcome,
 
 /* ---- read ------------------------------------------------------------------------------------- */
 
-static void cell_read(struct memcached_call *call, enum memcached_outcome outcome,
+static void cell_read(struct memcached_call *call, enum hfi_outcome outcome,
                       const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
@@ -88,15 +87,15 @@ void memcached_cell_read_op(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- swap --------------------------------------------------------------------------------------- */
 
-static void swap_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void swap_looked(struct memcached_call *call, enum hfi_outcome outcome,
                         const struct memcached_reply *reply);
 
-static void cell_changed(struct memcached_call *call, enum memcached_outcome outcome,
+static void cell_changed(struct memcached_call *call, enum hfi_outcome outcome,
                          const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
 
-    if (outcome != MEMCACHED_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         trouble(call, outcome, true, reply);
     } else if (reply->kind == MEMCACHED_HD) {
         op->u.cell.ret_version = op->u.cell.bytes ? call->cell.version : 0;
@@ -111,7 +110,7 @@ static void cell_changed(struct memcached_call *call, enum memcached_outcome out
     }
 }
 
-static void swap_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void swap_looked(struct memcached_call *call, enum hfi_outcome outcome,
                         const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;

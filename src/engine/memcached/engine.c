@@ -46,8 +46,6 @@ static int64_t timers_next_ms(const struct hfi_source *source)
     const struct hfi_conn *conn = hfi_container(source, struct hfi_conn, timers);
     int64_t next = memcached_searches_next_ms(conn);
 
-    if (conn->parked_ms < next)
-        next = conn->parked_ms;
     if (conn->beat_ms < next)
         next = conn->beat_ms;
     return conn->late_add_ms < next ? conn->late_add_ms : next;
@@ -57,8 +55,6 @@ static void timers_due(struct hfi_source *source, int64_t now_ms)
 {
     struct hfi_conn *conn = hfi_container(source, struct hfi_conn, timers);
 
-    if (conn->parked_ms <= now_ms)
-        memcached_unpark(conn, now_ms);
     if (conn->beat_ms <= now_ms)
         memcached_waits_tick(conn, now_ms);
     if (conn->late_add_ms <= now_ms)
@@ -75,26 +71,24 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 {
     hf_status status = hfi_reactor_init(&conn->reactor, host, err);
 
-    conn->parked_end = &conn->parked;
-    conn->beat_ms = conn->late_add_ms = conn->parked_ms = HFI_NEVER;
-    conn->timers.exact = true;
-    if (status == HF_OK && !hfi_source_add(&conn->timers, &conn->reactor, &timers))
+    conn->beat_ms = conn->late_add_ms = HFI_NEVER;
+    conn->timers.exact = conn->requests.unpark.exact = true;
+    if (status == HF_OK &&
+        (!hfi_source_add(&conn->timers, &conn->reactor, &timers) ||
+         !hfi_requests_init(&conn->requests, &conn->reactor, &memcached_request_calls,
+                            sizeof(struct memcached_call), MEMCACHED_POOL_MAX)))
         status = hfi_error_memory(err);
     return status;
 }
 
 static void destroy(struct hfi_conn *conn)
 {
-    struct memcached_call *call;
     struct hfi_list *held;
 
-    while ((call = conn->pool)) {
-        conn->pool = call->next;
-        hfi_free(call);
-    }
     while ((held = hfi_list_pop(&conn->held)))
         hfi_free(hfi_container(held, struct memcached_hold, listed));
     memcached_late_adds_done(conn);
+    hfi_requests_done(&conn->requests);
     hfi_reactor_done(&conn->reactor);
     hfi_free(conn);
 }

@@ -42,7 +42,7 @@ struct memcached_search {
     hf_error err;
 };
 
-static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply);
 static void search(struct hfi_conn *conn, struct hfi_op *op);
 
@@ -102,7 +102,7 @@ static bool emit(struct hfi_sink *sink, const struct memcached_record *record,
     return sink->entry(sink, &entry) && sink->holder(sink, &holder);
 }
 
-static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
@@ -111,8 +111,7 @@ static void looked(struct memcached_call *call, enum memcached_outcome outcome,
     hf_status status;
     hf_error err;
 
-    if (outcome != MEMCACHED_ANSWERED ||
-        (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
+    if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
         status = memcached_trouble(call->conn, outcome, false, reply, &err);
         memcached_finish(call->conn, op, status, &err);
         return;
@@ -274,7 +273,7 @@ static void dumped(struct memcached_sent *sent, const struct memcached_reply *re
 
 /* ---- a pattern: the records ----------------------------------------------------------------------- */
 
-static void record_read(struct memcached_call *call, enum memcached_outcome outcome,
+static void record_read(struct memcached_call *call, enum hfi_outcome outcome,
                         const struct memcached_reply *reply)
 {
     struct memcached_search *search = call->data;
@@ -283,8 +282,7 @@ static void record_read(struct memcached_call *call, enum memcached_outcome outc
     hf_error err;
 
     search->asking--;
-    if (outcome != MEMCACHED_ANSWERED ||
-        (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
+    if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
         hf_status status = memcached_trouble(call->conn, outcome, false, reply, &err);
 
         fail(search, status, err.text);

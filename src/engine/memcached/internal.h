@@ -34,6 +34,7 @@
 #ifndef HFI_MEMCACHED_INTERNAL_H
 #define HFI_MEMCACHED_INTERNAL_H
 
+#include "engine/kit/request.h"
 #include "engine/memcached/connection.h"
 #include "engine/memcached/record.h"
 #include "util/list.h"
@@ -47,6 +48,7 @@
 #define MEMCACHED_STALL_MS    500   /* a reply that took longer is not trusted with time */
 #define MEMCACHED_SETTLE_MS   1000  /* ... nor is what was sent for so long after it */
 #define MEMCACHED_LATE_ADD_MS 60000 /* how long we look for an add that was cut off */
+#define MEMCACHED_POOL_MAX    256   /* calls kept for use again */
 #define MEMCACHED_HEAD_ROOM   (MEMCACHED_KEY_MAX + 128) /* a command without its value */
 
 enum memcached_verb {
@@ -56,14 +58,8 @@ enum memcached_verb {
     MEMCACHED_DELETE, /* md with C */
 };
 
-enum memcached_outcome {
-    MEMCACHED_ANSWERED, /* `reply` is there */
-    MEMCACHED_UNSENT,   /* it never left; conn->why says why */
-    MEMCACHED_MAYBE     /* it may have been done, or may still be */
-};
-
 struct memcached_call;
-typedef void memcached_answer_fn(struct memcached_call *call, enum memcached_outcome outcome,
+typedef void memcached_answer_fn(struct memcached_call *call, enum hfi_outcome outcome,
                                  const struct memcached_reply *reply);
 
 /*
@@ -71,20 +67,18 @@ typedef void memcached_answer_fn(struct memcached_call *call, enum memcached_out
  * (memcached_call_go()), so that no step but the first needs memory. Freed after an answer that does not.
  */
 struct memcached_call {
+    struct hfi_request request; /* first: they are one address */
     struct memcached_sent sent;
-    struct memcached_call *next; /* parked, or in the pool */
     struct hfi_conn *conn;
     memcached_answer_fn *answer;
     struct hfi_op *op;
-    void *data;         /* the caller's */
-    int64_t give_up_ms; /* parked no longer than this */
-    bool busy;          /* it was sent again */
-    bool doomed;        /* parked: it cannot be sent any more */
-    bool dropped;       /* nobody waits for its answer: it must not be sent again */
-    bool was_sent;      /* lease.c: a change of it may have been made */
-    int64_t from_ms;    /* parked: not to be sent before; 0: at once */
-    uint64_t from_epoch;
-    unsigned tries; /* lease.c: how often the CAS number was another one */
+    void *data;          /* the caller's */
+    int64_t give_up_ms;  /* parked no longer than this */
+    bool busy;           /* it was sent again */
+    bool dropped;        /* nobody waits for its answer: it must not be sent again */
+    bool was_sent;       /* lease.c: a change of it may have been made */
+    uint64_t from_epoch; /* parked: to be sent on this connection only; 0: on any */
+    unsigned tries;      /* lease.c: how often the CAS number was another one */
 
     enum memcached_verb verb;
     struct memcached_key key;
@@ -140,10 +134,7 @@ struct hfi_conn {
     uint64_t pid, start_s; /* which process the server was */
     int64_t settled_ms;    /* from here on its clock is right again */
 
-    struct memcached_call *parked, **parked_end;
-    int64_t parked_ms; /* none of them gives up before */
-    struct memcached_call *pool;
-    unsigned pool_count;
+    struct hfi_requests requests;
 
     struct hfi_list waits, held;
     int64_t beat_ms; /* no wait has anything to do before */
@@ -186,7 +177,7 @@ struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
                                           const struct hfi_name *name, struct hfi_op *op);
 void memcached_call_free(struct memcached_call *call);
 /* Send it. SWAP and DELETE only if call->cas is of this connection: the caller has looked at
- * memcached_fresh(), or has just got it; if there is none any more the answer is MEMCACHED_UNSENT. */
+ * memcached_fresh(), or has just got it; if there is none any more the answer is HFI_UNSENT. */
 void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
                        memcached_answer_fn *answer);
 /* A SWAP by a number that has just come, after a while. */
@@ -197,7 +188,7 @@ void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
 int64_t memcached_settles_in_ms(const struct memcached_call *call);
 /* Is the number of `hold` known on the connection that is up? */
 bool memcached_fresh(const struct hfi_conn *conn, const struct memcached_hold *hold);
-void memcached_unpark(struct hfi_conn *conn, int64_t now_ms);
+extern const struct hfi_request_calls memcached_request_calls;
 /* Take a call back that has not left: true, and it is the caller's. */
 bool memcached_unsend(struct hfi_conn *conn, struct memcached_call *call);
 
@@ -207,8 +198,8 @@ void memcached_net_close(struct hfi_conn *conn);
 
 /* What a command that got no useful answer is told to whoever asked. `changed`: it changes
  * something, so that it may have been done. */
-hf_status memcached_trouble(const struct hfi_conn *conn, enum memcached_outcome outcome,
-                            bool changed, const struct memcached_reply *reply, hf_error *ret_err);
+hf_status memcached_trouble(const struct hfi_conn *conn, enum hfi_outcome outcome, bool changed,
+                            const struct memcached_reply *reply, hf_error *ret_err);
 
 /* A record that a get has found: is it of this name? HF_OK; HF_MISMATCH with words. */
 hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_name *name,

@@ -30,7 +30,7 @@ struct memcached_late_add {
     bool asking;
 };
 
-static void late_add_read(struct memcached_call *call, enum memcached_outcome outcome,
+static void late_add_read(struct memcached_call *call, enum hfi_outcome outcome,
                           const struct memcached_reply *reply);
 
 static void set_time(struct hfi_conn *conn, const struct memcached_late_add *late)
@@ -110,7 +110,7 @@ static void look_later(struct hfi_conn *conn, struct memcached_late_add *late)
 
 /* Deleted, or it is not known, or it is another's: look again in any case, there may be more than
  * one late copy. */
-static void late_add_deleted(struct memcached_call *call, enum memcached_outcome outcome,
+static void late_add_deleted(struct memcached_call *call, enum hfi_outcome outcome,
                              const struct memcached_reply *reply)
 {
     (void)outcome;
@@ -118,14 +118,14 @@ static void late_add_deleted(struct memcached_call *call, enum memcached_outcome
     look_later(call->conn, call->data);
 }
 
-static void late_add_read(struct memcached_call *call, enum memcached_outcome outcome,
+static void late_add_read(struct memcached_call *call, enum hfi_outcome outcome,
                           const struct memcached_reply *reply)
 {
     struct memcached_late_add *late = call->data;
     struct memcached_record record;
     hf_error err;
 
-    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_VA && reply->has_cas &&
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_VA && reply->has_cas &&
         memcached_read(reply, &late->name, &record, &err) == HF_OK &&
         memcmp(record.owner, late->owner, HFI_OWNER_LEN) == 0) {
         call->cas = reply->cas;

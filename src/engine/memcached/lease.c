@@ -38,10 +38,9 @@ static bool is_ours(const struct memcached_reply *reply, const struct hfi_claim 
            memcmp(ret_record->owner, claim->owner, HFI_OWNER_LEN) == 0;
 }
 
-static bool is_get_answer(enum memcached_outcome outcome, const struct memcached_reply *reply)
+static bool is_get_answer(enum hfi_outcome outcome, const struct memcached_reply *reply)
 {
-    return outcome == MEMCACHED_ANSWERED &&
-           (reply->kind == MEMCACHED_VA || reply->kind == MEMCACHED_EN);
+    return outcome == HFI_ANSWERED && (reply->kind == MEMCACHED_VA || reply->kind == MEMCACHED_EN);
 }
 
 /* Stored, but by a clock that may have been late: the same again, when it is right. */
@@ -69,9 +68,9 @@ static void drop(struct hfi_conn *conn, struct memcached_hold *hold)
 
 /* ---- release -------------------------------------------------------------------------------- */
 
-static void release_deleted(struct memcached_call *call, enum memcached_outcome outcome,
+static void release_deleted(struct memcached_call *call, enum hfi_outcome outcome,
                             const struct memcached_reply *reply);
-static void release_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void release_looked(struct memcached_call *call, enum hfi_outcome outcome,
                            const struct memcached_reply *reply);
 
 /* HF_OK, HF_LOST: it is over, and the claim is core's alone again. An add of it that was cut off may
@@ -112,7 +111,7 @@ void memcached_release(struct hfi_conn *conn, struct hfi_op *op)
     }
 }
 
-static void release_trouble(struct memcached_call *call, enum memcached_outcome outcome,
+static void release_trouble(struct memcached_call *call, enum hfi_outcome outcome,
                             const struct memcached_reply *reply)
 {
     hf_error err;
@@ -121,12 +120,12 @@ static void release_trouble(struct memcached_call *call, enum memcached_outcome 
     release_end(call, call->was_sent ? HF_UNKNOWN : status, &err);
 }
 
-static void release_deleted(struct memcached_call *call, enum memcached_outcome outcome,
+static void release_deleted(struct memcached_call *call, enum hfi_outcome outcome,
                             const struct memcached_reply *reply)
 {
-    if (outcome == MEMCACHED_MAYBE)
+    if (outcome == HFI_MAYBE)
         call->was_sent = true;
-    if (outcome != MEMCACHED_ANSWERED)
+    if (outcome != HFI_ANSWERED)
         memcached_call_go(call, MEMCACHED_GET,
                           release_looked); /* or gives up: its time may be over */
     else if (reply->kind == MEMCACHED_HD)
@@ -139,7 +138,7 @@ static void release_deleted(struct memcached_call *call, enum memcached_outcome 
         release_trouble(call, outcome, reply);
 }
 
-static void release_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void release_looked(struct memcached_call *call, enum hfi_outcome outcome,
                            const struct memcached_reply *reply)
 {
     struct memcached_record record;
@@ -156,9 +155,9 @@ static void release_looked(struct memcached_call *call, enum memcached_outcome o
 
 /* ---- renew ------------------------------------------------------------------------------------- */
 
-static void renew_swapped(struct memcached_call *call, enum memcached_outcome outcome,
+static void renew_swapped(struct memcached_call *call, enum hfi_outcome outcome,
                           const struct memcached_reply *reply);
-static void renew_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void renew_looked(struct memcached_call *call, enum hfi_outcome outcome,
                          const struct memcached_reply *reply);
 
 static void renew_count(struct hfi_conn *conn, struct hfi_op *op, int change)
@@ -202,7 +201,7 @@ void memcached_renew(struct hfi_conn *conn, struct hfi_op *op)
     renew_count(conn, op, -1);
 }
 
-static void renew_trouble(struct memcached_call *call, enum memcached_outcome outcome, bool changed,
+static void renew_trouble(struct memcached_call *call, enum hfi_outcome outcome, bool changed,
                           const struct memcached_reply *reply)
 {
     hf_error err;
@@ -233,7 +232,7 @@ static void renewed(struct memcached_call *call, const struct memcached_reply *r
  * SERVER_ERROR: there was no memory for the new value, and then memcached deletes the old one too
  * (1.6, -M). The get tells, so that a lease that is gone is LOST now and not at its end.
  */
-static void renew_swapped(struct memcached_call *call, enum memcached_outcome outcome,
+static void renew_swapped(struct memcached_call *call, enum hfi_outcome outcome,
                           const struct memcached_reply *reply)
 {
     const struct hfi_renewal *item = call->data;
@@ -243,14 +242,14 @@ static void renew_swapped(struct memcached_call *call, enum memcached_outcome ou
         renew_end(call, HF_LOST); /* released meanwhile */
         return;
     }
-    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD) {
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD) {
         renewed(call, reply);
         return;
     }
     hold->epoch = 0;
-    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NF)
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NF)
         renew_end(call, HF_LOST);
-    else if (outcome == MEMCACHED_ANSWERED &&
+    else if (outcome == HFI_ANSWERED &&
              (reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_ERROR) &&
              call->tries++ < TRIES_MAX)
         memcached_call_go(call, MEMCACHED_GET, renew_looked);
@@ -258,7 +257,7 @@ static void renew_swapped(struct memcached_call *call, enum memcached_outcome ou
         renew_trouble(call, outcome, true, reply);
 }
 
-static void renew_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void renew_looked(struct memcached_call *call, enum hfi_outcome outcome,
                          const struct memcached_reply *reply)
 {
     const struct hfi_renewal *item = call->data;
@@ -276,7 +275,7 @@ static void renew_looked(struct memcached_call *call, enum memcached_outcome out
 
 /* ---- adopt ---------------------------------------------------------------------------------------- */
 
-static void adopt_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void adopt_looked(struct memcached_call *call, enum hfi_outcome outcome,
                          const struct memcached_reply *reply);
 
 static void adopt_end(struct memcached_call *call, hf_status status, const hf_error *err)
@@ -286,7 +285,7 @@ static void adopt_end(struct memcached_call *call, hf_status status, const hf_er
     memcached_finish(call->conn, call->op, status, err);
 }
 
-static void adopt_trouble(struct memcached_call *call, enum memcached_outcome outcome, bool changed,
+static void adopt_trouble(struct memcached_call *call, enum hfi_outcome outcome, bool changed,
                           const struct memcached_reply *reply)
 {
     hf_error err;
@@ -316,16 +315,15 @@ void memcached_adopt(struct hfi_conn *conn, struct hfi_op *op)
     memcached_call_go(call, MEMCACHED_GET, adopt_looked);
 }
 
-static void adopt_swapped(struct memcached_call *call, enum memcached_outcome outcome,
+static void adopt_swapped(struct memcached_call *call, enum hfi_outcome outcome,
                           const struct memcached_reply *reply)
 {
     struct hfi_claim *claim = call->op->claim;
     struct memcached_hold *hold = memcached_hold_of(claim);
 
-    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD &&
-        again(call, reply, adopt_swapped))
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD && again(call, reply, adopt_swapped))
         return;
-    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD) {
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD) {
         hold->cas = reply->cas;
         hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
         claim->mode = HFI_MODE_MUTEX;
@@ -335,9 +333,9 @@ static void adopt_swapped(struct memcached_call *call, enum memcached_outcome ou
         claim->granted_ttl_ms = call->granted_ms;
         claim->sent_ms = call->sent.sent.sent_ms;
         adopt_end(call, HF_OK, NULL);
-    } else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NF) {
+    } else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NF) {
         adopt_end(call, HF_NOT_FOUND, NULL);
-    } else if (outcome == MEMCACHED_ANSWERED &&
+    } else if (outcome == HFI_ANSWERED &&
                (reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_ERROR) &&
                call->tries++ < TRIES_MAX) {
         memcached_call_go(call, MEMCACHED_GET, adopt_looked);
@@ -347,7 +345,7 @@ static void adopt_swapped(struct memcached_call *call, enum memcached_outcome ou
 }
 
 /* The record's label, age and ttl go on; who adopts it is not who asked for it. */
-static void adopt_looked(struct memcached_call *call, enum memcached_outcome outcome,
+static void adopt_looked(struct memcached_call *call, enum hfi_outcome outcome,
                          const struct memcached_reply *reply)
 {
     struct hfi_claim *claim = call->op->claim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Statements. A call is SELECT * FROM a function of ours, prepared once for each link, with parameters and
+ * Statements. A call is SELECT * FROM a function of ours, prepared once for each connection, with parameters and
  * answer in binary. Everything else is text.
  */
 #include "engine/postgres/internal.h"
@@ -27,16 +27,16 @@ static const struct {
     [SQL_RELEASE] = { "release", "bb", NULL },
     [SQL_RENEW] = { "renew", "BBI", NULL },
     [SQL_CANCEL] = { "cancel", "bb", NULL },
-    [SQL_BEAT] = { "beat", "iiBB", NULL },
-    [SQL_POKE] = { "poke", "b", NULL },
+    [SQL_HEARTBEAT] = { "beat", "iiBB", NULL },
+    [SQL_RECHECK] = { "poke", "b", NULL },
     [SQL_ADOPT] = { "adopt", "bbii", NULL },
     [SQL_BREAK] = { "break", "bi", NULL },
     [SQL_NOTE] = { "note", "BBII", NULL },
-    [SQL_LOOK] = { "look", "b", NULL },
+    [SQL_INSPECT] = { "look", "b", NULL },
     [SQL_SWEEP] = { "sweep", "i", NULL },
     [SQL_CELL_READ] = { "cell_read", "b", NULL },
     [SQL_CELL_SWAP] = { "cell_swap", "bibi", NULL },
-    [SQL_CELL_LOOK] = { "cell_look", "iiBI", NULL },
+    [SQL_CELL_WATCH] = { "cell_look", "iiBI", NULL },
     [SQL_TIME] = { "time", "", NULL },
     [SQL_TOKEN] = { "token", "bi", NULL },
     [SQL_LOCK_TRY] = { "lock_try", "i", "SELECT pg_try_advisory_lock($1)::int::int8" },
@@ -70,9 +70,9 @@ static const struct {
     " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"                  \
     " (SELECT 1 FROM fast)) g, LATERAL %s("
 
-static enum sql_outcome finish(struct sql_link *link, int64_t deadline_ms, bool sent,
+static enum sql_outcome finish(struct sql_connection *connection, int64_t deadline_ms, bool sent,
                                struct sql_rows *ret_rows, struct sql_trouble *trouble);
-static enum sql_outcome lost(struct sql_link *link, bool sent, const char *words,
+static enum sql_outcome lost(struct sql_connection *connection, bool sent, const char *words,
                              struct sql_trouble *trouble);
 
 /* ---- parameters -------------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static void unpack(struct packed *p)
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
-static bool prepare(struct sql_link *link, enum sql_call call, const struct packed *p,
+static bool prepare(struct sql_connection *connection, enum sql_call call, const struct packed *p,
                     int64_t deadline_ms, enum sql_outcome *ret_outcome, struct sql_trouble *trouble)
 {
     char name[POSTGRES_NAME_MAX], names[POSTGRES_NAME_MAX], sql[POSTGRES_STATEMENT_MAX], what[32];
@@ -186,11 +186,11 @@ static bool prepare(struct sql_link *link, enum sql_call call, const struct pack
     struct sql_rows rows = { 0 };
     int len;
 
-    if (link->prepared >> call & 1)
+    if (connection->prepared >> call & 1)
         return true;
     snprintf(what, sizeof what, "%s_1", calls[call].name);
-    postgres_name(link->conn, what, name, sizeof name);
-    postgres_name(link->conn, "names", names, sizeof names);
+    postgres_name(connection->store, what, name, sizeof name);
+    postgres_name(connection->store, "names", names, sizeof names);
     if (call == SQL_ACQUIRE)
         len = snprintf(sql, sizeof sql, ACQUIRE_HEAD, names, name);
     else if (call == SQL_RELEASE)
@@ -200,19 +200,19 @@ static bool prepare(struct sql_link *link, enum sql_call call, const struct pack
     for (int i = 0; i < p->count; i++)
         len += snprintf(sql + len, sizeof sql - (size_t)len, "%s$%d", i ? "," : "", i + 1);
     snprintf(sql + len, sizeof sql - (size_t)len, fast ? ") f" : ")");
-    if (!PQsendPrepare(link->native, calls[call].name, calls[call].sql ? calls[call].sql : sql,
-                       p->count, p->types))
-        *ret_outcome = lost(link, false, PQerrorMessage(link->native), trouble);
+    if (!PQsendPrepare(connection->native, calls[call].name,
+                       calls[call].sql ? calls[call].sql : sql, p->count, p->types))
+        *ret_outcome = lost(connection, false, PQerrorMessage(connection->native), trouble);
     else
-        *ret_outcome = finish(link, deadline_ms, false, &rows, trouble);
+        *ret_outcome = finish(connection, deadline_ms, false, &rows, trouble);
     sql_rows_free(&rows);
     if (*ret_outcome != SQL_DONE)
         return false;
-    link->prepared |= UINT64_C(1) << call;
+    connection->prepared |= UINT64_C(1) << call;
     return true;
 }
 
-enum sql_outcome postgres_call(struct sql_link *link, enum sql_call call,
+enum sql_outcome postgres_call(struct sql_connection *connection, enum sql_call call,
                                const struct sql_value *params, uint32_t count, int64_t deadline_ms,
                                struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
@@ -224,36 +224,37 @@ enum sql_outcome postgres_call(struct sql_link *link, enum sql_call call,
         trouble->status = hfi_error_memory(&trouble->error);
         return SQL_REFUSED;
     }
-    if (prepare(link, call, &p, deadline_ms, &outcome, trouble)) {
-        if (PQsendQueryPrepared(link->native, calls[call].name, p.count, p.values, p.lengths,
+    if (prepare(connection, call, &p, deadline_ms, &outcome, trouble)) {
+        if (PQsendQueryPrepared(connection->native, calls[call].name, p.count, p.values, p.lengths,
                                 p.formats, 1))
-            outcome = finish(link, deadline_ms, true, ret_rows, trouble);
+            outcome = finish(connection, deadline_ms, true, ret_rows, trouble);
         else
-            outcome = lost(link, false, PQerrorMessage(link->native), trouble);
+            outcome = lost(connection, false, PQerrorMessage(connection->native), trouble);
     }
     unpack(&p);
     return outcome;
 }
 
-enum sql_outcome postgres_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
-                               struct sql_rows *ret_rows, struct sql_trouble *trouble)
+enum sql_outcome postgres_text(struct sql_connection *connection, const char *sql,
+                               int64_t deadline_ms, struct sql_rows *ret_rows,
+                               struct sql_trouble *trouble)
 {
     *trouble = (struct sql_trouble){ .status = HF_OK };
-    if (link->dead || !PQsendQuery(link->native, sql))
-        return lost(link, false, PQerrorMessage(link->native), trouble);
-    return finish(link, deadline_ms, true, ret_rows, trouble);
+    if (connection->dead || !PQsendQuery(connection->native, sql))
+        return lost(connection, false, PQerrorMessage(connection->native), trouble);
+    return finish(connection, deadline_ms, true, ret_rows, trouble);
 }
 
 /* ---- what errors mean ----------------------------------------------------------------------------------- */
 
-/* The link is of no use any more. */
-static enum sql_outcome lost(struct sql_link *link, bool sent, const char *words,
+/* The connection is of no use any more. */
+static enum sql_outcome lost(struct sql_connection *connection, bool sent, const char *words,
                              struct sql_trouble *trouble)
 {
     char text[HF_ERROR_TEXT_MAX];
 
-    link->dead = true;
-    postgres_words(link->conn, words, text, sizeof text);
+    connection->dead = true;
+    postgres_words(connection->store, words, text, sizeof text);
     trouble->status = HF_UNAVAILABLE;
     hfi_error_set(&trouble->error, HF_UNAVAILABLE, 0, "%s",
                   *text ? text : "the connection is lost");
@@ -287,8 +288,8 @@ static hf_status meaning(const char *state, struct sql_trouble *trouble)
     return HF_INTERNAL;
 }
 
-static enum sql_outcome refused(struct sql_link *link, const PGresult *result, bool sent,
-                                struct sql_trouble *trouble)
+static enum sql_outcome refused(struct sql_connection *connection, const PGresult *result,
+                                bool sent, struct sql_trouble *trouble)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
@@ -296,16 +297,16 @@ static enum sql_outcome refused(struct sql_link *link, const PGresult *result, b
     char text[HF_ERROR_TEXT_MAX];
 
     if (!state || (severity && strcmp(severity, "ERROR") != 0))
-        return lost(link, sent, primary ? primary : PQresultErrorMessage(result), trouble);
+        return lost(connection, sent, primary ? primary : PQresultErrorMessage(result), trouble);
     trouble->status = meaning(state, trouble);
-    postgres_words(link->conn, primary, text, sizeof text);
+    postgres_words(connection->store, primary, text, sizeof text);
     if (is(state, "26000") || is(state, "42P05"))
         snprintf(text, sizeof text,
                  "statements are lost between transactions: a pooler in transaction mode?");
     hfi_error_set(&trouble->error, trouble->status, (int)strtol(state, NULL, 36), "%s (%s)", text,
                   state);
     if (is(state, "25006") || is(state, "26000") || is(state, "42P05"))
-        link->dead = true; /* the next one may be to another server */
+        connection->dead = true; /* the next one may be to another server */
     return SQL_REFUSED;
 }
 
@@ -375,10 +376,11 @@ static bool copy(const PGresult *result, struct sql_rows *ret_rows)
     return true;
 }
 
-/* Send what is left, and wait for one result. false: the link or the time is over. */
-static bool next_result(struct sql_link *link, int64_t deadline_ms, PGresult **ret_result)
+/* Send what is left, and wait for one result. false: the connection or the time is over. */
+static bool next_result(struct sql_connection *connection, int64_t deadline_ms,
+                        PGresult **ret_result)
 {
-    PGconn *pg = link->native;
+    PGconn *pg = connection->native;
     int left = PQflush(pg);
 
     while (left > 0 || PQisBusy(pg)) {
@@ -396,21 +398,21 @@ static bool next_result(struct sql_link *link, int64_t deadline_ms, PGresult **r
 }
 
 /* All results, up to the end of the statement. The last one with rows is the answer. */
-static enum sql_outcome finish(struct sql_link *link, int64_t deadline_ms, bool sent,
+static enum sql_outcome finish(struct sql_connection *connection, int64_t deadline_ms, bool sent,
                                struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    PGconn *pg = link->native;
+    PGconn *pg = connection->native;
     enum sql_outcome outcome = SQL_DONE;
     PGresult *result;
 
     for (;;) {
         ExecStatusType status;
 
-        if (!next_result(link, deadline_ms, &result)) {
+        if (!next_result(connection, deadline_ms, &result)) {
             bool late = PQstatus(pg) == CONNECTION_OK;
 
             sql_rows_free(ret_rows);
-            return lost(link, sent, late ? "the server does not answer" : PQerrorMessage(pg),
+            return lost(connection, sent, late ? "the server does not answer" : PQerrorMessage(pg),
                         trouble);
         }
         if (!result)
@@ -419,19 +421,20 @@ static enum sql_outcome finish(struct sql_link *link, int64_t deadline_ms, bool 
         if (status == PGRES_TUPLES_OK && outcome == SQL_DONE) {
             sql_rows_free(ret_rows);
             if (!copy(result, ret_rows)) {
-                (void)lost(link, sent, "", trouble); /* done, but nobody knows what was said */
+                (void)lost(connection, sent, "",
+                           trouble); /* done, but nobody knows what was said */
                 trouble->status = hfi_error_memory(&trouble->error);
                 PQclear(result);
                 return sent ? SQL_MAYBE : SQL_UNSENT;
             }
         } else if (status == PGRES_FATAL_ERROR && outcome == SQL_DONE) {
-            outcome = refused(link, result, sent, trouble);
+            outcome = refused(connection, result, sent, trouble);
         }
         PQclear(result);
     }
     if (outcome != SQL_DONE)
         sql_rows_free(ret_rows);
-    link->in_txn =
+    connection->in_txn =
         PQtransactionStatus(pg) == PQTRANS_INTRANS || PQtransactionStatus(pg) == PQTRANS_INERROR;
     return outcome;
 }
@@ -468,21 +471,21 @@ bool postgres_literal(const struct sql_value *value, char *ret_text, size_t room
     return true;
 }
 
-/* PQcancel() waits as long as it takes; a statement on another link has a deadline. The number of a session may be
+/* PQcancel() waits as long as it takes; a statement on another connection has a deadline. The number of a session may be
  * another's by now: with the time of its start it is not. */
-void postgres_interrupt(struct sql_link *link, int64_t deadline_ms)
+void postgres_interrupt(struct sql_connection *connection, int64_t deadline_ms)
 {
     struct sql_trouble trouble;
     struct sql_rows rows = { 0 };
-    struct sql_link *other;
+    struct sql_connection *other;
     char sql[256];
 
-    if (sql_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
+    if (sql_take_raw(connection->store, deadline_ms, &other, NULL) != HF_OK)
         return;
     snprintf(sql, sizeof sql,
              "SELECT pg_cancel_backend(pid) FROM pg_stat_get_activity(%lld)"
              " WHERE (extract(epoch FROM backend_start) * 1000000)::int8 = %lld",
-             (long long)link->server_id, (long long)link->since);
+             (long long)connection->server_id, (long long)connection->since);
     (void)postgres_text(other, sql, deadline_ms, &rows, &trouble);
     sql_rows_free(&rows);
     sql_give(other);

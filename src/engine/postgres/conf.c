@@ -211,7 +211,7 @@ static hf_status set_defaults(struct postgres_conf *conf, hf_error *err)
     return status;
 }
 
-static hf_status make_location(struct hfi_conn *conn, const struct postgres_conf *conf,
+static hf_status make_location(struct hfi_conn *store, const struct postgres_conf *conf,
                                struct hfi_conf *url, hf_error *err)
 {
     const char *host = get(conf, "host"), *port = get(conf, "port"), *db = get(conf, "dbname");
@@ -222,12 +222,12 @@ static hf_status make_location(struct hfi_conn *conn, const struct postgres_conf
         host = get(conf, "hostaddr");
     snprintf(plain, sizeof plain, "%s%s%s%s%s", host ? host : "", port ? ":" : "", port ? port : "",
              db ? "/" : "", db ? db : "");
-    conn->location = hfi_conf_print(url, "postgresql://%s",
-                                    hfi_quote_name(plain, strlen(plain), shown, sizeof shown));
-    return conn->location ? HF_OK : hfi_error_memory(err);
+    store->location = hfi_conf_print(url, "postgresql://%s",
+                                     hfi_quote_name(plain, strlen(plain), shown, sizeof shown));
+    return store->location ? HF_OK : hfi_error_memory(err);
 }
 
-hf_status postgres_parse(struct hfi_conn *conn, struct sql_conf *sql, hf_error *err)
+hf_status postgres_parse(struct hfi_conn *store, struct sql_conf *sql, hf_error *err)
 {
     struct postgres_url *url = (struct postgres_url *)sql;
     struct postgres_conf *conf = hfi_calloc(1, sizeof *conf);
@@ -237,9 +237,9 @@ hf_status postgres_parse(struct hfi_conn *conn, struct sql_conf *sql, hf_error *
 
     if (!conf)
         return hfi_error_memory(err);
-    conn->native = conf;
-    if (!conn->conf.schema[0])
-        conn->conf.schema = "public";
+    store->native = conf;
+    if (!store->conf.schema[0])
+        store->conf.schema = "public";
     status = set_place(conf, &sql->url, err);
     if (status == HF_OK)
         status = set_rest(conf, url, err);
@@ -249,15 +249,15 @@ hf_status postgres_parse(struct hfi_conn *conn, struct sql_conf *sql, hf_error *
         status = set_defaults(conf, err);
     seconds = get(conf, "connect_timeout"); /* libpq's own, in seconds; 0: as long as it takes */
     if (status == HF_OK && seconds && !hfi_parse_u64(seconds, 0, 600, &value))
-        conn->conf.connect_ms = value ? (int64_t)value * 1000 : HF_DURATION_MAX_MS;
+        store->conf.connect_ms = value ? (int64_t)value * 1000 : HF_DURATION_MAX_MS;
     if (status == HF_OK)
-        status = make_location(conn, conf, &sql->url, err);
+        status = make_location(store, conf, &sql->url, err);
     return status;
 }
 
-void postgres_free_conf(struct hfi_conn *conn)
+void postgres_free_conf(struct hfi_conn *store)
 {
-    struct postgres_conf *conf = conn->native;
+    struct postgres_conf *conf = store->native;
 
     if (!conf)
         return;
@@ -273,12 +273,12 @@ void postgres_free_conf(struct hfi_conn *conn)
         hfi_free(conf->port[i]);
     }
     hfi_free(conf);
-    conn->native = NULL;
+    store->native = NULL;
 }
 
-void postgres_words(const struct hfi_conn *conn, const char *text, char *ret_words, size_t size)
+void postgres_words(const struct hfi_conn *store, const char *text, char *ret_words, size_t size)
 {
-    const char *secret = get(conn->native, "password");
+    const char *secret = get(store->native, "password");
     const char *at = text ? text : "";
     size_t used = 0;
 

@@ -110,17 +110,17 @@ static void check_password(const struct hfi_report *r, PGconn *pg)
             "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
 }
 
-hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
-                          void *arg, hf_error *err)
+hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms,
+                          hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_report r = { .finding = finding, .arg = arg };
     struct sql_trouble trouble = { .status = HF_OK };
     struct sql_rows rows = { 0 };
     char version[64];
-    hf_status status = sql_text(link, question, deadline_ms, &rows, &trouble);
+    hf_status status = sql_text(connection, question, deadline_ms, &rows, &trouble);
 
     if (status == HF_OK && !sql_fits(&rows, shape, 1, 1))
-        status = sql_odd(link, "settings", &rows, &trouble.error);
+        status = sql_odd(connection, "settings", &rows, &trouble.error);
     if (status != HF_OK) {
         sql_rows_free(&rows);
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
@@ -129,8 +129,8 @@ hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hfi_findin
                text(&rows, VERSION, version, sizeof version));
     check_disk(&r, &rows);
     check_standbys(&r, &rows);
-    check_password(&r, link->native);
-    if (PQbackendPID(link->native) != (int)sql_int(&rows, 0, BACKEND))
+    check_password(&r, connection->native);
+    if (PQbackendPID(connection->native) != (int)sql_int(&rows, 0, BACKEND))
         hfi_report(&r, HF_CHECK_LEVEL_WARNING, "pooler",
                    "something stands between us and the server: it must pool whole sessions, not "
                    "transactions");
@@ -138,7 +138,7 @@ hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hfi_findin
         hfi_report(&r, HF_CHECK_LEVEL_OK, "pooler", "none: the connection is the server's own");
     hfi_report(&r, sql_int(&rows, 0, LEFT) < 20 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
                "connections", "%lld more can be made; a process takes up to %u, and one to listen",
-               (long long)sql_int(&rows, 0, LEFT), (unsigned)link->conn->conf.connections);
+               (long long)sql_int(&rows, 0, LEFT), (unsigned)connection->store->conf.connections);
     sql_rows_free(&rows);
     return HF_OK;
 }

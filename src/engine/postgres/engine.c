@@ -2,12 +2,12 @@
 /* The PostgreSQL engine: its driver, and the table of mode=lease; modes.c has the others. */
 #include "engine/postgres/internal.h"
 
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 
 const struct sql_driver postgres_driver = {
     .name = "postgresql",
-    .hold = &postgres_hold,
-    .bell_calls = true,
+    .lock_sql = &postgres_lock_sql,
+    .listener_calls = true,
     .parse = postgres_parse,
     .free_conf = postgres_free_conf,
     .open = postgres_open,
@@ -19,26 +19,26 @@ const struct sql_driver postgres_driver = {
     .interrupt = postgres_interrupt,
     .alive = postgres_alive,
     .fd = postgres_fd,
-    .bell_open = postgres_bell_open,
-    .bell_wait = postgres_bell_wait,
+    .listen = postgres_listen,
+    .next_notice = postgres_next_notice,
     .probe = postgres_probe,
     .schema = postgres_schema,
     .lock = "BEGIN; SELECT pg_advisory_xact_lock(7453019846120331)",
     .unlock = "COMMIT",
-    .lay = postgres_lay,
+    .wait_until_gone = postgres_wait_until_gone,
     .doctor = postgres_doctor,
 };
 
 static const struct hfi_engine *variant(const struct hfi_conf *conf);
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                      struct hfi_conn **ret_conn, hf_error *err);
+                                      struct hfi_conn **ret_store, hf_error *err);
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
                                  hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 #define COMMON                                                                            \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQL_GUARD_MS,               \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS, .guard_ms = SQL_GUARD_MS,    \
     .open = postgres_engine_open, .close = sql_close, .conf = &postgres_conf_type,        \
     .submit = sql_submit, .cancel = sql_cancel, .variant = variant, .doctor = sql_doctor, \
     .manage = postgres_manage
@@ -72,15 +72,15 @@ static const struct hfi_engine lease = {
 
 static const struct hfi_engine *variant(const struct hfi_conf *conf)
 {
-    const struct hfi_engine *table = postgres_hold_table(conf);
+    const struct hfi_engine *table = postgres_lock_table(conf);
 
     return table ? table : &lease;
 }
 
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                      struct hfi_conn **ret_conn, hf_error *err)
+                                      struct hfi_conn **ret_store, hf_error *err)
 {
-    return sql_store_open(&postgres_driver, variant(conf), conf, host, ret_conn, err);
+    return sql_store_open(&postgres_driver, variant(conf), conf, host, ret_store, err);
 }
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,

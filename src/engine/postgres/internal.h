@@ -3,13 +3,13 @@
  * The PostgreSQL driver of the SQL engines (sql/internal.h).
  *
  *   engine.c  the driver, the engine's table of mode=lease
- *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
+ *   modes.c   the tables of mode=row and mode=session; native_lock.c: their statements
  *   conf.c    what the URL says to libpq
- *   link.c    connecting, closing, waiting on a socket with a deadline
+ *   connection.c    connecting, closing, waiting on a socket with a deadline
  *   call.c    statements: prepared calls in binary, others as text; what errors mean
- *   bell.c    LISTEN, and what notifications say
+ *   listener.c    LISTEN, and what notifications say
  *   doctor.c  what the server's settings mean
- *   schema.c  sql/ *.sql with our names in it; ghosts
+ *   schema.c  sql/ *.sql with our names in it; stale statements
  *
  * libpq is used by its asynchronous calls only, and sockets are polled: a server that is stopped must not
  * stop us. (What libpq itself does blocking is looking up host names.)
@@ -42,7 +42,7 @@ struct postgres_url { /* what the URL says */
 };
 extern const struct hfi_conf_type postgres_conf_type;
 
-struct postgres_conf { /* what libpq is told: conn->native */
+struct postgres_conf { /* what libpq is told: store->native */
     char *keys[POSTGRES_KEYWORDS_MAX + 1],
         *values[POSTGRES_KEYWORDS_MAX + 1]; /* for libpq, but for these: */
     char *host[POSTGRES_HOSTS_MAX], *hostaddr[POSTGRES_HOSTS_MAX], *port[POSTGRES_HOSTS_MAX];
@@ -51,47 +51,48 @@ struct postgres_conf { /* what libpq is told: conn->native */
     _Atomic int64_t born;  /* when the server was started to which we were connected last */
 };
 
-hf_status postgres_parse(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err);
-void postgres_free_conf(struct hfi_conn *conn);
+hf_status postgres_parse(struct hfi_conn *store, struct sql_conf *conf, hf_error *err);
+void postgres_free_conf(struct hfi_conn *store);
 /* Words of libpq or of the server, for people: one line, and no password in it. */
-void postgres_words(const struct hfi_conn *conn, const char *text, char *ret_words, size_t size);
+void postgres_words(const struct hfi_conn *store, const char *text, char *ret_words, size_t size);
 
-hf_status postgres_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                        hf_error *err);
-void postgres_close(struct sql_link *link);
-void postgres_abandon(struct sql_link *link);
-bool postgres_alive(struct sql_link *link);
-int postgres_fd(struct sql_link *link);
+hf_status postgres_open(struct hfi_conn *store, int64_t deadline_ms,
+                        struct sql_connection **ret_connection, hf_error *err);
+void postgres_close(struct sql_connection *connection);
+void postgres_abandon(struct sql_connection *connection);
+bool postgres_alive(struct sql_connection *connection);
+int postgres_fd(struct sql_connection *connection);
 /* Wait until the socket can be read (or written, or `fd` be read: -1: none). false: until_ms has passed. */
 bool postgres_poll(PGconn *pg, bool write, int fd, int64_t until_ms);
 
-enum sql_outcome postgres_call(struct sql_link *link, enum sql_call call,
+enum sql_outcome postgres_call(struct sql_connection *connection, enum sql_call call,
                                const struct sql_value *params, uint32_t count, int64_t deadline_ms,
                                struct sql_rows *ret_rows, struct sql_trouble *trouble);
-enum sql_outcome postgres_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
-                               struct sql_rows *ret_rows, struct sql_trouble *trouble);
+enum sql_outcome postgres_text(struct sql_connection *connection, const char *sql,
+                               int64_t deadline_ms, struct sql_rows *ret_rows,
+                               struct sql_trouble *trouble);
 bool postgres_literal(const struct sql_value *value, char *ret_text, size_t room);
-void postgres_interrupt(struct sql_link *link, int64_t deadline_ms);
+void postgres_interrupt(struct sql_connection *connection, int64_t deadline_ms);
 
-hf_status postgres_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
-                             hf_error *err);
-hf_status postgres_bell_wait(struct sql_link *bell, int kick, int64_t until_ms,
-                             struct sql_message *ret_message, hf_error *err);
+hf_status postgres_listen(struct hfi_conn *store, int64_t deadline_ms,
+                          struct sql_connection **ret_connection, hf_error *err);
+hf_status postgres_next_notice(struct sql_connection *listener, int kick, int64_t until_ms,
+                               struct sql_message *ret_message, hf_error *err);
 
-hf_status postgres_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
-                         hf_error *err);
-bool postgres_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
-hf_status postgres_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
-                       hf_error *err);
-hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
-                          void *arg, hf_error *err);
+hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
+                         enum sql_found *ret_found, hf_error *err);
+bool postgres_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg);
+hf_status postgres_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+                                   int64_t deadline_ms, hf_error *err);
+hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms,
+                          hfi_finding_fn *finding, void *arg, hf_error *err);
 /* "schema"."prefix<what>", for a statement. */
-void postgres_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size);
+void postgres_name(const struct hfi_conn *store, const char *what, char *ret_name, size_t size);
 
 #define POSTGRES_NAME_MAX 192
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *postgres_hold_table(const struct hfi_conf *conf);
+const struct hfi_engine *postgres_lock_table(const struct hfi_conf *conf);
 
 extern const struct sql_driver postgres_driver;
 

@@ -18,13 +18,13 @@
 #include <stdio.h>
 #include <string.h>
 
-void postgres_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size)
+void postgres_name(const struct hfi_conn *store, const char *what, char *ret_name, size_t size)
 {
-    snprintf(ret_name, size, "\"%s\".\"%s%s\"", conn->conf.schema, conn->conf.prefix, what);
+    snprintf(ret_name, size, "\"%s\".\"%s%s\"", store->conf.schema, store->conf.prefix, what);
 }
 
 /* The text with our names in it; `size` is known to be enough. */
-static void fill_in(const struct hfi_conn *conn, const char *text, char *to)
+static void fill_in(const struct hfi_conn *store, const char *text, char *to)
 {
     char what[64], name[POSTGRES_NAME_MAX];
     size_t len;
@@ -41,13 +41,13 @@ static void fill_in(const struct hfi_conn *conn, const char *text, char *to)
         what[len] = 0;
         text += len + 1;
         if (strcmp(what, "prefix") == 0)
-            snprintf(name, sizeof name, "%s", conn->conf.prefix);
+            snprintf(name, sizeof name, "%s", store->conf.prefix);
         else if (strcmp(what, "schema") == 0)
-            snprintf(name, sizeof name, "\"%s\"", conn->conf.schema);
+            snprintf(name, sizeof name, "\"%s\"", store->conf.schema);
         else if (strcmp(what, "version") == 0)
             snprintf(name, sizeof name, "%d", POSTGRES_VERSION);
         else
-            postgres_name(conn, what, name, sizeof name);
+            postgres_name(store, what, name, sizeof name);
         len = strlen(name);
         memcpy(to, name, len);
         to += len;
@@ -64,7 +64,7 @@ static size_t room_for(const char *text)
     return size;
 }
 
-bool postgres_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
+bool postgres_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg)
 {
     bool ok = true;
 
@@ -73,7 +73,7 @@ bool postgres_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *
 
         if (!sql)
             return false;
-        fill_in(conn, postgres_schema_text[i], sql);
+        fill_in(store, postgres_schema_text[i], sql);
         ok = emit(arg, sql);
         hfi_free(sql);
     }
@@ -82,8 +82,8 @@ bool postgres_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *
 
 /* The comment of the last function that is made tells the version of all of them. Tables, and what goes with them if one is
  * dropped, may have been taken away since. */
-hf_status postgres_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
-                         hf_error *err)
+hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
+                         enum sql_found *ret_found, hf_error *err)
 {
     static const char *const tables[] = { "names",     "holders",    "waiters",
                                           "clients",   "cells",      "watchers",
@@ -94,26 +94,26 @@ hf_status postgres_probe(struct sql_link *link, int64_t deadline_ms, enum sql_fo
     int len;
     hf_status status;
 
-    postgres_name(link->conn, "names", name, sizeof name);
+    postgres_name(connection->store, "names", name, sizeof name);
     len = snprintf(sql, sizeof sql, "SELECT CASE WHEN to_regclass('%s') IS NULL THEN 'N'", name);
-    postgres_name(link->conn, "token_1", name, sizeof name);
+    postgres_name(connection->store, "token_1", name, sizeof name);
     len += snprintf(sql + len, sizeof sql - (size_t)len,
                     " WHEN substring(obj_description(to_regprocedure('%s(bytea,int8)'), 'pg_proc')"
                     " from '^version ([0-9]{1,9})$')::int >= %d",
                     name, POSTGRES_VERSION);
-    postgres_name(link->conn, "turn_1", name, sizeof name);
+    postgres_name(connection->store, "turn_1", name, sizeof name);
     len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regproc('%s') IS NOT NULL", name);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        postgres_name(link->conn, tables[i], name, sizeof name);
+        postgres_name(connection->store, tables[i], name, sizeof name);
         len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regclass('%s') IS NOT NULL",
                         name);
     }
     snprintf(sql + len, sizeof sql - (size_t)len, " THEN 'A' ELSE 'O' END");
-    status = sql_text(link, sql, deadline_ms, &rows, &trouble);
+    status = sql_text(connection, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
     if (!sql_fits(&rows, "l", 1, 1))
-        return sql_odd(link, "are the tables there", &rows, err);
+        return sql_odd(connection, "are the tables there", &rows, err);
     *ret_found = sql_letter(&rows, 0, 0) == 'A'   ? SQL_FOUND_ALL
                  : sql_letter(&rows, 0, 0) == 'O' ? SQL_FOUND_OLD
                                                   : SQL_FOUND_NONE;
@@ -125,13 +125,13 @@ hf_status postgres_probe(struct sql_link *link, int64_t deadline_ms, enum sql_fo
  * A connection of ours that was lost, and may still be at work on the server: end it, and wait until it is
  * gone. Its number may be another's by now, so the moment at which it began must be the same.
  */
-hf_status postgres_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
-                       hf_error *err)
+hf_status postgres_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+                                   int64_t deadline_ms, hf_error *err)
 {
     struct sql_trouble trouble = { .status = HF_OK };
-    struct sql_link *link;
+    struct sql_connection *connection;
     char sql[384];
-    hf_status status = sql_take_raw(conn, deadline_ms, &link, err);
+    hf_status status = sql_take_raw(store, deadline_ms, &connection, err);
 
     if (status != HF_OK)
         return status;
@@ -142,7 +142,7 @@ hf_status postgres_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, 
     for (bool there = true; status == HF_OK && there;) {
         struct sql_rows rows = { 0 };
 
-        status = sql_text(link, sql, deadline_ms, &rows, &trouble);
+        status = sql_text(connection, sql, deadline_ms, &rows, &trouble);
         there = rows.count > 0;
         sql_rows_free(&rows);
         if (status == HF_OK && there && hfi_now_ms() >= deadline_ms)
@@ -151,6 +151,6 @@ hf_status postgres_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, 
     }
     if (status != HF_OK)
         hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
-    sql_give(link);
+    sql_give(connection);
     return status;
 }

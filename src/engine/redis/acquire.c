@@ -2,7 +2,7 @@
 /*
  * Acquire, and its waiting, in the native wire mode.
  *
- * kit/handover.h has the states and the rules, grant.c has what is done with a grant, beat.c has heartbeats.
+ * kit/handover.h has the states and the rules, message.c has grants by message, heartbeat.c has heartbeats.
  */
 #include "engine/redis/internal.h"
 
@@ -36,15 +36,15 @@ void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
 
     wait->op = op;
     wait->claim = op->claim;
-    wait->beat_ms = HFI_NEVER;
-    wait->slot = conn->slots && conn->way->slot ? conn->way->slot(conn, &op->claim->name) : 0;
+    wait->heartbeat_ms = HFI_NEVER;
+    wait->slot = conn->slots && conn->wire->slot ? conn->wire->slot(conn, &op->claim->name) : 0;
     wait->next = conn->waits;
     if (conn->waits)
         conn->waits->prev = wait;
     conn->waits = wait;
     redis_claim(op->claim)->wait = wait;
     redis_claim_add(conn, op->claim);
-    conn->way->acquire(conn, wait);
+    conn->wire->acquire(conn, wait);
 }
 
 void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
@@ -64,7 +64,7 @@ void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status st
     if (status != HF_OK)
         redis_claim_remove(conn, wait->claim);
     wait->op = NULL;
-    redis_finish(conn, op, status, err);
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -81,13 +81,13 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
     }
     command = &call->command;
     call->data = wait;
-    call->again = true; /* by the owner: a second copy finds what the first has done */
+    call->idempotent = true; /* by the owner: a second copy finds what the first has done */
     call->was_sent = wait->unsure;
     if (wait->op->may_wait)
         call->request.give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
     wait->state = HFI_WAITER_ASKING;
     wait->attempt = ++conn->last_attempt;
-    wait->beat_ms = HFI_NEVER;
+    wait->heartbeat_ms = HFI_NEVER;
     wait->call = call;
 
     redis_add_keys(call, &claim->name, true);
@@ -122,8 +122,8 @@ static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_out
         return;
     }
     wait->state = HFI_WAITER_RESTING;
-    wait->beat_ms = hfi_now_ms() + RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS);
-    hfi_source_by(&conn->heartbeat, wait->beat_ms);
+    wait->heartbeat_ms = hfi_now_ms() + RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS);
+    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
 }
 
 void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
@@ -135,6 +135,49 @@ void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status stat
     }
     wait->stop = status;
     cancel_native(conn, wait);
+}
+
+/* ---- granted ---------------------------------------------------------------------------------- */
+
+void redis_granted(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token, uint32_t tokens,
+                   int64_t ttl_ms, int64_t from_ms)
+{
+    struct hfi_claim *claim = wait->claim;
+
+    claim->token = token;
+    claim->tokens = tokens;
+    claim->granted_ttl_ms = ttl_ms;
+    claim->sent_ms = from_ms;
+    if (conn->sync.link || hfi_grant_needs_renewal(from_ms + ttl_ms - hfi_now_ms(), ttl_ms,
+                                                   claim->ttl_ms, claim->min_valid_ms))
+        redis_confirm(conn, wait); /* it must be on replicas; or is too short */
+    else
+        redis_wait_end(conn, wait, HF_OK, NULL);
+}
+
+bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
+                      int64_t from_ms)
+{
+    const struct hfi_reply *token = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
+    const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
+
+    if (!token || !tokens || !ttl || token->integer <= 0 ||
+        token->integer >= (int64_t)HFI_TOKEN_LIMIT || tokens->integer <= 0 ||
+        tokens->integer > wait->claim->tokens_wanted || ttl->integer <= 0)
+        return false;
+    redis_granted(conn, wait, (uint64_t)token->integer, (uint32_t)tokens->integer,
+                  hfi_told_ms(ttl->integer), from_ms);
+    return true;
+}
+
+void redis_odd(struct hfi_conn *conn, struct redis_wait *wait)
+{
+    hf_error err;
+
+    hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an answer that none of our scripts gives");
+    wait->unsure = true;
+    redis_wait_end(conn, wait, HF_UNKNOWN, &err);
 }
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
@@ -162,7 +205,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
         /* The first copy may have been queued, granted and passed over; its message, with this
          * attempt, may still come. On one server its token tells that (wait->past); after a failover
          * the other server may know of fewer tokens. It keeps its place under a new number. */
-        if (call->copied)
+        if (call->resent)
             redis_ask(conn, wait);
         else
             redis_queued(conn, wait, reply, call->sent.base.sent_ms);
@@ -193,7 +236,7 @@ void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
         return;
     wait->stop = status;
     if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
-        conn->way->cancel(conn, wait);
+        conn->wire->cancel(conn, wait);
 }
 
 /* The cancel travels behind the acquire on the same line, if that is under way: so its answer is
@@ -205,7 +248,7 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
     if (wait->call) {
         wait->unsure = wait->unsure || wait->call->was_sent;
         wait->call->data = NULL; /* its answer does not matter any more */
-        wait->call->again = false;
+        wait->call->idempotent = false;
         if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
         else
@@ -223,9 +266,9 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
         return;
     }
     wait->state = HFI_WAITER_CANCELLING;
-    wait->beat_ms = HFI_NEVER;
+    wait->heartbeat_ms = HFI_NEVER;
     call->data = wait;
-    call->again = true;
+    call->idempotent = true;
     call->request.give_up_ms =
         hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
     redis_add_keys(call, &wait->claim->name, true);
@@ -266,7 +309,7 @@ static void add_key(struct redis_call *call, const struct hfi_name *name)
     redis_add_keys(call, name, false);
 }
 
-const struct redis_way redis_native = {
+const struct redis_wire redis_native = {
     .acquire = redis_ask,
     .cancel = cancel_native,
     .release = redis_release,

@@ -51,7 +51,7 @@ struct redis_cell_wait {
     struct hfi_op *op;
     struct redis_call *call; /* READING */
     bool again;              /* READING: a message came meanwhile */
-    int64_t look_ms;         /* RESTING: when to read; HFI_NEVER: LISTENING or READING */
+    int64_t read_ms;         /* RESTING: when to read; HFI_NEVER: LISTENING or READING */
 };
 
 static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
@@ -107,12 +107,12 @@ static void end(struct redis_cell_wait *wait, hf_status status, const hf_error *
     *at = wait->next;
     if (wait->call) {
         wait->call->data = NULL; /* its answer does not matter any more */
-        wait->call->again = false;
+        wait->call->idempotent = false;
         if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
     }
     redis_op(wait->op)->cell_wait = NULL;
-    redis_finish(conn, wait->op, status, err);
+    hfi_reactor_finish(&conn->reactor, wait->op, status, err);
     hfi_free(wait);
 }
 
@@ -139,12 +139,12 @@ void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
     }
     if (!wait || !channel) {
         hfi_free(wait);
-        redis_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->channel = channel;
     wait->op = op;
-    wait->look_ms = HFI_NEVER;
+    wait->read_ms = HFI_NEVER;
     wait->next = channel->waits;
     channel->waits = wait;
     redis_op(op)->cell_wait = wait;
@@ -173,8 +173,8 @@ static void rest(struct redis_cell_wait *wait, int64_t pause_ms)
 {
     struct hfi_conn *conn = wait->channel->conn;
 
-    wait->look_ms = hfi_after_ms(hfi_now_ms(), pause_ms);
-    hfi_source_by(&conn->cell_look, wait->look_ms);
+    wait->read_ms = hfi_after_ms(hfi_now_ms(), pause_ms);
+    hfi_source_by(&conn->cell_read, wait->read_ms);
 }
 
 /* The cell is as it was. The server's next reading of its time is a millisecond late at most. */
@@ -230,7 +230,7 @@ static void look(struct redis_cell_wait *wait)
         return;
     }
     wait->again = false;
-    wait->look_ms = HFI_NEVER;
+    wait->read_ms = HFI_NEVER;
     call = redis_call_new(conn, &hfi_script_cell_read, 1, answered, NULL);
     if (!call) {
         rest(wait, RETRY_MS);
@@ -238,22 +238,22 @@ static void look(struct redis_cell_wait *wait)
     }
     wait->call = call;
     call->data = wait;
-    call->again = true;
+    call->idempotent = true;
     call->request.give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
     redis_add_cell_key(call, &wait->op->u.cell.name);
     hfi_command_add_number(&call->command, 1); /* without the bytes */
     redis_call_send(call);
 }
 
-void redis_cell_look_due(struct hfi_source *cell_look, int64_t now_ms)
+void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms)
 {
-    struct hfi_conn *conn = hfi_container(cell_look, struct hfi_conn, cell_look);
+    struct hfi_conn *conn = hfi_container(cell_read, struct hfi_conn, cell_read);
 
     for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
         for (struct redis_cell_wait *wait = channel->waits; wait; wait = wait->next) {
-            if (wait->look_ms <= now_ms)
+            if (wait->read_ms <= now_ms)
                 look(wait);
-            hfi_source_by(cell_look, wait->look_ms);
+            hfi_source_by(cell_read, wait->read_ms);
         }
 }
 

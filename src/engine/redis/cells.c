@@ -18,12 +18,13 @@ static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_op *op = call->op;
 
     if (outcome != HFI_ANSWERED) {
-        redis_finish(call->conn, op,
-                     outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, op,
+                           outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err),
+                           err);
         return;
     }
     if (redis_letter(reply) == 'N') {
-        redis_finish(call->conn, op, HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&call->conn->reactor, op, HF_NOT_FOUND, NULL);
         return;
     }
     if (redis_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
@@ -32,14 +33,14 @@ static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
     }
     op->u.cell.ret_bytes = hfi_malloc(bytes->len ? bytes->len : 1);
     if (!op->u.cell.ret_bytes) {
-        redis_finish(call->conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&call->conn->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     memcpy(op->u.cell.ret_bytes, bytes->text, bytes->len);
     op->u.cell.ret_len = bytes->len;
     op->u.cell.ret_version = (uint64_t)version->integer;
     op->u.cell.ret_ttl_ms = left->integer < 0 ? -1 : hfi_told_ms(left->integer);
-    redis_finish(call->conn, op, HF_OK, NULL);
+    hfi_reactor_finish(&call->conn->reactor, op, HF_OK, NULL);
 }
 
 void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op)
@@ -48,7 +49,7 @@ void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 
     if (!call)
         return;
-    call->again = true;
+    call->idempotent = true;
     redis_add_cell_key(call, &op->u.cell.name);
     redis_call_send(call);
 }
@@ -60,7 +61,7 @@ static void cell_swapped(struct redis_call *call, enum hfi_outcome outcome,
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED) {
-        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if ((letter != 'C' && letter != 'V') || !version || version->integer < 0) {
@@ -68,7 +69,7 @@ static void cell_swapped(struct redis_call *call, enum hfi_outcome outcome,
         return;
     }
     call->op->u.cell.ret_version = (uint64_t)version->integer;
-    redis_finish(call->conn, call->op, letter == 'C' ? HF_OK : HF_BUSY, NULL);
+    hfi_reactor_finish(&call->conn->reactor, call->op, letter == 'C' ? HF_OK : HF_BUSY, NULL);
 }
 
 void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
@@ -105,8 +106,9 @@ static void time_told(struct redis_call *call, enum hfi_outcome outcome,
     int64_t seconds, us;
 
     if (outcome != HFI_ANSWERED) {
-        redis_finish(call->conn, call->op,
-                     outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, call->op,
+                           outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err),
+                           err);
         return;
     }
     if (!number_of(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), &seconds) ||
@@ -116,7 +118,7 @@ static void time_told(struct redis_call *call, enum hfi_outcome outcome,
         return;
     }
     call->op->u.time.ret_us = seconds * 1000000 + us;
-    redis_finish(call->conn, call->op, HF_OK, NULL);
+    hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
 }
 
 /* In a cluster there are as many clocks as servers: it is asked of the one that has the name. */
@@ -126,7 +128,7 @@ void redis_time(struct hfi_conn *conn, struct hfi_op *op)
 
     if (!call)
         return;
-    call->again = true;
+    call->idempotent = true;
     if (conn->slots)
         call->command.slot = redis_name_slot(conn, &op->u.time.name);
     hfi_command_add_text(&call->command, "TIME");

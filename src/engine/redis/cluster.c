@@ -288,8 +288,8 @@ static bool follow(struct redis_call *call, const struct hfi_reply *reply, bool 
     if (call->hops > REDIS_HOPS_MAX)
         end_lost(call, node);
     else if (call->hops <= HOPS_AT_ONCE)
-        redis_net_send(conn, call);
-    else if (!redis_net_later(call, reply))
+        redis_call_try(conn, call);
+    else if (!redis_call_later(call, reply))
         end_lost(call, node);
     return true;
 }
@@ -315,13 +315,13 @@ static bool cluster_refused(struct redis_call *call, const struct hfi_reply *rep
         return follow(call, reply, false);
     if (hfi_reply_is_error(reply, "ASK"))
         return follow(call, reply, true);
-    if (call->theirs)
+    if (call->user_script)
         return false; /* a script can answer such words itself, and has run then */
 
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
         wait = wait || hfi_reply_is_error(reply, passing[i]);
-    if (!wait && call->again && stopped_halfway(reply))
-        wait = call->was_sent = call->copied = true;
+    if (!wait && call->idempotent && stopped_halfway(reply))
+        wait = call->was_sent = call->resent = true;
     if (!wait)
         return false;
     if (!hfi_reply_is_error(reply, "TRYAGAIN"))
@@ -329,7 +329,7 @@ static bool cluster_refused(struct redis_call *call, const struct hfi_reply *rep
     call->asking = false;
     if (call->command.slot != HFI_SLOT_ANY)
         call->node = REDIS_NODE_ANY;
-    return redis_net_later(call, reply);
+    return redis_call_later(call, reply);
 }
 
 /* ---- the map --------------------------------------------------------------------------- */

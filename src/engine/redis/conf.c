@@ -59,9 +59,9 @@ hf_status redis_conf_finish(struct hfi_redis_conf *conf, const char *label, hf_e
 {
     hf_status status;
 
-    conf->way = strstr(conf->url.scheme, "sentinel")  ? HFI_WAY_SENTINEL
-                : strstr(conf->url.scheme, "cluster") ? HFI_WAY_CLUSTER
-                                                      : HFI_WAY_SINGLE;
+    conf->topology = strstr(conf->url.scheme, "sentinel")  ? REDIS_TOPOLOGY_SENTINEL
+                     : strstr(conf->url.scheme, "cluster") ? REDIS_TOPOLOGY_CLUSTER
+                                                           : REDIS_TOPOLOGY_SINGLE;
     status = finish_path(conf, err);
     if (status == HF_OK)
         status = check(conf, err);
@@ -97,7 +97,7 @@ static hf_status finish_path(struct hfi_redis_conf *conf, hf_error *err)
     const char *from = url->path;
     uint64_t db = 0;
 
-    if (conf->way == HFI_WAY_SENTINEL) {
+    if (conf->topology == REDIS_TOPOLOGY_SENTINEL) {
         size_t len = strcspn(from, "/");
         hf_status status = hfi_conf_part(url, from, len, "the master's name", &conf->master, err);
 
@@ -110,7 +110,7 @@ static hf_status finish_path(struct hfi_redis_conf *conf, hf_error *err)
     }
     if (!*from)
         return HF_OK;
-    if (conf->way == HFI_WAY_CLUSTER)
+    if (conf->topology == REDIS_TOPOLOGY_CLUSTER)
         return hfi_conf_refuse_path(url, from, "the database",
                                     "has no meaning: a cluster has only one", err);
     if (hfi_parse_u64(from, 0, INT32_MAX, &db))
@@ -128,7 +128,7 @@ static hf_status check(const struct hfi_redis_conf *conf, hf_error *err)
 {
     const struct hfi_conf *url = &conf->url;
 
-    if (conf->db && conf->way == HFI_WAY_CLUSTER)
+    if (conf->db && conf->topology == REDIS_TOPOLOGY_CLUSTER)
         return hfi_conf_refuse(url, "db", "must be 0: a cluster has no other", err);
     if (conf->sentinel_user && !conf->sentinel_password)
         return hfi_conf_refuse(url, "sentinel_user",
@@ -137,7 +137,7 @@ static hf_status check(const struct hfi_redis_conf *conf, hf_error *err)
         return hfi_conf_refuse(url, "repair_expiry", "has a meaning with wire=plain only", err);
     if (strpbrk(conf->prefix, "{}"))
         return hfi_conf_refuse(url, "prefix", "may have no braces", err);
-    if (conf->sync > 0 && conf->way == HFI_WAY_CLUSTER)
+    if (conf->sync > 0 && conf->topology == REDIS_TOPOLOGY_CLUSTER)
         return hfi_conf_refuse(url, "sync", "has no meaning with redis+cluster", err);
     if (conf->sync > 0 && conf->wire != HFI_WIRE_NATIVE)
         return hfi_conf_refuse(url, "sync", "has a meaning with wire=native only", err);
@@ -173,7 +173,7 @@ static hf_status make_location(struct hfi_redis_conf *conf, hf_error *err)
             hfi_quote_name(conf->master, strlen(conf->master), master, sizeof master));
     if (place && is_socket && conf->db)
         place = hfi_conf_print(&conf->url, "%s?db=%u", place, conf->db);
-    else if (place && !is_socket && conf->way != HFI_WAY_CLUSTER)
+    else if (place && !is_socket && conf->topology != REDIS_TOPOLOGY_CLUSTER)
         place = hfi_conf_print(&conf->url, "%s/%u", place, conf->db);
     conf->location = place;
     return place ? HF_OK : hfi_error_memory(err);

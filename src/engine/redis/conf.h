@@ -20,12 +20,12 @@
 
 struct hfi_tls_context;
 
-enum hfi_redis_way { HFI_WAY_SINGLE, HFI_WAY_SENTINEL, HFI_WAY_CLUSTER };
+enum redis_topology_kind { REDIS_TOPOLOGY_SINGLE, REDIS_TOPOLOGY_SENTINEL, REDIS_TOPOLOGY_CLUSTER };
 enum hfi_wire { HFI_WIRE_NATIVE, HFI_WIRE_PLAIN, HFI_WIRE_REDISSON };
 
 struct hfi_redis_conf {
     struct hfi_conf url;
-    enum hfi_redis_way way;
+    enum redis_topology_kind topology;
     const char *master; /* sentinel: the name of the master set */
     uint32_t db;        /* of the path, or db= */
 

@@ -18,8 +18,8 @@
 
 static void mismatch(struct redis_call *call)
 {
-    redis_finish(call->conn, call->op, HF_MISMATCH,
-                 &(hf_error){ .text = "the key is a string that is no number" });
+    hfi_reactor_finish(&call->conn->reactor, call->op, HF_MISMATCH,
+                       &(hf_error){ .text = "the key is a string that is no number" });
 }
 
 /* A number as Redis writes it. false: it is none. (INCRBY is as strict.) */
@@ -42,7 +42,7 @@ static void not_answered(struct redis_call *call, enum hfi_outcome outcome, cons
 
     if (status == HF_UNKNOWN && call->op->u.counter->verb == HFI_COUNTER_GET)
         status = HF_UNAVAILABLE;
-    redis_finish(call->conn, call->op, status, err);
+    hfi_reactor_finish(&call->conn->reactor, call->op, status, err);
 }
 
 static void added(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
@@ -54,7 +54,7 @@ static void added(struct redis_call *call, enum hfi_outcome outcome, const struc
         redis_finish_odd(call->conn, call->op, reply);
     } else {
         call->op->u.counter->ret_value = reply->integer;
-        redis_finish(call->conn, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
     }
 }
 
@@ -68,7 +68,7 @@ static void got(struct redis_call *call, enum hfi_outcome outcome, const struct 
         not_answered(call, outcome, err);
     else if (reply->type == HFI_REPLY_NIL ||
              (reply->type == HFI_REPLY_TEXT && parse(reply, &counter->ret_value)))
-        redis_finish(call->conn, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
     else if (reply->type == HFI_REPLY_TEXT)
         mismatch(call);
     else
@@ -84,9 +84,9 @@ static void was_set(struct redis_call *call, enum hfi_outcome outcome,
     if (outcome != HFI_ANSWERED)
         not_answered(call, outcome, err);
     else if (letter == 'C')
-        redis_finish(call->conn, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
     else if (letter == 'V' && now && parse(now, &call->op->u.counter->ret_value))
-        redis_finish(call->conn, call->op, HF_CHANGED, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_CHANGED, NULL);
     else if (letter == 'M' || (letter == 'V' && now))
         mismatch(call);
     else
@@ -120,7 +120,7 @@ static void send_plain(struct hfi_conn *conn, struct hfi_op *op, const char *ver
 
     if (!call)
         return;
-    call->again = counter->verb == HFI_COUNTER_GET;
+    call->idempotent = counter->verb == HFI_COUNTER_GET;
     hfi_command_add_text(&call->command, verb);
     redis_add_cell_key(call, &counter->name);
     if (counter->verb == HFI_COUNTER_ADD)

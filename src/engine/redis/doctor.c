@@ -26,9 +26,9 @@ hf_status redis_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg
     struct redis_checkup r = { .report = { .finding = finding, .arg = arg }, .conf = conn->conf };
 
     (void)err;
-    if (conn->conf->way == HFI_WAY_SENTINEL)
+    if (conn->conf->topology == REDIS_TOPOLOGY_SENTINEL)
         check_sentinels(&r);
-    else if (conn->conf->way == HFI_WAY_CLUSTER)
+    else if (conn->conf->topology == REDIS_TOPOLOGY_CLUSTER)
         check_cluster(&r);
     else
         check_server(&r, &conn->conf->url.hosts[0]);

@@ -135,7 +135,7 @@ static void check_version(const struct redis_checkup *r, struct hfi_ask *ask, co
     if (server->is_replica)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "role",
                    "a replica: it takes no locks; connect to its master");
-    if (server->is_cluster && r->conf->way != HFI_WAY_CLUSTER)
+    if (server->is_cluster && r->conf->topology != REDIS_TOPOLOGY_CLUSTER)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "role",
                    "a node of a cluster, which has only some of the names: use redis+cluster:");
     if (info_number(info, "loading"))
@@ -185,7 +185,8 @@ static void check_replication(const struct redis_checkup *r, const char *info)
                    count);
     else
         hfi_report(&r->report,
-                   r->conf->way == HFI_WAY_SINGLE ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING,
+                   r->conf->topology == REDIS_TOPOLOGY_SINGLE ? HF_CHECK_LEVEL_OK
+                                                              : HF_CHECK_LEVEL_WARNING,
                    "replication", "no replicas: if this server is gone, so are its locks");
 }
 

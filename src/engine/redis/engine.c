@@ -35,7 +35,7 @@ static hf_status redis_open(struct hfi_conf *conf, struct hfi_host *host,
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
-        status = redis_net_open(conn, err);
+        status = redis_servers_open(conn, err);
     if (status != HF_OK) {
         destroy(conn);
         return status;
@@ -46,17 +46,17 @@ static hf_status redis_open(struct hfi_conf *conf, struct hfi_host *host,
 
 static bool add_timers(struct hfi_conn *conn)
 {
-    static const struct hfi_request_calls requests = { .send = redis_net_resend,
-                                                       .give_up = redis_net_give_up };
+    static const struct hfi_request_calls requests = { .send = redis_call_resend,
+                                                       .give_up = redis_call_give_up };
     static const struct hfi_source_calls heartbeat = { .due = redis_heartbeat_due };
-    static const struct hfi_source_calls cell_look = { .due = redis_cell_look_due };
+    static const struct hfi_source_calls cell_read = { .due = redis_cell_read_due };
     static const struct hfi_source_calls notes = { .due = redis_notes_due };
 
     conn->heartbeat.listens = true; /* for the message that grants */
     return hfi_requests_init(&conn->requests, &conn->reactor, &requests, sizeof(struct redis_call),
                              CALLS_KEPT) &&
            hfi_source_add(&conn->heartbeat, &conn->reactor, &heartbeat) &&
-           hfi_source_add(&conn->cell_look, &conn->reactor, &cell_look) &&
+           hfi_source_add(&conn->cell_read, &conn->reactor, &cell_read) &&
            hfi_source_add(&conn->notes, &conn->reactor, &notes);
 }
 
@@ -67,9 +67,9 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     hf_status status;
 
     hfi_list_init(&conn->noted);
-    conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
-                : conn->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
-                                                        : &redis_native;
+    conn->wire = conn->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
+                 : conn->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
+                                                         : &redis_native;
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, hex);
     conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
@@ -90,7 +90,7 @@ static void redis_close(struct hfi_conn *conn)
 {
     hfi_reactor_enter(&conn->reactor);
     conn->closing = true;
-    redis_net_close(conn);
+    redis_servers_close(conn);
     hfi_reactor_leave_quietly(&conn->reactor, false);
     destroy(conn);
 }
@@ -105,19 +105,19 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
         return;
     case HFI_OP_RELEASE:
         redis_claim_remove(conn, op->claim);
-        conn->way->release(conn, op);
+        conn->wire->release(conn, op);
         return;
     case HFI_OP_RENEW:
-        conn->way->renew(conn, op);
+        conn->wire->renew(conn, op);
         return;
     case HFI_OP_ADOPT:
-        conn->way->adopt(conn, op);
+        conn->wire->adopt(conn, op);
         return;
     case HFI_OP_INSPECT:
-        conn->way->inspect(conn, op);
+        conn->wire->inspect(conn, op);
         return;
     case HFI_OP_BREAK:
-        conn->way->brk(conn, op);
+        conn->wire->brk(conn, op);
         return;
     case HFI_OP_CELL_READ:
         redis_cell_read(conn, op);
@@ -141,7 +141,7 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
         redis_script(conn, op);
         return;
     }
-    redis_finish(conn, op, HF_UNSUPPORTED, NULL);
+    hfi_reactor_finish(&conn->reactor, op, HF_UNSUPPORTED, NULL);
 }
 
 static void redis_submit(struct hfi_conn *conn, struct hfi_op *op)
@@ -159,43 +159,6 @@ static void redis_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_sta
     else
         redis_cancel(conn, op, status);
     hfi_reactor_leave(&conn->reactor);
-}
-
-void redis_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
-{
-    hfi_reactor_finish(&conn->reactor, op, status, err);
-}
-
-void redis_doubt(struct hfi_conn *conn)
-{
-    conn->reactor.doubt = "the server, or its data, is another one now";
-}
-
-/* ---- claims by owner --------------------------------------------------------------------- */
-
-void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
-{
-    struct redis_claim *own = redis_claim(claim);
-
-    if (own->entry.claim)
-        return;
-    hfi_list_init(&own->noted);
-    hfi_claims_add(&conn->claims, &own->entry, claim);
-}
-
-void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
-{
-    struct redis_claim *own = redis_claim(claim);
-
-    if (!own->entry.claim)
-        return;
-    hfi_list_remove(&own->noted);
-    hfi_claims_remove(&conn->claims, &own->entry);
-}
-
-struct redis_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *owner)
-{
-    return (struct redis_claim *)hfi_claims_find(&conn->claims, owner);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */

@@ -139,7 +139,7 @@ static void heard(struct hfi_conn *conn, const char *channel, size_t len)
             memcmp(own, channel, len) == 0)
             first = wait; /* the list has the newest first */
     if (first) {
-        first->beat_ms = 0;
+        first->heartbeat_ms = 0;
         hfi_source_at(&conn->heartbeat, 0);
     }
 }
@@ -164,10 +164,10 @@ static void ask(struct hfi_conn *conn, struct redis_wait *wait)
         return;
     }
     wait->state = HFI_WAITER_ASKING;
-    wait->beat_ms = HFI_NEVER;
+    wait->heartbeat_ms = HFI_NEVER;
     wait->call = call;
     call->data = wait;
-    call->again = true;
+    call->idempotent = true;
     call->was_sent = wait->unsure;
     if (wait->op->may_wait)
         call->request.give_up_ms = HFI_NEVER;
@@ -189,8 +189,8 @@ static void rest(struct hfi_conn *conn, struct redis_wait *wait, int64_t left_ms
         pause_ms = left_ms + 1;
     listen_for(conn, wait);
     wait->state = HFI_WAITER_RESTING;
-    wait->beat_ms = hfi_now_ms() + pause_ms;
-    hfi_source_by(&conn->heartbeat, wait->beat_ms);
+    wait->heartbeat_ms = hfi_now_ms() + pause_ms;
+    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
 }
 
 static void not_now(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_outcome outcome,
@@ -269,9 +269,9 @@ static void released(struct redis_call *call, enum hfi_outcome outcome,
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED)
-        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R')
-        redis_finish(call->conn, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
     else if (letter == 'N')
         redis_finish_gone(call);
     else
@@ -287,7 +287,7 @@ static void release(struct hfi_conn *conn, struct hfi_op *op)
 
     if (!call)
         return;
-    call->again = true;
+    call->idempotent = true;
     add_key(call, &op->claim->name);
     add_owner(call, op->claim);
     if (is_redisson(conn))
@@ -308,11 +308,11 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_claim *claim = call->op->claim;
 
     if (outcome != HFI_ANSWERED) {
-        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
     } else if (!answer) {
         redis_finish_odd(call->conn, call->op, reply);
     } else if (answer->integer != 1) {
-        redis_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_NOT_FOUND, NULL);
     } else {
         claim->mode = HFI_MODE_MUTEX;
         claim->capacity = claim->permits = 1;
@@ -321,7 +321,7 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
         claim->granted_ttl_ms = claim->ttl_ms;
         claim->sent_ms = call->sent.base.sent_ms;
         redis_claim_add(call->conn, claim);
-        redis_finish(call->conn, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
     }
 }
 
@@ -344,7 +344,7 @@ static void adopt(struct hfi_conn *conn, struct hfi_op *op)
 
 static void refuse(struct hfi_conn *conn, struct hfi_op *op)
 {
-    redis_finish(conn, op, HF_UNSUPPORTED, NULL);
+    hfi_reactor_finish(&conn->reactor, op, HF_UNSUPPORTED, NULL);
 }
 
 #define FOREIGN                                                                           \
@@ -352,5 +352,5 @@ static void refuse(struct hfi_conn *conn, struct hfi_op *op)
     .adopt = adopt, .brk = refuse, .inspect = refuse, .add_key = add_key,                 \
     .add_renewal = add_renewal
 
-const struct redis_way redis_plain = { FOREIGN };
-const struct redis_way redis_redisson = { FOREIGN };
+const struct redis_wire redis_plain = { FOREIGN };
+const struct redis_wire redis_redisson = { FOREIGN };

@@ -3,17 +3,16 @@
  * The redis engine, inside.
  *
  *   engine.c    the table; open, close, submit, cancel
- *   net.c       the servers of a store: open, close
- *   net_node.c  one of them: connect, reconnect; the inbox
- *   net_send.c  which of them gets a command; parked ones; what answers mean for it
+ *   servers.c   the servers of a store: open, close, the link to each; the inbox
  *   sentinel.c  redis+sentinel: which server that is
  *   cluster.c   redis+cluster: which of many, and redirections
- *   call.c      one command under way: what its answer means
- *   acquire.c   acquire and its waiting: enqueue, cancel
- *   grant.c     what a grant is worth; messages; confirming
- *   beat.c      heartbeats of those who wait
+ *   call.c      one command under way: which server gets it, parking, what its answer means
+ *   keys.c      the keys of a name, and other arguments
+ *   acquire.c   acquire: asking, granted, cancel
+ *   message.c   grants that come as a message; confirming
+ *   heartbeat.c heartbeats of waiters
  *   lease.c     release, renew, adopt, break, notes of local passes
- *   look.c      inspect
+ *   inspect.c   inspect
  *   cells.c     cells, and the server's clock
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
@@ -38,18 +37,18 @@
 
 #include <pthread.h>
 
-#define REDIS_TTL_MS        30000
-#define REDIS_INBOX_ID_LEN  32    /* hex digits of an inbox' name */
-#define REDIS_BEAT_MIN_MS   1000  /* no waiter beats more often */
-#define REDIS_BATCH         256   /* names in one renewal or heartbeat */
-#define REDIS_NOTE_MS       20    /* how late the store hears of a local pass */
-#define REDIS_NOTE_AGAIN_MS 1000  /* ... and when it is told again, if it was not */
-#define REDIS_TOMBSTONE_MS  60000 /* how long a late acquire of a cut connection is refused */
-#define REDIS_HOPS_MAX      8     /* redirections of one command */
-#define REDIS_TRIES_SLOWER  5     /* after a refusal that may pass, pauses grow so many times */
-#define REDIS_NAP_MAX_MS    1000  /* the driver's longest sleep while something is under way */
-#define REDIS_SCRIPTS_MAX   32
-#define REDIS_KEY_MAX       (HFI_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
+#define REDIS_TTL_MS           30000
+#define REDIS_INBOX_ID_LEN     32    /* hex digits of an inbox' name */
+#define REDIS_HEARTBEAT_MIN_MS 1000  /* no waiter beats more often */
+#define REDIS_BATCH            256   /* names in one renewal or heartbeat */
+#define REDIS_NOTE_MS          20    /* how late the store hears of a local pass */
+#define REDIS_NOTE_AGAIN_MS    1000  /* ... and when it is told again, if it was not */
+#define REDIS_TOMBSTONE_MS     60000 /* how long a late acquire of a cut connection is refused */
+#define REDIS_HOPS_MAX         8     /* redirections of one command */
+#define REDIS_TRIES_SLOWER     5     /* after a refusal that may pass, pauses grow so many times */
+#define REDIS_NAP_MAX_MS       1000  /* the driver's longest sleep while something is under way */
+#define REDIS_SCRIPTS_MAX      32
+#define REDIS_KEY_MAX          (HFI_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
 
 struct redis_call;
 
@@ -66,13 +65,13 @@ struct redis_call {
     struct hfi_op *op; /* NULL: none, or it was finished without waiting for this */
     void *data;        /* the caller's */
     int64_t first_ms;  /* when the first copy of it was sent; 0: none was */
-    bool hasty;        /* fails at once if it cannot be sent: parked only for a first connection */
-    bool again;        /* may be sent again although the first copy may have been executed */
+    bool fail_fast;    /* fails at once if it cannot be sent: parked only for a first connection */
+    bool idempotent;   /* may be sent again although the first copy may have been executed */
     bool was_sent;     /* a copy of it may have been executed */
-    bool copied;       /* ... and that was one of this very call, which was sent again */
+    bool resent;       /* ... and that was one of this very call, which was sent again */
     bool asking;       /* the next send follows an ASK */
     bool synced;       /* on the line where a WAIT follows */
-    bool theirs;       /* the user's script: what the server says of it is his to judge */
+    bool user_script;  /* the user's script: what the server says of it is his to judge */
     unsigned hops, tries;
     uint32_t node;              /* ASK, SCAN: where; else REDIS_NODE_ANY */
     struct redis_node *sent_to; /* last */
@@ -93,9 +92,9 @@ struct redis_wait {
     uint64_t attempt; /* of the acquire last sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
     uint64_t past; /* the last token of the name then: a grant that is ours now has a larger one */
-    int64_t beat_ms;     /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
-    hf_status confirmed; /* CONFIRMING: what the renewal said */
-    hf_status stop;      /* HF_OK, or what the op is to end with */
+    int64_t heartbeat_ms; /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
+    hf_status confirmed;  /* CONFIRMING: what the renewal said */
+    hf_status stop;       /* HF_OK, or what the op is to end with */
 };
 
 /* One server that we talk to. */
@@ -116,7 +115,7 @@ struct redis_node {
 struct hfi_conn {
     struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
-    const struct redis_way *way; /* which wire */
+    const struct redis_wire *wire;
     bool closing;
 
     const struct redis_topology *topology;
@@ -140,7 +139,7 @@ struct hfi_conn {
     struct redis_wait *waits;
     struct hfi_source heartbeat;    /* no wait has anything to do before */
     struct redis_channel *channels; /* those that somebody waits on for a cell to change */
-    struct hfi_source cell_look;    /* none of those reads before */
+    struct hfi_source cell_read;    /* none of those reads before */
     uint64_t last_attempt;
     struct hfi_claims claims;
     struct hfi_list noted;   /* claims whose local pass the store does not know */
@@ -181,8 +180,35 @@ static inline struct redis_claim *redis_claim(struct hfi_claim *claim)
     return (struct redis_claim *)claim->room;
 }
 
+static inline void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct redis_claim *own = redis_claim(claim);
+
+    if (own->entry.claim)
+        return;
+    hfi_list_init(&own->noted);
+    hfi_claims_add(&conn->claims, &own->entry, claim);
+}
+
+static inline void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct redis_claim *own = redis_claim(claim);
+
+    if (!own->entry.claim)
+        return;
+    hfi_list_remove(&own->noted);
+    hfi_claims_remove(&conn->claims, &own->entry);
+}
+
+/* NULL: none. */
+static inline struct redis_claim *redis_claim_find(const struct hfi_conn *conn,
+                                                   const unsigned char *owner)
+{
+    return (struct redis_claim *)hfi_claims_find(&conn->claims, owner);
+}
+
 /* What one wire mode does differently. */
-struct redis_way {
+struct redis_wire {
     void (*acquire)(struct hfi_conn *conn, struct redis_wait *wait);
     void (*heard)(struct hfi_conn *conn, const char *channel,
                   size_t len); /* a message, not our inbox' */
@@ -198,21 +224,12 @@ struct redis_way {
     /* A name's slot in a cluster; NULL: names do not share a command. */
     uint32_t (*slot)(const struct hfi_conn *conn, const struct hfi_name *name);
 };
-extern const struct redis_way redis_native, redis_plain, redis_redisson;
+extern const struct redis_wire redis_native, redis_plain, redis_redisson;
 
-/* ---- engine.c ---------------------------------------------------------------- */
+/* ---- servers.c -------------------------------------------------------------------- */
 
-/* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
-void redis_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
 /* Some server, or its data, is another one now: core is told when the lock is dropped. */
 void redis_doubt(struct hfi_conn *conn);
-
-void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
-void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
-struct redis_claim *redis_claim_find(struct hfi_conn *conn,
-                                     const unsigned char *owner); /* NULL: none */
-
-/* ---- net.c ----------------------------------------------------------------------- */
 
 /*
  * How the servers of a store are found. With the lock; open, tick and close by the driver, or when
@@ -239,11 +256,9 @@ static inline bool redis_is_final(const struct hfi_conn *conn, const hf_error *w
     return why->status != HF_OK && (why->status != HF_UNAVAILABLE || conn->reactor.host->open_once);
 }
 
-hf_status redis_net_open(struct hfi_conn *conn,
-                         hf_error *err); /* blocks until host->open_deadline_ms */
-void redis_net_close(struct hfi_conn *conn);
-
-/* ---- net_node.c ----------------------------------------------------------------------- */
+hf_status redis_servers_open(struct hfi_conn *conn,
+                             hf_error *err); /* blocks until host->open_deadline_ms */
+void redis_servers_close(struct hfi_conn *conn);
 
 /* A new server; its number, or REDIS_NODE_ANY: out of memory. */
 uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address);
@@ -253,20 +268,6 @@ void redis_node_drop(struct redis_node *node);
  * memory. */
 bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
 bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
-
-/* ---- net_send.c ----------------------------------------------------------------------- */
-
-void redis_net_send(struct hfi_conn *conn, struct redis_call *call);
-/* It was refused, and not executed: send it again after a pause. false: its caller does not want
- * to wait so long; it is still his. */
-bool redis_net_later(struct redis_call *call, const struct hfi_reply *reply);
-/* For conn->requests: send one that was parked; its time is over. */
-void redis_net_resend(struct hfi_request *request);
-void redis_net_give_up(struct hfi_request *request);
-/* It may not have the texts of our scripts any more. */
-void redis_scripts_forget(struct redis_node *node);
-/* End what is parked: the store is being closed. */
-void redis_net_end_parked(struct hfi_conn *conn);
 
 /* ---- cluster.c ------------------------------------------------------------------------ */
 
@@ -283,6 +284,17 @@ struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script
                                   uint32_t key_count, redis_answer_fn *answer, struct hfi_op *op);
 void redis_call_free(struct redis_call *call);
 void redis_call_send(struct redis_call *call);
+void redis_call_try(struct hfi_conn *conn, struct redis_call *call);
+/* It was refused, and not executed: send it again after a pause. false: its caller does not want
+ * to wait so long; it is still his. */
+bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply);
+/* For conn->requests: send one that was parked; its time is over. */
+void redis_call_resend(struct hfi_request *request);
+void redis_call_give_up(struct hfi_request *request);
+/* It may not have the texts of our scripts any more. */
+void redis_scripts_forget(struct redis_node *node);
+/* End what is parked: the store is being closed. */
+void redis_calls_end_parked(struct hfi_conn *conn);
 /* Answer it with no reply, and free it. */
 void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err);
 /* sync=N: a WAIT for the replicas behind what was just sent there; `answer` gets their number. */
@@ -321,16 +333,21 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait);
 void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
                   const hf_error *err);
 
-/* ---- grant.c -------------------------------------------------------------------------- */
-
 /* A reply `G token tokens ttl` to what was sent at `from_ms`; false: it is not that. */
 bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
                       int64_t from_ms);
 /* End it: an answer that no script of ours gives. */
 void redis_odd(struct hfi_conn *conn, struct redis_wait *wait);
-void redis_message(struct hfi_conn *conn, const char *payload, size_t len);
+void redis_granted(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token, uint32_t tokens,
+                   int64_t ttl_ms, int64_t from_ms);
 
-/* ---- beat.c --------------------------------------------------------------------------- */
+/* ---- message.c ------------------------------------------------------------------------ */
+
+void redis_message(struct hfi_conn *conn, const char *payload, size_t len);
+/* A grant is too short, or must be on replicas: renew it before it is told. */
+void redis_confirm(struct hfi_conn *conn, struct redis_wait *wait);
+
+/* ---- heartbeat.c ---------------------------------------------------------------------- */
 
 /* The server has it in its queue, or still has: when do we look again? */
 void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
@@ -338,7 +355,7 @@ void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct h
 void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms);
 void redis_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
 
-/* ---- lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------------------- */
+/* ---- lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
 
 void redis_release(struct hfi_conn *conn, struct hfi_op *op);
 void redis_renew(struct hfi_conn *conn, struct hfi_op *op);
@@ -362,7 +379,7 @@ hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_find
 void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void redis_cell_look_due(struct hfi_source *cell_look, int64_t now_ms);
+void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms);
 /* The inbox' line came or went; a message came on it that is not for the inbox. */
 void redis_channels_up(struct hfi_conn *conn);
 void redis_channels_down(struct hfi_conn *conn);

@@ -158,7 +158,7 @@ static hf_status kill_by_conf(const struct hfi_redis_conf *conf, int64_t wait_ms
     struct hfi_address *master;
     hf_status status;
 
-    if (conf->way == HFI_WAY_SENTINEL) {
+    if (conf->topology == REDIS_TOPOLOGY_SENTINEL) {
         master = ask_sentinels(conf, err);
         if (!master)
             return err->status;

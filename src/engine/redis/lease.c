@@ -18,9 +18,9 @@ static void released(struct redis_call *call, enum hfi_outcome outcome,
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED)
-        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R')
-        redis_finish(call->conn, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
     else if (letter == 'N')
         redis_finish_gone(call);
     else
@@ -41,13 +41,13 @@ void redis_release(struct hfi_conn *conn, struct hfi_op *op)
     struct redis_call *call;
 
     if (must_lapse(op->claim)) {
-        redis_finish(conn, op, HF_LOST, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_LOST, NULL);
         return;
     }
     call = redis_call_new(conn, &hfi_script_release, 3, released, op);
     if (!call)
         return;
-    call->again = true;
+    call->idempotent = true;
     redis_add_keys(call, &op->claim->name, true);
     redis_add_owner(call, op->claim->owner);
     hfi_command_add_number(&call->command, unsure ? REDIS_TOMBSTONE_MS : 0);
@@ -73,7 +73,7 @@ struct share {
 static void end_share(struct hfi_conn *conn, struct hfi_op *op)
 {
     if (--redis_op(op)->shares == 0)
-        redis_finish(conn, op, HF_OK, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_OK, NULL);
 }
 
 /* What the server answered of one lease. Of the last that failed, op->error has the server's words. */
@@ -156,18 +156,19 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     call->op = op;
     call->data = share;
     call->synced = behind != NULL;
-    call->hasty = true; /* core asks again soon; meanwhile the holder is told that it is AT_RISK */
+    call->fail_fast =
+        true; /* core asks again soon; meanwhile the holder is told that it is AT_RISK */
     for (uint32_t i = 0; i < share->count; i++)
-        conn->way->add_key(call, &share->items[i]->claim->name);
+        conn->wire->add_key(call, &share->items[i]->claim->name);
     for (uint32_t i = 0; i < share->count; i++)
-        conn->way->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms);
+        conn->wire->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms);
     if (op->deadline_ms != HFI_NEVER && op->deadline_ms < hfi_now_ms() + conn->conf->op_ms)
         call->request.give_up_ms = op->deadline_ms;
     if (behind) {
         behind->op = op;
         behind->data = share;
         behind->request.give_up_ms = call->request.give_up_ms;
-        behind->hasty = true;
+        behind->fail_fast = true;
     }
     redis_call_send(call);
     if (behind)
@@ -215,13 +216,13 @@ static struct placed *place(struct hfi_conn *conn, struct hfi_op *op)
 {
     size_t count = op->u.renew.count;
     struct placed *placed =
-        conn->slots && conn->way->slot && count > 1 ? hfi_malloc(count * sizeof *placed) : NULL;
+        conn->slots && conn->wire->slot && count > 1 ? hfi_malloc(count * sizeof *placed) : NULL;
 
     if (!placed)
         return NULL;
     for (size_t i = 0; i < count; i++) {
         placed[i].item = &op->u.renew.items[i];
-        placed[i].slot = conn->way->slot(conn, &placed[i].item->claim->name);
+        placed[i].slot = conn->wire->slot(conn, &placed[i].item->claim->name);
     }
     qsort(placed, count, sizeof *placed, by_slot);
     return placed;
@@ -286,11 +287,11 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     int64_t fields[6];
 
     if (outcome != HFI_ANSWERED) {
-        redis_finish(conn, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if (redis_letter(reply) == 'N') {
-        redis_finish(conn, call->op, HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&conn->reactor, call->op, HF_NOT_FOUND, NULL);
         return;
     }
     for (size_t i = 0; i < 6; i++) {
@@ -310,7 +311,7 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     claim->granted_ttl_ms = hfi_told_ms(fields[5]);
     claim->sent_ms = call->sent.base.sent_ms;
     redis_claim_add(conn, claim);
-    redis_finish(conn, call->op, HF_OK, NULL);
+    hfi_reactor_finish(&conn->reactor, call->op, HF_OK, NULL);
 }
 
 void redis_adopt(struct hfi_conn *conn, struct hfi_op *op)
@@ -334,9 +335,10 @@ static void broken(struct redis_call *call, enum hfi_outcome outcome, const stru
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED)
-        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R' || letter == 'N')
-        redis_finish(call->conn, call->op, letter == 'R' ? HF_OK : HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, letter == 'R' ? HF_OK : HF_NOT_FOUND,
+                           NULL);
     else
         redis_finish_odd(call->conn, call->op, reply);
 }

@@ -57,11 +57,11 @@ static void limited(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_limit_op *limit = call->op->u.limit;
 
     if (outcome != HFI_ANSWERED)
-        redis_finish(call->conn, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (!take_apart(reply, &limit->answer))
         redis_finish_odd(call->conn, call->op, reply);
     else
-        redis_finish(call->conn, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
 }
 
 void redis_limit(struct hfi_conn *conn, struct hfi_op *op)
@@ -75,7 +75,7 @@ void redis_limit(struct hfi_conn *conn, struct hfi_op *op)
 
     if (!call)
         return;
-    call->again = ask->act == HFI_LIMIT_LOOK;
+    call->idempotent = ask->act == HFI_LIMIT_LOOK;
     redis_add_cell_key(call, &op->u.limit->name);
     hfi_command_add(&call->command, rule->head, sizeof rule->head);
     hfi_command_add_text(&call->command, acts[ask->act]);

@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Kept until the op is finished: a command is built of it when it is sent. */
-struct their_script {
+struct user_script {
     struct hfi_script script;
     char text[];
 };
@@ -32,7 +32,7 @@ static void finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, c
 {
     hfi_free(redis_op(op)->script.text);
     redis_op(op)->script.text = NULL;
-    redis_finish(conn, op, status, err);
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 static void sha_of(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN + 1])
@@ -69,12 +69,12 @@ static void run(struct hfi_conn *conn, struct hfi_op *op)
 {
     const hf_script_request *script = op->u.script->script;
     size_t len = script->text_len;
-    struct their_script *theirs = hfi_malloc(sizeof *theirs + len + 1);
+    struct user_script *theirs = hfi_malloc(sizeof *theirs + len + 1);
     struct redis_call *call;
     uint32_t slot;
 
     if (!theirs) {
-        redis_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     redis_op(op)->script.text = theirs;
@@ -95,7 +95,7 @@ static void run(struct hfi_conn *conn, struct hfi_op *op)
         return;
     }
     call->op = op;
-    call->theirs = true;
+    call->user_script = true;
     call->command.slot = slot;
     for (size_t i = 0; i < script->key_count; i++)
         hfi_command_add(&call->command, script->keys[i], length(script->keys, script->key_lens, i));
@@ -284,7 +284,7 @@ static void send_to_all(struct hfi_conn *conn, struct hfi_op *op)
         return;
     }
     call->op = op;
-    call->again = true; /* twice is as good as once */
+    call->idempotent = true; /* twice is as good as once */
     if (conn->slots)
         call->node = redis_op(op)->script.node;
     hfi_command_add_text(&call->command, "SCRIPT");
@@ -316,7 +316,7 @@ void redis_script(struct hfi_conn *conn, struct hfi_op *op)
     if (script->verb == HFI_SCRIPT_EXISTS) {
         sha = hfi_malloc(HFI_SCRIPT_SHA_LEN + 1);
         if (!sha) {
-            redis_finish(conn, op, HF_NO_MEMORY, NULL);
+            hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
             return;
         }
         if (is_sha(script->text, script->len))

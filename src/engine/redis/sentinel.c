@@ -12,7 +12,7 @@
  *                                          than the epoch that we believe it has
  *   SENTINEL SENTINELS name                the others: asked if none of the URL's answers
  *
- * The server that they name must say itself that it is a master (net_node.c, node_up()); until it
+ * The server that they name must say itself that it is a master (servers.c, node_up()); until it
  * does, we ask again, with a pause that grows. After a switch every lease is in doubt, because the
  * run id is another one, waiters beat at once, and those whom the new master does not know enqueue
  * again.
@@ -386,7 +386,7 @@ static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *re
     if (demoted && call->sent_to) {
         hfi_link_unusable(call->sent_to->link, HF_UNAVAILABLE, "it is a replica now");
     }
-    return redis_net_later(call, reply);
+    return redis_call_later(call, reply);
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An acquisition: ask all nodes at once, decide by what they say (quorum.h), or give back
- * everywhere. win.c has what follows when a majority holds, wait.c the waiting. With the lock.
+ * everywhere. majority.c has what follows when a majority holds, wait.c the waiting. With the lock.
  *
  * An attempt means one ballot in one epoch. Whatever starts over (a refused try, a new epoch, a grant
  * that lapsed) is a new attempt of the same owner, and nodes treat it as they would a new owner.
@@ -76,14 +76,14 @@ void redlock_acquire(struct hfi_conn *conn, struct hfi_op *op)
     hf_status status = refusal(conn, claim, &err);
 
     if (status != HF_OK) {
-        redlock_finish(conn, op, status, &err);
+        hfi_reactor_finish(&conn->reactor, op, status, &err);
         return;
     }
     wait = hfi_calloc(1, sizeof *wait);
     hold = wait ? redlock_hold_new(conn, claim) : NULL;
     if (!hold) {
         hfi_free(wait);
-        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->op = op;
@@ -120,7 +120,7 @@ void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_statu
     if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
         redlock_hold_free(conn, wait->hold);
     redlock_op(wait->op)->wait = NULL;
-    redlock_finish(conn, wait->op, status, err);
+    hfi_reactor_finish(&conn->reactor, wait->op, status, err);
     hfi_free(wait);
 }
 

@@ -121,7 +121,7 @@ static void decide_adoption(struct redlock_round *round)
         status = HF_UNAVAILABLE;
     }
     round->op = NULL;
-    redlock_finish(conn, op, status, NULL);
+    hfi_reactor_finish(&conn->reactor, op, status, NULL);
 }
 
 static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -147,7 +147,7 @@ void redlock_adopt(struct hfi_conn *conn, struct hfi_op *op)
     if (op->claim->ttl_ms > conn->max_ttl_ms) { /* nodes would say that they have none such */
         hfi_error_set(&err, HF_INVALID, 0, "ttl_ms: at most %lld here (max_ttl of this cluster)",
                       (long long)conn->max_ttl_ms);
-        redlock_finish(conn, op, HF_INVALID, &err);
+        hfi_reactor_finish(&conn->reactor, op, HF_INVALID, &err);
         return;
     }
     round = redlock_round_new(conn, &redlock_script_adopt, 1, adopted);
@@ -161,7 +161,7 @@ void redlock_adopt(struct hfi_conn *conn, struct hfi_op *op)
         if (round)
             redlock_round_free(round);
         hfi_free(adoption);
-        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     round->op = op;

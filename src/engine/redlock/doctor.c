@@ -5,7 +5,7 @@
  * fine; one that forgets all is noticed, and does not vote; what cannot be noticed is one that comes back with a state of
  * some time ago. What a server hides from us (ACL) is said to be unknown. May block.
  */
-#include "engine/redlock/survey.h"
+#include "engine/redlock/probe.h"
 
 #include "engine/kit/report.h"
 #include "util/alloc.h"
@@ -26,7 +26,7 @@
 
 struct doctor {
     struct hfi_report report;
-    struct redlock_survey survey;
+    struct redlock_probe probe;
     bool sure; /* every node keeps its counters, as far as it can be seen */
     bool clock_known[HFI_NODES_MAX];
     int64_t ahead_us[HFI_NODES_MAX];
@@ -42,10 +42,10 @@ hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *a
     struct doctor d = { .report = { .finding = finding, .arg = arg }, .sure = true };
 
     (void)err;
-    redlock_survey_init(&d.survey, conn->conf);
-    redlock_survey_look(&d.survey);
-    for (unsigned i = 0; i < d.survey.n; i++) {
-        d.report.where = redlock_survey_name(&d.survey, i);
+    redlock_probe_init(&d.probe, conn->conf);
+    redlock_probe_look(&d.probe);
+    for (unsigned i = 0; i < d.probe.n; i++) {
+        d.report.where = redlock_probe_name(&d.probe, i);
         check_node(&d, i, conn->max_ttl_ms);
     }
     d.report.where = NULL;
@@ -69,7 +69,7 @@ hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *a
         "at most one holder at a time while clocks run at one speed and nobody is paused past its "
         "ttl; beyond "
         "that only the token protects, where the resource checks it (hf_guard_claim)");
-    redlock_survey_done(&d.survey);
+    redlock_probe_done(&d.probe);
     return HF_OK;
 }
 
@@ -248,7 +248,7 @@ static void check_clocks(struct doctor *d)
 {
     int64_t low = INT64_MAX, high = INT64_MIN, far;
 
-    for (unsigned i = 0; i < d->survey.n; i++) {
+    for (unsigned i = 0; i < d->probe.n; i++) {
         if (!d->clock_known[i])
             continue;
         low = d->ahead_us[i] < low ? d->ahead_us[i] : low;
@@ -277,7 +277,7 @@ static void check_clocks(struct doctor *d)
 
 /* ---- a node, and all of them ------------------------------------------------------------------------- */
 
-static void check_state(const struct doctor *d, const struct redlock_surveyed *node,
+static void check_state(const struct doctor *d, const struct redlock_probed *node,
                         int64_t max_ttl_ms)
 {
     const struct hfi_node_view *view = &node->told.view;
@@ -307,7 +307,7 @@ static void check_state(const struct doctor *d, const struct redlock_surveyed *n
 
 static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
 {
-    struct redlock_surveyed *node = &d->survey.nodes[index];
+    struct redlock_probed *node = &d->probe.nodes[index];
     hf_error err;
     char *info;
 
@@ -315,7 +315,7 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
         d->sure = false;
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "connection",
                    "%s. It costs its vote and nothing else",
-                   redlock_why(d->survey.conf, index, &node->why));
+                   redlock_why(d->probe.conf, index, &node->why));
         return;
     }
     info = hfi_ask(node->ask, (const char *[]){ "INFO", NULL }, &err);
@@ -337,18 +337,18 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
 static void check_cluster(struct doctor *d)
 {
     struct hfi_node_view views[HFI_NODES_MAX];
-    unsigned n = d->survey.n, need = hfi_majority(n), in = 0, behind = 0;
+    unsigned n = d->probe.n, need = hfi_majority(n), in = 0, behind = 0;
     const hf_error *whys[HFI_NODES_MAX];
     struct hfi_epoch epoch;
     struct hfi_heal plan;
     hf_error err;
 
-    redlock_survey_views(&d->survey, views);
+    redlock_probe_views(&d->probe, views);
     plan = hfi_heal_next(views, n);
     if (plan.step == HFI_HEAL_STUCK) {
         for (unsigned i = 0; i < n; i++)
-            whys[i] = &d->survey.nodes[i].why;
-        redlock_stuck_text(d->survey.conf, views, n, plan.why, whys, &err);
+            whys[i] = &d->probe.nodes[i].why;
+        redlock_stuck_text(d->probe.conf, views, n, plan.why, whys, &err);
         hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "cluster", "%s", err.text);
     }
     if (hfi_epoch_current(views, n, &epoch))
@@ -379,17 +379,17 @@ static void check_cluster(struct doctor *d)
 /* Independent nodes are on different machines; what is not one server, need not fail alone. */
 static void check_places(struct doctor *d)
 {
-    const struct redlock_survey *survey = &d->survey;
+    const struct redlock_probe *probe = &d->probe;
     bool told = false;
 
-    for (unsigned i = 0; i < survey->n; i++)
+    for (unsigned i = 0; i < probe->n; i++)
         for (unsigned k = 0; k < i; k++) {
-            const struct hfi_address *a = &survey->conf->url.hosts[i],
-                                     *b = &survey->conf->url.hosts[k];
+            const struct hfi_address *a = &probe->conf->url.hosts[i],
+                                     *b = &probe->conf->url.hosts[k];
 
-            if (survey->nodes[i].ask && survey->nodes[k].ask &&
-                strcmp(hfi_ask_server(survey->nodes[i].ask)->run_id,
-                       hfi_ask_server(survey->nodes[k].ask)->run_id) == 0)
+            if (probe->nodes[i].ask && probe->nodes[k].ask &&
+                strcmp(hfi_ask_server(probe->nodes[i].ask)->run_id,
+                       hfi_ask_server(probe->nodes[k].ask)->run_id) == 0)
                 hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "places",
                            "%s and %s are one server: it would vote twice", b->shown, a->shown);
             else if (!told && a->host && b->host && strcmp(a->host, b->host) == 0) {

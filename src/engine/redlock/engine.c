@@ -298,7 +298,7 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
         redlock_break(conn, op);
         return;
     default: /* cells: a majority cannot compare and swap without consensus */
-        redlock_finish(conn, op, HF_UNSUPPORTED, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_UNSUPPORTED, NULL);
     }
 }
 
@@ -314,11 +314,6 @@ static void redlock_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_s
     hfi_reactor_enter(&conn->reactor);
     redlock_cancel(conn, op, status);
     hfi_reactor_leave(&conn->reactor);
-}
-
-void redlock_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
-{
-    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 void redlock_hasten(struct hfi_conn *conn, int64_t due_ms)

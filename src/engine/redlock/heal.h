@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Epochs, inside: what heal.c (looking, healing), heal_start.c (a new cluster), heal_words.c (what is
+ * Epochs, inside: what heal.c (looking, healing), heal_start.c (a new cluster), heal_wire.c (what is
  * said to a node, and what a person is told) and manage.c (`holdfast redlock`) share.
  */
 #ifndef REDLOCK_HEAL_H
@@ -36,7 +36,7 @@ struct redlock_healing {
     void (*then)(struct hfi_conn *conn);  /* ... and what comes next */
 };
 
-/* ---- heal_words.c -------------------------------------------------------------------------- */
+/* ---- heal_wire.c -------------------------------------------------------------------------- */
 
 /* What `status` said. */
 struct redlock_told {

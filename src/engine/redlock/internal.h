@@ -4,18 +4,18 @@
  * majority. No node knows of another.
  *
  *   engine.c    the table; open, close, submit, cancel; claims by owner
- *   node.c      one server: its links, what it owes, what we owe it
+ *   node.c      one server: its links, and the releases that it has not heard of
  *   round.c     one command to several nodes, and their answers
  *   quorum.c    what the answers mean (pure)
  *   heal_plan.c what a cluster that is not whole needs next (pure)
  *   acquire.c   an acquisition: asking, votes, giving back
- *   win.c       a majority holds: write-back, winning, confirming
+ *   majority.c  a majority holds: write-back, winning, confirming
  *   wait.c      its waiting: heartbeats, yielding, messages, trying again
  *   lease.c     release, renew, notes of local passes
  *   adopt.c     taking over a detached lease
  *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
- *   look.c      inspect and break; look_merge.c: what the nodes say, put together
- *   survey.c    asking all nodes one by one, for who may block: doctor.c, manage.c
+ *   inspect.c   inspect and break; inspect_merge.c: what the nodes say, put together
+ *   probe.c     asking all nodes one by one, for callers that may block: doctor.c, manage.c
  *   doctor.c    what these servers mean for the promises
  *   manage.c    `holdfast redlock`
  *
@@ -42,7 +42,7 @@
 #define REDLOCK_NOTE_MS      20 /* how late the nodes hear of a local pass */
 #define REDLOCK_SILENT_MS    200  /* a node that owes an answer for so long gets no new acquires */
 #define REDLOCK_FLIGHT_MAX   4096 /* what a silent node may owe; beyond it gets nothing at all */
-#define REDLOCK_DEBTS_MAX    4096 /* releases kept for a node that cannot be reached */
+#define REDLOCK_DEFERRED_MAX 4096 /* releases kept for a node that cannot be reached */
 #define REDLOCK_CANCEL_MS    1000 /* who gives up waits no longer to hear that it is forgotten */
 #define REDLOCK_TRY_MS       4    /* what failed half way is tried again after about so long */
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
@@ -96,8 +96,8 @@ struct redlock_round {
 };
 
 /* A release that a node has not heard of. Sent with a tombstone when it can be reached again. */
-struct redlock_debt {
-    struct redlock_debt *next;
+struct redlock_deferred_release {
+    struct redlock_deferred_release *next;
     unsigned char owner[HFI_OWNER_LEN];
     uint64_t attempt;
     int64_t until_ms; /* of no use later: the lease has expired there */
@@ -116,8 +116,8 @@ struct redlock_node {
     const struct hfi_script *scripts[REDLOCK_SCRIPTS_MAX];
     int64_t heard_ms;          /* when it last answered, or was first asked after it owed nothing */
     struct hfi_node_view view; /* heal.c: what it said of itself */
-    struct redlock_debt *debts, **debts_end;
-    unsigned debt_count;
+    struct redlock_deferred_release *deferred, **deferred_end;
+    unsigned deferred_count;
 };
 
 /* What we remember of a claim from submit of its acquire (or adopt) until it has ended. */
@@ -155,14 +155,14 @@ struct redlock_wait {
     struct redlock_hold *hold;
     enum hfi_waiter_state state;
     struct hfi_ballot ballot;
-    struct hfi_epoch epoch;    /* of this attempt */
-    uint64_t stamp;            /* microseconds: its place among waiters */
-    uint32_t start;            /* semaphore: from which slot on it looks for free ones */
-    unsigned tries;            /* attempts that came to nothing, for the pauses between them */
-    unsigned splits;           /* times that it yielded, likewise */
-    int64_t due_ms;            /* when to act although nothing comes; HFI_NEVER */
-    int64_t beat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
-    bool moved;                /* a node said that it is in another epoch */
+    struct hfi_epoch epoch;         /* of this attempt */
+    uint64_t stamp;                 /* microseconds: its place among waiters */
+    uint32_t start;                 /* semaphore: from which slot on it looks for free ones */
+    unsigned tries;                 /* attempts that came to nothing, for the pauses between them */
+    unsigned splits;                /* times that it yielded, likewise */
+    int64_t due_ms;                 /* when to act although nothing comes; HFI_NEVER */
+    int64_t heartbeat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
+    bool moved;                     /* a node said that it is in another epoch */
     /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
      * the last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
@@ -254,8 +254,6 @@ struct redlock_hold *redlock_hold_new(struct hfi_conn *conn,
                                       struct hfi_claim *claim); /* NULL: memory */
 void redlock_hold_free(struct hfi_conn *conn, struct redlock_hold *hold);
 struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned char *owner);
-void redlock_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status,
-                    const hf_error *err);
 void redlock_hasten(struct hfi_conn *conn, int64_t due_ms); /* a wait has something to do then */
 /* Microseconds of this machine's clock, rising: what a client proposes. */
 uint64_t redlock_proposal(struct hfi_conn *conn);
@@ -269,8 +267,8 @@ bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms);
 uint32_t redlock_nodes_up(const struct hfi_conn *conn);
 /* Those that an acquire goes to: up, in our epoch, not silent (or too few are). */
 uint32_t redlock_nodes_voting(const struct hfi_conn *conn, int64_t now_ms);
-void redlock_owe(struct redlock_node *node, const struct hfi_name *name, const unsigned char *owner,
-                 uint64_t attempt, int64_t ttl_ms);
+void redlock_defer_release(struct redlock_node *node, const struct hfi_name *name,
+                           const unsigned char *owner, uint64_t attempt, int64_t ttl_ms);
 
 /* ---- round.c ------------------------------------------------------------------------------ */
 
@@ -323,7 +321,7 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
 int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim);
 uint64_t redlock_choice(const char *slots, size_t len); /* 0: none */
 
-/* ---- win.c ----------------------------------------------------------------------------------- */
+/* ---- majority.c ----------------------------------------------------------------------------------- */
 
 void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out);
@@ -356,7 +354,7 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
                          int64_t ttl_ms);
 bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redlock_notes_send(struct hfi_conn *conn);
-/* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is owed. */
+/* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is deferred. */
 void redlock_give_back(struct hfi_conn *conn, const struct hfi_claim *claim,
                        struct redlock_hold *hold, uint32_t nodes);
 /* A round of release: a `tombstone` for those where an acquire may come late. NULL: memory. */
@@ -367,7 +365,7 @@ struct redlock_round *redlock_release_round(struct hfi_conn *conn, const struct 
 /* A node that did not hear of this release, or may not have, is told later: with a tombstone, for the acquire
  * may be behind it by then. */
 void redlock_owe_release(struct redlock_round *round, unsigned node);
-void redlock_pay_debts(struct redlock_node *node);
+void redlock_send_deferred(struct redlock_node *node);
 
 /* ---- heal.c: with the lock --------------------------------------------------------------------- */
 
@@ -380,7 +378,7 @@ bool redlock_heal_busy(const struct hfi_conn *conn); /* nodes are being looked a
 void redlock_heal_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
 
-/* ---- look.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
+/* ---- inspect.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
 
 void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */

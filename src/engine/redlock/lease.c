@@ -2,7 +2,7 @@
 /*
  * What happens to a claim after it was won: release, renewal, notes of local
  * passes. Each goes to all nodes and is decided by a majority of them; what a node could not be
- * told of a release it is told when it is back (debts). With the lock.
+ * told of a release it is told when it is back (deferred). With the lock.
  */
 #include "engine/redlock/internal.h"
 
@@ -46,7 +46,8 @@ void redlock_owe_release(struct redlock_round *round, unsigned node)
                              .len = round->name_len };
 
     if (!round->command.failed)
-        redlock_owe(&round->conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
+        redlock_defer_release(&round->conn->nodes[node], &name, round->owner, round->attempt,
+                              round->ttl_ms);
 }
 
 static void given_back(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -73,27 +74,27 @@ void redlock_give_back(struct hfi_conn *conn, const struct hfi_claim *claim,
         redlock_round_send(round, nodes);
 }
 
-void redlock_pay_debts(struct redlock_node *node)
+void redlock_send_deferred(struct redlock_node *node)
 {
-    struct redlock_debt *debt = node->debts, *next;
+    struct redlock_deferred_release *release = node->deferred, *next;
     int64_t now_ms = hfi_now_ms();
 
-    node->debts = NULL;
-    node->debts_end = &node->debts;
-    node->debt_count = 0;
-    for (; debt; debt = next) {
-        struct hfi_name name = { .bytes = debt->name, .len = debt->name_len };
-        int64_t left_ms = debt->until_ms - now_ms;
-        /* Half of it: what is owed is owed for twice its ttl, and may be owed again. */
+    node->deferred = NULL;
+    node->deferred_end = &node->deferred;
+    node->deferred_count = 0;
+    for (; release; release = next) {
+        struct hfi_name name = { .bytes = release->name, .len = release->name_len };
+        int64_t left_ms = release->until_ms - now_ms;
+        /* Half of it: a release is deferred for twice its ttl, and may be deferred again. */
         struct redlock_round *round =
-            left_ms > 0 ? redlock_release_round(node->conn, &name, debt->owner, debt->attempt,
+            left_ms > 0 ? redlock_release_round(node->conn, &name, release->owner, release->attempt,
                                                 (left_ms + 1) / 2, true, given_back)
                         : NULL;
 
-        next = debt->next;
+        next = release->next;
         if (round)
             redlock_round_send(round, 1u << node->index);
-        hfi_free(debt);
+        hfi_free(release);
     }
 }
 
@@ -114,10 +115,10 @@ static void tally_release(struct redlock_round *round)
     case HFI_TALLY_NO:
         if (hold)
             redlock_hold_free(conn, hold);
-        redlock_finish(conn, op, round->yes >= conn->need ? HF_OK : HF_LOST, NULL);
+        hfi_reactor_finish(&conn->reactor, op, round->yes >= conn->need ? HF_OK : HF_LOST, NULL);
         break;
     case HFI_TALLY_UNKNOWN:
-        redlock_finish(conn, op, HF_UNKNOWN, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_UNKNOWN, NULL);
         break;
     }
     round->op = NULL; /* the rest is for the nodes' sake */
@@ -157,7 +158,7 @@ void redlock_release(struct hfi_conn *conn, struct hfi_op *op)
     if (!round || round->command.failed) {
         if (round)
             redlock_round_free(round);
-        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     round->op = op;
@@ -264,7 +265,7 @@ static void decide_renewals(struct redlock_round *round)
     if (renewal->denied && renewal->count > 1)
         renew_halves(round->conn, op, renewal);
     if (--redlock_op(op)->rounds == 0)
-        redlock_finish(round->conn, op, HF_OK, NULL);
+        hfi_reactor_finish(&round->conn->reactor, op, HF_OK, NULL);
 }
 
 static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -391,7 +392,7 @@ void redlock_renew(struct hfi_conn *conn, struct hfi_op *op)
         renew_some(conn, op, op->u.renew.items + i,
                    count - i < REDLOCK_BATCH ? count - i : REDLOCK_BATCH);
     if (--redlock_op(op)->rounds == 0)
-        redlock_finish(conn, op, HF_OK, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_OK, NULL);
 }
 
 /* ---- notes of local passes ---------------------------------------------------------------------- */

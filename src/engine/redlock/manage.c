@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `holdfast redlock`: what the nodes are, and healing by hand. The same steps as heal.c takes by itself, planned by the
- * same function, but one after the other over connections of our own (survey.h), because a store that needs
+ * same function, but one after the other over connections of our own (probe.h), because a store that needs
  * this need not open. Only --force does what no client does: see force().
  */
-#include "engine/redlock/survey.h"
+#include "engine/redlock/probe.h"
 
 #include "engine/kit/report.h"
 #include "util/alloc.h"
@@ -24,7 +24,7 @@
 
 struct manager {
     struct hfi_conn conn; /* parsed, never opened */
-    struct redlock_survey survey;
+    struct redlock_probe probe;
     struct hfi_report report;
     bool force;
     int node;      /* the one to be healed; -1: all */
@@ -53,9 +53,9 @@ hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_fi
     if (result == HF_OK)
         result = read_words(m, words, &joins, err);
     if (result == HF_OK) {
-        redlock_survey_init(&m->survey, m->conn.conf);
+        redlock_probe_init(&m->probe, m->conn.conf);
         result = joins ? join(m, err) : status(m, err);
-        redlock_survey_done(&m->survey);
+        redlock_probe_done(&m->probe);
     }
     redis_conf_done(m->conn.conf);
     hfi_free(m);
@@ -87,34 +87,34 @@ static hf_status read_words(struct manager *m, const char *const *words, bool *r
 
 static const char *name_of(const struct manager *m, unsigned node)
 {
-    return redlock_survey_name(&m->survey, node);
+    return redlock_probe_name(&m->probe, node);
 }
 
 static const char *why_of(const struct manager *m, unsigned node)
 {
-    return redlock_why(m->conn.conf, node, &m->survey.nodes[node].why);
+    return redlock_why(m->conn.conf, node, &m->probe.nodes[node].why);
 }
 
 static void look(struct manager *m)
 {
-    redlock_survey_look(&m->survey);
-    redlock_survey_views(&m->survey, m->views);
+    redlock_probe_look(&m->probe);
+    redlock_probe_views(&m->probe, m->views);
 }
 
 static hf_status stuck(const struct manager *m, enum hfi_stuck why, hf_error *err)
 {
     const hf_error *whys[HFI_NODES_MAX];
 
-    for (unsigned i = 0; i < m->survey.n; i++)
-        whys[i] = &m->survey.nodes[i].why;
-    return redlock_stuck_text(m->conn.conf, m->views, m->survey.n, why, whys, err);
+    for (unsigned i = 0; i < m->probe.n; i++)
+        whys[i] = &m->probe.nodes[i].why;
+    return redlock_stuck_text(m->conn.conf, m->views, m->probe.n, why, whys, err);
 }
 
 /* ---- status ------------------------------------------------------------------------------------ */
 
 static void say_node(const struct manager *m, unsigned node, uint64_t highest, bool votes)
 {
-    const struct redlock_surveyed *at = &m->survey.nodes[node];
+    const struct redlock_probed *at = &m->probe.nodes[node];
     const struct hfi_node_view *view = &at->told.view;
     char id[2 * HFI_EPOCH_ID + 1], cluster[2 * HFI_EPOCH_ID + 1];
 
@@ -153,7 +153,7 @@ static const char *step_word(enum hfi_heal_step step)
 
 static hf_status status(struct manager *m, hf_error *err)
 {
-    unsigned n = m->survey.n, votes = 0;
+    unsigned n = m->probe.n, votes = 0;
     struct hfi_epoch epoch;
     struct hfi_heal plan;
     uint64_t highest = 0;
@@ -200,9 +200,9 @@ static hf_status mark(struct manager *m, unsigned node, const unsigned char *mar
     struct hfi_command command;
     hf_error inner;
 
-    redlock_survey_begin(&m->survey, &command, &redlock_script_mark);
+    redlock_probe_begin(&m->probe, &command, &redlock_script_mark);
     redlock_say_mark(&command, marker, overwrite_ms);
-    if (!redlock_survey_send(&m->survey, node, &command, &inner))
+    if (!redlock_probe_send(&m->probe, node, &command, &inner))
         return node_error(m, node, &inner, err);
     hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, node),
                "marked: its time counts from here on");
@@ -216,9 +216,9 @@ static hf_status seal(struct manager *m, unsigned node, const struct hfi_epoch *
     hf_error inner;
     char letter;
 
-    redlock_survey_begin(&m->survey, &command, &redlock_script_seal);
+    redlock_probe_begin(&m->probe, &command, &redlock_script_seal);
     redlock_say_seal(&command, &m->views[node].epoch, epoch);
-    letter = redlock_survey_send(&m->survey, node, &command, &inner);
+    letter = redlock_probe_send(&m->probe, node, &command, &inner);
     if (!letter)
         return node_error(m, node, &inner, err);
     if (letter == 'S')
@@ -234,9 +234,9 @@ static hf_status install(struct manager *m, unsigned node, const struct hfi_node
     hf_error inner;
     char letter;
 
-    redlock_survey_begin(&m->survey, &command, &redlock_script_install);
+    redlock_probe_begin(&m->probe, &command, &redlock_script_install);
     redlock_say_install(&command, m->views[node].marker, as, epoch, floor);
-    letter = redlock_survey_send(&m->survey, node, &command, &inner);
+    letter = redlock_probe_send(&m->probe, node, &command, &inner);
     if (!letter)
         return node_error(m, node, &inner, err);
     if (letter == 'D')
@@ -250,7 +250,7 @@ static const struct hfi_node_view *highest_ready(const struct manager *m)
 {
     const struct hfi_node_view *best = NULL;
 
-    for (unsigned i = 0; i < m->survey.n; i++)
+    for (unsigned i = 0; i < m->probe.n; i++)
         if (m->views[i].state == HFI_NODE_READY &&
             (!best || hfi_epoch_compare(&m->views[i].epoch, &best->epoch) > 0))
             best = &m->views[i];
@@ -262,7 +262,7 @@ static hf_status take_step(struct manager *m, const struct hfi_heal *plan, hf_er
     unsigned char marker[HFI_EPOCH_ID];
     hf_status result = HF_OK;
 
-    for (unsigned i = 0; result == HF_OK && i < m->survey.n; i++) {
+    for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++) {
         if (!(plan->nodes & 1u << i))
             continue;
         if (plan->step == HFI_HEAL_MARK) {
@@ -289,7 +289,7 @@ static void wait_aged(struct manager *m, uint32_t nodes, int64_t wait_ms)
 {
     char left[32];
 
-    for (unsigned i = 0; i < m->survey.n; i++) {
+    for (unsigned i = 0; i < m->probe.n; i++) {
         if (!(nodes & ~m->told & 1u << i))
             continue;
         m->told |= 1u << i;
@@ -306,19 +306,19 @@ static void wait_aged(struct manager *m, uint32_t nodes, int64_t wait_ms)
 /* As heal_start.c does it: mark all with one fresh marker, see that all carry it still, install. */
 static hf_status start(struct manager *m, hf_error *err)
 {
-    struct hfi_node_view as = { .n = m->survey.n, .max_ttl_ms = m->conn.max_ttl_ms };
+    struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->conn.max_ttl_ms };
     struct hfi_epoch epoch = { .number = 1 };
     int64_t since_ms = hfi_now_ms();
     hf_status result = HF_OK;
 
     hfi_random_bytes(epoch.id, sizeof epoch.id);
     hfi_random_bytes(as.cluster, sizeof as.cluster);
-    for (unsigned i = 0; result == HF_OK && i < m->survey.n; i++)
+    for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++)
         result = mark(m, i, epoch.id, REDLOCK_START_STALE_MS, err);
     if (result != HF_OK)
         return result;
     look(m);
-    for (unsigned i = 0; i < m->survey.n; i++)
+    for (unsigned i = 0; i < m->probe.n; i++)
         if (m->views[i].state != HFI_NODE_EMPTY || !m->views[i].marked ||
             memcmp(m->views[i].marker, epoch.id, HFI_EPOCH_ID) != 0)
             since_ms = 0; /* somebody else is at it */
@@ -326,7 +326,7 @@ static hf_status start(struct manager *m, hf_error *err)
         sleep_ms(TURN_MS / 10 + (int64_t)(hfi_random_u64() % TURN_MS));
         return HF_OK;
     }
-    for (unsigned i = 0; result == HF_OK && i < m->survey.n; i++)
+    for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++)
         result = install(m, i, &as, &epoch, 0, err);
     return result;
 }
@@ -360,7 +360,7 @@ static void say_given_up(struct manager *m)
 static bool sealed_top(const struct manager *m, const struct hfi_epoch *epoch, uint64_t *ret_top)
 {
     *ret_top = 0;
-    for (unsigned i = 0; i < m->survey.n; i++) {
+    for (unsigned i = 0; i < m->probe.n; i++) {
         if (m->views[i].state != HFI_NODE_READY)
             continue;
         if (hfi_epoch_compare(&m->views[i].epoch, epoch) != 0)
@@ -387,7 +387,7 @@ static hf_status force(struct manager *m, hf_error *err)
     uint32_t empty = 0;
 
     say_given_up(m);
-    for (unsigned i = 0; i < m->survey.n; i++) {
+    for (unsigned i = 0; i < m->probe.n; i++) {
         const struct hfi_node_view *view = &m->views[i];
         int64_t left_ms = as->max_ttl_ms - view->age_ms;
 
@@ -409,7 +409,7 @@ static hf_status force(struct manager *m, hf_error *err)
     step.step = HFI_HEAL_SEAL;
     step.epoch.number = as->epoch.number + 1;
     hfi_random_bytes(step.epoch.id, sizeof step.epoch.id);
-    for (unsigned i = 0; i < m->survey.n; i++)
+    for (unsigned i = 0; i < m->probe.n; i++)
         if (m->views[i].state == HFI_NODE_READY)
             step.nodes |= 1u << i;
     result = take_step(m, &step, err);
@@ -419,7 +419,7 @@ static hf_status force(struct manager *m, hf_error *err)
     as = highest_ready(m);
     if (!as || !sealed_top(m, &step.epoch, &top))
         return HF_OK; /* somebody else is at it: see what there is now */
-    for (unsigned i = 0; result == HF_OK && i < m->survey.n; i++)
+    for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++)
         if (empty & 1u << i && m->views[i].state == HFI_NODE_EMPTY)
             result = install(m, i, as, &step.epoch, (top > now_us ? top : now_us) + 1, err);
     return result;
@@ -427,7 +427,7 @@ static hf_status force(struct manager *m, hf_error *err)
 
 static hf_status lost(struct manager *m, hf_error *err)
 {
-    for (unsigned i = 0; m->force && i < m->survey.n; i++)
+    for (unsigned i = 0; m->force && i < m->probe.n; i++)
         if (m->views[i].state == HFI_NODE_UNKNOWN)
             return hfi_error_set(
                 err, HF_UNAVAILABLE, 0,
@@ -444,7 +444,7 @@ static hf_status joined(struct manager *m, hf_error *err)
 {
     unsigned away = 0;
 
-    for (unsigned i = 0; i < m->survey.n; i++) {
+    for (unsigned i = 0; i < m->probe.n; i++) {
         if (m->views[i].state == HFI_NODE_READY)
             continue;
         away++;
@@ -452,7 +452,7 @@ static hf_status joined(struct manager *m, hf_error *err)
             return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", name_of(m, i), why_of(m, i));
     }
     hfi_report(&m->report, away ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster",
-               "%u of %u nodes vote", m->survey.n - away, m->survey.n);
+               "%u of %u nodes vote", m->probe.n - away, m->probe.n);
     return HF_OK;
 }
 
@@ -461,7 +461,7 @@ static bool is_joined(const struct manager *m)
     struct hfi_epoch epoch;
 
     return m->node >= 0 && m->views[m->node].state == HFI_NODE_READY &&
-           hfi_epoch_current(m->views, m->survey.n, &epoch) &&
+           hfi_epoch_current(m->views, m->probe.n, &epoch) &&
            hfi_epoch_compare(&epoch, &m->views[m->node].epoch) == 0;
 }
 
@@ -472,7 +472,7 @@ static hf_status join(struct manager *m, hf_error *err)
 
     for (int step = 0; result == HF_OK && step < STEPS_MAX; step++) {
         look(m);
-        plan = hfi_heal_next(m->views, m->survey.n);
+        plan = hfi_heal_next(m->views, m->probe.n);
         if (is_joined(m)) {
             hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, (unsigned)m->node), "it votes");
             return HF_OK;

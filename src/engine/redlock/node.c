@@ -39,7 +39,7 @@ hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
 
         node->conn = conn;
         node->index = i;
-        node->debts_end = &node->debts;
+        node->deferred_end = &node->deferred;
         node->link = hfi_link_new(conn->conf, address, false, &conn->reactor, &node_owner, node);
         node->inbox = hfi_link_new(conn->conf, address, true, &conn->reactor, &inbox_owner, node);
         if (!node->link || !node->inbox)
@@ -52,7 +52,7 @@ hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
 
 void redlock_nodes_close(struct hfi_conn *conn)
 {
-    struct redlock_debt *debt;
+    struct redlock_deferred_release *release;
 
     for (unsigned i = 0; i < conn->n; i++) /* all, before any is gone: answers look at others */
         if (conn->nodes[i].link)
@@ -64,9 +64,9 @@ void redlock_nodes_close(struct hfi_conn *conn)
             hfi_link_close(node->inbox);
         hfi_link_free(node->link);
         hfi_link_free(node->inbox);
-        while ((debt = node->debts)) {
-            node->debts = debt->next;
-            hfi_free(debt);
+        while ((release = node->deferred)) {
+            node->deferred = release->next;
+            hfi_free(release);
         }
     }
 }
@@ -115,35 +115,36 @@ uint32_t redlock_nodes_voting(const struct hfi_conn *conn, int64_t now_ms)
     return redlock_count(quick) >= conn->need ? quick : quick | slow;
 }
 
-/* ---- what we owe it ------------------------------------------------------------------------ */
+/* ---- deferred releases ---------------------------------------------------------------------- */
 
-void redlock_owe(struct redlock_node *node, const struct hfi_name *name, const unsigned char *owner,
-                 uint64_t attempt, int64_t ttl_ms)
+void redlock_defer_release(struct redlock_node *node, const struct hfi_name *name,
+                           const unsigned char *owner, uint64_t attempt, int64_t ttl_ms)
 {
-    struct redlock_debt *debt;
+    struct redlock_deferred_release *release;
 
     if (node->conn->closing)
         return;
-    if (node->debt_count >= REDLOCK_DEBTS_MAX) { /* the oldest has the least of its ttl left */
-        debt = node->debts;
-        node->debts = debt->next;
-        node->debt_count--;
-        hfi_free(debt);
-        if (!node->debts)
-            node->debts_end = &node->debts;
+    if (node->deferred_count >=
+        REDLOCK_DEFERRED_MAX) { /* the oldest has the least of its ttl left */
+        release = node->deferred;
+        node->deferred = release->next;
+        node->deferred_count--;
+        hfi_free(release);
+        if (!node->deferred)
+            node->deferred_end = &node->deferred;
     }
-    debt = hfi_malloc(sizeof *debt + name->len);
-    if (!debt)
+    release = hfi_malloc(sizeof *release + name->len);
+    if (!release)
         return; /* it expires by itself */
-    debt->next = NULL;
-    memcpy(debt->owner, owner, HFI_OWNER_LEN);
-    debt->attempt = attempt;
-    debt->until_ms = hfi_after_ms(hfi_now_ms(), 2 * ttl_ms);
-    debt->name_len = name->len;
-    memcpy(debt->name, name->bytes, name->len);
-    *node->debts_end = debt;
-    node->debts_end = &debt->next;
-    node->debt_count++;
+    release->next = NULL;
+    memcpy(release->owner, owner, HFI_OWNER_LEN);
+    release->attempt = attempt;
+    release->until_ms = hfi_after_ms(hfi_now_ms(), 2 * ttl_ms);
+    release->name_len = name->len;
+    memcpy(release->name, name->bytes, name->len);
+    *node->deferred_end = release;
+    node->deferred_end = &release->next;
+    node->deferred_count++;
 }
 
 /* ---- links come and go ------------------------------------------------------------------------ */
@@ -192,7 +193,7 @@ static void node_up(struct hfi_link *link)
     hfi_link_settled(link);
     node->why.status = HF_OK;
     node->why.text[0] = 0;
-    redlock_pay_debts(node);
+    redlock_send_deferred(node);
     redlock_heal_node_up(node);
 }
 

@@ -62,12 +62,12 @@ static void set_due(struct hfi_conn *conn, struct redlock_wait *wait, int64_t du
     redlock_hasten(conn, due_ms);
 }
 
-static void set_times(struct hfi_conn *conn, struct redlock_wait *wait, int64_t beat_ms,
+static void set_times(struct hfi_conn *conn, struct redlock_wait *wait, int64_t heartbeat_ms,
                       int64_t yield_ms)
 {
-    wait->beat_ms = beat_ms;
+    wait->heartbeat_ms = heartbeat_ms;
     wait->yield_ms = yield_ms;
-    set_due(conn, wait, beat_ms < yield_ms ? beat_ms : yield_ms);
+    set_due(conn, wait, heartbeat_ms < yield_ms ? heartbeat_ms : yield_ms);
 }
 
 /* It waits from now on, if it did not. */
@@ -86,7 +86,7 @@ void redlock_queued(struct hfi_conn *conn, struct redlock_wait *wait)
     stand(conn, wait);
     wait->splits = 0;
     if (wait->yield_ms != HFI_NEVER)
-        set_times(conn, wait, wait->beat_ms, HFI_NEVER);
+        set_times(conn, wait, wait->heartbeat_ms, HFI_NEVER);
 }
 
 void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, unsigned node,
@@ -108,7 +108,7 @@ void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, uns
         int64_t due_ms = hfi_now_ms() + next->integer + HFI_RECHECK_MS;
 
         stand(conn, wait); /* answers may still be under way: they find it so */
-        if (due_ms < wait->beat_ms)
+        if (due_ms < wait->heartbeat_ms)
             set_times(conn, wait, due_ms, wait->yield_ms);
     }
 }
@@ -174,7 +174,7 @@ void redlock_split(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t no
     pause_ms = pause_ms > most_ms ? most_ms : pause_ms;
     pause_ms = hfi_now_ms() + pause_ms / 2 + (int64_t)(hfi_random_u64() % (uint64_t)pause_ms);
     if (wait->yield_ms == HFI_NEVER)
-        set_times(conn, wait, wait->beat_ms, pause_ms);
+        set_times(conn, wait, wait->heartbeat_ms, pause_ms);
 }
 
 /* ---- heartbeats -------------------------------------------------------------------------------- */
@@ -238,7 +238,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         if (!(voting & 1u << node))
             continue;
         for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next) {
-            if (wait->state != HFI_WAITER_QUEUED || wait->beat_ms > now_ms ||
+            if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms ||
                 !in_line(wait, node) || hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
                 continue;
             some[count++] = wait;
@@ -254,7 +254,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         uint32_t unknown = 0;
 
         next = wait->next;
-        if (wait->state != HFI_WAITER_QUEUED || wait->beat_ms > now_ms)
+        if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms)
             continue;
         set_times(conn, wait, now_ms + beat_interval_ms(conn, wait), wait->yield_ms);
         for (unsigned node = 0; node < conn->n; node++)
@@ -545,7 +545,7 @@ static void tick_one(struct hfi_conn *conn, struct redlock_wait *wait, int64_t n
     case HFI_WAITER_QUEUED:
         if (wait->yield_ms > now_ms)
             return;
-        set_times(conn, wait, wait->beat_ms, HFI_NEVER);
+        set_times(conn, wait, wait->heartbeat_ms, HFI_NEVER);
         out = hfi_ballot_decide(&wait->ballot, true);
         if (out.verdict == HFI_BALLOT_SPLIT) {
             wait->splits++;

@@ -4,10 +4,10 @@
  *
  * kit/handover.h has the states and the rules. CANCELLING and CONFIRMING last as long as one statement.
  *
- * The first ACQUIRE does not ask to be queued unless the bell listens already: a lock that nobody else wants
- * costs one round trip, and no thread. One that is busy makes the bell, and asks again.
+ * The first ACQUIRE does not ask to be queued unless the listener listens already: a lock that nobody else wants
+ * costs one round trip, and no thread. One that is busy makes the listener, and asks again.
  */
-#include "engine/sql/wait.h"
+#include "engine/sql/listener.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -22,7 +22,7 @@
 #define DENY_TRIES 3
 
 struct attempt {
-    struct hfi_conn *conn;
+    struct hfi_conn *store;
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct sql_wait wait;
@@ -41,9 +41,9 @@ static hf_status deny(struct attempt *a, hf_status status);
 static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, int64_t from_ms,
                             int64_t lasts_ms, hf_status *ret_status);
 
-int64_t sql_window_ms(const struct hfi_conn *conn, int64_t ttl_ms)
+int64_t sql_window_ms(const struct hfi_conn *store, int64_t ttl_ms)
 {
-    const struct sql_conf *conf = &conn->conf;
+    const struct sql_conf *conf = &store->conf;
 
     return hfi_window_ms(ttl_ms, conf->window_min_ms, conf->window_max_ms);
 }
@@ -52,11 +52,11 @@ static hf_status stopped(struct attempt *a)
 {
     hf_status stop = (hf_status)atomic_load(&a->op->stop);
 
-    pthread_mutex_lock(&a->conn->lock);
+    pthread_mutex_lock(&a->store->lock);
     if (a->wait.stop == HF_OK)
         a->wait.stop = stop;
     stop = a->wait.stop;
-    pthread_mutex_unlock(&a->conn->lock);
+    pthread_mutex_unlock(&a->store->lock);
     if (stop == HF_OK && hfi_now_ms() >= a->op->deadline_ms)
         stop = a->op->may_wait ? HF_TIMEOUT : HF_UNAVAILABLE;
     return stop;
@@ -66,11 +66,11 @@ static hf_status stopped(struct attempt *a)
 static void enter(struct attempt *a, enum hfi_waiter_state state)
 {
     if (a->listed)
-        pthread_mutex_lock(&a->conn->lock);
+        pthread_mutex_lock(&a->store->lock);
     assert(hfi_waiter_may(a->wait.state, state));
     a->wait.state = state;
     if (a->listed)
-        pthread_mutex_unlock(&a->conn->lock);
+        pthread_mutex_unlock(&a->store->lock);
 }
 
 /* Until the server can be asked again. */
@@ -82,21 +82,21 @@ static void rest(struct attempt *a)
     if (until_ms > a->op->deadline_ms)
         until_ms = a->op->deadline_ms;
     while (hfi_now_ms() < until_ms && stopped(a) == HF_OK)
-        sql_wait_sleep(a->conn, &a->wait, until_ms);
+        sql_wait_sleep(a->store, &a->wait, until_ms);
 }
 
-void sql_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void sql_acquire(struct hfi_conn *store, struct hfi_op *op)
 {
-    struct attempt a = { .conn = conn, .op = op, .claim = op->claim };
+    struct attempt a = { .store = store, .op = op, .claim = op->claim };
     hf_status status = HF_OK;
     enum step step = AGAIN;
 
     a.wait.op = op;
     a.wait.claim = op->claim;
-    a.wait.window_ms = sql_window_ms(conn, op->claim->ttl_ms);
-    a.wait.poke_ms = HFI_NEVER;
+    a.wait.window_ms = sql_window_ms(store, op->claim->ttl_ms);
+    a.wait.recheck_ms = HFI_NEVER;
     if (op->may_wait) {
-        sql_wait_add(conn, &a.wait); /* from here on cancel() finds us */
+        sql_wait_add(store, &a.wait); /* from here on cancel() finds us */
         a.listed = true;
     }
     while (step == AGAIN || step == REST) {
@@ -112,9 +112,9 @@ void sql_acquire(struct hfi_conn *conn, struct hfi_op *op)
         }
     }
     if (a.listed)
-        sql_wait_remove(conn, &a.wait);
+        sql_wait_remove(store, &a.wait);
     if (status == HF_OK)
-        sql_held_add(conn, op->claim);
+        sql_held_add(store, op->claim);
     sql_finish(op, status, &a.error);
 }
 
@@ -125,21 +125,21 @@ static enum step still_waiting(struct attempt *a, const struct sql_rows *rows, i
                                hf_status *ret_status)
 {
     struct sql_wait *wait = &a->wait;
-    int64_t poke_ms = sql_int(rows, 0, 3);
+    int64_t recheck_ms = sql_int(rows, 0, 3);
 
-    pthread_mutex_lock(&a->conn->lock);
+    pthread_mutex_lock(&a->store->lock);
     wait->state = HFI_WAITER_QUEUED;
     wait->heard_ms = sent_ms;
     wait->floor = (uint64_t)sql_int(rows, 0, 1);
-    wait->poke_ms = poke_ms > 0 ? hfi_now_ms() + poke_ms + HFI_RECHECK_MS : HFI_NEVER;
+    wait->recheck_ms = recheck_ms > 0 ? hfi_now_ms() + recheck_ms + HFI_RECHECK_MS : HFI_NEVER;
     if (wait->told)
-        sql_wait_message(a->conn, wait, wait->token, wait->tokens, wait->lasts_ms);
+        sql_wait_message(a->store, wait, wait->token, wait->tokens, wait->lasts_ms);
     wait->told = false;
-    sql_bell_by(a->conn, wait->poke_ms);
-    sql_bell_by(a->conn, sent_ms + hfi_heartbeat_ms(wait->window_ms));
-    if (!sql_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
-        sql_bell_kick(a->conn);
-    pthread_mutex_unlock(&a->conn->lock);
+    sql_listener_by(a->store, wait->recheck_ms);
+    sql_listener_by(a->store, sent_ms + hfi_heartbeat_ms(wait->window_ms));
+    if (!sql_listener_fresh(a->store)) /* its connection was lost meanwhile, and it dozes */
+        sql_listener_kick(a->store);
+    pthread_mutex_unlock(&a->store->lock);
     return queued(a, ret_status);
 }
 
@@ -154,7 +154,8 @@ static enum step asked(struct attempt *a, struct sql_request *r, bool wanted_wai
         return still_waiting(a, &r->rows, r->sent_ms, ret_status);
     case HFI_ANSWER_BUSY:
         if (a->op->may_wait && !wanted_wait) {
-            hf_status status = sql_bell_ready(a->conn, &a->wait, a->op->deadline_ms, &a->error);
+            hf_status status =
+                sql_listener_ready(a->store, &a->wait, a->op->deadline_ms, &a->error);
 
             if (status == HF_OK)
                 return AGAIN;
@@ -182,7 +183,7 @@ static enum step asked(struct attempt *a, struct sql_request *r, bool wanted_wai
 static enum step ask(struct attempt *a, hf_status *ret_status)
 {
     const struct hfi_claim *c = a->claim;
-    const char *label = c->label ? c->label : a->conn->host->label;
+    const char *label = c->label ? c->label : a->store->host->label;
     bool wait = false;
     struct sql_value params[13] = {
         sql_bytes(c->name.bytes, c->name.len),
@@ -197,7 +198,7 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
         sql_int_of(c->tokens_wanted < SQL_BLOCK_MAX ? c->tokens_wanted : SQL_BLOCK_MAX),
         sql_int_of(0),
         sql_int_of(a->wait.window_ms),
-        sql_int_of(a->conn->client),
+        sql_int_of(a->store->client),
         sql_bytes(label, strlen(label)),
     };
     struct sql_request r = {
@@ -213,15 +214,15 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
 
     enter(a, HFI_WAITER_ASKING);
     if (a->op->may_wait) {
-        pthread_mutex_lock(&a->conn->lock);
-        wait = sql_bell_fresh(a->conn);
+        pthread_mutex_lock(&a->store->lock);
+        wait = sql_listener_fresh(a->store);
         a->wait.told = a->wait.granted = a->wait.forgotten = false;
-        pthread_mutex_unlock(&a->conn->lock);
+        pthread_mutex_unlock(&a->store->lock);
     }
     params[9] = sql_int_of(wait);
     if (r.deadline_ms < hfi_now_ms() + GRACE_MS)
         r.deadline_ms = hfi_now_ms() + GRACE_MS;
-    status = sql_call(a->conn, &r);
+    status = sql_call(a->store, &r);
     a->unsure = a->unsure || r.copied;
     if (status == HF_OK) {
         step = asked(a, &r, wait, ret_status);
@@ -240,7 +241,7 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
 static enum step queued(struct attempt *a, hf_status *ret_status)
 {
     struct sql_wait *wait = &a->wait;
-    struct hfi_conn *conn = a->conn;
+    struct hfi_conn *store = a->store;
 
     a->in_store = true;
     for (;;) {
@@ -250,14 +251,14 @@ static enum step queued(struct attempt *a, hf_status *ret_status)
         uint32_t tokens;
         int64_t from_ms, lasts_ms;
 
-        pthread_mutex_lock(&conn->lock); /* a grant may be told of twice: all is of one message */
+        pthread_mutex_lock(&store->lock); /* a grant may be told of twice: all is of one message */
         granted = wait->granted;
         forgotten = wait->forgotten;
         token = wait->token;
         tokens = wait->tokens;
         from_ms = wait->from_ms;
         lasts_ms = wait->lasts_ms;
-        pthread_mutex_unlock(&conn->lock);
+        pthread_mutex_unlock(&store->lock);
         if (granted)
             return take_grant(a, token, tokens, from_ms, lasts_ms, ret_status);
         if (stop != HF_OK)
@@ -266,11 +267,11 @@ static enum step queued(struct attempt *a, hf_status *ret_status)
             a->in_store = false;
             return AGAIN;
         }
-        sql_wait_sleep(conn, wait, a->op->deadline_ms);
+        sql_wait_sleep(store, wait, a->op->deadline_ms);
     }
 }
 
-/* Whatever an earlier copy of our ACQUIRE has done, or will do, must not stay: nobody would know of it. */
+/* Whatever an earlier copy of our ACQUIRE has done, or will do, must not remain: nobody would know of it. */
 static hf_status deny(struct attempt *a, hf_status status)
 {
     struct sql_value params[2] = { sql_bytes(a->claim->name.bytes, a->claim->name.len),
@@ -281,9 +282,10 @@ static hf_status deny(struct attempt *a, hf_status status)
     if (!a->unsure)
         return status;
     r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
-    for (int tries = 0; tries < DENY_TRIES; tries++) /* memory may be short, or a link lost, once */
-        if (sql_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) == HF_OK &&
-            sql_call(a->conn, &r) == HF_OK) {
+    for (int tries = 0; tries < DENY_TRIES;
+         tries++) /* memory may be short, or a connection lost, once */
+        if (sql_stale_wait_until_gone(a->store, a->claim, r.deadline_ms, &why) == HF_OK &&
+            sql_call(a->store, &r) == HF_OK) {
             sql_rows_free(&r.rows);
             return status;
         }
@@ -305,7 +307,7 @@ static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
     }
     enter(a, HFI_WAITER_CANCELLING);
     r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
-    if (sql_call(a->conn, &r) != HF_OK) {
+    if (sql_call(a->store, &r) != HF_OK) {
         a->error = r.trouble.error;
         *ret_status = HF_UNKNOWN;
         return ENDED;
@@ -334,7 +336,7 @@ static enum step confirm(struct attempt *a, hf_status *ret_status)
 
     enter(a, HFI_WAITER_CONFIRMING);
     r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
-    if (sql_call(a->conn, &r) != HF_OK) {
+    if (sql_call(a->store, &r) != HF_OK) {
         a->error = r.trouble.error;
         *ret_status = HF_UNKNOWN;
         return ENDED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One statement, on a link of the pool. What the server asks to be tried again (a deadlock that it
+ * One statement, on a connection of the pool. What the server asks to be tried again (a deadlock that it
  * resolved, a serialization failure, a lock that took too long) is tried again until the deadline: it is
  * never a failure of the lock. So is what was cut off, if a second copy does no harm.
  */
@@ -12,7 +12,8 @@
 
 #include <time.h>
 
-#define UNSENT_MAX 3 /* links that were dead before anything left: more than a restart explains */
+#define UNSENT_MAX \
+    3 /* connections that were dead before anything left: more than a restart explains */
 
 /* After a deadlock both sides would meet again: not at once, and not together. */
 static void pause_a_little(unsigned tries)
@@ -23,27 +24,28 @@ static void pause_a_little(unsigned tries)
     nanosleep(&t, NULL);
 }
 
-static hf_status take(struct hfi_conn *conn, struct sql_request *r, struct sql_link **ret_link)
+static hf_status take(struct hfi_conn *store, struct sql_request *r,
+                      struct sql_connection **ret_connection)
 {
     hf_status status = HF_OK;
 
-    *ret_link = r->link;
-    if (!r->link)
-        status = sql_take(conn, r->deadline_ms, ret_link, &r->trouble.error);
-    else if (r->link->dead)
+    *ret_connection = r->connection;
+    if (!r->connection)
+        status = sql_take(store, r->deadline_ms, ret_connection, &r->trouble.error);
+    else if (r->connection->dead)
         status = hfi_error_set(&r->trouble.error, HF_UNAVAILABLE, 0, "the connection is lost");
-    if (status == HF_OK && r->claim && !sql_ghost_ready(*ret_link)) {
-        if (!r->link)
-            sql_give(*ret_link);
+    if (status == HF_OK && r->claim && !sql_stale_reserve(*ret_connection)) {
+        if (!r->connection)
+            sql_give(*ret_connection);
         status = hfi_error_memory(&r->trouble.error);
     }
     return status;
 }
 
-static void give(struct sql_request *r, struct sql_link *link)
+static void give(struct sql_request *r, struct sql_connection *connection)
 {
-    if (!r->link)
-        sql_give(link);
+    if (!r->connection)
+        sql_give(connection);
 }
 
 /* A copy of it may have been done: whatever became of this one, that is not known. */
@@ -57,14 +59,14 @@ static hf_status judge(struct sql_request *r, hf_status status)
 }
 
 /* The server said no. HF_OK: try again. */
-static hf_status refused(struct hfi_conn *conn, struct sql_request *r, struct sql_link *link,
-                         unsigned tries)
+static hf_status refused(struct hfi_conn *store, struct sql_request *r,
+                         struct sql_connection *connection, unsigned tries)
 {
-    if (r->trouble.no_table && conn->conf.create && !r->link && tries == 0) {
-        atomic_store(&conn->ready, -1); /* somebody has taken it away */
+    if (r->trouble.no_table && store->conf.create && !r->connection && tries == 0) {
+        atomic_store(&store->ready, -1); /* somebody has taken it away */
         return HF_OK;
     }
-    (void)link;
+    (void)connection;
     if (r->trouble.again && hfi_now_ms() < r->deadline_ms) {
         pause_a_little(tries);
         return HF_OK;
@@ -72,23 +74,23 @@ static hf_status refused(struct hfi_conn *conn, struct sql_request *r, struct sq
     return r->trouble.again ? HF_UNAVAILABLE : r->trouble.status;
 }
 
-enum sql_outcome sql_send(struct sql_link *link, enum sql_call call, const struct sql_value *params,
-                          uint32_t count, int64_t deadline_ms, struct sql_rows *ret_rows,
-                          struct sql_trouble *trouble)
+enum sql_outcome sql_send(struct sql_connection *connection, enum sql_call call,
+                          const struct sql_value *params, uint32_t count, int64_t deadline_ms,
+                          struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    enum sql_outcome outcome =
-        link->conn->driver->call(link, call, params, count, deadline_ms, ret_rows, trouble);
+    enum sql_outcome outcome = connection->store->driver->call(connection, call, params, count,
+                                                               deadline_ms, ret_rows, trouble);
 
     if (outcome != SQL_DONE || sql_answer_fits(call, count, ret_rows))
         return outcome;
-    trouble->status = sql_odd(link, sql_call_name(call), ret_rows, &trouble->error);
+    trouble->status = sql_odd(connection, sql_call_name(call), ret_rows, &trouble->error);
     return SQL_MAYBE;
 }
 
-hf_status sql_call(struct hfi_conn *conn, struct sql_request *r)
+hf_status sql_call(struct hfi_conn *store, struct sql_request *r)
 {
-    int64_t limit_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
-    struct sql_link *link;
+    int64_t limit_ms = hfi_after_ms(hfi_now_ms(), store->conf.op_ms);
+    struct sql_connection *connection;
     unsigned unsent = 0;
 
     if (r->deadline_ms > limit_ms)
@@ -99,54 +101,55 @@ hf_status sql_call(struct hfi_conn *conn, struct sql_request *r)
         bool odd;
 
         r->trouble = (struct sql_trouble){ .status = HF_OK };
-        status = take(conn, r, &link);
+        status = take(store, r, &connection);
         if (status != HF_OK)
             return judge(r, status);
         r->sent_ms = hfi_now_ms();
-        outcome =
-            sql_send(link, r->call, r->params, r->count, r->deadline_ms, &r->rows, &r->trouble);
+        outcome = sql_send(connection, r->call, r->params, r->count, r->deadline_ms, &r->rows,
+                           &r->trouble);
         if (outcome == SQL_MAYBE && r->claim)
-            sql_ghost_add(link, r->claim);
+            sql_stale_add(connection, r->claim);
         switch (outcome) {
         case SQL_DONE:
-            give(r, link);
+            give(r, connection);
             return HF_OK;
         case SQL_REFUSED:
-            status = refused(conn, r, link, tries);
-            give(r, link);
+            status = refused(store, r, connection, tries);
+            give(r, connection);
             if (status != HF_OK)
                 return judge(r, status);
             break;
         case SQL_UNSENT:
-            give(r, link);
-            if (r->link || ++unsent > UNSENT_MAX)
+            give(r, connection);
+            if (r->connection || ++unsent > UNSENT_MAX)
                 return judge(r, r->trouble.status);
             break;
         case SQL_MAYBE:
-            give(r, link);
+            give(r, connection);
             odd = r->trouble.status == HF_CORRUPT; /* and will be so again */
             if (odd && sql_only_reads(r->call))
                 return HF_CORRUPT;
             r->copied = true;
-            if (odd || r->link || !r->again || hfi_now_ms() >= r->deadline_ms)
+            if (odd || r->connection || !r->again || hfi_now_ms() >= r->deadline_ms)
                 return judge(r, HF_UNKNOWN);
             break;
         }
     }
 }
 
-hf_status sql_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+hf_status sql_text(struct sql_connection *connection, const char *sql, int64_t deadline_ms,
                    struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
     for (unsigned tries = 0;; tries++) {
         enum sql_outcome outcome =
-            link->conn->driver->text(link, sql, deadline_ms, ret_rows, trouble);
+            connection->store->driver->text(connection, sql, deadline_ms, ret_rows, trouble);
 
         if (outcome == SQL_DONE)
             return HF_OK;
         if (outcome == SQL_MAYBE)
             return trouble->error.status = HF_UNKNOWN;
-        if (outcome == SQL_UNSENT || !trouble->again || link->in_txn || hfi_now_ms() >= deadline_ms)
+        if (outcome == SQL_UNSENT || !trouble->again || connection->in_txn ||
+            hfi_now_ms() >= deadline_ms)
             return trouble->status;
         pause_a_little(tries);
     }

@@ -16,13 +16,13 @@
 #define CLOCK_NEAR 1000 /* ms */
 
 /* Tokens come from its clock; leases are counted by it alone, whatever ours says. */
-static void check_clock(struct hfi_conn *conn, const struct hfi_report *r, int64_t deadline_ms)
+static void check_clock(struct hfi_conn *store, const struct hfi_report *r, int64_t deadline_ms)
 {
     struct sql_request request = { .call = SQL_TIME, .deadline_ms = deadline_ms, .again = true };
     struct timespec t;
     int64_t ours_ms, theirs_ms;
 
-    if (sql_call(conn, &request) != HF_OK) {
+    if (sql_call(store, &request) != HF_OK) {
         hfi_report(r, HF_CHECK_LEVEL_BAD, "clock", "%s", request.trouble.error.text);
         return;
     }
@@ -49,30 +49,30 @@ static const char *const tables_text[] = {
     [SQL_FOUND_ALL] = "%s%s%s... are there",
 };
 
-hf_status sql_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_report r = { .finding = finding, .arg = arg };
     int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
-    struct sql_link *link;
+    struct sql_connection *connection;
     enum sql_found found = SQL_FOUND_ALL;
-    hf_status status = sql_take(conn, deadline_ms, &link, err);
+    hf_status status = sql_take(store, deadline_ms, &connection, err);
 
-    if ((status == HF_NOT_FOUND || status == HF_VERSION) && conn->host->existing) {
-        status = sql_take_raw(conn, deadline_ms, &link, err);
+    if ((status == HF_NOT_FOUND || status == HF_VERSION) && store->host->existing) {
+        status = sql_take_raw(store, deadline_ms, &connection, err);
         if (status == HF_OK &&
-            (status = conn->driver->probe(link, deadline_ms, &found, err)) != HF_OK)
-            sql_give(link);
+            (status = store->driver->probe(connection, deadline_ms, &found, err)) != HF_OK)
+            sql_give(connection);
     }
     if (status != HF_OK)
         return status;
     hfi_report(&r, found == SQL_FOUND_ALL ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tables",
-               tables_text[found], conn->conf.schema, conn->conf.schema[0] ? "." : "",
-               conn->conf.prefix);
-    if (conn->driver->doctor)
-        status = conn->driver->doctor(link, deadline_ms, finding, arg, err);
-    sql_give(link);
+               tables_text[found], store->conf.schema, store->conf.schema[0] ? "." : "",
+               store->conf.prefix);
+    if (store->driver->doctor)
+        status = store->driver->doctor(connection, deadline_ms, finding, arg, err);
+    sql_give(connection);
     if (status == HF_OK && found == SQL_FOUND_ALL) /* a routine of ours reads it */
-        check_clock(conn, &r, deadline_ms);
+        check_clock(store, &r, deadline_ms);
     return status;
 }
 
@@ -91,22 +91,22 @@ hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
 {
     struct hfi_report r = { .finding = finding, .arg = arg };
     struct sql_conf *sql = (struct sql_conf *)conf;
-    struct hfi_conn *conn;
+    struct hfi_conn *store;
     hf_status status;
 
     if (!words[0] || strcmp(words[0], "sql") != 0 || words[1])
         return hfi_error_set(err, HF_INVALID, 0, "the one command here is \"sql\"");
-    conn = hfi_calloc(1, sizeof *conn);
-    if (!conn)
+    store = hfi_calloc(1, sizeof *store);
+    if (!store)
         return hfi_error_memory(err);
-    conn->driver = driver;
+    store->driver = driver;
     status = sql_conf_finish(sql, err);
-    conn->conf = *sql;
+    store->conf = *sql;
     if (status == HF_OK)
-        status = driver->parse(conn, sql, err);
-    if (status == HF_OK && !driver->schema(conn, emit, &r))
+        status = driver->parse(store, sql, err);
+    if (status == HF_OK && !driver->schema(store, emit, &r))
         status = hfi_error_memory(err);
-    driver->free_conf(conn);
-    hfi_free(conn);
+    driver->free_conf(store);
+    hfi_free(store);
     return status;
 }

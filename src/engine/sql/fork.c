@@ -8,7 +8,7 @@
  * A connection that is just being made cannot be found then: who makes one looks at sql_forks() before and
  * after, and makes another if it has changed.
  */
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -18,32 +18,32 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hfi_conn *conns;
 static _Atomic unsigned forks;
 
-/* conn->lock and hold->lock are never taken one under the other by anybody else. */
+/* store->lock and locks->lock are never taken one under the other by anybody else. */
 static void before(void)
 {
     pthread_mutex_lock(&list_lock);
-    for (struct hfi_conn *conn = conns; conn; conn = conn->fork_next) {
-        pthread_mutex_lock(&conn->lock);
-        if (conn->hold)
-            pthread_mutex_lock(&conn->hold->lock);
+    for (struct hfi_conn *store = conns; store; store = store->fork_next) {
+        pthread_mutex_lock(&store->lock);
+        if (store->locks)
+            pthread_mutex_lock(&store->locks->lock);
     }
     atomic_fetch_add(&forks, 1);
 }
 
 static void unlock_all(void)
 {
-    for (struct hfi_conn *conn = conns; conn; conn = conn->fork_next) {
-        if (conn->hold)
-            pthread_mutex_unlock(&conn->hold->lock);
-        pthread_mutex_unlock(&conn->lock);
+    for (struct hfi_conn *store = conns; store; store = store->fork_next) {
+        if (store->locks)
+            pthread_mutex_unlock(&store->locks->lock);
+        pthread_mutex_unlock(&store->lock);
     }
     pthread_mutex_unlock(&list_lock);
 }
 
 static void in_child(void)
 {
-    for (struct hfi_conn *conn = conns; conn; conn = conn->fork_next)
-        sql_abandon(conn);
+    for (struct hfi_conn *store = conns; store; store = store->fork_next)
+        sql_abandon(store);
     unlock_all();
     conns = NULL; /* they are nobody's here */
 }
@@ -53,21 +53,21 @@ static void start(void)
     pthread_atfork(before, unlock_all, in_child);
 }
 
-void sql_fork_add(struct hfi_conn *conn)
+void sql_fork_add(struct hfi_conn *store)
 {
     pthread_once(&once, start);
     pthread_mutex_lock(&list_lock);
-    conn->fork_next = conns;
-    conns = conn;
+    store->fork_next = conns;
+    conns = store;
     pthread_mutex_unlock(&list_lock);
 }
 
-void sql_fork_remove(struct hfi_conn *conn)
+void sql_fork_remove(struct hfi_conn *store)
 {
     pthread_mutex_lock(&list_lock);
     for (struct hfi_conn **at = &conns; *at; at = &(*at)->fork_next)
-        if (*at == conn) {
-            *at = conn->fork_next;
+        if (*at == store) {
+            *at = store->fork_next;
             break;
         }
     pthread_mutex_unlock(&list_lock);
@@ -80,12 +80,12 @@ static bool is_same_store(const struct hfi_conn *a, const struct hfi_conn *b)
            strcmp(a->conf.prefix, b->conf.prefix) == 0 && strcmp(a->location, b->location) == 0;
 }
 
-void sql_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
+void sql_each(const struct hfi_conn *store, void (*visit)(struct hfi_conn *store, void *arg),
               void *arg)
 {
     pthread_mutex_lock(&list_lock);
     for (struct hfi_conn *one = conns; one; one = one->fork_next)
-        if (is_same_store(one, conn))
+        if (is_same_store(one, store))
             visit(one, arg);
     pthread_mutex_unlock(&list_lock);
 }

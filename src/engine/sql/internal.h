@@ -2,28 +2,30 @@
 /*
  * The SQL engines: what PostgreSQL and MariaDB share. All of it is compiled into both modules.
  *
- *   sql/engine.c    open, close, submit, cancel: the way into all of it
- *   sql/conf.c      what the URL says beyond the server: mode, tokens, prefix, connections
- *   sql/pool.c      connections (links): how many, who has one, deadlines, those that were lost
- *   sql/call.c      one statement on a link of the pool: retried where the server asks for it
- *   sql/shape.c     what an answer must look like: nothing is read before it was looked at there
- *   sql/schema.c    tables and routines: made on first use, or only looked for
- *   sql/lease.c     mode=lease: acquire, release, renew, cancel, adopt, break
- *   sql/wait.c      mode=lease: who waits, the bell thread, heartbeats, pokes
- *   sql/look.c      inspect, of all modes
- *   sql/cells.c     cells and time
- *   sql/hold.c      mode=row, mode=session: a lease that is a connection's; hold.h has its parts
- *   sql/fork.c      a forked child lets go of all connections
- *   sql/ghost.c     statements that may still run although their link is gone
- *   sql/doctor.c    is this server safe for what we promise?
+ *   sql/engine.c            open, close, submit, cancel: the entry to all of it
+ *   sql/conf.c              what the URL says beyond the server: mode, tokens, prefix, connections
+ *   sql/pool.c              connections: how many, which thread has one, deadlines, those that were lost
+ *   sql/call.c              one statement on a connection of the pool: retried where the server asks for it
+ *   sql/shape.c             what an answer must look like: nothing is read before it was checked there
+ *   sql/schema.c            tables and routines: made on first use, or only looked for
+ *   sql/acquire.c, lease.c  mode=lease: acquire and its waiting; release, renew, cancel, adopt, break
+ *   sql/waits.c             mode=lease: ops that wait, and what a message does to them
+ *   sql/heartbeat.c         mode=lease: heartbeats and rechecks
+ *   sql/listener.c          mode=lease: the thread that hears of grants
+ *   sql/inspect.c           inspection, of all modes
+ *   sql/cells.c             cells and time
+ *   sql/native_lock.c       mode=row, mode=session: a lease that is a connection's; native_lock.h has its parts
+ *   sql/fork.c              a forked child lets go of all connections
+ *   sql/stale_statements.c  statements that may still run although their connection is gone
+ *   sql/doctor.c            is this server safe for what we promise?
  *
- *   postgres/, mariadb/   a driver (struct sql_driver) each, the SQL of each call, the engine's tables
+ *   postgres/, mariadb/     a driver (struct sql_driver) each, the SQL of each call, the engine's tables
  *
- * BLOCKING: every op runs on the calling thread, on a link that it has to itself meanwhile. A link is
- * never shared by two threads at once. Whoever waits for a lease sleeps on a futex without a link;
- * one thread of the engine per store (the bell) hears of grants.
+ * BLOCKING: every op runs on the calling thread, on a connection that it has to itself meanwhile. A connection is
+ * never shared by two threads at once. A waiter sleeps on a futex without a connection;
+ * one thread of the engine for each store (the listener) hears of grants.
  *
- * Locks: conn->lock guards the pool, the waits and what is held; it is never held over a call that
+ * Locks: store->lock guards the pool, the waits and what is held; it is never held over a call that
  * blocks, nor while core is called.
  */
 #ifndef HFI_SQL_INTERNAL_H
@@ -49,7 +51,7 @@ struct sql_value {
 #define SQL_FEW_BYTES  64
 
 /* What a statement answered: text of numbers is turned into SQL_INT where the column is a number. Lives
- * until sq_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
+ * until sql_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
  * memory. So it is not to be copied. */
 struct sql_rows {
     uint32_t columns, count;
@@ -75,9 +77,9 @@ static inline const struct sql_value *sql_at(const struct sql_rows *rows, uint32
 /*
  * What became of a statement. Only SQL_DONE has rows. SQL_REFUSED: the server said no, and nothing was
  * changed: `again` tells whether the same may be tried again (deadlock 40P01/1213, serialization
- * failure 40001, lock wait timeout 55P03/1205). SQL_UNSENT: it never left. SQL_MAYBE: the link was lost,
- * or the deadline passed, after it had left; the link is dead (`run` has closed its socket), and the
- * server may still do it: sql/ghost.c.
+ * failure 40001, lock wait timeout 55P03/1205). SQL_UNSENT: it never left. SQL_MAYBE: the connection was lost,
+ * or the deadline passed, after it had left; the connection is dead (`run` has closed its socket), and the
+ * server may still do it: sql/stale_statements.c.
  */
 enum sql_outcome { SQL_DONE, SQL_REFUSED, SQL_UNSENT, SQL_MAYBE };
 
@@ -89,17 +91,18 @@ struct sql_trouble {
     hf_error error; /* native: the server's number; text: its words, without secrets */
 };
 
-struct sql_link {
-    struct hfi_conn *conn;
-    bool dead;             /* of no use any more */
-    bool in_txn;           /* mode=row: a transaction is open */
-    int64_t server_id;     /* the server's name for this connection: backend pid, CONNECTION_ID() */
-    int64_t since;         /* with server_id: which of those that had this number */
-    void *native;          /* PGconn *, MYSQL * */
-    uint64_t prepared;     /* bit per sql_call that the driver has prepared on it */
-    struct sql_link *next; /* idle */
-    struct sql_link *all_next, *all_prev; /* pool.c: every link there is, for abandon() */
-    struct sql_ghost *ghost;              /* memory for it, in case */
+struct sql_connection {
+    struct hfi_conn *store;
+    bool dead;         /* of no use any more */
+    bool in_txn;       /* mode=row: a transaction is open */
+    int64_t server_id; /* the server's name for this connection: backend pid, CONNECTION_ID() */
+    int64_t since;     /* with server_id: which of those that had this number */
+    void *native;      /* PGconn *, MYSQL * */
+    uint64_t prepared; /* bit per sql_call that the driver has prepared on it */
+    struct sql_connection *next; /* idle */
+    struct sql_connection *all_next,
+        *all_prev;                     /* pool.c: every connection there is, for abandon() */
+    struct sql_stale_statement *stale; /* memory for it, in case */
 };
 
 /* ---- calls -------------------------------------------------------------------------------------- */
@@ -110,43 +113,44 @@ struct sql_link {
  * (postgres/sql/, mariadb/sql/) with these parameters and columns, in this order. Times are of the
  * server's clock only, microseconds since 1970; durations are in ms. Names, owners, labels are SQL_BYTES,
  * verdicts one letter of SQL_TEXT, all else SQL_INT. "n times": that many groups follow each other in params.
- * An answer that has other columns is refused (sql/shape.c has these in a table).
+ * An answer that has other columns is refused (sql/shape.c has these in a table). The routines on the servers are part of what is
+ * stored there and keep the names that they were made with: HEARTBEAT is "beat", RECHECK "poke", INSPECT "look", CELL_WATCH "cell_look".
  *
  * `client` is a random positive 62-bit number of the open store: its inbox. `window` is the claim window
  * as in the Redis engine: a grant by hand-over is good for that long unless it is renewed or released.
- * A waiter counts as alive as long as its client's row does, which only BEAT makes and touches.
+ * A waiter counts as alive as long as its client's row does, which only HEARTBEAT makes and touches.
  *
  * ACQUIRE   name, owner, mode, capacity, permits, flags, ttl, delay, tokens, may_wait, window, client, label
  *           -> verdict, token, tokens, ms
  *           G granted (ms: the ttl that is left); B busy; Q queued (token: the highest given so far, a message
- *           with a token up to it is an old one; ms: as BEAT says it); M another kind (token: its mode, ms: its
+ *           with a token up to it is an old one; ms: as HEARTBEAT says it); M another kind (token: its mode, ms: its
  *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
  * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
- *                                                 over to who is next, and rings the winners' bells.
+ *                                                 over to the next waiter, and notifies the winners' listeners.
  * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; of several also 2: somebody is
  *           at its row, ask for it alone
  * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted (ms left); N neither
- * BEAT      client, window, n times (name, owner) -> index, verdict, token, tokens, ms
+ * HEARTBEAT client, window, n times (name, owner) -> index, verdict, token, tokens, ms
  *           Our waiters live for one window more. Of each that we think waits: Q it does (token: as ACQUIRE says it; ms:
- *           until a POKE of the name is worth while if it is the first that lives, at least 1; 0: it is not, or there
+ *           until a RECHECK of the name is worth while if it is the first that lives, at least 1; 0: it is not, or there
  *           is nothing to wait for); G it was granted (ms of it that are left); N the server has forgotten it.
- *           "Q" promises that no grant to it with a larger token was made, by the clock, before this call was sent: so BEAT must
+ *           "Q" promises that no grant to it with a larger token was made, by the clock, before this call was sent: so HEARTBEAT must
  *           exclude who grants to this client meanwhile (PostgreSQL: the client's row is locked by both), and who
  *           grants reads the clock after that lock.
- * POKE      name                  -> ms (as BEAT) until the next is worth while; 0. Ends what has expired, hands over.
+ * RECHECK   name                  -> ms (as HEARTBEAT) until the next is worth while; 0. Ends what has expired, hands over.
  * ADOPT     name, owner, token, ttl (0: as it was) -> token, tokens, mode, capacity, permits, ttl, delay; no row: no such
  *           lease that is detached
- * BREAK     name, token (the one that holds now) -> verdict      B ended, its owner's client is rung; N no such lease
- * NOTE      n times (name, owner, token, tid), sorted by name -> nothing. Which token of the block holds now, for LOOK and BREAK
- * LOOK      name, or NULL: all    -> kind of row (H holder, W waiter in order, C closed), name, mode, capacity, closed ms (0: open),
+ * BREAK     name, token (the one that holds now) -> verdict      B ended, its owner's client is notified; N no such lease
+ * NOTE      n times (name, owner, token, tid), sorted by name -> nothing. Which token of the block holds now, for INSPECT and BREAK
+ * INSPECT   name, or NULL: all    -> kind of row (H holder, W waiter in order, C closed), name, mode, capacity, closed ms (0: open),
  *                                    token, first token, permits, flags, age ms, ttl ms left, tid, label; sorted by name
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
  * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
- * CELL_LOOK client, window, n times (name, version), sorted by name: tell me (SQL_BELL_CELL, once) when one of them has another
- *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each beat.
+ * CELL_WATCH client, window, n times (name, version), sorted by name: tell me (SQL_NOTICE_CELL, once) when one of them has another
+ *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each heartbeat.
  * TIME                            -> us
- * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_hold_words): the lock
+ * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_lock_sql): the lock
  * LOCK_FREE key                   -> 1 or 0       of this number is this connection's now; it was, and is no longer
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
@@ -155,16 +159,16 @@ enum sql_call {
     SQL_RELEASE,
     SQL_RENEW,
     SQL_CANCEL,
-    SQL_BEAT,
-    SQL_POKE,
+    SQL_HEARTBEAT,
+    SQL_RECHECK,
     SQL_ADOPT,
     SQL_BREAK,
     SQL_NOTE,
-    SQL_LOOK,
+    SQL_INSPECT,
     SQL_SWEEP,
     SQL_CELL_READ,
     SQL_CELL_SWAP,
-    SQL_CELL_LOOK,
+    SQL_CELL_WATCH,
     SQL_TIME,
     SQL_TOKEN,
     SQL_LOCK_TRY,
@@ -174,14 +178,21 @@ enum sql_call {
 
 #define SQL_FLAG_BARGE    1
 #define SQL_FLAG_DETACHED 2
-#define SQL_FLAG_LISTENS  4 /* whoever grants can see whether our bell lives; not before version 2 */
+#define SQL_FLAG_LISTENS \
+    4 /* whoever grants can see whether our listener lives; not before version 2 */
 
-/* What a bell said. SQL_BELL_GRANT comes with all that BEAT would tell; a server that can only ring
- * says SQL_BELL_RUNG, and the bell thread asks with BEAT. SQL_BELL_LOST: broken. */
-enum sql_bell { SQL_BELL_QUIET, SQL_BELL_RUNG, SQL_BELL_GRANT, SQL_BELL_LOST, SQL_BELL_CELL };
+/* What a listener said. SQL_NOTICE_GRANT comes with all that HEARTBEAT would tell; a server that can only notify
+ * says SQL_NOTICE_ANY, and the listener thread asks with HEARTBEAT. SQL_NOTICE_LOST: broken. */
+enum sql_notice {
+    SQL_NOTICE_NONE,
+    SQL_NOTICE_ANY,
+    SQL_NOTICE_GRANT,
+    SQL_NOTICE_LOST,
+    SQL_NOTICE_CELL
+};
 
 struct sql_message {
-    enum sql_bell kind;
+    enum sql_notice kind;
     unsigned char owner[HFI_OWNER_LEN]; /* GRANT, LOST */
     uint64_t token;
     uint32_t tokens;
@@ -198,68 +209,70 @@ enum sql_found { SQL_FOUND_NONE, SQL_FOUND_OLD, SQL_FOUND_ALL };
  * One server's client library. All calls block, on the calling thread, at most until deadline_ms
  * (hfi_now_ms() time), also if the server is stopped: sockets are polled, never just read.
  */
-struct sql_hold_words; /* hold.h */
+struct sql_lock_sql; /* native_lock.h */
 
 struct sql_conf;
 
 struct sql_driver {
     const char *name; /* "postgresql" */
-    const struct sql_hold_words
-        *hold;       /* mode=row, mode=session in this server's words; never NULL */
-    bool bell_calls; /* call() may be used on a bell link, between two bell_wait() */
+    const struct sql_lock_sql
+        *lock_sql; /* mode=row, mode=session in this server's words; never NULL */
+    bool
+        listener_calls; /* call() may be used on a listener connection, between two next_notice() */
 
-    /* Its part of the URL into conn->native (and conn->location: no secrets). free_conf() also of what
+    /* Its part of the URL into store->native (and store->location: no secrets). free_conf() also of what
      * is half made, or NULL. */
-    hf_status (*parse)(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err);
-    void (*free_conf)(struct hfi_conn *conn);
+    hf_status (*parse)(struct hfi_conn *store, struct sql_conf *conf, hf_error *err);
+    void (*free_conf)(struct hfi_conn *store);
 
     /* Connect; the session is made ready (time zone, autocommit, keepalives, application name, statement
      * timeouts off, plan settings). HF_UNAVAILABLE, HF_DENIED, HF_CONFIG. */
-    hf_status (*open)(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                      hf_error *err);
-    void (*close)(struct sql_link *link); /* also of a dead one */
+    hf_status (*open)(struct hfi_conn *store, int64_t deadline_ms,
+                      struct sql_connection **ret_connection, hf_error *err);
+    void (*close)(struct sql_connection *connection); /* also of a dead one */
     /* In a child after fork(): memory and descriptors only; nothing may be written to the server. */
-    void (*abandon)(struct sql_link *link);
+    void (*abandon)(struct sql_connection *connection);
 
     /* One of the calls above. */
-    enum sql_outcome (*call)(struct sql_link *link, enum sql_call call,
+    enum sql_outcome (*call)(struct sql_connection *connection, enum sql_call call,
                              const struct sql_value *params, uint32_t count, int64_t deadline_ms,
                              struct sql_rows *ret_rows, struct sql_trouble *trouble);
     /* Any statement, as text without parameters: schema, row and session modes, doctor. With several
      * results the last one that has rows is given. */
-    enum sql_outcome (*text)(struct sql_link *link, const char *sql, int64_t deadline_ms,
-                             struct sql_rows *ret_rows, struct sql_trouble *trouble);
+    enum sql_outcome (*text)(struct sql_connection *connection, const char *sql,
+                             int64_t deadline_ms, struct sql_rows *ret_rows,
+                             struct sql_trouble *trouble);
     /* A literal for text(): 'it''s', '\x00ff'::bytea, X'00ff'. Into `room` bytes at ret_text. */
     bool (*literal)(const struct sql_value *value, char *ret_text, size_t room);
 
-    /* End the statement that runs on `link`, from another thread, through another link of the pool
+    /* End the statement that runs on `connection`, from another thread, through another connection of the pool
      * (pg_cancel_backend(), KILL QUERY). Best effort. */
-    void (*interrupt)(struct sql_link *link, int64_t deadline_ms);
-    /* Is the link's socket still there? For leases that are a connection's: no round trip. */
-    bool (*alive)(struct sql_link *link);
-    int (*fd)(struct sql_link *link);
+    void (*interrupt)(struct sql_connection *connection, int64_t deadline_ms);
+    /* Is the connection's socket still there? For leases that are a connection's: no round trip. */
+    bool (*alive)(struct sql_connection *connection);
+    int (*fd)(struct sql_connection *connection);
 
-    /* The bell of this store: a link that is told when this client is granted something or loses it, or a
-     * cell that it watches changes. bell_wait() blocks until that, until_ms, or `kick` (an eventfd, which
-     * it empties) is readable. HF_UNAVAILABLE: the link is gone. */
-    hf_status (*bell_open)(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
-                           hf_error *err);
-    hf_status (*bell_wait)(struct sql_link *bell, int kick, int64_t until_ms,
-                           struct sql_message *ret_message, hf_error *err);
+    /* The listener of this store: a connection that is told when this client is granted something or loses it, or a
+     * cell that it watches changes. next_notice() blocks until that, until_ms, or `kick` (an eventfd, which
+     * it empties) is readable. HF_UNAVAILABLE: the connection is gone. */
+    hf_status (*listen)(struct hfi_conn *store, int64_t deadline_ms,
+                        struct sql_connection **ret_connection, hf_error *err);
+    hf_status (*next_notice)(struct sql_connection *listener, int kick, int64_t until_ms,
+                             struct sql_message *ret_message, hf_error *err);
 
     /* Is all there that the calls need? One statement. HF_OK: *ret_found says it. */
-    hf_status (*probe)(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
-                       hf_error *err);
+    hf_status (*probe)(struct sql_connection *connection, int64_t deadline_ms,
+                       enum sql_found *ret_found, hf_error *err);
     /* The schema: SQL that makes what is missing and replaces routines that are there, statements one by one (`emit` returns
-     * false: stop), for conn->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
-    bool (*schema)(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
+     * false: stop), for store->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
+    bool (*schema)(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
     /* What this server's settings mean for the promises. May be NULL. */
-    hf_status (*doctor)(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
-                        void *arg, hf_error *err);
-    /* Make sure that statements of a lost link do not run any more (ghost.c). HF_OK: they do not. */
-    hf_status (*lay)(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
-                     hf_error *err);
+    hf_status (*doctor)(struct sql_connection *connection, int64_t deadline_ms,
+                        hfi_finding_fn *finding, void *arg, hf_error *err);
+    /* Make sure that statements of a lost connection do not run any more (stale_statements.c). HF_OK: they do not. */
+    hf_status (*wait_until_gone)(struct hfi_conn *store, int64_t server_id, int64_t since,
+                                 int64_t deadline_ms, hf_error *err);
 };
 
 enum sql_mode { SQL_MODE_LEASE, SQL_MODE_ROW, SQL_MODE_SESSION };
@@ -269,7 +282,7 @@ struct sql_conf {
     struct hfi_conf url;
     enum sql_mode mode;   /* mode=lease|row|session */
     bool tokens;          /* tokens=on: row and session */
-    uint32_t connections; /* connections=N: at most so many links; default 16 */
+    uint32_t connections; /* connections=N: at most so many connections; default 16 */
     const char *schema;   /* schema= (PostgreSQL); "": the database's own */
     const char *prefix;   /* prefix=holdfast_ */
     int pooler;           /* pooler=session is 0; ... */
@@ -309,9 +322,9 @@ struct sql_conf {
 #define SQL_GUARD_MS   2
 #define SQL_CANCEL_MS  2000 /* how long who wants to leave waits for an answer */
 
-struct sql_wait;  /* wait.c: one acquire that waits in the store */
-struct sql_ghost; /* ghost.c */
-struct sql_hold;  /* hold.c */
+struct sql_wait;            /* listener.c: one acquire that waits in the store */
+struct sql_stale_statement; /* stale_statements.c */
+struct sql_locks;           /* native_lock.c */
 
 struct hfi_conn {
     const struct sql_driver *driver;
@@ -324,11 +337,11 @@ struct hfi_conn {
     pthread_mutex_t lock;
 
     /* pool.c */
-    pthread_cond_t link_free; /* on CLOCK_MONOTONIC */
-    struct sql_link *idle;
-    struct sql_link *all; /* also those in use, the bell's, and those kept */
-    uint32_t links;       /* that are open, or being opened */
-    uint32_t seekers;     /* threads that wait for one */
+    pthread_cond_t connection_free; /* on CLOCK_MONOTONIC */
+    struct sql_connection *idle;
+    struct sql_connection *all; /* also those in use, the listener's, and those kept */
+    uint32_t connections;       /* that are open, or being opened */
+    uint32_t takers;            /* threads that wait for one */
     bool closing;
 
     /* schema.c */
@@ -336,44 +349,63 @@ struct hfi_conn {
         ready; /* 1: the schema has been found, or made; 0: look for it; -1: something of it is missing */
     pthread_mutex_t schema_lock;
 
-    struct sql_ghost *ghosts;
+    struct sql_stale_statement *stale_statements;
 
-    /* wait.c, lease.c */
-    struct sql_wait *waits; /* acquires that the bell knows of */
-    struct hfi_claim *held; /* through claim->engine[SQL_CLAIM_NEXT] */
+    /* listener.c, lease.c */
+    struct sql_wait *waits; /* acquires that the listener knows of */
+    struct hfi_claim *held; /* through struct sql_lease_claim */
     struct sql_note *notes; /* local passes that the server has not been told of */
     pthread_mutex_t
-        note_lock; /* while they are sent; taken before conn->lock, and held over the call */
-    struct sql_link *bell;
-    pthread_t bell_thread;
-    bool bell_runs;
+        note_lock; /* while they are sent; taken before store->lock, and held over the call */
+    struct sql_connection *listener_connection;
+    pthread_t listener_thread;
+    bool listener_runs;
     int kick_fd;
-    int64_t beat_sent_ms; /* when the last BEAT left that was answered; 0: none */
-    void *wait_state;     /* wait.c's own */
+    int64_t heartbeat_sent_ms; /* when the last HEARTBEAT left that was answered; 0: none */
+    struct sql_listener *listener;
 
-    struct sql_hold *hold;      /* hold.c's own */
+    struct sql_locks *locks;    /* native_lock.c's own */
     struct hfi_conn *fork_next; /* fork.c's */
 };
 
-/* claim->engine[] in mode=lease; hold.c has its own use of them. */
-enum {
-    SQL_CLAIM_NEXT,
-    SQL_CLAIM_PREV,
-    SQL_CLAIM_STATE, /* its note, if it can be passed on */
-    SQL_CLAIM_LISTED,
-    SQL_CLAIM_ROUND,
-    SQL_CLAIM_SINCE /* when it was granted, as hfi_now_ms() */
+/* claim->room: a lease that is held, in mode=lease, and in the other modes. */
+struct sql_lease_claim {
+    struct hfi_claim *next, *prev; /* in store->held, if it is listed */
+    bool listed;
+    struct sql_note *note; /* NULL: it cannot be passed on */
+    uint32_t round;        /* of heartbeats, that named it last */
+    int64_t since_ms;      /* when it was granted */
 };
+
+struct sql_lock_claim {
+    struct sql_lock_connection *lock_conn; /* NULL: it holds nothing (any more) */
+    size_t at;                             /* in lock connection->held */
+};
+
+union sql_claim {
+    struct sql_lease_claim lease;
+    struct sql_lock_claim lock;
+};
+
+static inline struct sql_lease_claim *sql_lease_claim(struct hfi_claim *claim)
+{
+    return &((union sql_claim *)(void *)claim->room)->lease;
+}
+static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
+{
+    return &((union sql_claim *)(void *)claim->room)->lock;
+}
+#define SQL_ROOMS HFI_ROOMS(char, union sql_claim) /* for the tables of both engines */
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
 hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_store,
                          hf_error *err);
-void sql_close(struct hfi_conn *conn);
-void sql_abandon(struct hfi_conn *conn);
-void sql_submit(struct hfi_conn *conn, struct hfi_op *op);
-void sql_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void sql_close(struct hfi_conn *store);
+void sql_abandon(struct hfi_conn *store);
+void sql_submit(struct hfi_conn *store, struct hfi_op *op);
+void sql_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
 /* Finish op with `status` and these words (NULL: the status' own). No lock held. */
 void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 
@@ -384,20 +416,20 @@ hf_status sql_conf_finish(struct sql_conf *conf, hf_error *err);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
-/* A link for this thread alone, with the schema made; waits for one, or opens one. */
-hf_status sql_take(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                   hf_error *err);
+/* A connection for this thread alone, with the schema made; waits for one, or opens one. */
+hf_status sql_take(struct hfi_conn *store, int64_t deadline_ms,
+                   struct sql_connection **ret_connection, hf_error *err);
 /* Likewise, but the schema is the caller's business. */
-hf_status sql_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                       hf_error *err);
+hf_status sql_take_raw(struct hfi_conn *store, int64_t deadline_ms,
+                       struct sql_connection **ret_connection, hf_error *err);
 /* Give it back, or close it if it is dead. */
-void sql_give(struct sql_link *link);
+void sql_give(struct sql_connection *connection);
 /* It leaves the pool's count (a connection that is a lease's), and is the caller's until sql_drop(). */
-void sql_keep(struct sql_link *link);
-/* A link that is the driver's open(), bell_open() becomes known to the pool; the end of any link. */
-void sql_adopt_link(struct sql_link *link);
-void sql_drop(struct sql_link *link);
-void sql_pool_close(struct hfi_conn *conn);
+void sql_keep(struct sql_connection *connection);
+/* A connection that is the driver's open(), listen() becomes known to the pool; the end of any connection. */
+void sql_pool_adopt(struct sql_connection *connection);
+void sql_drop(struct sql_connection *connection);
+void sql_pool_close(struct hfi_conn *store);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
 
@@ -408,10 +440,10 @@ struct sql_request {
     uint32_t count;
     int64_t deadline_ms;
     bool
-        again; /* may be sent again after its link was lost: a second copy finds what the first has done */
-    struct sql_link *link; /* NULL: one of the pool */
-    const struct hfi_claim
-        *claim; /* its link's ghost, if it becomes one, may still act on this claim */
+        again; /* may be sent again after its connection was lost: a second copy finds what the first has done */
+    struct sql_connection *connection; /* NULL: one of the pool */
+    const struct hfi_claim *
+        claim; /* its connection's stale statement, if it becomes one, may still act on this claim */
 
     struct sql_rows rows; /* SQL_DONE: free with sql_rows_free() */
     int64_t sent_ms;      /* when the copy that was answered left */
@@ -420,13 +452,13 @@ struct sql_request {
 };
 /* HF_OK: request->rows. HF_UNAVAILABLE, HF_DENIED, HF_CONFIG, ...: it was not done. HF_UNKNOWN: it may have been,
  * or may still be. The words are in request->trouble.error. */
-hf_status sql_call(struct hfi_conn *conn, struct sql_request *request);
+hf_status sql_call(struct hfi_conn *store, struct sql_request *request);
 /* The driver's call(), whose answer has the shape that it must have. SQL_MAYBE with HF_CORRUPT: it has not. */
-enum sql_outcome sql_send(struct sql_link *link, enum sql_call call, const struct sql_value *params,
-                          uint32_t count, int64_t deadline_ms, struct sql_rows *ret_rows,
-                          struct sql_trouble *trouble);
-/* Any statement, on a link that the caller has. Retried like a call. */
-hf_status sql_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+enum sql_outcome sql_send(struct sql_connection *connection, enum sql_call call,
+                          const struct sql_value *params, uint32_t count, int64_t deadline_ms,
+                          struct sql_rows *ret_rows, struct sql_trouble *trouble);
+/* Any statement, on a connection that the caller has. Retried like a call. */
+hf_status sql_text(struct sql_connection *connection, const char *sql, int64_t deadline_ms,
                    struct sql_rows *ret_rows, struct sql_trouble *trouble);
 /* Reading rows. What is not of that kind is 0, "" or '?'. */
 int64_t sql_int(const struct sql_rows *rows, uint32_t row, uint32_t column);
@@ -442,8 +474,9 @@ bool sql_rows_make(struct sql_rows *rows, uint32_t count, uint32_t columns, size
 bool sql_answer_fits(enum sql_call call, uint32_t params, struct sql_rows *rows);
 /* The same for any statement: these columns (shape.c has the letters), so many rows. */
 bool sql_fits(struct sql_rows *rows, const char *columns, uint32_t least, uint32_t most);
-/* It has not: the rows are freed, the link is of no use any more. `what` was asked, in words. HF_CORRUPT. */
-hf_status sql_odd(struct sql_link *link, const char *what, struct sql_rows *rows, hf_error *err);
+/* It has not: the rows are freed, the connection is of no use any more. `what` was asked, in words. HF_CORRUPT. */
+hf_status sql_odd(struct sql_connection *connection, const char *what, struct sql_rows *rows,
+                  hf_error *err);
 bool sql_only_reads(enum sql_call call);
 const char *sql_call_name(enum sql_call call);
 
@@ -462,63 +495,64 @@ static inline struct sql_value sql_null(void)
 
 /* ---- fork.c ------------------------------------------------------------------------------------------------ */
 
-/* Between these a forked child closes all links of the store. */
-void sql_fork_add(struct hfi_conn *conn);
-void sql_fork_remove(struct hfi_conn *conn);
+/* Between these a forked child closes all connections of the store. */
+void sql_fork_add(struct hfi_conn *store);
+void sql_fork_remove(struct hfi_conn *store);
 /* How often this process has been forked. */
 unsigned sql_forks(void);
-/* All open stores of this process that have the same server and tables as `conn`, and `conn` itself. None is closed meanwhile,
+/* All open stores of this process that have the same server and tables as `store`, and `store` itself. None is closed meanwhile,
  * nor is the process forked. */
-void sql_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
+void sql_each(const struct hfi_conn *store, void (*visit)(struct hfi_conn *store, void *arg),
               void *arg);
 
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
 
-/* Make sure that tables and routines are there; create=off: only look. On `link`, which has just been opened. */
-hf_status sql_schema(struct sql_link *link, int64_t deadline_ms, hf_error *err);
+/* Make sure that tables and routines are there; create=off: only look. On `connection`, which has just been opened. */
+hf_status sql_schema(struct sql_connection *connection, int64_t deadline_ms, hf_error *err);
 
-/* ---- ghost.c --------------------------------------------------------------------------------------------------- */
+/* ---- stale_statements.c --------------------------------------------------------------------------------------------------- */
 
 /* Memory for it, before a statement leaves that may grant something. false: none. */
-bool sql_ghost_ready(struct sql_link *link);
-/* The statement on this link, which is dead, may still run and grant `claim`. sql_ghost_ready() was true. */
-void sql_ghost_add(struct sql_link *link, const struct hfi_claim *claim);
+bool sql_stale_reserve(struct sql_connection *connection);
+/* The statement on this connection, which is dead, may still run and grant `claim`. sql_stale_reserve() was true. */
+void sql_stale_add(struct sql_connection *connection, const struct hfi_claim *claim);
 /* HF_OK: nothing of ours that could grant `claim` runs any more. */
-hf_status sql_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim, int64_t deadline_ms,
-                         hf_error *err);
-void sql_ghosts_done(struct hfi_conn *conn);
+hf_status sql_stale_wait_until_gone(struct hfi_conn *store, const struct hfi_claim *claim,
+                                    int64_t deadline_ms, hf_error *err);
+void sql_stale_free(struct hfi_conn *store);
 
-/* ---- lease.c, wait.c, look.c, cells.c: the ops; each finishes its op ----------------------------------------------- */
+/* ---- lease.c, listener.c, inspect.c, cells.c: the ops; each finishes its op ----------------------------------------------- */
 
-void sql_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void sql_release(struct hfi_conn *conn, struct hfi_op *op);
-void sql_renew(struct hfi_conn *conn, struct hfi_op *op);
-void sql_adopt(struct hfi_conn *conn, struct hfi_op *op);
-void sql_break(struct hfi_conn *conn, struct hfi_op *op);
-void sql_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
-void sql_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void sql_cell_read(struct hfi_conn *conn, struct hfi_op *op);
-void sql_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
-void sql_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
-void sql_time(struct hfi_conn *conn, struct hfi_op *op);
+void sql_acquire(struct hfi_conn *store, struct hfi_op *op);
+void sql_release(struct hfi_conn *store, struct hfi_op *op);
+void sql_renew(struct hfi_conn *store, struct hfi_op *op);
+void sql_adopt(struct hfi_conn *store, struct hfi_op *op);
+void sql_break(struct hfi_conn *store, struct hfi_op *op);
+void sql_passed(struct hfi_conn *store, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void sql_inspect(struct hfi_conn *store, struct hfi_op *op);
+void sql_cell_read(struct hfi_conn *store, struct hfi_op *op);
+void sql_cell_swap(struct hfi_conn *store, struct hfi_op *op);
+void sql_cell_wait(struct hfi_conn *store, struct hfi_op *op);
+void sql_time(struct hfi_conn *store, struct hfi_op *op);
 /* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread. */
-void sql_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void sql_bell_stop(struct hfi_conn *conn);
+void sql_wait_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
+void sql_listener_stop(struct hfi_conn *store);
 /* Now and then: remove what is old. Best effort. */
-void sql_sweep(struct hfi_conn *conn);
-hf_status sql_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+void sql_sweep(struct hfi_conn *store);
+hf_status sql_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err);
 /* hf_sql_get_schema(): the words "sql" give the statements that make the tables, without connecting. */
 hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
                      const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err);
 
-/* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
+/* ---- native_lock.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 
-hf_status sql_hold_open(struct hfi_conn *conn, hf_error *err);
-void sql_hold_close(struct hfi_conn *conn);
-void sql_hold_abandon(struct hfi_conn *conn);
+hf_status sql_locks_open(struct hfi_conn *store, hf_error *err);
+void sql_locks_close(struct hfi_conn *store);
+void sql_locks_abandon(struct hfi_conn *store);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
-void sql_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
-void sql_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-hf_status sql_hold_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+void sql_locks_submit(struct hfi_conn *store, struct hfi_op *op);
+void sql_locks_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
+hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg,
+                           hf_error *err);
 
 #endif

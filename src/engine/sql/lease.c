@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: a lease after it was granted: release, renew, adopt, break, and notes of local passes. */
-#include "engine/sql/wait.h"
+#include "engine/sql/listener.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -27,52 +27,46 @@ struct sql_note {
 
 /* ---- what we hold ------------------------------------------------------------------------------- */
 
-void sql_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
+void sql_held_add(struct hfi_conn *store, struct hfi_claim *claim)
 {
     struct sql_note *note = claim->tokens > 1 ? hfi_calloc(1, sizeof *note) : NULL;
-    struct hfi_claim *first;
 
-    pthread_mutex_lock(&conn->lock);
-    first = conn->held;
-    claim->engine[SQL_CLAIM_NEXT] = first;
-    claim->engine[SQL_CLAIM_PREV] = NULL;
-    claim->engine[SQL_CLAIM_STATE] = note;
-    claim->engine[SQL_CLAIM_LISTED] = claim;
-    claim->engine[SQL_CLAIM_SINCE] = (void *)(intptr_t)hfi_now_ms();
-    if (first)
-        first->engine[SQL_CLAIM_PREV] = claim;
-    conn->held = claim;
+    pthread_mutex_lock(&store->lock);
+    *sql_lease_claim(claim) = (struct sql_lease_claim){
+        .next = store->held, .listed = true, .note = note, .since_ms = hfi_now_ms()
+    };
+    if (store->held)
+        sql_lease_claim(store->held)->prev = claim;
+    store->held = claim;
     if (note)
         note->claim = claim;
-    sql_bell_hold(conn);
-    pthread_mutex_unlock(&conn->lock);
+    sql_listener_held(store);
+    pthread_mutex_unlock(&store->lock);
 }
 
-void sql_held_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+void sql_held_remove(struct hfi_conn *store, struct hfi_claim *claim)
 {
+    struct sql_lease_claim *own = sql_lease_claim(claim);
     struct sql_note *note, **at;
-    struct hfi_claim *next, *prev;
 
-    pthread_mutex_lock(&conn->lock);
-    if (claim->engine[SQL_CLAIM_LISTED]) {
-        next = claim->engine[SQL_CLAIM_NEXT];
-        prev = claim->engine[SQL_CLAIM_PREV];
-        note = claim->engine[SQL_CLAIM_STATE];
-        if (next)
-            next->engine[SQL_CLAIM_PREV] = prev;
-        if (prev)
-            prev->engine[SQL_CLAIM_NEXT] = next;
+    pthread_mutex_lock(&store->lock);
+    if (own->listed) {
+        note = own->note;
+        if (own->next)
+            sql_lease_claim(own->next)->prev = own->prev;
+        if (own->prev)
+            sql_lease_claim(own->prev)->next = own->next;
         else
-            conn->held = next;
-        for (at = &conn->notes; note && note->queued && *at; at = &(*at)->next)
+            store->held = own->next;
+        for (at = &store->notes; note && note->queued && *at; at = &(*at)->next)
             if (*at == note) {
                 *at = note->next;
                 break;
             }
         hfi_free(note);
-        memset(claim->engine, 0, sizeof claim->engine);
+        *own = (struct sql_lease_claim){ .listed = false };
     }
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_unlock(&store->lock);
 }
 
 /* ---- release --------------------------------------------------------------------------------------- */
@@ -85,7 +79,7 @@ static bool must_lapse(const struct hfi_claim *claim)
            hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
 }
 
-static hf_status release(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
+static hf_status release(struct hfi_conn *store, struct hfi_op *op, hf_error *err)
 {
     const struct hfi_claim *claim = op->claim;
     struct sql_value params[2] = { sql_bytes(claim->name.bytes, claim->name.len),
@@ -100,10 +94,10 @@ static hf_status release(struct hfi_conn *conn, struct hfi_op *op, hf_error *err
 
     if (must_lapse(claim))
         return HF_LOST;
-    status = sql_ghosts_lay(conn, claim, op->deadline_ms, err);
+    status = sql_stale_wait_until_gone(store, claim, op->deadline_ms, err);
     if (status != HF_OK)
         return status;
-    status = sql_call(conn, &r);
+    status = sql_call(store, &r);
     if (status != HF_OK) {
         *err = r.trouble.error;
         return status;
@@ -119,25 +113,25 @@ static hf_status release(struct hfi_conn *conn, struct hfi_op *op, hf_error *err
     return letter == 'L' ? HF_LOST : HF_UNKNOWN;
 }
 
-void sql_release(struct hfi_conn *conn, struct hfi_op *op)
+void sql_release(struct hfi_conn *store, struct hfi_op *op)
 {
     hf_error err = { .status = HF_OK };
     hf_status status;
 
-    sql_held_remove(conn, op->claim);
-    status = release(conn, op, &err);
+    sql_held_remove(store, op->claim);
+    status = release(store, op, &err);
     if (status == HF_OK && hfi_random_u64() % SWEEP_EVERY == 0)
-        sql_sweep(conn);
+        sql_sweep(store);
     sql_finish(op, status, &err);
 }
 
-void sql_sweep(struct hfi_conn *conn)
+void sql_sweep(struct hfi_conn *store)
 {
     struct sql_value blocks = sql_int_of(SWEEP_BLOCKS);
     struct sql_request r = { .call = SQL_SWEEP, .params = &blocks, .count = 1 };
 
     r.deadline_ms = hfi_now_ms() + SWEEP_WAIT_MS;
-    if (sql_call(conn, &r) == HF_OK)
+    if (sql_call(store, &r) == HF_OK)
         sql_rows_free(&r.rows);
 }
 
@@ -153,7 +147,7 @@ static int by_name(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static void renew_some(struct hfi_conn *conn, struct hfi_op *op, int64_t deadline_ms,
+static void renew_some(struct hfi_conn *store, struct hfi_op *op, int64_t deadline_ms,
                        struct hfi_renewal **items, uint32_t count, struct sql_value *params)
 {
     struct sql_request r = {
@@ -168,7 +162,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, int64_t deadlin
         params[3 * i + 1] = sql_bytes(claim->owner, HFI_OWNER_LEN);
         params[3 * i + 2] = sql_int_of(items[i]->ttl_ms);
     }
-    status = sql_call(conn, &r);
+    status = sql_call(store, &r);
     for (uint32_t i = 0; i < count; i++)
         items[i]->status = status == HF_OK ? HF_LOST : status;
     if (status != HF_OK) {
@@ -193,7 +187,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, int64_t deadlin
 
 /* Those at whose rows somebody was: one by one. All of them together may not take so long that the others, which were
  * renewed before, are late next time. */
-static void renew_rest(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal **items,
+static void renew_rest(struct hfi_conn *store, struct hfi_op *op, struct hfi_renewal **items,
                        size_t count, struct sql_value *params)
 {
     int64_t until_ms = op->deadline_ms;
@@ -208,11 +202,11 @@ static void renew_rest(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
         if (items[i]->status == HF_BUSY) {
             items[i]->status = HF_UNAVAILABLE;
             if (hfi_now_ms() < until_ms)
-                renew_some(conn, op, until_ms, items + i, 1, params);
+                renew_some(store, op, until_ms, items + i, 1, params);
         }
 }
 
-void sql_renew(struct hfi_conn *conn, struct hfi_op *op)
+void sql_renew(struct hfi_conn *store, struct hfi_op *op)
 {
     size_t count = op->u.renew.count;
     struct hfi_renewal **items = hfi_calloc(count, sizeof *items);
@@ -227,9 +221,9 @@ void sql_renew(struct hfi_conn *conn, struct hfi_op *op)
             items[i] = &op->u.renew.items[i];
         qsort(items, count, sizeof *items, by_name);
         for (size_t i = 0; i < count; i += RENEW_BATCH)
-            renew_some(conn, op, op->deadline_ms, items + i,
+            renew_some(store, op, op->deadline_ms, items + i,
                        (uint32_t)(count - i < RENEW_BATCH ? count - i : RENEW_BATCH), params);
-        renew_rest(conn, op, items, count, params);
+        renew_rest(store, op, items, count, params);
     }
     hfi_free(items);
     hfi_free(params);
@@ -238,7 +232,7 @@ void sql_renew(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- adopt --------------------------------------------------------------------------------------------- */
 
-static hf_status adopt(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
+static hf_status adopt(struct hfi_conn *store, struct hfi_op *op, hf_error *err)
 {
     struct hfi_claim *claim = op->claim;
     struct sql_value params[4] = { sql_bytes(claim->name.bytes, claim->name.len),
@@ -247,7 +241,7 @@ static hf_status adopt(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
     struct sql_request r = {
         .call = SQL_ADOPT, .params = params, .count = 4, .deadline_ms = op->deadline_ms
     };
-    hf_status status = sql_call(conn, &r);
+    hf_status status = sql_call(store, &r);
 
     if (status != HF_OK) {
         *err = r.trouble.error;
@@ -268,38 +262,38 @@ static hf_status adopt(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
     return status;
 }
 
-void sql_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void sql_adopt(struct hfi_conn *store, struct hfi_op *op)
 {
     hf_error err = { .status = HF_OK };
-    hf_status status = adopt(conn, op, &err);
+    hf_status status = adopt(store, op, &err);
 
     if (status == HF_OK)
-        sql_held_add(conn, op->claim);
+        sql_held_add(store, op->claim);
     sql_finish(op, status, &err);
 }
 
 /* ---- break ---------------------------------------------------------------------------------------------- */
 
 /* One of our own need not wait for the message. */
-static void tell_own(struct hfi_conn *conn, const struct hfi_op *op)
+static void tell_own(struct hfi_conn *store, const struct hfi_op *op)
 {
     unsigned char owner[HFI_OWNER_LEN];
     struct hfi_claim *claim;
 
-    pthread_mutex_lock(&conn->lock);
-    for (claim = conn->held; claim; claim = claim->engine[SQL_CLAIM_NEXT])
+    pthread_mutex_lock(&store->lock);
+    for (claim = store->held; claim; claim = sql_lease_claim(claim)->next)
         if (op->u.brk.token >= claim->token && op->u.brk.token < claim->token + claim->tokens &&
             claim->name.len == op->u.brk.name.len &&
             memcmp(claim->name.bytes, op->u.brk.name.bytes, claim->name.len) == 0)
             break;
     if (claim)
         memcpy(owner, claim->owner, HFI_OWNER_LEN);
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_unlock(&store->lock);
     if (claim)
-        conn->host->lost(conn->host, claim, owner, "it was broken");
+        store->host->lost(store->host, claim, owner, "it was broken");
 }
 
-void sql_break(struct hfi_conn *conn, struct hfi_op *op)
+void sql_break(struct hfi_conn *store, struct hfi_op *op)
 {
     struct sql_value params[2] = { sql_bytes(op->u.brk.name.bytes, op->u.brk.name.len),
                                    sql_int_of((int64_t)op->u.brk.token) };
@@ -309,8 +303,8 @@ void sql_break(struct hfi_conn *conn, struct hfi_op *op)
     hf_status status;
     char letter;
 
-    (void)sql_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
-    status = sql_call(conn, &r);
+    (void)sql_notes_send(store, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    status = sql_call(store, &r);
     if (status != HF_OK) {
         sql_finish(op, status, &r.trouble.error);
         return;
@@ -318,29 +312,29 @@ void sql_break(struct hfi_conn *conn, struct hfi_op *op)
     letter = sql_letter(&r.rows, 0, 0);
     sql_rows_free(&r.rows);
     if (letter == 'B')
-        tell_own(conn, op);
+        tell_own(store, op);
     sql_finish(op, letter == 'B' ? HF_OK : HF_NOT_FOUND, NULL);
 }
 
 /* ---- local passes ----------------------------------------------------------------------------------------- */
 
-void sql_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void sql_passed(struct hfi_conn *store, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
     struct sql_note *note;
 
-    pthread_mutex_lock(&conn->lock);
-    note = claim->engine[SQL_CLAIM_STATE];
+    pthread_mutex_lock(&store->lock);
+    note = sql_lease_claim(claim)->note;
     if (note) {
         note->token = token;
         note->tid = tid;
         if (!note->queued) {
-            note->next = conn->notes;
-            conn->notes = note;
+            note->next = store->notes;
+            store->notes = note;
             note->queued = true;
         }
-        sql_bell_note(conn);
+        sql_listener_note(store);
     }
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_unlock(&store->lock);
 }
 
 struct pass {
@@ -358,19 +352,19 @@ static int by_pass(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static hf_status send_notes(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
-                            hf_error *err);
+static hf_status send_notes(struct hfi_conn *store, struct sql_connection *connection,
+                            int64_t deadline_ms, hf_error *err);
 
-static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
+static uint32_t take_notes(struct hfi_conn *store, struct pass *passes)
 {
     struct sql_note *note;
     uint32_t count = 0;
 
-    pthread_mutex_lock(&conn->lock);
-    while (count < NOTE_BATCH && (note = conn->notes)) {
+    pthread_mutex_lock(&store->lock);
+    while (count < NOTE_BATCH && (note = store->notes)) {
         struct pass *pass = &passes[count++];
 
-        conn->notes = note->next;
+        store->notes = note->next;
         note->queued = false;
         pass->len = note->claim->name.len;
         memcpy(pass->name, note->claim->name.bytes, pass->len);
@@ -378,61 +372,63 @@ static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
         pass->token = note->token;
         pass->tid = note->tid;
     }
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_unlock(&store->lock);
     return count;
 }
 
 /* The server may not have heard of these passes: with the next notes, as far as they are still held. Or else break would go
  * by a token that has ended. */
-static void put_back(struct hfi_conn *conn, const struct pass *passes, uint32_t count)
+static void put_back(struct hfi_conn *store, const struct pass *passes, uint32_t count)
 {
-    pthread_mutex_lock(&conn->lock);
-    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[SQL_CLAIM_NEXT]) {
-        struct sql_note *note = claim->engine[SQL_CLAIM_STATE];
+    pthread_mutex_lock(&store->lock);
+    for (struct hfi_claim *claim = store->held; claim; claim = sql_lease_claim(claim)->next) {
+        struct sql_note *note = sql_lease_claim(claim)->note;
 
         for (uint32_t i = 0; note && !note->queued && i < count; i++)
             if (memcmp(passes[i].owner, claim->owner, HFI_OWNER_LEN) == 0) {
-                note->next = conn->notes;
-                conn->notes = note;
+                note->next = store->notes;
+                store->notes = note;
                 note->queued = true;
             }
     }
-    if (conn->notes)
-        sql_bell_note(conn);
-    pthread_mutex_unlock(&conn->lock);
+    if (store->notes)
+        sql_listener_note(store);
+    pthread_mutex_unlock(&store->lock);
 }
 
 /* One sender at a time: who looks must find what another has just taken along, and of two notes of one
  * claim the newer one must come last. */
-hf_status sql_notes_send(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
-                         hf_error *err)
+hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connection,
+                         int64_t deadline_ms, hf_error *err)
 {
     hf_status status;
 
-    pthread_mutex_lock(&conn->note_lock);
-    status = send_notes(conn, link, deadline_ms, err);
-    pthread_mutex_unlock(&conn->note_lock);
+    pthread_mutex_lock(&store->note_lock);
+    status = send_notes(store, connection, deadline_ms, err);
+    pthread_mutex_unlock(&store->note_lock);
     return status;
 }
 
-static hf_status send_notes(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
-                            hf_error *err)
+static hf_status send_notes(struct hfi_conn *store, struct sql_connection *connection,
+                            int64_t deadline_ms, hf_error *err)
 {
-    struct sql_request r = { .call = SQL_NOTE, .deadline_ms = deadline_ms, .link = link };
+    struct sql_request r = { .call = SQL_NOTE,
+                             .deadline_ms = deadline_ms,
+                             .connection = connection };
     struct sql_value *params;
     struct pass *passes;
     hf_status status, result = HF_OK;
     uint32_t count;
     bool any;
 
-    pthread_mutex_lock(&conn->lock);
-    any = conn->notes != NULL;
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_lock(&store->lock);
+    any = store->notes != NULL;
+    pthread_mutex_unlock(&store->lock);
     if (!any)
         return HF_OK;
     passes = hfi_calloc(NOTE_BATCH, sizeof *passes);
     params = hfi_calloc(4 * NOTE_BATCH, sizeof *params);
-    while (passes && params && (count = take_notes(conn, passes)) > 0) {
+    while (passes && params && (count = take_notes(store, passes)) > 0) {
         qsort(passes, count, sizeof *passes, by_pass);
         for (uint32_t i = 0; i < count; i++) {
             params[4 * i] = sql_bytes(passes[i].name, passes[i].len);
@@ -442,11 +438,11 @@ static hf_status send_notes(struct hfi_conn *conn, struct sql_link *link, int64_
         }
         r.params = params;
         r.count = 4 * count;
-        status = sql_call(conn, &r);
+        status = sql_call(store, &r);
         if (status == HF_OK) {
             sql_rows_free(&r.rows);
         } else if (status == HF_UNAVAILABLE || status == HF_UNKNOWN) {
-            put_back(conn, passes, count);
+            put_back(store, passes, count);
             *err = r.trouble.error;
             result = status;
             break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Links: connections to the server, made when they are needed, up to conf.connections of them. A
- * thread has a link to itself from take to give. Those that are given back are kept, the last one used
+ * thread has a connection to itself from take to give. Those that are given back are kept, the last one used
  * first. Who finds none sleeps until one is given back, or its deadline.
  */
 #include "engine/sql/internal.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 
 /* Until until_ms or a signal; with the lock. */
-static void sleep_until(struct hfi_conn *conn, int64_t until_ms)
+static void sleep_until(struct hfi_conn *store, int64_t until_ms)
 {
     int64_t ms = until_ms - hfi_now_ms();
     struct timespec t;
@@ -29,168 +29,168 @@ static void sleep_until(struct hfi_conn *conn, int64_t until_ms)
         t.tv_sec++;
         t.tv_nsec -= 1000000000;
     }
-    conn->seekers++;
-    pthread_cond_timedwait(&conn->link_free, &conn->lock, &t);
-    conn->seekers--;
+    store->takers++;
+    pthread_cond_timedwait(&store->connection_free, &store->lock, &t);
+    store->takers--;
 }
 
-/* An idle link that is alive, or NULL and our right to open one. HF_UNAVAILABLE: neither, in time. */
-static hf_status find(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                      hf_error *err)
+/* An idle connection that is alive, or NULL and our right to open one. HF_UNAVAILABLE: neither, in time. */
+static hf_status find(struct hfi_conn *store, int64_t deadline_ms,
+                      struct sql_connection **ret_connection, hf_error *err)
 {
-    pthread_mutex_lock(&conn->lock);
+    pthread_mutex_lock(&store->lock);
     for (;;) {
-        struct sql_link *link = conn->idle;
+        struct sql_connection *connection = store->idle;
 
-        if (link) {
-            conn->idle = link->next;
-            pthread_mutex_unlock(&conn->lock);
-            *ret_link = link;
+        if (connection) {
+            store->idle = connection->next;
+            pthread_mutex_unlock(&store->lock);
+            *ret_connection = connection;
             return HF_OK;
         }
-        if (conn->links < conn->conf.connections) {
-            conn->links++;
-            pthread_mutex_unlock(&conn->lock);
-            *ret_link = NULL;
+        if (store->connections < store->conf.connections) {
+            store->connections++;
+            pthread_mutex_unlock(&store->lock);
+            *ret_connection = NULL;
             return HF_OK;
         }
         if (hfi_now_ms() >= deadline_ms) {
-            pthread_mutex_unlock(&conn->lock);
+            pthread_mutex_unlock(&store->lock);
             return hfi_error_set(err, HF_UNAVAILABLE, 0,
                                  "all %u connections are in use (connections=)",
-                                 (unsigned)conn->conf.connections);
+                                 (unsigned)store->conf.connections);
         }
-        sleep_until(conn, deadline_ms);
+        sleep_until(store, deadline_ms);
     }
 }
 
-/* One link less. */
-static void uncount(struct hfi_conn *conn)
+/* One connection less. */
+static void uncount(struct hfi_conn *store)
 {
-    pthread_mutex_lock(&conn->lock);
-    conn->links--;
-    if (conn->seekers)
-        pthread_cond_signal(&conn->link_free);
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_lock(&store->lock);
+    store->connections--;
+    if (store->takers)
+        pthread_cond_signal(&store->connection_free);
+    pthread_mutex_unlock(&store->lock);
 }
 
-hf_status sql_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                       hf_error *err)
+hf_status sql_take_raw(struct hfi_conn *store, int64_t deadline_ms,
+                       struct sql_connection **ret_connection, hf_error *err)
 {
-    struct sql_link *link = NULL;
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.connect_ms);
+    struct sql_connection *connection = NULL;
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), store->conf.connect_ms);
     unsigned forks;
     hf_status status;
 
     for (;;) {
-        status = find(conn, deadline_ms, &link, err);
+        status = find(store, deadline_ms, &connection, err);
         if (status != HF_OK)
             return status;
-        if (!link)
+        if (!connection)
             break;
-        if (conn->driver->alive(link)) {
-            *ret_link = link;
+        if (store->driver->alive(connection)) {
+            *ret_connection = connection;
             return HF_OK;
         }
-        sql_drop(link);
-        uncount(conn);
+        sql_drop(connection);
+        uncount(store);
     }
     do {
         forks = sql_forks();
-        status =
-            conn->driver->open(conn, until_ms < deadline_ms ? until_ms : deadline_ms, &link, err);
+        status = store->driver->open(store, until_ms < deadline_ms ? until_ms : deadline_ms,
+                                     &connection, err);
         if (status != HF_OK)
             break;
-        sql_adopt_link(link);
+        sql_pool_adopt(connection);
         if (sql_forks() == forks)
             break;
-        sql_drop(link); /* a child may have a copy of it */
+        sql_drop(connection); /* a child may have a copy of it */
     } while (true);
     if (status == HF_OK)
-        *ret_link = link;
+        *ret_connection = connection;
     else
-        uncount(conn);
+        uncount(store);
     return status;
 }
 
-hf_status sql_take(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                   hf_error *err)
+hf_status sql_take(struct hfi_conn *store, int64_t deadline_ms,
+                   struct sql_connection **ret_connection, hf_error *err)
 {
-    struct sql_link *link;
-    hf_status status = sql_take_raw(conn, deadline_ms, &link, err);
+    struct sql_connection *connection;
+    hf_status status = sql_take_raw(store, deadline_ms, &connection, err);
 
     if (status != HF_OK)
         return status;
-    if (atomic_load_explicit(&conn->ready, memory_order_acquire) != 1) {
-        status = sql_schema(link, deadline_ms, err);
+    if (atomic_load_explicit(&store->ready, memory_order_acquire) != 1) {
+        status = sql_schema(connection, deadline_ms, err);
         if (status != HF_OK) {
-            sql_give(link);
+            sql_give(connection);
             return status;
         }
     }
-    *ret_link = link;
+    *ret_connection = connection;
     return HF_OK;
 }
 
-void sql_give(struct sql_link *link)
+void sql_give(struct sql_connection *connection)
 {
-    struct hfi_conn *conn = link->conn;
+    struct hfi_conn *store = connection->store;
 
-    if (link->dead) {
-        sql_drop(link);
-        uncount(conn);
+    if (connection->dead) {
+        sql_drop(connection);
+        uncount(store);
         return;
     }
-    pthread_mutex_lock(&conn->lock);
-    link->next = conn->idle;
-    conn->idle = link;
-    if (conn->seekers)
-        pthread_cond_signal(&conn->link_free);
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_lock(&store->lock);
+    connection->next = store->idle;
+    store->idle = connection;
+    if (store->takers)
+        pthread_cond_signal(&store->connection_free);
+    pthread_mutex_unlock(&store->lock);
 }
 
-void sql_keep(struct sql_link *link)
+void sql_keep(struct sql_connection *connection)
 {
-    uncount(link->conn);
+    uncount(connection->store);
 }
 
-void sql_pool_close(struct hfi_conn *conn)
+void sql_pool_close(struct hfi_conn *store)
 {
-    struct sql_link *link;
+    struct sql_connection *connection;
 
-    while ((link = conn->idle)) {
-        conn->idle = link->next;
-        sql_drop(link);
+    while ((connection = store->idle)) {
+        store->idle = connection->next;
+        sql_drop(connection);
     }
 }
 
 /* The list of all is read in a forked child without the lock, at whatever instant: so each change of it
  * is one pointer that others follow. */
-void sql_adopt_link(struct sql_link *link)
+void sql_pool_adopt(struct sql_connection *connection)
 {
-    struct hfi_conn *conn = link->conn;
+    struct hfi_conn *store = connection->store;
 
-    pthread_mutex_lock(&conn->lock);
-    link->all_prev = NULL;
-    link->all_next = conn->all;
-    if (conn->all)
-        conn->all->all_prev = link;
-    conn->all = link;
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_lock(&store->lock);
+    connection->all_prev = NULL;
+    connection->all_next = store->all;
+    if (store->all)
+        store->all->all_prev = connection;
+    store->all = connection;
+    pthread_mutex_unlock(&store->lock);
 }
 
-void sql_drop(struct sql_link *link)
+void sql_drop(struct sql_connection *connection)
 {
-    struct hfi_conn *conn = link->conn;
+    struct hfi_conn *store = connection->store;
 
-    pthread_mutex_lock(&conn->lock);
-    if (link->all_prev)
-        link->all_prev->all_next = link->all_next;
+    pthread_mutex_lock(&store->lock);
+    if (connection->all_prev)
+        connection->all_prev->all_next = connection->all_next;
     else
-        conn->all = link->all_next;
-    if (link->all_next)
-        link->all_next->all_prev = link->all_prev;
-    pthread_mutex_unlock(&conn->lock);
-    hfi_free(link->ghost);
-    conn->driver->close(link);
+        store->all = connection->all_next;
+    if (connection->all_next)
+        connection->all_next->all_prev = connection->all_prev;
+    pthread_mutex_unlock(&store->lock);
+    hfi_free(connection->stale);
+    store->driver->close(connection);
 }

@@ -9,7 +9,7 @@
 #include "util/error.h"
 
 struct making {
-    struct sql_link *link;
+    struct sql_connection *connection;
     int64_t deadline_ms;
     hf_status status;
     struct sql_trouble trouble;
@@ -19,7 +19,7 @@ static hf_status run(struct making *m, const char *sql)
 {
     struct sql_rows rows = { 0 };
 
-    m->status = sql_text(m->link, sql, m->deadline_ms, &rows, &m->trouble);
+    m->status = sql_text(m->connection, sql, m->deadline_ms, &rows, &m->trouble);
     sql_rows_free(&rows);
     return m->status;
 }
@@ -30,25 +30,27 @@ static bool make_one(void *arg, const char *sql)
 }
 
 /* `missing`: something is, whatever a probe finds. */
-static hf_status make(struct sql_link *link, bool missing, int64_t deadline_ms, hf_error *err)
+static hf_status make(struct sql_connection *connection, bool missing, int64_t deadline_ms,
+                      hf_error *err)
 {
-    const struct sql_driver *driver = link->conn->driver;
-    struct making m = { .link = link, .deadline_ms = deadline_ms };
+    const struct sql_driver *driver = connection->store->driver;
+    struct making m = { .connection = connection, .deadline_ms = deadline_ms };
     enum sql_found found = SQL_FOUND_NONE;
     hf_status status;
 
     status = run(&m, driver->lock);
     if (status == HF_OK)
-        status = driver->probe(link, deadline_ms, &found, err); /* somebody may have been faster */
+        status =
+            driver->probe(connection, deadline_ms, &found, err); /* somebody may have been faster */
     if (status == HF_OK && (missing || found != SQL_FOUND_ALL) &&
-        !driver->schema(link->conn, make_one, &m))
+        !driver->schema(connection->store, make_one, &m))
         status = m.status == HF_OK ? HF_NO_MEMORY : m.status;
     if (status == HF_OK && driver->unlock)
         status = run(&m, driver->unlock);
     if (status == HF_OK)
         return HF_OK;
 
-    link->dead = true; /* whatever it was in the middle of ends with it */
+    connection->dead = true; /* whatever it was in the middle of ends with it */
     if (err)
         *err = m.trouble.error;
     hfi_error_set(err, status, m.trouble.error.native, "%s",
@@ -60,13 +62,14 @@ static hf_status make(struct sql_link *link, bool missing, int64_t deadline_ms, 
 }
 
 /* Make it, and look once more: a probe also looks at the server. */
-static hf_status make_all(struct sql_link *link, bool missing, int64_t deadline_ms, hf_error *err)
+static hf_status make_all(struct sql_connection *connection, bool missing, int64_t deadline_ms,
+                          hf_error *err)
 {
     enum sql_found found = SQL_FOUND_NONE;
-    hf_status status = make(link, missing, deadline_ms, err);
+    hf_status status = make(connection, missing, deadline_ms, err);
 
     if (status == HF_OK)
-        status = link->conn->driver->probe(link, deadline_ms, &found, err);
+        status = connection->store->driver->probe(connection, deadline_ms, &found, err);
     if (status == HF_OK && found != SQL_FOUND_ALL)
         status = hfi_error_set(err, HF_VERSION, 0,
                                "the routines are of an older version, and this server does not "
@@ -75,49 +78,49 @@ static hf_status make_all(struct sql_link *link, bool missing, int64_t deadline_
 }
 
 /* What is to be done about what was found. */
-static hf_status complete(struct sql_link *link, enum sql_found found, bool missing,
+static hf_status complete(struct sql_connection *connection, enum sql_found found, bool missing,
                           int64_t deadline_ms, hf_error *err)
 {
-    struct hfi_conn *conn = link->conn;
+    struct hfi_conn *store = connection->store;
 
     if (found == SQL_FOUND_ALL)
         return HF_OK;
-    if (found == SQL_FOUND_NONE && conn->host->existing)
-        return hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
-    if (conn->host->existing)
+    if (found == SQL_FOUND_NONE && store->host->existing)
+        return hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at %s", store->location);
+    if (store->host->existing)
         return hfi_error_set(err, HF_VERSION, 0,
                              "tables at %s are missing, or the routines are of an older version: "
                              "the first lock makes them anew",
-                             conn->location);
-    if (!conn->conf.create)
+                             store->location);
+    if (!store->conf.create)
         return hfi_error_set(err, HF_CONFIG, 0,
                              "%s, and create=off: `holdfast doctor --sql URL` prints the SQL that "
                              "makes them",
                              found == SQL_FOUND_OLD
                                  ? "tables are missing, or the routines are of an older version"
                                  : "the tables are not there");
-    return make_all(link, missing, deadline_ms, err);
+    return make_all(connection, missing, deadline_ms, err);
 }
 
-hf_status sql_schema(struct sql_link *link, int64_t deadline_ms, hf_error *err)
+hf_status sql_schema(struct sql_connection *connection, int64_t deadline_ms, hf_error *err)
 {
-    struct hfi_conn *conn = link->conn;
+    struct hfi_conn *store = connection->store;
     enum sql_found found = SQL_FOUND_ALL;
     hf_status status = HF_OK;
     bool missing;
 
-    pthread_mutex_lock(&conn->schema_lock);
-    missing = atomic_load(&conn->ready) < 0; /* a statement has met it: a probe does not see all */
+    pthread_mutex_lock(&store->schema_lock);
+    missing = atomic_load(&store->ready) < 0; /* a statement has met it: a probe does not see all */
     if (missing) {
         found = SQL_FOUND_NONE;
-        atomic_store(&conn->ready, 0);
-    } else if (atomic_load(&conn->ready) == 0) {
-        status = conn->driver->probe(link, deadline_ms, &found, err);
+        atomic_store(&store->ready, 0);
+    } else if (atomic_load(&store->ready) == 0) {
+        status = store->driver->probe(connection, deadline_ms, &found, err);
     }
     if (status == HF_OK)
-        status = complete(link, found, missing, deadline_ms, err);
+        status = complete(connection, found, missing, deadline_ms, err);
     if (status == HF_OK)
-        atomic_store_explicit(&conn->ready, 1, memory_order_release);
-    pthread_mutex_unlock(&conn->schema_lock);
+        atomic_store_explicit(&store->ready, 1, memory_order_release);
+    pthread_mutex_unlock(&store->schema_lock);
     return status;
 }

@@ -34,16 +34,16 @@ static const struct {
     [SQL_RELEASE] = { "release", "l", 1, 1, 0, 0, false },
     [SQL_RENEW] = { "renew", "xc", 0, ANY, 0, 3, false },
     [SQL_CANCEL] = { "cancel", "lTCM", 1, 1, 0, 0, false },
-    [SQL_BEAT] = { "beat", "xlTCM", 0, ANY, 2, 2, false },
-    [SQL_POKE] = { "poke", "M", 0, 1, 0, 0, false },
+    [SQL_HEARTBEAT] = { "beat", "xlTCM", 0, ANY, 2, 2, false },
+    [SQL_RECHECK] = { "poke", "M", 0, 1, 0, 0, false },
     [SQL_ADOPT] = { "adopt", "tckccmm", 0, 1, 0, 0, false },
     [SQL_BREAK] = { "break", "l", 1, 1, 0, 0, false },
     [SQL_NOTE] = { "note", NULL, 0, 0, 0, 0, false },
-    [SQL_LOOK] = { "look", "lnkcMTTCIMMIB", 0, ANY, 0, 0, true },
+    [SQL_INSPECT] = { "look", "lnkcMTTCIMMIB", 0, ANY, 0, 0, true },
     [SQL_SWEEP] = { "sweep", NULL, 0, 0, 0, 0, false },
     [SQL_CELL_READ] = { "read a cell", "vdm", 0, 1, 0, 0, true },
     [SQL_CELL_SWAP] = { "write a cell", "lV", 1, 1, 0, 0, false },
-    [SQL_CELL_LOOK] = { "look at a cell", "xvm", 0, ANY, 2, 2, true },
+    [SQL_CELL_WATCH] = { "look at a cell", "xvm", 0, ANY, 2, 2, true },
     [SQL_TIME] = { "time", "t", 1, 1, 0, 0, true },
     [SQL_TOKEN] = { "token", "t", 0, 1, 0, 0, false },
     [SQL_LOCK_TRY] = { "lock", "c", 1, 1, 0, 0, false },
@@ -139,10 +139,11 @@ const char *sql_call_name(enum sql_call call)
     return answers[call].name;
 }
 
-hf_status sql_odd(struct sql_link *link, const char *what, struct sql_rows *rows, hf_error *err)
+hf_status sql_odd(struct sql_connection *connection, const char *what, struct sql_rows *rows,
+                  hf_error *err)
 {
     sql_rows_free(rows);
-    link->dead = true;
+    connection->dead = true;
     return hfi_error_set(
         err, HF_CORRUPT, 0,
         "the server's answer (%s) does not have the columns and rows that it must have", what);

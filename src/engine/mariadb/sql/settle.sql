@@ -14,7 +14,7 @@
 -- waiting" has its grant's window begin later than that beat was sent.
 --
 -- A waiter is dead when nothing was heard of its client for a window, or when the connection that listens for the client is
--- gone, and with it the user lock by which it is found (bell.c, ring.sql). Such a waiter is taken out and never was granted
+-- gone, and with it the user lock by which it is found (listener.c, ring.sql). Such a waiter is taken out and never was granted
 -- anything: if its client is only about to connect again, its next beat tells it that it is forgotten, and it asks anew.
 CREATE PROCEDURE `~settle` (IN p_name VARBINARY(512), INOUT io_rings TEXT CHARACTER SET ascii)
   MODIFIES SQL DATA SQL SECURITY INVOKER

@@ -10,7 +10,7 @@
 -- a holder that lives has renewed at most a ttl ago, so its lease does not end before it knows, and one that is dead does
 -- not keep the name until the clock has come that far again.
 -- A waiter is dead when nothing was heard of its client for a window, or when the connection that listens for the client is
--- gone: that one has an advisory lock, shared, with the client's number (postgres/bell.c), so that we get it only if nobody
+-- gone: that one has an advisory lock, shared, with the client's number (postgres/listener.c), so that we get it only if nobody
 -- listens. Such a waiter is taken out and never was granted anything: if its client is only about to connect again, its next
 -- beat tells it that it is forgotten, and it asks anew. Two who try at once may see each other: then the grant's window ends it.
 -- A client of version 1 has no such lock, and does not say that it has one (flag 4).

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=row and mode=session in the words of MariaDB and MySQL.
+ *
+ * A row is locked by SELECT ... FOR UPDATE in a transaction that waits open, in READ COMMITTED: a row that is not
+ * there must not lock the gap in which others make theirs. Without autocommit: the statement itself begins the
+ * transaction, and is answered in one piece.
+ *
+ * A user-level lock has a name of at most 64 characters, in which case does not count, and belongs to the server and
+ * the session: so its name is a hash in hexadecimal. It is not replicated.
+ */
+#include "engine/mariadb/internal.h"
+
+#include "engine/sql/native_lock.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What only MariaDB has stands in comments that only MariaDB reads. */
+#define PREPARE                                                                                   \
+    "SET SESSION autocommit = 0, SESSION wait_timeout = 31536000, SESSION interactive_timeout = " \
+    "31536000,"                                                                                   \
+    " SESSION innodb_lock_wait_timeout = 100000000, SESSION lock_wait_timeout = 31536000"         \
+    "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0,"          \
+    " SESSION idle_write_transaction_timeout = 0, SESSION idle_readonly_transaction_timeout = 0 " \
+    "*/;"                                                                                         \
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+/* With the database in it: these locks are the whole server's. */
+static void key(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM])
+{
+    snprintf(ret_key, SQL_KEY_ROOM,
+             "CONCAT('hf', SHA1(CONCAT(DATABASE(), '/%016" PRIx64 "%016" PRIx64 "')))", hash[0],
+             hash[1]);
+}
+
+static void table(const char *schema, const char *prefix, const char *name,
+                  char ret_table[SQL_TABLE_ROOM])
+{
+    (void)schema; /* the database of the connection */
+    snprintf(ret_table, SQL_TABLE_ROOM, "`%s%s`", prefix, name);
+}
+
+/* One value of one row of a statement, as text; "" if there is none. */
+static hf_status look(struct sql_connection *connection, const char *sql, uint32_t column,
+                      int64_t deadline_ms, char ret_text[64], hf_error *err)
+{
+    struct sql_trouble trouble = { .status = HF_OK };
+    struct sql_rows rows = { 0 };
+    const struct sql_value *value;
+    hf_status status = sql_text(connection, sql, deadline_ms, &rows, &trouble);
+
+    if (status == HF_UNKNOWN)
+        status = trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
+    if (status != HF_OK)
+        return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
+    value = rows.count > 0 && rows.columns > column ? sql_at(&rows, 0, column) : NULL;
+    ret_text[0] = 0;
+    if (value && value->type == SQL_INT)
+        snprintf(ret_text, 64, "%" PRId64, value->number);
+    else if (value && value->len < 64)
+        snprintf(ret_text, 64, "%.*s", (int)value->len, (const char *)value->bytes);
+    sql_rows_free(&rows);
+    return HF_OK;
+}
+
+/*
+ * A proxy gives a session of the server to whoever has something to do. And nodes of a Galera cluster do not know
+ * each other's locks: neither those of users nor those of rows.
+ */
+static hf_status verify(struct sql_connection *connection, enum sql_mode mode, int64_t deadline_ms,
+                        hf_error *err)
+{
+    struct maria_connection *native = connection->native;
+    char text[64], own[64];
+    hf_status status = look(connection, "SELECT CONNECTION_ID()", 0, deadline_ms, text, err);
+
+    if (status != HF_OK)
+        return status;
+    snprintf(own, sizeof own, "%lu", mysql_thread_id(&native->mysql));
+    if (!connection->store->conf.pooled && strcmp(text, own) != 0)
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "a proxy is between us and the server: a session there is not ours to "
+                             "keep. Connect to the server itself; or if it pools by session, say "
+                             "pooler=session");
+    if (mode == SQL_MODE_LEASE)
+        return HF_OK;
+    status = look(connection, "SHOW VARIABLES LIKE 'wsrep_on'", 1, deadline_ms, text, err);
+    if (status == HF_OK && strcmp(text, "ON") == 0)
+        status = hfi_error_set(err, HF_CONFIG, 0,
+                               "the server is a node of a Galera cluster, whose nodes do not know "
+                               "each other's locks: use mode=lease");
+    return status;
+}
+
+const struct sql_lock_sql maria_lock_sql = {
+    .limits = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('wait_timeout', 'interactive_timeout',"
+              " 'idle_transaction_timeout', 'idle_write_transaction_timeout',"
+              " 'idle_readonly_transaction_timeout', 'max_statement_time') AND value + 0 <> 0",
+    .keepalive = "SELECT 0 /*M!100300 + @@GLOBAL.tcp_keepalive_time */",
+    .prepare = PREPARE,
+    .names = "lock_names",
+    .rows = "lock_rows",
+    .interrupted = "1317",
+    .session_record = "INSERT IGNORE INTO {T} (lock_name, name) VALUES ({K}, {N});"
+                      "SELECT name FROM {T} WHERE lock_name = {K}",
+    .session_try = "SELECT GET_LOCK({K}, 0)",
+    .session_wait = "SELECT GET_LOCK({K}, 31536000)",
+    .session_free = "SELECT RELEASE_LOCK({K})",
+    .row_known = "SELECT 1 FROM {R} WHERE name = {N}",
+    .row_add = "INSERT IGNORE INTO {R} (name) VALUES ({N})",
+    .row_try = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
+    .row_wait = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
+    .row_free = "ROLLBACK",
+    .waits_live = "SELECT GET_LOCK(CONCAT('holdfast.', LOWER(HEX({C}))), 0)",
+    .waits_sweep = "DELETE FROM {W} WHERE IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(client))))"
+                   " IS NULL",
+    .key = key,
+    .table = table,
+    .verify = verify,
+};

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A grant in the native wire mode: what it is worth, and what is made of it. It comes as the answer
+ * to an acquire, a heartbeat or a cancel, or as a message.
+ *
+ * kit/handover.h has the rules for both. The attempt number alone does not tell a message of this grant from an old one: the waiter may
+ * have been granted under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
+ * put it in line again; heartbeats do not tell the difference. The token does (wait->past).
+ */
+#include "engine/redis/internal.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* The next number of a message, at most `max`, and beyond it; false: there is none. */
+static bool number(const char **at, uint64_t max, uint64_t *ret_value)
+{
+    char *end;
+
+    if (**at != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
+        return false;
+    errno = 0;
+    *ret_value = strtoull(*at + 1, &end, 10);
+    *at = end;
+    return errno == 0 && *ret_value <= max;
+}
+
+/* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
+ * ours, and a message can come late: for a claim that has gone on, it means nothing. */
+void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
+{
+    unsigned char owner[HFI_OWNER_LEN];
+    const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
+    uint64_t attempt, token, tokens, window;
+    const struct redis_claim *own;
+    struct hfi_claim *claim;
+    struct redis_wait *wait;
+
+    if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
+        !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
+        return;
+    own = redis_claim_find(conn, owner);
+    if (!own)
+        return;
+    claim = own->entry.claim;
+    wait = own->wait;
+    if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
+        token >= claim->token && token < claim->token + claim->tokens) {
+        hfi_reactor_lost(&conn->reactor, claim, "it was broken");
+        return;
+    }
+    if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
+        !number(&at, HFI_TOKEN_LIMIT - 1, &token) || !number(&at, UINT32_MAX, &tokens) ||
+        !number(&at, HF_DURATION_MAX_MS, &window) || attempt != wait->attempt || tokens == 0 ||
+        tokens > claim->tokens_wanted)
+        return;
+    switch (hfi_message_judge(wait->state, wait->call ? wait->call->first_ms : wait->heard_ms,
+                              wait->past, token, (int64_t)window, hfi_now_ms())) {
+    case HFI_MESSAGE_IGNORE:
+        return;
+    case HFI_MESSAGE_RECHECK: /* a heartbeat renews it, if it is there */
+        wait->heartbeat_ms = 0;
+        hfi_source_at(&conn->heartbeat, 0);
+        return;
+    case HFI_MESSAGE_GRANT:
+        break;
+    }
+    if (wait->call) {
+        /* It overtook the answer to our acquire and may be the work of its first copy: the send of that
+         * copy is what we count from. */
+        wait->heard_ms = wait->call->first_ms;
+        wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
+        wait->call->data = NULL;
+        wait->call->idempotent = false; /* or a copy of it could come after the release */
+        if (hfi_request_unpark(&conn->requests, &wait->call->request))
+            redis_call_free(wait->call);
+        wait->call = NULL;
+    }
+    redis_granted(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
+}
+
+/* ---- confirming ---------------------------------------------------------------------------- */
+
+/*
+ * A grant that is not enough as it is gets a renewal for the whole ttl before anybody hears of it. With
+ * sync=N that is a write on a line of its own, with a WAIT behind it: the lease counts from there, and
+ * if too few replicas have it, it is given back.
+ */
+static void rolled_back(struct redis_call *call, enum hfi_outcome outcome,
+                        const struct hfi_reply *reply, const hf_error *err)
+{
+    (void)reply;
+    (void)err;
+    redis_wait_end(
+        call->conn, call->data, outcome == HFI_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
+        &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
+}
+
+static void roll_back(struct hfi_conn *conn, struct redis_wait *wait)
+{
+    struct redis_call *call = redis_call_new(conn, &hfi_script_release, 3, rolled_back, NULL);
+
+    if (!call) {
+        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        return;
+    }
+    call->data = wait;
+    call->idempotent = true;
+    redis_add_keys(call, &wait->claim->name, true);
+    redis_add_owner(call, wait->claim->owner);
+    hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
+    redis_call_send(call);
+}
+
+static void end_confirm(struct hfi_conn *conn, struct redis_wait *wait, bool enough)
+{
+    if (wait->confirmed == HF_OK && enough)
+        redis_wait_end(conn, wait, HF_OK, NULL);
+    else if (wait->confirmed == HF_OK)
+        roll_back(conn, wait);
+    else if (wait->confirmed != HF_LOST)
+        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
+    else if (wait->stop != HF_OK)
+        redis_denied(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
+    else
+        redis_ask(conn, wait); /* it has lapsed: stand in line again */
+}
+
+static void replicated(struct redis_call *call, enum hfi_outcome outcome,
+                       const struct hfi_reply *reply, const hf_error *err)
+{
+    hf_error why;
+
+    (void)err;
+    end_confirm(call->conn, call->data, redis_wait_enough(call->conn, outcome, reply, &why));
+}
+
+static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
+                      const struct hfi_reply *reply, const hf_error *err)
+{
+    struct redis_wait *wait = call->data;
+    const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
+
+    (void)err;
+    wait->confirmed = outcome != HFI_ANSWERED || !answer ? HF_UNKNOWN
+                      : answer->integer == 1             ? HF_OK
+                                                         : HF_LOST;
+    wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
+    wait->claim->sent_ms = call->sent.base.sent_ms;
+    if (!call->synced)
+        end_confirm(call->conn, wait, true);
+}
+
+void redis_confirm(struct hfi_conn *conn, struct redis_wait *wait)
+{
+    struct redis_call *call = redis_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
+    struct redis_call *behind = call && conn->sync.link ? redis_wait_call(conn, replicated) : NULL;
+
+    if (!call || (conn->sync.link && !behind)) {
+        if (call)
+            redis_call_free(call);
+        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        return;
+    }
+    wait->state = HFI_WAITER_CONFIRMING;
+    wait->heartbeat_ms = HFI_NEVER;
+    call->data = wait;
+    call->synced = behind != NULL;
+    redis_add_keys(call, &wait->claim->name, false);
+    redis_add_renewal(call, wait->claim, wait->claim->ttl_ms);
+    redis_call_send(call);
+    if (behind) {
+        behind->data = wait;
+        redis_call_send(behind); /* its answer is always the second */
+    }
+}

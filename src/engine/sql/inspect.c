@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* mode=lease: who holds and who waits. */
+#include "engine/sql/listener.h"
+
+#include "util/error.h"
+#include "util/text.h"
+
+#include <string.h>
+
+/* Columns of INSPECT. */
+enum { KIND, NAME, MODE, CAPACITY, CLOSED, TOKEN, FIRST, PERMITS, FLAGS, AGE, LEFT, TID, LABEL };
+
+static hf_kind kind_of(int64_t mode)
+{
+    return mode == HFI_MODE_MUTEX ? HF_KIND_MUTEX
+           : mode == HFI_MODE_RW  ? HF_KIND_SHARED
+                                  : HF_KIND_SEMAPHORE;
+}
+
+static bool same_name(const struct sql_rows *rows, uint32_t a, uint32_t b)
+{
+    const struct sql_value *x = sql_at(rows, a, NAME), *y = sql_at(rows, b, NAME);
+
+    return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
+}
+
+static void label_of(const struct sql_rows *rows, uint32_t row, char ret_label[HF_LABEL_MAX + 1])
+{
+    const struct sql_value *value = sql_at(rows, row, LABEL);
+    size_t len = value->type == SQL_NULL ? 0 : value->len;
+
+    if (len > HF_LABEL_MAX)
+        len = HF_LABEL_MAX;
+    memcpy(ret_label, len ? value->bytes : "", len);
+    ret_label[len] = 0;
+}
+
+static bool emit_line(const struct sql_rows *rows, uint32_t row, uint32_t position,
+                      struct hfi_sink *sink)
+{
+    char label[HF_LABEL_MAX + 1];
+
+    label_of(rows, row, label);
+    if (sql_letter(rows, row, KIND) == 'H') {
+        hf_holder holder = { .token = (uint64_t)sql_int(rows, row, TOKEN),
+                             .first = (uint64_t)sql_int(rows, row, FIRST),
+                             .permits = (uint32_t)sql_int(rows, row, PERMITS),
+                             .detached = (sql_int(rows, row, FLAGS) & SQL_FLAG_DETACHED) ? 1 : 0,
+                             .age_ms = sql_int(rows, row, AGE),
+                             .ttl_ms = sql_int(rows, row, LEFT),
+                             .tid = sql_int(rows, row, TID),
+                             .label = label };
+
+        return sink->holder(sink, &holder);
+    }
+    if (sql_letter(rows, row, KIND) == 'W') {
+        int64_t mode = sql_int(rows, row, MODE);
+        bool writer =
+            mode == HFI_MODE_RW && sql_int(rows, row, PERMITS) == sql_int(rows, row, CAPACITY);
+        hf_waiter waiter = { .position = position,
+                             .permits = (uint32_t)sql_int(rows, row, PERMITS),
+                             .kind = writer ? HF_KIND_EXCLUSIVE : kind_of(mode),
+                             .age_ms = sql_int(rows, row, AGE),
+                             .label = label };
+
+        return sink->waiter(sink, &waiter);
+    }
+    return true;
+}
+
+/* All lines of one name, from `row`. Returns the row after them; 0: no memory. */
+static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_sink *sink)
+{
+    const struct sql_value *name = sql_at(rows, row, NAME);
+    hf_entry entry = { .name = name->bytes,
+                       .name_len = name->len,
+                       .kind = kind_of(sql_int(rows, row, MODE)),
+                       .capacity = (uint32_t)sql_int(rows, row, CAPACITY),
+                       .closed_ms = sql_int(rows, row, CLOSED) };
+    uint32_t first = row, position = 0, last = row;
+
+    for (; last < rows->count && same_name(rows, last, first); last++)
+        if (sql_letter(rows, last, KIND) == 'H')
+            entry.taken += (uint32_t)sql_int(rows, last, PERMITS);
+    if (!sink->entry(sink, &entry))
+        return 0;
+    for (; row < last; row++) {
+        position += sql_letter(rows, row, KIND) == 'W';
+        if (!emit_line(rows, row, position, sink))
+            return 0;
+    }
+    return last;
+}
+
+void sql_inspect(struct hfi_conn *store, struct hfi_op *op)
+{
+    bool glob = op->u.inspect.glob;
+    struct sql_value name = glob ? sql_null() : sql_bytes(op->u.inspect.pattern, op->u.inspect.len);
+    struct sql_request r = { .call = SQL_INSPECT,
+                             .params = &name,
+                             .count = 1,
+                             .deadline_ms = op->deadline_ms,
+                             .again = true };
+    hf_status status;
+
+    /* What we know ourselves must be in it. */
+    (void)sql_notes_send(store, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    status = sql_call(store, &r);
+    if (status != HF_OK) {
+        sql_finish(op, status == HF_UNKNOWN ? HF_UNAVAILABLE : status, &r.trouble.error);
+        return;
+    }
+    for (uint32_t row = 0; row < r.rows.count && status == HF_OK;) {
+        const struct sql_value *found = sql_at(&r.rows, row, NAME);
+        uint32_t next = row + 1;
+
+        if (!glob ||
+            hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, found->bytes, found->len)) {
+            next = emit_name(&r.rows, row, op->u.inspect.sink);
+            if (next == 0)
+                status = HF_NO_MEMORY;
+        } else {
+            while (next < r.rows.count && same_name(&r.rows, next, row))
+                next++;
+        }
+        row = next;
+    }
+    sql_rows_free(&r.rows);
+    sql_finish(op, status, NULL);
+}

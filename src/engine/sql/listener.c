@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=lease: the listener, one thread for each open store, from its first lease on. It hears of grants and losses (waits.c), sends
+ * heartbeats and rechecks (heartbeat.c), and tells the server of local passes. It has a connection of its own as soon as
+ * an op waits, or something has been held for a quarter of a second: a lock that is taken and given back costs no second connection.
+ */
+#include "engine/sql/listener.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAUSE_MIN_MS  50 /* after the listener's connection was lost */
+#define PAUSE_MAX_MS  2000
+#define NOTE_AFTER_MS 20  /* passes come in bursts: the last one counts */
+#define IDLE_MS       250 /* what is held for longer is worth a connection that hears of its loss */
+
+static void *listener_main(void *arg);
+
+/* ---- from outside ------------------------------------------------------------------------------------ */
+
+void sql_listener_kick(struct hfi_conn *store)
+{
+    uint64_t one = 1;
+    ssize_t rc = write(store->kick_fd, &one, sizeof one);
+
+    (void)rc; /* it is full: the listener is being kicked already */
+}
+
+bool sql_listener_fresh(const struct hfi_conn *store)
+{
+    const struct sql_listener *listener = store->listener;
+
+    return listener && listener->up && store->heartbeat_sent_ms > 0 &&
+           hfi_now_ms() - store->heartbeat_sent_ms < store->conf.window_min_ms / 2;
+}
+
+static bool wait_is_cancelled(const struct sql_wait *wait)
+{
+    return wait->stop != HF_OK || atomic_load(&wait->op->stop) != 0;
+}
+
+/* With the lock. */
+static hf_status start(struct hfi_conn *store, hf_error *err)
+{
+    struct sql_listener *listener = store->listener;
+    sigset_t all, old;
+    int rc;
+
+    if (store->listener_runs)
+        return HF_OK;
+    if (!listener) {
+        listener = store->listener = hfi_calloc(1, sizeof *listener);
+        if (!listener)
+            return hfi_error_memory(err);
+        listener->note_ms = HFI_NEVER;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&store->listener_thread, NULL, listener_main, store);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0)
+        return hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
+    store->listener_runs = true;
+    return HF_OK;
+}
+
+hf_status sql_listener_ready(struct hfi_conn *store, struct sql_wait *wait, int64_t deadline_ms,
+                             hf_error *err)
+{
+    hf_status status;
+    struct sql_listener *listener;
+    uint32_t change, failures;
+
+    pthread_mutex_lock(&store->lock);
+    status = start(store, err);
+    listener = store->listener;
+    failures = status == HF_OK ? listener->failures : 0;
+    while (status == HF_OK && !sql_listener_fresh(store)) {
+        if (wait_is_cancelled(wait) || hfi_now_ms() >= deadline_ms)
+            break; /* the caller finds that too */
+        if (listener->failures != failures) {
+            if (err)
+                *err = listener->why;
+            status = listener->why.status;
+            break;
+        }
+        listener->heartbeat_now = true;
+        change = atomic_load(&listener->changes);
+        pthread_mutex_unlock(&store->lock);
+        sql_listener_kick(store);
+        hfi_futex_wait(&listener->changes, change, deadline_ms, false);
+        pthread_mutex_lock(&store->lock);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+void sql_listener_stop(struct hfi_conn *store)
+{
+    struct sql_listener *listener = store->listener;
+
+    if (store->listener_runs) {
+        pthread_mutex_lock(&store->lock);
+        listener->stop = true;
+        pthread_mutex_unlock(&store->lock);
+        sql_listener_kick(store);
+        pthread_join(store->listener_thread, NULL);
+        store->listener_runs = false;
+    }
+    if (store->listener_connection)
+        sql_drop(store->listener_connection);
+    store->listener_connection = NULL;
+    hfi_free(listener);
+    store->listener = NULL;
+}
+
+void sql_listener_by(struct hfi_conn *store, int64_t at_ms)
+{
+    const struct sql_listener *listener = store->listener;
+
+    if (listener && at_ms < listener->until_ms)
+        sql_listener_kick(store);
+}
+
+void sql_listener_held(struct hfi_conn *store)
+{
+    struct sql_listener *listener;
+    hf_error err;
+
+    if (start(store, &err) != HF_OK)
+        return; /* we learn of a loss from our next renewal */
+    listener = store->listener;
+    if (listener->asleep) {
+        listener->asleep = false;
+        sql_listener_kick(store);
+    }
+}
+
+void sql_listener_note(struct hfi_conn *store)
+{
+    struct sql_listener *listener = store->listener;
+
+    if (listener && listener->note_ms == HFI_NEVER) {
+        listener->note_ms = hfi_now_ms() + NOTE_AFTER_MS;
+        sql_listener_kick(store);
+    }
+}
+
+void sql_listener_changed(struct sql_listener *listener)
+{
+    atomic_fetch_add(&listener->changes, 1);
+    hfi_futex_wake(&listener->changes, INT32_MAX, false);
+}
+
+/* ---- the thread --------------------------------------------------------------------------------------- */
+
+/* When there is something to do by ourselves; *ret_heartbeat: a heartbeat is due now. */
+static int64_t next_ms(struct hfi_conn *store, bool *ret_heartbeat)
+{
+    struct sql_listener *listener = store->listener;
+    int64_t now_ms = hfi_now_ms(), next_ms = HFI_NEVER, third_ms = HFI_NEVER;
+
+    pthread_mutex_lock(&store->lock);
+    for (const struct sql_wait *w = store->waits; w; w = w->next) {
+        if (w->window_ms > 0 && hfi_heartbeat_ms(w->window_ms) < third_ms)
+            third_ms = hfi_heartbeat_ms(w->window_ms);
+        if (w->claim && w->state == HFI_WAITER_QUEUED && w->recheck_ms < next_ms)
+            next_ms = w->recheck_ms;
+    }
+    if (third_ms != HFI_NEVER && store->heartbeat_sent_ms + third_ms < next_ms)
+        next_ms = store->heartbeat_sent_ms + third_ms;
+    *ret_heartbeat = listener->heartbeat_now ||
+                     (third_ms != HFI_NEVER && now_ms >= store->heartbeat_sent_ms + third_ms);
+    if (listener->note_ms < next_ms)
+        next_ms = listener->note_ms;
+    if (*ret_heartbeat)
+        next_ms = now_ms;
+    listener->until_ms = next_ms;
+    pthread_mutex_unlock(&store->lock);
+    return next_ms;
+}
+
+static bool is_stopped(struct hfi_conn *store)
+{
+    const struct sql_listener *listener = store->listener;
+    bool stop;
+
+    pthread_mutex_lock(&store->lock);
+    stop = listener->stop;
+    pthread_mutex_unlock(&store->lock);
+    return stop;
+}
+
+static bool notes_due(struct hfi_conn *store)
+{
+    struct sql_listener *listener = store->listener;
+    bool due;
+
+    pthread_mutex_lock(&store->lock);
+    due = listener->note_ms <= hfi_now_ms();
+    if (due)
+        listener->note_ms = HFI_NEVER;
+    pthread_mutex_unlock(&store->lock);
+    return due;
+}
+
+/* Notes that could not be sent on our own connection: it is lost. */
+static hf_status notes(struct hfi_conn *store, hf_error *err)
+{
+    hf_status status = sql_notes_send(store, sql_listener_connection(store),
+                                      hfi_now_ms() + store->conf.op_ms, err);
+
+    return sql_listener_connection(store) ? status : HF_OK;
+}
+
+/* Whoever waits for a cell has missed what was said while nobody listened. */
+static void recheck_cells(struct hfi_conn *store)
+{
+    pthread_mutex_lock(&store->lock);
+    for (struct sql_wait *w = store->waits; w; w = w->next)
+        if (!w->claim) {
+            w->changed = true;
+            sql_wait_wake(w);
+        }
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Listen, and work, until the connection is lost or we are stopped. */
+static hf_status serve(struct hfi_conn *store, struct sql_heartbeat_batch *batch, hf_error *err)
+{
+    hf_status status =
+        sql_heartbeat(store, batch, true, err); /* what was said before we listened is learnt now */
+
+    if (status == HF_OK)
+        recheck_cells(store);
+    while (status == HF_OK && !is_stopped(store)) {
+        struct sql_message message = { .kind = SQL_NOTICE_NONE };
+        bool due;
+        int64_t until_ms = next_ms(store, &due);
+
+        status = store->driver->next_notice(store->listener_connection, store->kick_fd, until_ms,
+                                            &message, err);
+        if (status != HF_OK)
+            break;
+        if (message.kind != SQL_NOTICE_NONE) {
+            sql_take_notice(store, &message);
+            if (until_ms > hfi_now_ms())
+                continue; /* what has been said first, as long as nothing else is due */
+        }
+        (void)next_ms(store, &due);
+        if (due)
+            status = sql_heartbeat(store, batch, false, err);
+        if (status == HF_OK)
+            status = sql_recheck_due(store, err);
+        if (status == HF_OK && notes_due(store))
+            status = notes(store, err);
+    }
+    return status;
+}
+
+static void failed(struct hfi_conn *store, const hf_error *err)
+{
+    struct sql_listener *listener = store->listener;
+
+    pthread_mutex_lock(&store->lock);
+    listener->up = false;
+    listener->failures++;
+    listener->why = *err;
+    if (listener->why.status == HF_OK || listener->why.status == HF_UNKNOWN)
+        listener->why.status = HF_UNAVAILABLE;
+    sql_listener_changed(listener);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* A while, or until we are stopped. */
+static void listener_pause(struct hfi_conn *store, int64_t ms)
+{
+    int64_t until_ms = hfi_now_ms() + ms, left_ms;
+    struct pollfd at = { .fd = store->kick_fd, .events = POLLIN };
+    uint64_t count;
+
+    while (!is_stopped(store) && (left_ms = until_ms - hfi_now_ms()) > 0)
+        if (poll(&at, 1, (int)left_ms) > 0 && read(store->kick_fd, &count, sizeof count) < 0)
+            return;
+}
+
+/* Until somebody needs to be told something; false: we are stopped. */
+static bool wait_for_work(struct hfi_conn *store)
+{
+    struct sql_listener *listener = store->listener;
+    struct pollfd at = { .fd = store->kick_fd, .events = POLLIN };
+    uint64_t count;
+    ssize_t rc;
+
+    for (;;) {
+        bool wanted = false, stop, asleep;
+
+        pthread_mutex_lock(&store->lock);
+        stop = listener->stop;
+        for (struct hfi_claim *c = store->held; c && !wanted; c = sql_lease_claim(c)->next)
+            wanted = hfi_now_ms() - sql_lease_claim(c)->since_ms >= IDLE_MS;
+        for (struct sql_wait *w = store->waits; w && !wanted; w = w->next)
+            wanted = !w->claim || w->state == HFI_WAITER_QUEUED;
+        wanted = wanted || listener->heartbeat_now || store->notes;
+        asleep = listener->asleep = !wanted && !store->held;
+        pthread_mutex_unlock(&store->lock);
+        if (stop || wanted)
+            return !stop;
+        if (poll(&at, 1, asleep ? -1 : IDLE_MS) > 0) {
+            rc = read(store->kick_fd, &count, sizeof count);
+            (void)rc;
+        }
+    }
+}
+
+static void *listener_main(void *arg)
+{
+    struct hfi_conn *store = arg;
+    struct sql_heartbeat_batch *batch = hfi_calloc(1, sizeof *batch);
+    int64_t pause_ms = PAUSE_MIN_MS;
+    hf_error err;
+
+    while (wait_for_work(store)) {
+        int64_t deadline_ms = hfi_now_ms() + store->conf.connect_ms;
+        struct sql_connection *connection = NULL;
+        hf_status status;
+
+        hfi_error_clear(&err);
+        status = batch ? store->driver->listen(store, deadline_ms, &connection, &err)
+                       : hfi_error_memory(&err);
+        if (status == HF_OK) {
+            sql_pool_adopt(connection);
+            store->listener_connection = connection;
+            if (serve(store, batch, &err) == HF_OK)
+                break;
+            store->listener_connection = NULL;
+            sql_drop(connection);
+            pause_ms = PAUSE_MIN_MS;
+        }
+        failed(store, &err);
+        listener_pause(store, pause_ms);
+        pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
+        if (!batch)
+            batch = hfi_calloc(1, sizeof *batch);
+    }
+    hfi_free(batch);
+    return NULL;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* What acquire.c, cells.c and the listener share: an op that waits. */
+#ifndef SQL_WAIT_H
+#define SQL_WAIT_H
+
+#include "engine/kit/handover.h"
+#include "engine/sql/internal.h"
+
+/*
+ * One op that waits, on its thread's stack. All of it is under store->lock; `word` is raised with every
+ * event, so that its thread can sleep on it.
+ */
+struct sql_wait {
+    struct sql_wait *next, *prev;
+    struct hfi_op *op;
+    struct hfi_claim *claim; /* NULL: a cell is waited for */
+    _Atomic uint32_t word;
+    enum hfi_waiter_state state;
+    hf_status stop;     /* HF_OK, or what it is to end with */
+    int64_t window_ms;  /* of its grant */
+    int64_t recheck_ms; /* when a RECHECK of its name is worth while; a cell: when to look again */
+
+    int64_t heard_ms; /* the send of the last call that was answered "still waiting" */
+    uint64_t floor;   /* a message with a token up to this is an old one */
+    bool told;        /* while ASKING: a message came before the answer */
+    bool granted;     /* what was granted: */
+    bool forgotten;   /* the server does not know it any more */
+    uint64_t token;
+    uint32_t tokens;
+    int64_t from_ms, lasts_ms;
+
+    uint32_t round; /* of heartbeats, that named it last */
+
+    uint64_t cell; /* hash of the cell's name */
+    bool changed;  /* ... and there is reason to look at it */
+};
+
+void sql_wait_add(struct hfi_conn *store, struct sql_wait *wait);
+void sql_wait_remove(struct hfi_conn *store, struct sql_wait *wait);
+/* Sleep until something has happened to it, or until_ms. Without the lock. */
+void sql_wait_sleep(struct hfi_conn *store, struct sql_wait *wait, int64_t until_ms);
+/* With the lock: its thread shall look. */
+void sql_wait_wake(struct sql_wait *wait);
+/* With the lock: a message said that it was granted this. */
+void sql_wait_message(struct hfi_conn *store, struct sql_wait *wait, uint64_t token,
+                      uint32_t tokens, int64_t window_ms);
+
+/* What the listener keeps for itself; under store->lock. */
+struct sql_listener {
+    bool stop;
+    bool up;            /* it listens */
+    bool asleep;        /* nothing is held: it wants a kick when something is */
+    bool heartbeat_now; /* somebody wants one, or a notify asked for it */
+    int64_t until_ms;   /* it sleeps until then, unless it hears something */
+    int64_t note_ms;    /* when to send notes */
+    hf_error why;       /* it is not up */
+    uint32_t failures;
+    uint32_t round; /* of heartbeats */
+    _Atomic uint32_t
+        changes; /* raised whenever one of these changes; who waits for the listener sleeps on it */
+};
+
+/* The listener runs, listens, and has told the server lately that we live: a wait can be answered by a message.
+ * Starts it if need be, and waits for it until deadline_ms or until `wait` is to stop. */
+hf_status sql_listener_ready(struct hfi_conn *store, struct sql_wait *wait, int64_t deadline_ms,
+                             hf_error *err);
+/* Is it so now? With the lock. */
+bool sql_listener_fresh(const struct hfi_conn *store);
+/* Have the listener look at what there is to do. */
+void sql_listener_kick(struct hfi_conn *store);
+
+/* With the lock: something is held from now on; a pass is to be noted soon. */
+void sql_listener_held(struct hfi_conn *store);
+void sql_listener_note(struct hfi_conn *store);
+
+/* With the lock: it must not sleep past that. */
+void sql_listener_by(struct hfi_conn *store, int64_t at_ms);
+
+int64_t sql_window_ms(const struct hfi_conn *store, int64_t ttl_ms);
+
+/* A lease of ours, as long as it is held: for messages that it was broken. */
+void sql_held_add(struct hfi_conn *store, struct hfi_claim *claim);
+void sql_held_remove(struct hfi_conn *store, struct hfi_claim *claim);
+/* Tell the server what was passed on locally. On `connection`, or one of the pool. */
+/* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have heard them; they are sent again with the next. */
+hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connection,
+                         int64_t deadline_ms, hf_error *err);
+
+/* ---- between waits.c, heartbeat.c and listener.c ---- */
+
+/* With the lock: it was granted this, from from_ms on. */
+void sql_wait_granted(struct sql_wait *wait, uint64_t token, uint32_t tokens, int64_t from_ms,
+                      int64_t lasts_ms);
+/* With the lock. NULL: nobody waits as this owner. */
+struct sql_wait *sql_wait_find(struct hfi_conn *store, const unsigned char *owner);
+/* A lease of this owner, if it is held here, is lost. Without the lock. */
+void sql_held_lost(struct hfi_conn *store, const unsigned char *owner);
+/* What the server told the listener. Without the lock. */
+void sql_take_notice(struct hfi_conn *store, const struct sql_message *m);
+/* With the lock: a thread that waits for the listener shall look. */
+void sql_listener_changed(struct sql_listener *listener);
+/* The connection for the listener's own calls; NULL: one of the pool. Its thread only, as the rest. */
+struct sql_connection *sql_listener_connection(const struct hfi_conn *store);
+
+#define SQL_HEARTBEAT_BATCH 256 /* waits that one HEARTBEAT names */
+
+/* Names and owners of waits, copied: the waits themselves may be gone when the answer comes. */
+struct sql_heartbeat_batch {
+    uint32_t count;
+    int64_t window_ms;
+    struct sql_value params[2 + 2 * SQL_HEARTBEAT_BATCH];
+    unsigned char owners[SQL_HEARTBEAT_BATCH][HFI_OWNER_LEN];
+    unsigned char names[SQL_HEARTBEAT_BATCH][HF_NAME_MAX];
+};
+
+/* A heartbeat of all that wait; with `held` also of what is held. */
+hf_status sql_heartbeat(struct hfi_conn *store, struct sql_heartbeat_batch *batch, bool held,
+                        hf_error *err);
+/* A recheck of every name for which one is due. */
+hf_status sql_recheck_due(struct hfi_conn *store, hf_error *err);
+
+#endif

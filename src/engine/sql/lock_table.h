@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tables of mode=row and mode=session, which differ between servers in their names and a few words only. Included
+ * by the file of each engine that has a function `lock_open`, and defines SQL_CONF_TYPE, its type of URLs.
+ *
+ * Each mode has two: tokens=on adds fencing tokens.
+ */
+#ifndef SQL_LOCK_TABLE_H
+#define SQL_LOCK_TABLE_H
+
+#include "engine/sql/internal.h"
+
+/* No shared locks: a reader and a mutex of one name could not be told from each other, and must not mix. No queue that
+ * can be seen, and no order that is promised: it is the server's own. */
+#define SQL_LOCK_CAPS                                                                    \
+    (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | \
+     HF_CAP_CLOCK)
+
+#define SQL_LOCK_TABLE(NAME, SCHEMES, CAPS, TOKENS, FAILOVER, HOST, FAIRNESS)                    \
+    {                                                                                            \
+        .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS,                                 \
+        .info = { .name = (NAME),                                                                \
+                  .schemes = (SCHEMES),                                                          \
+                  .available = 1,                                                                \
+                  .tokens = (TOKENS),                                                            \
+                  .caps = SQL_LOCK_CAPS | (CAPS),                                                \
+                  .on_crash = SQL_ON_CRASH,                                                      \
+                  .on_pause = "kept while the connection lives: a stopped process keeps it",     \
+                  .on_clock_jump = "unaffected: there is no ttl",                                \
+                  .on_server_loss = (FAILOVER),                                                  \
+                  .on_partition =                                                                \
+                      "LOST after 14 s without a sign of the server, which frees it " HOST,      \
+                  .fairness = (FAIRNESS),                                                        \
+                  .wakeup = "the server's own lock queue" },                                     \
+        .default_ttl_ms = 0, .tells_own = true, .min_ttl_ms = SQL_MIN_TTL_MS,                    \
+        .guard_ms = SQL_GUARD_MS, .open = lock_open, .close = sql_close, .conf = &SQL_CONF_TYPE, \
+        .submit = sql_submit, .cancel = sql_cancel, .doctor = sql_locks_doctor,                  \
+    }
+
+/* [mode is session][tokens=on] */
+#define SQL_LOCK_PAIR(NAME, SCHEMES, HOST, FAIRNESS)                                           \
+    {                                                                                          \
+        SQL_LOCK_TABLE(NAME, SCHEMES, 0, HF_TOKEN_STRENGTH_NONE, SQL_ON_LOSS, HOST, FAIRNESS), \
+            SQL_LOCK_TABLE(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKEN_STRENGTH_WHILE_DURABLE,       \
+                           SQL_ON_LOSS_TOKENS, HOST, FAIRNESS)                                 \
+    }
+#define SQL_LOCK_TABLES(NAME, SCHEMES, HOST, ROW_FAIRNESS, SESSION_FAIRNESS) \
+    {                                                                        \
+        SQL_LOCK_PAIR(NAME "-row", SCHEMES, HOST, ROW_FAIRNESS),             \
+            SQL_LOCK_PAIR(NAME "-session", SCHEMES, HOST, SESSION_FAIRNESS)  \
+    }
+
+#define SQL_ON_CRASH "freed by the server as soon as it sees the connection end"
+#define SQL_ON_LOSS  "lost with the connection, and told so; a standby knows nothing of it"
+#define SQL_ON_LOSS_TOKENS \
+    "lost with the connection, and told so; tokens go on if the standby has the last commits"
+
+#endif

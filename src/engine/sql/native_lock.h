@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=row and mode=session: a lease is a lock of the server's own, and lives as long as the
+ * connection that holds it.
+ *
+ *   native_lock.c          the ops, open and close
+ *   lock_connection.c     which connection serves whom
+ *   lock_watch.c    one thread per store: connections that hang up, waits that must end
+ *   lock_sql.c     statements: templates of each server, filled in
+ *   lock_inspect.c     who waits for whom, for the detector
+ *   lock_share.c     what processes tell each other for that
+ *
+ * A *lock connection* is a connection for locks. mode=row: a lease is a transaction, so a lock connection has one. mode=session:
+ * up to SQL_LOCKS_MAX names share a lock connection. The server lets a session lock again what it has locked, so
+ * a name that a lock connection holds is never asked for on that lock connection.
+ *
+ * A statement that may block (a *wait*) runs only on a lock connection that holds nothing: it would keep others from
+ * releasing. It has no time limit at the server; the watch thread ends it, at its deadline or when core
+ * cancels it, by the server's own means (PQcancel, KILL QUERY). Such an end races with the grant: so the lock
+ * is given back, by a statement that is certain, before the op is finished with anything but HF_OK. If the
+ * server does not react at all the connection is cut: then whatever was or will be granted to it ends with it.
+ *
+ * locks->lock guards all of it; nothing that blocks is done under it. It is below store->lock in no path.
+ */
+#ifndef SQL_NATIVE_LOCK_H
+#define SQL_NATIVE_LOCK_H
+
+#include "engine/sql/internal.h"
+
+#define SQL_LOCKS_MAX  512  /* names per connection, mode=session */
+#define SQL_KNOWN      1024 /* names that this store has recorded, remembered by their hash */
+#define SQL_SQL_ROOM   4096 /* a name of HF_NAME_MAX bytes in hex, twice, and words around it */
+#define SQL_KEY_ROOM   128
+#define SQL_TABLE_ROOM 256
+
+/* Keepalives. The client's are shorter: who is cut off must know before the server lets the next one in. */
+#define SQL_ALIVE_IDLE_S        5
+#define SQL_ALIVE_INTERVAL_S    3
+#define SQL_ALIVE_COUNT         3
+#define SQL_ALIVE_TEXT_IDLE     "20" /* the server's */
+#define SQL_ALIVE_TEXT_INTERVAL "5"
+#define SQL_ALIVE_TEXT_COUNT    "4"
+
+/*
+ * What a server is told, in its own words. In templates {K} is the lock's key and {N} the name, as literals;
+ * {T} is the table of recorded names and {R} that of rows. {W} is the table of waits, {C} our number in it, {M} the mode.
+ */
+struct sql_lock_sql {
+    const char *limits; /* name, value: time limits of an operator that are on */
+    const char
+        *keepalive; /* seconds after which the server looks for a silent host; 0: it does not say */
+    const char *prepare;      /* a connection that will hold: no operator's time limit may end it */
+    const char *names, *rows; /* the tables, without prefix */
+    const char *interrupted;  /* the error of an interrupted statement: a SQLSTATE, or a number */
+    /* mode=session. try_: 1 or not. wait: granted if its first value is not 0 and not NULL. free_: 1, or it was not held. */
+    const char *session_record; /* the name at this key */
+    const char *session_try, *session_wait, *session_free;
+    bool calls; /* what a pair needs is SQL_LOCK_TRY and SQL_LOCK_FREE instead, prepared */
+    /* mode=row. A row: it is locked. */
+    const char *row_known, *row_add, *row_try, *row_wait, *row_free;
+    /* lock_share.c: the connection says that {C} lives, as long as it does; rows of those that do not live go. */
+    const char *waits_live, *waits_sweep;
+    /* The key of a name, from a hash of it and of where our tables are. */
+    void (*key)(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM]);
+    /* Quote a table: `schema` may be "". */
+    void (*table)(const char *schema, const char *prefix, const char *name,
+                  char ret_table[SQL_TABLE_ROOM]);
+    /* Is this a connection to the server itself, and one whose locks mean something? HF_CONFIG says why not. */
+    hf_status (*verify)(struct sql_connection *connection, enum sql_mode mode, int64_t deadline_ms,
+                        hf_error *err);
+};
+
+struct sql_held {
+    uint64_t hash;
+    struct hfi_claim *claim;
+};
+
+struct sql_lock_connection {
+    struct sql_lock_connection *next;
+    uint64_t id; /* never used again */
+    struct sql_connection *connection;
+    int fd; /* a copy of the connection's: ours to watch and to cut, whatever the driver does with its own */
+    bool busy; /* a thread has it */
+    bool hung; /* the other end is gone; who has it, or the watch thread, ends it */
+    uint32_t count;
+    struct sql_held held[];
+};
+
+/* An acquire under way; on its thread's stack. */
+struct sql_lock_wait {
+    struct sql_lock_wait *next;
+    struct hfi_op *op;
+    struct sql_lock_connection *lock_conn; /* whose statement blocks for it; NULL: none now */
+    _Atomic int stop;  /* HF_OK: go on; else the status with which it is to end */
+    bool interrupting; /* the watch thread is at it, and needs `lock connection` */
+    int64_t act_ms;    /* when the watch thread has something to do about it */
+    int64_t cut_ms;    /* when it loses patience; 0: it was not asked to end yet */
+    unsigned asked;
+    bool told; /* other processes have been told of it, or are about to be */
+};
+
+struct sql_locks {
+    struct hfi_conn *store;
+    const struct sql_lock_sql *sql;
+    pthread_mutex_t lock;
+    pthread_cond_t
+        changed; /* on CLOCK_MONOTONIC: a lock connection is free, a wait was stopped, an interrupt is over */
+    struct sql_lock_connection *lock_conns;
+    _Atomic uint64_t last_id;
+    uint32_t count, limit; /* lock connections that are there or being opened; at most */
+    uint32_t locks_max;    /* leases on one */
+    struct sql_lock_wait *lock_waits;
+    bool watching, stop;
+    pthread_t watcher;
+    int epoll_fd, kick_fd;
+    int64_t wakes_ms; /* when the watch thread will look by itself */
+    char names_table[SQL_TABLE_ROOM], rows_table[SQL_TABLE_ROOM], waits_table[SQL_TABLE_ROOM];
+    _Atomic bool shares, unshare_due; /* something was told; and could not be taken back yet */
+    pthread_mutex_t share_lock;       /* above `lock`: one tells at a time, or takes back */
+    uint64_t known[SQL_KNOWN][2];
+};
+
+extern const struct sql_lock_sql postgres_lock_sql, maria_lock_sql; /* each in its module */
+
+/* ---- lock_sql.c ---- */
+
+/* false: out of room (never with names that core lets through). */
+/* The key of a name as a number. */
+int64_t sql_lock_key(const struct sql_locks *locks, const struct hfi_name *name);
+bool sql_lock_fill(struct sql_locks *locks, const char *template, const struct hfi_name *name,
+                   char *sql, size_t room);
+
+/* ---- lock_inspect.c, lock_share.c ---- */
+
+/* A copy: claims are the caller's again when the lock is given back. */
+struct sql_line {
+    bool waits, here; /* here: through this very handle */
+    uint64_t number;  /* hfi_claim_number() */
+    uint32_t len;
+    unsigned char name[HF_NAME_MAX];
+    unsigned char owner[HFI_OWNER_LEN];
+    char label[HF_LABEL_MAX + 1];
+};
+
+struct sql_lines {
+    struct sql_line *all;
+    size_t count, room;
+};
+
+void sql_locks_inspect(struct hfi_conn *store, struct hfi_op *op);
+/* Room for `more` lines. false: no memory. */
+bool sql_lines_room(struct sql_lines *lines, size_t more);
+
+/* Tell other processes of the waits among `lines` that are here; add what they tell. With share_lock. false: it did not work, and
+ * only this process is known. */
+bool sql_share_waits(struct hfi_conn *store, struct sql_lines *lines);
+/* The same of those that hold what is waited for. */
+void sql_share_holders(struct hfi_conn *store, const struct sql_lines *lines);
+/* A wait of which others were told is over: before its caller can release anything. NULL: what could not be taken back before. */
+void sql_unshare_wait(struct sql_locks *locks, const struct sql_lock_wait *wait);
+
+/* ---- lock_connection.c: with locks->lock, but for those that say otherwise ---- */
+
+enum sql_lock_how { SQL_LOCK_BY_TRY, SQL_LOCK_BY_WAIT };
+
+/* A lock connection for this wait, busy for it, and what to do on it. `tried`: the name was found locked, so only a
+ * lock connection on which it can wait will do. HF_OK, or why there is none. Without the lock. */
+hf_status sql_lock_connection_take(struct sql_locks *locks, struct sql_lock_wait *wait, bool tried,
+                                   struct sql_lock_connection **ret_lock_conn,
+                                   enum sql_lock_how *ret_how, hf_error *err);
+/* Back from this thread; if it has hung up, or its connection is dead, its leases are lost. Without the lock. */
+void sql_lock_connection_give(struct sql_locks *locks, struct sql_lock_connection *lock_conn);
+/* For a release: busy for us, the claim taken off. NULL: it is lost. Without the lock. */
+struct sql_lock_connection *sql_lock_connection_of(struct sql_locks *locks,
+                                                   struct hfi_claim *claim);
+void sql_lock_connection_put(struct sql_lock_connection *lock_conn, struct hfi_claim *claim);
+/* End a lock connection that is busy for us: connection and leases. Without the lock. */
+void sql_lock_connection_end(struct sql_locks *locks, struct sql_lock_connection *lock_conn,
+                             const char *why);
+/* Sleep until something has changed, at most until until_ms. */
+void sql_locks_sleep(struct sql_locks *locks, int64_t until_ms);
+
+/* ---- lock_watch.c ---- */
+
+/* Before the first lease. false: no thread to be had. With the lock. */
+bool sql_watch_start(struct sql_locks *locks);
+void sql_watch_stop(struct sql_locks *locks);
+/* It must look at the waits at `at_ms`. With the lock. */
+void sql_watch_at(struct sql_locks *locks, int64_t at_ms);
+bool sql_watch_add(struct sql_locks *locks, struct sql_lock_connection *lock_conn);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Servers whose wall clocks the test can move: they have clock_shim.c preloaded, which reads how far the clock is off from a
+ * mapped file in the server's directory.
+ */
+#ifndef TEST_CLOCK_H
+#define TEST_CLOCK_H
+
+#include <stdint.h>
+
+#define CLOCK_PRELOAD  "LD_PRELOAD=" CLOCK_SHIM
+#define CLOCK_VARIABLE "HOLDFAST_TEST_CLOCK" /* in the server's environment: the path of the file */
+
+/* DIR/clock, mapped: microseconds, 0 at first. munmap() it. */
+_Atomic int64_t *clock_make(const char *dir);
+
+#endif
