@@ -14,13 +14,16 @@ TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 # What stands between commas is one argument of $(call configure): a comma of CMake's must come from a variable.
 # If it fails, the reason may be a missing package: say which.
-configure = { command -v cmake && cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2); } >/dev/null || \
+configure = { command -v cmake && cmake -S . -B '$(1)' -G Ninja $(CMAKE_FLAGS) $(2); } >/dev/null || \
 	{ tools/packages.sh missing build; false; }
+# One line of progress, which a terminal sees change; V=1: every command.
+compile = { [ -t 1 ] || [ -n "$(V)" ] || echo 'building $(1)'; \
+	cmake --build '$(1)' $(if $(2),--target $(2)) $(if $(V),--verbose,$$([ -t 1 ] || echo -- --quiet)); }
 with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model compat install clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
+.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -34,51 +37,53 @@ help:
 	@echo 'make bench    speed, as ratios to raw loops; bench-redlock-npm: beside node-redlock, which npm fetches'
 	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
-	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR)'
-	@echo 'make clean'
+	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
+	@echo 'make examples $(BUILD)/bin/examples; those that are installed build against what is installed'
+	@echo 'make abi-record   after a deliberate change of the public interface'
+	@echo 'make clean; V=1 shows every command'
 
 build:
 	@$(call configure,$(BUILD),$(with_prefix))
-	@cmake --build $(BUILD) --target product
+	@$(call compile,$(BUILD),product)
 
 demo:
 	@tools/packages.sh build
 	@$(MAKE) --no-print-directory build
-	@tools/demo.sh $(BUILD)/bin/holdfast
+	@tools/demo.sh '$(BUILD)/bin/holdfast'
 
 test:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),$(with_prefix))
-	@cmake --build $(BUILD)
+	@$(call compile,$(BUILD))
 	@$(call configure,build-asan,$(with_asan))
-	@cmake --build build-asan
+	@$(call compile,build-asan)
 	@$(call configure,build-tsan,$(with_tsan))
-	@cmake --build build-tsan
+	@$(call compile,build-tsan)
 	@tools/run-tests.sh "plain:$(BUILD):$(TEST_LABELS)" "asan:build-asan:$(ASAN_LABELS)" "tsan:build-tsan:$(TSAN_LABELS)"
 
 asan:
 	@tools/packages.sh test
 	@$(call configure,build-asan,$(with_asan))
-	@cmake --build build-asan
+	@$(call compile,build-asan)
 	@tools/run-tests.sh "asan:build-asan:$(ASAN_LABELS)"
 
 tsan:
 	@tools/packages.sh test
 	@$(call configure,build-tsan,$(with_tsan))
-	@cmake --build build-tsan
+	@$(call compile,build-tsan)
 	@tools/run-tests.sh "tsan:build-tsan:$(TSAN_LABELS)"
 
 interop-npm interop-redisson:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),)
-	@cmake --build $(BUILD)
-	@test/interop/foreign.sh $(@:interop-%=%) $(BUILD)
+	@$(call compile,$(BUILD))
+	@test/interop/foreign.sh $(@:interop-%=%) '$(BUILD)'
 
 # Every fuzz target for SECONDS seconds; FUZZ names some of them.
 fuzz:
 	@tools/packages.sh fuzz
 	@$(call configure,build-fuzz,$(with_asan) -DHOLDFAST_FUZZ=ON -DCMAKE_C_COMPILER=clang)
-	@cmake --build build-fuzz --target fuzz
+	@$(call compile,build-fuzz,fuzz)
 	@tools/fuzz.sh build-fuzz "$(or $(SECONDS),60)" $(FUZZ)
 
 lint:
@@ -89,29 +94,43 @@ format:
 	@tools/lint.sh format
 
 bench: build
-	@$(call configure,$(BUILD),)
-	@cmake --build $(BUILD)
-	@$(BUILD)/bin/holdfast bench $(BENCH_ARGS)
+	@$(call compile,$(BUILD),holdfast_bench)
+	@'$(BUILD)/bin/holdfast' bench $(BENCH_ARGS)
 
 bench-redlock-npm:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),)
-	@cmake --build $(BUILD)
-	@bench/redlock_npm.sh $(BUILD)
+	@$(call compile,$(BUILD))
+	@bench/redlock_npm.sh '$(BUILD)'
 
 compat:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),)
-	@cmake --build $(BUILD)
-	@tools/compat.sh $(BUILD) $(STORES)
+	@$(call compile,$(BUILD))
+	@tools/compat.sh '$(BUILD)' $(STORES)
 
 model:
 	@tools/packages.sh test
 	@python3 -B model/run.py --large
 
 install: build
-	@cmake --install $(BUILD)
+	@cmake --install '$(BUILD)' $(if $(V),,>/dev/null)
+	@echo 'installed in $(DESTDIR)$(PREFIX)'
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
+uninstall:
+	@tools/uninstall.sh '$(BUILD)' '$(DESTDIR)'
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+
+# The programs of examples/, in $(BUILD)/bin/examples.
+examples:
+	@$(call configure,$(BUILD),$(with_prefix))
+	@$(call compile,$(BUILD),examples)
+
+# The public interface as it is now, for the test `abi` to compare with.
+abi-record:
+	@$(call configure,$(BUILD),$(with_prefix))
+	@$(call compile,$(BUILD),abi-record)
+
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-clang build-gcc
+	rm -rf '$(BUILD)' build-asan build-tsan build-fuzz build-clang build-gcc

@@ -54,7 +54,12 @@ int verb_bench(struct cli *cli)
     }
     execute(HOLDFAST_LIBEXECDIR "/" PROGRAM, arguments);
 
-    say_error("%s cannot be executed: %s", PROGRAM, strerror(errno));
+    if (errno == ENOENT)
+        say_error(
+            "%s is no part of an installation: `make bench` in the sources builds and runs it",
+            PROGRAM);
+    else
+        say_error("%s cannot be executed: %s", PROGRAM, strerror(errno));
     free(arguments);
     return EXIT_NO_STORE;
 }

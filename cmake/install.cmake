@@ -2,6 +2,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS holdfast EXPORT holdfast LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET holdfast_static)
+  install(TARGETS holdfast_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY include/holdfast DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 # pkg-config --libs holdfast. Paths relative to the file itself: the tree may be moved.
@@ -26,14 +29,6 @@ foreach(section RANGE 1 9)
   endif()
 endforeach()
 
-# completions/: holdfast.bash, _holdfast (zsh), holdfast.fish.
-if(EXISTS ${CMAKE_SOURCE_DIR}/completions/holdfast.bash)
-  install(FILES completions/holdfast.bash RENAME holdfast
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-endif()
-if(EXISTS ${CMAKE_SOURCE_DIR}/completions/_holdfast)
-  install(FILES completions/_holdfast DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-endif()
-if(EXISTS ${CMAKE_SOURCE_DIR}/completions/holdfast.fish)
-  install(FILES completions/holdfast.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-endif()
+# The examples, which build against what is installed: share/doc/holdfast/examples/Makefile.
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "*.lua" PATTERN "Makefile")

@@ -521,6 +521,16 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * The names are acquired one by one. Leases go back, if one of them cannot be had, before `done` comes. */
+HF_API HF_USE hf_status hf_acquire_all_async(hf_store *store, const hf_acquire_request *requests,
+                                             size_t count, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * 1 to HF_ACQUIRE_ALL_MAX leases of one store; `done` comes from that store. hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_release_all_async(hf_lease *const *leases, size_t count,
+                                             hf_done_fn *done, void *arg, hf_op **ret_op,
+                                             hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_renew_async(hf_lease *lease, int64_t ttl_ms, hf_done_fn *done, void *arg,
                                        hf_op **ret_op, hf_error *err);

@@ -47,10 +47,6 @@ struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receive
 
     if (!call)
         return NULL;
-    if (!hfi_slot_ours(&call->slot, hfi_process_id())) {
-        pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_open() */
-        hfi_slot_own(&call->slot, hfi_process_id());
-    }
     call->store = store;
     call->receiver = receiver;
     call->lease = NULL;
@@ -67,8 +63,12 @@ struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receive
     call->child = HFI_CHILD_NONE;
     call->ended = call->cleanup = false;
     if (receiver == HFI_TO_THREAD)
-        return call;
+        return call; /* it never has a handle: the slot's owner does not matter */
 
+    if (!hfi_slot_ours(&call->slot, hfi_process_id())) {
+        pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_open() */
+        hfi_slot_own(&call->slot, hfi_process_id());
+    }
     call->err = &call->error;
     call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
     hfi_list_init(&call->due);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Several names at once: hf_acquire_all() and hf_release_all(). Runs on the caller's
- * thread.
+ * Several names at once: hf_acquire_all() and hf_release_all(), on the caller's thread; and their asynchronous forms, which
+ * are tasks.
  *
  * Names are taken in one order, that of their bytes: of those who hold some and wait
  * for more, the one whose last name is the highest waits for nobody of them. So they
@@ -14,6 +14,7 @@
  */
 #include "core/acquire.h"
 #include "core/release.h"
+#include "core/task.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -305,4 +306,233 @@ hf_status hf_release_all(hf_lease *const *leases, size_t count, hf_error *err)
         count -= some;
     }
     return first;
+}
+
+/* ---- without a thread: one by one ------------------------------------------------------------------ */
+
+/* Both calls. Releases: the leases, from the last to the first. */
+struct all_call {
+    struct hfi_task task;
+    struct several s;
+    size_t next; /* which one is under way */
+    bool begun;  /* acquire: the first one has been asked for */
+    hf_status
+        status; /* acquire: why what is held goes back; release: the first that was not HF_OK */
+    struct hfi_shard *shard; /* release: which keeps the store open */
+    char *texts;             /* acquire: what the requests point to */
+    hf_lease *leases[HF_ACQUIRE_ALL_MAX];
+};
+
+enum { ACQUIRE, GIVE_BACK };
+
+/* Send the next release. HF_OK: none is left. */
+static hf_status release_next(struct all_call *call)
+{
+    while (call->next > 0) {
+        hf_lease *lease = call->leases[--call->next];
+
+        if (lease)
+            return hfi_task_release(&call->task, lease);
+    }
+    return HF_OK;
+}
+
+/* It cannot have them all: those that it has go back, the last first. */
+static hf_status acquire_fail(struct all_call *call, hf_status status)
+{
+    call->status = status;
+    call->task.state = GIVE_BACK;
+    for (size_t i = 0; i < call->s.count; i++)
+        call->leases[i] = call->s.items[i].lease;
+    call->next = call->s.count;
+    status = release_next(call);
+    return status == HF_OK ? call->status : status;
+}
+
+static hf_status acquire_step(struct hfi_task *task, hf_status got)
+{
+    struct all_call *call = hfi_container(task, struct all_call, task);
+    struct several *s = &call->s;
+    struct item *item = &s->items[call->next];
+    hf_status status;
+
+    if (task->state == GIVE_BACK) {
+        status = release_next(call);
+        return status == HF_OK ? call->status : status;
+    }
+    if (call->begun) {
+        if (got == HF_BUSY && s->wait_ms > 0)
+            got = hfi_store_error(s->store, "acquire",
+                                  &(struct hfi_name){ .bytes = item->request.name,
+                                                      .len = (uint32_t)item->request.name_len },
+                                  HF_TIMEOUT, NULL, &task->error);
+        else if (got != HF_OK)
+            task->error = task->child.error;
+        if (got != HF_OK)
+            return acquire_fail(call, got);
+        item->lease = task->child.lease;
+        item = &s->items[++call->next];
+    }
+    call->begun = true;
+    if (call->next == s->count) {
+        status = all_good(s, &task->error);
+        return status == HF_OK ? hfi_ok(&task->error) : acquire_fail(call, status);
+    }
+    if (s->deadline_ms != HFI_NEVER) {
+        int64_t left_ms = s->deadline_ms - hfi_now_ms();
+
+        item->request.wait_ms = left_ms > 0 ? left_ms : 0; /* too late to wait, not to try */
+    }
+    return hfi_task_acquire(task, &item->request);
+}
+
+static void acquire_finish(struct hfi_task *task, hf_result *result)
+{
+    struct all_call *call = hfi_container(task, struct all_call, task);
+
+    if (result->status != HF_OK)
+        return;
+    for (size_t i = 0; i < call->s.count; i++)
+        call->leases[call->s.items[i].index] = call->s.items[i].lease;
+    result->leases = call->leases;
+    result->count = call->s.count;
+}
+
+static void acquire_free(struct hfi_task *task)
+{
+    struct all_call *call = hfi_container(task, struct all_call, task);
+
+    hfi_free(call->texts);
+    hfi_free(call->s.items);
+    hfi_task_free_entered(task);
+}
+
+static size_t text_size(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+static const char *copy_text(char **at, const char *text)
+{
+    char *copy = *at;
+
+    if (!text)
+        return NULL;
+    memcpy(copy, text, strlen(text) + 1);
+    *at += strlen(text) + 1;
+    return copy;
+}
+
+/* The requests point to memory of the caller's. false: out of memory. */
+static bool copy_texts(struct all_call *call)
+{
+    size_t size = 1;
+    char *at;
+
+    for (size_t i = 0; i < call->s.count; i++) {
+        const hf_acquire_request *request = &call->s.items[i].request;
+
+        size += request->name_len + text_size(request->label) + text_size(request->session);
+    }
+    call->texts = at = hfi_malloc(size);
+    if (!at)
+        return false;
+    for (size_t i = 0; i < call->s.count; i++) {
+        hf_acquire_request *request = &call->s.items[i].request;
+
+        request->name = memcpy(at, request->name, request->name_len);
+        at += request->name_len;
+        request->label = copy_text(&at, request->label);
+        request->session = copy_text(&at, request->session);
+    }
+    return true;
+}
+
+hf_status hf_acquire_all_async(hf_store *handle, const hf_acquire_request *requests, size_t count,
+                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct all_call *call;
+    struct hfi_store *store;
+    hf_status status;
+
+    if (count == 0 || count > HF_ACQUIRE_ALL_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "count: %zu, must be 1 to %d", count,
+                             HF_ACQUIRE_ALL_MAX);
+    if (!requests)
+        return hfi_error_set(err, HF_INVALID, 0, "requests: NULL");
+    status = hfi_store_enter(handle, &store, err);
+    if (status != HF_OK)
+        return status;
+    call = hfi_calloc(1, sizeof *call);
+    if (!call) {
+        hfi_store_leave(store);
+        return hfi_error_memory(err);
+    }
+    hfi_task_init(&call->task, store, acquire_step);
+    call->task.handle = handle;
+    call->task.finish = acquire_finish;
+    call->task.free = acquire_free;
+    call->s = (struct several){ .handle = handle, .store = store, .count = count };
+    call->s.items = hfi_calloc(count, sizeof *call->s.items);
+    status = call->s.items ? read_all(&call->s, requests, err) : hfi_error_memory(err);
+    if (status == HF_OK && !copy_texts(call))
+        status = hfi_error_memory(err);
+    if (status == HF_OK) {
+        call->task.cancel = call->s.items[0].request.cancel;
+        status = hfi_task_begin(&call->task, done, arg, ret_op, err);
+    }
+    if (status != HF_OK)
+        acquire_free(&call->task);
+    return status;
+}
+
+static hf_status release_step(struct hfi_task *task, hf_status got)
+{
+    struct all_call *call = hfi_container(task, struct all_call, task);
+    hf_status status;
+
+    if (got != HF_OK && call->status == HF_OK) {
+        call->status = got;
+        task->error = task->child.error;
+    }
+    status = release_next(call);
+    return status == HF_OK ? call->status : status;
+}
+
+static void release_free(struct hfi_task *task)
+{
+    struct all_call *call = hfi_container(task, struct all_call, task);
+
+    hfi_lease_leave_store(call->shard);
+    hfi_free(call);
+}
+
+hf_status hf_release_all_async(hf_lease *const *leases, size_t count, hf_done_fn *done, void *arg,
+                               hf_op **ret_op, hf_error *err)
+{
+    struct all_call *call;
+    struct hfi_store *store;
+    hf_status status;
+
+    if (count == 0 || count > HF_ACQUIRE_ALL_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "count: %zu, must be 1 to %d", count,
+                             HF_ACQUIRE_ALL_MAX);
+    if (!leases)
+        return hfi_error_set(err, HF_INVALID, 0, "leases: NULL");
+    call = hfi_calloc(1, sizeof *call);
+    if (!call)
+        return hfi_error_memory(err);
+    status = hfi_lease_enter_store(leases[0], &store, &call->shard, err);
+    if (status != HF_OK) {
+        hfi_free(call);
+        return status;
+    }
+    hfi_task_init(&call->task, store, release_step);
+    call->task.free = release_free;
+    memcpy(call->leases, leases, count * sizeof *leases);
+    call->next = count;
+    status = hfi_task_begin(&call->task, done, arg, ret_op, err);
+    if (status != HF_OK)
+        release_free(&call->task);
+    return status;
 }

@@ -212,6 +212,8 @@ void both_done(const hf_result *result, void *arg)
 
     both->result = *result;
     both->error = *result->error;
+    if (result->leases)
+        memcpy(both->leases, result->leases, result->count * sizeof *both->leases);
     atomic_store(&both->done, true);
 }
 
@@ -296,6 +298,32 @@ hf_status both_adopt(hf_store *store, const hf_adopt_request *request, hf_lease 
     if (status == HF_OK)
         *ret_lease = both.result.lease;
     return status;
+}
+
+hf_status both_acquire_all(hf_store *store, const hf_acquire_request *requests, size_t count,
+                           hf_lease **ret_leases, hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !ret_leases)
+        return (hf_acquire_all)(store, requests, count, ret_leases, err);
+    status =
+        both_end(store, hf_acquire_all_async(store, requests, count, both_done, &both, NULL, err),
+                 &both, err);
+    if (status == HF_OK)
+        memcpy(ret_leases, both.leases, count * sizeof *ret_leases);
+    return status;
+}
+
+hf_status both_release_all(hf_lease *const *leases, size_t count, hf_error *err)
+{
+    struct both both = { 0 };
+
+    if (!contract_pumped || !leases || count == 0 || count > HF_ACQUIRE_ALL_MAX)
+        return (hf_release_all)(leases, count, err);
+    return both_end(NULL, hf_release_all_async(leases, count, both_done, &both, NULL, err), &both,
+                    err);
 }
 
 hf_status both_check(hf_store *store, hf_report **ret_report, hf_error *err)

@@ -149,6 +149,7 @@ struct both {
     _Atomic bool done;
     hf_result result;
     hf_error error;
+    hf_lease *leases[HF_ACQUIRE_ALL_MAX];
 };
 void both_done(const hf_result *result, void *arg);
 /* Pump `store` (NULL: all) until it is done. Returns its status, or `begun` if it did not begin. */
@@ -166,6 +167,12 @@ hf_status both_adopt(hf_store *store, const hf_adopt_request *request, hf_lease 
 hf_status both_check(hf_store *store, hf_report **ret_report, hf_error *err);
 hf_status both_deadlocks(hf_store *store, hf_deadlocks **ret_deadlocks, hf_error *err);
 
+hf_status both_acquire_all(hf_store *store, const hf_acquire_request *requests, size_t count,
+                           hf_lease **ret_leases, hf_error *err);
+hf_status both_release_all(hf_lease *const *leases, size_t count, hf_error *err);
+
+#define hf_acquire_all(...)   both_acquire_all(__VA_ARGS__)
+#define hf_release_all(...)   both_release_all(__VA_ARGS__)
 #define hf_renew(...)         both_renew(__VA_ARGS__)
 #define hf_lease_break(...)   both_break(__VA_ARGS__)
 #define hf_store_inspect(...) both_inspect(__VA_ARGS__)

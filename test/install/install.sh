@@ -27,6 +27,8 @@ done
 open_to_all=$(find "$dir/stage" ! -type l -perm /0002)
 [ -z "$open_to_all" ] || fail "others may write to: $open_to_all"
 
+[ ! -e libexec ] || fail "the bench is installed"
+
 # Nothing of ours leaks into other programs, and nothing remembers where it was built.
 for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so"; do
     if readelf -d "$file" | grep -E 'R(UN)?PATH' | grep -qF "$build"; then
@@ -107,9 +109,15 @@ if ! { cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir
 fi
 "$dir/project/build/user" "file:$dir/store" || fail "the program built with find_package"
 
-# The header speaks C++ and strict C too.
-echo '#include <holdfast/holdfast.h>' >"$dir/header.c"
-cc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$dir/moved/include" -fsyntax-only "$dir/header.c"
-if command -v c++ >/dev/null; then
-    c++ -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I"$dir/moved/include" -fsyntax-only "$dir/header.c"
-fi
+# The installed examples build against what is installed.
+cp -r "$dir/moved/share/doc/holdfast/examples" "$dir/ex amples"
+make -s -C "$dir/ex amples" CFLAGS=-Werror LDFLAGS="-Wl,-rpath,'$dir/moved/${lib#./}'" >"$dir/log" 2>&1 || { cat "$dir/log"; fail "the examples"; }
+"$dir/ex amples/mutex" "file:$dir/store" >/dev/null || fail "an example"
+
+# And all of it can be taken away again.
+DESTDIR="$dir/once more" cmake --install "$build" >"$dir/log" || { cat "$dir/log"; fail "a second cmake --install"; }
+[ -n "$(find "$dir/once more" -name libholdfast.so)" ] || fail "the second cmake --install put nothing there"
+cp "$build/install_manifest.txt" "$dir"
+"$source/tools/uninstall.sh" "$dir" "$dir/once more" || fail "uninstall"
+left=$(find "$dir/once more" ! -type d -o -iname '*holdfast*')
+[ -z "$left" ] || fail "uninstall left: $left"

@@ -23,6 +23,41 @@ fi
 cmake --install "$dir/a build" --prefix "$dir/a place" >"$dir/log" || { cat "$dir/log"; exit 1; }
 [ -s "$dir/a place/share/bash-completion/completions/holdfast" ]
 "$dir/a build/bin/holdfast" -S "file:$dir/store" run x -- true
+
+# And libholdfast.a, with which a program needs nothing of ours at run time: found by pkg-config --static.
+cat >"$dir/program.c" <<'END'
+#include <holdfast/holdfast.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
+    hf_store *store;
+    hf_lease *lease;
+    hf_error err;
+
+    request.name = "job";
+    request.name_len = HF_CSTRING;
+    if (argc != 2 || hf_open(argv[1], NULL, &store, &err) != HF_OK ||
+        hf_acquire(store, &request, &lease, &err) != HF_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    return hf_release(lease, &err) != HF_OK || hf_close(store, 0) != HF_OK;
+}
+END
+pc=$(find "$dir/a place" -name holdfast.pc -printf '%h')
+declare -a flags=()
+eval "flags=($(PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs holdfast))"
+cc "$dir/program.c" "${flags[@]/#-lholdfast/-l:libholdfast.a}" -o "$dir/program"
+if ldd "$dir/program" | grep -q libholdfast; then
+    echo "static: the program still needs libholdfast.so" >&2
+    exit 1
+fi
+"$dir/program" "file:$dir/store"
+# shellcheck disable=SC2016 # for the shell that has a server
+"$1/bin/test/with_redis" sh -c '"$0" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$dir/program"
+
 # shellcheck disable=SC2016 # for the shell that has a server
 "$1/bin/test/with_server" redis sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
     "$dir/a build/bin/holdfast"

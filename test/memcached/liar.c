@@ -17,6 +17,8 @@
 #define GREETING \
     "VERSION 1.6.18\r\nMN\r\nSTAT pid 1\r\nSTAT uptime 5\r\nSTAT time 1000000\r\nEND\r\n"
 
+#define STALL_US 700000 /* longer than what the engine takes for a server that was stopped */
+
 /* ---- the liar ------------------------------------------------------------------------------------ */
 
 struct liar {
@@ -24,7 +26,9 @@ struct liar {
     uint16_t port;
     const char *greeting;
     const char *reply; /* to each command; "{O}" becomes the command's number */
+    bool stalls;       /* the first connection: its first reply comes late, and then it is closed */
     _Atomic unsigned connections, heard;
+    _Atomic unsigned swaps; /* by a CAS number, on later connections */
     _Atomic bool stop;
     pthread_t thread;
 };
@@ -74,6 +78,13 @@ static void serve(struct liar *liar, int fd)
             len = 0;
         } else if (greeted && strstr(heard, "\r\n")) {
             liar->heard++;
+            if (liar->stalls && liar->connections > 1)
+                liar->swaps += strncmp(heard, "ms ", 3) == 0 && strstr(heard, " C") != NULL;
+            if (liar->stalls && liar->connections == 1) {
+                usleep(STALL_US);
+                say(fd, liar->reply, heard);
+                return;
+            }
             say(fd, liar->reply, heard);
             len = 0;
         }
@@ -187,6 +198,30 @@ static void lies_are_not(void **state)
 }
 
 /* A grant is one, and what nobody asked for after it ends the connection. */
+/* A grant that came late is to be renewed once more before it counts. Its connection is gone by then, and with it the
+ * meaning of its CAS number: a restarted server may have given the same number to the lease of another client. */
+static void numbers_end_with_their_connection(void **state)
+{
+    hf_acquire_request request = mutex_request("n");
+    struct liar liar;
+    hf_lease *lease = NULL;
+    hf_status status;
+    hf_store *at;
+    char url[128];
+
+    (void)state;
+    liar_start(&liar, GREETING, "HD c5 O{O}\r\n");
+    liar.stalls = true;
+    snprintf(url, sizeof url, "memcached://127.0.0.1:%u?op_timeout=3s", (unsigned)liar.port);
+    at = open_at(url);
+    status = hf_acquire(at, &request, &lease, &contract_error);
+    CHECK((status == HF_OK) == (lease != NULL));
+    CHECK(liar.connections > 1);
+    CHECK(liar.swaps == 0);
+    hf_close(at, HF_CLOSE_FLAG_RELEASE);
+    liar_stop(&liar);
+}
+
 static void too_much_is_not_kept(void **state)
 {
     struct liar liar;
@@ -262,6 +297,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_truth_is_believed),
         cmocka_unit_test(lies_are_not),
+        cmocka_unit_test(numbers_end_with_their_connection),
         cmocka_unit_test(too_much_is_not_kept),
         cmocka_unit_test(refusals_are_typed),
         cmocka_unit_test(greetings),

@@ -33,8 +33,8 @@
 #define FRESH_SIXTHS 4 /* a lease is renewed in the background if less than this is left of it */
 #define FULL_SIXTHS  5
 
-static void begin(struct hfi_conn *conn, struct etcd_wait *wait);
-static void put(struct hfi_conn *conn, struct etcd_wait *wait);
+static void begin_wait(struct hfi_conn *conn, struct etcd_wait *wait);
+static void put_key(struct hfi_conn *conn, struct etcd_wait *wait);
 
 /* ---- a wait's life ---------------------------------------------------------------------------------- */
 
@@ -55,7 +55,7 @@ void etcd_acquire(struct hfi_conn *conn, struct hfi_op *op)
     hfi_list_append(&conn->waits, &wait->listed);
     etcd_op(op)->wait = wait;
     etcd_slot_take(conn, wait->claim);
-    begin(conn, wait);
+    begin_wait(conn, wait);
 }
 
 static void drop_lease(struct hfi_conn *conn, struct etcd_wait *wait)
@@ -69,8 +69,8 @@ static void drop_lease(struct hfi_conn *conn, struct etcd_wait *wait)
 }
 
 /* The end of it. Its lease: the claim has it already if it is needed. */
-static void end(struct hfi_conn *conn, struct etcd_wait *wait, hf_status status,
-                const hf_error *err)
+static void end_wait(struct hfi_conn *conn, struct etcd_wait *wait, hf_status status,
+                     const hf_error *err)
 {
     etcd_wait_unwatch(conn, wait);
     etcd_wait_stop_moving(conn, wait);
@@ -90,7 +90,7 @@ static void end(struct hfi_conn *conn, struct etcd_wait *wait, hf_status status,
     hfi_free(wait);
 }
 
-static void begin(struct hfi_conn *conn, struct etcd_wait *wait)
+static void begin_wait(struct hfi_conn *conn, struct etcd_wait *wait)
 {
     wait->state = ETCD_WAIT_LEASE;
     wait->token = 0;
@@ -99,7 +99,7 @@ static void begin(struct hfi_conn *conn, struct etcd_wait *wait)
     wait->lease =
         etcd_lease_get(conn, wait->claim->ttl_ms, (wait->claim->flags & HFI_CLAIM_DETACHED) != 0);
     if (!wait->lease) {
-        end(conn, wait, HF_NO_MEMORY, NULL);
+        end_wait(conn, wait, HF_NO_MEMORY, NULL);
         return;
     }
     wait->lease->waits++;
@@ -114,9 +114,9 @@ void etcd_wait_again(struct hfi_conn *conn, struct etcd_wait *wait)
     etcd_wait_stop_moving(conn, wait);
     drop_lease(conn, wait);
     if (wait->stop != HF_OK)
-        end(conn, wait, wait->stop, NULL);
+        end_wait(conn, wait, wait->stop, NULL);
     else
-        begin(conn, wait);
+        begin_wait(conn, wait);
 }
 
 static void lease_is_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
@@ -139,16 +139,16 @@ static void lease_is_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_s
     }
     if (status == HF_UNAVAILABLE && wait->op->may_wait && wait->stop == HF_OK) {
         drop_lease(conn, wait);
-        begin(conn, wait); /* each try has its time limit */
+        begin_wait(conn, wait); /* each try has its time limit */
         return;
     }
     if (status != HF_OK) {
-        end(conn, wait, status, err);
+        end_wait(conn, wait, status, err);
         return;
     }
     if (etcd_lease_left_ms(lease, hfi_now_ms()) < lease->granted_ms * FRESH_SIXTHS / 6)
         etcd_lease_keep(conn, lease);
-    put(conn, wait);
+    put_key(conn, wait);
 }
 
 /* ---- PUT -------------------------------------------------------------------------------------------- */
@@ -248,7 +248,7 @@ static void tried(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *r
             wait->token = record.revision; /* a copy that was executed before */
             older = taken;
         } else if (record.mode != claim->mode || record.capacity != claim->capacity) {
-            end(conn, wait, HF_MISMATCH, NULL);
+            end_wait(conn, wait, HF_MISMATCH, NULL);
             return;
         } else {
             taken += record.permits;
@@ -259,12 +259,12 @@ static void tried(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *r
     else if (wait->token)
         etcd_wait_leave(conn, wait, HF_BUSY, NULL);
     else if (wait->stop != HF_OK || taken + claim->permits > claim->capacity)
-        end(conn, wait, wait->stop != HF_OK ? wait->stop : HF_BUSY, NULL);
+        end_wait(conn, wait, wait->stop != HF_OK ? wait->stop : HF_BUSY, NULL);
     else if (wait->limit == revision)
-        end(conn, wait, HF_BUSY, NULL); /* cannot be: never ask the same twice */
+        end_wait(conn, wait, HF_BUSY, NULL); /* cannot be: never ask the same twice */
     else {
         wait->limit = revision;
-        put(conn, wait);
+        put_key(conn, wait);
     }
 }
 
@@ -284,7 +284,7 @@ static void put_done(struct hfi_conn *conn, struct etcd_wait *wait, const json_t
 
     wait->token = (uint64_t)etcd_revision(reply);
     if (wait->token == 0 || (asked && !range) || !etcd_response(reply, 0, "response_put")) {
-        end(conn, wait, HF_UNKNOWN, NULL);
+        end_wait(conn, wait, HF_UNKNOWN, NULL);
     } else if (wait->token >= HFI_TOKEN_LIMIT) {
         etcd_wait_leave(conn, wait, HF_FULL, NULL);
     } else if (asked) {
@@ -296,8 +296,8 @@ static void put_done(struct hfi_conn *conn, struct etcd_wait *wait, const json_t
     }
 }
 
-static void put_ended(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
-                      const hf_error *err)
+static void key_put(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                    const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct etcd_wait *wait = call->data;
@@ -316,9 +316,10 @@ static void put_ended(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     if (outcome != ETCD_ANSWERED) {
         if (outcome != ETCD_MAYBE && call->maybe)
             outcome = ETCD_MAYBE;
-        end(conn, wait,
-            outcome == ETCD_UNSENT && wait->stop != HF_OK ? wait->stop : etcd_status(outcome, err),
-            err);
+        end_wait(conn, wait,
+                 outcome == ETCD_UNSENT && wait->stop != HF_OK ? wait->stop
+                                                               : etcd_status(outcome, err),
+                 err);
         return;
     }
     if (json_is_true(json_object_get(reply, "succeeded"))) {
@@ -328,14 +329,14 @@ static void put_ended(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     if (wait->hopes) {
         *hot(conn, wait->claim) = wait->claim->name.hash[0];
         if (wait->stop != HF_OK)
-            end(conn, wait, call->maybe ? HF_UNKNOWN : wait->stop, NULL);
+            end_wait(conn, wait, call->maybe ? HF_UNKNOWN : wait->stop, NULL);
         else
-            put(conn, wait);
+            put_key(conn, wait);
         return;
     }
     range = etcd_response(reply, 0, "response_range");
     if (!range) {
-        end(conn, wait, HF_UNKNOWN, NULL);
+        end_wait(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
     if (!wait->op->may_wait) {
@@ -346,26 +347,26 @@ static void put_ended(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     if (mine && !is_mine(conn, wait, mine)) {
         etcd_slot_take(conn, wait->claim); /* a late copy of another sits there; it will go */
         if (wait->stop != HF_OK)
-            end(conn, wait, wait->stop, NULL);
+            end_wait(conn, wait, wait->stop, NULL);
         else
-            put(conn, wait);
+            put_key(conn, wait);
         return;
     }
     wait->token = (uint64_t)etcd_read_number(mine, "create_revision");
     if (wait->token == 0)
-        end(conn, wait, HF_MISMATCH, NULL);
+        end_wait(conn, wait, HF_MISMATCH, NULL);
     else if (wait->stop != HF_OK)
         etcd_wait_leave(conn, wait, wait->stop, NULL);
     else
         etcd_wait_look(conn, wait);
 }
 
-static void put(struct hfi_conn *conn, struct etcd_wait *wait)
+static void put_key(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", put_ended, NULL);
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", key_put, NULL);
 
     if (!call) {
-        end(conn, wait, HF_NO_MEMORY, NULL);
+        end_wait(conn, wait, HF_NO_MEMORY, NULL);
         return;
     }
     wait->state = ETCD_WAIT_PUT;
@@ -412,7 +413,7 @@ void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait)
     etcd_claim_add(conn, claim);
     if (!(claim->flags & HFI_CLAIM_DETACHED))
         etcd_inbox_want(conn, (int64_t)claim->token);
-    end(conn, wait, HF_OK, NULL);
+    end_wait(conn, wait, HF_OK, NULL);
 }
 
 static void left(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
@@ -424,8 +425,8 @@ static void left(struct etcd_call *call, enum etcd_outcome outcome, json_t *repl
     if (!wait)
         return;
     wait->call = NULL;
-    end(call->conn, wait, outcome == ETCD_ANSWERED ? wait->verdict : HF_UNKNOWN,
-        wait->why.text[0] ? &wait->why : NULL);
+    end_wait(call->conn, wait, outcome == ETCD_ANSWERED ? wait->verdict : HF_UNKNOWN,
+             wait->why.text[0] ? &wait->why : NULL);
 }
 
 /* Out of the queue. */
@@ -445,7 +446,7 @@ void etcd_wait_leave(struct hfi_conn *conn, struct etcd_wait *wait, hf_status ve
     wait->call = NULL;
     call = wait->token ? etcd_call_new(conn, "/v3/kv/txn", left, NULL) : NULL;
     if (!call) {
-        end(conn, wait, wait->token ? HF_UNKNOWN : verdict, err);
+        end_wait(conn, wait, wait->token ? HF_UNKNOWN : verdict, err);
         return;
     }
     wait->state = ETCD_WAIT_LEAVE;
@@ -470,7 +471,7 @@ void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     wait->stop = status;
     switch (wait->state) {
     case ETCD_WAIT_LEASE:
-        end(conn, wait, status, NULL);
+        end_wait(conn, wait, status, NULL);
         break;
     case ETCD_WAIT_PUT: /* its answer says whether there is something to take back; no more tries */
         wait->call->until_ms = hfi_now_ms();

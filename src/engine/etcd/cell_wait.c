@@ -9,8 +9,8 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-static void finish(struct hfi_conn *conn, struct etcd_cell_wait *cell, hf_status status,
-                   const hf_error *err)
+static void end_cell_wait(struct hfi_conn *conn, struct etcd_cell_wait *cell, hf_status status,
+                          const hf_error *err)
 {
     struct hfi_op *op = cell->op;
 
@@ -25,13 +25,13 @@ void etcd_cell_changed(struct hfi_conn *conn, struct etcd_cell_wait *cell, uint6
 {
     cell->watch = NULL;
     cell->op->u.cell.ret_version = version;
-    finish(conn, cell, HF_OK, NULL);
+    end_cell_wait(conn, cell, HF_OK, NULL);
 }
 
 void etcd_cell_unwatched(struct hfi_conn *conn, struct etcd_cell_wait *cell, const hf_error *why)
 {
     cell->watch = NULL;
-    finish(conn, cell, HF_UNAVAILABLE, why);
+    end_cell_wait(conn, cell, HF_UNAVAILABLE, why);
 }
 
 void etcd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
@@ -43,11 +43,11 @@ void etcd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status
     if (cell->watch)
         etcd_watch_close(conn, cell->watch);
     cell->watch = NULL;
-    finish(conn, cell, status, NULL);
+    end_cell_wait(conn, cell, status, NULL);
 }
 
-static void looked(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
-                   const hf_error *err)
+static void cell_version_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                              const hf_error *err)
 {
     struct etcd_cell_wait *cell = call->data;
     struct hfi_conn *conn = call->conn;
@@ -61,7 +61,8 @@ static void looked(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
         return;
     }
     if (outcome != ETCD_ANSWERED) {
-        finish(conn, cell, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+        end_cell_wait(conn, cell,
+                      outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
         return;
     }
     if (version != cell->op->u.cell.version) {
@@ -70,7 +71,7 @@ static void looked(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
     }
     etcd_cell_key(conn->conf->prefix, &cell->op->u.cell.name, &key);
     if (!etcd_watch_cell(conn, cell, &key, etcd_revision(reply)))
-        finish(conn, cell, HF_UNAVAILABLE, NULL);
+        end_cell_wait(conn, cell, HF_UNAVAILABLE, NULL);
 }
 
 void etcd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
@@ -82,7 +83,7 @@ void etcd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
         etcd_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
-    cell->call = etcd_call_new(conn, "/v3/kv/range", looked, NULL);
+    cell->call = etcd_call_new(conn, "/v3/kv/range", cell_version_read, NULL);
     if (!cell->call) {
         hfi_free(cell);
         etcd_finish(conn, op, HF_NO_MEMORY, NULL);

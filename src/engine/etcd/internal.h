@@ -12,7 +12,7 @@
  *   acquire.c  a claim's way through the queue
  *   queue.c    the part of it that waits: who is ahead, and their end
  *   watch.c    streams: on a predecessor, and on what this store is told
- *   lease.c    release, renew, adopt, break;  look.c inspect;  change.c;  doctor.c
+ *   lease.c    release, renew, adopt, break;  inspect.c;  change.c;  doctor.c
  *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
  *   conf.c     the URL;  text.c, keys.c  bytes
  *
@@ -420,7 +420,7 @@ int64_t etcd_watches_next_ms(const struct hfi_conn *conn);
 /* A claim is held since this revision: breaks of it must be heard. */
 void etcd_inbox_want(struct hfi_conn *conn, int64_t revision);
 
-/* ---- lease.c, look.c, cells.c, change.c, doctor.c ----------------------------------------------------------- */
+/* ---- lease.c, inspect.c, cells.c, change.c, doctor.c ----------------------------------------------------------- */
 
 void etcd_release(struct hfi_conn *conn, struct hfi_op *op);
 void etcd_renew(struct hfi_conn *conn, struct hfi_op *op);

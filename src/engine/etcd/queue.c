@@ -32,8 +32,8 @@ const char *etcd_wait_order(const struct hfi_claim *claim)
                : ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"";
 }
 
-static void looked(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
-                   const hf_error *err)
+static void queue_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                       const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct etcd_wait *wait = call->data;
@@ -53,7 +53,7 @@ static void looked(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
 
 void etcd_wait_look(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", looked, NULL);
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", queue_read, NULL);
     struct etcd_key from, to;
 
     wait->beat_ms = HFI_NEVER;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The MariaDB and MySQL engine: its driver and the table of mode=lease; modes.c has the others. All that happens is in sql/
+ * The MariaDB and MySQL engine: its driver and its tables. All that happens is in sql/
  * and in the driver (internal.h).
  */
 #include "engine/mariadb/internal.h"
 
+#include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -77,12 +78,16 @@ static const struct hfi_engine lease = {
               .wakeup = "the release hands over and ends the winner's sleep in the server" },
 };
 
+#define SQL_CONF_TYPE maria_conf_type
+#define SQL_OPEN      maria_engine_open
+static const struct hfi_engine native[2][2] = SQL_LOCK_TABLES(
+    "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
+    "the server's own: first come first served", "the server's own: first come first served");
+
 /* The URL decides on the mode, and that on what can be promised. */
 static const struct hfi_engine *maria_variant(const struct hfi_conf *conf)
 {
-    const struct hfi_engine *table = maria_lock_table(conf);
-
-    return table ? table : &lease;
+    return sql_variant(conf, &lease, native);
 }
 
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,

@@ -2,17 +2,16 @@
 /*
  * The MariaDB and MySQL driver of the SQL engines (sql/internal.h).
  *
- *   engine.c  the driver, the engine's table of mode=lease
- *   modes.c   the tables of mode=row and mode=session; native_lock.c: their statements
- *   conf.c    what the URL says to the client library
- *   connection.c    connecting, closing; stale statements
- *   query.c   one statement and its results, with a deadline
- *   trouble.c what the server's errors mean
- *   call.c    the calls of internal.h: CALL `holdfast_acquire`(X'..', ...)
+ *   engine.c      the driver, and the engine's tables
+ *   conf.c        what the URL says to the client library
+ *   connection.c  connecting, closing; stale statements
+ *   query.c       one statement and its results, with a deadline
+ *   trouble.c     what the server's errors mean
+ *   call.c        the calls of sql/internal.h: CALL `holdfast_acquire`(X'..', ...)
  *   listener.c    a connection that sleeps in the server until it is notified
- *   schema.c  sql/ *.sql with our names in it
- *   doctor.c  is this server safe for what we promise?
- *   native_lock.c, modes.c   mode=row and mode=session in the words of this server
+ *   lock_sql.c    mode=row and mode=session in the words of this server
+ *   schema.c      sql/ *.sql with our names in it
+ *   doctor.c      is this server safe for what we promise?
  *
  * Every call is a stored procedure: decisions need no second round trip, and the common case of acquire
  * and of release is one statement in it. Values travel as numbers and hexadecimal literals, so nothing of
@@ -131,9 +130,6 @@ extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
 /* doctor.c */
 hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
                        hfi_finding_fn *finding, void *arg, hf_error *err);
-
-/* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *maria_lock_table(const struct hfi_conf *conf);
 
 extern const struct sql_driver maria_driver;
 

@@ -33,8 +33,8 @@
 #define CONFIRMS_MAX   3 /* on a line that is always slow it ends there */
 #define FINDS_MAX      8 /* somebody changes it all the time: not our business */
 
-static void ask(struct memcached_hold *hold);
-static void look(struct memcached_hold *hold);
+static void send_add(struct memcached_hold *hold);
+static void send_get(struct memcached_hold *hold);
 static void confirm(struct memcached_hold *hold, uint64_t cas, int64_t delay_ms);
 static void give_back(struct memcached_hold *hold, uint64_t cas);
 static void asked(struct memcached_call *call, enum hfi_outcome outcome,
@@ -86,12 +86,12 @@ void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
     call->data = hold;
     call->hold = hold;
     call->ttl_ms = claim->ttl_ms;
-    ask(hold);
+    send_add(hold);
 }
 
 /* Over. What core will release (it is held, or may be) keeps its hold until then. */
-static void end(struct hfi_conn *conn, struct memcached_hold *hold, hf_status status,
-                const hf_error *err)
+static void end_acquire(struct hfi_conn *conn, struct memcached_hold *hold, hf_status status,
+                        const hf_error *err)
 {
     hfi_list_remove(&hold->listed);
     memcached_finish(conn, hold->op, status, err);
@@ -109,8 +109,8 @@ static void end(struct hfi_conn *conn, struct memcached_hold *hold, hf_status st
 }
 
 /* The server has stored it, by an add or by a renewal. */
-static void stored(struct memcached_call *call, struct memcached_hold *hold,
-                   const struct memcached_reply *reply)
+static void item_stored(struct memcached_call *call, struct memcached_hold *hold,
+                        const struct memcached_reply *reply)
 {
     int64_t delay_ms = memcached_settles_in_ms(call);
     struct hfi_claim *claim = hold->claim;
@@ -129,12 +129,12 @@ static void stored(struct memcached_call *call, struct memcached_hold *hold,
     claim->tokens = 1;
     claim->granted_ttl_ms = call->granted_ms;
     claim->sent_ms = call->sent.sent.sent_ms;
-    end(call->conn, hold, HF_OK, NULL);
+    end_acquire(call->conn, hold, HF_OK, NULL);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-static void ask(struct memcached_hold *hold)
+static void send_add(struct memcached_hold *hold)
 {
     hold->state = MEMCACHED_ASKING;
     if (hold->stop == HF_OK)
@@ -143,7 +143,7 @@ static void ask(struct memcached_hold *hold)
     memcached_call_go(hold->call, MEMCACHED_ADD, asked);
 }
 
-static void look(struct memcached_hold *hold)
+static void send_get(struct memcached_hold *hold)
 {
     hold->state = MEMCACHED_LOOKING;
     if (hold->stop == HF_OK)
@@ -161,9 +161,9 @@ static void confirmed(struct memcached_call *call, enum hfi_outcome outcome,
     if (!hold)
         return;
     if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD)
-        stored(call, hold, reply);
+        item_stored(call, hold, reply);
     else
-        look(hold);
+        send_get(hold);
 }
 
 static void confirm(struct memcached_hold *hold, uint64_t cas, int64_t delay_ms)
@@ -185,9 +185,9 @@ static void given_back(struct memcached_call *call, enum hfi_outcome outcome,
         return;
     if (outcome == HFI_ANSWERED && (reply->kind == MEMCACHED_HD || reply->kind == MEMCACHED_NF)) {
         hold->ours = false;
-        end(call->conn, hold, hold->stop, NULL);
+        end_acquire(call->conn, hold, hold->stop, NULL);
     } else {
-        end(call->conn, hold, HF_UNKNOWN, NULL); /* core tries it by owner id */
+        end_acquire(call->conn, hold, HF_UNKNOWN, NULL); /* core tries it by owner id */
     }
 }
 
@@ -200,7 +200,7 @@ static void give_back(struct memcached_hold *hold, uint64_t cas)
 }
 
 /* Half of the pause, and a random share of the other half; the next is twice as long, up to poll. */
-static void rest(struct hfi_conn *conn, struct memcached_hold *hold)
+static void rest_until_next_look(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     int64_t pause_ms = hold->pause_ms < conn->conf->poll_ms ? hold->pause_ms : conn->conf->poll_ms;
 
@@ -224,9 +224,9 @@ static void no_answer(struct hfi_conn *conn, struct memcached_hold *hold, enum h
     if ((hold->unsure && outcome != HFI_ANSWERED) || hold->ours)
         status = HF_UNKNOWN;
     if (hold->stop != HF_OK && status != HF_UNKNOWN)
-        end(conn, hold, hold->stop, NULL);
+        end_acquire(conn, hold, hold->stop, NULL);
     else
-        end(conn, hold, status, &err);
+        end_acquire(conn, hold, status, &err);
 }
 
 static void asked(struct memcached_call *call, enum hfi_outcome outcome,
@@ -240,50 +240,50 @@ static void asked(struct memcached_call *call, enum hfi_outcome outcome,
     if (outcome == HFI_MAYBE)
         hold->unsure = true;
     if (outcome == HFI_MAYBE && hold->stop == HF_OK)
-        look(hold);
+        send_get(hold);
     else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD)
-        stored(call, hold, reply);
+        item_stored(call, hold, reply);
     else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NS && hold->stop != HF_OK &&
              !hold->unsure)
-        end(conn, hold, hold->stop, NULL);
+        end_acquire(conn, hold, hold->stop, NULL);
     else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NS)
-        look(hold);
+        send_get(hold);
     else
         no_answer(conn, hold, outcome, reply);
 }
 
 /* It is somebody else's. */
-static void busy(struct hfi_conn *conn, struct memcached_hold *hold)
+static void found_busy(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
-        end(conn, hold, hold->stop, NULL);
+        end_acquire(conn, hold, hold->stop, NULL);
     else if (!hold->op->may_wait)
-        end(conn, hold, HF_BUSY, NULL);
+        end_acquire(conn, hold, HF_BUSY, NULL);
     else
-        rest(conn, hold);
+        rest_until_next_look(conn, hold);
 }
 
 /* It is nobody's. Who does not wait has been told that it is there: it was busy. But an add that was
  * cut off told him nothing; and what could not be confirmed was his, and has ended. */
-static void vacant(struct hfi_conn *conn, struct memcached_hold *hold)
+static void found_vacant(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
-        end(conn, hold, hold->stop, NULL);
+        end_acquire(conn, hold, hold->stop, NULL);
     else if (hold->op->may_wait || hold->unsure || hold->call->tries > 0)
-        ask(hold);
+        send_add(hold);
     else
-        end(conn, hold, HF_BUSY, NULL);
+        end_acquire(conn, hold, HF_BUSY, NULL);
 }
 
 /* Ours: an add that was cut off, or what could not be confirmed yet. */
-static void found(struct memcached_call *call, struct memcached_hold *hold,
-                  const struct memcached_reply *reply)
+static void found_item(struct memcached_call *call, struct memcached_hold *hold,
+                       const struct memcached_reply *reply)
 {
     hold->ours = true;
     if (reply->has_cas && call->tries++ < FINDS_MAX)
         confirm(hold, reply->cas, 0);
     else
-        end(call->conn, hold, HF_UNKNOWN, NULL);
+        end_acquire(call->conn, hold, HF_UNKNOWN, NULL);
 }
 
 static void looked(struct memcached_call *call, enum hfi_outcome outcome,
@@ -302,13 +302,13 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
     }
     hold->ours = false;
     if (reply->kind == MEMCACHED_EN)
-        vacant(conn, hold);
+        found_vacant(conn, hold);
     else if (memcached_read(reply, &hold->claim->name, &record, &err) != HF_OK)
-        end(conn, hold, HF_MISMATCH, &err);
+        end_acquire(conn, hold, HF_MISMATCH, &err);
     else if (memcmp(record.owner, hold->claim->owner, HFI_OWNER_LEN) == 0)
-        found(call, hold, reply);
+        found_item(call, hold, reply);
     else
-        busy(conn, hold);
+        found_busy(conn, hold);
 }
 
 /* ---- time, and giving up -------------------------------------------------------------------------- */
@@ -329,7 +329,7 @@ static void let_go(struct hfi_conn *conn, struct memcached_hold *hold)
         call->hold = NULL;
     }
     hfi_error_set(&err, HF_UNKNOWN, 0, "%s: no answer yet", conn->conf->url.hosts[0].shown);
-    end(conn, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, &err);
+    end_acquire(conn, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, &err);
 }
 
 void memcached_waits_tick(struct hfi_conn *conn, int64_t now_ms)
@@ -342,7 +342,7 @@ void memcached_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 
         next = at->next;
         if (hold->beat_ms <= now_ms && hold->state == MEMCACHED_RESTING)
-            look(hold);
+            send_get(hold);
         else if (hold->beat_ms <= now_ms)
             let_go(conn, hold);
         else if (hold->beat_ms < conn->beat_ms)
@@ -365,7 +365,7 @@ void memcached_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status
     } else if (hold->state == MEMCACHED_RESTING || memcached_unsend(conn, call)) {
         hf_status said = hold->unsure || hold->ours ? HF_UNKNOWN : status;
 
-        end(conn, hold, said, NULL);
+        end_acquire(conn, hold, said, NULL);
         memcached_call_free(call);
         return;
     }

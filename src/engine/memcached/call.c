@@ -16,8 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe);
-static void park(struct memcached_call *call);
+static void call_answered(struct memcached_sent *sent, const struct memcached_reply *reply,
+                          bool maybe);
+static void park_call(struct memcached_call *call);
 static void note_time(struct hfi_conn *conn, int64_t sent_ms);
 static void server_up(struct memcached_connection *connection);
 static void server_down(struct memcached_connection *connection, hf_status status, const char *why);
@@ -48,7 +49,7 @@ struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
     call->ttl_ms = call->granted_ms = 0;
     call->hold = NULL;
     call->sent.sent.lines = false;
-    call->sent.answered = answered;
+    call->sent.answered = call_answered;
     memcached_key(conn->conf->prefix, kind, name, &call->key);
     return call;
 }
@@ -58,8 +59,8 @@ void memcached_call_free(struct memcached_call *call)
     hfi_request_free(&call->conn->requests, &call->request);
 }
 
-static void end(struct memcached_call *call, enum hfi_outcome outcome,
-                const struct memcached_reply *reply)
+static void end_call(struct memcached_call *call, enum hfi_outcome outcome,
+                     const struct memcached_reply *reply)
 {
     call->busy = false;
     call->answer(call, outcome, reply);
@@ -86,7 +87,8 @@ int64_t memcached_settles_in_ms(const struct memcached_call *call)
     return left_ms > 0 ? left_ms : 0;
 }
 
-static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe)
+static void call_answered(struct memcached_sent *sent, const struct memcached_reply *reply,
+                          bool maybe)
 {
     struct memcached_call *call =
         (struct memcached_call *)((char *)sent - offsetof(struct memcached_call, sent));
@@ -97,9 +99,9 @@ static void answered(struct memcached_sent *sent, const struct memcached_reply *
     /* What has done nothing, and can be done on any connection, waits for the next one. */
     if (!reply && !conn->closing && !call->dropped &&
         (call->verb == MEMCACHED_GET || (call->verb == MEMCACHED_ADD && !maybe)))
-        park(call);
+        park_call(call);
     else
-        end(call, reply ? HFI_ANSWERED : maybe ? HFI_MAYBE : HFI_UNSENT, reply);
+        end_call(call, reply ? HFI_ANSWERED : maybe ? HFI_MAYBE : HFI_UNSENT, reply);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------- */
@@ -215,7 +217,7 @@ bool memcached_fresh(const struct hfi_conn *conn, const struct memcached_hold *h
     return hold && hold->epoch != 0 && hold->epoch == conn->epoch && is_up(conn);
 }
 
-static void park(struct memcached_call *call)
+static void park_call(struct memcached_call *call)
 {
     call->request.give_up_ms = call->give_up_ms;
     call->request.retry_ms = 0;
@@ -236,7 +238,7 @@ void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
         call->request.retry_ms = 0;
         hfi_request_park(&call->conn->requests, &call->request);
     } else {
-        park(call);
+        park_call(call);
     }
 }
 
@@ -254,7 +256,7 @@ void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
 
 static void call_give_up(struct hfi_request *request)
 {
-    end((struct memcached_call *)request, HFI_UNSENT, NULL);
+    end_call((struct memcached_call *)request, HFI_UNSENT, NULL);
 }
 
 /* One that was to wait (from_epoch): its time has come, or its connection is gone, and with it its number. */
@@ -272,7 +274,7 @@ static void call_send(struct hfi_request *request)
     if (here)
         write_call(call);
     else
-        park(call);
+        park_call(call);
 }
 
 const struct hfi_request_calls memcached_request_calls = { .send = call_send,

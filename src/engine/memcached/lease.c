@@ -44,8 +44,8 @@ static bool is_get_answer(enum hfi_outcome outcome, const struct memcached_reply
 }
 
 /* Stored, but by a clock that may have been late: the same again, when it is right. */
-static bool again(struct memcached_call *call, const struct memcached_reply *reply,
-                  memcached_answer_fn *answer)
+static bool swap_again(struct memcached_call *call, const struct memcached_reply *reply,
+                       memcached_answer_fn *answer)
 {
     int64_t delay_ms = memcached_settles_in_ms(call);
 
@@ -56,7 +56,7 @@ static bool again(struct memcached_call *call, const struct memcached_reply *rep
     return true;
 }
 
-static void drop(struct hfi_conn *conn, struct memcached_hold *hold)
+static void drop_hold(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     if (!hold)
         return;
@@ -84,7 +84,7 @@ static void release_end(struct memcached_call *call, hf_status status, const hf_
     if (status == HF_OK || status == HF_LOST) {
         if (hold && hold->unsure)
             memcached_late_add_note(conn, &claim->name, claim->owner);
-        drop(conn, hold);
+        drop_hold(conn, hold);
     }
     memcached_finish(conn, call->op, status, err);
 }
@@ -218,7 +218,7 @@ static void renewed(struct memcached_call *call, const struct memcached_reply *r
     hold->cas = reply->cas;
     hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
     hold->ttl_ms = call->ttl_ms;
-    if (again(call, reply, renew_swapped))
+    if (swap_again(call, reply, renew_swapped))
         return;
     item->claim->granted_ttl_ms = call->granted_ms;
     item->claim->sent_ms = call->sent.sent.sent_ms;
@@ -281,7 +281,7 @@ static void adopt_looked(struct memcached_call *call, enum hfi_outcome outcome,
 static void adopt_end(struct memcached_call *call, hf_status status, const hf_error *err)
 {
     if (status != HF_OK)
-        drop(call->conn, memcached_hold_of(call->op->claim));
+        drop_hold(call->conn, memcached_hold_of(call->op->claim));
     memcached_finish(call->conn, call->op, status, err);
 }
 
@@ -321,7 +321,8 @@ static void adopt_swapped(struct memcached_call *call, enum hfi_outcome outcome,
     struct hfi_claim *claim = call->op->claim;
     struct memcached_hold *hold = memcached_hold_of(claim);
 
-    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD && again(call, reply, adopt_swapped))
+    if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD &&
+        swap_again(call, reply, adopt_swapped))
         return;
     if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD) {
         hold->cas = reply->cas;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The PostgreSQL engine: its driver, and the table of mode=lease; modes.c has the others. */
+/* The PostgreSQL engine: its driver, and its tables. */
 #include "engine/postgres/internal.h"
 
+#include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
 
 const struct sql_driver postgres_driver = {
@@ -70,11 +71,16 @@ static const struct hfi_engine lease = {
               .wakeup = "LISTEN/NOTIFY to the winner alone" },
 };
 
+#define SQL_CONF_TYPE postgres_conf_type
+#define SQL_OPEN      postgres_engine_open
+static const struct hfi_engine native[2][2] = SQL_LOCK_TABLES(
+    "postgres", "postgresql postgres", "after 40 s",
+    "the server's own: mostly first come first served, a newcomer may slip in between two holders",
+    "the server's own: first come first served");
+
 static const struct hfi_engine *variant(const struct hfi_conf *conf)
 {
-    const struct hfi_engine *table = postgres_lock_table(conf);
-
-    return table ? table : &lease;
+    return sql_variant(conf, &lease, native);
 }
 
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,

@@ -2,14 +2,14 @@
 /*
  * The PostgreSQL driver of the SQL engines (sql/internal.h).
  *
- *   engine.c  the driver, the engine's table of mode=lease
- *   modes.c   the tables of mode=row and mode=session; native_lock.c: their statements
- *   conf.c    what the URL says to libpq
- *   connection.c    connecting, closing, waiting on a socket with a deadline
- *   call.c    statements: prepared calls in binary, others as text; what errors mean
+ *   engine.c      the driver, and the engine's tables
+ *   conf.c        what the URL says to libpq
+ *   connection.c  connecting, closing, waiting on a socket with a deadline
+ *   call.c        statements: prepared calls in binary, others as text; what errors mean
  *   listener.c    LISTEN, and what notifications say
- *   doctor.c  what the server's settings mean
- *   schema.c  sql/ *.sql with our names in it; stale statements
+ *   lock_sql.c    mode=row and mode=session in the words of this server
+ *   doctor.c      what the server's settings mean
+ *   schema.c      sql/ *.sql with our names in it; stale statements
  *
  * libpq is used by its asynchronous calls only, and sockets are polled: a server that is stopped must not
  * stop us. (What libpq itself does blocking is looking up host names.)
@@ -90,9 +90,6 @@ hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms
 void postgres_name(const struct hfi_conn *store, const char *what, char *ret_name, size_t size);
 
 #define POSTGRES_NAME_MAX 192
-
-/* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *postgres_lock_table(const struct hfi_conf *conf);
 
 extern const struct sql_driver postgres_driver;
 

@@ -127,6 +127,15 @@ hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engin
     return HF_OK;
 }
 
+const struct hfi_engine *sql_variant(const struct hfi_conf *conf, const struct hfi_engine *lease,
+                                     const struct hfi_engine native[2][2])
+{
+    const struct sql_conf *sql = (const struct sql_conf *)conf;
+
+    return sql->mode == SQL_MODE_LEASE ? lease
+                                       : &native[sql->mode == SQL_MODE_SESSION][sql->tokens];
+}
+
 void sql_close(struct hfi_conn *store)
 {
     sql_listener_stop(store);

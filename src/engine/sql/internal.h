@@ -402,6 +402,9 @@ static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
 hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
                          struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_store,
                          hf_error *err);
+/* The table that a URL means: mode=lease's, or one of the native locks', [mode is session][tokens=on]. */
+const struct hfi_engine *sql_variant(const struct hfi_conf *conf, const struct hfi_engine *lease,
+                                     const struct hfi_engine native[2][2]);
 void sql_close(struct hfi_conn *store);
 void sql_abandon(struct hfi_conn *store);
 void sql_submit(struct hfi_conn *store, struct hfi_op *op);
@@ -430,6 +433,8 @@ void sql_keep(struct sql_connection *connection);
 void sql_pool_adopt(struct sql_connection *connection);
 void sql_drop(struct sql_connection *connection);
 void sql_pool_close(struct hfi_conn *store);
+/* Sleep on a condition of CLOCK_MONOTONIC, at most until until_ms; may return early. With its lock. */
+void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
 

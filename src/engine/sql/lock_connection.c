@@ -27,21 +27,7 @@ static hf_status open_lock_conn(struct sql_locks *locks, struct sql_lock_wait *w
 
 void sql_locks_sleep(struct sql_locks *locks, int64_t until_ms)
 {
-    int64_t ms = until_ms - hfi_now_ms();
-    struct timespec t;
-
-    if (ms > 60000)
-        ms = 60000; /* callers look again anyway */
-    if (ms <= 0)
-        return;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&locks->changed, &locks->lock, &t);
+    sql_cond_wait(&locks->changed, &locks->lock, until_ms);
 }
 
 /* ---- choosing --------------------------------------------------------------------------------------- */

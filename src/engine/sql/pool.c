@@ -12,14 +12,13 @@
 
 #include <time.h>
 
-/* Until until_ms or a signal; with the lock. */
-static void sleep_until(struct hfi_conn *store, int64_t until_ms)
+void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms)
 {
     int64_t ms = until_ms - hfi_now_ms();
     struct timespec t;
 
     if (ms > 60000)
-        ms = 60000;
+        ms = 60000; /* callers look again anyway */
     if (ms <= 0)
         return;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -29,8 +28,14 @@ static void sleep_until(struct hfi_conn *store, int64_t until_ms)
         t.tv_sec++;
         t.tv_nsec -= 1000000000;
     }
+    pthread_cond_timedwait(cond, lock, &t);
+}
+
+/* Until until_ms or a signal; with the lock. */
+static void sleep_until(struct hfi_conn *store, int64_t until_ms)
+{
     store->takers++;
-    pthread_cond_timedwait(&store->connection_free, &store->lock, &t);
+    sql_cond_wait(&store->connection_free, &store->lock, until_ms);
     store->takers--;
 }
 
