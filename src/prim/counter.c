@@ -40,7 +40,7 @@ static hf_status prepare(struct counter_call *call, hf_store *at, const void *na
     status = hfi_prim_enter(&task->prim, at, verb, name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
-    if (hfi_store_engine(task->prim.store)->native & HFI_NATIVE_COUNTER)
+    if (hfi_store_promises(task->prim.store)->native & HFI_NATIVE_COUNTER)
         task->step = step_native;
     task->run.late = HF_BUSY;
     task->run.late_text = "others change it all the time";

@@ -99,7 +99,7 @@ static hf_status begin_decision(struct limiter *limiter, int state)
 {
     struct hfi_prim_task *task = &limiter->task;
 
-    if (!(hfi_store_engine(task->prim.store)->native & HFI_NATIVE_LIMIT)) {
+    if (!(hfi_store_promises(task->prim.store)->native & HFI_NATIVE_LIMIT)) {
         task->run.race_until_ms = hfi_now_ms() + RACE_MS;
         return hfi_begin_cell(task, state, decide_limit, limiter);
     }
@@ -113,7 +113,7 @@ static hf_status decided(struct limiter *limiter, hf_status got)
 
     if (got != HF_OK)
         return got;
-    if (hfi_store_engine(task->prim.store)->native & HFI_NATIVE_LIMIT) {
+    if (hfi_store_promises(task->prim.store)->native & HFI_NATIVE_LIMIT) {
         limiter->heard_ns = hfi_now_ns();
         limiter->answer = task->action.native.limit.answer;
     }
