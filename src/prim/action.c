@@ -253,7 +253,7 @@ static void wait_here(struct block *block, int64_t until_ms)
             if (until_ms != HFI_NEVER && hfi_now_ms() >= until_ms)
                 engine->cancel(store->conn, op, HF_TIMEOUT);
             else
-                engine->wait(store->conn, op, until_ms);
+                engine->drive->wait(store->conn, op, until_ms);
         }
     }
     hfi_wait_leave(&block->wait);
