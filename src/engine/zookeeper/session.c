@@ -238,7 +238,7 @@ hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
             return zk_servers_refuse(&conn->servers, hfi_now_ms() + EXPLAIN_MS, err)
                        ? HF_UNAVAILABLE
                        : hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
-        hfi_reactor_turn(conn, until_ms);
+        hfi_reactor_turn(&conn->reactor, until_ms);
     }
     if (status == HF_OK && conn->denied)
         return hfi_error_set(err, HF_DENIED, conn->why.native, "%s", conn->why.text);
