@@ -58,12 +58,12 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
 }
 
 static void set_term(struct hfi_term *term, const struct hfi_checked_request *checked,
-                     const struct hfi_engine *engine)
+                     const struct hfi_promises *promises)
 {
     term->renew = checked->renew;
     term->ttl_ms = checked->ttl_ms;
-    term->min_ttl_ms = hfi_ttl_least(engine);
-    term->guard_ms = HFI_GUARD_MS + engine->guard_ms;
+    term->min_ttl_ms = hfi_ttl_least(promises);
+    term->guard_ms = HFI_GUARD_MS + promises->guard_ms;
     term->max_hold_ms = checked->request->max_hold_ms;
 }
 
@@ -91,7 +91,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
         lease->scope = lease->scoped ? request->scope : hfi_thread_id();
 
     set_claim(&lease->claim, checked, hfi_store_engine(store));
-    set_term(&lease->term, checked, hfi_store_engine(store));
+    set_term(&lease->term, checked, hfi_store_promises(store));
     atomic_store_explicit(&lease->shard, hfi_store_shard(store, lease->claim.name.hash),
                           memory_order_relaxed);
     if (!set_texts(lease, checked)) {

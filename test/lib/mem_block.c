@@ -363,24 +363,25 @@ static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_cl
 const struct hfi_engine mem_block_engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_BLOCKING,
-    .info = { .name = "memblock",
-              .schemes = "memblock",
-              .available = 1,
-              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                      HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                      HF_CAP_CLOCK,
-              .on_crash = "freed after the ttl",
-              .on_pause = "freed after the ttl",
-              .on_clock_jump = "unaffected",
-              .on_server_loss = "everything is lost",
-              .on_partition = "as the test says",
-              .fairness = "FIFO",
-              .wakeup = "event" },
-    .default_ttl_ms = 30000,
-    .min_ttl_ms = 1000,
-    .guard_ms = 2,
+    .promises =
+        &(const struct hfi_promises){ .default_ttl_ms = 30000,
+                                      .min_ttl_ms = 1000,
+                                      .guard_ms = 2,
+                                      .name = "memblock",
+                                      .schemes = "memblock",
+                                      .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+                                      .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT |
+                                              HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_DETACHED |
+                                              HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
+                                              HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |
+                                              HF_CAP_CELL_WATCH | HF_CAP_CLOCK,
+                                      .on_crash = "freed after the ttl",
+                                      .on_pause = "freed after the ttl",
+                                      .on_clock_jump = "unaffected",
+                                      .on_server_loss = "everything is lost",
+                                      .on_partition = "as the test says",
+                                      .fairness = "FIFO",
+                                      .wakeup = "event" },
     .open = block_open,
     .close = block_close,
     .conf = &mem_conf_type,

@@ -506,25 +506,27 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 /* ---- the tables ---------------------------------------------------------------------- */
 
 #define EVENT_CALLS                                                                         \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000, \
-    .guard_ms = 2, .open = event_open, .close = event_close, .conf = &mem_conf_type,        \
-    .submit = event_submit, .cancel = event_cancel, .fd = event_fd,                         \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .open = event_open, .close = event_close,    \
+    .conf = &mem_conf_type, .submit = event_submit, .cancel = event_cancel, .fd = event_fd, \
     .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
 
-#define PROMISES                                                                          \
-    .available = 1, .on_crash = "freed after the ttl", .on_pause = "freed after the ttl", \
-    .on_clock_jump = "unaffected", .on_server_loss = "everything is lost",                \
-    .on_partition = "as the test says", .fairness = "FIFO", .wakeup = "event"
+#define PROMISES                                                                                   \
+    .default_ttl_ms = 30000, .min_ttl_ms = 1000, .guard_ms = 2, .on_crash = "freed after the ttl", \
+    .on_pause = "freed after the ttl", .on_clock_jump = "unaffected",                              \
+    .on_server_loss = "everything is lost", .on_partition = "as the test says",                    \
+    .fairness = "FIFO", .wakeup = "event"
 
 const struct hfi_engine mem_event_engine = {
     EVENT_CALLS,
-    .info = { PROMISES, .name = "memevent", .schemes = "memevent",
-              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
-                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                      HF_CAP_CLOCK },
+    .promises =
+        &(const struct hfi_promises){ PROMISES, .name = "memevent", .schemes = "memevent",
+                                      .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+                                      .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT |
+                                              HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_DETACHED |
+                                              HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
+                                              HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS |
+                                              HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS |
+                                              HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
     .passed = mem_passed,
     .wait_change = mem_wait_change,
     .stop_wait = mem_stop_wait,
@@ -532,6 +534,7 @@ const struct hfi_engine mem_event_engine = {
 
 const struct hfi_engine mem_bare_engine = {
     EVENT_CALLS,
-    .info = { PROMISES, .name = "membare", .schemes = "membare", .tokens = HF_TOKEN_STRENGTH_NONE,
-              .caps = HF_CAP_TTL | HF_CAP_CELLS },
+    .promises = &(const struct hfi_promises){ PROMISES, .name = "membare", .schemes = "membare",
+                                              .tokens = HF_TOKEN_STRENGTH_NONE,
+                                              .caps = HF_CAP_TTL | HF_CAP_CELLS },
 };

@@ -266,7 +266,7 @@ int maria_fd(struct sql_connection *connection)
     return fd == MARIADB_INVALID_SOCKET ? -1 : (int)fd;
 }
 
-/* A server has nothing to say to who asks nothing, but that it goes. */
+/* A server sends nothing to an idle connection, except that it closes it. */
 bool maria_alive(struct sql_connection *connection)
 {
     struct pollfd fd = { .fd = maria_fd(connection), .events = POLLIN | POLLRDHUP };

@@ -20,7 +20,7 @@
  * The client library's non-blocking calls are used throughout, and sockets are polled: a server that is
  * stopped must not stop us. (What it does blocking all the same is looking up host names.)
  *
- * Each connection has a user lock with a random name. Who holds that lock is a live connection of exactly this
+ * Each connection has a user lock with a random name. The holder of that lock is a live connection of exactly this
  * connection: numbers of connections begin anew with each start of the server, such a lock does not.
  */
 #ifndef HFI_MARIADB_INTERNAL_H

@@ -16,7 +16,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define REST_MS 250 /* about so often a server that cannot be reached is asked again */
+#define REST_MS 250 /* about the interval at which a server that cannot be reached is asked again */
 #define GRACE_MS \
     250 /* for the answer, beyond our deadline: to cut it off costs more, a connection */
 #define DENY_TRIES 3

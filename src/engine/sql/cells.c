@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define CELL_RECHECK_MS 10000 /* so often a cell is looked at although nobody said anything */
+#define CELL_RECHECK_MS 10000 /* a cell is read again at this interval although no notice came */
 
 /* A call that changes nothing was not done if it is not known. */
 static hf_status plain(hf_status status)

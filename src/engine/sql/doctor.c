@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Is this server safe for what we promise? And the statements that make the tables, for who may run them. */
+/* Is this server safe for what we promise? And the statements that make the tables, for a user that may run them. */
 #include "engine/sql/internal.h"
 
 #include "engine/kit/report.h"

@@ -5,7 +5,7 @@
  * that knows nothing of it. So a child closes all of them before fork() returns in it. (What is executed closes
  * them anyway: all are close-on-exec.)
  *
- * A connection that is just being made cannot be found then: who makes one looks at sql_forks() before and
+ * A connection that is just being made cannot be found then: the thread that makes one reads sql_forks() before and
  * after, and makes another if it has changed.
  */
 #include "engine/sql/native_lock.h"

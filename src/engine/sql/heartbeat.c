@@ -120,7 +120,7 @@ hf_status sql_heartbeat(struct hfi_conn *store, struct sql_heartbeat_batch *batc
     hf_status status;
 
     pthread_mutex_lock(&store->lock);
-    listener->heartbeat_now = false; /* who asks from here on wants another */
+    listener->heartbeat_now = false; /* a request from here on wants another one */
     listener->round++;
     pthread_mutex_unlock(&store->lock);
     do {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mode=lease: who holds and who waits. */
+/* mode=lease: holders and waiters. */
 #include "engine/sql/listener.h"
 
 #include "util/error.h"

@@ -51,8 +51,8 @@ struct sql_value {
 #define SQL_FEW_BYTES  64
 
 /* What a statement answered: text of numbers is turned into SQL_INT where the column is a number. Lives
- * until sql_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
- * memory. So it is not to be copied. */
+ * until sql_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost because there is no
+ * memory. So it must not be copied. */
 struct sql_rows {
     uint32_t columns, count;
     struct sql_value *values; /* row by row */
@@ -135,8 +135,8 @@ struct sql_connection {
  *           until a RECHECK of the name is worth while if it is the first that lives, at least 1; 0: it is not, or there
  *           is nothing to wait for); G it was granted (ms of it that are left); N the server has forgotten it.
  *           "Q" promises that no grant to it with a larger token was made, by the clock, before this call was sent: so HEARTBEAT must
- *           exclude who grants to this client meanwhile (PostgreSQL: the client's row is locked by both), and who
- *           grants reads the clock after that lock.
+ *           exclude grants to this client meanwhile (PostgreSQL: both lock the client's row), and a transaction that
+ *           grants reads the clock after it has that lock.
  * RECHECK   name                  -> ms (as HEARTBEAT) until the next is worth while; 0. Ends what has expired, hands over.
  * ADOPT     name, owner, token, ttl (0: as it was) -> token, tokens, mode, capacity, permits, ttl, delay; no row: no such
  *           lease that is detached
@@ -179,7 +179,7 @@ enum sql_call {
 #define SQL_FLAG_BARGE    1
 #define SQL_FLAG_DETACHED 2
 #define SQL_FLAG_LISTENS \
-    4 /* whoever grants can see whether our listener lives; not before version 2 */
+    4 /* a transaction that grants can see whether our listener lives; not before version 2 */
 
 /* What a listener said. SQL_NOTICE_GRANT comes with all that HEARTBEAT would tell; a server that can only notify
  * says SQL_NOTICE_ANY, and the listener thread asks with HEARTBEAT. SQL_NOTICE_LOST: broken. */
@@ -282,7 +282,7 @@ struct sql_conf {
     struct hfi_conf url;
     enum sql_mode mode;   /* mode=lease|row|session */
     bool tokens;          /* tokens=on: row and session */
-    uint32_t connections; /* connections=N: at most so many connections; default 16 */
+    uint32_t connections; /* connections=N: the most that are open; default 16 */
     const char *schema;   /* schema= (PostgreSQL); "": the database's own */
     const char *prefix;   /* prefix=holdfast_ */
     int pooler;           /* pooler=session is 0; ... */
@@ -317,10 +317,10 @@ struct sql_conf {
 
 #define SQL_TTL_MS 30000
 #define SQL_BLOCK_MAX \
-    1000 /* tokens: no block ends so many microseconds ahead of the server's clock (sql/00_tables.sql, sql/10_tables.sql) */
+    1000 /* tokens: no block ends this number of microseconds ahead of the server's clock (sql/00_tables.sql, sql/10_tables.sql) */
 #define SQL_MIN_TTL_MS 1000
 #define SQL_GUARD_MS   2
-#define SQL_CANCEL_MS  2000 /* how long who wants to leave waits for an answer */
+#define SQL_CANCEL_MS  2000 /* how long a waiter that leaves the queue waits for an answer */
 
 struct sql_wait;            /* listener.c: one acquire that waits in the store */
 struct sql_stale_statement; /* stale_statements.c */
@@ -328,7 +328,6 @@ struct sql_locks;           /* native_lock.c */
 
 struct hfi_conn {
     const struct sql_driver *driver;
-    const struct hfi_engine *engine; /* whose table, and so whose mode, this store has */
     struct hfi_host *host;
     struct sql_conf conf;
     const char *location; /* by driver->parse() */
@@ -399,12 +398,12 @@ static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
-hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_store,
-                         hf_error *err);
-/* The table that a URL means: mode=lease's, or one of the native locks', [mode is session][tokens=on]. */
-const struct hfi_engine *sql_variant(const struct hfi_conf *conf, const struct hfi_engine *lease,
-                                     const struct hfi_engine native[2][2]);
+hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
+                         struct hfi_host *host, struct hfi_conn **ret_store, hf_error *err);
+/* What a URL's mode promises: mode=lease, or a native lock, [mode is session][tokens=on]. */
+const struct hfi_promises *sql_promises(const struct sql_conf *conf,
+                                        const struct hfi_promises *lease,
+                                        const struct hfi_promises native[2][2]);
 void sql_close(struct hfi_conn *store);
 void sql_abandon(struct hfi_conn *store);
 void sql_submit(struct hfi_conn *store, struct hfi_op *op);
@@ -475,9 +474,9 @@ bool sql_rows_make(struct sql_rows *rows, uint32_t count, uint32_t columns, size
 
 /* ---- shape.c ------------------------------------------------------------------------------------------------ */
 
-/* Does the answer to a call of so many params have its shape? Durations beyond HF_DURATION_MAX_MS become that. */
+/* Does the answer to a call with `params` parameters have its shape? Durations beyond HF_DURATION_MAX_MS become that. */
 bool sql_answer_fits(enum sql_call call, uint32_t params, struct sql_rows *rows);
-/* The same for any statement: these columns (shape.c has the letters), so many rows. */
+/* The same for any statement: these columns (shape.c has the letters), from `least` to `most` rows. */
 bool sql_fits(struct sql_rows *rows, const char *columns, uint32_t least, uint32_t most);
 /* It has not: the rows are freed, the connection is of no use any more. `what` was asked, in words. HF_CORRUPT. */
 hf_status sql_odd(struct sql_connection *connection, const char *what, struct sql_rows *rows,
@@ -559,5 +558,7 @@ void sql_locks_submit(struct hfi_conn *store, struct hfi_op *op);
 void sql_locks_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
 hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg,
                            hf_error *err);
+/* The one of the store's mode. */
+hf_status sql_any_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

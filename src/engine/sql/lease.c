@@ -396,7 +396,7 @@ static void put_back(struct hfi_conn *store, const struct pass *passes, uint32_t
     pthread_mutex_unlock(&store->lock);
 }
 
-/* One sender at a time: who looks must find what another has just taken along, and of two notes of one
+/* One sender at a time: an inspection must find what another sender has just taken along, and of two notes of one
  * claim the newer one must come last. */
 hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err)

@@ -221,7 +221,7 @@ static hf_status notes(struct hfi_conn *store, hf_error *err)
     return sql_listener_connection(store) ? status : HF_OK;
 }
 
-/* Whoever waits for a cell has missed what was said while nobody listened. */
+/* Waits for cells have missed what was said while nobody listened. */
 static void recheck_cells(struct hfi_conn *store)
 {
     pthread_mutex_lock(&store->lock);

@@ -57,7 +57,7 @@ struct sql_listener {
     uint32_t failures;
     uint32_t round; /* of heartbeats */
     _Atomic uint32_t
-        changes; /* raised whenever one of these changes; who waits for the listener sleeps on it */
+        changes; /* raised whenever one of these changes; threads that wait for the listener sleep on it */
 };
 
 /* The listener runs, listens, and has told the server lately that we live: a wait can be answered by a message.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=row and mode=session: who holds and who waits, for core's deadlock detector. The server knows which connection waits
+ * mode=row and mode=session: holders and waiters, for core's deadlock detector. The server knows which connection waits
  * for which, but a thread holds its leases on other connections than it waits on: to the server these have nothing to do with
  * each other. So this process tells what it knows, in all its handles of the store, and adds what other processes tell
- * (lock_share.c). A name whose holder tells nothing has no holder here, and whoever waits for it is taken to go on some day.
+ * (lock_share.c). A name whose holder tells nothing has no holder here, and its waiters are assumed to go on some day.
  */
 #include "engine/sql/native_lock.h"
 

@@ -11,7 +11,7 @@
  * one moment. The row of a lease says only which number a lease has: it counts if the tag of a wait names that lease.
  * A process that was killed cannot take back anything. So a row counts only while the connection lives that has told of its
  * client: it has a lock of the server's with the client's number, which is random and never used again. Rows of those
- * that do not live are removed by whoever looks.
+ * that do not live are removed by any process that reads them.
  *
  * A lease that is lost while its session waits is told of until the next look. Whoever may not use the table finds circles
  * within its process only (hold_doctor.c says so).
@@ -208,7 +208,7 @@ void sql_unshare_wait(struct sql_locks *locks, const struct sql_lock_wait *wait)
 
     if (!atomic_load(&locks->shares) || (!told && !atomic_load(&locks->unshare_due)))
         return;
-    pthread_mutex_lock(&locks->share_lock); /* who looks may be about to tell of it */
+    pthread_mutex_lock(&locks->share_lock); /* a reader may be about to share it */
     if (!atomic_exchange(&locks->unshare_due, true) && told) {
         owner = sql_bytes(wait->op->claim->owner, HFI_OWNER_LEN);
         if (locks->store->driver->literal(&owner, literal, sizeof literal))

@@ -253,7 +253,7 @@ static hf_status aside(struct sql_locks *locks, const char *template, const stru
 
 /*
  * The key of a lock is a hash of its name: the name is written down beside it, once, so that two names
- * with one key are an error and never one lock. Who has looked remembers it.
+ * with one key are an error and never one lock. A store remembers what it has found.
  */
 static hf_status record(struct sql_locks *locks, const struct hfi_name *name, hf_error *err)
 {

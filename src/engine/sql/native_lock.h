@@ -7,7 +7,7 @@
  *   lock_connection.c     which connection serves whom
  *   lock_watch.c    one thread per store: connections that hang up, waits that must end
  *   lock_sql.c     statements: templates of each server, filled in
- *   lock_inspect.c     who waits for whom, for the detector
+ *   lock_inspect.c     which wait is for which holder, for the detector
  *   lock_share.c     what processes tell each other for that
  *
  * A *lock connection* is a connection for locks. mode=row: a lease is a transaction, so a lock connection has one. mode=session:
@@ -33,7 +33,7 @@
 #define SQL_KEY_ROOM   128
 #define SQL_TABLE_ROOM 256
 
-/* Keepalives. The client's are shorter: who is cut off must know before the server lets the next one in. */
+/* Keepalives. The client's are shorter: a client that is cut off must know before the server lets the next one in. */
 #define SQL_ALIVE_IDLE_S        5
 #define SQL_ALIVE_INTERVAL_S    3
 #define SQL_ALIVE_COUNT         3
@@ -81,7 +81,7 @@ struct sql_lock_connection {
     struct sql_connection *connection;
     int fd; /* a copy of the connection's: ours to watch and to cut, whatever the driver does with its own */
     bool busy; /* a thread has it */
-    bool hung; /* the other end is gone; who has it, or the watch thread, ends it */
+    bool hung; /* the other end is gone; its user, or the watch thread, ends it */
     uint32_t count;
     struct sql_held held[];
 };
@@ -182,7 +182,7 @@ void sql_locks_sleep(struct sql_locks *locks, int64_t until_ms);
 
 /* ---- lock_watch.c ---- */
 
-/* Before the first lease. false: no thread to be had. With the lock. */
+/* Before the first lease. false: no thread could be started. With the lock. */
 bool sql_watch_start(struct sql_locks *locks);
 void sql_watch_stop(struct sql_locks *locks);
 /* It must look at the waits at `at_ms`. With the lock. */
