@@ -21,17 +21,18 @@ wrong() {
 # Is a word in a list of words?
 has() { [[ " $2 " == *" $1 "* ]]; }
 
-# name|column of its table of promises|page:section with its parameters, and more of them
-where=(
-    "lmdb|embedded|$page:THE EMBEDDED ENGINE"
-    "redis|redis|$page:THE REDIS ENGINE"
-    "redlock|redlock|man/holdfast-redlock.7:URL AND PARAMETERS"
-    "postgres|postgresql|$page:POSTGRESQL|$page:LOCKS OF A DATABASE SERVER"
-    "mariadb|mariadb|$page:THE MARIADB ENGINE|$page:LOCKS OF A DATABASE SERVER"
-    "zookeeper|zookeeper|$page:ZOOKEEPER"
-    "etcd|etcd|$page:THE ETCD ENGINE"
-    "memcached|memcached|$page:THE MEMCACHED ENGINE"
-)
+# Where an engine is described: the column of its table of promises, then "page:section" of its parameters, and more of those.
+described() {
+    local database="$page:LOCKS OF A DATABASE SERVER"
+    case $1 in
+    lmdb) echo "embedded|$page:THE EMBEDDED ENGINE" ;;
+    redlock) echo "redlock|man/holdfast-redlock.7:URL AND PARAMETERS" ;;
+    postgres) echo "postgresql|$page:POSTGRESQL|$database" ;;
+    mariadb) echo "mariadb|$page:THE MARIADB ENGINE|$database" ;;
+    zookeeper) echo "zookeeper|$page:ZOOKEEPER" ;;
+    *) echo "$1|$page:THE ${1^^} ENGINE" ;;
+    esac
+}
 
 definition() { grep -E '^ENGINE\(' src/engine/engines.def; }
 engines=$(definition | sed 's/^ENGINE(\([a-z0-9_]*\),.*/\1/' | xargs)
@@ -132,16 +133,9 @@ check_verbs() {
 
 check_count
 for name in $engines; do
-    found=
-    for line in "${where[@]}"; do
-        IFS='|' read -r engine column places <<< "$line"
-        [ "$engine" = "$name" ] || continue
-        found=yes
-        IFS='|' read -ra places <<< "$places"
-        check_promises "$name" "$column"
-        check_parameters "$name" "${places[@]}"
-    done
-    [ -n "$found" ] || wrong "tools/check-drift.sh: where is the engine $name in the manual?"
+    IFS='|' read -ra places <<< "$(described "$name")"
+    check_promises "$name" "${places[0]}"
+    check_parameters "$name" "${places[@]:1}"
 done
 for key in $everywhere; do
     described_in "$page:THE EMBEDDED ENGINE" | grep -qx "$key" || wrong "$page: nothing about $key="
