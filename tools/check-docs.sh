@@ -5,6 +5,7 @@
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
 #   - the README of a folder below src names every .c file of that folder, and no other one
+#   - a file that a comment in src names exists somewhere in the tree
 #   - the kit includes engine.h, conf.h and util, and nothing else (the rule of dependency in its README)
 #   - every call of the public headers has its place in libholdfast(3), and says first whether it blocks
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
@@ -56,6 +57,15 @@ check_own_files() {
     while read -r file; do
         [ -f "$dir/$file" ] || wrong "$1: $file: no such file in $dir"
     done < <(grep -oE '(^|[^A-Za-z0-9_/.])[a-z0-9_]+\.c\b' "$1" | grep -oE '[a-z0-9_]+\.c$' | sort -u)
+}
+
+check_comments() {
+    local names word place
+    names=$(find . -path ./.git -prune -o -path './build*' -prune -o -type f -print | sed 's#.*/##' | sort -u)
+    while read -r word place; do
+        grep -qxF "$word" <<< "$names" || wrong "$place: $word: no such file"
+    done < <(grep -rnE '^ *(\*|/\*|--)' src --include='*.[ch]' --include='*.sql' --include='*.lua' |
+        sed -nE 's#^([^:]+:[0-9]+):.*[ (/]([a-z][a-z0-9_]{2,}\.(c|sql|lua))\b.*#\2 \1#p' | sort -u)
 }
 
 check_kit() {
@@ -147,6 +157,7 @@ for document in "${documents[@]}"; do
     check_repeats "$document"
 done
 for document in src/*/README.md src/engine/*/README.md; do check_own_files "$document"; done
+check_comments
 check_kit
 for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_calls
