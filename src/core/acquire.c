@@ -124,15 +124,15 @@ hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, 
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
 {
     return store->pass_limit > 0 || (receiver != HFI_TO_THREAD && store->drive == HFI_BLOCKING &&
-                                     !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
+                                     !(hfi_store_promises(store)->caps & HF_CAP_PASS));
 }
 
 static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
                        const hf_acquire_request *request, hf_acquire_request *whole,
                        struct hfi_checked_request *ret_checked, hf_error *err)
 {
-    return hfi_request_check(hfi_store_engine(store), queues_here(store, receiver), request, whole,
-                             ret_checked, err);
+    return hfi_request_check(hfi_store_promises(store), queues_here(store, receiver), request,
+                             whole, ret_checked, err);
 }
 
 /* ---- before the store ------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static hf_status break_init(struct break_call *call, hf_store *handle, const voi
     call->task.free = hfi_task_free_entered;
     call->token = token;
     status = hfi_name_check(name, name_len, &call->name.len, err);
-    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_BREAK))
+    if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_BREAK))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot break leases");
     if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
         status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
@@ -146,7 +146,7 @@ static hf_status change_init(struct change_call *call, hf_store *handle, const u
         status = hfi_error_set(err, HF_INVALID, 0, "seq: NULL");
     else if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
-    else if (!(hfi_store_engine(store)->info.caps & HF_CAP_WATCH))
+    else if (!(hfi_store_promises(store)->caps & HF_CAP_WATCH))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine does not tell of changes");
     else if (cancel && hfi_cancel_look(cancel) != HF_CANCELLED)
         status = hfi_cancel_check(cancel, err);

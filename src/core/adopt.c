@@ -171,18 +171,18 @@ static hf_status take_slot(struct adopt_call *call, hf_store *handle,
     return HF_OK;
 }
 
-static hf_status check_adopt(const struct hfi_engine *engine, const hf_adopt_request *request,
+static hf_status check_adopt(const struct hfi_promises *promises, const hf_adopt_request *request,
                              struct hfi_checked_request *checked, hf_error *err)
 {
     hf_status status = hfi_name_check(request->name, request->name_len, &checked->name_len, err);
 
     if (status != HF_OK)
         return status;
-    if (!(engine->info.caps & HF_CAP_DETACHED))
+    if (!(promises->caps & HF_CAP_DETACHED))
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
     checked->name = request->name;
     checked->ttl_ms = request->ttl_ms;
-    return request->ttl_ms != 0 ? hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err) : HF_OK;
+    return request->ttl_ms != 0 ? hfi_ttl_check(promises, "ttl_ms", request->ttl_ms, err) : HF_OK;
 }
 
 /* HF_OK: the store is entered. */
@@ -207,7 +207,7 @@ static hf_status adopt_init(struct adopt_call *call, hf_store *handle,
     status = hfi_request_copy(&whole, sizeof whole, given, offsetof(hf_adopt_request, ttl_ms),
                               "HF_ADOPT_REQUEST_INIT", err);
     if (status == HF_OK)
-        status = check_adopt(hfi_store_engine(store), &whole, &checked, err);
+        status = check_adopt(hfi_store_promises(store), &whole, &checked, err);
     if (status == HF_OK && !wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
     if (status == HF_OK)

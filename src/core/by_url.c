@@ -41,9 +41,9 @@ static hf_status manage_parsed(struct hfi_url *url, const struct command *comman
 
     if (status != HF_OK)
         return status;
-    if (!engine->manage || !has_engine(command->engines, engine->info.name))
+    if (!engine->manage || !has_engine(command->engines, engine->promises->name))
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
-                             engine->info.name);
+                             engine->promises->name);
     status = hfi_conf_read(url, engine->conf, &conf, err);
     if (status == HF_OK)
         status = engine->manage(conf, command->words, finding, arg, err);

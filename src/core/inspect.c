@@ -125,8 +125,7 @@ static hf_status inspect_step(struct hfi_task *task, hf_status got)
         status = hfi_error_memory(&task->error);
     }
     if (status == HF_OK)
-        call->view->waiters_tracked =
-            (hfi_store_engine(task->store)->info.caps & HF_CAP_WAITERS) != 0;
+        call->view->waiters_tracked = (hfi_store_promises(task->store)->caps & HF_CAP_WAITERS) != 0;
     return status;
 }
 
@@ -168,7 +167,7 @@ static hf_status inspect_init(struct inspect_call *call, hf_store *handle, const
         status = hfi_error_set(err, HF_INVALID, 0, "name: NULL");
     else if (!all)
         status = hfi_name_check(name, name_len, &len, err);
-    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_INSPECT))
+    if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_INSPECT))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot list holders");
     if (status != HF_OK) {
         hfi_store_leave(store);

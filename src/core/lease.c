@@ -52,18 +52,16 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->tokens = 0;
     claim->granted_ttl_ms = 0;
     claim->sent_ms = 0;
-    for (size_t i = 0; i < sizeof claim->engine / sizeof *claim->engine; i++)
-        claim->engine[i] = NULL;
     memset(claim->room, 0, engine->claim_size);
 }
 
 static void set_term(struct hfi_term *term, const struct hfi_checked_request *checked,
-                     const struct hfi_engine *engine)
+                     const struct hfi_promises *promises)
 {
     term->renew = checked->renew;
     term->ttl_ms = checked->ttl_ms;
-    term->min_ttl_ms = hfi_ttl_least(engine);
-    term->guard_ms = HFI_GUARD_MS + engine->guard_ms;
+    term->min_ttl_ms = hfi_ttl_least(promises);
+    term->guard_ms = HFI_GUARD_MS + promises->guard_ms;
     term->max_hold_ms = checked->request->max_hold_ms;
 }
 
@@ -91,7 +89,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
         lease->scope = lease->scoped ? request->scope : hfi_thread_id();
 
     set_claim(&lease->claim, checked, hfi_store_engine(store));
-    set_term(&lease->term, checked, hfi_store_engine(store));
+    set_term(&lease->term, checked, hfi_store_promises(store));
     atomic_store_explicit(&lease->shard, hfi_store_shard(store, lease->claim.name.hash),
                           memory_order_relaxed);
     if (!set_texts(lease, checked)) {

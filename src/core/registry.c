@@ -112,13 +112,31 @@ static bool is_listed(const struct entry *entry)
     for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++) {
         const struct hfi_engine *engine = atomic_load(&added[i]);
 
-        if (engine && strcmp(engine->info.name, entry->name) == 0)
+        if (engine && strcmp(engine->promises->name, entry->name) == 0)
             return false;
     }
     for (const struct entry *e = table; e < entry; e++)
         if (e->built_in && strcmp(e->name, entry->name) == 0)
             return false;
     return entry->built_in || find_module(entry, path) != ENOENT;
+}
+
+static void tell(const struct hfi_promises *promises, hf_engine_info *ret_info)
+{
+    *ret_info = (hf_engine_info){
+        .name = promises->name,
+        .schemes = promises->schemes,
+        .available = true,
+        .caps = promises->caps,
+        .tokens = promises->tokens,
+        .on_crash = promises->on_crash,
+        .on_pause = promises->on_pause,
+        .on_clock_jump = promises->on_clock_jump,
+        .on_server_loss = promises->on_server_loss,
+        .on_partition = promises->on_partition,
+        .fairness = promises->fairness,
+        .wakeup = promises->wakeup,
+    };
 }
 
 /* What hf_engine_get() shows of an engine, made once and kept for ever. NULL: out of memory. */
@@ -145,8 +163,7 @@ static const hf_engine_info *show_entry(struct entry *entry)
     hf_error err;
 
     if (load(entry, &engine, &err) == HF_OK) {
-        info = engine->info;
-        info.available = true;
+        tell(engine->promises, &info);
         return show(&entry->shown, &info);
     }
     /* Not kept as `shown`: the next call may find a module that loads. */
@@ -164,8 +181,7 @@ const hf_engine_info *hf_engine_get(size_t index)
         hf_engine_info info;
 
         if (engine && index-- == 0) {
-            info = engine->info;
-            info.available = true;
+            tell(engine->promises, &info);
             return show(&added_shown[i], &info);
         }
     }
@@ -182,7 +198,7 @@ static const struct hfi_engine *find_added(const char *scheme)
     for (size_t i = HFI_REGISTRY_ADDED_MAX; i-- > 0;) {
         const struct hfi_engine *engine = atomic_load(&added[i]);
 
-        if (engine && has_word(engine->info.schemes, scheme))
+        if (engine && has_word(engine->promises->schemes, scheme))
             return engine;
     }
     return NULL;
@@ -192,7 +208,8 @@ static struct entry *find_entry(const char *scheme)
 {
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         struct entry *entry = &table[i];
-        const char *schemes = entry->built_in ? entry->built_in()->info.schemes : entry->schemes;
+        const char *schemes =
+            entry->built_in ? entry->built_in()->promises->schemes : entry->schemes;
 
         if (has_word(schemes, scheme))
             return entry;
@@ -226,7 +243,7 @@ static hf_status check(const struct entry *entry, const struct hfi_engine *engin
         return hfi_error_set(err, HF_VERSION, 0,
                              "engine '%s' is of another build: interface %u, we need %u",
                              entry->name, engine->abi, HFI_ENGINE_ABI);
-    if (strcmp(engine->info.name, entry->name) != 0)
+    if (strcmp(engine->promises->name, entry->name) != 0)
         return hfi_error_set(err, HF_VERSION, 0, "the module of engine '%s' holds another",
                              entry->name);
     return HF_OK;

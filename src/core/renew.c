@@ -246,7 +246,7 @@ static hf_status check(const struct hfi_lease *lease, int64_t *ttl_ms, int64_t n
     if (lease->term.granted_ms == 0 || lease->term.ttl_ms == 0)
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "this lease has no ttl");
     if (*ttl_ms != 0)
-        status = hfi_ttl_check(hfi_store_engine(lease->store), "ttl_ms", *ttl_ms, err);
+        status = hfi_ttl_check(hfi_store_promises(lease->store), "ttl_ms", *ttl_ms, err);
     if (status != HF_OK)
         return status;
 
@@ -361,6 +361,9 @@ static hf_status renew_step(struct hfi_task *task, hf_status got)
         batch = hfi_task_take(task);
         if (got != HF_OK)
             batch->items[0].status = got;
+        else if (task->child
+                     .op) /* the op is done, and its text is about the lease that was refused */
+            inner = task->child.op->error;
         got = batch->items[0].status;
         hfi_batch_end(batch);
     }

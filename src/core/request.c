@@ -18,9 +18,9 @@
 static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
 static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err);
-static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_request *request,
+static hf_status check_times(const struct hfi_promises *promises, const hf_acquire_request *request,
                              struct hfi_checked_request *checked, hf_error *err);
-static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_request *request,
+static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
 
 static hf_status invalid(hf_error *err, const char *field, const char *wrong)
@@ -33,11 +33,11 @@ static hf_status unsupported(hf_error *err, const char *field, const char *what)
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has no %s", field, what);
 }
 
-hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
+hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
                             const hf_acquire_request *request, hf_acquire_request *whole,
                             struct hfi_checked_request *ret_checked, hf_error *err)
 {
-    uint64_t caps = engine->info.caps;
+    uint64_t caps = promises->caps;
     hf_status status;
 
     if (!request)
@@ -66,7 +66,7 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
     if (status != HF_OK)
         return status;
 
-    status = check_times(engine, request, ret_checked, err);
+    status = check_times(promises, request, ret_checked, err);
     if (status != HF_OK)
         return status;
 
@@ -77,7 +77,7 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
         ret_checked->mode != HFI_MODE_SEMAPHORE &&
         !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&
         request->max_hold_ms == 0;
-    if (request->max_hold_ms > 0 && request->ttl_ms == 0 && engine->default_ttl_ms == 0)
+    if (request->max_hold_ms > 0 && request->ttl_ms == 0 && promises->default_ttl_ms == 0)
         ret_checked->renew = false; /* the ttl *is* max_hold */
     return HF_OK;
 }
@@ -193,7 +193,7 @@ static hf_status check_time(hf_error *err, const char *field, int64_t ms)
     return HF_OK;
 }
 
-static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_request *request,
+static hf_status check_times(const struct hfi_promises *promises, const hf_acquire_request *request,
                              struct hfi_checked_request *checked, hf_error *err)
 {
     hf_status status;
@@ -213,20 +213,20 @@ static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_r
     status = check_time(err, "lock_delay_ms", request->lock_delay_ms);
     if (status != HF_OK)
         return status;
-    if (request->lock_delay_ms > 0 && !(engine->info.caps & HF_CAP_LOCK_DELAY))
+    if (request->lock_delay_ms > 0 && !(promises->caps & HF_CAP_LOCK_DELAY))
         return unsupported(err, "lock_delay_ms", "lock_delay");
-    return choose_ttl(engine, request, checked, err);
+    return choose_ttl(promises, request, checked, err);
 }
 
-hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int64_t ttl_ms,
+hf_status hfi_ttl_check(const struct hfi_promises *promises, const char *field, int64_t ttl_ms,
                         hf_error *err)
 {
-    int64_t least_ms = hfi_ttl_least(engine);
+    int64_t least_ms = hfi_ttl_least(promises);
     hf_status status = check_time(err, field, ttl_ms);
 
     if (status != HF_OK)
         return status;
-    if (!(engine->info.caps & HF_CAP_TTL))
+    if (!(promises->caps & HF_CAP_TTL))
         return unsupported(err, field, "ttl");
     if (ttl_ms < least_ms)
         return hfi_error_set(err, HF_INVALID, 0, "%s: %lld, the least is %lld", field,
@@ -235,15 +235,15 @@ hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int6
 }
 
 /* What to ask the store for: never more than max_hold, but never less than the engine's least. */
-static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_request *request,
+static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err)
 {
     int64_t hold_ms = request->max_hold_ms;
     hf_status status;
 
-    checked->ttl_ms = request->ttl_ms ? request->ttl_ms : engine->default_ttl_ms;
+    checked->ttl_ms = request->ttl_ms ? request->ttl_ms : promises->default_ttl_ms;
     if (request->ttl_ms != 0) {
-        status = hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err);
+        status = hfi_ttl_check(promises, "ttl_ms", request->ttl_ms, err);
         if (status != HF_OK)
             return status;
     }
@@ -252,11 +252,11 @@ static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_re
     if (hold_ms == 0)
         return HF_OK;
 
-    if (!(engine->info.caps & HF_CAP_TTL))
+    if (!(promises->caps & HF_CAP_TTL))
         return unsupported(err, "max_hold_ms", "ttl");
     if (checked->ttl_ms == 0 || checked->ttl_ms > hold_ms)
         checked->ttl_ms = hold_ms;
-    if (checked->ttl_ms < hfi_ttl_least(engine))
-        checked->ttl_ms = hfi_ttl_least(engine);
+    if (checked->ttl_ms < hfi_ttl_least(promises))
+        checked->ttl_ms = hfi_ttl_least(promises);
     return HF_OK;
 }

@@ -26,20 +26,20 @@ struct hfi_checked_request {
  * Check it for an engine; `queue`: is there a local queue for it? `whole` is where
  * a request of another size is copied to. HF_INVALID and HF_UNSUPPORTED name the field.
  */
-hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
+hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
                             const hf_acquire_request *request, hf_acquire_request *whole,
                             struct hfi_checked_request *ret_checked, hf_error *err);
 
 /* Check a name; name_len 0: it is a C string. */
 hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, hf_error *err);
 
-static inline int64_t hfi_ttl_least(const struct hfi_engine *engine)
+static inline int64_t hfi_ttl_least(const struct hfi_promises *promises)
 {
-    return engine->min_ttl_ms > HF_TTL_MIN_MS ? engine->min_ttl_ms : HF_TTL_MIN_MS;
+    return promises->min_ttl_ms > HF_TTL_MIN_MS ? promises->min_ttl_ms : HF_TTL_MIN_MS;
 }
 
 /* Is a ttl one that the engine takes? `field` names it in the error. */
-hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int64_t ttl_ms,
+hf_status hfi_ttl_check(const struct hfi_promises *promises, const char *field, int64_t ttl_ms,
                         hf_error *err);
 
 /* How much of a label is kept: at most so many bytes, and not half a character. */

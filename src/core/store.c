@@ -87,8 +87,6 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
     status = hfi_registry_find(url.scheme, &engine, err);
     if (status == HF_OK)
         status = read_url(&url, engine, &own, &conf, err);
-    if (status == HF_OK && engine->variant)
-        engine = engine->variant(conf);
     if (status == HF_OK && !(store = hfi_slot_take(&hfi_stores)))
         status = hfi_error_memory(err);
     if (status == HF_OK) {
@@ -141,11 +139,9 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
 
     store->conf = conf;
     store->host.location = conf->location;
-    store->pass_limit = engine->info.caps & HF_CAP_PASS ? own->cohort : 0;
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had");
 
-    hfi_detect_init(store, own->deadlock_check_ms);
     status = engine->open(conf, &store->host, &store->conn, err);
     hfi_conf_opened(conf);
     if (status != HF_OK && !(status == HF_NOT_FOUND && store->host.existing))
@@ -154,6 +150,9 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
         hfi_drive_done(store);
         return status;
     }
+    atomic_store(&store->promises, store->host.promises);
+    store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
+    hfi_detect_init(store, own->deadlock_check_ms);
     store->exposed[0] = 0;
     if (url->exposed)
         hfi_quote_name(url->exposed, strlen(url->exposed), store->exposed, sizeof store->exposed);
@@ -193,6 +192,9 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     pthread_mutex_unlock(&store->lock);
 
     atomic_store(&store->engine, engine);
+    atomic_store(&store->promises, engine->promises);
+    store->host.promises = engine->promises;
+    atomic_store(&store->host.max_ttl_ms, 0);
     atomic_store(&store->started, 0);
     store->drive = engine->drive;
     store->conn = NULL;
@@ -289,7 +291,7 @@ bool hfi_store_start(struct hfi_store *store, unsigned threads)
 
 hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
 {
-    const struct hfi_engine *engine;
+    const struct hfi_promises *promises;
     struct hfi_store *store;
     hf_store_info info;
     size_t size;
@@ -297,7 +299,7 @@ hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
 
     if (status != HF_OK)
         return status;
-    engine = hfi_store_engine(store);
+    promises = hfi_store_promises(store);
     size = ret_info ? ret_info->size : 0;
     if (size < offsetof(hf_store_info, location) || size > HFI_STRUCT_MAX) {
         hfi_store_leave(store);
@@ -305,14 +307,13 @@ hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
     }
 
     memset(&info, 0, sizeof info);
-    info.engine = engine->info.name;
+    info.engine = promises->name;
     info.location = store->host.location;
-    info.caps = engine->info.caps;
-    info.tokens = engine->info.tokens;
-    info.default_ttl_ms = engine->default_ttl_ms;
-    info.min_ttl_ms = hfi_ttl_least(engine);
-    if (engine->max_ttl_ms)
-        info.max_ttl_ms = engine->max_ttl_ms(store->conn);
+    info.caps = promises->caps;
+    info.tokens = promises->tokens;
+    info.default_ttl_ms = promises->default_ttl_ms;
+    info.min_ttl_ms = hfi_ttl_least(promises);
+    info.max_ttl_ms = atomic_load(&store->host.max_ttl_ms);
     info.size = size;
     memcpy(ret_info, &info, size < sizeof info ? size : sizeof info);
     hfi_store_leave(store);

@@ -58,6 +58,7 @@ struct hfi_shard {
 struct hfi_store {
     struct hfi_slot slot;
     _Atomic(const struct hfi_engine *) engine;
+    _Atomic(const struct hfi_promises *) promises;
     struct hfi_conn *conn;
     struct hfi_conf *conf; /* as long as the conn */
     struct hfi_host host;
@@ -98,6 +99,12 @@ bool hfi_store_start(struct hfi_store *store, unsigned threads);
 static inline const struct hfi_engine *hfi_store_engine(struct hfi_store *store)
 {
     return atomic_load_explicit(&store->engine, memory_order_relaxed);
+}
+
+/* What it promises: as the engine's table, and after open() as the URL chose. */
+static inline const struct hfi_promises *hfi_store_promises(struct hfi_store *store)
+{
+    return atomic_load_explicit(&store->promises, memory_order_relaxed);
 }
 
 static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const uint64_t hash[2])

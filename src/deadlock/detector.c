@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The detector: see detect.h. */
+/* The detector: see detector.h. */
 #include "deadlock/detector.h"
 
 #include "core/inspect.h"
@@ -33,8 +33,8 @@ void hfi_detect_init(struct hfi_store *store, int64_t first_ms)
 
     d->first_ms = first_ms;
     pthread_mutex_init(&d->lock, NULL);
-    d->able = d->first_ms > 0 && ((hfi_store_engine(store)->info.caps & NEEDED) == NEEDED ||
-                                  hfi_store_engine(store)->tells_own);
+    d->able = d->first_ms > 0 && ((hfi_store_promises(store)->caps & NEEDED) == NEEDED ||
+                                  hfi_store_promises(store)->tells_own);
     d->started = d->stop = false;
     d->rest_ms = 0;
     atomic_store(&d->awake, 0);
@@ -253,7 +253,7 @@ const hf_error *hfi_detect_error(const struct hfi_wait *wait, hf_error *ret_erro
 /* If the first look finds nothing there is no second one. */
 static hf_status look_twice(struct hfi_store *store, struct looks *looks, hf_error *err)
 {
-    bool fifo = hfi_store_engine(store)->info.caps & HF_CAP_FIFO;
+    bool fifo = hfi_store_promises(store)->caps & HF_CAP_FIFO;
 
     for (int i = 0; i < 2; i++) {
         hf_status status =
@@ -326,7 +326,7 @@ static hf_status list_init(struct list_call *call, hf_store *handle, bool wanted
     call->deadlocks = NULL;
     if (!wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_deadlocks: NULL");
-    else if ((hfi_store_engine(store)->info.caps & NEEDED) != NEEDED)
+    else if ((hfi_store_promises(store)->caps & NEEDED) != NEEDED)
         status = hfi_error_set(err, HF_UNSUPPORTED, 0,
                                "this engine cannot list waiters, or has no tokens");
     if (status != HF_OK)

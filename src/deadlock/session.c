@@ -125,7 +125,7 @@ uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token)
 /* As other processes find it in the store. */
 static uint64_t id_of(const struct hfi_lease *lease)
 {
-    bool own = hfi_store_engine(lease->store)->tells_own;
+    bool own = hfi_store_promises(lease->store)->tells_own;
 
     return hfi_hold_id(lease->claim.name.hash,
                        own ? hfi_claim_number(&lease->claim) : lease->claim.token);

@@ -35,6 +35,7 @@
 #include "engine/conf.h"
 #include "holdfast/holdfast.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -108,8 +109,8 @@ struct hfi_claim {
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
     int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
 
-    void *engine[6]; /* the engine's own; zeroed by core before submit of the acquire */
-    _Alignas(16) unsigned char room[HFI_CLAIM_ROOM]; /* likewise: claim_size bytes */
+    /* The engine's own struct. Core zeroes claim_size bytes before submit() of the acquire. */
+    _Alignas(16) unsigned char room[HFI_CLAIM_ROOM];
 };
 
 /* Tells a claim from all others of its name where tokens do not. */
@@ -226,8 +227,8 @@ struct hfi_op {
 
     hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
     _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
-    void *engine[6];      /* the engine's own; zeroed by core before submit */
-    _Alignas(16) unsigned char room[HFI_OP_ROOM]; /* likewise: op_size bytes */
+    /* The engine's own struct. Core zeroes op_size bytes before submit(). */
+    _Alignas(16) unsigned char room[HFI_OP_ROOM];
 };
 
 /* Finish an op: exactly once. It may be gone when this returns. */
@@ -249,6 +250,11 @@ struct hfi_host {
     /* What to call this store: no secrets. conf->location, unless open() sets another one, which lives
      * as long as the conn. */
     const char *location;
+    /* The engine's own, unless open() sets others. */
+    const struct hfi_promises *promises;
+    /* For how long a lease is granted at most, here and now, whatever ttl is asked for: its life is that of a
+     * session, whose end the engine writes here whenever it changes. 0: no limit. */
+    _Atomic int64_t max_ttl_ms;
     int64_t open_deadline_ms;
     /* HF_OPEN_FLAG_EXISTING: make nothing that belongs to a store. If there is none: HF_NOT_FOUND with the text "no store
      * yet at LOCATION", from open(), or from the ops of a conn whose doctor() can report without one. */
@@ -257,28 +263,33 @@ struct hfi_host {
     bool open_once;
 };
 
+/* What a store can do and what holds, whatever goes wrong. One for each set of promises that a URL can choose (wire,
+ * mode, tokens=). */
+struct hfi_promises {
+    const char *name;    /* "redis-plain": of the engine, or of this set */
+    const char *schemes; /* of the engine */
+    uint64_t caps;       /* HF_CAP_* */
+    hf_token_strength tokens;
+    int64_t default_ttl_ms; /* 0: process-bound, no ttl */
+    int64_t min_ttl_ms;
+    int64_t guard_ms; /* taken off every validity, beyond the drift */
+    unsigned native;  /* HFI_NATIVE_*: what it does itself, in one step */
+    /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process holds
+     * and waits for, and what others have told it of that. A holder's `first` is hfi_claim_number(). */
+    bool tells_own;
+    /* The promise table, for people: a few words each. */
+    const char *on_crash, *on_pause, *on_clock_jump, *on_server_loss, *on_partition, *fairness,
+        *wakeup;
+};
+
 enum hfi_drive { HFI_INLINE, HFI_EVENT, HFI_BLOCKING };
 
 struct hfi_engine {
     unsigned abi; /* HFI_ENGINE_ABI */
     enum hfi_drive drive;
-    hf_engine_info info;    /* name, schemes, caps, tokens and the promise table */
-    int64_t default_ttl_ms; /* 0: process-bound, no ttl */
-    int64_t min_ttl_ms;
-    int64_t guard_ms;             /* taken off every validity, beyond the drift */
-    unsigned native;              /* HFI_NATIVE_*: what it does itself, in one step */
-    uint32_t op_size, claim_size; /* HFI_ROOMS() */
-    /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process holds
-     * and waits for, and what others have told it of that. A holder's `first` is hfi_claim_number(). */
-    bool tells_own;
-
+    const struct hfi_promises *promises;
+    uint32_t op_size, claim_size;     /* HFI_ROOMS() */
     const struct hfi_conf_type *conf; /* what its URLs may say */
-
-    /*
-     * The URL may choose between sets of promises (wire formats): the table to use instead of
-     * this one. May be NULL.
-     */
-    const struct hfi_engine *(*variant)(const struct hfi_conf *conf);
 
     /*
      * Open the store. May block until host->open_deadline_ms. On failure nothing is left open.
@@ -295,10 +306,6 @@ struct hfi_engine {
 
     /* There is nothing for a forked child: its handles are HF_FORKED, its copy of the conn is never touched, and
      * sockets that were noted (util/fds.h) are closed there by fork() itself. */
-
-    /* For how long a lease is granted at most, here and now, whatever ttl is asked for: its life is
-     * that of a session. Any thread. May be NULL: no limit. */
-    int64_t (*max_ttl_ms)(struct hfi_conn *conn);
 
     /* Begin an op. Any thread, many at once. Blocks only in a BLOCKING engine. May
      * call done before it returns. */

@@ -16,7 +16,7 @@ static hf_status take(struct hfi_lease_cell *cell, struct hfi_prim *prim, struct
 
     if (lease->orphan)
         return hfi_error_set(err, HF_LOST, 0, "lease: its store was closed");
-    if ((hfi_store_engine(lease->store)->info.caps & caps) != caps)
+    if ((hfi_store_promises(lease->store)->caps & caps) != caps)
         return hfi_prim_unsupported(lease->store, prim->verb, err);
     if (lease->claim.permits < lease->claim.capacity)
         return hfi_error_set(err, HF_UNSUPPORTED, 0,

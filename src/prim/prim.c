@@ -9,7 +9,7 @@
 
 hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err)
 {
-    const hf_engine_info *info = &hfi_store_engine(store)->info;
+    const struct hfi_promises *info = hfi_store_promises(store);
 
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s has no %s",
                          store->host.location, verb, info->name,
@@ -28,7 +28,7 @@ hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *ver
     if (status != HF_OK)
         return status;
     status = hfi_name_check(name, name_len, &prim->name.len, err);
-    if (status == HF_OK && (hfi_store_engine(prim->store)->info.caps & caps) != caps)
+    if (status == HF_OK && (hfi_store_promises(prim->store)->caps & caps) != caps)
         status = hfi_prim_unsupported(prim->store, verb, err);
     if (status != HF_OK) {
         hfi_store_leave(prim->store);

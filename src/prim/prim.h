@@ -25,7 +25,7 @@ void hfi_prim_leave(struct hfi_prim *prim);
 
 static inline uint64_t hfi_prim_caps(const struct hfi_prim *prim)
 {
-    return hfi_store_engine(prim->store)->info.caps;
+    return hfi_store_promises(prim->store)->caps;
 }
 
 /* HF_UNSUPPORTED, with what the engine lacks: cells, or else a clock. */

@@ -23,7 +23,7 @@ static hf_status enter(hf_store *handle, const char *verb, struct hfi_store **re
 {
     hf_status status = hfi_store_enter(handle, ret_store, err);
 
-    if (status != HF_OK || hfi_store_engine(*ret_store)->info.caps & HF_CAP_SCRIPTS)
+    if (status != HF_OK || hfi_store_promises(*ret_store)->caps & HF_CAP_SCRIPTS)
         return status;
     status = hfi_error_set(err, HF_UNSUPPORTED, 0,
                            "%s: %s: this engine runs no scripts; cells (bytes with a version, "

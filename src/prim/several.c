@@ -104,8 +104,8 @@ static hf_status read_one(struct several *s, const hf_acquire_request *request, 
     const hf_acquire_request *first = &s->items[0].request;
     const char *differs = NULL;
     struct hfi_checked_request checked;
-    hf_status status = hfi_request_check(hfi_store_engine(s->store), false, request, &item->request,
-                                         &checked, err);
+    hf_status status = hfi_request_check(hfi_store_promises(s->store), false, request,
+                                         &item->request, &checked, err);
 
     if (status != HF_OK) {
         hfi_error_wrap(err, "requests[%zu]", index);

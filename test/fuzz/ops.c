@@ -31,6 +31,7 @@ struct job {
 
 static struct job jobs[OPS_MAX];
 static struct hfi_claim claims[CLAIMS];
+static const struct hfi_promises *promises; /* of the store that is open */
 static bool held[CLAIMS], busy[CLAIMS];
 
 static void on_lost(struct hfi_host *host, struct hfi_claim *claim,
@@ -121,7 +122,7 @@ static void fill_claim(struct hfi_claim *claim, uint8_t what)
 }
 
 /* false: this op makes no sense now. */
-static bool fill(struct job *job, const struct hfi_engine *engine, bool waits, uint8_t what)
+static bool fill(struct job *job, bool waits, uint8_t what)
 {
     static const enum hfi_op_kind kinds[] = {
         HFI_OP_ACQUIRE, HFI_OP_ACQUIRE, HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
@@ -147,7 +148,7 @@ static bool fill(struct job *job, const struct hfi_engine *engine, bool waits, u
         op->may_wait = op->blocking = waits && what & 0x20;
         op->claim = &claims[claim];
         busy[claim] = true;
-        return op->kind == HFI_OP_ACQUIRE || engine->info.caps & HF_CAP_DETACHED ||
+        return op->kind == HFI_OP_ACQUIRE || promises->caps & HF_CAP_DETACHED ||
                (busy[claim] = false);
     case HFI_OP_RELEASE:
         op->claim = &claims[claim];
@@ -174,31 +175,31 @@ static bool fill(struct job *job, const struct hfi_engine *engine, bool waits, u
         op->u.cell.version = 1;
         op->may_wait = op->blocking = true;
         op->u.cell.name = a_name();
-        return waits && engine->info.caps & HF_CAP_CELL_WATCH;
+        return waits && promises->caps & HF_CAP_CELL_WATCH;
     case HFI_OP_CELL_READ:
     case HFI_OP_CELL_SWAP:
         op->u.cell.name = a_name();
         op->u.cell.bytes = what & 0x20 ? NULL : "v";
         op->u.cell.len = what & 0x20 ? 0 : 1;
         op->u.cell.version = what >> 6;
-        return engine->info.caps & HF_CAP_CELLS && !(what & 0x20 && what >> 6 == 0);
+        return promises->caps & HF_CAP_CELLS && !(what & 0x20 && what >> 6 == 0);
     case HFI_OP_TIME:
         op->u.time.name = a_name();
-        return engine->info.caps & HF_CAP_CLOCK;
+        return promises->caps & HF_CAP_CLOCK;
     case HFI_OP_COUNTER:
         job->counter = (struct hfi_counter_op){ .verb = what >> 6, .name = a_name(), .value = 1 };
         op->u.counter = &job->counter;
-        return engine->native & HFI_NATIVE_COUNTER;
+        return promises->native & HFI_NATIVE_COUNTER;
     case HFI_OP_LIMIT:
         MUST(!hfi_limit_rule(HF_LIMIT_ALGORITHM_SLIDING, 5, 1000000, 0, &job->limit.rule));
         job->limit.name = a_name();
         job->limit.ask = (struct hfi_limit_ask){ HFI_LIMIT_TAKE, 1, 1000, 0 };
         op->u.limit = &job->limit;
-        return engine->native & HFI_NATIVE_LIMIT;
+        return promises->native & HFI_NATIVE_LIMIT;
     case HFI_OP_SCRIPT:
         job->script = (struct hfi_script_op){ .script = &script };
         op->u.script = &job->script;
-        return engine->info.caps & HF_CAP_SCRIPTS;
+        return promises->caps & HF_CAP_SCRIPTS;
     }
     return false;
 }
@@ -252,14 +253,14 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
     memset(held, 0, sizeof held);
     memset(busy, 0, sizeof busy);
     MUST(hfi_conf_read(&url, engine->conf, &conf, &err) == HF_OK);
-    if (engine->variant)
-        engine = engine->variant(conf);
     host.location = conf->location;
+    host.promises = engine->promises;
     if (engine->open(conf, &host, &conn, &err) == HF_OK) {
+        promises = host.promises;
         while (ops.len > 0 && count < OPS_MAX) {
             uint8_t what = fuzz_byte(&ops);
 
-            if (!fill(&jobs[count], engine, waits, what))
+            if (!fill(&jobs[count], waits, what))
                 continue;
             engine->submit(conn, &jobs[count++].op);
             for (unsigned turns = what & 1 ? TURNS_FEW : 0; turns > 0; turns--)

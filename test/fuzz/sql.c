@@ -217,9 +217,10 @@ static const struct hfi_engine engine = {
     .conf = &conf_type,
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_BLOCKING,
-    .info = { .name = "fuzz", .caps = HF_CAP_CELLS | HF_CAP_CLOCK | HF_CAP_DETACHED },
-    .default_ttl_ms = SQL_TTL_MS,
-    .min_ttl_ms = SQL_MIN_TTL_MS,
+    .promises = &(const struct hfi_promises){ .name = "fuzz",
+                                              .caps = HF_CAP_CELLS | HF_CAP_CLOCK | HF_CAP_DETACHED,
+                                              .default_ttl_ms = SQL_TTL_MS,
+                                              .min_ttl_ms = SQL_MIN_TTL_MS },
     .open = open_store,
     .close = sql_close,
     .submit = sql_submit,
@@ -229,7 +230,7 @@ static const struct hfi_engine engine = {
 static hf_status open_store(struct hfi_conf *conf, struct hfi_host *host,
                             struct hfi_conn **ret_store, hf_error *err)
 {
-    return sql_store_open(&driver, &engine, conf, host, ret_store, err);
+    return sql_store_open(&driver, conf, host, ret_store, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -125,7 +125,9 @@ static const struct hfi_conf_type null_conf = { sizeof(struct hfi_conf), null_fo
 static const struct hfi_engine null_engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_INLINE,
-    .info = { .name = "null", .schemes = "null", .caps = HF_CAP_PROCESS | HF_CAP_TOKEN },
+    .promises = &(const struct hfi_promises){ .name = "null",
+                                              .schemes = "null",
+                                              .caps = HF_CAP_PROCESS | HF_CAP_TOKEN },
     .open = null_open,
     .close = null_close,
     .conf = &null_conf,

@@ -10,12 +10,12 @@
 #define ALL_CAPS 0xffffu
 
 /* Like the embedded store, and like a server with leases. */
-static const struct hfi_engine local = { .info = { .caps = ALL_CAPS }, .min_ttl_ms = 1000 };
-static const struct hfi_engine server = { .info = { .caps = ALL_CAPS },
-                                          .default_ttl_ms = 30000,
-                                          .min_ttl_ms = 2000 };
+static const struct hfi_promises local = { .caps = ALL_CAPS, .min_ttl_ms = 1000 };
+static const struct hfi_promises server = { .caps = ALL_CAPS,
+                                            .default_ttl_ms = 30000,
+                                            .min_ttl_ms = 2000 };
 
-static struct hfi_checked_request want_of(const struct hfi_engine *engine,
+static struct hfi_checked_request want_of(const struct hfi_promises *engine,
                                           const hf_acquire_request *request)
 {
     static hf_acquire_request whole;
@@ -27,7 +27,7 @@ static struct hfi_checked_request want_of(const struct hfi_engine *engine,
     return want;
 }
 
-static hf_status refused(const struct hfi_engine *engine, const hf_acquire_request *request,
+static hf_status refused(const struct hfi_promises *engine, const hf_acquire_request *request,
                          const char *field)
 {
     struct hfi_checked_request want;
@@ -72,7 +72,7 @@ static void kinds_are_permits(void **state)
 static void which_ttl(void **state)
 {
     static const struct {
-        const struct hfi_engine *engine;
+        const struct hfi_promises *engine;
         int64_t ttl_ms, max_hold_ms;
         int64_t want_ms;
         bool renew;
@@ -138,11 +138,11 @@ static void how_often_it_is_passed(void **state)
 
 static void unsupported_names_the_field(void **state)
 {
-    struct hfi_engine bare = local;
+    struct hfi_promises bare = local;
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     (void)state;
-    bare.info.caps = 0;
+    bare.caps = 0;
     request.name = "x";
     request.name_len = HF_CSTRING;
     request.kind = HF_KIND_SHARED;

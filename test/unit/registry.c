@@ -8,11 +8,11 @@
 
 static const struct hfi_engine first = {
     .abi = HFI_ENGINE_ABI,
-    .info = { .name = "first", .schemes = "one two+x file" },
+    .promises = &(const struct hfi_promises){ .name = "first", .schemes = "one two+x file" },
 };
 static const struct hfi_engine second = {
     .abi = HFI_ENGINE_ABI,
-    .info = { .name = "second", .schemes = "two+x three" },
+    .promises = &(const struct hfi_promises){ .name = "second", .schemes = "two+x three" },
 };
 
 static void unknown_schemes(void **state)
@@ -49,7 +49,7 @@ static void listed_engines_are_there(void **state)
         memccpy(scheme, info->schemes, ' ', sizeof scheme - 1);
         scheme[strcspn(scheme, " ")] = 0;
         assert_int_equal(hfi_registry_find(scheme, &engine, NULL), HF_OK);
-        assert_string_equal(engine->info.name, info->name);
+        assert_string_equal(engine->promises->name, info->name);
         count++;
     }
     assert_null(hf_engine_get(count + 1));

@@ -286,26 +286,27 @@ static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_DRIVE,
     HFI_ROOMS(struct etcd_op, struct etcd_claim),
-    .default_ttl_ms = ETCD_TTL_MS,
-    .min_ttl_ms = 1000,
-    .info = { .name = "etcd",
-              .schemes = "etcd etcds",
-              .available = 1,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                      HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-                      HF_CAP_CELL_WATCH,
-              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-              .on_crash = "freed after the ttl",
-              .on_pause = "freed after the ttl; the token fences",
-              .on_clock_jump = "no effect: etcd counts with a clock that does not jump",
-              .on_server_loss =
-                  "goes on while a majority lives; a restored backup forgets leases and "
-                  "lets tokens go back",
-              .on_partition =
-                  "unavailable on the minority's side; LOST by our own clock before the lease ends",
-              .fairness = "first come, first served",
-              .wakeup = "an event on the one claim ahead" },
+    .promises =
+        &(const struct hfi_promises){
+            .default_ttl_ms = ETCD_TTL_MS,
+            .min_ttl_ms = 1000,
+            .name = "etcd",
+            .schemes = "etcd etcds",
+            .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                    HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
+                    HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
+                    HF_CAP_CELL_WATCH,
+            .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+            .on_crash = "freed after the ttl",
+            .on_pause = "freed after the ttl; the token fences",
+            .on_clock_jump = "no effect: etcd counts with a clock that does not jump",
+            .on_server_loss =
+                "goes on while a majority lives; a restored backup forgets leases and "
+                "lets tokens go back",
+            .on_partition =
+                "unavailable on the minority's side; LOST by our own clock before the lease ends",
+            .fairness = "first come, first served",
+            .wakeup = "an event on the one claim ahead" },
     .open = etcd_open,
     .close = etcd_close,
     .conf = &etcd_conf_type,

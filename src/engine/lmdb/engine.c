@@ -246,25 +246,26 @@ static void lmdb_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_stat
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_INLINE,
-    .info = { .name = "lmdb",
-              .schemes = "file",
-              .available = 1,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_PROCESS | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
-                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                      HF_CAP_CLOCK,
-              .tokens = HF_TOKEN_STRENGTH_STRICT,
-              .on_crash = "freed at once by the kernel",
-              .on_pause = "kept (no ttl); with a ttl: fenced by the token",
-              .on_clock_jump = "no effect (boot-time clock)",
-              .on_server_loss = "no server; a reboot ends all leases, tokens go on",
-              .on_partition = "one machine only",
-              .fairness = "FIFO, hand-off in the release",
-              .wakeup = "futex, the winner alone" },
+    .promises =
+        &(const struct hfi_promises){
+            .default_ttl_ms = 0,
+            .min_ttl_ms = HF_TTL_MIN_MS,
+            .name = "lmdb",
+            .schemes = "file",
+            .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                    HF_CAP_PROCESS | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
+                    HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
+                    HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
+                    HF_CAP_CLOCK,
+            .tokens = HF_TOKEN_STRENGTH_STRICT,
+            .on_crash = "freed at once by the kernel",
+            .on_pause = "kept (no ttl); with a ttl: fenced by the token",
+            .on_clock_jump = "no effect (boot-time clock)",
+            .on_server_loss = "no server; a reboot ends all leases, tokens go on",
+            .on_partition = "one machine only",
+            .fairness = "FIFO, hand-off in the release",
+            .wakeup = "futex, the winner alone" },
     HFI_ROOMS(struct lmdb_op, struct lmdb_claim),
-    .default_ttl_ms = 0,
-    .min_ttl_ms = HF_TTL_MIN_MS,
     .open = lmdb_open,
     .close = lmdb_close,
     .conf = &lmdb_conf_type,

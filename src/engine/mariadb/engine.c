@@ -40,60 +40,41 @@ const struct sql_driver maria_driver = {
 
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                    struct hfi_conn **ret_store, hf_error *err);
-static const struct hfi_engine *maria_variant(const struct hfi_conf *conf);
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
                               hfi_finding_fn *finding, void *arg, hf_error *err);
 
-#define CALLS                                                                                      \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS, .guard_ms = SQL_GUARD_MS,             \
-    .open = maria_engine_open, .close = sql_close, .conf = &maria_conf_type, .submit = sql_submit, \
-    .cancel = sql_cancel, .doctor = sql_doctor, .manage = maria_manage
-
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 
-static const struct hfi_engine lease = {
-    CALLS,
+static const struct hfi_promises lease = {
     .default_ttl_ms = SQL_TTL_MS,
     .min_ttl_ms = SQL_MIN_TTL_MS,
-    .variant = maria_variant,
-    .passed = sql_passed,
-    .info = { .name = "mariadb",
-              .schemes = "mysql mariadb",
-              .available = 1,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
-                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | CELLS,
-              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-              .on_crash = "freed after the ttl",
-              .on_pause = "freed after the ttl; the token fences",
-              .on_clock_jump =
-                  "forward: leases end early, the token fences; back: a dead holder keeps its "
-                  "name for a ttl more",
-              .on_server_loss =
-                  "leases survive a restart; a replica that took over may have lost the last "
-                  "ones (semi-synchronous replication narrows that)",
-              .on_partition =
-                  "unavailable on the far side; LOST by our own clock before the lease ends",
-              .fairness = "FIFO",
-              .wakeup = "the release hands over and ends the winner's sleep in the server" },
+    .guard_ms = SQL_GUARD_MS,
+    .name = "mariadb",
+    .schemes = "mysql mariadb",
+    .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+            HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
+            HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | CELLS,
+    .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+    .on_crash = "freed after the ttl",
+    .on_pause = "freed after the ttl; the token fences",
+    .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its "
+                     "name for a ttl more",
+    .on_server_loss = "leases survive a restart; a replica that took over may have lost the last "
+                      "ones (semi-synchronous replication narrows that)",
+    .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends",
+    .fairness = "FIFO",
+    .wakeup = "the release hands over and ends the winner's sleep in the server"
 };
 
-#define SQL_CONF_TYPE maria_conf_type
-#define SQL_OPEN      maria_engine_open
-static const struct hfi_engine native[2][2] = SQL_LOCK_TABLES(
+static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
     "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
     "the server's own: first come first served", "the server's own: first come first served");
-
-/* The URL decides on the mode, and that on what can be promised. */
-static const struct hfi_engine *maria_variant(const struct hfi_conf *conf)
-{
-    return sql_variant(conf, &lease, native);
-}
 
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                    struct hfi_conn **ret_store, hf_error *err)
 {
-    return sql_store_open(&maria_driver, maria_variant(conf), conf, host, ret_store, err);
+    host->promises = sql_promises((const struct sql_conf *)conf, &lease, native);
+    return sql_store_open(&maria_driver, conf, host, ret_store, err);
 }
 
 struct printing {
@@ -132,8 +113,23 @@ static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
     return status == HF_OK && p.no_memory ? hfi_error_memory(err) : status;
 }
 
+static const struct hfi_engine engine = {
+    .abi = HFI_ENGINE_ABI,
+    .drive = HFI_BLOCKING,
+    SQL_ROOMS,
+    .promises = &lease,
+    .conf = &maria_conf_type,
+    .open = maria_engine_open,
+    .close = sql_close,
+    .submit = sql_submit,
+    .cancel = sql_cancel,
+    .passed = sql_passed,
+    .doctor = sql_any_doctor,
+    .manage = maria_manage,
+};
+
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
 const struct hfi_engine *hfi_engine_entry(void)
 {
-    return &lease;
+    return &engine;
 }

@@ -159,26 +159,26 @@ static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_DRIVE,
     HFI_ROOMS(struct memcached_op, struct memcached_claim),
-    .default_ttl_ms = MEMCACHED_TTL_MS,
-    .min_ttl_ms = MEMCACHED_MIN_TTL_MS,
-    .guard_ms = MEMCACHED_GUARD_MS,
-    .info = { .name = "memcached",
-              .schemes = "memcached memcached+unix",
-              .available = 1,
-              .tokens = HF_TOKEN_STRENGTH_NONE,
-              .on_crash = "freed after the ttl",
-              .on_pause = "freed after the ttl; nothing fences: there are no tokens",
-              .on_clock_jump =
-                  "no effect; but what reaches a stopped server just before it goes on "
-                  "may end early",
-              .on_server_loss = "a restart, a flush or an eviction forgets leases while they are "
-                                "held: noticed at the next renewal only",
-              .on_partition = "unavailable on the far side; LOST by our own clock before the lease "
-                              "ends",
-              .fairness = "none: who asks first after a release",
-              .wakeup = "a jittered poll: there is nothing to wait on",
-              .caps =
-                  HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS | HF_CAP_CELL_TTL },
+    .promises =
+        &(const struct hfi_promises){
+            .default_ttl_ms = MEMCACHED_TTL_MS,
+            .min_ttl_ms = MEMCACHED_MIN_TTL_MS,
+            .guard_ms = MEMCACHED_GUARD_MS,
+            .name = "memcached",
+            .schemes = "memcached memcached+unix",
+            .tokens = HF_TOKEN_STRENGTH_NONE,
+            .on_crash = "freed after the ttl",
+            .on_pause = "freed after the ttl; nothing fences: there are no tokens",
+            .on_clock_jump = "no effect; but what reaches a stopped server just before it goes on "
+                             "may end early",
+            .on_server_loss = "a restart, a flush or an eviction forgets leases while they are "
+                              "held: noticed at the next renewal only",
+            .on_partition = "unavailable on the far side; LOST by our own clock before the lease "
+                            "ends",
+            .fairness = "none: who asks first after a release",
+            .wakeup = "a jittered poll: there is nothing to wait on",
+            .caps =
+                HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS | HF_CAP_CELL_TTL },
     .open = memcached_open,
     .close = memcached_close,
     .conf = &memcached_conf_type,

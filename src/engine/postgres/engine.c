@@ -30,7 +30,6 @@ const struct sql_driver postgres_driver = {
     .doctor = postgres_doctor,
 };
 
-static const struct hfi_engine *variant(const struct hfi_conf *conf);
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                       struct hfi_conn **ret_store, hf_error *err);
 
@@ -38,55 +37,40 @@ static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words
                                  hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
-#define COMMON                                                                            \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS, .guard_ms = SQL_GUARD_MS,    \
-    .open = postgres_engine_open, .close = sql_close, .conf = &postgres_conf_type,        \
-    .submit = sql_submit, .cancel = sql_cancel, .variant = variant, .doctor = sql_doctor, \
-    .manage = postgres_manage
 
-static const struct hfi_engine lease = {
-    COMMON,
+static const struct hfi_promises lease = {
     .default_ttl_ms = SQL_TTL_MS,
     .min_ttl_ms = SQL_MIN_TTL_MS,
-    .passed = sql_passed,
-    .info = { .name = "postgres",
-              .schemes = "postgresql postgres",
-              .available = 1,
-              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
-                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | CELLS,
-              .on_crash = "freed after the ttl",
-              .on_pause = "freed after the ttl; the token fences",
-              .on_clock_jump =
-                  "forward: leases end early, the token fences; back: a dead holder keeps its "
-                  "name for a ttl more",
-              .on_server_loss =
-                  "a restart forgets nothing that was committed durably; a standby that "
-                  "takes over may lack the last grants unless replication is "
-                  "synchronous",
-              .on_partition = "unavailable on the far side; LOST by our own clock before the lease "
-                              "ends",
-              .fairness = "FIFO, by hand-over",
-              .wakeup = "LISTEN/NOTIFY to the winner alone" },
+    .guard_ms = SQL_GUARD_MS,
+    .name = "postgres",
+    .schemes = "postgresql postgres",
+    .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+    .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+            HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
+            HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | CELLS,
+    .on_crash = "freed after the ttl",
+    .on_pause = "freed after the ttl; the token fences",
+    .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its "
+                     "name for a ttl more",
+    .on_server_loss = "a restart forgets nothing that was committed durably; a standby that "
+                      "takes over may lack the last grants unless replication is "
+                      "synchronous",
+    .on_partition = "unavailable on the far side; LOST by our own clock before the lease "
+                    "ends",
+    .fairness = "FIFO, by hand-over",
+    .wakeup = "LISTEN/NOTIFY to the winner alone"
 };
 
-#define SQL_CONF_TYPE postgres_conf_type
-#define SQL_OPEN      postgres_engine_open
-static const struct hfi_engine native[2][2] = SQL_LOCK_TABLES(
+static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
     "postgres", "postgresql postgres", "after 40 s",
     "the server's own: mostly first come first served, a newcomer may slip in between two holders",
     "the server's own: first come first served");
 
-static const struct hfi_engine *variant(const struct hfi_conf *conf)
-{
-    return sql_variant(conf, &lease, native);
-}
-
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                       struct hfi_conn **ret_store, hf_error *err)
 {
-    return sql_store_open(&postgres_driver, variant(conf), conf, host, ret_store, err);
+    host->promises = sql_promises((const struct sql_conf *)conf, &lease, native);
+    return sql_store_open(&postgres_driver, conf, host, ret_store, err);
 }
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
@@ -95,8 +79,23 @@ static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words
     return sql_manage(&postgres_driver, conf, words, finding, arg, err);
 }
 
+static const struct hfi_engine engine = {
+    .abi = HFI_ENGINE_ABI,
+    .drive = HFI_BLOCKING,
+    SQL_ROOMS,
+    .promises = &lease,
+    .conf = &postgres_conf_type,
+    .open = postgres_engine_open,
+    .close = sql_close,
+    .submit = sql_submit,
+    .cancel = sql_cancel,
+    .passed = sql_passed,
+    .doctor = sql_any_doctor,
+    .manage = postgres_manage,
+};
+
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
 const struct hfi_engine *hfi_engine_entry(void)
 {
-    return &lease;
+    return &engine;
 }

@@ -18,6 +18,7 @@
 
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
 static void destroy(struct hfi_conn *conn);
+static const struct hfi_promises *promises_of(enum hfi_wire wire);
 
 /* ---- open and close --------------------------------------------------------------- */
 
@@ -32,6 +33,7 @@ static hf_status redis_open(struct hfi_conf *conf, struct hfi_host *host,
     conn->conf = (struct hfi_redis_conf *)conf;
     status = redis_conf_finish(conn->conf, host->label, err);
     host->location = conn->conf->location;
+    host->promises = promises_of(conn->conf->wire);
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
@@ -163,18 +165,13 @@ static void redis_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_sta
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-#define CALLS                                                                                      \
-    .abi = HFI_ENGINE_ABI, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000, .open = redis_open, \
-    .close = redis_close, .conf = &redis_conf_type, .submit = redis_submit,                        \
-    .cancel = redis_engine_cancel, HFI_REACTOR_DRIVE, .doctor = redis_doctor,                      \
-    HFI_ROOMS(struct redis_op, struct redis_claim)
-
 #define SCHEMES \
     "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster"
 
 /* Promises that do not depend on the wire. */
 #define PROMISES                                                                                 \
-    .schemes = SCHEMES, .available = 1, .on_crash = "freed after the ttl",                       \
+    .schemes = SCHEMES, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000,                      \
+    .on_crash = "freed after the ttl",                                                           \
     .on_server_loss = "leases are lost with the data; an asynchronous failover may forget them " \
                       "(sync=N narrows that)",                                                   \
     .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
@@ -185,48 +182,42 @@ static void redis_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_sta
     .on_clock_jump = "forward: leases end early; back: names stay taken until the clock is " \
                      "there again"
 
-static const struct hfi_engine plain = {
-    CALLS,
-    .info = { PROMISES, FOREIGN, .name = "redis-plain", .tokens = HF_TOKEN_STRENGTH_NONE,
-              .fairness = "none: who asks first after a release",
-              .wakeup = "a jittered poll, and the holder's expiry",
-              .caps = HF_CAP_TTL | HF_CAP_DETACHED },
-};
+static const struct hfi_promises plain = { PROMISES,
+                                           FOREIGN,
+                                           .name = "redis-plain",
+                                           .tokens = HF_TOKEN_STRENGTH_NONE,
+                                           .fairness = "none: who asks first after a release",
+                                           .wakeup = "a jittered poll, and the holder's expiry",
+                                           .caps = HF_CAP_TTL | HF_CAP_DETACHED };
 
-static const struct hfi_engine redisson = {
-    CALLS,
-    .info = { PROMISES, FOREIGN, .name = "redis-redisson", .tokens = HF_TOKEN_STRENGTH_NONE,
-              .fairness = "none: who asks first after a release",
-              .wakeup = "the unlock message, and a jittered poll",
-              .caps = HF_CAP_TTL | HF_CAP_DETACHED },
-};
+static const struct hfi_promises redisson = { PROMISES,
+                                              FOREIGN,
+                                              .name = "redis-redisson",
+                                              .tokens = HF_TOKEN_STRENGTH_NONE,
+                                              .fairness = "none: who asks first after a release",
+                                              .wakeup = "the unlock message, and a jittered poll",
+                                              .caps = HF_CAP_TTL | HF_CAP_DETACHED };
 
-static const struct hfi_engine *redis_variant(const struct hfi_conf *conf);
-
-static const struct hfi_engine native = {
-    CALLS,
-    .variant = redis_variant,
-    .passed = redis_passed,
-    .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT,
-    .kill_script = redis_script_kill,
-    .manage = redis_manage,
-    .info = { PROMISES, .name = "redis", .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-              .fairness = "FIFO", .on_pause = "freed after the ttl; the token fences",
-              .on_clock_jump =
-                  "forward: leases end early, the token fences; back: a dead holder keeps its "
-                  "name for a ttl more",
-              .wakeup = "the release hands over by a message",
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
-                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK |
-                      HF_CAP_SCRIPTS },
+static const struct hfi_promises native = {
+    PROMISES,
+    .name = "redis",
+    .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+    .fairness = "FIFO",
+    .on_pause = "freed after the ttl; the token fences",
+    .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its "
+                     "name for a ttl more",
+    .wakeup = "the release hands over by a message",
+    .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+            HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
+            HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |
+            HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_SCRIPTS,
+    .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT
 };
 
 /* The URL decides on the wire, and that on what can be promised. */
-static const struct hfi_engine *redis_variant(const struct hfi_conf *conf)
+static const struct hfi_promises *promises_of(enum hfi_wire wire)
 {
-    switch (((const struct hfi_redis_conf *)conf)->wire) {
+    switch (wire) {
     case HFI_WIRE_PLAIN:
         return &plain;
     case HFI_WIRE_REDISSON:
@@ -237,8 +228,24 @@ static const struct hfi_engine *redis_variant(const struct hfi_conf *conf)
     return &native;
 }
 
+static const struct hfi_engine redis = {
+    .abi = HFI_ENGINE_ABI,
+    .promises = &native,
+    .conf = &redis_conf_type,
+    HFI_ROOMS(struct redis_op, struct redis_claim),
+    HFI_REACTOR_DRIVE,
+    .open = redis_open,
+    .close = redis_close,
+    .submit = redis_submit,
+    .cancel = redis_engine_cancel,
+    .passed = redis_passed,
+    .doctor = redis_doctor,
+    .kill_script = redis_script_kill,
+    .manage = redis_manage,
+};
+
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
 const struct hfi_engine *hfi_engine_entry(void)
 {
-    return &native;
+    return &redis;
 }

@@ -377,8 +377,6 @@ static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_DRIVE,
     HFI_ROOMS(struct redlock_op, struct redlock_claim),
-    .default_ttl_ms = REDLOCK_TTL_MS,
-    .min_ttl_ms = 1000,
     .open = redlock_open,
     .close = redlock_close,
     .conf = &conf_type,
@@ -387,22 +385,25 @@ static const struct hfi_engine redlock = {
     .passed = redlock_engine_passed,
     .doctor = redlock_doctor,
     .manage = redlock_manage,
-    .info = { .name = "redlock",
-              .schemes = "redlock redlocks",
-              .available = 1,
-              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
-                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK,
-              .on_crash = "freed after the ttl",
-              .on_pause = "freed after the ttl; the token fences",
-              .on_clock_jump = "a node whose clock jumps loses its vote early; of a majority: two "
-                               "holders, whose tokens differ and are ordered",
-              .on_server_loss = "a minority costs its votes; a node without its data does not vote "
-                                "until it is healed",
-              .on_partition = "the side with a majority of the nodes goes on",
-              .fairness = "by time of arrival, nearly: not promised",
-              .wakeup = "each node hands over by a message; heartbeats find what was lost" },
+    .promises =
+        &(const struct hfi_promises){
+            .default_ttl_ms = REDLOCK_TTL_MS,
+            .min_ttl_ms = 1000,
+            .name = "redlock",
+            .schemes = "redlock redlocks",
+            .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+            .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL | HF_CAP_DETACHED |
+                    HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT |
+                    HF_CAP_WAITERS | HF_CAP_BREAK,
+            .on_crash = "freed after the ttl",
+            .on_pause = "freed after the ttl; the token fences",
+            .on_clock_jump = "a node whose clock jumps loses its vote early; of a majority: two "
+                             "holders, whose tokens differ and are ordered",
+            .on_server_loss = "a minority costs its votes; a node without its data does not vote "
+                              "until it is healed",
+            .on_partition = "the side with a majority of the nodes goes on",
+            .fairness = "by time of arrival, nearly: not promised",
+            .wakeup = "each node hands over by a message; heartbeats find what was lost" },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

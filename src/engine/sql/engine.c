@@ -93,9 +93,8 @@ static hf_status reach(struct hfi_conn *store, hf_error *err)
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
 }
 
-hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_store,
-                         hf_error *err)
+hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
+                         struct hfi_host *host, struct hfi_conn **ret_store, hf_error *err)
 {
     struct sql_conf *sql = (struct sql_conf *)conf;
     struct hfi_conn *store = hfi_calloc(1, sizeof *store);
@@ -104,7 +103,6 @@ hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engin
     if (!store)
         return hfi_error_memory(err);
     store->driver = driver;
-    store->engine = engine;
     store->kick_fd = -1;
     status = sql_conf_finish(sql, err);
     store->conf = *sql;
@@ -127,13 +125,12 @@ hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engin
     return HF_OK;
 }
 
-const struct hfi_engine *sql_variant(const struct hfi_conf *conf, const struct hfi_engine *lease,
-                                     const struct hfi_engine native[2][2])
+const struct hfi_promises *sql_promises(const struct sql_conf *conf,
+                                        const struct hfi_promises *lease,
+                                        const struct hfi_promises native[2][2])
 {
-    const struct sql_conf *sql = (const struct sql_conf *)conf;
-
-    return sql->mode == SQL_MODE_LEASE ? lease
-                                       : &native[sql->mode == SQL_MODE_SESSION][sql->tokens];
+    return conf->mode == SQL_MODE_LEASE ? lease
+                                        : &native[conf->mode == SQL_MODE_SESSION][conf->tokens];
 }
 
 void sql_close(struct hfi_conn *store)

@@ -328,7 +328,6 @@ struct sql_locks;           /* native_lock.c */
 
 struct hfi_conn {
     const struct sql_driver *driver;
-    const struct hfi_engine *engine; /* whose table, and so whose mode, this store has */
     struct hfi_host *host;
     struct sql_conf conf;
     const char *location; /* by driver->parse() */
@@ -399,12 +398,12 @@ static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
-hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_store,
-                         hf_error *err);
-/* The table that a URL means: mode=lease's, or one of the native locks', [mode is session][tokens=on]. */
-const struct hfi_engine *sql_variant(const struct hfi_conf *conf, const struct hfi_engine *lease,
-                                     const struct hfi_engine native[2][2]);
+hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
+                         struct hfi_host *host, struct hfi_conn **ret_store, hf_error *err);
+/* What a URL's mode promises: mode=lease, or a native lock, [mode is session][tokens=on]. */
+const struct hfi_promises *sql_promises(const struct sql_conf *conf,
+                                        const struct hfi_promises *lease,
+                                        const struct hfi_promises native[2][2]);
 void sql_close(struct hfi_conn *store);
 void sql_abandon(struct hfi_conn *store);
 void sql_submit(struct hfi_conn *store, struct hfi_op *op);
@@ -559,5 +558,7 @@ void sql_locks_submit(struct hfi_conn *store, struct hfi_op *op);
 void sql_locks_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
 hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg,
                            hf_error *err);
+/* The one of the store's mode. */
+hf_status sql_any_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

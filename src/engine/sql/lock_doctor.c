@@ -102,3 +102,9 @@ hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void
                              trouble.error.native, "%s", trouble.error.text);
     return HF_OK;
 }
+
+hf_status sql_any_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err)
+{
+    return store->conf.mode == SQL_MODE_LEASE ? sql_doctor(store, finding, arg, err)
+                                              : sql_locks_doctor(store, finding, arg, err);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables of mode=row and mode=session, which differ between servers in their names and a few words only. Included
- * by engine.c of each engine, which defines SQL_OPEN, its function open(), and SQL_CONF_TYPE, its type of URLs.
+ * The promises of mode=row and mode=session, which differ between servers in their names and a few words only. Included
+ * by engine.c of each engine.
  *
  * Each mode has two: tokens=on adds fencing tokens.
  */
@@ -16,33 +16,23 @@
     (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | \
      HF_CAP_CLOCK)
 
-#define SQL_LOCK_TABLE(NAME, SCHEMES, CAPS, TOKENS, FAILOVER, HOST, FAIRNESS)                   \
-    {                                                                                           \
-        .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS,                                \
-        .info = { .name = (NAME),                                                               \
-                  .schemes = (SCHEMES),                                                         \
-                  .available = 1,                                                               \
-                  .tokens = (TOKENS),                                                           \
-                  .caps = SQL_LOCK_CAPS | (CAPS),                                               \
-                  .on_crash = SQL_ON_CRASH,                                                     \
-                  .on_pause = "kept while the connection lives: a stopped process keeps it",    \
-                  .on_clock_jump = "unaffected: there is no ttl",                               \
-                  .on_server_loss = (FAILOVER),                                                 \
-                  .on_partition =                                                               \
-                      "LOST after 14 s without a sign of the server, which frees it " HOST,     \
-                  .fairness = (FAIRNESS),                                                       \
-                  .wakeup = "the server's own lock queue" },                                    \
-        .default_ttl_ms = 0, .tells_own = true, .min_ttl_ms = SQL_MIN_TTL_MS,                   \
-        .guard_ms = SQL_GUARD_MS, .open = SQL_OPEN, .close = sql_close, .conf = &SQL_CONF_TYPE, \
-        .submit = sql_submit, .cancel = sql_cancel, .doctor = sql_locks_doctor,                 \
+#define SQL_LOCK_PROMISES(NAME, SCHEMES, CAPS, TOKENS, FAILOVER, HOST, FAIRNESS)                  \
+    {                                                                                             \
+        .name = (NAME), .schemes = (SCHEMES), .tokens = (TOKENS), .caps = SQL_LOCK_CAPS | (CAPS), \
+        .default_ttl_ms = 0, .min_ttl_ms = SQL_MIN_TTL_MS, .guard_ms = SQL_GUARD_MS,              \
+        .tells_own = true, .on_crash = SQL_ON_CRASH,                                              \
+        .on_pause = "kept while the connection lives: a stopped process keeps it",                \
+        .on_clock_jump = "unaffected: there is no ttl", .on_server_loss = (FAILOVER),             \
+        .on_partition = "LOST after 14 s without a sign of the server, which frees it " HOST,     \
+        .fairness = (FAIRNESS), .wakeup = "the server's own lock queue"                           \
     }
 
 /* [mode is session][tokens=on] */
-#define SQL_LOCK_PAIR(NAME, SCHEMES, HOST, FAIRNESS)                                           \
-    {                                                                                          \
-        SQL_LOCK_TABLE(NAME, SCHEMES, 0, HF_TOKEN_STRENGTH_NONE, SQL_ON_LOSS, HOST, FAIRNESS), \
-            SQL_LOCK_TABLE(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKEN_STRENGTH_WHILE_DURABLE,       \
-                           SQL_ON_LOSS_TOKENS, HOST, FAIRNESS)                                 \
+#define SQL_LOCK_PAIR(NAME, SCHEMES, HOST, FAIRNESS)                                              \
+    {                                                                                             \
+        SQL_LOCK_PROMISES(NAME, SCHEMES, 0, HF_TOKEN_STRENGTH_NONE, SQL_ON_LOSS, HOST, FAIRNESS), \
+            SQL_LOCK_PROMISES(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKEN_STRENGTH_WHILE_DURABLE,       \
+                              SQL_ON_LOSS_TOKENS, HOST, FAIRNESS)                                 \
     }
 #define SQL_LOCK_TABLES(NAME, SCHEMES, HOST, ROW_FAIRNESS, SESSION_FAIRNESS) \
     {                                                                        \

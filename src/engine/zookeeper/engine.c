@@ -57,6 +57,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 
     conn->due_ms = conn->op_due_ms = conn->asked_ms = HFI_NEVER;
     conn->validity.timeout_ms = conn->conf->timeout_ms;
+    atomic_store(&host->max_ttl_ms, conn->conf->timeout_ms);
     init_acl(conn);
     status = hfi_reactor_init(&conn->reactor, host, err);
     if (status == HF_OK && !hfi_source_add(&conn->library, &conn->reactor, &zk_library_calls))
@@ -80,16 +81,6 @@ static void zk_close(struct hfi_conn *conn)
     zk_session_close(conn);
     hfi_reactor_leave_quietly(&conn->reactor, false);
     destroy(conn);
-}
-
-static int64_t zk_max_ttl_ms(struct hfi_conn *conn)
-{
-    int64_t timeout_ms;
-
-    hfi_reactor_enter(&conn->reactor);
-    timeout_ms = conn->validity.timeout_ms;
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    return timeout_ms;
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -186,31 +177,31 @@ void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 static const struct hfi_engine zookeeper = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_DRIVE,
-    .default_ttl_ms = ZK_DEFAULT_TTL_MS,
-    .min_ttl_ms = 1000,
     HFI_ROOMS(struct zk_op, struct zk_claim),
     .open = zk_open,
     .close = zk_close,
     .conf = &zk_conf_type,
-    .max_ttl_ms = zk_max_ttl_ms,
     .submit = zk_submit,
     .cancel = zk_cancel_op,
     .doctor = zk_doctor,
-    .info = { .name = "zookeeper",
-              .schemes = "zk",
-              .available = 1,
-              .tokens = HF_TOKEN_STRENGTH_STRICT,
-              .on_crash = "freed when the session times out",
-              .on_pause = "freed when the session times out; the token fences",
-              .on_clock_jump = "none: the servers count with a steady clock",
-              .on_server_loss = "goes on while a majority of the ensemble lives",
-              .on_partition = "unavailable on the far side; LOST by our own clock before the "
-                              "session ends",
-              .fairness = "FIFO",
-              .wakeup = "a watch on who is before us",
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS |
-                      HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
+    .promises =
+        &(const struct hfi_promises){
+            .default_ttl_ms = ZK_DEFAULT_TTL_MS,
+            .min_ttl_ms = 1000,
+            .name = "zookeeper",
+            .schemes = "zk",
+            .tokens = HF_TOKEN_STRENGTH_STRICT,
+            .on_crash = "freed when the session times out",
+            .on_pause = "freed when the session times out; the token fences",
+            .on_clock_jump = "none: the servers count with a steady clock",
+            .on_server_loss = "goes on while a majority of the ensemble lives",
+            .on_partition = "unavailable on the far side; LOST by our own clock before the "
+                            "session ends",
+            .fairness = "FIFO",
+            .wakeup = "a watch on who is before us",
+            .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                    HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS |
+                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

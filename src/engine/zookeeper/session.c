@@ -89,6 +89,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
         return;
     if (state == ZOO_CONNECTED_STATE) {
         zk_validity_begin(&conn->validity, conn->primed_ms, zoo_recv_timeout(zh));
+        atomic_store(&conn->reactor.host->max_ttl_ms, conn->validity.timeout_ms);
         conn->connected = conn->fresh = true;
         conn->beat_ms = hfi_now_ms() + conn->validity.timeout_ms / ZK_BEATS;
         return;

@@ -12,17 +12,22 @@ const struct hfi_engine *hfi_engine_entry(void);
 
 const struct hfi_engine *hfi_engine_entry(void)
 {
+    static const struct hfi_promises promises = {
+#if defined(MODULE_NAME)
+        .name = "another",
+        .schemes = "another",
+#else
+        .name = "redis",
+        .schemes = "redis rediss",
+#endif
+    };
     static const struct hfi_engine engine = {
 #if defined(MODULE_ABI)
         .abi = HFI_ENGINE_ABI + 1,
 #else
         .abi = HFI_ENGINE_ABI,
 #endif
-#if defined(MODULE_NAME)
-        .info = { .name = "another", .schemes = "another" },
-#else
-        .info = { .name = "redis", .schemes = "redis rediss" },
-#endif
+        .promises = &promises,
     };
 
 #if defined(MODULE_NEEDS)

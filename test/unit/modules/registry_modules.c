@@ -81,7 +81,7 @@ static void a_good_module_is_found(void **state)
 
     (void)state;
     assert_int_equal(find("redis", &engine, &err), HF_OK);
-    assert_string_equal(engine->info.name, "redis");
+    assert_string_equal(engine->promises->name, "redis");
     assert_int_equal(find("rediss", &again, &err), HF_OK);
     assert_ptr_equal(engine, again);
 }
