@@ -391,6 +391,9 @@ void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms)
 
     pthread_mutex_lock(&reactor->lock);
     prepare_all(reactor, now_ms);
+    /* Whoever sleeps waits for answers: a cork must not hold back the questions. (A callback of the caller's loop may call
+     * what blocks.) */
+    flush_dirty(reactor);
     plan = plan_sleep(reactor);
     reactor->soonest_ms = plan.due_ms;
     if (until_ms < plan.due_ms)

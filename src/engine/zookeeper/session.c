@@ -121,6 +121,12 @@ void zk_session_look(struct hfi_conn *conn, int64_t before_ms)
     }
     if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE)
         conn->primed_ms = before_ms; /* not yet */
+    /* 0 after a failure. The library has closed its socket, and the number may be another's by now. */
+    if ((state == 0 || state == ZOO_NOTCONNECTED_STATE) && conn->socket_fd >= 0) {
+        conn->socket_fd = -1;
+        conn->begun_ms = before_ms;
+        conn->library_due_ms = 0; /* let it connect */
+    }
 }
 
 /* ---- ticking ------------------------------------------------------------------------------------- */
