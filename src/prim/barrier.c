@@ -320,12 +320,13 @@ static hf_status prepare_come(hf_store *store, const hf_party_request *given, bo
                               struct barrier_call **ret_call, hf_error *err)
 {
     struct barrier_call *call = barrier_call_new();
-    struct hfi_prim_task *task = &call->task;
+    struct hfi_prim_task *task;
     hf_party_request request;
     hf_status status;
 
     if (!call)
         return hfi_error_memory(err);
+    task = &call->task;
     status = hfi_party_request(&request, given, err);
     if (status == HF_OK)
         status = hfi_prim_enter(&task->prim, store, "barrier", request.name, request.name_len,

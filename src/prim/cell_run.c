@@ -61,7 +61,7 @@ void hfi_cell_run_done(struct hfi_cell_run *run)
 static hf_status begin_action(struct hfi_prim_task *task, enum run_state state,
                               enum hfi_action_kind kind)
 {
-    task->run.state = state;
+    task->run.state = (int)state;
     return hfi_begin_act(task, task->state, kind);
 }
 

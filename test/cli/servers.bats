@@ -9,7 +9,7 @@ within() {
     while [[ $1 != -- ]]; do options+=("$1"); shift; done
     export dir
     # shellcheck disable=SC2016 # for the inner shell
-    "$HOLDFAST_BUILD/bin/test/with_$server" "${options[@]}" bash -c '
+    "$HOLDFAST_BUILD/bin/test/with_server" "$server" "${options[@]}" bash -c '
         source "$HOLDFAST_SOURCE/test/cli/helper.bash"
         source <(sed -n "/^# ---- inside/,/^# ---- tests/p" "$0")
         begun=()

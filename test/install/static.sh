@@ -56,7 +56,7 @@ if ldd "$dir/program" | grep -q libholdfast; then
 fi
 "$dir/program" "file:$dir/store"
 # shellcheck disable=SC2016 # for the shell that has a server
-"$1/bin/test/with_redis" sh -c '"$0" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$dir/program"
+"$1/bin/test/with_server" redis sh -c '"$0" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$dir/program"
 
 # shellcheck disable=SC2016 # for the shell that has a server
 "$1/bin/test/with_server" redis sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
