@@ -163,6 +163,16 @@ static void end_task(struct hfi_task *task, hf_status status)
     hfi_call_end(call);
 }
 
+/* The next step is hf_store_process()'s. Until then the task counts as running: nobody else takes it. */
+static void leave_turn(struct hfi_task *task)
+{
+    pthread_mutex_lock(&task->lock);
+    hfi_list_append(&task->ended, &task->turn->due);
+    task->turn = NULL;
+    pthread_mutex_unlock(&task->lock);
+    hfi_loop_add(task->store, &task->call->due);
+}
+
 /* Take steps for as long as children have ended. `running` is set, by us; the first time there is no child. */
 static void take_steps(struct hfi_task *task, struct hfi_call *child)
 {
@@ -180,6 +190,10 @@ static void take_steps(struct hfi_task *task, struct hfi_call *child)
             free_child(child);
         if (status != HFI_BEGUN) {
             end_task(task, status);
+            return;
+        }
+        if (task->turn) {
+            leave_turn(task);
             return;
         }
         child = NULL;
@@ -323,6 +337,12 @@ void *hfi_task_take(struct hfi_task *task)
     return memory;
 }
 
+void hfi_task_forget_op(struct hfi_task *task)
+{
+    free_child(task->begun);
+    task->begun = NULL;
+}
+
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags)
 {
     struct hfi_call *child = task->begun;
@@ -449,6 +469,20 @@ hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
         hfi_call_listen(child, true); /* what stops it before it has begun, it sees itself */
     if (task->call)
         begin_work(child);
+    else
+        task->begun = child;
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_turn(struct hfi_task *task)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_TURN, HFI_CHILD_CLEANUP);
+
+    if (!child)
+        return no_memory(task);
+    child->status = HF_OK;
+    if (task->call)
+        task->turn = child;
     else
         task->begun = child;
     return HFI_BEGUN;
@@ -678,6 +712,8 @@ static hf_status await(struct hfi_task *task, struct hfi_call *child)
         break;
     case HFI_CHILD_WORK:
         work_here(child);
+        break;
+    case HFI_CHILD_TURN:
         break;
     case HFI_CHILD_ACQUIRE:
     case HFI_CHILD_RELEASE:

@@ -144,6 +144,7 @@ static void failures(void **state)
     if (has(HF_CAP_SEMAPHORE)) {
         request.kind = HF_KIND_SEMAPHORE;
         request.capacity = 2;
+        request.wait_ms = LIMIT_MS; /* a slow server must have the time to say it */
         begin(store, &request, &result, NULL);
         loop_until(store, &result, 1, 1);
         EXPECT(HF_MISMATCH, result.status);

@@ -53,7 +53,7 @@ struct event_conn {
     int fd;
     uint64_t last_id;
     struct call *calls;
-    struct hfi_claim *held; /* a list through claim->engine[0] */
+    struct hfi_claim *held; /* a list by mem_claim.next */
     struct letter *inbox, **inbox_end;
 };
 
@@ -107,7 +107,7 @@ static void event_close(struct hfi_conn *base)
 
     mem_conn_close(base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
-    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[0])
+    for (struct hfi_claim *claim = conn->held; claim; claim = mem_claim_of(claim)->next)
         if (!(claim->flags & HFI_CLAIM_DETACHED))
             abort();
     if (conn->calls)
@@ -305,7 +305,7 @@ static void open_letter(struct event_conn *conn, struct letter *letter)
 
     if (letter->is_push && letter->replies[0].status == HF_LOST) {
         while (claim && memcmp(claim->owner, letter->owner, HFI_OWNER_LEN) != 0)
-            claim = claim->engine[0];
+            claim = mem_claim_of(claim)->next;
         if (claim) {
             pthread_mutex_unlock(&mem_lock);
             conn->base.host->lost(conn->base.host, claim, letter->owner, "the server ended it");
@@ -379,7 +379,7 @@ static void event_process(struct hfi_conn *base, int64_t now_ms)
 
 static void remember_claim(struct event_conn *conn, struct hfi_claim *claim)
 {
-    claim->engine[0] = conn->held;
+    mem_claim_of(claim)->next = conn->held;
     conn->held = claim;
 }
 
@@ -389,14 +389,14 @@ static void forget_claim(struct event_conn *conn, const struct hfi_claim *claim)
 
     while (at && at != claim) {
         before = at;
-        at = at->engine[0];
+        at = mem_claim_of(at)->next;
     }
     if (!at)
         return;
     if (before)
-        before->engine[0] = at->engine[0];
+        mem_claim_of(before)->next = mem_claim_of(at)->next;
     else
-        conn->held = at->engine[0];
+        conn->held = mem_claim_of(at)->next;
 }
 
 static hf_status take_in_acquire(struct event_conn *conn, struct call *call,
@@ -505,10 +505,11 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 
 /* ---- the tables ---------------------------------------------------------------------- */
 
-#define EVENT_CALLS                                                                         \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .open = event_open, .close = event_close,    \
-    .conf = &mem_conf_type, .submit = event_submit, .cancel = event_cancel, .fd = event_fd, \
-    .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
+#define EVENT_CALLS                                                                               \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT,                                                    \
+    .claim_size = HFI_FITS(struct mem_claim, HFI_CLAIM_ROOM), .open = event_open,                 \
+    .close = event_close, .conf = &mem_conf_type, .submit = event_submit, .cancel = event_cancel, \
+    .fd = event_fd, .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
 
 #define PROMISES                                                                                   \
     .default_ttl_ms = 30000, .min_ttl_ms = 1000, .guard_ms = 2, .on_crash = "freed after the ttl", \

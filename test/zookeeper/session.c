@@ -154,7 +154,7 @@ static void given_up_unheard(void **state)
         request.wait_ms = 100;
         status = hf_acquire(store, &request, &none, &contract_error);
         CHECK(status == HF_TIMEOUT || status == HF_UNKNOWN || status == HF_UNAVAILABLE);
-        CHECK(nodes_of("ghost") == 1);
+        AWAIT(nodes_of("ghost") == 1);
         proxy_cut(proxy);
         proxy_heal(proxy);
         AWAIT(nodes_of("ghost") <= 0);
