@@ -267,7 +267,7 @@ static hf_status memory_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, v
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_INLINE,
+    .drive = &(const struct hfi_drive){ .kind = HFI_INLINE, .wait = memory_wait },
     .promises = &(const struct hfi_promises){ .name = "memory",
                                               .schemes = "memory",
                                               .caps = HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_PROCESS |
@@ -286,8 +286,7 @@ static const struct hfi_engine engine = {
     .close = memory_close,
     .submit = memory_submit,
     .cancel = memory_cancel,
-    .wait = memory_wait,
-    .doctor = memory_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = memory_doctor },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
