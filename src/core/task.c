@@ -556,7 +556,7 @@ static hf_status do_op(struct hfi_call *child)
         if (op->deadline_ms != HFI_NEVER && hfi_now_ms() >= op->deadline_ms)
             engine->cancel(store->conn, op, HF_TIMEOUT);
         else
-            engine->wait(store->conn, op, op->deadline_ms);
+            engine->drive->wait(store->conn, op, op->deadline_ms);
     }
     return hfi_op_status(op);
 }

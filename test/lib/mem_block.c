@@ -362,8 +362,8 @@ static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_cl
 
 const struct hfi_engine mem_block_engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_BLOCKING,
-    .claim_size = HFI_FITS(struct mem_claim, HFI_CLAIM_ROOM),
+    .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
+    HFI_ROOMS(char, struct mem_claim),
     .promises =
         &(const struct hfi_promises){ .default_ttl_ms = 30000,
                                       .min_ttl_ms = 1000,
@@ -388,5 +388,5 @@ const struct hfi_engine mem_block_engine = {
     .conf = &mem_conf_type,
     .submit = block_submit,
     .cancel = block_cancel,
-    .doctor = mem_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = mem_doctor },
 };

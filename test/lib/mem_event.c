@@ -505,11 +505,15 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 
 /* ---- the tables ---------------------------------------------------------------------- */
 
-#define EVENT_CALLS                                                                               \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT,                                                    \
-    .claim_size = HFI_FITS(struct mem_claim, HFI_CLAIM_ROOM), .open = event_open,                 \
-    .close = event_close, .conf = &mem_conf_type, .submit = event_submit, .cancel = event_cancel, \
-    .fd = event_fd, .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
+static const struct hfi_drive event_drive = {
+    .kind = HFI_EVENT, .fd = event_fd, .timeout_ms = event_timeout_ms, .process = event_process
+};
+static const struct hfi_admin event_admin = { .doctor = mem_doctor };
+
+#define EVENT_CALLS                                                                \
+    .abi = HFI_ENGINE_ABI, .drive = &event_drive, .admin = &event_admin,           \
+    HFI_ROOMS(char, struct mem_claim), .conf = &mem_conf_type, .open = event_open, \
+    .close = event_close, .submit = event_submit, .cancel = event_cancel
 
 #define PROMISES                                                                                   \
     .default_ttl_ms = 30000, .min_ttl_ms = 1000, .guard_ms = 2, .on_crash = "freed after the ttl", \
