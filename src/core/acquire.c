@@ -232,6 +232,25 @@ static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handl
     hfi_call_end(call);
 }
 
+/* Likewise, and it is no. Nothing of a thread's call keeps the store open by now, and the text names the store: it is entered
+ * for that, or has been closed. */
+static void refuse_here(hf_store *handle, struct hfi_call *call, hf_status status)
+{
+    struct hfi_store *store;
+    hf_error *err = call->err;
+
+    if (!hfi_call_has_thread(call)) {
+        answer_here(call, status, NULL);
+    } else if (hfi_store_enter(handle, &store, NULL) == HF_OK) {
+        answer_here(call, status, NULL);
+        hfi_store_leave(store);
+    } else {
+        call->err = NULL;
+        answer_here(call, HF_INVALID, NULL);
+        hfi_error_set(err, HF_INVALID, 0, "store: it was closed");
+    }
+}
+
 static void enter(hf_store *handle, struct hfi_call *call)
 {
     bool thread = hfi_call_has_thread(call);
@@ -252,15 +271,13 @@ static void enter(hf_store *handle, struct hfi_call *call)
         answer_here(call, HF_OK, again);
         break;
     case HFI_ENTRY_BUSY:
-        answer_here(call, HF_BUSY, NULL);
+        refuse_here(handle, call, HF_BUSY);
         break;
     case HFI_ENTRY_MISMATCH:
-        answer_here(call, HF_MISMATCH, NULL);
+        refuse_here(handle, call, HF_MISMATCH);
         break;
     case HFI_ENTRY_CLOSED:
-        answer_here(call, thread ? HF_INVALID : HF_CANCELLED, NULL);
-        if (thread)
-            hfi_error_set(call->err, HF_INVALID, 0, "store: it was closed");
+        refuse_here(handle, call, HF_CANCELLED);
         break;
     }
 }

@@ -118,7 +118,8 @@ static hf_status change_work(struct hfi_task *task, const _Atomic int *stop)
 static hf_status change_step(struct hfi_task *task, hf_status got)
 {
     if (task->state++ == 0)
-        return hfi_task_work(task, change_work, stop_change);
+        return hfi_task_work(task, change_work, stop_change,
+                             hfi_container(task, struct change_call, task)->until_ms);
     return got == HF_OK ? hfi_ok(&task->error)
                         : hfi_store_error(task->store, "wait for a change", NULL, got,
                                           &task->child.error, &task->error);
@@ -238,7 +239,7 @@ static hf_status check_work(struct hfi_task *task, const _Atomic int *stop)
 static hf_status check_step(struct hfi_task *task, hf_status got)
 {
     if (task->state++ == 0)
-        return hfi_task_work(task, check_work, NULL);
+        return hfi_task_work(task, check_work, NULL, HFI_NEVER);
     task->error = task->child.error;
     return got;
 }

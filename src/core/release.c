@@ -32,7 +32,6 @@ struct hfi_release_plan {
 };
 
 static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan);
-static hf_status release_without(hf_lease *handle, hf_error *err);
 static int64_t not_before(const struct hfi_lease *lease);
 static bool begins_now(struct hfi_lease *lease, bool *ret_sole);
 static void submit(struct hfi_call *call, struct hfi_wait *next);
@@ -63,7 +62,7 @@ hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_err
 
     *ret_call = hfi_call_new(NULL, HFI_TO_THREAD);
     if (!*ret_call)
-        return release_without(handle, err);
+        return hfi_release_without(handle, err);
     (*ret_call)->err = &(*ret_call)->error;
     status = hfi_release_to(*ret_call, handle, err);
     if (status == HF_OK)
@@ -159,8 +158,7 @@ hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err)
     return HF_OK;
 }
 
-/* There is no memory for a call: the lease ends all the same, and the store hears of it in the background. */
-static hf_status release_without(hf_lease *handle, hf_error *err)
+hf_status hfi_release_without(hf_lease *handle, hf_error *err)
 {
     struct hfi_release_plan plan;
     hf_status status = end_hold(handle, &plan);

@@ -12,6 +12,9 @@ struct hfi_call;
 hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_error *err);
 hf_status hfi_release_end(struct hfi_call *call, hf_error *err);
 
+/* There is no memory for a call: the lease ends all the same, and the store hears of it in the background. HF_NO_MEMORY. */
+hf_status hfi_release_without(hf_lease *handle, hf_error *err);
+
 /* Begin a release for the receiver of `call`. HF_OK: it is under way, or has its answer. Else there is no such lease. */
 hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err);
 /* Of a thread: until it has its answer. false: given up, and the call is not ours any more. */

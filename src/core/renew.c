@@ -325,7 +325,7 @@ static hf_status renew_begin(struct hfi_task *task, struct renew_call *call)
 
     if (status == HF_BUSY) {
         task->state = 0;
-        return hfi_task_pause(task, hfi_now_ms() + AGAIN_MS, 0);
+        return hfi_task_pause(task, hfi_now_ms() + AGAIN_MS, HFI_CHILD_CLEANUP);
     }
     if (status != HF_OK)
         return hfi_error_set(&task->error, status, 0, "lease: %s", hf_status_text(status));
@@ -352,7 +352,7 @@ static hf_status renew_step(struct hfi_task *task, hf_status got)
     bool given_up = task->state > 0 && task->child.given_up;
     hf_error inner = task->child.error;
 
-    if (task->state == 0 && got != HF_OK) /* it was stopped between two looks */
+    if (task->state == 0 && got != HF_OK) /* no memory to wait for the next look */
         return hfi_error_set(&task->error, got, 0, "%s", hf_status_text(got));
     if (task->state++ == 0)
         return renew_begin(task, call);

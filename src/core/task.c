@@ -54,19 +54,26 @@ static void show_child(struct hfi_task *task, struct hfi_call *child)
         hfi_ok(&task->child.error);
 }
 
+/* There was no memory for one: what an earlier one has brought is gone. */
+static hf_status show_no_child(struct hfi_task *task)
+{
+    task->ending = NULL;
+    task->child.op = NULL;
+    task->child.lease = NULL;
+    task->child.given_up = false;
+    return hfi_error_memory(&task->child.error);
+}
+
 hf_status hfi_task_run(struct hfi_task *task)
 {
     hf_status status = task->step(task, HF_OK);
 
     while (status == HFI_BEGUN) {
         struct hfi_call *child = task->begun;
-        hf_status got = HF_NO_MEMORY;
+        hf_status got;
 
         task->begun = NULL;
-        if (child)
-            got = await(task, child);
-        else
-            hfi_error_memory(&task->child.error);
+        got = child ? await(task, child) : show_no_child(task);
         status = task->step(task, got);
         if (child && !task->child.given_up)
             free_child(child);
@@ -190,9 +197,8 @@ static void take_steps(struct hfi_task *task, struct hfi_call *child)
             return;
         }
         child = NULL;
-        got = HF_NO_MEMORY;
         if (task->out_of_memory)
-            hfi_error_memory(&task->child.error);
+            got = show_no_child(task);
         else if (!(child = next_ended(task)))
             return;
     }
@@ -386,7 +392,7 @@ hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease)
     hf_status status;
 
     if (!child) {
-        (void)hf_release(lease, NULL); /* without a call it is settled in the background */
+        (void)hfi_release_without(lease, NULL);
         return no_memory(task);
     }
     status = hfi_release_to(child, lease, &child->error);
@@ -429,28 +435,42 @@ static void work_run(struct hfi_pool_task *work)
     work_here(hfi_container(work, struct hfi_call, work));
 }
 
+/* On a worker. It may have to wait for one, but not beyond its deadline, nor when it was stopped. */
+static void begin_work(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+
+    if (child->deadline_ms != HFI_NEVER)
+        child->timed = hfi_keeper_reserve(store);
+    if ((child->deadline_ms == HFI_NEVER || child->timed) &&
+        hfi_pool_start(&store->pool, HFI_LANE_LONG)) {
+        hfi_call_arm(child);
+        hfi_pool_add(&store->pool, HFI_LANE_LONG, &child->work);
+        if (child->stopper && atomic_load(&child->wait.stop) != HF_OK)
+            hfi_workers_hurry(child);
+    } else {
+        end_child(child, HF_NO_MEMORY, NULL);
+    }
+    hfi_call_unref(child);
+}
+
 hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
-                        void (*stopper)(struct hfi_wait *wait))
+                        void (*stopper)(struct hfi_wait *wait), int64_t until_ms)
 {
     struct hfi_call *child = child_new(task, HFI_CHILD_WORK, stopper ? 0 : HFI_CHILD_CLEANUP);
-    struct hfi_pool *pool = &task->store->pool;
 
     if (!child)
         return no_memory(task);
+    child->deadline_ms = until_ms;
     child->do_work = work;
     child->stopper = stopper;
     child->work.run = work_run;
     if (stopper)
         hfi_call_listen(child, true); /* what stops it before it has begun, it sees itself */
-    if (!task->call) {
-        task->begun = child;
-        return HFI_BEGUN;
-    }
-    if (hfi_pool_start(pool, HFI_LANE_LONG))
-        hfi_pool_add(pool, HFI_LANE_LONG, &child->work);
+    if (task->call)
+        begin_work(child);
     else
-        end_child(child, HF_NO_MEMORY, NULL);
-    hfi_call_unref(child);
+        task->begun = child;
     return HFI_BEGUN;
 }
 
@@ -505,8 +525,8 @@ static void begin_pause(struct hfi_call *child)
     if (!child->timed) {
         end_pause(child, HF_NO_MEMORY);
     } else {
+        hfi_call_arm(child); /* first: whatever stops it takes the timer back */
         hfi_call_listen(child, !child->cleanup);
-        hfi_call_arm(child);
     }
     hfi_call_unref(child);
 }
@@ -575,8 +595,7 @@ static void begin_op(struct hfi_call *child)
     struct hfi_op *op = &child->job.op;
 
     if (child->may_wait) {
-        if (child->deadline_ms != HFI_NEVER && store->drive == HFI_EVENT &&
-            !(child->timed = hfi_keeper_reserve(store))) {
+        if (child->deadline_ms != HFI_NEVER && !(child->timed = hfi_keeper_reserve(store))) {
             end_child(child, HF_NO_MEMORY, NULL);
             hfi_call_unref(child);
             return;

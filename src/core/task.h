@@ -116,9 +116,9 @@ hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease);
 hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags);
 /* Run `work` where it may block: here, in the blocking form, else on a worker. Its status is the child's, its text is
  * in task->child.error. `stopper` NULL: nothing stops it. Else it is called when *stop has been set (any thread, locks held),
- * and makes `work` look. */
+ * and makes `work` look; until_ms (HFI_NEVER: none) is when *stop becomes HF_TIMEOUT, if all workers are taken until then. */
 hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
-                        void (*stopper)(struct hfi_wait *wait));
+                        void (*stopper)(struct hfi_wait *wait), int64_t until_ms);
 /* Take the next step where user code may run: in hf_store_process(), or at once in the blocking form. HF_OK. */
 hf_status hfi_task_turn(struct hfi_task *task);
 

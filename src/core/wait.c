@@ -90,9 +90,11 @@ void hfi_wait_stop(struct hfi_wait *wait, hf_status status)
         return; /* somebody was first */
     hfi_self.stopping++;
     op = atomic_load(&wait->op);
-    if (wait->stopper)
+    if (wait->stopper) {
         wait->stopper(wait);
-    else if (op)
+        if (wait->call)
+            hfi_workers_hurry(wait->call);
+    } else if (op)
         cancel_op(wait, op, (int)status);
     else if (wait->call)
         hfi_call_stop_local(wait->call);

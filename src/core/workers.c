@@ -35,7 +35,7 @@ void hfi_workers_hurry(struct hfi_call *call)
 {
     struct hfi_pool *pool = &call->store->pool;
 
-    if (call->store->drive != HFI_EVENT && hfi_pool_take_back(pool, HFI_LANE_LONG, &call->work) &&
+    if (hfi_pool_take_back(pool, HFI_LANE_LONG, &call->work) &&
         !hfi_pool_offer(pool, HFI_LANE_TRY, &call->work))
         hfi_pool_add(pool, HFI_LANE_SHORT, &call->work);
 }

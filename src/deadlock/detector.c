@@ -302,7 +302,7 @@ static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
 static hf_status list_step(struct hfi_task *task, hf_status got)
 {
     if (task->state++ == 0)
-        return hfi_task_work(task, list_work, NULL);
+        return hfi_task_work(task, list_work, NULL, HFI_NEVER);
     task->error = task->child.error;
     return got;
 }

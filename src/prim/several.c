@@ -328,13 +328,7 @@ enum { ACQUIRE, GIVE_BACK };
 /* Send the next release. HF_OK: none is left. */
 static hf_status release_next(struct all_call *call)
 {
-    while (call->next > 0) {
-        hf_lease *lease = call->leases[--call->next];
-
-        if (lease)
-            return hfi_task_release(&call->task, lease);
-    }
-    return HF_OK;
+    return call->next > 0 ? hfi_task_release(&call->task, call->leases[--call->next]) : HF_OK;
 }
 
 /* It cannot have them all: those that it has go back, the last first. */
@@ -342,9 +336,10 @@ static hf_status acquire_fail(struct all_call *call, hf_status status)
 {
     call->status = status;
     call->task.state = GIVE_BACK;
+    call->next = 0;
     for (size_t i = 0; i < call->s.count; i++)
-        call->leases[i] = call->s.items[i].lease;
-    call->next = call->s.count;
+        if (call->s.items[i].lease)
+            call->leases[call->next++] = call->s.items[i].lease;
     status = release_next(call);
     return status == HF_OK ? call->status : status;
 }
@@ -512,7 +507,7 @@ hf_status hf_release_all_async(hf_lease *const *leases, size_t count, hf_done_fn
 {
     struct all_call *call;
     struct hfi_store *store;
-    hf_status status;
+    hf_status status = HF_INVALID;
 
     if (count == 0 || count > HF_ACQUIRE_ALL_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "count: %zu, must be 1 to %d", count,
@@ -522,7 +517,9 @@ hf_status hf_release_all_async(hf_lease *const *leases, size_t count, hf_done_fn
     call = hfi_calloc(1, sizeof *call);
     if (!call)
         return hfi_error_memory(err);
-    status = hfi_lease_enter_store(leases[0], &store, &call->shard, err);
+    /* Those that have ended do not keep the others from being released. */
+    for (size_t i = 0; i < count && status != HF_OK; i++)
+        status = hfi_lease_enter_store(leases[i], &store, &call->shard, err);
     if (status != HF_OK) {
         hfi_free(call);
         return status;

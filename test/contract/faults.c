@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SILENT_MS \
+    8000 /* longer than a caller stays whose request has 20 ms: those, and two seconds for its cancel */
 #define CALL_MS 300 /* an answer that takes longer makes the outcome unknown */
 
 /* The server's name: what stands between "memevent:" and "?". */
@@ -136,6 +138,34 @@ static void request_is_late(void **state)
     mem_fault(server(), MEM_DELAY_REQUEST, MEM_ACQUIRE, 1, 2 * CALL_MS);
     EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
     AWAIT(count_holders(second, "job") == 0 && mem_count(server(), MEM_ACQUIRE) > acquires);
+    check_given_back(second, "job");
+    close_store(second);
+    close_store(store);
+}
+
+/* The store is silent until the caller has gone, cancelled or not, and then says that the name is ours: it is given back. */
+static void granted_after_the_grace(void **state)
+{
+    hf_store *store = NULL, *second = open_store();
+    hf_acquire_request request = long_request("job");
+    hf_lease *lease = NULL;
+    unsigned long released;
+    char url[200];
+
+    (void)state;
+    snprintf(url, sizeof url, "memevent:%s?call=%ds", server(),
+             LIMIT_MS / 1000); /* it never gives up */
+    EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
+    request.wait_ms = 20;
+    released = mem_count(server(), MEM_RELEASE);
+    mem_fault(server(), MEM_DELAY_REPLY, MEM_ACQUIRE, 1, SILENT_MS);
+    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CANCEL, 1, 0);
+    EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
+    CHECK(lease == NULL && contract_error.status == HF_UNKNOWN);
+    CHECK(mem_count(server(), MEM_RELEASE) == released); /* nothing has come yet */
+    CHECK(count_holders(second, "job") == 1);
+    AWAIT(count_holders(second, "job") == 0);
+    CHECK(mem_count(server(), MEM_RELEASE) > released);
     check_given_back(second, "job");
     close_store(second);
     close_store(store);
@@ -545,6 +575,7 @@ int main(int argc, char **argv)
         CASE(several_and_lost_replies),
         CASE(reply_is_late),
         CASE(request_is_late),
+        CASE(granted_after_the_grace),
         CASE(messages_come_twice),
         CASE(grant_message_is_lost),
         CASE(release_is_unknown),

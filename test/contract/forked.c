@@ -65,6 +65,7 @@ static void touch_everything(const struct handles *h)
     char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease = NULL;
     hf_view *view = NULL;
+    hf_done_fn *done = (hf_done_fn *)abort;
     uint64_t seq = 0;
     hf_error err;
 
@@ -81,6 +82,14 @@ static void touch_everything(const struct handles *h)
     STEP(hf_lease_fd(h->lease) == -1);
     STEP(hf_acquire(h->store, &request, &lease, NULL) == HF_FORKED);
     STEP(hf_acquire_async(h->store, &request, (hf_done_fn *)abort, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_acquire_all_async(h->store, &request, 1, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_release_all_async(&h->lease, 1, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_renew_async(h->lease, 0, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_lease_break_async(h->store, "fork", 4, 1, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_store_inspect_async(h->store, "fork", 4, 0, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_store_wait_async(h->store, 0, 0, NULL, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_store_check_async(h->store, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_deadlock_list_async(h->store, done, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_store_inspect(h->store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL) == HF_FORKED);
     STEP(hf_lease_break(h->store, "fork", 4, 1, NULL) == HF_FORKED);
     STEP(hf_store_wait(h->store, &seq, 0, NULL, NULL) == HF_FORKED);

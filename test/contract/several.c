@@ -230,11 +230,31 @@ static void any_order(void **state)
     close_store(stores[0]);
 }
 
+/* Handles that have ended, or were never one, keep no other from being released. */
+static void some_have_ended(void **state)
+{
+    hf_store *store = open_store();
+    hf_acquire_request request = mutex_request("held");
+
+    (void)state;
+    for (int place = 0; place < 3; place++) {
+        hf_lease *leases[3] = { NULL, NULL, NULL };
+
+        leases[(place + 1) % 3] = take(store, &request);
+        give(leases[(place + 1) % 3]);
+        leases[place] = take(store, &request);
+        EXPECT(HF_INVALID, hf_release_all(leases, 3, &contract_error));
+        CHECK(contract_error.status == HF_INVALID);
+        EXPECT(HF_OK, probe(store, &request));
+    }
+    close_store(store);
+}
+
 int contract_several(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(all_or_nothing), CASE(one_deadline),   CASE(cancelled),
-        CASE(refused),        CASE(kinds_and_loss), CASE(any_order),
+        CASE(all_or_nothing), CASE(one_deadline), CASE(cancelled),       CASE(refused),
+        CASE(kinds_and_loss), CASE(any_order),    CASE(some_have_ended),
     };
 
     return cmocka_run_group_tests_name("several", cases, NULL, NULL);

@@ -145,11 +145,65 @@ static void closed(void **state)
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
 }
 
+#define WAITS 40 /* more than a store has threads for calls that wait without one */
+
+struct told {
+    int calls;
+    hf_status status;
+};
+
+static void on_told(const hf_result *result, void *arg)
+{
+    struct told *told = arg;
+
+    told->calls++;
+    told->status = result->status;
+}
+
+static void pump_until(hf_store *store, const struct told *told)
+{
+    int64_t until_ms = now_ms() + LIMIT_MS;
+
+    while (told->calls == 0) {
+        CHECK(now_ms() < until_ms);
+        EXPECT(HF_OK, hf_store_process(store));
+        nap_ms(1);
+    }
+}
+
+/* Those that no thread has come to yet end as well: when their time is up, and when they are cancelled. */
+static void more_than_threads(void **state)
+{
+    struct told told[WAITS] = { 0 }, short_one = { 0 };
+    hf_op *ops[WAITS];
+    hf_store *store;
+    uint64_t seq;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    store = open_store();
+    seq = settled_seq(store);
+    for (int i = 0; i < WAITS; i++)
+        EXPECT(HF_OK, hf_store_wait_async(store, seq, HF_FOREVER, NULL, on_told, &told[i], &ops[i],
+                                          &contract_error));
+    EXPECT(HF_OK,
+           hf_store_wait_async(store, seq, 100, NULL, on_told, &short_one, NULL, &contract_error));
+    pump_until(store, &short_one);
+    EXPECT(HF_TIMEOUT, short_one.status);
+    for (int i = WAITS - 1; i >= 0; i--) {
+        CHECK(told[i].calls == 0);
+        EXPECT(HF_OK, hf_op_cancel(ops[i]));
+        pump_until(store, &told[i]);
+        EXPECT(HF_CANCELLED, told[i].status);
+    }
+    close_store(store);
+}
+
 int contract_watch(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(nothing_changes), CASE(every_change_is_told), CASE(between_two_calls), CASE(cancelled),
-        CASE(closed),
+        CASE(closed),          CASE(more_than_threads),
     };
 
     return cmocka_run_group_tests_name("watch", cases, NULL, NULL);

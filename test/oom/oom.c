@@ -209,6 +209,7 @@ static void do_detached(hf_store *store)
 
 struct async {
     int pending;
+    bool brings; /* with HF_OK something that must be freed */
     hf_lease *leases[4];
 };
 
@@ -274,6 +275,82 @@ static void do_async(hf_store *store)
             drop(async.leases[i]);
     }
     run_loop(store, &async);
+}
+
+/* The asynchronous forms of everything else in holdfast.h. */
+static void on_form(const hf_result *result, void *arg)
+{
+    struct async *async = arg;
+
+    CHECK(result->error->status == result->status);
+    CHECK(result->status == HF_OK || result->status == HF_NO_MEMORY ||
+          result->status == HF_TIMEOUT || result->status == HF_NOT_FOUND ||
+          result->status == HF_UNSUPPORTED || result->status == HF_LOST);
+    CHECK((result->status == HF_OK && async->brings) ==
+          (result->lease || result->leases || result->view || result->report || result->deadlocks));
+    for (size_t i = 0; i < result->count; i++)
+        async->leases[i] = result->leases[i];
+    if (result->lease)
+        async->leases[3] = result->lease;
+    hf_free(result->view);
+    hf_free(result->report);
+    hf_free(result->deadlocks);
+    async->pending--;
+}
+
+/* Through with it, if it has begun. */
+static void await_form(hf_store *store, struct async *async, bool brings, hf_status status)
+{
+    async->brings = brings;
+    if (!fine(status))
+        return;
+    async->pending++;
+    run_loop(store, async);
+}
+
+static void do_async_forms(hf_store *store)
+{
+    hf_acquire_request requests[3] = { waiting_request("s2"), waiting_request("s0"),
+                                       waiting_request("s1") };
+    hf_adopt_request adopt = HF_ADOPT_REQUEST_INIT;
+    struct async async = { 0 };
+    hf_error *err = &contract_error;
+
+    requests[0].label = "somebody with a label";
+    await_form(store, &async, true,
+               hf_acquire_all_async(store, requests, 3, on_form, &async, NULL, err));
+    if (async.leases[0] && has(HF_CAP_TTL))
+        await_form(store, &async, false,
+                   hf_renew_async(async.leases[0], 0, on_form, &async, NULL, err));
+    if (has(HF_CAP_INSPECT))
+        await_form(store, &async, true,
+                   hf_store_inspect_async(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, on_form, &async,
+                                          NULL, err));
+    if (has(HF_CAP_BREAK))
+        await_form(store, &async, false,
+                   hf_lease_break_async(store, "none", 4, 1, on_form, &async, NULL, err));
+    adopt.name = "none";
+    adopt.name_len = HF_CSTRING;
+    adopt.text = "0123456789abcdef0123456789abcdef-1";
+    if (has(HF_CAP_DETACHED))
+        await_form(store, &async, true,
+                   hf_lease_adopt_async(store, &adopt, on_form, &async, NULL, err));
+    if (has(HF_CAP_WATCH))
+        await_form(store, &async, false,
+                   hf_store_wait_async(store, 0, 1, NULL, on_form, &async, NULL, err));
+    await_form(store, &async, true, hf_store_check_async(store, on_form, &async, NULL, err));
+    if (has(HF_CAP_INSPECT))
+        await_form(store, &async, true, hf_deadlock_list_async(store, on_form, &async, NULL, err));
+    if (async.leases[3])
+        drop(async.leases[3]);
+    async.leases[3] = NULL;
+    if (async.leases[0]) {
+        hf_status status = hf_release_all_async(async.leases, 3, on_form, &async, NULL, err);
+
+        await_form(store, &async, false, status);
+        if (status != HF_OK)
+            (void)fine(hf_release_all(async.leases, 3, err));
+    }
 }
 
 static void do_several(hf_store *store)
@@ -519,6 +596,7 @@ static const struct scenario {
     { "breaking", do_break, true, HF_CAP_BREAK },
     { "detached", do_detached, true, HF_CAP_DETACHED },
     { "asynchronous", do_async, true, 0 },
+    { "async_forms", do_async_forms, true, 0 },
     { "several", do_several, true, 0 },
     { "deadlock", do_deadlock, true,
       HF_CAP_PROCESS }, /* core's memory: once, where runs are cheap */
