@@ -52,8 +52,6 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->tokens = 0;
     claim->granted_ttl_ms = 0;
     claim->sent_ms = 0;
-    for (size_t i = 0; i < sizeof claim->engine / sizeof *claim->engine; i++)
-        claim->engine[i] = NULL;
     memset(claim->room, 0, engine->claim_size);
 }
 

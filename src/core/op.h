@@ -23,8 +23,6 @@ static inline void hfi_op_init(struct hfi_op *op, const struct hfi_engine *engin
     op->error.text[0] = 0;
     atomic_store_explicit(&op->stop, 0, memory_order_relaxed);
     atomic_store_explicit(&op->finished, 0, memory_order_relaxed);
-    for (int i = 0; i < 6; i++)
-        op->engine[i] = NULL;
     memset(op->room, 0, engine->op_size);
 }
 

@@ -109,8 +109,8 @@ struct hfi_claim {
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
     int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
 
-    void *engine[6]; /* the engine's own; zeroed by core before submit of the acquire */
-    _Alignas(16) unsigned char room[HFI_CLAIM_ROOM]; /* likewise: claim_size bytes */
+    /* The engine's own; claim_size bytes are zeroed by core before submit of the acquire. */
+    _Alignas(16) unsigned char room[HFI_CLAIM_ROOM];
 };
 
 /* Tells a claim from all others of its name where tokens do not. */
@@ -227,8 +227,8 @@ struct hfi_op {
 
     hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
     _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
-    void *engine[6];      /* the engine's own; zeroed by core before submit */
-    _Alignas(16) unsigned char room[HFI_OP_ROOM]; /* likewise: op_size bytes */
+    /* The engine's own; op_size bytes are zeroed by core before submit. */
+    _Alignas(16) unsigned char room[HFI_OP_ROOM];
 };
 
 /* Finish an op: exactly once. It may be gone when this returns. */

@@ -29,10 +29,21 @@ struct sleeper {
     struct mem_reply grant;
 };
 
+/* claim->room, of one that is held. */
+struct block_claim {
+    struct hfi_claim *next;
+    bool lost; /* the listener is to say so */
+};
+
+static struct block_claim *block_claim(struct hfi_claim *claim)
+{
+    return (void *)claim->room;
+}
+
 struct block_conn {
     struct hfi_conn base;
     struct sleeper *sleepers;
-    struct hfi_claim *held; /* a list through claim->engine[0]; engine[1] set: it is lost */
+    struct hfi_claim *held; /* a list through block_claim(claim)->next */
     int64_t late_ms;        /* how long an acquire takes to the server */
     pthread_t listener;
     bool stop;
@@ -85,7 +96,7 @@ static void block_close(struct hfi_conn *base)
     pthread_join(conn->listener, NULL);
     mem_conn_close(base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
-    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[0])
+    for (struct hfi_claim *claim = conn->held; claim; claim = block_claim(claim)->next)
         if (!(claim->flags & HFI_CLAIM_DETACHED))
             abort();
     if (conn->sleepers)
@@ -161,8 +172,8 @@ static struct mem_reply ask(struct block_conn *conn, const struct hfi_claim *cla
 
 static void remember(struct block_conn *conn, struct hfi_claim *claim)
 {
-    claim->engine[0] = conn->held;
-    claim->engine[1] = NULL;
+    block_claim(claim)->next = conn->held;
+    block_claim(claim)->lost = false;
     conn->held = claim;
 }
 
@@ -221,7 +232,7 @@ static hf_status release(struct block_conn *conn, struct hfi_op *op)
     struct hfi_claim **at = find_held(conn, op->claim);
 
     if (at)
-        *at = (*at)->engine[0];
+        *at = block_claim(*at)->next;
     return ask(conn, op->claim, MEM_RELEASE, 0, false).status;
 }
 
@@ -317,9 +328,9 @@ static void on_push(struct hfi_conn *base, const unsigned char *owner,
             s->pushed = true;
             s->grant = *reply;
         }
-    for (struct hfi_claim *c = conn->held; c; c = c->engine[0])
+    for (struct hfi_claim *c = conn->held; c; c = block_claim(c)->next)
         if (reply->status == HF_LOST && memcmp(c->owner, owner, HFI_OWNER_LEN) == 0)
-            c->engine[1] = c;
+            block_claim(c)->lost = true;
     pthread_cond_broadcast(&mem_changed);
 }
 
@@ -333,14 +344,14 @@ static void *listen_thread(void *arg)
     while (!conn->stop) {
         struct hfi_claim *claim = conn->held;
 
-        while (claim && !claim->engine[1])
-            claim = claim->engine[0];
+        while (claim && !block_claim(claim)->lost)
+            claim = block_claim(claim)->next;
         if (!claim) {
             mem_cond_wait(mem_world_next_ms(conn->base.world));
             mem_world_pump(conn->base.world, hfi_now_ms());
             continue;
         }
-        claim->engine[1] = NULL;
+        block_claim(claim)->lost = false;
         memcpy(owner, claim->owner, HFI_OWNER_LEN);
         pthread_mutex_unlock(&mem_lock);
         host->lost(host, claim, owner, "the server ended it");
@@ -356,7 +367,7 @@ static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_cl
     struct hfi_claim **at = &conn->held;
 
     while (*at && *at != claim)
-        at = (struct hfi_claim **)&(*at)->engine[0];
+        at = &block_claim(*at)->next;
     return *at ? at : NULL;
 }
 
@@ -382,6 +393,7 @@ const struct hfi_engine mem_block_engine = {
                                       .on_partition = "as the test says",
                                       .fairness = "FIFO",
                                       .wakeup = "event" },
+    HFI_ROOMS(char, struct block_claim),
     .open = block_open,
     .close = block_close,
     .conf = &mem_conf_type,

@@ -48,12 +48,22 @@ struct letter {
     struct mem_reply replies[];
 };
 
+/* claim->room, of one that is held. */
+struct event_claim {
+    struct hfi_claim *next;
+};
+
+static struct event_claim *event_claim(struct hfi_claim *claim)
+{
+    return (void *)claim->room;
+}
+
 struct event_conn {
     struct hfi_conn base;
     int fd;
     uint64_t last_id;
     struct call *calls;
-    struct hfi_claim *held; /* a list through claim->engine[0] */
+    struct hfi_claim *held; /* a list through event_claim(claim)->next */
     struct letter *inbox, **inbox_end;
 };
 
@@ -107,7 +117,7 @@ static void event_close(struct hfi_conn *base)
 
     mem_conn_close(base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
-    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[0])
+    for (struct hfi_claim *claim = conn->held; claim; claim = event_claim(claim)->next)
         if (!(claim->flags & HFI_CLAIM_DETACHED))
             abort();
     if (conn->calls)
@@ -305,7 +315,7 @@ static void open_letter(struct event_conn *conn, struct letter *letter)
 
     if (letter->is_push && letter->replies[0].status == HF_LOST) {
         while (claim && memcmp(claim->owner, letter->owner, HFI_OWNER_LEN) != 0)
-            claim = claim->engine[0];
+            claim = event_claim(claim)->next;
         if (claim) {
             pthread_mutex_unlock(&mem_lock);
             conn->base.host->lost(conn->base.host, claim, letter->owner, "the server ended it");
@@ -379,7 +389,7 @@ static void event_process(struct hfi_conn *base, int64_t now_ms)
 
 static void remember_claim(struct event_conn *conn, struct hfi_claim *claim)
 {
-    claim->engine[0] = conn->held;
+    event_claim(claim)->next = conn->held;
     conn->held = claim;
 }
 
@@ -389,14 +399,14 @@ static void forget_claim(struct event_conn *conn, const struct hfi_claim *claim)
 
     while (at && at != claim) {
         before = at;
-        at = at->engine[0];
+        at = event_claim(at)->next;
     }
     if (!at)
         return;
     if (before)
-        before->engine[0] = at->engine[0];
+        event_claim(before)->next = event_claim(at)->next;
     else
-        conn->held = at->engine[0];
+        conn->held = event_claim(at)->next;
 }
 
 static hf_status take_in_acquire(struct event_conn *conn, struct call *call,
@@ -508,7 +518,8 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 #define EVENT_CALLS                                                                         \
     .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .open = event_open, .close = event_close,    \
     .conf = &mem_conf_type, .submit = event_submit, .cancel = event_cancel, .fd = event_fd, \
-    .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
+    .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor,         \
+    HFI_ROOMS(char, struct event_claim)
 
 #define PROMISES                                                                                   \
     .default_ttl_ms = 30000, .min_ttl_ms = 1000, .guard_ms = 2, .on_crash = "freed after the ttl", \
