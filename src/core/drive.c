@@ -91,11 +91,13 @@ void hfi_job_submit(struct hfi_job *job)
     hfi_store_engine(job->store)->submit(job->store->conn, &job->op);
 }
 
-/* EVENT engines. */
-static bool wait_driving(struct hfi_job *job, int64_t until_ms)
+bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
 {
     struct hfi_driver *driver = &job->store->driver;
     bool done;
+
+    if (job->store->drive != HFI_EVENT)
+        return true; /* submit() did it */
 
     pthread_mutex_lock(&driver->lock);
     for (bool first = true; !atomic_load(&job->done) && (first || hfi_now_ms() < until_ms);
@@ -118,11 +120,6 @@ static bool wait_driving(struct hfi_job *job, int64_t until_ms)
     done = atomic_load(&job->done);
     unlock_handing_on(driver);
     return done;
-}
-
-bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
-{
-    return job->store->drive != HFI_EVENT /* submit() did it */ || wait_driving(job, until_ms);
 }
 
 bool hfi_job_abandon(struct hfi_job *job)
