@@ -4,6 +4,9 @@
 #
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
+#   - the README of a folder below src names every .c file of that folder, and no other one
+#   - a file that a comment in src names exists somewhere in the tree
+#   - the kit includes engine.h, conf.h and util, and nothing else (the rule of dependency in its README)
 #   - every call of the public headers has its place in libholdfast(3), and says first whether it blocks
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
@@ -42,6 +45,34 @@ check_paths() {
         [ -e "$path" ] || wrong "$1: $path: no such file"
     done < <(grep -oE '`[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+/?`|`[A-Z]+\.md`|`Makefile`' "$1" |
         tr -d '`' | grep -vE '^(build[a-z-]*|lib|bin)/|^\.\.' | sort -u)
+}
+
+# The README of a folder: a word NAME.c, without a folder before it, is a file of that folder.
+check_own_files() {
+    local dir file
+    dir=$(dirname "$1")
+    for file in "$dir"/*.c; do
+        grep -qE "(^|[^A-Za-z0-9_/.])${file##*/}([^A-Za-z0-9_]|\$)" "$1" || wrong "$1: nothing about ${file##*/}"
+    done
+    while read -r file; do
+        [ -f "$dir/$file" ] || wrong "$1: $file: no such file in $dir"
+    done < <(grep -oE '(^|[^A-Za-z0-9_/.])[a-z0-9_]+\.c\b' "$1" | grep -oE '[a-z0-9_]+\.c$' | sort -u)
+}
+
+check_comments() {
+    local word place
+    while read -r word place; do
+        wrong "$place: $word: no such file"
+    done < <(grep -rnE '^ *(\*|/\*|--)' src --include='*.[ch]' --include='*.sql' --include='*.lua' |
+        sed -nE 's#^([^:]+:[0-9]+):.*[ (/]([a-z][a-z0-9_]{2,}\.(c|sql|lua))\b.*#\2 \1#p' |
+        awk 'NR == FNR { there[$1] = 1; next } !($1 in there)' <(find src test cli bench tools -type f | sed 's#.*/##') -)
+}
+
+check_kit() {
+    local include
+    while read -r include; do
+        wrong "src/engine/kit: includes $include"
+    done < <(grep -hoE '^#include "[^"]+"' src/engine/kit/*.[ch] | grep -vE '"(engine/(engine|conf)\.h|engine/kit/[a-z_]+\.h|util/[a-z_]+\.h)"' | sort -u)
 }
 
 check_links() {
@@ -125,6 +156,9 @@ for document in "${documents[@]}"; do
     check_links "$document"
     check_repeats "$document"
 done
+for document in src/*/README.md src/engine/*/README.md; do check_own_files "$document"; done
+check_comments
+check_kit
 for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_calls
 check_first_lines

@@ -482,6 +482,128 @@ HF_API HF_USE hf_status hf_once_finish(hf_lease *lease, hf_error *err);
 HF_API HF_USE hf_status hf_once_delete(hf_store *store, const void *name, size_t name_len,
                                        hf_error *err);
 
+/* ---- asynchronous forms --------------------------------------------------------- */
+
+/*
+ * Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * Each call above that blocks, without a thread (see "asynchronous use" in holdfast.h). All inputs
+ * are copied; hf_op_cancel() and the canceller end what waits. `fn` of hf_cell_update_async() runs in
+ * hf_store_process() too. What a result has beside status and error:
+ *
+ *   cell_get                    bytes, len, version; number: ttl_ms
+ *   cell_set, swap, update, wait  version
+ *   counter_add, get, set, swap number (swap also with HF_CHANGED)
+ *   guard_claim                 bytes, len
+ *   limit_take, limit_get       limit (take also if the limit refused it)
+ *   latch_count_down            number: how many are missing
+ *   latch_get                   count; number: how many are missing
+ *   latch_join, barrier_enter,
+ *   election_campaign, once_begin  lease
+ *   election_wait               leader
+ *   once_get; once_begin and once_claim with HF_DONE  mark
+ *
+ * hf_barrier_leave_async() and hf_election_resign_async() end the lease only if they return HF_OK.
+ */
+HF_API HF_USE hf_status hf_cell_get_async(hf_store *store, const void *name, size_t name_len,
+                                          hf_done_fn *done, void *arg, hf_op **ret_op,
+                                          hf_error *err);
+HF_API HF_USE hf_status hf_cell_set_async(hf_store *store, const hf_cell_request *request,
+                                          hf_done_fn *done, void *arg, hf_op **ret_op,
+                                          hf_error *err);
+HF_API HF_USE hf_status hf_cell_swap_async(hf_store *store, const hf_cell_request *request,
+                                           hf_done_fn *done, void *arg, hf_op **ret_op,
+                                           hf_error *err);
+HF_API HF_USE hf_status hf_cell_update_async(hf_store *store, const hf_cell_request *request,
+                                             hf_done_fn *done, void *arg, hf_op **ret_op,
+                                             hf_error *err);
+HF_API HF_USE hf_status hf_cell_wait_async(hf_store *store, const hf_cell_request *request,
+                                           hf_done_fn *done, void *arg, hf_op **ret_op,
+                                           hf_error *err);
+HF_API HF_USE hf_status hf_cell_delete_async(hf_store *store, const void *name, size_t name_len,
+                                             uint64_t version, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_counter_add_async(hf_store *store, const void *name, size_t name_len,
+                                             int64_t delta, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_counter_get_async(hf_store *store, const void *name, size_t name_len,
+                                             hf_done_fn *done, void *arg, hf_op **ret_op,
+                                             hf_error *err);
+HF_API HF_USE hf_status hf_counter_set_async(hf_store *store, const void *name, size_t name_len,
+                                             int64_t value, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_counter_swap_async(hf_store *store, const void *name, size_t name_len,
+                                              int64_t expected, int64_t value, hf_done_fn *done,
+                                              void *arg, hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_counter_delete_async(hf_store *store, const void *name, size_t name_len,
+                                                hf_done_fn *done, void *arg, hf_op **ret_op,
+                                                hf_error *err);
+HF_API HF_USE hf_status hf_guard_claim_async(hf_store *at, const void *name, size_t name_len,
+                                             uint64_t token, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_guard_set_async(hf_store *at, const void *name, size_t name_len,
+                                           uint64_t token, const void *bytes, size_t len,
+                                           hf_done_fn *done, void *arg, hf_op **ret_op,
+                                           hf_error *err);
+HF_API HF_USE hf_status hf_limit_take_async(hf_store *store, const hf_limit_request *limit,
+                                            hf_done_fn *done, void *arg, hf_op **ret_op,
+                                            hf_error *err);
+HF_API HF_USE hf_status hf_limit_get_async(hf_store *store, const hf_limit_request *limit,
+                                           hf_done_fn *done, void *arg, hf_op **ret_op,
+                                           hf_error *err);
+HF_API HF_USE hf_status hf_latch_create_async(hf_store *store, const void *name, size_t name_len,
+                                              uint32_t count, hf_done_fn *done, void *arg,
+                                              hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_latch_count_down_async(hf_store *store, const void *name,
+                                                  size_t name_len, const char *who,
+                                                  hf_done_fn *done, void *arg, hf_op **ret_op,
+                                                  hf_error *err);
+HF_API HF_USE hf_status hf_latch_join_async(hf_store *store, const hf_party_request *request,
+                                            hf_done_fn *done, void *arg, hf_op **ret_op,
+                                            hf_error *err);
+HF_API HF_USE hf_status hf_latch_wait_async(hf_store *store, const hf_party_request *request,
+                                            hf_done_fn *done, void *arg, hf_op **ret_op,
+                                            hf_error *err);
+HF_API HF_USE hf_status hf_latch_get_async(hf_store *store, const void *name, size_t name_len,
+                                           hf_done_fn *done, void *arg, hf_op **ret_op,
+                                           hf_error *err);
+HF_API HF_USE hf_status hf_latch_delete_async(hf_store *store, const void *name, size_t name_len,
+                                              hf_done_fn *done, void *arg, hf_op **ret_op,
+                                              hf_error *err);
+HF_API HF_USE hf_status hf_barrier_wait_async(hf_store *store, const hf_party_request *request,
+                                              hf_done_fn *done, void *arg, hf_op **ret_op,
+                                              hf_error *err);
+HF_API HF_USE hf_status hf_barrier_enter_async(hf_store *store, const hf_party_request *request,
+                                               hf_done_fn *done, void *arg, hf_op **ret_op,
+                                               hf_error *err);
+HF_API HF_USE hf_status hf_barrier_leave_async(hf_lease *party, int64_t wait_ms, hf_cancel *cancel,
+                                               hf_done_fn *done, void *arg, hf_op **ret_op,
+                                               hf_error *err);
+HF_API HF_USE hf_status hf_election_campaign_async(hf_store *store,
+                                                   const hf_acquire_request *request,
+                                                   const void *value, size_t len, hf_done_fn *done,
+                                                   void *arg, hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_election_set_async(hf_lease *leader, const void *value, size_t len,
+                                              hf_done_fn *done, void *arg, hf_op **ret_op,
+                                              hf_error *err);
+HF_API HF_USE hf_status hf_election_resign_async(hf_lease *leader, hf_done_fn *done, void *arg,
+                                                 hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_election_wait_async(hf_store *store, const hf_election_request *request,
+                                               hf_done_fn *done, void *arg, hf_op **ret_op,
+                                               hf_error *err);
+HF_API HF_USE hf_status hf_once_begin_async(hf_store *store, const hf_acquire_request *request,
+                                            int64_t for_ms, hf_done_fn *done, void *arg,
+                                            hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_once_get_async(hf_store *store, const void *name, size_t name_len,
+                                          hf_done_fn *done, void *arg, hf_op **ret_op,
+                                          hf_error *err);
+HF_API HF_USE hf_status hf_once_claim_async(hf_lease *lease, int64_t for_ms, hf_done_fn *done,
+                                            void *arg, hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_once_finish_async(hf_lease *lease, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_once_delete_async(hf_store *store, const void *name, size_t name_len,
+                                             hf_done_fn *done, void *arg, hf_op **ret_op,
+                                             hf_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -532,7 +532,7 @@ static void await_inline(struct hfi_call *call)
         if (call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)
             engine->cancel(store->conn, op, HF_TIMEOUT);
         else if (store->drive == HFI_INLINE)
-            engine->wait(store->conn, op, call->deadline_ms);
+            engine->drive->wait(store->conn, op, call->deadline_ms);
         call->waited = true;
     }
     answered(call, hfi_op_status(op), &op->error);

@@ -203,14 +203,15 @@ static void check_secret(const struct hfi_store *store, struct hfi_findings *fin
 
 static hf_status check_store(struct hfi_store *store, hf_report **ret_report, hf_error *err)
 {
+    const struct hfi_admin *admin = hfi_store_engine(store)->admin;
     struct hfi_findings findings = { .failed = false };
     hf_error inner = { .status = HF_OK };
     hf_status status = HF_OK;
     hf_report *report;
 
     check_secret(store, &findings);
-    if (hfi_store_engine(store)->doctor)
-        status = hfi_store_engine(store)->doctor(store->conn, hfi_findings_add, &findings, &inner);
+    if (admin && admin->doctor)
+        status = admin->doctor(store->conn, hfi_findings_add, &findings, &inner);
     report = hfi_findings_report(&findings);
     if (status != HF_OK) {
         hfi_free(report);

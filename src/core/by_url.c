@@ -2,7 +2,7 @@
 /*
  * Calls that administer the store of a URL without opening it (it may be in no state to be opened): hf_sql_get_schema(),
  * hf_script_kill(), hf_redlock_*(). All on the calling thread. Inside, an engine still takes words and answers with findings
- * (engine->manage()); the words of a Redlock node are "key=value key=value why=all the rest".
+ * (engine->admin->manage()); the words of a Redlock node are "key=value key=value why=all the rest".
  */
 #include "core/conf.h"
 #include "core/registry.h"
@@ -41,12 +41,13 @@ static hf_status manage_parsed(struct hfi_url *url, const struct command *comman
 
     if (status != HF_OK)
         return status;
-    if (!engine->manage || !has_engine(command->engines, engine->promises->name))
+    if (!engine->admin || !engine->admin->manage ||
+        !has_engine(command->engines, engine->promises->name))
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
                              engine->promises->name);
     status = hfi_conf_read(url, engine->conf, &conf, err);
     if (status == HF_OK)
-        status = engine->manage(conf, command->words, finding, arg, err);
+        status = engine->admin->manage(conf, command->words, finding, arg, err);
     hfi_conf_free(conf);
     if (status != HF_OK && status != HF_INVALID) {
         shown = hfi_url_redacted(url);

@@ -33,7 +33,8 @@ enum hfi_child_kind {
     HFI_CHILD_ACQUIRE,
     HFI_CHILD_RELEASE,
     HFI_CHILD_PAUSE,
-    HFI_CHILD_WORK
+    HFI_CHILD_WORK,
+    HFI_CHILD_TURN
 };
 
 /* An op that points into `memory` is over. */

@@ -247,10 +247,10 @@ static int shorter(int timeout_ms, int64_t until_ms, int64_t now_ms)
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                        uint32_t rung)
 {
-    const struct hfi_engine *engine = hfi_store_engine(store);
+    const struct hfi_drive *drive = hfi_store_engine(store)->drive;
     struct hfi_driver *driver = &store->driver;
 
-    if (!engine->turn) {
+    if (!drive->turn) {
         poll_once(store, until_ms, bell, rung);
         return;
     }
@@ -258,7 +258,7 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
     atomic_store(&driver->polling, 1);
     if (bell && atomic_load(bell) != rung)
         until_ms = 0;
-    engine->turn(store->conn, until_ms);
+    drive->turn(store->conn, until_ms);
     atomic_store(&driver->polling, 0);
 }
 
@@ -266,9 +266,9 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
 static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                       uint32_t rung)
 {
-    const struct hfi_engine *engine = hfi_store_engine(store);
+    const struct hfi_drive *drive = hfi_store_engine(store)->drive;
     struct hfi_driver *driver = &store->driver;
-    struct pollfd fds[2] = { { .fd = engine->fd(store->conn), .events = POLLIN },
+    struct pollfd fds[2] = { { .fd = drive->fd(store->conn), .events = POLLIN },
                              { .fd = driver->wake_fd, .events = POLLIN } };
     uint64_t count;
     int64_t now_ms;
@@ -279,11 +279,11 @@ static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic u
     now_ms = hfi_now_ms();
     if (bell && atomic_load(bell) != rung)
         until_ms = now_ms;
-    if (poll(fds, 2, shorter(engine->timeout_ms(store->conn, now_ms), until_ms, now_ms)) > 0 &&
+    if (poll(fds, 2, shorter(drive->timeout_ms(store->conn, now_ms), until_ms, now_ms)) > 0 &&
         fds[1].revents && read(driver->wake_fd, &count, sizeof count) < 0)
         count = 0; /* another driver was woken by it */
     atomic_store(&driver->polling, 0);
-    engine->process(store->conn, hfi_now_ms());
+    drive->process(store->conn, hfi_now_ms());
 }
 
 /* Take the role if nobody has it. */
@@ -312,7 +312,7 @@ void hfi_drive_poll(struct hfi_store *store)
 {
     if (store->drive != HFI_EVENT || !take_role(&store->driver))
         return;
-    hfi_store_engine(store)->process(store->conn, hfi_now_ms());
+    hfi_store_engine(store)->drive->process(store->conn, hfi_now_ms());
     leave_role(&store->driver);
 }
 
@@ -329,7 +329,7 @@ int hfi_drive_timeout(struct hfi_store *store)
         pthread_mutex_unlock(&store->driver.lock);
         return driving ? -1 : 0; /* hf_store_fd() becomes readable when it stops */
     }
-    timeout_ms = hfi_store_engine(store)->timeout_ms(store->conn, hfi_now_ms());
+    timeout_ms = hfi_store_engine(store)->drive->timeout_ms(store->conn, hfi_now_ms());
     leave_role(&store->driver);
     return timeout_ms;
 }
@@ -358,12 +358,12 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
 
 void hfi_drive_wake(struct hfi_store *store)
 {
-    const struct hfi_engine *engine = hfi_store_engine(store);
+    const struct hfi_drive *drive = hfi_store_engine(store)->drive;
     uint64_t one = 1;
 
-    if (store->drive == HFI_EVENT && engine->kick) {
+    if (store->drive == HFI_EVENT && drive->kick) {
         if (atomic_load(&store->driver.polling))
-            engine->kick(store->conn);
+            drive->kick(store->conn);
         return;
     }
     if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling) &&

@@ -83,7 +83,7 @@ static bool open_loop(struct hfi_store *store)
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     ok = loop->epoll_fd >= 0 && watch(loop->epoll_fd, loop->event_fd);
     if (ok && store->drive == HFI_EVENT)
-        ok = watch(loop->epoll_fd, hfi_store_engine(store)->fd(store->conn));
+        ok = watch(loop->epoll_fd, hfi_store_engine(store)->drive->fd(store->conn));
     if (!ok) {
         hfi_loop_done(loop);
         return false;
@@ -156,13 +156,13 @@ static void deliver(struct hfi_call *call)
 
 void hfi_loop_run(struct hfi_store *store)
 {
-    const struct hfi_engine *engine = hfi_store_engine(store);
+    const struct hfi_drive *drive = hfi_store_engine(store)->drive;
     struct hfi_loop *loop = &store->loop;
     struct hfi_list *node, *last;
 
     /* Callbacks begin more: what they submit leaves together. */
-    if (store->drive == HFI_EVENT && engine->cork)
-        engine->cork(store->conn, true);
+    if (drive->cork)
+        drive->cork(store->conn, true);
     /* Only what is there now: a callback may begin what is done at once, for ever. */
     pthread_mutex_lock(&loop->lock);
     last = loop->done.prev;
@@ -176,6 +176,6 @@ void hfi_loop_run(struct hfi_store *store)
     if (!hfi_list_empty(&loop->done))
         ring(loop);
     pthread_mutex_unlock(&loop->lock);
-    if (store->drive == HFI_EVENT && engine->cork)
-        engine->cork(store->conn, false);
+    if (drive->cork)
+        drive->cork(store->conn, false);
 }

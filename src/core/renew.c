@@ -361,6 +361,9 @@ static hf_status renew_step(struct hfi_task *task, hf_status got)
         batch = hfi_task_take(task);
         if (got != HF_OK)
             batch->items[0].status = got;
+        else if (task->child
+                     .op) /* the op is done, and its text is about the lease that was refused */
+            inner = task->child.op->error;
         got = batch->items[0].status;
         hfi_batch_end(batch);
     }

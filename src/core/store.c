@@ -196,7 +196,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     store->host.promises = engine->promises;
     atomic_store(&store->host.max_ttl_ms, 0);
     atomic_store(&store->started, 0);
-    store->drive = engine->drive;
+    store->drive = engine->drive->kind;
     store->conn = NULL;
     store->conf = NULL;
     store->host.location = "";

@@ -62,8 +62,8 @@ struct hfi_store {
     struct hfi_conn *conn;
     struct hfi_conf *conf; /* as long as the conn */
     struct hfi_host host;
-    enum hfi_drive drive;
-    uint32_t pass_limit; /* how often a lease is passed on while others wait in the store */
+    enum hfi_drive_kind drive; /* engine->drive->kind */
+    uint32_t pass_limit;       /* how often a lease is passed on while others wait in the store */
     char label[HF_LABEL_MAX + 1];
     char exposed
         [HFI_EXPOSED_MAX]; /* for the doctor: a file with a password that others may read; "": none */

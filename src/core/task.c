@@ -156,6 +156,16 @@ static void end_task(struct hfi_task *task, hf_status status)
     hfi_call_end(call);
 }
 
+/* The next step is hf_store_process()'s. Until then the task counts as running: nobody else takes it. */
+static void leave_turn(struct hfi_task *task)
+{
+    pthread_mutex_lock(&task->lock);
+    hfi_list_append(&task->ended, &task->turn->due);
+    task->turn = NULL;
+    pthread_mutex_unlock(&task->lock);
+    hfi_loop_add(task->store, &task->call->due);
+}
+
 /* Take steps for as long as children have ended. `running` is set, by us; the first time there is no child. */
 static void take_steps(struct hfi_task *task, struct hfi_call *child)
 {
@@ -173,6 +183,10 @@ static void take_steps(struct hfi_task *task, struct hfi_call *child)
             free_child(child);
         if (status != HFI_BEGUN) {
             end_task(task, status);
+            return;
+        }
+        if (task->turn) {
+            leave_turn(task);
             return;
         }
         child = NULL;
@@ -317,6 +331,12 @@ void *hfi_task_take(struct hfi_task *task)
     return memory;
 }
 
+void hfi_task_forget_op(struct hfi_task *task)
+{
+    free_child(task->begun);
+    task->begun = NULL;
+}
+
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags)
 {
     struct hfi_call *child = task->begun;
@@ -434,6 +454,20 @@ hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
     return HFI_BEGUN;
 }
 
+hf_status hfi_task_turn(struct hfi_task *task)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_TURN, HFI_CHILD_CLEANUP);
+
+    if (!child)
+        return no_memory(task);
+    child->status = HF_OK;
+    if (task->call)
+        task->turn = child;
+    else
+        task->begun = child;
+    return HFI_BEGUN;
+}
+
 /* ---- a pause ------------------------------------------------------------------------------------------ */
 
 static void end_pause(struct hfi_call *child, hf_status status)
@@ -522,7 +556,7 @@ static hf_status do_op(struct hfi_call *child)
         if (op->deadline_ms != HFI_NEVER && hfi_now_ms() >= op->deadline_ms)
             engine->cancel(store->conn, op, HF_TIMEOUT);
         else
-            engine->wait(store->conn, op, op->deadline_ms);
+            engine->drive->wait(store->conn, op, op->deadline_ms);
     }
     return hfi_op_status(op);
 }
@@ -659,6 +693,8 @@ static hf_status await(struct hfi_task *task, struct hfi_call *child)
         break;
     case HFI_CHILD_WORK:
         work_here(child);
+        break;
+    case HFI_CHILD_TURN:
         break;
     case HFI_CHILD_ACQUIRE:
     case HFI_CHILD_RELEASE:

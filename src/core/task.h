@@ -67,6 +67,7 @@ struct hfi_task {
     bool running;            /* some thread takes steps */
     bool out_of_memory;      /* a child could not begin */
     struct hfi_call *ending; /* the child that step() sees */
+    struct hfi_call *turn;   /* the child that ends in hf_store_process(); NULL: none */
     struct hfi_call *begun;  /* the child: being prepared or, in the blocking form, under way */
 };
 
@@ -101,6 +102,8 @@ struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name
 void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget);
 /* In step(), unless the child was given up: what it kept is the task's again. */
 void *hfi_task_take(struct hfi_task *task);
+/* It is not submitted after all. */
+void hfi_task_forget_op(struct hfi_task *task);
 /* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). */
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags);
 
@@ -116,6 +119,8 @@ hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags
  * and makes `work` look. */
 hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
                         void (*stopper)(struct hfi_wait *wait));
+/* Take the next step where user code may run: in hf_store_process(), or at once in the blocking form. HF_OK. */
+hf_status hfi_task_turn(struct hfi_task *task);
 
 /* ---- for call.c ----------------------------------------------------------------------------------- */
 

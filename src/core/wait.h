@@ -49,7 +49,7 @@ struct hfi_wait {
     _Atomic(struct hfi_op *) op;            /* what waits in the store; NULL: nothing */
     void (*stopper)(struct hfi_wait *wait); /* instead of all this: see hf_store_wait() */
 
-    /* Deadlock detection (detect.h), if `tag` is not NULL; the rest is under store->lock. */
+    /* Deadlock detection (deadlock/detector.h), if `tag` is not NULL; the rest is under store->lock. */
     const struct hfi_tag *tag;
     int64_t since_ms, check_ms, pause_ms; /* when it began, is to be checked next, and after that */
     char *words;                          /* the circle; with stop == HF_DEADLOCK */

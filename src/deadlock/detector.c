@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The detector: see detect.h. */
+/* The detector: see detector.h. */
 #include "deadlock/detector.h"
 
 #include "core/inspect.h"

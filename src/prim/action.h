@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One action of a task (task.h): an op of the engine, a wait for a cell, a pause, an acquire, a release, or a look at a
- * lease. hfi_action_run() does it on the calling thread.
+ * One action of a primitive's task (task.h): an op of the engine, a wait for a cell, a pause, an acquire, a release, or a
+ * look at a lease. Each is a child of core's task (core/task.h), which does it on the caller's thread or without one.
  *
  * Errors are those of the engine, not yet wrapped with the store, the verb and the name; but those of ACQUIRE and RELEASE,
  * which are whole. An op that changes nothing and is not answered in time is HF_UNAVAILABLE; one that may have changed
@@ -12,6 +12,8 @@
 
 #include "engine/native.h"
 #include "prim/prim.h"
+
+struct hfi_prim_task;
 
 /* A cell as it was found. */
 struct hfi_cell {
@@ -34,7 +36,9 @@ enum hfi_action_kind {
     HFI_ACT_PAUSE, /* until_ms; or pause_us, if that is not 0, which nothing ends early */
     HFI_ACT_HOLDS, /* name, token (0: whichever) -> holds: has that lease the name? HF_CAP_INSPECT */
     HFI_ACT_ACQUIRE, /* request -> lease */
-    HFI_ACT_RELEASE  /* lease */
+    HFI_ACT_RELEASE, /* lease */
+    HFI_ACT_SCRIPT,  /* native.script: used while it begins; HF_CAP_SCRIPTS */
+    HFI_ACT_TURN     /* go on where user code may run */
 };
 
 /* WAIT and PAUSE end with HF_CANCELLED by the task's canceller, and when the store is being closed; HF_INVALID,
@@ -52,6 +56,7 @@ struct hfi_action {
     union {
         struct hfi_counter_op counter;
         struct hfi_limit_op limit;
+        struct hfi_script_op script;
     } native;
     struct {
         const void *bytes;
@@ -59,12 +64,14 @@ struct hfi_action {
     } name;
     uint64_t token;
     bool holds;
+    struct hfi_lease_sink *sink; /* HOLDS, while it is under way: the op's memory */
     const hf_acquire_request *request;
     hf_lease *lease;
 };
 
-/* Do it. `cancel` may be NULL. */
-hf_status hfi_action_run(const struct hfi_prim *prim, struct hfi_action *action, hf_cancel *cancel,
-                         hf_error *error);
+/* Begin task->action. HFI_BEGUN; or what it has ended with at once, with the text in task->error. */
+hf_status hfi_action_begin(struct hfi_prim_task *task);
+/* The child has ended with `got`: what it brought goes to task->action, its text to task->error. Returns the action's status. */
+hf_status hfi_action_end(struct hfi_prim_task *task, hf_status got);
 
 #endif

@@ -315,8 +315,9 @@ static hf_status name_participant(struct barrier_call *call, const char *who, hf
     return hfi_presence_name(&call->presence, &call->task.prim, hex, err);
 }
 
-static hf_status come(hf_store *store, const hf_party_request *given, hf_lease **ret_party,
-                      hf_error *err)
+/* A call to come to a barrier, in a store that it has entered. `twice`: a double one. */
+static hf_status prepare_come(hf_store *store, const hf_party_request *given, bool twice,
+                              struct barrier_call **ret_call, hf_error *err)
 {
     struct barrier_call *call = barrier_call_new();
     struct hfi_prim_task *task = &call->task;
@@ -334,35 +335,79 @@ static hf_status come(hf_store *store, const hf_party_request *given, hf_lease *
         return status;
     }
     call->parties = request.parties;
-    call->twice = ret_party != NULL;
-    task->cancel = request.cancel;
+    call->twice = twice;
+    task->core.cancel = request.cancel;
     if (!hfi_until(request.wait_ms, &task->until_ms))
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
     else if (request.parties == 0 || request.parties > HF_PARTICIPANTS_MAX)
         status = hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTICIPANTS_MAX);
     else
         status = name_participant(call, request.who, err);
-    if (status == HF_OK)
-        status = hfi_prim_task_run(task, err);
-    else
-        hfi_prim_leave(&task->prim);
-    if (status == HF_OK && ret_party)
-        *ret_party = call->presence.lease;
+    if (status == HF_OK) {
+        *ret_call = call;
+        return HF_OK;
+    }
+    hfi_prim_leave(&task->prim);
     barrier_call_free(call);
     return status;
 }
 
 hf_status hf_barrier_wait(hf_store *store, const hf_party_request *request, hf_error *err)
 {
-    return come(store, request, NULL, err);
+    struct barrier_call *call;
+    hf_status status = prepare_come(store, request, false, &call, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_prim_task_run(&call->task, err);
+    barrier_call_free(call);
+    return status;
+}
+
+hf_status hf_barrier_wait_async(hf_store *store, const hf_party_request *request, hf_done_fn *done,
+                                void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct barrier_call *call;
+    hf_status status = prepare_come(store, request, false, &call, err);
+
+    if (status != HF_OK)
+        return status;
+    return hfi_prim_task_begin(&call->task, HF_OK, NULL, done, arg, ret_op, err);
 }
 
 hf_status hf_barrier_enter(hf_store *store, const hf_party_request *request, hf_lease **ret_party,
                            hf_error *err)
 {
+    struct barrier_call *call;
+    hf_status status;
+
     if (!ret_party)
         return hfi_error_set(err, HF_INVALID, 0, "ret_party: NULL");
-    return come(store, request, ret_party, err);
+    status = prepare_come(store, request, true, &call, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_prim_task_run(&call->task, err);
+    if (status == HF_OK)
+        *ret_party = call->presence.lease;
+    barrier_call_free(call);
+    return status;
+}
+
+static void finish_enter(struct hfi_prim_task *task, hf_result *result)
+{
+    if (result->status == HF_OK)
+        result->lease = hfi_container(task, struct barrier_call, task)->presence.lease;
+}
+
+hf_status hf_barrier_enter_async(hf_store *store, const hf_party_request *request, hf_done_fn *done,
+                                 void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct barrier_call *call;
+    hf_status status = prepare_come(store, request, true, &call, err);
+
+    if (status != HF_OK)
+        return status;
+    return hfi_prim_task_begin(&call->task, HF_OK, finish_enter, done, arg, ret_op, err);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------------------- */
@@ -384,53 +429,68 @@ static hf_status take_apart(struct hfi_prim *prim, char ret_who[HF_PARTICIPANT_M
     return HF_OK;
 }
 
-/* The lease is one that entered a barrier, and the store is entered: from here on the lease ends, whatever happens. */
-static hf_status prepare_leave(struct barrier_call *call, const struct hfi_prim *prim,
-                               const struct hfi_lease_cell *lease_cell, const char *who,
-                               int64_t wait_ms, hf_error *err)
-{
-    struct hfi_prim_task *task = &call->task;
-
-    call->lease_cell = *lease_cell;
-    task->prim = *prim;
-    task->prim.name.bytes = call->lease_cell.name;
-    call->parties = 1;
-    call->leaving = call->twice = true;
-    if (!hfi_until(wait_ms, &task->until_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    hfi_presence_name(&call->presence, &task->prim, who, NULL);
-    call->presence.lease = lease_cell->lease;
-    call->presence.id = lease_cell->token;
-    return HF_OK;
-}
-
-hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
+/* A call to leave. *ret_ends: the lease is one that entered a barrier, so it ends whatever happens. */
+static hf_status prepare_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel,
+                               struct barrier_call **ret_call, bool *ret_ends, hf_error *err)
 {
     char who[HF_PARTICIPANT_MAX + 1];
     struct hfi_lease_cell lease_cell;
     struct hfi_prim prim;
     struct barrier_call *call;
+    int64_t until_ms;
     hf_status status =
         hfi_lease_cell_enter(&lease_cell, &prim, party, "barrier", HF_CAP_CELLS, err);
 
+    *ret_ends = false;
     if (status != HF_OK)
         return status;
     status = take_apart(&prim, who, err);
-    if (status != HF_OK) { /* a lease, but not one that is ours to end */
+    *ret_ends = status == HF_OK;
+    if (status == HF_OK && !hfi_until(wait_ms, &until_ms))
+        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    call = status == HF_OK ? barrier_call_new() : NULL;
+    if (!call) {
         hfi_prim_leave(&prim);
+        return status == HF_OK ? hfi_error_memory(err) : status;
+    }
+    call->lease_cell = lease_cell;
+    call->task.prim = prim;
+    call->task.prim.name.bytes = call->lease_cell.name;
+    call->task.until_ms = until_ms;
+    call->task.core.cancel = cancel;
+    call->parties = 1;
+    call->leaving = call->twice = true;
+    (void)hfi_presence_name(&call->presence, &call->task.prim, who, NULL);
+    call->presence.lease = party;
+    call->presence.id = lease_cell.token;
+    *ret_call = call;
+    return HF_OK;
+}
+
+hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
+{
+    struct barrier_call *call;
+    bool ends;
+    hf_status status = prepare_leave(party, wait_ms, cancel, &call, &ends, err);
+
+    if (status != HF_OK) {
+        if (ends)
+            (void)hf_release(party, NULL);
         return status;
     }
-    call = barrier_call_new();
-    status =
-        call ? prepare_leave(call, &prim, &lease_cell, who, wait_ms, err) : hfi_error_memory(err);
-    if (status == HF_OK) {
-        call->task.cancel = cancel;
-        status = hfi_prim_task_run(&call->task, err);
-    } else {
-        (void)hf_release(party, NULL);
-        hfi_prim_leave(&prim);
-    }
-    if (call)
-        barrier_call_free(call);
+    status = hfi_prim_task_run(&call->task, err);
+    barrier_call_free(call);
     return status;
+}
+
+hf_status hf_barrier_leave_async(hf_lease *party, int64_t wait_ms, hf_cancel *cancel,
+                                 hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct barrier_call *call;
+    bool ends;
+    hf_status status = prepare_leave(party, wait_ms, cancel, &call, &ends, err);
+
+    if (status != HF_OK)
+        return status; /* nothing began: the lease goes on */
+    return hfi_prim_task_begin(&call->task, HF_OK, NULL, done, arg, ret_op, err);
 }

@@ -51,12 +51,12 @@ static hf_status take_request(struct cell_call *call, const hf_cell_request *giv
 
     if (status != HF_OK)
         return status;
-    *call = (struct cell_call){ .bytes = whole->bytes,
-                                .len = whole->len,
-                                .ttl_ms = whole->ttl_ms,
-                                .version = whole->version,
-                                .fn = whole->fn,
-                                .arg = whole->fn_arg };
+    call->bytes = whole->bytes;
+    call->len = whole->len;
+    call->ttl_ms = whole->ttl_ms;
+    call->version = whole->version;
+    call->fn = whole->fn;
+    call->arg = whole->fn_arg;
     return HF_OK;
 }
 
@@ -97,7 +97,7 @@ static hf_status check_wait(struct cell_call *call, int64_t wait_ms, hf_cancel *
     if (status != HF_OK)
         return hfi_prim_error(&call->task.prim, status, NULL, err);
     call->task.until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
-    call->task.cancel = cancel;
+    call->task.core.cancel = cancel;
     return HF_OK;
 }
 
@@ -169,6 +169,32 @@ hf_status hf_cell_get(hf_store *store, const void *name, size_t name_len, hf_cel
     return status;
 }
 
+static void finish_get(struct hfi_prim_task *task, hf_result *result)
+{
+    hf_cell cell;
+
+    if (result->status != HF_OK)
+        return;
+    cell = show(&task->run.found);
+    task->run.owned = NULL; /* the callback's now */
+    result->bytes = cell.bytes;
+    result->len = cell.len;
+    result->version = cell.version;
+    result->number = cell.ttl_ms;
+}
+
+hf_status hf_cell_get_async(hf_store *store, const void *name, size_t name_len, hf_done_fn *done,
+                            void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct cell_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    hfi_prim_task_init_run(&call->task, decide_get, NULL);
+    return hfi_prim_task_begin(&call->task, enter(call, store, "read cell", name, name_len, err),
+                               finish_get, done, arg, ret_op, err);
+}
+
 /* ---- writing ------------------------------------------------------------------------------------ */
 
 /* The bytes of the call with their head, in the run's buffer. */
@@ -190,30 +216,69 @@ static enum hfi_verdict decide_set(struct hfi_cell_run *run, void *arg)
     return put_bytes(run, call) ? hfi_run_write(run, call->ttl_ms) : hfi_run_memory(run);
 }
 
-hf_status hf_cell_set(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
+/* After HF_OK the store is entered. */
+static hf_status prepare_set(struct cell_call *call, hf_store *store, const hf_cell_request *given,
+                             hf_error *err)
+{
+    struct hfi_cell_run *run = &call->task.run;
+    hf_cell_request request;
+    hf_status status;
+
+    hfi_prim_task_init_run(&call->task, decide_set, call);
+    status = take_request(call, given, &request, err);
+    if (status == HF_OK)
+        status = enter(call, store, "write cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = check_bytes(call, err);
+    if (status != HF_OK)
+        return refuse(call, status);
+    run->stoppable = true;
+    run->late = HF_BUSY;
+    run->late_text = "others changed it all the time";
+    return HF_OK;
+}
+
+static void finish_version(struct hfi_prim_task *task, hf_result *result)
+{
+    if (result->status == HF_OK)
+        result->version = task->run.found.version;
+}
+
+hf_status hf_cell_set(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
                       hf_error *err)
 {
-    hf_cell_request request;
     struct cell_call call;
-    hf_status status = take_request(&call, given, &request, err);
+    hf_status status = prepare_set(&call, store, request, err);
 
     if (status != HF_OK)
         return status;
-    hfi_prim_task_init_run(&call.task, decide_set, &call);
-    status = enter(&call, store, "write cell", request.name, request.name_len, err);
-    if (status != HF_OK)
-        return status;
-    status = check_bytes(&call, err);
-    if (status != HF_OK)
-        return refuse(&call, status);
-    call.task.run.stoppable = true;
-    call.task.run.late = HF_BUSY;
-    call.task.run.late_text = "others changed it all the time";
     status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK && ret_version)
         *ret_version = call.task.run.found.version;
     hfi_prim_task_done(&call.task);
     return status;
+}
+
+/* After HF_OK the bytes are the task's own. */
+static hf_status keep_bytes(struct cell_call *call, hf_error *err)
+{
+    call->bytes = hfi_prim_keep(&call->task, call->bytes, call->len);
+    return call->bytes ? HF_OK : refuse(call, hfi_error_memory(err));
+}
+
+hf_status hf_cell_set_async(hf_store *store, const hf_cell_request *request, hf_done_fn *done,
+                            void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct cell_call *call = hfi_prim_call_new(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = prepare_set(call, store, request, err);
+    if (status == HF_OK)
+        status = keep_bytes(call, err);
+    return hfi_prim_task_begin(&call->task, status, finish_version, done, arg, ret_op, err);
 }
 
 enum { SWAP_BEGIN, SWAP_DONE };
@@ -238,44 +303,93 @@ static hf_status step_swap(struct hfi_prim_task *task, hf_status got)
                          call->version);
 }
 
-hf_status hf_cell_swap(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
-                       hf_error *err)
+/* The rest of the call is set. After HF_OK the store is entered. */
+static hf_status prepare_swap(struct cell_call *call, hf_store *store, const hf_cell_request *given,
+                              hf_error *err)
 {
     hf_cell_request request;
-    struct cell_call call;
-    hf_status status = take_request(&call, given, &request, err);
+    hf_status status;
 
+    hfi_prim_task_init(&call->task, step_swap);
+    status = take_request(call, given, &request, err);
+    if (status == HF_OK)
+        status = enter(call, store, "swap cell", request.name, request.name_len, err);
     if (status != HF_OK)
         return status;
-    hfi_prim_task_init(&call.task, step_swap);
-    status = enter(&call, store, "swap cell", request.name, request.name_len, err);
-    if (status != HF_OK)
-        return status;
-    status = check_bytes(&call, err);
-    if (status == HF_OK && !put_bytes(&call.task.run, &call))
+    status = check_bytes(call, err);
+    if (status == HF_OK && !put_bytes(&call->task.run, call))
         status = hfi_error_memory(err);
-    status = status == HF_OK ? hfi_prim_task_run(&call.task, err) : refuse(&call, status);
+    return status == HF_OK ? HF_OK : refuse(call, status);
+}
+
+static void finish_swap(struct hfi_prim_task *task, hf_result *result)
+{
+    if (result->status == HF_OK)
+        result->version = task->action.version;
+}
+
+hf_status hf_cell_swap(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
+                       hf_error *err)
+{
+    struct cell_call call;
+    hf_status status = prepare_swap(&call, store, request, err);
+
+    if (status == HF_OK)
+        status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK && ret_version)
         *ret_version = call.task.action.version;
     hfi_prim_task_done(&call.task);
     return status;
 }
 
+hf_status hf_cell_swap_async(hf_store *store, const hf_cell_request *request, hf_done_fn *done,
+                             void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct cell_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_swap(call, store, request, err), finish_swap,
+                               done, arg, ret_op, err);
+}
+
+static hf_status prepare_delete(struct cell_call *call, hf_store *store, const void *name,
+                                size_t name_len, uint64_t version, hf_error *err)
+{
+    hf_status status;
+
+    hfi_prim_task_init(&call->task, step_swap);
+    call->version = version;
+    call->ttl_ms = 0;
+    status = enter(call, store, "delete cell", name, name_len, err);
+    if (status == HF_OK && version == 0)
+        status = refuse(call, hfi_error_set(err, HF_INVALID, 0, "version: 0 is that of no cell"));
+    return status;
+}
+
 hf_status hf_cell_delete(hf_store *store, const void *name, size_t name_len, uint64_t version,
                          hf_error *err)
 {
-    struct cell_call call = { .version = version };
-    hf_status status;
+    struct cell_call call;
+    hf_status status = prepare_delete(&call, store, name, name_len, version, err);
 
-    hfi_prim_task_init(&call.task, step_swap);
-    status = enter(&call, store, "delete cell", name, name_len, err);
     if (status != HF_OK)
         return status;
-    if (version == 0)
-        return refuse(&call, hfi_error_set(err, HF_INVALID, 0, "version: 0 is that of no cell"));
     status = hfi_prim_task_run(&call.task, err);
     hfi_prim_task_done(&call.task);
     return status;
+}
+
+hf_status hf_cell_delete_async(hf_store *store, const void *name, size_t name_len, uint64_t version,
+                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct cell_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task,
+                               prepare_delete(call, store, name, name_len, version, err), NULL,
+                               done, arg, ret_op, err);
 }
 
 /* ---- updating ----------------------------------------------------------------------------------- */
@@ -308,7 +422,7 @@ static enum hfi_verdict write_change(struct hfi_cell_run *run, struct cell_call 
     return put_bytes(run, call) ? hfi_run_write(run, call->ttl_ms) : hfi_run_memory(run);
 }
 
-/* The caller's function decides. It runs where the task does: on the caller's thread. */
+/* The caller's function decides. */
 static enum hfi_verdict decide_update(struct hfi_cell_run *run, void *arg)
 {
     struct cell_call *call = arg;
@@ -334,33 +448,54 @@ static enum hfi_verdict decide_update(struct hfi_cell_run *run, void *arg)
     return hfi_run_fail(run, HF_INVALID, "action: not an hf_cell_action");
 }
 
-hf_status hf_cell_update(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
+static hf_status prepare_update(struct cell_call *call, hf_store *store,
+                                const hf_cell_request *given, hf_error *err)
+{
+    struct hfi_cell_run *run = &call->task.run;
+    hf_cell_request request;
+    hf_status status;
+
+    hfi_prim_task_init_run(&call->task, decide_update, call);
+    status = take_request(call, given, &request, err);
+    if (status == HF_OK)
+        status = enter(call, store, "update cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = call->fn ? check_wait(call, request.wait_ms, request.cancel, err)
+                      : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
+    if (status != HF_OK)
+        return refuse(call, status);
+    run->stoppable = run->asks_user = true;
+    run->race_until_ms = call->task.until_ms;
+    run->late = request.wait_ms == 0 ? HF_BUSY : HF_TIMEOUT;
+    run->late_text = "others changed it all the time";
+    return HF_OK;
+}
+
+hf_status hf_cell_update(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
                          hf_error *err)
 {
-    hf_cell_request request;
     struct cell_call call;
-    struct hfi_cell_run *run = &call.task.run;
-    hf_status status = take_request(&call, given, &request, err);
+    hf_status status = prepare_update(&call, store, request, err);
 
     if (status != HF_OK)
         return status;
-    hfi_prim_task_init_run(&call.task, decide_update, &call);
-    status = enter(&call, store, "update cell", request.name, request.name_len, err);
-    if (status != HF_OK)
-        return status;
-    status = call.fn ? check_wait(&call, request.wait_ms, request.cancel, err)
-                     : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
-    if (status != HF_OK)
-        return refuse(&call, status);
-    run->stoppable = true;
-    run->race_until_ms = call.task.until_ms;
-    run->late = request.wait_ms == 0 ? HF_BUSY : HF_TIMEOUT;
-    run->late_text = "others changed it all the time";
     status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK && ret_version)
-        *ret_version = run->found.version;
+        *ret_version = call.task.run.found.version;
     hfi_prim_task_done(&call.task);
     return status;
+}
+
+hf_status hf_cell_update_async(hf_store *store, const hf_cell_request *request, hf_done_fn *done,
+                               void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct cell_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_update(call, store, request, err),
+                               finish_version, done, arg, ret_op, err);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
@@ -384,27 +519,46 @@ static hf_status step_wait(struct hfi_prim_task *task, hf_status got)
     return got == HF_TIMEOUT ? hfi_error_set(&task->error, got, 0, "nothing changed") : got;
 }
 
-hf_status hf_cell_wait(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
-                       hf_error *err)
+static hf_status prepare_wait(struct cell_call *call, hf_store *store, const hf_cell_request *given,
+                              hf_error *err)
 {
     hf_cell_request request;
+    hf_status status;
+
+    hfi_prim_task_init(&call->task, step_wait);
+    status = take_request(call, given, &request, err);
+    if (status == HF_OK)
+        status = enter(call, store, "wait for cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    call->task.run.arg = call;
+    call->task.run.found.version = call->version;
+    status = check_wait(call, request.wait_ms, request.cancel, err);
+    return status == HF_OK ? HF_OK : refuse(call, status);
+}
+
+hf_status hf_cell_wait(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
+                       hf_error *err)
+{
     struct cell_call call;
-    hf_status status = take_request(&call, given, &request, err);
+    hf_status status = prepare_wait(&call, store, request, err);
 
     if (status != HF_OK)
         return status;
-    hfi_prim_task_init(&call.task, step_wait);
-    call.task.run.arg = &call;
-    call.task.run.found.version = call.version;
-    status = enter(&call, store, "wait for cell", request.name, request.name_len, err);
-    if (status != HF_OK)
-        return status;
-    status = check_wait(&call, request.wait_ms, request.cancel, err);
-    if (status != HF_OK)
-        return refuse(&call, status);
     status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK && ret_version)
         *ret_version = call.task.run.found.version;
     hfi_prim_task_done(&call.task);
     return status;
+}
+
+hf_status hf_cell_wait_async(hf_store *store, const hf_cell_request *request, hf_done_fn *done,
+                             void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct cell_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_wait(call, store, request, err), finish_version,
+                               done, arg, ret_op, err);
 }

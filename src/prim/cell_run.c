@@ -27,7 +27,8 @@ enum run_state {
     RUN_TRY,
     RUN_GIVE_BACK,
     RUN_PAUSE,
-    RUN_WAIT
+    RUN_WAIT,
+    RUN_TURN
 };
 
 static hf_status read_cell(struct hfi_prim_task *task);
@@ -119,6 +120,8 @@ static hf_status was_read(struct hfi_prim_task *task, hf_status got)
     set_found(run, &task->action.cell, task->action.cell.bytes);
     run->wrote = false;
     run->leases_due = hfi_now_ms() >= run->leases_ms;
+    if (run->asks_user && task->async)
+        return begin_action(task, RUN_TURN, HFI_ACT_TURN);
     return ask_decision(task);
 }
 
@@ -317,6 +320,9 @@ static bool is_told(struct hfi_prim_task *task)
 
 static hf_status wait_until(struct hfi_prim_task *task, int64_t now_ms, int64_t until_ms)
 {
+    /* Without a thread of its own, and in an engine that blocks, a wait takes a worker: many take turns. */
+    if (task->async && task->prim.store->drive != HFI_EVENT && until_ms > now_ms + REST_LAST_MS)
+        until_ms = now_ms + REST_LAST_MS;
     task->run.wait_begun_ms = now_ms;
     task->action.version = task->run.found.version;
     task->action.until_ms = until_ms;
@@ -364,7 +370,7 @@ static hf_status was_waiting(struct hfi_prim_task *task, hf_status got)
         return ask_decision(task);
     }
     if (got == HF_TIMEOUT && over && run->version_only)
-        return got;
+        return now_ms >= task->until_ms ? got : wait_for_version(task);
     if (got == HF_OK || (got == HF_TIMEOUT && over))
         return read_cell(task);
     if (got == HF_TIMEOUT || got == HF_UNAVAILABLE || got == HF_UNKNOWN)
@@ -403,6 +409,8 @@ hf_status hfi_cell_run_step(struct hfi_prim_task *task, hf_status got)
         return was_pausing(task, got);
     case RUN_WAIT:
         return was_waiting(task, got);
+    case RUN_TURN:
+        return got == HF_OK ? ask_decision(task) : end_failed(task, got);
     }
     return HF_INTERNAL;
 }

@@ -60,6 +60,8 @@ struct hfi_cell_run {
     bool look_again; /* after a swap whose outcome is unknown */
     bool
         version_only; /* begin by waiting until the version is not that of `found`; the bytes do not matter */
+    bool
+        asks_user; /* the decision calls user code: in hf_store_process(), or on the caller's thread */
     bool stoppable; /* the canceller ends it also while others are quicker */
     int64_t
         race_until_ms; /* when to give up because others are quicker; 0: HFI_CALL_LIMIT_MS after the last verdict that

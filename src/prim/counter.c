@@ -29,14 +29,14 @@ static enum hfi_verdict decide_counter(struct hfi_cell_run *run, void *arg);
 
 /* ---- the calls ---------------------------------------------------------------------------- */
 
-static hf_status run(hf_store *at, const void *name, size_t name_len, const char *verb,
-                     struct hfi_counter_op *op, hf_error *err)
+/* The op of the call is set. After HF_OK the store is entered. */
+static hf_status prepare(struct counter_call *call, hf_store *at, const void *name, size_t name_len,
+                         const char *verb, hf_error *err)
 {
-    struct counter_call call = { .op = *op };
-    struct hfi_prim_task *task = &call.task;
+    struct hfi_prim_task *task = &call->task;
     hf_status status;
 
-    hfi_prim_task_init_run(task, decide_counter, &call);
+    hfi_prim_task_init_run(task, decide_counter, call);
     status = hfi_prim_enter(&task->prim, at, verb, name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
@@ -44,8 +44,19 @@ static hf_status run(hf_store *at, const void *name, size_t name_len, const char
         task->step = step_native;
     task->run.late = HF_BUSY;
     task->run.late_text = "others change it all the time";
-    status = hfi_prim_task_run(task, err);
-    hfi_prim_task_done(task);
+    return HF_OK;
+}
+
+static hf_status run(hf_store *at, const void *name, size_t name_len, const char *verb,
+                     struct hfi_counter_op *op, hf_error *err)
+{
+    struct counter_call call = { .op = *op };
+    hf_status status = prepare(&call, at, name, name_len, verb, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_prim_task_run(&call.task, err);
+    hfi_prim_task_done(&call.task);
     op->ret_value = call.op.ret_value;
     return status;
 }
@@ -101,6 +112,77 @@ hf_status hf_counter_delete(hf_store *store, const void *name, size_t name_len, 
     return run(store, name, name_len, "delete counter", &op, err);
 }
 
+/* ---- without a thread --------------------------------------------------------------------- */
+
+static void finish(struct hfi_prim_task *task, hf_result *result)
+{
+    const struct counter_call *call = hfi_container(task, struct counter_call, task);
+
+    if (result->status == HF_OK || result->status == HF_CHANGED)
+        result->number = call->op.ret_value;
+}
+
+/* What the caller listens with. */
+struct listener {
+    hf_done_fn *done;
+    void *arg;
+    hf_op **ret_op;
+};
+
+static hf_status begin(hf_store *at, const void *name, size_t name_len, const char *verb,
+                       struct hfi_counter_op op, struct listener to, hf_error *err)
+{
+    struct counter_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    call->op = op;
+    return hfi_prim_task_begin(&call->task, prepare(call, at, name, name_len, verb, err), finish,
+                               to.done, to.arg, to.ret_op, err);
+}
+
+hf_status hf_counter_add_async(hf_store *store, const void *name, size_t name_len, int64_t delta,
+                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, name, name_len, "count",
+                 (struct hfi_counter_op){ .verb = HFI_COUNTER_ADD, .value = delta },
+                 (struct listener){ done, arg, ret_op }, err);
+}
+
+hf_status hf_counter_get_async(hf_store *store, const void *name, size_t name_len, hf_done_fn *done,
+                               void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, name, name_len, "read counter",
+                 (struct hfi_counter_op){ .verb = HFI_COUNTER_GET },
+                 (struct listener){ done, arg, ret_op }, err);
+}
+
+hf_status hf_counter_set_async(hf_store *store, const void *name, size_t name_len, int64_t value,
+                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, name, name_len, "set counter",
+                 (struct hfi_counter_op){ .verb = HFI_COUNTER_SET, .value = value },
+                 (struct listener){ done, arg, ret_op }, err);
+}
+
+hf_status hf_counter_swap_async(hf_store *store, const void *name, size_t name_len,
+                                int64_t expected, int64_t value, hf_done_fn *done, void *arg,
+                                hf_op **ret_op, hf_error *err)
+{
+    return begin(
+        store, name, name_len, "set counter",
+        (struct hfi_counter_op){ .verb = HFI_COUNTER_SET_IF, .value = value, .expected = expected },
+        (struct listener){ done, arg, ret_op }, err);
+}
+
+hf_status hf_counter_delete_async(hf_store *store, const void *name, size_t name_len,
+                                  hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, name, name_len, "delete counter",
+                 (struct hfi_counter_op){ .verb = HFI_COUNTER_DELETE },
+                 (struct listener){ done, arg, ret_op }, err);
+}
+
 static hf_status changed(const struct hfi_counter_op *op, hf_error *error)
 {
     return hfi_error_set(error, HF_CHANGED, 0, "it is %" PRId64 ", and not %" PRId64, op->ret_value,
@@ -120,6 +202,8 @@ static hf_status step_native(struct hfi_prim_task *task, hf_status got)
         return hfi_begin_act(task, NATIVE_DONE, HFI_ACT_COUNTER);
     }
     call->op.ret_value = task->action.native.counter.ret_value;
+    if (got == HF_OK && (call->op.verb == HFI_COUNTER_SET || call->op.verb == HFI_COUNTER_SET_IF))
+        call->op.ret_value = call->op.value;
     return got == HF_CHANGED ? changed(&call->op, &task->error) : got;
 }
 

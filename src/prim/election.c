@@ -61,7 +61,7 @@ static bool put(struct hfi_buffer *to, const struct record *record)
 struct leading {
     struct hfi_prim_task task;
     struct hfi_lease_cell lease_cell;
-    const hf_acquire_request *request; /* campaign */
+    hf_acquire_request request; /* campaign: in full size */
     hf_lease *leader;
     struct record say;
     hf_status result; /* what the caller is told after the lease is given back ... */
@@ -119,21 +119,52 @@ static hf_status check_value(const void *value, size_t len, hf_error *err)
     return HF_OK;
 }
 
-hf_status hf_election_set(hf_lease *leader, const void *value, size_t len, hf_error *err)
+static hf_status prepare_set(struct leading *leading, hf_lease *leader, const void *value,
+                             size_t len, hf_error *err)
 {
-    struct leading leading;
     hf_status status = check_value(value, len, err);
 
     if (status != HF_OK)
         return status;
-    hfi_prim_task_init_run(&leading.task, decide_say, &leading);
-    set_speech(&leading, true, value, len);
-    status = enter_by_lease(&leading, leader, "proclaim", err);
+    hfi_prim_task_init_run(&leading->task, decide_say, leading);
+    set_speech(leading, true, value, len);
+    return enter_by_lease(leading, leader, "proclaim", err);
+}
+
+hf_status hf_election_set(hf_lease *leader, const void *value, size_t len, hf_error *err)
+{
+    struct leading leading;
+    hf_status status = prepare_set(&leading, leader, value, len, err);
+
     if (status != HF_OK)
         return status;
     status = hfi_prim_task_run(&leading.task, err);
     hfi_prim_task_done(&leading.task);
     return status;
+}
+
+/* What is said is the task's own from now on. The prim was entered. */
+static hf_status keep_value(struct leading *leading, hf_error *err)
+{
+    leading->say.value = hfi_prim_keep(&leading->task, leading->say.value, leading->say.len);
+    if (leading->say.value)
+        return HF_OK;
+    hfi_prim_leave(&leading->task.prim);
+    return hfi_error_memory(err);
+}
+
+hf_status hf_election_set_async(hf_lease *leader, const void *value, size_t len, hf_done_fn *done,
+                                void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct leading *leading = hfi_prim_call_new(sizeof *leading);
+    hf_status status;
+
+    if (!leading)
+        return hfi_error_memory(err);
+    status = prepare_set(leading, leader, value, len, err);
+    if (status == HF_OK)
+        status = keep_value(leading, err);
+    return hfi_prim_task_begin(&leading->task, status, NULL, done, arg, ret_op, err);
 }
 
 /* ---- campaigning ---------------------------------------------------------------------------------------- */
@@ -165,7 +196,7 @@ static hf_status step_campaign(struct hfi_prim_task *task, hf_status got)
 
     switch ((enum campaign_state)task->state) {
     case CAMPAIGN_BEGIN:
-        return hfi_begin_acquire(task, CAMPAIGN_ACQUIRED, leading->request);
+        return hfi_begin_acquire(task, CAMPAIGN_ACQUIRED, &leading->request);
     case CAMPAIGN_ACQUIRED:
         task->whole = true;
         if (got != HF_OK)
@@ -187,25 +218,36 @@ static hf_status step_campaign(struct hfi_prim_task *task, hf_status got)
     return leading->result;
 }
 
-hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *request,
-                               const void *value, size_t len, hf_lease **ret_leader, hf_error *err)
+static hf_status prepare_campaign(struct leading *leading, hf_store *store,
+                                  const hf_acquire_request *request, const void *value, size_t len,
+                                  hf_error *err)
 {
-    struct leading leading;
-    struct hfi_prim *prim = &leading.task.prim;
+    struct hfi_prim *prim = &leading->task.prim;
     hf_status status = check_campaign(store, request, err);
 
     if (status == HF_OK)
         status = check_value(value, len, err);
-    if (status == HF_OK && !ret_leader)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
+    if (status == HF_OK)
+        status = hfi_prim_copy_request(&leading->request, request, err);
     if (status != HF_OK)
         return status;
-    hfi_prim_task_init(&leading.task, step_campaign);
-    set_speech(&leading, true, value, len);
-    leading.request = request;
+    hfi_prim_task_init(&leading->task, step_campaign);
+    set_speech(leading, true, value, len);
+    leading->task.core.cancel = leading->request.cancel;
     prim->handle = store;
     prim->verb = "proclaim";
-    status = hfi_store_enter(store, &prim->store, err);
+    return hfi_store_enter(store, &prim->store, err);
+}
+
+hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *request,
+                               const void *value, size_t len, hf_lease **ret_leader, hf_error *err)
+{
+    struct leading leading;
+    hf_status status;
+
+    if (!ret_leader)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
+    status = prepare_campaign(&leading, store, request, value, len, err);
     if (status != HF_OK)
         return status;
     status = hfi_prim_task_run(&leading.task, err);
@@ -213,6 +255,27 @@ hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *reques
         *ret_leader = leading.leader;
     hfi_prim_task_done(&leading.task);
     return status;
+}
+
+static void finish_campaign(struct hfi_prim_task *task, hf_result *result)
+{
+    if (result->status == HF_OK)
+        result->lease = hfi_container(task, struct leading, task)->leader;
+}
+
+hf_status hf_election_campaign_async(hf_store *store, const hf_acquire_request *request,
+                                     const void *value, size_t len, hf_done_fn *done, void *arg,
+                                     hf_op **ret_op, hf_error *err)
+{
+    struct leading *leading = hfi_prim_call_new(sizeof *leading);
+    hf_status status;
+
+    if (!leading)
+        return hfi_error_memory(err);
+    status = prepare_campaign(leading, store, request, value, len, err);
+    if (status == HF_OK)
+        status = keep_value(leading, err);
+    return hfi_prim_task_begin(&leading->task, status, finish_campaign, done, arg, ret_op, err);
 }
 
 /* ---- resigning -------------------------------------------------------------------------------------------- */
@@ -262,11 +325,26 @@ hf_status hf_election_resign(hf_lease *leader, hf_error *err)
     return status;
 }
 
+hf_status hf_election_resign_async(hf_lease *leader, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                   hf_error *err)
+{
+    struct leading *leading = hfi_prim_call_new(sizeof *leading);
+
+    if (!leading)
+        return hfi_error_memory(err);
+    hfi_prim_task_init(&leading->task, step_resign);
+    set_speech(leading, false, NULL, 0);
+    return hfi_prim_task_begin(&leading->task, enter_by_lease(leading, leader, "resign", err), NULL,
+                               done, arg, ret_op, err);
+}
+
 /* ---- observing ---------------------------------------------------------------------------------------- */
 
 struct observing {
     struct hfi_prim_task task;
-    const hf_leader *last;
+    bool has_last; /* the caller knows of one: */
+    bool leads;
+    uint64_t version;
     hf_leader *seen;
 };
 
@@ -302,19 +380,18 @@ static enum hfi_verdict decide_observe(struct hfi_cell_run *run, void *arg)
     if (record.leads && run->answer == HFI_UNASKED)
         return hfi_run_ask(run, name->bytes, name->len, record.token, false);
     run->leases = record.leads && run->answer == HFI_IS_HELD;
-    if (observing->last && observing->last->version == run->found.version &&
-        (observing->last->leads != 0) == run->leases)
+    if (observing->has_last && observing->version == run->found.version &&
+        observing->leads == run->leases)
         return HFI_WAIT;
     observing->seen = leader_new(&record, run->leases, run->found.version);
     return observing->seen ? HFI_END : hfi_run_memory(run);
 }
 
-hf_status hf_election_wait(hf_store *store, const hf_election_request *given,
-                           hf_leader **ret_leader, hf_error *err)
+static hf_status prepare_wait(struct observing *observing, hf_store *store,
+                              const hf_election_request *given, hf_error *err)
 {
+    struct hfi_prim_task *task = &observing->task;
     hf_election_request request;
-    struct observing observing = { .last = NULL };
-    struct hfi_prim_task *task = &observing.task;
     int64_t until_ms;
     hf_status status =
         hfi_request_copy(&request, sizeof request, given, offsetof(hf_election_request, last),
@@ -322,22 +399,51 @@ hf_status hf_election_wait(hf_store *store, const hf_election_request *given,
 
     if (status != HF_OK)
         return status;
-    observing.last = request.last;
-    if (!ret_leader)
-        return hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
     if (!hfi_until(request.wait_ms, &until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    hfi_prim_task_init_run(task, decide_observe, &observing);
-    status = hfi_prim_enter(&task->prim, store, "observe", request.name, request.name_len,
-                            HF_CAP_CELLS, err);
+    hfi_prim_task_init_run(task, decide_observe, observing);
+    observing->seen = NULL;
+    observing->has_last = request.last != NULL;
+    observing->leads = request.last && request.last->leads;
+    observing->version = request.last ? request.last->version : 0;
+    task->until_ms = until_ms;
+    task->core.cancel = request.cancel;
+    task->run.patient = true;
+    return hfi_prim_enter(&task->prim, store, "observe", request.name, request.name_len,
+                          HF_CAP_CELLS, err);
+}
+
+hf_status hf_election_wait(hf_store *store, const hf_election_request *request,
+                           hf_leader **ret_leader, hf_error *err)
+{
+    struct observing observing;
+    hf_status status;
+
+    if (!ret_leader)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
+    status = prepare_wait(&observing, store, request, err);
     if (status != HF_OK)
         return status;
-    task->until_ms = until_ms;
-    task->cancel = request.cancel;
-    task->run.patient = true;
-    status = hfi_prim_task_run(task, err);
+    status = hfi_prim_task_run(&observing.task, err);
     if (status == HF_OK)
         *ret_leader = observing.seen;
-    hfi_prim_task_done(task);
+    hfi_prim_task_done(&observing.task);
     return status;
+}
+
+static void finish_wait(struct hfi_prim_task *task, hf_result *result)
+{
+    if (result->status == HF_OK)
+        result->leader = hfi_container(task, struct observing, task)->seen;
+}
+
+hf_status hf_election_wait_async(hf_store *store, const hf_election_request *request,
+                                 hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct observing *observing = hfi_prim_call_new(sizeof *observing);
+
+    if (!observing)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&observing->task, prepare_wait(observing, store, request, err),
+                               finish_wait, done, arg, ret_op, err);
 }

@@ -133,28 +133,25 @@ static hf_status enter(struct guard_call *call, hf_store *at, const char *verb, 
     return status;
 }
 
-/* The thing itself, in memory of its own with a NUL behind it. */
-static hf_status copy_out(const struct hfi_cell *found, void **ret_bytes, size_t *ret_len,
-                          hf_error *err)
+/* The thing itself, with a NUL behind it: it moves to where the head was, and its memory is the caller's. */
+static void take_out(struct hfi_cell_run *run, void **ret_bytes, size_t *ret_len)
 {
     struct record record;
-    char *bytes = NULL;
+    unsigned char *bytes = NULL;
 
-    (void)get(found, &record);
+    (void)get(&run->found, &record);
     if (!record.written)
         record.len = 0;
     if (record.written && ret_bytes) {
-        bytes = hfi_malloc(record.len + 1);
-        if (!bytes)
-            return hfi_error_memory(err);
-        memcpy(bytes, record.bytes, record.len);
+        bytes = run->owned;
+        run->owned = NULL;
+        memmove(bytes, record.bytes, record.len);
         bytes[record.len] = 0;
     }
     if (ret_bytes)
         *ret_bytes = bytes;
     if (ret_len)
         *ret_len = record.len;
-    return HF_OK;
 }
 
 hf_status hf_guard_claim(hf_store *at, const void *name, size_t name_len, uint64_t token,
@@ -167,27 +164,76 @@ hf_status hf_guard_claim(hf_store *at, const void *name, size_t name_len, uint64
         return status;
     status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK)
-        status = copy_out(&call.task.run.found, ret_bytes, ret_len, err);
+        take_out(&call.task.run, ret_bytes, ret_len);
     hfi_prim_task_done(&call.task);
     return status;
+}
+
+static void finish_claim(struct hfi_prim_task *task, hf_result *result)
+{
+    if (result->status == HF_OK)
+        take_out(&task->run, &result->bytes, &result->len);
+}
+
+hf_status hf_guard_claim_async(hf_store *at, const void *name, size_t name_len, uint64_t token,
+                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct guard_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    call->token = token;
+    return hfi_prim_task_begin(&call->task, enter(call, at, "claim", name, name_len, err),
+                               finish_claim, done, arg, ret_op, err);
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------- */
+
+static hf_status prepare_set(struct guard_call *call, hf_store *at, const void *name,
+                             size_t name_len, hf_error *err)
+{
+    hf_status status = enter(call, at, "guarded write", name, name_len, err);
+
+    if (status != HF_OK)
+        return status;
+    if (call->len > HF_GUARD_MAX)
+        status = hfi_error_set(err, HF_INVALID, 0, "len: more than %d bytes", HF_GUARD_MAX);
+    else if (call->len > 0 && !call->bytes)
+        status = hfi_error_set(err, HF_INVALID, 0, "bytes: NULL");
+    if (status != HF_OK)
+        hfi_prim_leave(&call->task.prim);
+    return status;
+}
+
+hf_status hf_guard_set_async(hf_store *at, const void *name, size_t name_len, uint64_t token,
+                             const void *bytes, size_t len, hf_done_fn *done, void *arg,
+                             hf_op **ret_op, hf_error *err)
+{
+    struct guard_call *call = hfi_prim_call_new(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    call->token = token;
+    call->writes = true;
+    call->bytes = bytes;
+    call->len = len;
+    status = prepare_set(call, at, name, name_len, err);
+    if (status == HF_OK && !(call->bytes = hfi_prim_keep(&call->task, bytes, len))) {
+        hfi_prim_leave(&call->task.prim);
+        status = hfi_error_memory(err);
+    }
+    return hfi_prim_task_begin(&call->task, status, NULL, done, arg, ret_op, err);
 }
 
 hf_status hf_guard_set(hf_store *at, const void *name, size_t name_len, uint64_t token,
                        const void *bytes, size_t len, hf_error *err)
 {
     struct guard_call call = { .token = token, .writes = true, .bytes = bytes, .len = len };
-    hf_status status = enter(&call, at, "guarded write", name, name_len, err);
+    hf_status status = prepare_set(&call, at, name, name_len, err);
 
     if (status != HF_OK)
         return status;
-    if (len > HF_GUARD_MAX)
-        status = hfi_error_set(err, HF_INVALID, 0, "len: more than %d bytes", HF_GUARD_MAX);
-    else if (len > 0 && !bytes)
-        status = hfi_error_set(err, HF_INVALID, 0, "bytes: NULL");
-    if (status != HF_OK) {
-        hfi_prim_leave(&call.task.prim);
-        return status;
-    }
     status = hfi_prim_task_run(&call.task, err);
     hfi_prim_task_done(&call.task);
     return status;

@@ -135,7 +135,7 @@ static hf_status latch_call_new(hf_store *store, const void *name, size_t name_l
                                 const char *verb, hfi_decide_fn *decide,
                                 struct latch_call **ret_call, hf_error *err)
 {
-    struct latch_call *call = hfi_malloc(sizeof *call);
+    struct latch_call *call = hfi_prim_call_new(sizeof *call);
     hf_status status;
 
     if (!call)
@@ -176,55 +176,130 @@ static hf_status run(struct latch_call *call, uint32_t *ret_count, uint32_t *ret
     return status;
 }
 
-hf_status hf_latch_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
-                          hf_error *err)
+static void finish(struct hfi_prim_task *task, hf_result *result)
 {
-    struct latch_call *call;
+    const struct latch_call *call = hfi_container(task, struct latch_call, task);
+
+    if (result->status != HF_OK)
+        return;
+    result->count = call->latch.count;
+    result->number = hfi_latch_left(&call->latch);
+    result->lease = call->presence.lease;
+}
+
+static hf_status begin(struct latch_call *call, hf_done_fn *done, void *arg, hf_op **ret_op,
+                       hf_error *err)
+{
+    return hfi_prim_task_begin(&call->task, HF_OK, finish, done, arg, ret_op, err);
+}
+
+/* ---- creating, deleting, looking --------------------------------------------------------------------------- */
+
+static hf_status prepare_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
+                                struct latch_call **ret_call, hf_error *err)
+{
     hf_status status;
 
     if (count == 0 || count > HF_PARTICIPANTS_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "count: from 1 to %d", HF_PARTICIPANTS_MAX);
-    status = latch_call_new(store, name, name_len, "latch", decide_create, &call, err);
-    if (status != HF_OK)
-        return status;
-    call->count = count;
-    return run(call, NULL, NULL, err);
+    status = latch_call_new(store, name, name_len, "latch", decide_create, ret_call, err);
+    if (status == HF_OK)
+        (*ret_call)->count = count;
+    return status;
 }
 
-hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len, const char *who,
-                              uint32_t *ret_left, hf_error *err)
+hf_status hf_latch_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
+                          hf_error *err)
 {
-    struct latch_call *call;
-    hf_status status = latch_call_new(store, name, name_len, "count down", decide_part, &call, err);
+    struct latch_call *call = NULL;
+    hf_status status = prepare_create(store, name, name_len, count, &call, err);
 
-    if (status != HF_OK)
-        return status;
-    call->joins = false;
-    status = hfi_presence_name(&call->presence, &call->task.prim, who, err);
-    return status == HF_OK ? run(call, NULL, ret_left, err) : refuse(call, status);
+    return status == HF_OK ? run(call, NULL, NULL, err) : status;
+}
+
+hf_status hf_latch_create_async(hf_store *store, const void *name, size_t name_len, uint32_t count,
+                                hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct latch_call *call = NULL;
+    hf_status status = prepare_create(store, name, name_len, count, &call, err);
+
+    return status == HF_OK ? begin(call, done, arg, ret_op, err) : status;
 }
 
 hf_status hf_latch_delete(hf_store *store, const void *name, size_t name_len, hf_error *err)
 {
-    struct latch_call *call;
+    struct latch_call *call = NULL;
     hf_status status = latch_call_new(store, name, name_len, "latch", decide_delete, &call, err);
 
     return status == HF_OK ? run(call, NULL, NULL, err) : status;
 }
 
+hf_status hf_latch_delete_async(hf_store *store, const void *name, size_t name_len,
+                                hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct latch_call *call = NULL;
+    hf_status status = latch_call_new(store, name, name_len, "latch", decide_delete, &call, err);
+
+    return status == HF_OK ? begin(call, done, arg, ret_op, err) : status;
+}
+
 hf_status hf_latch_get(hf_store *store, const void *name, size_t name_len, uint32_t *ret_count,
                        uint32_t *ret_left, hf_error *err)
 {
-    struct latch_call *call;
+    struct latch_call *call = NULL;
     hf_status status = latch_call_new(store, name, name_len, "latch", decide_look, &call, err);
 
     return status == HF_OK ? run(call, ret_count, ret_left, err) : status;
 }
 
-hf_status hf_latch_wait(hf_store *store, const hf_party_request *given, hf_error *err)
+hf_status hf_latch_get_async(hf_store *store, const void *name, size_t name_len, hf_done_fn *done,
+                             void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct latch_call *call = NULL;
+    hf_status status = latch_call_new(store, name, name_len, "latch", decide_look, &call, err);
+
+    return status == HF_OK ? begin(call, done, arg, ret_op, err) : status;
+}
+
+/* ---- counting down, waiting ---------------------------------------------------------------------------------- */
+
+static hf_status prepare_down(hf_store *store, const void *name, size_t name_len, const char *who,
+                              struct latch_call **ret_call, hf_error *err)
+{
+    struct latch_call *call = NULL;
+    hf_status status = latch_call_new(store, name, name_len, "count down", decide_part, &call, err);
+
+    if (status != HF_OK)
+        return status;
+    *ret_call = call;
+    status = hfi_presence_name(&call->presence, &call->task.prim, who, err);
+    return status == HF_OK ? HF_OK : refuse(call, status);
+}
+
+hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len, const char *who,
+                              uint32_t *ret_left, hf_error *err)
+{
+    struct latch_call *call = NULL;
+    hf_status status = prepare_down(store, name, name_len, who, &call, err);
+
+    return status == HF_OK ? run(call, NULL, ret_left, err) : status;
+}
+
+hf_status hf_latch_count_down_async(hf_store *store, const void *name, size_t name_len,
+                                    const char *who, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                    hf_error *err)
+{
+    struct latch_call *call = NULL;
+    hf_status status = prepare_down(store, name, name_len, who, &call, err);
+
+    return status == HF_OK ? begin(call, done, arg, ret_op, err) : status;
+}
+
+static hf_status prepare_wait(hf_store *store, const hf_party_request *given,
+                              struct latch_call **ret_call, hf_error *err)
 {
     hf_party_request request;
-    struct latch_call *call;
+    struct hfi_prim_task *task;
     int64_t until_ms;
     hf_status status = hfi_party_request(&request, given, err);
 
@@ -233,14 +308,32 @@ hf_status hf_latch_wait(hf_store *store, const hf_party_request *given, hf_error
     if (!hfi_until(request.wait_ms, &until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
     status = latch_call_new(store, request.name, request.name_len, "wait for latch", decide_wait,
-                            &call, err);
+                            ret_call, err);
     if (status != HF_OK)
         return status;
-    call->task.until_ms = until_ms;
-    call->task.cancel = request.cancel;
-    call->task.run.patient = true;
-    call->survey.turn = (uint32_t)hfi_random_u64();
-    return run(call, NULL, NULL, err);
+    task = &(*ret_call)->task;
+    task->until_ms = until_ms;
+    task->core.cancel = request.cancel;
+    task->run.patient = true;
+    (*ret_call)->survey.turn = (uint32_t)hfi_random_u64();
+    return HF_OK;
+}
+
+hf_status hf_latch_wait(hf_store *store, const hf_party_request *request, hf_error *err)
+{
+    struct latch_call *call;
+    hf_status status = prepare_wait(store, request, &call, err);
+
+    return status == HF_OK ? run(call, NULL, NULL, err) : status;
+}
+
+hf_status hf_latch_wait_async(hf_store *store, const hf_party_request *request, hf_done_fn *done,
+                              void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct latch_call *call;
+    hf_status status = prepare_wait(store, request, &call, err);
+
+    return status == HF_OK ? begin(call, done, arg, ret_op, err) : status;
 }
 
 /* ---- joining ---------------------------------------------------------------------------------------------- */
@@ -269,8 +362,8 @@ static hf_status step_join(struct hfi_prim_task *task, hf_status got)
     return call->result;
 }
 
-hf_status hf_latch_join(hf_store *store, const hf_party_request *given, hf_lease **ret_lease,
-                        hf_error *err)
+static hf_status prepare_join(hf_store *store, const hf_party_request *given,
+                              struct latch_call **ret_call, hf_error *err)
 {
     hf_party_request request;
     struct latch_call *call;
@@ -279,23 +372,43 @@ hf_status hf_latch_join(hf_store *store, const hf_party_request *given, hf_lease
 
     if (status != HF_OK)
         return status;
-    if (!ret_lease)
-        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
     if (!hfi_until(request.wait_ms, &until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
     status = latch_call_new(store, request.name, request.name_len, "join", decide_part, &call, err);
     if (status != HF_OK)
         return status;
+    *ret_call = call;
     call->joins = true;
     call->task.step = step_join;
     call->task.until_ms = until_ms;
-    call->task.cancel = request.cancel;
+    call->task.core.cancel = request.cancel;
     status = hfi_presence_name(&call->presence, &call->task.prim, request.who, err);
+    return status == HF_OK ? HF_OK : refuse(call, status);
+}
+
+hf_status hf_latch_join(hf_store *store, const hf_party_request *request, hf_lease **ret_lease,
+                        hf_error *err)
+{
+    struct latch_call *call;
+    hf_status status;
+
+    if (!ret_lease)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
+    status = prepare_join(store, request, &call, err);
     if (status != HF_OK)
-        return refuse(call, status);
+        return status;
     status = hfi_prim_task_run(&call->task, err);
     if (status == HF_OK)
         *ret_lease = call->presence.lease;
     latch_call_free(call);
     return status;
+}
+
+hf_status hf_latch_join_async(hf_store *store, const hf_party_request *request, hf_done_fn *done,
+                              void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct latch_call *call;
+    hf_status status = prepare_join(store, request, &call, err);
+
+    return status == HF_OK ? begin(call, done, arg, ret_op, err) : status;
 }

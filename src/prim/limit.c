@@ -40,9 +40,10 @@ struct limiter {
     struct hfi_limit_ask ask;
     struct hfi_limit_answer answer;
     int64_t begun_ms;
-    int64_t heard_ns;  /* a moment after the store's time was read, by our clock */
-    int64_t waited_ms; /* how long it slept */
-    hf_status result;  /* what the caller is told after the permits were given back */
+    int64_t heard_ns;      /* a moment after the store's time was read, by our clock */
+    int64_t waited_ms;     /* how long it slept */
+    hf_limit_result found; /* asynchronous */
+    hf_status result;      /* what the caller is told after the permits were given back */
 };
 
 /* ---- deciding ------------------------------------------------------------------------------------ */
@@ -263,7 +264,7 @@ static hf_status enter(struct limiter *limiter, hf_store *store, const char *ver
     if (status == HF_OK)
         status = hfi_prim_enter(&task->prim, store, verb, limiter->limit.name,
                                 limiter->limit.name_len, HF_CAP_CELLS | HF_CAP_CLOCK, err);
-    task->cancel = take ? limiter->limit.cancel : NULL;
+    task->core.cancel = take ? limiter->limit.cancel : NULL;
     task->run.late = HF_UNAVAILABLE;
     task->run.late_text = "others changed it all the time";
     limiter->begun_ms = hfi_now_ms();
@@ -290,6 +291,11 @@ static void fill(const struct limiter *limiter, hf_limit_result *ret_result)
     memcpy(ret_result, &result, size < sizeof result ? size : sizeof result);
 }
 
+static bool was_refused(const struct limiter *limiter)
+{
+    return limiter->task.state == LIMIT_DECIDED && limiter->answer.said == HFI_LIMIT_REFUSED;
+}
+
 hf_status hf_limit_take(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,
                         hf_error *err)
 {
@@ -299,11 +305,45 @@ hf_status hf_limit_take(hf_store *store, const hf_limit_request *limit, hf_limit
     if (status != HF_OK)
         return status;
     status = hfi_prim_task_run(&limiter.task, err);
-    if (status == HF_OK ||
-        (limiter.task.state == LIMIT_DECIDED && limiter.answer.said == HFI_LIMIT_REFUSED))
+    if (status == HF_OK || was_refused(&limiter))
         fill(&limiter, ret_result);
     hfi_prim_task_done(&limiter.task);
     return status;
+}
+
+static void finish(struct hfi_prim_task *task, hf_result *result)
+{
+    struct limiter *limiter = hfi_container(task, struct limiter, task);
+
+    if (result->status != HF_OK && !was_refused(limiter))
+        return;
+    limiter->found.size = sizeof limiter->found;
+    fill(limiter, &limiter->found);
+    result->limit = &limiter->found;
+}
+
+static hf_status begin(hf_store *store, const hf_limit_request *limit, bool take, hf_done_fn *done,
+                       void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct limiter *limiter = hfi_prim_call_new(sizeof *limiter);
+    hf_status status;
+
+    if (!limiter)
+        return hfi_error_memory(err);
+    status = enter(limiter, store, take ? "limit" : "look at limit", limit, NULL, take, err);
+    return hfi_prim_task_begin(&limiter->task, status, finish, done, arg, ret_op, err);
+}
+
+hf_status hf_limit_take_async(hf_store *store, const hf_limit_request *limit, hf_done_fn *done,
+                              void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, limit, true, done, arg, ret_op, err);
+}
+
+hf_status hf_limit_get_async(hf_store *store, const hf_limit_request *limit, hf_done_fn *done,
+                             void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, limit, false, done, arg, ret_op, err);
 }
 
 hf_status hf_limit_get(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,

@@ -80,8 +80,8 @@ static hf_once_mark mark_of(const struct record *record, const struct hfi_cell *
 struct once_call {
     struct hfi_prim_task task;
     struct hfi_lease_cell lease_cell;
-    const hf_acquire_request *request; /* hf_once_begin() */
-    hf_lease *lease;                   /* likewise */
+    hf_acquire_request request; /* hf_once_begin(): in full size */
+    hf_lease *lease;            /* likewise */
     int64_t for_ms;
     bool done; /* it has been done, and `mark` says by whom */
     hf_once_mark mark;
@@ -221,67 +221,152 @@ static void once_call_init(struct once_call *call, hfi_decide_fn *decide, int64_
     call->done = false;
 }
 
+/* What the caller is told that it is done: not a failure of the store, so its text is all. */
+static hf_status tell_done(struct once_call *call, hf_status got, hf_status done,
+                           hf_status not_done)
+{
+    struct hfi_prim_task *task = &call->task;
+    hf_status status = call->done ? done : not_done;
+
+    if (got != HF_OK || status == HF_OK)
+        return got;
+    task->whole = true;
+    return hfi_error_set(&task->error, status, 0, "%s",
+                         status == HF_NOT_FOUND ? "it is not done" : hf_status_text(status));
+}
+
+static void finish(struct hfi_prim_task *task, hf_result *result)
+{
+    struct once_call *call = hfi_container(task, struct once_call, task);
+
+    if (result->status == HF_OK)
+        result->lease = call->lease;
+    if (!call->done || (result->status != HF_OK && result->status != HF_DONE))
+        return;
+    call->mark.size = sizeof call->mark;
+    result->mark = &call->mark;
+}
+
+enum { RUN_BEGIN, RUN_ENDED };
+
+static hf_status step_get(struct hfi_prim_task *task, hf_status got)
+{
+    struct once_call *call = hfi_container(task, struct once_call, task);
+
+    if (task->state == RUN_BEGIN)
+        return hfi_begin_cell(task, RUN_ENDED, decide_get, call);
+    return tell_done(call, got, HF_OK, HF_NOT_FOUND);
+}
+
+static hf_status step_claim(struct hfi_prim_task *task, hf_status got)
+{
+    struct once_call *call = hfi_container(task, struct once_call, task);
+
+    if (task->state == RUN_BEGIN)
+        return hfi_begin_cell(task, RUN_ENDED, decide_claim, call);
+    return tell_done(call, got, HF_DONE, HF_OK);
+}
+
+static hf_status prepare_by_name(struct once_call *call, hfi_decide_fn *decide, hf_store *store,
+                                 const void *name, size_t name_len, hf_error *err)
+{
+    once_call_init(call, decide, 0);
+    return hfi_prim_enter(&call->task.prim, store, "once", name, name_len, HF_CAP_CELLS, err);
+}
+
+static hf_status prepare_by_lease(struct once_call *call, hfi_decide_fn *decide, hf_lease *lease,
+                                  int64_t for_ms, hf_error *err)
+{
+    struct hfi_prim *prim = &call->task.prim;
+    hf_status status;
+
+    once_call_init(call, decide, for_ms);
+    status = hfi_lease_cell_enter(&call->lease_cell, prim, lease, "once", HF_CAP_CELLS, err);
+    if (status != HF_OK)
+        return status;
+    status = check_for(hfi_prim_caps(prim), for_ms, err);
+    if (status != HF_OK)
+        hfi_prim_leave(prim);
+    return status;
+}
+
+static hf_status prepare_get(struct once_call *call, hf_store *store, const void *name,
+                             size_t name_len, hf_error *err)
+{
+    hf_status status = prepare_by_name(call, decide_get, store, name, name_len, err);
+
+    call->task.step = step_get;
+    return status;
+}
+
+/* On this thread; what has been done goes to *ret_mark. */
+static hf_status run(struct once_call *call, hf_once_mark *ret_mark, hf_error *err)
+{
+    hf_status status = hfi_prim_task_run(&call->task, err);
+
+    hfi_prim_task_done(&call->task);
+    if (status == HF_OK || status == HF_DONE)
+        give_mark(call, ret_mark);
+    return status;
+}
+
 hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, hf_once_mark *ret_mark,
                       hf_error *err)
 {
     struct once_call call;
     hf_status status = check_mark(ret_mark, err);
 
-    once_call_init(&call, decide_get, 0);
     if (status == HF_OK)
-        status = hfi_prim_enter(&call.task.prim, store, "once", name, name_len, HF_CAP_CELLS, err);
-    if (status != HF_OK)
-        return status;
-    status = hfi_prim_task_run(&call.task, err);
-    hfi_prim_task_done(&call.task);
-    if (status != HF_OK)
-        return status;
-    if (!call.done)
-        return hfi_error_set(err, HF_NOT_FOUND, 0, "it is not done");
-    give_mark(&call, ret_mark);
-    return HF_OK;
+        status = prepare_get(&call, store, name, name_len, err);
+    return status == HF_OK ? run(&call, ret_mark, err) : status;
 }
 
-/* HF_OK: it is ours to do. */
-static hf_status claimed(struct once_call *call, hf_once_mark *ret_mark, hf_error *err)
+hf_status hf_once_get_async(hf_store *store, const void *name, size_t name_len, hf_done_fn *done,
+                            void *arg, hf_op **ret_op, hf_error *err)
 {
-    if (!call->done)
-        return HF_OK;
-    give_mark(call, ret_mark);
-    return hfi_error_set(err, HF_DONE, 0, "%s", hf_status_text(HF_DONE));
+    struct once_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_get(call, store, name, name_len, err), finish,
+                               done, arg, ret_op, err);
+}
+
+static hf_status prepare_claim(struct once_call *call, hf_lease *lease, int64_t for_ms,
+                               hf_error *err)
+{
+    hf_status status = prepare_by_lease(call, decide_claim, lease, for_ms, err);
+
+    call->task.step = step_claim;
+    return status;
 }
 
 hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, hf_once_mark *ret_mark, hf_error *err)
 {
     struct once_call call;
-    struct hfi_prim *prim = &call.task.prim;
     hf_status status = check_mark(ret_mark, err);
 
-    once_call_init(&call, decide_claim, for_ms);
     if (status == HF_OK)
-        status = hfi_lease_cell_enter(&call.lease_cell, prim, lease, "once", HF_CAP_CELLS, err);
-    if (status != HF_OK)
-        return status;
-    status = check_for(hfi_prim_caps(prim), for_ms, err);
-    if (status != HF_OK) {
-        hfi_prim_leave(prim);
-        return status;
-    }
-    status = hfi_prim_task_run(&call.task, err);
-    hfi_prim_task_done(&call.task);
-    if (status != HF_OK)
-        return status;
-    return claimed(&call, ret_mark, err);
+        status = prepare_claim(&call, lease, for_ms, err);
+    return status == HF_OK ? run(&call, ret_mark, err) : status;
+}
+
+hf_status hf_once_claim_async(hf_lease *lease, int64_t for_ms, hf_done_fn *done, void *arg,
+                              hf_op **ret_op, hf_error *err)
+{
+    struct once_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_claim(call, lease, for_ms, err), finish, done,
+                               arg, ret_op, err);
 }
 
 hf_status hf_once_finish(hf_lease *lease, hf_error *err)
 {
     struct once_call call;
-    hf_status status;
+    hf_status status = prepare_by_lease(&call, decide_finish, lease, 0, err);
 
-    once_call_init(&call, decide_finish, 0);
-    status =
-        hfi_lease_cell_enter(&call.lease_cell, &call.task.prim, lease, "once", HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
     status = hfi_prim_task_run(&call.task, err);
@@ -289,18 +374,39 @@ hf_status hf_once_finish(hf_lease *lease, hf_error *err)
     return status;
 }
 
+hf_status hf_once_finish_async(hf_lease *lease, hf_done_fn *done, void *arg, hf_op **ret_op,
+                               hf_error *err)
+{
+    struct once_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_by_lease(call, decide_finish, lease, 0, err),
+                               NULL, done, arg, ret_op, err);
+}
+
 hf_status hf_once_delete(hf_store *store, const void *name, size_t name_len, hf_error *err)
 {
     struct once_call call;
-    hf_status status;
+    hf_status status = prepare_by_name(&call, decide_delete, store, name, name_len, err);
 
-    once_call_init(&call, decide_delete, 0);
-    status = hfi_prim_enter(&call.task.prim, store, "once", name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
     status = hfi_prim_task_run(&call.task, err);
     hfi_prim_task_done(&call.task);
     return status;
+}
+
+hf_status hf_once_delete_async(hf_store *store, const void *name, size_t name_len, hf_done_fn *done,
+                               void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct once_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task,
+                               prepare_by_name(call, decide_delete, store, name, name_len, err),
+                               NULL, done, arg, ret_op, err);
 }
 
 /* ---- beginning ---------------------------------------------------------------------------------------- */
@@ -316,8 +422,8 @@ static hf_status step_begin(struct hfi_prim_task *task, hf_status got)
         return hfi_begin_cell(task, BEGIN_SEEN, decide_get, call);
     case BEGIN_SEEN:
         if (got != HF_OK || call->done)
-            return got;
-        return hfi_begin_acquire(task, BEGIN_ACQUIRED, call->request);
+            return tell_done(call, got, HF_DONE, HF_OK);
+        return hfi_begin_acquire(task, BEGIN_ACQUIRED, &call->request);
     case BEGIN_ACQUIRED:
         task->whole = true;
         if (got != HF_OK)
@@ -338,7 +444,7 @@ static hf_status step_begin(struct hfi_prim_task *task, hf_status got)
         break;
     }
     call->lease = NULL;
-    return call->result;
+    return tell_done(call, call->result, HF_DONE, HF_OK);
 }
 
 static hf_status check_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
@@ -356,6 +462,22 @@ static hf_status check_begin(hf_store *store, const hf_acquire_request *request,
     return check_for(info.caps, for_ms, err);
 }
 
+static hf_status prepare_begin(struct once_call *call, hf_store *store,
+                               const hf_acquire_request *request, int64_t for_ms, hf_error *err)
+{
+    hf_status status = check_begin(store, request, for_ms, err);
+
+    once_call_init(call, NULL, for_ms);
+    call->task.step = step_begin;
+    if (status == HF_OK)
+        status = hfi_prim_copy_request(&call->request, request, err);
+    if (status != HF_OK)
+        return status;
+    call->task.core.cancel = call->request.cancel;
+    return hfi_prim_enter(&call->task.prim, store, "once", request->name, request->name_len,
+                          HF_CAP_CELLS, err);
+}
+
 hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
                         hf_lease **ret_lease, hf_once_mark *ret_mark, hf_error *err)
 {
@@ -364,23 +486,29 @@ hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int6
 
     if (!ret_lease)
         return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    once_call_init(&call, NULL, for_ms);
-    call.task.step = step_begin;
-    status = check_begin(store, request, for_ms, err);
+    status = check_mark(ret_mark, err);
     if (status == HF_OK)
-        status = check_mark(ret_mark, err);
-    if (status == HF_OK)
-        status = hfi_prim_enter(&call.task.prim, store, "once", request->name, request->name_len,
-                                HF_CAP_CELLS, err);
+        status = prepare_begin(&call, store, request, for_ms, err);
     if (status != HF_OK)
         return status;
-    call.request = request;
-    status = hfi_prim_task_run(&call.task, err);
-    hfi_prim_task_done(&call.task);
-    if (status != HF_OK)
-        return status;
-    status = claimed(&call, ret_mark, err);
+    status = run(&call, ret_mark, err);
     if (status == HF_OK)
         *ret_lease = call.lease;
     return status;
+}
+
+hf_status hf_once_begin_async(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
+                              hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct once_call *call = hfi_prim_call_new(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = prepare_begin(call, store, request, for_ms, err);
+    if (status == HF_OK && !hfi_prim_keep_request(&call->task, &call->request)) {
+        hfi_prim_leave(&call->task.prim);
+        status = hfi_error_memory(err);
+    }
+    return hfi_prim_task_begin(&call->task, status, finish, done, arg, ret_op, err);
 }

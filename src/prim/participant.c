@@ -59,7 +59,7 @@ hf_status hfi_presence_acquire(struct hfi_presence *presence, struct hfi_prim_ta
     request->wait_ms = task->until_ms == HFI_NEVER ? HF_FOREVER
                        : task->until_ms > now_ms   ? task->until_ms - now_ms
                                                    : 0;
-    request->cancel = task->cancel;
+    request->cancel = task->core.cancel;
     return hfi_begin_acquire(task, state, request);
 }
 

@@ -165,12 +165,12 @@ static bool is_busy(hf_status status)
 /* HF_OK: the first *ret_held are held, and no others; the rest is busy. */
 static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err)
 {
-    const struct hfi_engine *engine = hfi_store_engine(s->store);
+    const struct hfi_drive *drive = hfi_store_engine(s->store)->drive;
     hf_status status = HF_OK;
     size_t held;
 
-    if (engine->cork)
-        engine->cork(s->store->conn, true);
+    if (drive->cork)
+        drive->cork(s->store->conn, true);
     for (size_t i = 0; i < s->count; i++) {
         struct item *item = &s->items[i];
 
@@ -179,8 +179,8 @@ static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err)
         if (item->status != HF_OK)
             item->call = NULL;
     }
-    if (engine->cork)
-        engine->cork(s->store->conn, false);
+    if (drive->cork)
+        drive->cork(s->store->conn, false);
     for (size_t i = 0; i < s->count; i++) {
         struct item *item = &s->items[i];
 

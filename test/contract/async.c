@@ -144,6 +144,7 @@ static void failures(void **state)
     if (has(HF_CAP_SEMAPHORE)) {
         request.kind = HF_KIND_SEMAPHORE;
         request.capacity = 2;
+        request.wait_ms = LIMIT_MS; /* a slow server must have the time to say it */
         begin(store, &request, &result, NULL);
         loop_until(store, &result, 1, 1);
         EXPECT(HF_MISMATCH, result.status);
@@ -417,6 +418,40 @@ static void callbacks_begin_more(void **state)
     close_store(store);
 }
 
+struct nested {
+    hf_store *store;
+    int calls;
+};
+
+static void acquire_within(const hf_result *result, void *arg)
+{
+    struct nested *nested = arg;
+    hf_acquire_request request = mutex_request("inner");
+    hf_lease *lease = NULL;
+
+    EXPECT(HF_OK, result->status);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(HF_OK, hf_acquire(nested->store, &request, &lease, &contract_error));
+        EXPECT(HF_OK, hf_release(lease, &contract_error));
+    }
+    EXPECT(HF_OK, hf_release(result->lease, &contract_error));
+    nested->calls++;
+}
+
+/* A callback may call what blocks: what that sends does not wait for the end of the callback. */
+static void callbacks_block(void **state)
+{
+    struct nested nested = { .store = open_store() };
+    hf_acquire_request request = mutex_request("outer");
+
+    (void)state;
+    EXPECT(HF_OK, hf_acquire_async(nested.store, &request, acquire_within, &nested, NULL,
+                                   &contract_error));
+    while (nested.calls == 0)
+        turn(nested.store, LIMIT_MS);
+    close_store(nested.store);
+}
+
 /* A loop on one thread while others use blocking calls on the same store and name. */
 struct mixer {
     hf_store *store;
@@ -583,13 +618,13 @@ static void release_beside_a_callback(void **state)
 int contract_async(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(acquire_and_release),       CASE(failures),
-        CASE(waits_for_a_peer),          CASE(cancel),
-        CASE(cancel_at_any_moment),      CASE(who_waits_holds_up_nobody),
-        CASE(many_names_at_once),        CASE(many_on_one_name),
-        CASE(callbacks_begin_more),      CASE(loop_beside_threads),
-        CASE(loss_in_the_loop),          CASE(close_with_pending),
-        CASE(release_beside_a_callback),
+        CASE(acquire_and_release),  CASE(failures),
+        CASE(waits_for_a_peer),     CASE(cancel),
+        CASE(cancel_at_any_moment), CASE(who_waits_holds_up_nobody),
+        CASE(many_names_at_once),   CASE(many_on_one_name),
+        CASE(callbacks_begin_more), CASE(callbacks_block),
+        CASE(loop_beside_threads),  CASE(loss_in_the_loop),
+        CASE(close_with_pending),   CASE(release_beside_a_callback),
     };
 
     return cmocka_run_group_tests_name("async", cases, NULL, NULL);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Barriers: all go on together, again and again; one who is gone breaks its generation for all. */
+#include "both.h"
+
 #include "agree.h"
 #include "calls.h"
 #include "holdfast/primitives.h"
@@ -280,6 +282,69 @@ static void closing_ends_the_wait(void **state)
     close_store(store);
 }
 
+#define MANY 20
+
+/* Twenty in one process, and this thread: each call is begun, and none has a thread of its own to wait with. */
+static void many_need_no_threads(void **state)
+{
+    struct both calls[MANY];
+    char who[MANY][16];
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    for (int round = 0; round < 2; round++) {
+        memset(calls, 0, sizeof calls);
+        for (int i = 0; i < MANY; i++) {
+            hf_party_request request = HF_PARTY_REQUEST_INIT;
+
+            snprintf(who[i], sizeof who[i], "p%d", i);
+            request.name = "crowd";
+            request.name_len = HF_CSTRING;
+            request.who = who[i];
+            request.parties = MANY;
+            request.wait_ms = 2 * (int64_t)LIMIT_MS;
+            EXPECT(HF_OK, hf_barrier_wait_async(store, &request, both_done, &calls[i], NULL,
+                                                &contract_error));
+            memset(who[i], 'x', sizeof who[i] - 1); /* inputs are copied */
+        }
+        for (int i = 0; i < MANY; i++)
+            EXPECT(HF_OK, both_end(store, HF_OK, &calls[i], &contract_error));
+    }
+    close_store(store);
+}
+
+/* hf_op_cancel() ends the waiting, and what was begun is undone: nobody is counted, no lease is left. */
+static void a_cancelled_call_has_not_come(void **state)
+{
+    hf_party_request request = HF_PARTY_REQUEST_INIT;
+    struct both call;
+    hf_store *store;
+    hf_op *op;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    request.name = "ring";
+    request.name_len = HF_CSTRING;
+    request.who = "a";
+    request.parties = 2;
+    request.wait_ms = HF_FOREVER;
+    for (int pumps = 0; pumps < 12; pumps++) {
+        memset(&call, 0, sizeof call);
+        EXPECT(HF_OK,
+               hf_barrier_wait_async(store, &request, both_done, &call, &op, &contract_error));
+        for (int i = 0; i < pumps; i++) {
+            hf_store_process(store);
+            nap_ms(1);
+        }
+        CHECK(hf_op_cancel(op) == HF_OK);
+        EXPECT(HF_CANCELLED, both_end(store, HF_OK, &call, &contract_error));
+    }
+    close_store(store);
+}
+
 int agree_barrier(void)
 {
     const struct CMUnitTest cases[] = {
@@ -289,6 +354,8 @@ int agree_barrier(void)
         CASE(one_who_is_gone_breaks_it),
         CASE(newcomers_wait_until_all_have_left),
         CASE(closing_ends_the_wait),
+        CASE(many_need_no_threads),
+        CASE(a_cancelled_call_has_not_come),
     };
 
     return cmocka_run_group_tests_name("barrier", cases, NULL, NULL);

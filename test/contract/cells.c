@@ -3,6 +3,8 @@
  * Cells: bytes with a version. That reading, thinking and writing are one step for everybody else is
  * shown without any lock: threads and peers count in one cell, and no count may be lost.
  */
+#include "both.h"
+
 #include "calls.h"
 #include "peer.h"
 

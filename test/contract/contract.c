@@ -206,15 +206,7 @@ static void pump(hf_store *store)
             hf_store_process(stores[i]);
 }
 
-/* What became of a call; whichever thread pumps hears of it. */
-struct both {
-    _Atomic bool done;
-    hf_result result;
-    hf_error error;
-    hf_lease *leases[HF_ACQUIRE_ALL_MAX];
-};
-
-static void both_done(const hf_result *result, void *arg)
+void both_done(const hf_result *result, void *arg)
 {
     struct both *both = arg;
 
@@ -225,7 +217,7 @@ static void both_done(const hf_result *result, void *arg)
     atomic_store(&both->done, true);
 }
 
-static hf_status both_end(hf_store *store, hf_status begun, struct both *both, hf_error *err)
+hf_status both_end(hf_store *store, hf_status begun, struct both *both, hf_error *err)
 {
     struct timespec pause = { .tv_nsec = 200000 };
 

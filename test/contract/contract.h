@@ -144,6 +144,17 @@ CONTRACT_GROUPS(CONTRACT_DECLARE)
  */
 extern bool contract_pumped;
 
+/* What became of a call; whichever thread pumps hears of it. Pass both_done, with this, to the asynchronous form. */
+struct both {
+    _Atomic bool done;
+    hf_result result;
+    hf_error error;
+    hf_lease *leases[HF_ACQUIRE_ALL_MAX];
+};
+void both_done(const hf_result *result, void *arg);
+/* Pump `store` (NULL: all) until it is done. Returns its status, or `begun` if it did not begin. */
+hf_status both_end(hf_store *store, hf_status begun, struct both *both, hf_error *err);
+
 hf_status both_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err);
 hf_status both_break(hf_store *store, const void *name, size_t name_len, uint64_t token,
                      hf_error *err);

@@ -3,6 +3,8 @@
  * Counters: every count counts, once, whoever counts at the same time; the limits of 64 bits are limits;
  * and what is refused has changed nothing.
  */
+#include "both.h"
+
 #include "peer.h"
 
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Elections: one leads, observers see it, and no former leader covers the words of a later one. */
+#include "both.h"
+
 #include "agree.h"
 #include "calls.h"
 #include "holdfast/primitives.h"

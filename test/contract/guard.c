@@ -4,6 +4,8 @@
  * each is shown without any lock: threads draw tokens and race, and every write that was accepted
  * must have counted on what the one before it left.
  */
+#include "both.h"
+
 #include "contract.h"
 #include "holdfast/primitives.h"
 

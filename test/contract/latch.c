@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Latches: each counts once, waiters are woken, one who joined is missed when it is gone. */
+#include "both.h"
+
 #include "agree.h"
 #include "calls.h"
 #include "holdfast/primitives.h"

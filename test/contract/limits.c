@@ -4,6 +4,8 @@
  * promised. What is refused and what waits is decided by periods of an hour, so that no case needs
  * the machine to be quick; only what must come true has short ones.
  */
+#include "both.h"
+
 #include "calls.h"
 #include "peer.h"
 

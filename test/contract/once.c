@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Once only: the mark, who may set it, and that of many who come at once one does it. */
+#include "both.h"
+
 #include "agree.h"
 #include "holdfast/primitives.h"
 

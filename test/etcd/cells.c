@@ -37,7 +37,7 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
     op->u.cell.len = bytes ? strlen(bytes) : 0;
     engine->submit(conn, op);
     while (!atomic_load(&op->finished))
-        engine->turn(conn, now_ms() + 1000);
+        engine->drive->turn(conn, now_ms() + 1000);
     return (hf_status)(atomic_load(&op->finished) - 1);
 }
 

@@ -206,10 +206,10 @@ static bool fill(struct job *job, bool waits, uint8_t what)
 
 static void turn(const struct hfi_engine *engine, struct hfi_conn *conn)
 {
-    if (engine->drive == HFI_EVENT && engine->turn)
-        engine->turn(conn, hfi_now_ms() + TURN_MS); /* a sleep takes no time: fake_link.c */
-    else if (engine->drive == HFI_EVENT)
-        engine->process(conn, hfi_now_ms());
+    if (engine->drive->turn)
+        engine->drive->turn(conn, hfi_now_ms() + TURN_MS); /* a sleep takes no time: fake_link.c */
+    else if (engine->drive->process)
+        engine->drive->process(conn, hfi_now_ms());
 }
 
 static void end_all(const struct hfi_engine *engine, struct hfi_conn *conn, size_t count)

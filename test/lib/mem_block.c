@@ -29,21 +29,10 @@ struct sleeper {
     struct mem_reply grant;
 };
 
-/* claim->room, of one that is held. */
-struct block_claim {
-    struct hfi_claim *next;
-    bool lost; /* the listener is to say so */
-};
-
-static struct block_claim *block_claim(struct hfi_claim *claim)
-{
-    return (void *)claim->room;
-}
-
 struct block_conn {
     struct hfi_conn base;
     struct sleeper *sleepers;
-    struct hfi_claim *held; /* a list through block_claim(claim)->next */
+    struct hfi_claim *held; /* a list by mem_claim.next */
     int64_t late_ms;        /* how long an acquire takes to the server */
     pthread_t listener;
     bool stop;
@@ -96,7 +85,7 @@ static void block_close(struct hfi_conn *base)
     pthread_join(conn->listener, NULL);
     mem_conn_close(base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
-    for (struct hfi_claim *claim = conn->held; claim; claim = block_claim(claim)->next)
+    for (struct hfi_claim *claim = conn->held; claim; claim = mem_claim_of(claim)->next)
         if (!(claim->flags & HFI_CLAIM_DETACHED))
             abort();
     if (conn->sleepers)
@@ -172,8 +161,8 @@ static struct mem_reply ask(struct block_conn *conn, const struct hfi_claim *cla
 
 static void remember(struct block_conn *conn, struct hfi_claim *claim)
 {
-    block_claim(claim)->next = conn->held;
-    block_claim(claim)->lost = false;
+    mem_claim_of(claim)->next = conn->held;
+    mem_claim_of(claim)->lost = false;
     conn->held = claim;
 }
 
@@ -232,7 +221,7 @@ static hf_status release(struct block_conn *conn, struct hfi_op *op)
     struct hfi_claim **at = find_held(conn, op->claim);
 
     if (at)
-        *at = block_claim(*at)->next;
+        *at = mem_claim_of(*at)->next;
     return ask(conn, op->claim, MEM_RELEASE, 0, false).status;
 }
 
@@ -328,9 +317,9 @@ static void on_push(struct hfi_conn *base, const unsigned char *owner,
             s->pushed = true;
             s->grant = *reply;
         }
-    for (struct hfi_claim *c = conn->held; c; c = block_claim(c)->next)
+    for (struct hfi_claim *c = conn->held; c; c = mem_claim_of(c)->next)
         if (reply->status == HF_LOST && memcmp(c->owner, owner, HFI_OWNER_LEN) == 0)
-            block_claim(c)->lost = true;
+            mem_claim_of(c)->lost = true;
     pthread_cond_broadcast(&mem_changed);
 }
 
@@ -344,14 +333,14 @@ static void *listen_thread(void *arg)
     while (!conn->stop) {
         struct hfi_claim *claim = conn->held;
 
-        while (claim && !block_claim(claim)->lost)
-            claim = block_claim(claim)->next;
+        while (claim && !mem_claim_of(claim)->lost)
+            claim = mem_claim_of(claim)->next;
         if (!claim) {
             mem_cond_wait(mem_world_next_ms(conn->base.world));
             mem_world_pump(conn->base.world, hfi_now_ms());
             continue;
         }
-        block_claim(claim)->lost = false;
+        mem_claim_of(claim)->lost = false;
         memcpy(owner, claim->owner, HFI_OWNER_LEN);
         pthread_mutex_unlock(&mem_lock);
         host->lost(host, claim, owner, "the server ended it");
@@ -367,13 +356,14 @@ static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_cl
     struct hfi_claim **at = &conn->held;
 
     while (*at && *at != claim)
-        at = &block_claim(*at)->next;
+        at = &mem_claim_of(*at)->next;
     return *at ? at : NULL;
 }
 
 const struct hfi_engine mem_block_engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_BLOCKING,
+    .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
+    HFI_ROOMS(char, struct mem_claim),
     .promises =
         &(const struct hfi_promises){ .default_ttl_ms = 30000,
                                       .min_ttl_ms = 1000,
@@ -393,11 +383,10 @@ const struct hfi_engine mem_block_engine = {
                                       .on_partition = "as the test says",
                                       .fairness = "FIFO",
                                       .wakeup = "event" },
-    HFI_ROOMS(char, struct block_claim),
     .open = block_open,
     .close = block_close,
     .conf = &mem_conf_type,
     .submit = block_submit,
     .cancel = block_cancel,
-    .doctor = mem_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = mem_doctor },
 };

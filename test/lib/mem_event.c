@@ -48,22 +48,12 @@ struct letter {
     struct mem_reply replies[];
 };
 
-/* claim->room, of one that is held. */
-struct event_claim {
-    struct hfi_claim *next;
-};
-
-static struct event_claim *event_claim(struct hfi_claim *claim)
-{
-    return (void *)claim->room;
-}
-
 struct event_conn {
     struct hfi_conn base;
     int fd;
     uint64_t last_id;
     struct call *calls;
-    struct hfi_claim *held; /* a list through event_claim(claim)->next */
+    struct hfi_claim *held; /* a list by mem_claim.next */
     struct letter *inbox, **inbox_end;
 };
 
@@ -117,7 +107,7 @@ static void event_close(struct hfi_conn *base)
 
     mem_conn_close(base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
-    for (struct hfi_claim *claim = conn->held; claim; claim = event_claim(claim)->next)
+    for (struct hfi_claim *claim = conn->held; claim; claim = mem_claim_of(claim)->next)
         if (!(claim->flags & HFI_CLAIM_DETACHED))
             abort();
     if (conn->calls)
@@ -315,7 +305,7 @@ static void open_letter(struct event_conn *conn, struct letter *letter)
 
     if (letter->is_push && letter->replies[0].status == HF_LOST) {
         while (claim && memcmp(claim->owner, letter->owner, HFI_OWNER_LEN) != 0)
-            claim = event_claim(claim)->next;
+            claim = mem_claim_of(claim)->next;
         if (claim) {
             pthread_mutex_unlock(&mem_lock);
             conn->base.host->lost(conn->base.host, claim, letter->owner, "the server ended it");
@@ -389,7 +379,7 @@ static void event_process(struct hfi_conn *base, int64_t now_ms)
 
 static void remember_claim(struct event_conn *conn, struct hfi_claim *claim)
 {
-    event_claim(claim)->next = conn->held;
+    mem_claim_of(claim)->next = conn->held;
     conn->held = claim;
 }
 
@@ -399,14 +389,14 @@ static void forget_claim(struct event_conn *conn, const struct hfi_claim *claim)
 
     while (at && at != claim) {
         before = at;
-        at = event_claim(at)->next;
+        at = mem_claim_of(at)->next;
     }
     if (!at)
         return;
     if (before)
-        event_claim(before)->next = event_claim(at)->next;
+        mem_claim_of(before)->next = mem_claim_of(at)->next;
     else
-        conn->held = event_claim(at)->next;
+        conn->held = mem_claim_of(at)->next;
 }
 
 static hf_status take_in_acquire(struct event_conn *conn, struct call *call,
@@ -515,11 +505,15 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 
 /* ---- the tables ---------------------------------------------------------------------- */
 
-#define EVENT_CALLS                                                                         \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .open = event_open, .close = event_close,    \
-    .conf = &mem_conf_type, .submit = event_submit, .cancel = event_cancel, .fd = event_fd, \
-    .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor,         \
-    HFI_ROOMS(char, struct event_claim)
+static const struct hfi_drive event_drive = {
+    .kind = HFI_EVENT, .fd = event_fd, .timeout_ms = event_timeout_ms, .process = event_process
+};
+static const struct hfi_admin event_admin = { .doctor = mem_doctor };
+
+#define EVENT_CALLS                                                                \
+    .abi = HFI_ENGINE_ABI, .drive = &event_drive, .admin = &event_admin,           \
+    HFI_ROOMS(char, struct mem_claim), .conf = &mem_conf_type, .open = event_open, \
+    .close = event_close, .submit = event_submit, .cancel = event_cancel
 
 #define PROMISES                                                                                   \
     .default_ttl_ms = 30000, .min_ttl_ms = 1000, .guard_ms = 2, .on_crash = "freed after the ttl", \

@@ -40,6 +40,16 @@ struct hfi_conn {
     void (*on_cut)(struct hfi_conn *conn);
 };
 
+struct mem_claim {          /* claim->room; under mem_lock */
+    struct hfi_claim *next; /* in the list of held ones of its store */
+    bool lost;              /* memblock: the listener has to tell core */
+};
+
+static inline struct mem_claim *mem_claim_of(struct hfi_claim *claim)
+{
+    return (struct mem_claim *)(void *)claim->room;
+}
+
 extern pthread_mutex_t mem_lock;
 extern pthread_cond_t mem_changed;
 

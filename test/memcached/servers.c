@@ -156,7 +156,7 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
     op->u.cell.len = bytes ? strlen(bytes) : 0;
     engine->submit(conn, op);
     while (!op->finished)
-        engine->turn(conn, hfi_now_ms() + 1000);
+        engine->drive->turn(conn, hfi_now_ms() + 1000);
     return (hf_status)(op->finished - 1);
 }
 

@@ -75,7 +75,7 @@ def caught(build, engine, file, old, new):
             sys.exit('%s has no %r any more' % (file, old))
         open(path, 'w').write(text.replace(old, new, 1))
         command = [sys.executable, '-B', os.path.join(HERE, 'permits_test.py'), engine]
-        environment = dict(os.environ, PERMITS_SEQUENCES='10')
+        environment = dict(os.environ, PERMITS_SEQUENCES='25')
         if engine == 'lmdb':
             environment['PERMITS_DRIVER'] = os.path.join(tmp, 'driver')
             compiled(build, directory, environment['PERMITS_DRIVER'])

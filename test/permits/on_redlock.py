@@ -180,8 +180,10 @@ class Run(ScriptSequence):
         mode, capacity, permits = self.kind_of(name)
         if r.random() < 0.3:
             self.attempts[owner] += 1
-        us = self.model.us
-        args = (self.some_epoch(), owner, self.attempt_of(name, owner), mode, capacity, permits, self.flags(), self.proposal(),
+        us, attempt = self.model.us, self.attempt_of(name, owner)
+        if owner in self.model.name(name).holders and r.random() < 0.3:  # which replaces the one that holds
+            attempt = self.attempts[owner] = max(attempt, self.attempts[owner]) + 1
+        args = (self.some_epoch(), owner, attempt, mode, capacity, permits, self.flags(), self.proposal(),
                 r.choice([1, 64, 64, 1000]), r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
                 r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
                 r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]),
@@ -441,7 +443,7 @@ class Run(ScriptSequence):
     def some_owner(self, op, name):
         r, n = self.random, self.model.name(name)
         owner = r.choice(self.OWNERS)
-        if op in ('release', 'break', 'write', 'adopt', 'note') and r.random() < 0.7:
+        if op in ('release', 'break', 'write', 'adopt', 'note') and r.random() < 0.7 or op == 'acquire' and r.random() < 0.15:
             owner = r.choice(sorted(n.holders) or [owner])
         elif op in ('release', 'beat') and r.random() < 0.5:
             owner = r.choice([w.owner for w in n.waiters] or [owner])

@@ -24,6 +24,7 @@ static void is_ended(const char *mode)
         CHECK(hf_lease_state(leases[i]) == HF_STATE_LOST);
     }
     second = locks_open(mode, "");
+    a.wait_ms = b.wait_ms = LIMIT_MS; /* the server frees them when it has ended those sessions */
     EXPECT(HF_OK, probe(second, &a));
     EXPECT(HF_LOST, hf_release(leases[0], &contract_error));
     EXPECT(HF_LOST, hf_release(leases[1], &contract_error));

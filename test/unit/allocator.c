@@ -45,11 +45,12 @@ static void release(void *memory, void *arg)
 
 static void *resize(void *memory, size_t bytes, void *arg)
 {
-    struct head *head = (struct head *)memory - 1;
+    struct head *head;
     void *larger;
 
     if (!memory)
         return allocate(bytes, arg);
+    head = (struct head *)memory - 1;
     assert_true(head->mark == MARK);
     larger = allocate(bytes, arg);
     memcpy(larger, memory, head->size < bytes ? head->size : bytes);

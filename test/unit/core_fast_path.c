@@ -124,7 +124,7 @@ static const struct hfi_conf_type null_conf = { sizeof(struct hfi_conf), null_fo
 
 static const struct hfi_engine null_engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_INLINE,
+    .drive = &(const struct hfi_drive){ .kind = HFI_INLINE, .wait = null_wait },
     .promises = &(const struct hfi_promises){ .name = "null",
                                               .schemes = "null",
                                               .caps = HF_CAP_PROCESS | HF_CAP_TOKEN },
@@ -133,7 +133,6 @@ static const struct hfi_engine null_engine = {
     .conf = &null_conf,
     .submit = null_submit,
     .cancel = null_cancel,
-    .wait = null_wait,
 };
 
 /* ---- the cases --------------------------------------------------------------------------------------- */

@@ -113,7 +113,7 @@ void bed_open_down(struct bed *bed, hf_status status, const char *why_has)
 
 void bed_drive(struct bed *bed, int ms)
 {
-    hfi_reactor_turn((struct hfi_conn *)bed, hfi_now_ms() + ms);
+    hfi_reactor_turn(&bed->reactor, hfi_now_ms() + ms);
 }
 
 void bed_until_down(struct bed *bed)

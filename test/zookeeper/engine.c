@@ -231,7 +231,7 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
     op->u.cell.len = bytes ? strlen(bytes) : 0;
     engine->submit(conn, op);
     while (!hfi_op_finished(op))
-        engine->turn(conn, hfi_now_ms() + 100);
+        engine->drive->turn(conn, hfi_now_ms() + 100);
     return hfi_op_status(op);
 }
 

@@ -21,29 +21,31 @@ static const struct hfi_source_calls multi_calls, work_calls;
  * libcurl wants a socket watched from the request to its answer, and not in between. For the few connections of calls
  * that would be two or three system calls for each request, so they stay watched until something comes that libcurl does
  * not wait for, or they are closed.
+ *
+ * Only sockets that on_open() made: libcurl has others (one for each lookup of a name), which it closes without a
+ * word. The next one has the same number, and is not watched yet.
  */
 static struct etcd_socket *find_socket(struct etcd_multi *multi, int fd)
 {
     for (size_t i = 0; i < ETCD_LINES; i++)
-        if (multi->sockets[i].events && multi->sockets[i].fd == fd)
+        if (multi->sockets[i].open && multi->sockets[i].fd == fd)
             return &multi->sockets[i];
     return NULL;
 }
 
-static void drop_socket(struct etcd_multi *multi, struct etcd_socket *socket)
+static void keep_socket(struct etcd_multi *multi, int fd)
+{
+    for (size_t i = 0; i < ETCD_LINES; i++)
+        if (!multi->sockets[i].open) {
+            multi->sockets[i] = (struct etcd_socket){ .open = true, .fd = fd };
+            return;
+        }
+}
+
+static void unwatch_socket(struct etcd_multi *multi, struct etcd_socket *socket)
 {
     hfi_source_unwatch(&multi->source, socket->fd);
     socket->events = 0;
-}
-
-static struct etcd_socket *new_socket(struct etcd_multi *multi, int fd)
-{
-    for (size_t i = 0; i < ETCD_LINES; i++)
-        if (!multi->sockets[i].events) {
-            multi->sockets[i].fd = fd;
-            return &multi->sockets[i];
-        }
-    return NULL;
 }
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
@@ -51,6 +53,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *kn
     struct etcd_multi *multi = arg;
     struct etcd_socket *socket = find_socket(multi, fd);
     uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
+    bool watched;
 
     (void)easy, (void)known;
     if (what == CURL_POLL_REMOVE) {
@@ -60,12 +63,9 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *kn
             hfi_source_unwatch(&multi->source, fd);
         return 0;
     }
-    if (!socket && multi->keeps)
-        socket = new_socket(multi, fd);
-    if (!socket || socket->events != events)
-        (void)hfi_source_watch(&multi->source, fd, events);
+    watched = (socket && socket->events == events) || hfi_source_watch(&multi->source, fd, events);
     if (socket) {
-        socket->events = events;
+        socket->events = watched ? events : 0;
         socket->wanted = true;
     }
     return 0;
@@ -90,11 +90,16 @@ static int on_timer(CURLM *handle, long timeout_ms, void *arg)
 
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
+    struct etcd_multi *multi = arg;
     int fd =
         hfi_fd_note(socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol));
 
-    (void)arg, (void)purpose;
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
+    (void)purpose;
+    if (fd < 0)
+        return CURL_SOCKET_BAD;
+    if (multi->keeps)
+        keep_socket(multi, fd);
+    return fd;
 }
 
 static int on_close(void *arg, curl_socket_t fd)
@@ -102,8 +107,10 @@ static int on_close(void *arg, curl_socket_t fd)
     struct etcd_multi *multi = arg;
     struct etcd_socket *socket = find_socket(multi, fd);
 
+    if (socket && socket->events)
+        unwatch_socket(multi, socket);
     if (socket)
-        drop_socket(multi, socket);
+        socket->open = false;
     hfi_fd_forget(fd);
     return close(fd);
 }
@@ -167,7 +174,7 @@ static void multi_ready(struct hfi_source *source, int fd, uint32_t events, int6
     (void)now_ms;
     if (socket &&
         !socket->wanted) { /* closed by the server: libcurl finds out when it would use it */
-        drop_socket(multi, socket);
+        unwatch_socket(multi, socket);
         return;
     }
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))

@@ -117,7 +117,7 @@ static hf_status greet(struct hfi_conn *conn, hf_error *err)
     etcd_call_send(call);
     hfi_reactor_leave(&conn->reactor);
     while (!greeting.answered)
-        hfi_reactor_turn(conn, until_ms);
+        hfi_reactor_turn(&conn->reactor, until_ms);
     return greeting.status;
 }
 
@@ -284,7 +284,7 @@ struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *ow
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    HFI_REACTOR_DRIVE,
+    .drive = &hfi_reactor_drive,
     HFI_ROOMS(struct etcd_op, struct etcd_claim),
     .promises =
         &(const struct hfi_promises){
@@ -314,7 +314,7 @@ static const struct hfi_engine engine = {
     .cancel = etcd_engine_cancel,
     .wait_change = etcd_wait_change,
     .stop_wait = etcd_stop_wait,
-    .doctor = etcd_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = etcd_doctor },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -95,13 +95,15 @@ struct etcd_call {
     int64_t retry_ms; /* parked: not before */
 };
 
-/* One of libcurl's multi handles: a source, whose time is when it wants to be called. */
+/* A connection's socket, from its opening to its closing. */
 struct etcd_socket {
+    bool open; /* else the slot is free */
     int fd;
-    uint32_t events; /* watched for; 0: a free slot */
+    uint32_t events; /* watched for; 0: it is not */
     bool wanted;     /* libcurl waits for something on it */
 };
 
+/* One of libcurl's multi handles: a source, whose time is when it wants to be called. */
 struct etcd_multi {
     struct hfi_source source;
     CURLM *handle;

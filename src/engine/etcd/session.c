@@ -371,7 +371,7 @@ void etcd_leases_close(struct hfi_conn *conn)
             revoke(conn, lease);
     while ((conn->calls || conn->parked) && conn->failures == 0 && hfi_now_ms() < until_ms) {
         hfi_reactor_leave(&conn->reactor);
-        hfi_reactor_turn(conn, until_ms);
+        hfi_reactor_turn(&conn->reactor, until_ms);
         hfi_reactor_enter(&conn->reactor);
     }
     while (conn->leases) {

@@ -56,6 +56,7 @@ static void poll_sources(struct hfi_reactor *reactor, int timeout_ms, struct eve
 static void work(struct hfi_reactor *reactor, const struct events *events, bool prepared);
 static void prepare_all(struct hfi_reactor *reactor, int64_t now_ms);
 static bool hurry(struct hfi_reactor *reactor);
+static void kick(struct hfi_reactor *reactor);
 
 static struct hfi_reactor *of(struct hfi_conn *conn)
 {
@@ -340,7 +341,7 @@ static bool hurry(struct hfi_reactor *reactor)
 
     if (reactor->napping && due_ms < reactor->nap_until_ms) {
         reactor->nap_until_ms = due_ms; /* one kick is enough */
-        hfi_reactor_kick((struct hfi_conn *)reactor);
+        kick(reactor);
     }
     if (due_ms >= reactor->told_ms)
         return false;
@@ -350,12 +351,12 @@ static bool hurry(struct hfi_reactor *reactor)
 
 /* ---- being driven --------------------------------------------------------------------------------- */
 
-int hfi_reactor_fd(struct hfi_conn *conn)
+static int reactor_fd(struct hfi_conn *conn)
 {
     return of(conn)->epoll_fd;
 }
 
-int hfi_reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+static int reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
 {
     struct hfi_reactor *reactor = of(conn);
     int timeout_ms;
@@ -367,7 +368,7 @@ int hfi_reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
     return timeout_ms;
 }
 
-void hfi_reactor_process(struct hfi_conn *conn, int64_t now_ms)
+static void reactor_process(struct hfi_conn *conn, int64_t now_ms)
 {
     struct hfi_reactor *reactor = of(conn);
     struct events events;
@@ -381,9 +382,8 @@ void hfi_reactor_process(struct hfi_conn *conn, int64_t now_ms)
     work(reactor, &events, true);
 }
 
-void hfi_reactor_turn(struct hfi_conn *conn, int64_t until_ms)
+void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms)
 {
-    struct hfi_reactor *reactor = of(conn);
     int64_t now_ms = hfi_now_ms();
     struct events events;
     struct plan plan;
@@ -391,6 +391,9 @@ void hfi_reactor_turn(struct hfi_conn *conn, int64_t until_ms)
 
     pthread_mutex_lock(&reactor->lock);
     prepare_all(reactor, now_ms);
+    /* Whoever sleeps waits for answers: a cork must not hold back the questions. (A callback of the caller's loop may call
+     * what blocks.) */
+    flush_dirty(reactor);
     plan = plan_sleep(reactor);
     reactor->soonest_ms = plan.due_ms;
     if (until_ms < plan.due_ms)
@@ -503,7 +506,7 @@ static void work(struct hfi_reactor *reactor, const struct events *events, bool 
     hfi_reactor_leave(reactor);
 }
 
-void hfi_reactor_cork(struct hfi_conn *conn, bool on)
+static void reactor_cork(struct hfi_conn *conn, bool on)
 {
     struct hfi_reactor *reactor = of(conn);
 
@@ -518,10 +521,32 @@ void hfi_reactor_cork(struct hfi_conn *conn, bool on)
     hfi_reactor_leave(reactor);
 }
 
-void hfi_reactor_kick(struct hfi_conn *conn)
+static void kick(struct hfi_reactor *reactor)
 {
     uint64_t one = 1;
 
-    if (write(of(conn)->kick_fd, &one, sizeof one) < 0)
+    if (write(reactor->kick_fd, &one, sizeof one) < 0)
         return; /* it is readable already */
 }
+
+/* ---- for the engine's table ---------------------------------------------------------------- */
+
+static void reactor_turn(struct hfi_conn *conn, int64_t until_ms)
+{
+    hfi_reactor_turn(of(conn), until_ms);
+}
+
+static void reactor_kick(struct hfi_conn *conn)
+{
+    kick(of(conn));
+}
+
+const struct hfi_drive hfi_reactor_drive = {
+    .kind = HFI_EVENT,
+    .fd = reactor_fd,
+    .timeout_ms = reactor_timeout_ms,
+    .process = reactor_process,
+    .turn = reactor_turn,
+    .kick = reactor_kick,
+    .cork = reactor_cork,
+};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The runtime of an event-driven engine: one lock, one epoll, times, and ops that are finished when the lock is
- * dropped. The engine's store begins with a struct hfi_reactor, and its table has HFI_REACTOR_DRIVE.
+ * dropped. The engine's store begins with a struct hfi_reactor, and its table says .drive = &hfi_reactor_drive.
  *
  * Everything of the engine is under the reactor's lock: between hfi_reactor_enter() and hfi_reactor_leave(), and in
  * every call of a source but `read`. Core is called with the lock dropped: hfi_reactor_leave() finishes the ops,
@@ -129,19 +129,12 @@ void hfi_source_by(struct hfi_source *source, int64_t due_ms);
 /* Call flush() before the lock is dropped, once nobody corks. */
 void hfi_source_dirty(struct hfi_source *source);
 
-/* ---- being driven: for the engine's table. Without the lock. --------------------------------------------- */
+/* ---- being driven. Without the lock. ------------------------------------------------------------------- */
 
-int hfi_reactor_fd(struct hfi_conn *conn);
-int hfi_reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
-void hfi_reactor_process(struct hfi_conn *conn, int64_t now_ms); /* does not wait */
-void hfi_reactor_turn(struct hfi_conn *conn,
-                      int64_t until_ms); /* waits; for the engine too, while it opens */
-void hfi_reactor_kick(struct hfi_conn *conn);
-void hfi_reactor_cork(struct hfi_conn *conn, bool on);
+/* For the table of an engine whose store begins with a struct hfi_reactor. */
+extern const struct hfi_drive hfi_reactor_drive;
 
-#define HFI_REACTOR_DRIVE                                                               \
-    .drive = HFI_EVENT, .fd = hfi_reactor_fd, .timeout_ms = hfi_reactor_timeout_ms,     \
-    .process = hfi_reactor_process, .turn = hfi_reactor_turn, .kick = hfi_reactor_kick, \
-    .cork = hfi_reactor_cork
+/* Wait for something to do, at most until until_ms, and do it: for the engine itself, while it opens. */
+void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms);
 
 #endif

@@ -44,6 +44,7 @@ bool hfi_stream_init(struct hfi_stream *stream, struct hfi_reactor *reactor,
     if (stream->in && hfi_source_add(&stream->source, reactor, &source_calls))
         return true;
     hfi_free(stream->in);
+    stream->in = NULL; /* for hfi_stream_done() */
     return false;
 }
 

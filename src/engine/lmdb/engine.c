@@ -245,7 +245,7 @@ static void lmdb_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_stat
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_INLINE,
+    .drive = &(const struct hfi_drive){ .kind = HFI_INLINE, .wait = lmdb_engine_wait },
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = 0,
@@ -271,11 +271,10 @@ static const struct hfi_engine engine = {
     .conf = &lmdb_conf_type,
     .submit = lmdb_submit,
     .cancel = lmdb_engine_cancel,
-    .wait = lmdb_engine_wait,
     .passed = lmdb_passed,
     .wait_change = lmdb_wait_change,
     .stop_wait = lmdb_stop_wait,
-    .doctor = lmdb_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = lmdb_doctor },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

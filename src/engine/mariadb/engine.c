@@ -115,7 +115,7 @@ static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_BLOCKING,
+    .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
     SQL_ROOMS,
     .promises = &lease,
     .conf = &maria_conf_type,
@@ -124,8 +124,7 @@ static const struct hfi_engine engine = {
     .submit = sql_submit,
     .cancel = sql_cancel,
     .passed = sql_passed,
-    .doctor = sql_any_doctor,
-    .manage = maria_manage,
+    .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .manage = maria_manage },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

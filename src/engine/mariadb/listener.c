@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listener: a connection that sleeps in the server, in the procedure ~listener, until somebody who granted or broke something of
- * this client ends its sleep (sql/notify.sql). The call waits under way while next_notice() returns for other
+ * The listener: a connection that sleeps in the server, in the procedure ~bell, until a client that granted or broke something of
+ * this client ends its sleep (sql/ring.sql). The call waits under way while next_notice() returns for other
  * reasons, and is gone on with the next time. When it ends it tells all that is granted and not renewed; what
  * of it we have told already we remember, and tell the server when we go to sleep again.
  */

@@ -298,7 +298,7 @@ hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err)
     hfi_stream_keep(stream, true);
     while (stream->state != HFI_STREAM_UP && hfi_now_ms() < host->open_deadline_ms &&
            (conn->why.status == HF_OK || (conn->why.status == HF_UNAVAILABLE && !host->open_once)))
-        hfi_reactor_turn(conn, host->open_deadline_ms);
+        hfi_reactor_turn(&conn->reactor, host->open_deadline_ms);
     if (stream->state == HFI_STREAM_UP)
         return HF_OK;
     if (conn->why.status != HF_OK)

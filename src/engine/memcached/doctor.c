@@ -109,7 +109,7 @@ static void stats_answered(struct memcached_sent *sent, const struct memcached_r
 /* The connection's own time limits end every wait. */
 static void ask_turn(struct ask *ask)
 {
-    hfi_reactor_turn((struct hfi_conn *)&ask->reactor, HFI_NEVER);
+    hfi_reactor_turn(&ask->reactor, HFI_NEVER);
 }
 
 static void ask_stats(struct ask *ask, const char *command, bool settings)

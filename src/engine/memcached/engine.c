@@ -157,7 +157,7 @@ void memcached_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    HFI_REACTOR_DRIVE,
+    .drive = &hfi_reactor_drive,
     HFI_ROOMS(struct memcached_op, struct memcached_claim),
     .promises =
         &(const struct hfi_promises){
@@ -184,7 +184,7 @@ static const struct hfi_engine engine = {
     .conf = &memcached_conf_type,
     .submit = memcached_submit,
     .cancel = memcached_engine_cancel,
-    .doctor = memcached_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = memcached_doctor },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -81,7 +81,7 @@ static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_BLOCKING,
+    .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
     SQL_ROOMS,
     .promises = &lease,
     .conf = &postgres_conf_type,
@@ -90,8 +90,7 @@ static const struct hfi_engine engine = {
     .submit = sql_submit,
     .cancel = sql_cancel,
     .passed = sql_passed,
-    .doctor = sql_any_doctor,
-    .manage = postgres_manage,
+    .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .manage = postgres_manage },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

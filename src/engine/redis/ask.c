@@ -124,7 +124,7 @@ static void message(struct hfi_link *link, const char *channel, size_t channel_l
 /* Wait for the socket or for the link's next time limit, and let the link act. */
 static void turn(struct hfi_ask *ask)
 {
-    hfi_reactor_turn((struct hfi_conn *)ask, HFI_NEVER);
+    hfi_reactor_turn(&ask->reactor, HFI_NEVER);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */

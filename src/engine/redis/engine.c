@@ -233,15 +233,13 @@ static const struct hfi_engine redis = {
     .promises = &native,
     .conf = &redis_conf_type,
     HFI_ROOMS(struct redis_op, struct redis_claim),
-    HFI_REACTOR_DRIVE,
+    .drive = &hfi_reactor_drive,
     .open = redis_open,
     .close = redis_close,
     .submit = redis_submit,
     .cancel = redis_engine_cancel,
     .passed = redis_passed,
-    .doctor = redis_doctor,
-    .kill_script = redis_script_kill,
-    .manage = redis_manage,
+    .admin = &(const struct hfi_admin){ .doctor = redis_doctor, .manage = redis_manage },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -77,54 +77,6 @@ static hf_status kill_at_all(const struct hfi_redis_conf *conf,
     return total;
 }
 
-/* ---- of an open store ---------------------------------------------------------------------- */
-
-/* Copies of the addresses of all servers that matter; NULL: out of memory. */
-static struct hfi_address **copy_addresses(struct hfi_conn *conn, size_t *ret_count)
-{
-    struct hfi_address **copies =
-        hfi_calloc(conn->node_count ? conn->node_count : 1, sizeof *copies);
-    bool all = copies;
-
-    *ret_count = 0;
-    for (uint32_t i = 0; all && i < conn->node_count; i++) {
-        const struct redis_node *node = conn->nodes[i];
-
-        if (!node->address || (conn->slots && !node->serves))
-            continue;
-        copies[*ret_count] = hfi_address_copy(node->address);
-        all = copies[*ret_count] != NULL;
-        *ret_count += all;
-    }
-    if (all)
-        return copies;
-    while (*ret_count > 0)
-        hfi_address_free(copies[--*ret_count]);
-    hfi_free(copies);
-    return NULL;
-}
-
-hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err)
-{
-    struct hfi_address **addresses;
-    hf_status status;
-    size_t count;
-
-    hfi_reactor_enter(&conn->reactor);
-    addresses = copy_addresses(conn, &count);
-    hfi_reactor_leave(&conn->reactor);
-    if (!addresses)
-        return hfi_error_memory(err);
-    status =
-        kill_at_all(conn->conf, (const struct hfi_address *const *)addresses, count, wait_ms, err);
-    while (count > 0)
-        hfi_address_free(addresses[--count]);
-    hfi_free(addresses);
-    return status;
-}
-
-/* ---- of a store that cannot be opened --------------------------------------------------------- */
-
 /* Who is the master, says the first sentinel that answers. */
 static struct hfi_address *ask_sentinels(const struct hfi_redis_conf *conf, hf_error *err)
 {

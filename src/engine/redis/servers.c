@@ -296,7 +296,7 @@ hf_status redis_servers_open(struct hfi_conn *conn, hf_error *err)
     if (status == HF_OK)
         while (!topology->ready(conn) && !(why = topology->why(conn, true)) &&
                hfi_now_ms() < until_ms)
-            hfi_reactor_turn(conn, until_ms);
+            hfi_reactor_turn(&conn->reactor, until_ms);
     if (status == HF_OK && topology->ready(conn))
         return HF_OK;
 

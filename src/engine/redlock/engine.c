@@ -234,7 +234,8 @@ static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
     while (!(why = why_not(conn, true)) && !ready(conn, now_ms, since_ms) && now_ms < until_ms) {
         int64_t turn_ms = conn->has_epoch ? since_ms + REDLOCK_SILENT_MS + 1 : until_ms;
 
-        hfi_reactor_turn(conn, turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
+        hfi_reactor_turn(&conn->reactor,
+                         turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
         now_ms = hfi_now_ms();
     }
     if (!why && ready(conn, now_ms, since_ms))
@@ -375,7 +376,7 @@ static void redlock_engine_passed(struct hfi_conn *conn, struct hfi_claim *claim
 
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
-    HFI_REACTOR_DRIVE,
+    .drive = &hfi_reactor_drive,
     HFI_ROOMS(struct redlock_op, struct redlock_claim),
     .open = redlock_open,
     .close = redlock_close,
@@ -383,8 +384,7 @@ static const struct hfi_engine redlock = {
     .submit = redlock_submit,
     .cancel = redlock_engine_cancel,
     .passed = redlock_engine_passed,
-    .doctor = redlock_doctor,
-    .manage = redlock_manage,
+    .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .manage = redlock_manage },
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = REDLOCK_TTL_MS,

@@ -14,7 +14,7 @@
  * that do not live are removed by any process that reads them.
  *
  * A lease that is lost while its session waits is told of until the next look. Whoever may not use the table finds circles
- * within its process only (hold_doctor.c says so).
+ * within its process only (lock_doctor.c says so).
  */
 #include "engine/sql/native_lock.h"
 

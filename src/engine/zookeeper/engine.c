@@ -176,14 +176,14 @@ void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 
 static const struct hfi_engine zookeeper = {
     .abi = HFI_ENGINE_ABI,
-    HFI_REACTOR_DRIVE,
+    .drive = &hfi_reactor_drive,
     HFI_ROOMS(struct zk_op, struct zk_claim),
     .open = zk_open,
     .close = zk_close,
     .conf = &zk_conf_type,
     .submit = zk_submit,
     .cancel = zk_cancel_op,
-    .doctor = zk_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = zk_doctor },
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = ZK_DEFAULT_TTL_MS,

@@ -121,6 +121,12 @@ void zk_session_look(struct hfi_conn *conn, int64_t before_ms)
     }
     if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE)
         conn->primed_ms = before_ms; /* not yet */
+    /* 0 after a failure. The library has closed its socket, and the number may be another's by now. */
+    if ((state == 0 || state == ZOO_NOTCONNECTED_STATE) && conn->socket_fd >= 0) {
+        conn->socket_fd = -1;
+        conn->begun_ms = before_ms;
+        conn->library_due_ms = 0; /* let it connect */
+    }
 }
 
 /* ---- ticking ------------------------------------------------------------------------------------- */
@@ -238,7 +244,7 @@ hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
             return zk_servers_refuse(&conn->servers, hfi_now_ms() + EXPLAIN_MS, err)
                        ? HF_UNAVAILABLE
                        : hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
-        hfi_reactor_turn(conn, until_ms);
+        hfi_reactor_turn(&conn->reactor, until_ms);
     }
     if (status == HF_OK && conn->denied)
         return hfi_error_set(err, HF_DENIED, conn->why.native, "%s", conn->why.text);

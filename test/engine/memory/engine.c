@@ -19,13 +19,14 @@
 
 struct memory_lock { /* a name that is held; a name that is free has none */
     struct memory_lock *next;
-    struct hfi_conn *conn;
+    struct hfi_conn *conn; /* the holder's */
     struct hfi_claim *holder;
     struct hfi_op *first, *last; /* acquires that wait, oldest first; linked by memory_op */
 };
 
 struct memory_op { /* op->room */
     struct hfi_op *next;
+    struct hfi_conn *conn; /* of an acquire that waits */
 };
 
 struct memory_claim { /* claim->room */
@@ -101,8 +102,9 @@ static void memory_close(struct hfi_conn *conn)
 
 /* ---- acquire and release ----------------------------------------------------------------------- */
 
-static void grant(struct memory_lock *lock, struct hfi_claim *claim)
+static void grant(struct memory_lock *lock, struct hfi_conn *conn, struct hfi_claim *claim)
 {
+    lock->conn = conn;
     lock->holder = claim;
     claim_of(claim)->lock = lock;
     claim->token = ++last_token;
@@ -129,6 +131,7 @@ static hf_status try_acquire(struct hfi_conn *conn, struct hfi_op *op, bool *ret
 
     *ret_queued = lock && op->may_wait;
     if (*ret_queued) {
+        room_of(op)->conn = conn;
         *(lock->last ? &room_of(lock->last)->next : &lock->first) = op;
         lock->last = op;
     }
@@ -137,10 +140,9 @@ static hf_status try_acquire(struct hfi_conn *conn, struct hfi_op *op, bool *ret
     lock = hfi_calloc(1, sizeof *lock);
     if (!lock)
         return HF_NO_MEMORY;
-    lock->conn = conn;
     lock->next = locks;
     locks = lock;
-    grant(lock, op->claim);
+    grant(lock, conn, op->claim);
     return HF_OK;
 }
 
@@ -182,7 +184,7 @@ static void release(struct hfi_op *op)
     if (next) {
         lock->first = room_of(next)->next;
         lock->last = lock->first ? lock->last : NULL;
-        grant(lock, next->claim);
+        grant(lock, room_of(next)->conn, next->claim);
     } else {
         *at = lock->next;
         hfi_free(lock);
@@ -265,7 +267,7 @@ static hf_status memory_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, v
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_INLINE,
+    .drive = &(const struct hfi_drive){ .kind = HFI_INLINE, .wait = memory_wait },
     .promises = &(const struct hfi_promises){ .name = "memory",
                                               .schemes = "memory",
                                               .caps = HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_PROCESS |
@@ -284,8 +286,7 @@ static const struct hfi_engine engine = {
     .close = memory_close,
     .submit = memory_submit,
     .cancel = memory_cancel,
-    .wait = memory_wait,
-    .doctor = memory_doctor,
+    .admin = &(const struct hfi_admin){ .doctor = memory_doctor },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

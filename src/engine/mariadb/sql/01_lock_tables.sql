@@ -2,7 +2,7 @@
 --
 -- mode=row: a row for each name, which is there before it is locked, and never changes.
 -- mode=session: which name a user-level lock stands for.
--- Both: waits of sessions that hold something, and (label NULL) leases that somebody waits for (sql/hold_tell.c).
+-- Both: waits of sessions that hold something, and (label NULL) leases that somebody waits for (sql/lock_share.c).
 CREATE TABLE IF NOT EXISTS `~lock_rows` (
   name VARBINARY(512) NOT NULL,
   PRIMARY KEY (name)

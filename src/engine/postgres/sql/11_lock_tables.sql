@@ -4,7 +4,7 @@
 -- mode=session: which name an advisory lock's number stands for.
 CREATE TABLE IF NOT EXISTS @lock_rows (name bytea PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS @lock_names (lock int8 PRIMARY KEY, name bytea NOT NULL);
--- Both: waits of sessions that hold something, and (label NULL) leases that somebody waits for (sql/hold_tell.c).
+-- Both: waits of sessions that hold something, and (label NULL) leases that somebody waits for (sql/lock_share.c).
 CREATE TABLE IF NOT EXISTS @lock_waits (
     client int8 NOT NULL,
     mode int8 NOT NULL,

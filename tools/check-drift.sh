@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Do the manual and README still say what the program says? check-drift.sh HOLDFAST [DIR]
+#
+#   - the number of engines, in words, is the number of lines in src/engine/engines.def
+#   - every engine has a table of promises, with the strength of tokens that `holdfast engines` prints
+#   - every parameter of an engine's table is an item in that engine's part of the manual, and the other way round
+#   - every verb of `holdfast help` has an item in holdfast(1) and a page of its own, and the other way round
+#
+# HOLDFAST is the built command. DIR is the source tree to look at; another one than ours to see this script fail.
+set -u
+holdfast=$(realpath "$1") || exit 1
+cd "${2:-$(dirname "$0")/..}" || exit 1
+
+page=man/holdfast-engines.7
+bad=0
+wrong() {
+    echo "$*" >&2
+    bad=1
+}
+# Is a word in a list of words?
+has() { [[ " $2 " == *" $1 "* ]]; }
+
+# Where an engine is described: the column of its table of promises, then "page:section" of its parameters, and more of those.
+described() {
+    local database="$page:LOCKS OF A DATABASE SERVER"
+    case $1 in
+    lmdb) echo "embedded|$page:THE EMBEDDED ENGINE" ;;
+    redlock) echo "redlock|man/holdfast-redlock.7:URL AND PARAMETERS" ;;
+    postgres) echo "postgresql|$page:POSTGRESQL|$database" ;;
+    mariadb) echo "mariadb|$page:THE MARIADB ENGINE|$database" ;;
+    zookeeper) echo "zookeeper|$page:ZOOKEEPER" ;;
+    *) echo "$1|$page:THE ${1^^} ENGINE" ;;
+    esac
+}
+
+definition() { grep -E '^ENGINE\(' src/engine/engines.def; }
+engines=$(definition | sed 's/^ENGINE(\([a-z0-9_]*\),.*/\1/' | xargs)
+
+# ---- how many ----------------------------------------------------------------------------------------
+check_count() {
+    local words=(no one two three four five six seven eight nine ten eleven twelve) word file
+    word=${words[$(echo "$engines" | wc -w)]}
+    for file in "$page:This version has $word engines" "README.md:There are $word engines"; do
+        grep -qF "${file#*:}" "${file%%:*}" || wrong "${file%%:*}: does not say \"${file#*:}\""
+    done
+}
+
+# ---- promises ----------------------------------------------------------------------------------------
+# A table is `.Bl -column "pause past the ttl" "NAME"` in the section PROMISES.
+check_promises() {
+    local name=$1 column=$2 table strength
+    table=$(awk -v name="\"$column\"" '
+        /^\.Sh / { on = $0 == ".Sh PROMISES" }
+        on && /^\.Bl -column/ { this = $NF == name }
+        this { print }
+        /^\.El/ { this = 0 }' "$page")
+    [ -n "$table" ] || { wrong "$page: engine $name has no table of promises (column \"$column\")"; return; }
+    strength=$("$holdfast" engines | awk -v name="$name" '/^[a-z]/ { on = $1 == name } on && $1 == "tokens" { print $2 }')
+    [ -n "$strength" ] || return 0 # not in this build
+    grep -qE "^\\.It token strength Ta $strength([ ;:]|$)" <<< "$table" ||
+        wrong "$page: engine $name: its tokens are $strength, which its table of promises does not say"
+}
+
+# ---- parameters --------------------------------------------------------------------------------------
+# Rows of struct hfi_param in these files, as NAME:TYPE. A row may be of several lines, and in a macro.
+rows() {
+    cat "$@" 2> /dev/null | tr -s ' \\\n' ' ' | grep -oE '\{ "[a-z_]*", HFI_PARAM_[A-Z]+' |
+        sed -E 's/\{ "([a-z_]*)", HFI_PARAM_([A-Z]+)/\1:\2/' | sort -u
+}
+
+# What one engine takes, as the keys that a URL has. Core adds user, password and TLS by the flags of a form.
+taken_by() {
+    local name=$1 extra row flags files=()
+    extra=$(definition | sed -n "s/^ENGINE($name, \"[^\"]*\", \"[^\"]*\", \"\\([^\"]*\\)\".*/\\1/p")
+    files=("src/engine/$name"/*.[ch])
+    for row in $extra; do files+=("src/engine/$row"/*.h); done
+    for row in $(rows "${files[@]}"); do
+        case ${row#*:} in
+        SECRET) echo "${row%%:*}_file ${row%%:*}_env" ;;
+        REFUSED | REST) ;;
+        *) echo "${row%%:*}" ;;
+        esac
+    done
+    flags=$(grep -ohE '\bHFI_FORM_[A-Z_]+' "src/engine/$name"/*.c | sort -u | xargs)
+    [ "$name" = lmdb ] || echo user password_file password_env
+    [[ "$flags" != *HFI_FORM_TLS* ]] || echo ca cert key verify
+    ! has HFI_FORM_TLS_CHOICE "$flags" || echo tls
+    ! has HFI_FORM_TLS_NAME "$flags" || echo sni
+}
+
+# Words of the form key= in the items of these sections ("page:title").
+described_in() {
+    local place
+    for place in "$@"; do
+        awk -v title=".Sh ${place#*:}" '/^\.Sh / { on = $0 == title } on && /^\.It / { print }' "${place%%:*}"
+    done | sed 's/--[a-z-]*=//g' | grep -oE '(^|[^a-z_])[a-z_]+=' | tr -dc 'a-z_=\n' | tr -d '=' | sort -u
+}
+
+# Keys that the manual describes once, for all engines: an engine's own part need not repeat them.
+everywhere=$(rows src/core/store.c | cut -d: -f1 | xargs)
+check_parameters() {
+    local name=$1 key taken described
+    shift
+    taken=$(taken_by "$name" | xargs)
+    described=$(described_in "$@" | xargs)
+    for key in $taken; do
+        has "$key" "$described" || has "$key=" "$optional" || wrong "$1: nothing about $key= of engine $name"
+    done
+    for key in $described; do
+        has "$key" "$taken $everywhere" || wrong "$1: $key= is no parameter of engine $name"
+    done
+}
+# user= is another way to write user@ of the URL; only Redis' part has it as an item.
+optional="user="
+
+# ---- verbs -------------------------------------------------------------------------------------------
+check_verbs() {
+    local verb verbs listed
+    verbs=$("$holdfast" help | awk '/^Verbs:/ { on = 1; next } /^$/ { if (on) exit } on { print $1 }' | xargs)
+    [ -n "$verbs" ] || wrong "holdfast help: no verbs"
+    listed=$(sed -nE 's/^\.It Xr holdfast-([a-z]+) 1.*/\1/p; s/^\.It Cm help .*/help/p' man/holdfast.1 | xargs)
+    for verb in $verbs; do
+        has "$verb" "$listed" || wrong "man/holdfast.1: nothing about the verb $verb"
+        [ "$verb" = help ] || [ -f "man/holdfast-$verb.1" ] || wrong "man/holdfast-$verb.1: no such page"
+    done
+    for verb in $listed; do has "$verb" "$verbs" || wrong "man/holdfast.1: $verb is no verb"; done
+    for verb in man/holdfast-*.1; do
+        verb=${verb#man/holdfast-}
+        has "${verb%.1}" "$verbs" || wrong "man/holdfast-$verb: ${verb%.1} is no verb"
+    done
+}
+
+check_count
+for name in $engines; do
+    IFS='|' read -ra places <<< "$(described "$name")"
+    check_promises "$name" "${places[0]}"
+    check_parameters "$name" "${places[@]:1}"
+done
+for key in $everywhere; do
+    described_in "$page:THE EMBEDDED ENGINE" | grep -qx "$key" || wrong "$page: nothing about $key="
+done
+check_verbs
+exit $bad
