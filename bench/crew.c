@@ -123,6 +123,7 @@ struct crew *crew_start(enum crew_kind kind, size_t size, crew_enter_fn *enter, 
     crew->arg = arg;
     crew->parent = getpid();
     for (size_t i = 0; i < size; i++) {
+        pid_t pid; /* not in the crew's memory, where parent and child would both write it */
         int rc;
 
         crew->posts[i] = (struct post){ crew, i };
@@ -132,15 +133,16 @@ struct crew *crew_start(enum crew_kind kind, size_t size, crew_enter_fn *enter, 
                 bench_die("pthread_create: %s", strerror(rc));
             continue;
         }
-        crew->workers[i].pid = fork();
-        if (crew->workers[i].pid < 0)
+        pid = fork();
+        if (pid < 0)
             bench_die("fork: %s", strerror(errno));
-        if (crew->workers[i].pid == 0) {
+        if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() == crew->parent)
                 work(&crew->posts[i]);
             _exit(0);
         }
+        crew->workers[i].pid = pid;
     }
     wait_parked(crew);
     return crew;

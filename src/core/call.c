@@ -41,30 +41,9 @@ static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int6
 
 /* ---- from the beginning to the end ------------------------------------------------------------------ */
 
-struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
+/* What a call needs that no thread waits for. */
+static struct hfi_call *make_async(struct hfi_call *call)
 {
-    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
-
-    if (!call)
-        return NULL;
-    call->store = store;
-    call->receiver = receiver;
-    call->lease = NULL;
-    call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
-    call->sole = call->lost = call->timed = call->held_by_session = false;
-    call->deadline_ms = HFI_NEVER;
-    call->min_valid_ms = 0;
-    call->cancel = NULL;
-    call->tag.count = 0;
-    call->scope = 0;
-    call->err = NULL;
-    call->handle = NULL;
-    call->task = call->parent = NULL;
-    call->child = HFI_CHILD_NONE;
-    call->ended = call->cleanup = false;
-    if (receiver == HFI_TO_THREAD)
-        return call; /* it never has a handle: the slot's owner does not matter */
-
     if (!hfi_slot_ours(&call->slot, hfi_process_id())) {
         pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_open() */
         hfi_slot_own(&call->slot, hfi_process_id());
@@ -74,6 +53,31 @@ struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receive
     hfi_list_init(&call->due);
     atomic_store(&call->refs, 2);
     return call;
+}
+
+struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
+{
+    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
+
+    if (!call)
+        return NULL;
+    call->store = store;
+    call->receiver = receiver;
+    call->child = HFI_CHILD_NONE;
+    call->lease = NULL;
+    call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
+    call->sole = call->lost = call->timed = call->held_by_session = false;
+    call->cleanup = call->ended = false;
+    call->scope = 0;
+    call->cancel = NULL;
+    call->err = NULL;
+    call->handle = NULL;
+    call->task = call->parent = NULL;
+    call->min_valid_ms = 0;
+    call->deadline_ms = HFI_NEVER;
+    call->tag.count = 0;
+    /* For a thread it never has a handle: the slot's owner does not matter. */
+    return receiver == HFI_TO_THREAD ? call : make_async(call);
 }
 
 void hfi_call_free(struct hfi_call *call)
@@ -142,23 +146,30 @@ void hfi_call_unref(struct hfi_call *call)
         hfi_loop_add(store, &call->due);
 }
 
-void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                     const struct hfi_name *name, const hf_error *inner)
+/* The text of an answer that is not HF_OK. */
+static void explain(struct hfi_call *call, const char *verb, const struct hfi_name *name,
+                    const hf_error *inner)
 {
+    hf_status status = call->status;
     hf_error words;
 
-    call->status = status;
-    call->handle = handle;
-    if (!call->err)
-        return;
     if (status == HF_DEADLOCK && call->waits)
         inner = hfi_detect_error(&call->wait, &words);
-    if (status == HF_OK)
-        hfi_ok(call->err);
-    else if (name)
+    if (name)
         hfi_store_error(call->store, verb, name, status, inner, call->err);
     else
         hfi_error_set(call->err, status, 0, "%s: %s", verb, hf_status_text(status));
+}
+
+void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
+                     const struct hfi_name *name, const hf_error *inner)
+{
+    call->status = status;
+    call->handle = handle;
+    if (__builtin_expect(status == HF_OK, 1))
+        hfi_ok(call->err);
+    else if (call->err)
+        explain(call, verb, name, inner);
 }
 
 void hfi_call_end(struct hfi_call *call)

@@ -42,32 +42,38 @@ typedef void hfi_forget_fn(void *memory, struct hfi_op *op);
 
 typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
 
+/* What every call uses comes first and together: it is written anew for each of them. */
 struct hfi_call {
     struct hfi_slot slot;
-    pthread_mutex_t lock; /* the handle's end, against hf_op_cancel() */
     struct hfi_store *store;
     enum hfi_receiver receiver;
-    struct hfi_job job; /* its op, and the thread that waits for it */
-    struct hfi_wait wait;
-    struct hfi_lease *lease; /* the slot that goes to the store, or is released */
+    enum hfi_child_kind child; /* of `parent` */
+    struct hfi_lease *lease;   /* the slot that goes to the store, or is released */
     bool may_wait;
-    bool waits;             /* `wait` has been prepared */
-    bool waited;            /* it did not come at once */
-    bool queued;            /* THREAD: in the local queue */
-    bool answered;          /* THREAD: status and handle are there */
-    bool sole;              /* release: as in struct hfi_release_plan */
-    bool lost;              /* likewise: HF_LOST is the answer, whatever the store will say */
-    bool timed;             /* has a place for its timer at the keeper */
-    int64_t deadline_ms;    /* HFI_NEVER: none */
-    int64_t min_valid_ms;   /* acquire */
-    hf_cancel *cancel;      /* the caller's; NULL: none */
-    struct hfi_tag tag;     /* what its session holds while it waits */
-    bool held_by_session;   /* the lease counts for deadlock detection ... */
-    uint64_t scope;         /* ... as held by this scope; 0: by the thread */
-    hf_error *err;          /* where the text goes; NULL: nobody reads it */
-    hf_status status;       /* the answer */
-    hf_lease *handle;       /* with HF_OK of an acquire */
+    bool waits;              /* `wait` has been prepared */
+    bool waited;             /* it did not come at once */
+    bool queued;             /* THREAD: in the local queue */
+    bool answered;           /* THREAD: status and handle are there */
+    bool sole;               /* release: as in struct hfi_release_plan */
+    bool lost;               /* likewise: HF_LOST is the answer, whatever the store will say */
+    bool timed;              /* has a place for its timer at the keeper */
+    bool held_by_session;    /* the lease counts for deadlock detection ... */
+    bool cleanup;            /* nothing stops it: a child that tidies up */
+    bool ended;              /* the call of a task, which has its final status */
+    hf_status status;        /* the answer */
+    uint64_t scope;          /* ... as held by this scope; 0: by the thread */
+    hf_cancel *cancel;       /* the caller's; NULL: none */
+    hf_error *err;           /* where the text goes; NULL: nobody reads it */
+    hf_lease *handle;        /* with HF_OK of an acquire */
+    struct hfi_task *task;   /* LOOP: whose call this is; NULL: an acquire or a release */
+    struct hfi_task *parent; /* whose child this is; NULL: nobody's */
+    int64_t min_valid_ms;    /* acquire */
+    int64_t deadline_ms;     /* HFI_NEVER: none */
+    struct hfi_job job;      /* its op, and the thread that waits for it */
+    struct hfi_tag tag;      /* what its session holds while it waits */
+    struct hfi_wait wait;
     struct hfi_call *after; /* in a thread's list of calls that GO */
+    pthread_mutex_t lock;   /* the handle's end, against hf_op_cancel() */
 
     /* LOOP and TASK */
     _Atomic int refs;
@@ -80,12 +86,7 @@ struct hfi_call {
     void *arg;
     hf_error error;
 
-    /* Tasks (task.h). */
-    struct hfi_task *task;   /* LOOP: whose call this is; NULL: an acquire or a release */
-    bool ended;              /* ... and it has its final status */
-    struct hfi_task *parent; /* whose child this is; NULL: nobody's */
-    enum hfi_child_kind child;
-    bool cleanup; /* nothing stops it */
+    /* Children of tasks (task.h). */
     _Atomic int pausing;
     hf_status (*do_work)(struct hfi_task *task, const _Atomic int *stop);
     void (*stopper)(struct hfi_wait *wait);

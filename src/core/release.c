@@ -32,6 +32,7 @@ struct hfi_release_plan {
 };
 
 static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan);
+static hf_status end_call(struct hfi_call *call);
 static int64_t not_before(const struct hfi_lease *lease);
 static bool begins_now(struct hfi_lease *lease, bool *ret_sole);
 static void submit(struct hfi_call *call, struct hfi_wait *next);
@@ -50,10 +51,29 @@ static hf_status no_lease(hf_status status, hf_error *err)
 
 hf_status hf_release(hf_lease *handle, hf_error *err)
 {
-    struct hfi_call *call;
-    hf_status status = hfi_release_begin(handle, &call, err);
+    struct hfi_call *call = hfi_call_new(NULL, HFI_TO_THREAD);
+    hf_status status;
 
-    return call ? hfi_release_end(call, err) : status;
+    if (!call)
+        return release_without(handle, err);
+    call->err = err;
+    status = hfi_release_to(call, handle, err);
+    if (status == HF_OK)
+        return end_call(call);
+    hfi_call_free(call);
+    return status;
+}
+
+/* Wait for the answer, and end the call. */
+static hf_status end_call(struct hfi_call *call)
+{
+    hf_status status = call->lost ? HF_LOST : HF_UNKNOWN;
+
+    if (!call->answered && !hfi_release_await(call))
+        return status; /* the call goes on without us */
+    status = call->status;
+    hfi_call_free(call);
+    return status;
 }
 
 hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_error *err)
@@ -74,16 +94,13 @@ hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_err
 
 hf_status hfi_release_end(struct hfi_call *call, hf_error *err)
 {
-    hf_status status = call->lost ? HF_LOST : HF_UNKNOWN;
-
-    if ((call->answered || call->lost) && err) /* it was answered before the store was asked */
-        *err = call->error;
-    call->err = call->lost ? NULL : err;
-    if (!call->answered && !hfi_release_await(call))
-        return status;
-    status = call->status;
-    hfi_call_free(call);
-    return status;
+    if (!call->answered && !call->lost)
+        call->err = err;
+    else if (call->status == HF_OK)
+        hfi_ok(err);
+    else if (err)
+        *err = call->error; /* it was there before this */
+    return end_call(call);
 }
 
 hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_op **ret_op,
@@ -336,6 +353,8 @@ static void submit(struct hfi_call *call, struct hfi_wait *next)
     }
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
+    if (hfi_call_has_thread(call) && store->drive != HFI_EVENT)
+        answered(call);
 }
 
 bool hfi_release_await(struct hfi_call *call)
@@ -366,10 +385,11 @@ hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait 
             hfi_wait_tell(next, HFI_WAIT_GO);
         return hfi_error_memory(err);
     }
+    call->err = err;
     call->lease = lease;
     call->sole = sole;
     submit(call, next);
-    return hfi_release_end(call, err);
+    return end_call(call);
 }
 
 /* ---- after the store ----------------------------------------------------------------- */

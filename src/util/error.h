@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Filling in the caller's hf_error. All accept err == NULL and return `status`. */
+/* Filling in the caller's hf_error. All accept err == NULL and return `status`. What leads to an error is cold: the compiler
+ * moves it out of the way of what goes well. */
 #ifndef HFI_ERROR_H
 #define HFI_ERROR_H
 #include "holdfast/holdfast.h"
 
 /* Set status, native code and text. */
-__attribute__((format(printf, 4, 5))) hf_status hfi_error_set(hf_error *err, hf_status status,
-                                                              int native, const char *format, ...);
+__attribute__((cold, format(printf, 4, 5))) hf_status hfi_error_set(hf_error *err, hf_status status,
+                                                                    int native, const char *format,
+                                                                    ...);
 /* Put "text: " before what is there; status and native stay. Returns err's status. */
-__attribute__((format(printf, 2, 3))) hf_status hfi_error_wrap(hf_error *err, const char *format,
-                                                               ...);
+__attribute__((cold, format(printf, 2, 3))) hf_status hfi_error_wrap(hf_error *err,
+                                                                     const char *format, ...);
 /* Set to HF_OK with empty text. */
 void hfi_error_clear(hf_error *err);
 /* HF_NO_MEMORY, with its own text. */
-hf_status hfi_error_memory(hf_error *err);
+__attribute__((cold)) hf_status hfi_error_memory(hf_error *err);
 
 /* The static analyzer sees one file at a time; this tells it what those two return. */
 #if defined(__clang_analyzer__) && !defined(HFI_ERROR_C)

@@ -29,8 +29,9 @@ struct page {
 static _Atomic(struct page *) current;
 static struct page plain; /* where the kernel cannot wipe; wipe_plain() does */
 
-static struct page *set_up(void);
-static uint64_t draw_id(struct page *page);
+/* Both once in a process: they stay out of the way of those that only look. */
+static struct page *set_up(void) __attribute__((noinline));
+static uint64_t draw_id(struct page *page) __attribute__((noinline));
 
 static inline struct page *get_page(void)
 {
