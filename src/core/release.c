@@ -55,7 +55,7 @@ hf_status hf_release(hf_lease *handle, hf_error *err)
     hf_status status;
 
     if (!call)
-        return release_without(handle, err);
+        return hfi_release_without(handle, err);
     call->err = err;
     status = hfi_release_to(call, handle, err);
     if (status == HF_OK)
