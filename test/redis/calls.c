@@ -79,7 +79,7 @@ static long read_trace(const char *path)
 static long trace(const char *self, long count)
 {
     char path[] = "/tmp/holdfast-calls-XXXXXX", text[32];
-    int fd = mkstemp(path), status;
+    int fd = mkstemp(path), status = 0;
     long dear;
     pid_t pid;
 
