@@ -11,7 +11,7 @@
 # otherwise.
 # Several builds run side by side: most tests wait, and what one build waits for another one uses. What a build
 # has to say comes in one piece, when it has ended.
-# TEST_JOBS: tests at a time in each build; by default one more than the processors, or than twice as many if it is
+# TEST_JOBS: tests at a time in each build; by default as many as processors, or one more than twice as many if it is
 # the only build.
 set -u
 
@@ -99,7 +99,7 @@ run_build() {
 }
 
 jobs=$((2 * $(nproc) + 1))
-[ $# -gt 1 ] && jobs=$(($(nproc) + 1))
+[ $# -gt 1 ] && jobs=$(nproc)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 pids=()

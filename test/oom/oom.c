@@ -596,7 +596,8 @@ static const struct scenario {
     { "breaking", do_break, true, HF_CAP_BREAK },
     { "detached", do_detached, true, HF_CAP_DETACHED },
     { "asynchronous", do_async, true, 0 },
-    { "async_forms", do_async_forms, true, 0 },
+    { "async_forms", do_async_forms, true,
+      HF_CAP_PROCESS }, /* likewise; and on a server a statement may fail in other ways */
     { "several", do_several, true, 0 },
     { "deadlock", do_deadlock, true,
       HF_CAP_PROCESS }, /* core's memory: once, where runs are cheap */
