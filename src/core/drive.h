@@ -46,7 +46,7 @@ struct hfi_job {
     void (*late)(struct hfi_job *job);
 };
 
-bool hfi_drive_init(struct hfi_store *store); /* false: no descriptor to be had */
+bool hfi_drive_init(struct hfi_store *store); /* false: no descriptor is left */
 void hfi_drive_done(struct hfi_store *store);
 
 /* Prepare the job's op; the caller fills in what its kind needs. */

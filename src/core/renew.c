@@ -306,7 +306,7 @@ static hf_status gather_one(struct renew_call *call, struct hfi_lease *lease,
         return hfi_error_memory(err);
     call->before_ms = lease->term.ttl_ms;
     if (call->ttl_ms != 0 && call->ttl_ms != lease->term.ttl_ms) {
-        /* Renewals to come follow; and nobody who waits here has asked for this ttl. */
+        /* Renewals to come follow; and no local waiter has asked for this ttl. */
         lease->term.ttl_ms = call->ttl_ms;
         lease->pass = false;
     }

@@ -140,7 +140,7 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
     store->conf = conf;
     store->host.location = conf->location;
     if (!hfi_drive_init(store))
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had");
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left");
 
     status = engine->open(conf, &store->host, &store->conn, err);
     hfi_conf_opened(conf);

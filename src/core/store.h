@@ -112,7 +112,7 @@ static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const u
     return &store->shards[hash[0] % HFI_SHARDS];
 }
 
-/* hf_store_inspect() of one name, for who has entered the store; the engine has HF_CAP_INSPECT. */
+/* hf_store_inspect() of one name, for a caller that has entered the store; the engine has HF_CAP_INSPECT. */
 hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
                       hf_error *err);
 

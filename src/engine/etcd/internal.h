@@ -194,7 +194,7 @@ struct etcd_wait {
     hf_error why;
 };
 
-/* One who waits for a cell to have another version. */
+/* A waiter for another version of a cell. */
 struct etcd_cell_wait {
     struct hfi_op *op;        /* NULL: it has gone, and only the call is left */
     struct etcd_call *call;   /* reads the cell */
@@ -209,7 +209,7 @@ struct etcd_watch {
     struct curl_slist *headers;
     struct etcd_text body, input; /* request; what came and is not yet a whole line */
     struct etcd_wait *wait;       /* whose it is: a waiting claim's, */
-    struct etcd_cell_wait *cell;  /* one's who waits for a cell; both NULL: the store's own */
+    struct etcd_cell_wait *cell;  /* a waiter's for a cell; both NULL: the store's own */
     size_t host;
     bool touched; /* something came, or it ended */
     bool ended;
@@ -217,7 +217,7 @@ struct etcd_watch {
     hf_error why;
 };
 
-struct etcd_change; /* change.c: one who waits for any change */
+struct etcd_change; /* change.c: a waiter for any change */
 
 struct hfi_conn {
     struct hfi_reactor reactor;
@@ -410,7 +410,7 @@ void etcd_wait_stop_moving(struct hfi_conn *conn, struct etcd_wait *wait);
 /* false: out of memory, or too many. start 0: from now on. */
 bool etcd_watch_open(struct hfi_conn *conn, struct etcd_wait *wait, const struct etcd_key *key,
                      const struct etcd_key *to, int64_t start, struct etcd_watch **ret_watch);
-/* Likewise for one who waits for a cell: everything that happens to it after `revision`. */
+/* Likewise for a waiter for a cell: everything that happens to it after `revision`. */
 bool etcd_watch_cell(struct hfi_conn *conn, struct etcd_cell_wait *cell, const struct etcd_key *key,
                      int64_t revision);
 void etcd_watch_close(struct hfi_conn *conn, struct etcd_watch *watch);

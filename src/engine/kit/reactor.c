@@ -82,7 +82,7 @@ hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host, h
     reactor->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (reactor->epoll_fd < 0 || reactor->kick_fd < 0 ||
         epoll_ctl(reactor->epoll_fd, EPOLL_CTL_ADD, reactor->kick_fd, &event) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left: %s",
                              strerror(errno));
     return HF_OK;
 }

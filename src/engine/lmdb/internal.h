@@ -316,7 +316,7 @@ hf_status lmdb_rebuild(struct lmdb_directory *d, hf_error *err);
 void lmdb_compact(struct lmdb_directory *d);
 /* Another epoch has begun: open its file and register our leases there. Under the mutex. */
 hf_status lmdb_follow(struct lmdb_directory *d, hf_error *err);
-/* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: who has not
+/* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: a process that has not
  * (LMDB_NO_SLOT: only time is missing). Under the mutex. */
 bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot);
 
@@ -391,7 +391,7 @@ int lmdb_holder_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
  * waiter that is looking itself, else 0. */
 int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec, uint64_t self);
 int lmdb_expire(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec);
-/* Tell the first waiter to look again at who holds, and until when. */
+/* Tell the first waiter to look again at the holders, and until when they hold. */
 int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec);
 /* Drop every holder and waiter of `slot` in this name, and promote. */
 int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot);

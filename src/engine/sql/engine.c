@@ -37,7 +37,7 @@ static hf_status init(struct hfi_conn *store, struct hfi_host *host, hf_error *e
     pthread_condattr_destroy(&attr);
     store->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->kick_fd < 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left: %s",
                              strerror(errno));
     return HF_OK;
 }

@@ -175,7 +175,7 @@ static hf_status make_lock_conn(struct sql_locks *locks, int64_t deadline_ms,
         return status;
     lock_conn->fd = fcntl(locks->store->driver->fd(lock_conn->connection), F_DUPFD_CLOEXEC, 3);
     if (lock_conn->fd < 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, 0, "no descriptor to be had");
+        return hfi_error_set(err, HF_UNAVAILABLE, 0, "no descriptor is left");
     keep_alive(lock_conn->fd);
     status = prepare(locks, lock_conn->connection, deadline_ms, err);
     if (status == HF_OK && !sql_watch_add(locks, lock_conn))

@@ -63,7 +63,7 @@ static hf_status init(struct sql_locks *locks, hf_error *err)
     locks->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (locks->epoll_fd < 0 || locks->kick_fd < 0 ||
         epoll_ctl(locks->epoll_fd, EPOLL_CTL_ADD, locks->kick_fd, &event) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left: %s",
                              strerror(errno));
     return HF_OK;
 }
