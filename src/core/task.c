@@ -15,6 +15,7 @@ static struct hfi_call *next_ended(struct hfi_task *task);
 static hf_status await(struct hfi_task *task, struct hfi_call *child);
 static void begin_pause(struct hfi_call *child);
 static void begin_op(struct hfi_call *child);
+static void submit_event(struct hfi_call *child);
 static void end_child(struct hfi_call *child, hf_status status, const hf_error *inner);
 
 void hfi_task_init(struct hfi_task *task, struct hfi_store *store, hfi_step_fn *step)
@@ -23,6 +24,7 @@ void hfi_task_init(struct hfi_task *task, struct hfi_store *store, hfi_step_fn *
     task->store = store;
     task->step = step;
     hfi_list_init(&task->ended);
+    hfi_list_init(&task->under_way);
     hfi_ok(&task->error);
     hfi_ok(&task->child.error);
 }
@@ -69,10 +71,11 @@ hf_status hfi_task_run(struct hfi_task *task)
     hf_status status = task->step(task, HF_OK);
 
     while (status == HFI_BEGUN) {
-        struct hfi_call *child = task->begun;
+        struct hfi_list *node = task->out_of_memory ? NULL : hfi_list_pop(&task->under_way);
+        struct hfi_call *child = node ? hfi_container(node, struct hfi_call, due) : NULL;
         hf_status got;
 
-        task->begun = NULL;
+        task->out_of_memory = false;
         got = child ? await(task, child) : show_no_child(task);
         status = task->step(task, got);
         if (child && !task->child.given_up)
@@ -292,8 +295,13 @@ static void end_child(struct hfi_call *child, hf_status status, const hf_error *
 static hf_status no_memory(struct hfi_task *task)
 {
     task->out_of_memory = true;
-    task->begun = NULL;
     return HFI_BEGUN;
+}
+
+/* Blocking form: the thread waits for it when its turn comes. */
+static void put_under_way(struct hfi_task *task, struct hfi_call *child)
+{
+    hfi_list_append(&task->under_way, &child->due);
 }
 
 struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind)
@@ -356,10 +364,14 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
     else if (store->drive != HFI_INLINE)
-        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+        op->deadline_ms = until_ms != HFI_NEVER ? until_ms : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    task->begun = NULL;
     if (task->call) {
-        task->begun = NULL;
         begin_op(child);
+    } else {
+        if (store->drive == HFI_EVENT && !child->may_wait)
+            submit_event(child);
+        put_under_way(task, child);
     }
     return HFI_BEGUN;
 }
@@ -382,7 +394,7 @@ hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *requ
     if (task->call)
         hfi_call_unref(child);
     else
-        task->begun = child;
+        put_under_way(task, child);
     return HFI_BEGUN;
 }
 
@@ -401,7 +413,7 @@ hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease)
     if (task->call)
         hfi_call_unref(child);
     else
-        task->begun = child;
+        put_under_way(task, child);
     return HFI_BEGUN;
 }
 
@@ -415,7 +427,7 @@ hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags
     if (task->call)
         begin_pause(child);
     else
-        task->begun = child;
+        put_under_way(task, child);
     return HFI_BEGUN;
 }
 
@@ -470,7 +482,7 @@ hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
     if (task->call)
         begin_work(child);
     else
-        task->begun = child;
+        put_under_way(task, child);
     return HFI_BEGUN;
 }
 
@@ -484,7 +496,7 @@ hf_status hfi_task_turn(struct hfi_task *task)
     if (task->call)
         task->turn = child;
     else
-        task->begun = child;
+        put_under_way(task, child);
     return HFI_BEGUN;
 }
 
@@ -628,17 +640,23 @@ static void op_late(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
+static void submit_event(struct hfi_call *child)
+{
+    child->job.late = op_late;
+    hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
+    hfi_job_submit(&child->job);
+}
+
 /* false: the store does not answer. The child belongs to op_late() then. */
 static bool await_event(struct hfi_call *child)
 {
     struct hfi_op *op = &child->job.op;
     bool done;
 
-    child->job.late = op_late;
-    hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
-    hfi_job_submit(&child->job);
-    if (child->may_wait)
+    if (child->may_wait) { /* the others are submitted where they begin */
+        submit_event(child);
         hfi_wait_in_store(&child->wait, op);
+    }
     done = hfi_job_wait(&child->job, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);

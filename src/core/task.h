@@ -3,8 +3,8 @@
  * A task: a public call that needs several steps. The primitives stand on this, and core's own calls that are not an
  * acquire or a release.
  *
- * A task begins one *child* at a time (a raw op, an acquire, a release, a pause) and is asked what to do next when the
- * child has ended. Its code is the same in both forms:
+ * A task begins a *child* (a raw op, an acquire, a release, a pause) and is asked what to do next when the child has
+ * ended. Its code is the same in both forms:
  *
  *   hf_X()        hfi_task_run() takes all steps on the calling thread, and returns the final status
  *   hf_X_async()  hfi_task_begin() takes the first step; the thread that brings a child's answer takes the next; in the
@@ -12,6 +12,9 @@
  *
  * So step() runs on one thread at a time, without locks, and never blocks. A child is a call (call.h) with a slot of its
  * own: an op that a blocking task has given up lives on there, with all that it needs.
+ *
+ * A step may begin several raw ops, which are then under way together; each that ends is followed by a step of its own,
+ * in the blocking form in the order of their begin. A task returns its final status only when none is under way.
  *
  * An asynchronous task follows the caller's canceller, hf_close() and hf_op_cancel(); its children follow the task. A
  * child that ends while waits are being stopped, under locks, is seen to by hf_store_process().
@@ -63,12 +66,13 @@ struct hfi_task {
     struct hfi_call *call;  /* asynchronous: what hf_op * stands for; NULL: a thread runs it */
     struct hfi_cancel stop; /* asynchronous: what the children follow; never a handle */
     pthread_mutex_t lock;
-    struct hfi_list ended;   /* children, by `due` */
+    struct hfi_list ended;     /* children, by `due` */
+    struct hfi_list under_way; /* blocking form: likewise, the oldest first */
     bool running;            /* some thread takes steps */
     bool out_of_memory;      /* a child could not begin */
     struct hfi_call *ending; /* the child that step() sees */
     struct hfi_call *turn;   /* the child that ends in hf_store_process(); NULL: none */
-    struct hfi_call *begun;  /* the child: being prepared or, in the blocking form, under way */
+    struct hfi_call *begun;  /* the child that is being prepared */
 };
 
 /* All zero, but for these two. */
@@ -104,7 +108,8 @@ void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget);
 void *hfi_task_take(struct hfi_task *task);
 /* It is not submitted after all. */
 void hfi_task_forget_op(struct hfi_task *task);
-/* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). */
+/* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). For other ops, when the blocking form gives
+ * it up, unless the engine never makes it wait (HFI_NEVER: after HFI_CALL_LIMIT_MS). */
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags);
 
 /* As hf_acquire(). The request, which has its full size, and what it points to is used during this call only. Its

@@ -256,8 +256,7 @@ static hf_status look_twice(struct hfi_store *store, struct looks *looks, hf_err
     bool fifo = hfi_store_promises(store)->caps & HF_CAP_FIFO;
 
     for (int i = 0; i < 2; i++) {
-        hf_status status =
-            hfi_look(store, "*", 1, HFI_LOOK_GLOB | HFI_LOOK_CONTENDED, &looks->views[i], err);
+        hf_status status = hfi_inspect_contended(store, &looks->views[i], err);
 
         if (status != HF_OK)
             return status;
