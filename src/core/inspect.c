@@ -22,7 +22,8 @@
 
 #include <inttypes.h>
 
-#define LOOKS_MAX 64 /* under way at a time; more are sent when half of them have ended, in one write */
+#define LOOKS_MAX \
+    64 /* under way at a time; more are sent when half of them have ended, in one write */
 
 enum { BEGIN, LISTING, LOOKING };
 
@@ -90,8 +91,8 @@ static struct listing *new_listing(const struct inspect_call *call)
 static hf_status fail(struct inspect_call *call, hf_status status, const hf_error *inner)
 {
     if (call->status == HF_OK)
-        call->status = hfi_store_error(call->task.store, "inspect", NULL, status, inner,
-                                       &call->task.error);
+        call->status =
+            hfi_store_error(call->task.store, "inspect", NULL, status, inner, &call->task.error);
     return call->status;
 }
 
@@ -198,11 +199,11 @@ static hf_status look_on(struct inspect_call *call)
 
     if (left > 0 && call->under_way <= LOOKS_MAX / 2 && goes_on(call)) {
         if (cork)
-            drive->cork(store->conn, true);
+            drive->cork(store->opened, true);
         for (; left > 0 && call->under_way < LOOKS_MAX && call->status == HF_OK; left--)
             look_at_next(call);
         if (cork)
-            drive->cork(store->conn, false);
+            drive->cork(store->opened, false);
     }
     return call->under_way > 0 ? HFI_BEGUN : end_inspect(call);
 }

@@ -157,8 +157,11 @@ static void submit(struct etcd_store *store, struct hfi_op *op)
     case HFI_OP_ADOPT:
         etcd_adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
-        etcd_inspect(store, op);
+    case HFI_OP_LIST:
+        etcd_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        etcd_look(store, op);
         return;
     case HFI_OP_BREAK:
         etcd_break(store, op);

@@ -115,8 +115,11 @@ static void submit(struct memcached_store *store, struct hfi_op *op)
     case HFI_OP_ADOPT:
         memcached_adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
-        memcached_inspect(store, op);
+    case HFI_OP_LIST:
+        memcached_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        memcached_look(store, op);
         return;
     case HFI_OP_CELL_READ:
         memcached_cell_read_op(store, op);

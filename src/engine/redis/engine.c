@@ -110,8 +110,11 @@ static void submit(struct redis_store *store, struct hfi_op *op)
     case HFI_OP_ADOPT:
         store->wire->adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
-        store->wire->inspect(store, op);
+    case HFI_OP_LIST:
+        store->wire->list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        store->wire->look(store, op);
         return;
     case HFI_OP_BREAK:
         store->wire->brk(store, op);

@@ -349,7 +349,7 @@ static void refuse(struct redis_store *store, struct hfi_op *op)
 
 #define FOREIGN                                                                           \
     .acquire = ask, .cancel = cancel, .heard = heard, .release = release, .renew = renew, \
-    .adopt = adopt, .brk = refuse, .inspect = refuse, .add_key = add_key,                 \
+    .adopt = adopt, .brk = refuse, .list = refuse, .look = refuse, .add_key = add_key,    \
     .add_renewal = add_renewal
 
 const struct redis_wire redis_plain = { FOREIGN };

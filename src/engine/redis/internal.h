@@ -12,7 +12,7 @@
  *   message.c   grants that come as a message; confirming
  *   heartbeat.c heartbeats of waiters
  *   lease.c     release, renew, adopt, break, notes of local passes
- *   inspect.c   inspect
+ *   inspect.c   list, look
  *   cells.c     cells, and the server's clock
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
@@ -217,7 +217,8 @@ struct redis_wire {
     void (*renew)(struct redis_store *store, struct hfi_op *op);
     void (*adopt)(struct redis_store *store, struct hfi_op *op);
     void (*brk)(struct redis_store *store, struct hfi_op *op);
-    void (*inspect)(struct redis_store *store, struct hfi_op *op);
+    void (*list)(struct redis_store *store, struct hfi_op *op);
+    void (*look)(struct redis_store *store, struct hfi_op *op);
     /* The key and the arguments of one lease in a renewal. */
     void (*add_key)(struct redis_call *call, const struct hfi_name *name);
     void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
@@ -365,7 +366,8 @@ void redis_renew(struct redis_store *store, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
 void redis_adopt(struct redis_store *store, struct hfi_op *op);
 void redis_break(struct redis_store *store, struct hfi_op *op);
-void redis_inspect(struct redis_store *store, struct hfi_op *op);
+void redis_list(struct redis_store *store, struct hfi_op *op);
+void redis_look(struct redis_store *store, struct hfi_op *op);
 void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);

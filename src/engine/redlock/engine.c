@@ -286,9 +286,13 @@ static void submit(struct redlock_store *store, struct hfi_op *op)
     case HFI_OP_ADOPT:
         redlock_adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
+    case HFI_OP_LIST:
         redlock_notes_send(store);
-        redlock_inspect(store, op);
+        redlock_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        redlock_notes_send(store);
+        redlock_look(store, op);
         return;
     case HFI_OP_BREAK:
         redlock_notes_send(store);

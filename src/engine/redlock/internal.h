@@ -387,7 +387,8 @@ int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
 /* ---- inspect.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
 
-void redlock_inspect(struct redlock_store *store, struct hfi_op *op);
+void redlock_list(struct redlock_store *store, struct hfi_op *op);
+void redlock_look(struct redlock_store *store, struct hfi_op *op);
 void redlock_break(struct redlock_store *store,
                    struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);

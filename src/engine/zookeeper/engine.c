@@ -84,8 +84,11 @@ static void zk_close(void *self)
 void zk_begin(struct zk_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
-    case HFI_OP_INSPECT:
-        zk_inspect(store, op);
+    case HFI_OP_LIST:
+        zk_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        zk_look_at(store, op);
         return;
     case HFI_OP_BREAK:
         zk_break(store, op);
