@@ -373,8 +373,7 @@ void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void redis_time(struct hfi_conn *conn, struct hfi_op *op);
 void redis_script(struct hfi_conn *conn, struct hfi_op *op);
-hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                       void *arg, hf_error *err);
+hf_status redis_kill_script(struct hfi_conf *conf, int64_t wait_ms, hf_error *err);
 void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);

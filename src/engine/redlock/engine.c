@@ -44,6 +44,9 @@ static void notes_due(struct hfi_source *timer, int64_t now_ms)
     redlock_notes_send(hfi_container(timer, struct hfi_conn, notes_timer));
 }
 
+static hf_status read_conf(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
+                           hf_error *err);
+
 static bool add_timers(struct hfi_conn *conn)
 {
     static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
@@ -68,7 +71,7 @@ static hf_status redlock_open(struct hfi_conf *conf, struct hfi_host *host,
 
     if (!conn)
         return hfi_error_memory(err);
-    status = redlock_parse(conn, conf, host->label, err);
+    status = read_conf(conn, conf, host->label, err);
     host->location = conn->conf->location;
     conn->may_start = !host->existing;
     if (status == HF_OK)
@@ -141,8 +144,15 @@ static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
     return HF_OK;
 }
 
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
-                        hf_error *err)
+hf_status redlock_conf_finish(struct redlock_conf *redlock, const char *label, hf_error *err)
+{
+    hf_status status = redis_conf_finish(&redlock->redis, label, err);
+
+    return status == HF_OK ? check_nodes(redlock, err) : status;
+}
+
+static hf_status read_conf(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
+                           hf_error *err)
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
     unsigned char id[REDLOCK_INBOX_ID_LEN / 2];
@@ -151,9 +161,7 @@ hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char
 
     conn->conf = &redlock->redis;
     conn->max_ttl_ms = redlock->max_ttl_ms;
-    status = redis_conf_finish(conn->conf, label, err);
-    if (status == HF_OK)
-        status = check_nodes(redlock, err);
+    status = redlock_conf_finish(redlock, label, err);
     if (status != HF_OK)
         return status;
 
@@ -374,6 +382,12 @@ static void redlock_engine_passed(struct hfi_conn *conn, struct hfi_claim *claim
     hfi_reactor_leave_quietly(&conn->reactor, sooner);
 }
 
+static const struct hfi_redlock_extension extension = {
+    .head = { HFI_REDLOCK_EXTENSION, sizeof extension },
+    .get_status = redlock_get_status,
+    .join = redlock_join,
+};
+
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
     .drive = &hfi_reactor_drive,
@@ -384,7 +398,7 @@ static const struct hfi_engine redlock = {
     .submit = redlock_submit,
     .cancel = redlock_engine_cancel,
     .passed = redlock_engine_passed,
-    .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .manage = redlock_manage },
+    .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .extension = &extension.head },
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = REDLOCK_TTL_MS,
