@@ -85,7 +85,7 @@ static hf_status make_all(struct sql_connection *connection, bool missing, int64
 static hf_status complete(struct sql_connection *connection, enum sql_found found, bool missing,
                           int64_t deadline_ms, hf_error *err)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
 
     if (found == SQL_FOUND_ALL)
         return HF_OK;
@@ -108,7 +108,7 @@ static hf_status complete(struct sql_connection *connection, enum sql_found foun
 
 hf_status sql_schema(struct sql_connection *connection, int64_t deadline_ms, hf_error *err)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
     enum sql_found found = SQL_FOUND_ALL;
     hf_status status = HF_OK;
     bool missing;
@@ -166,7 +166,7 @@ hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf,
 {
     struct printing p = { .delimits = driver->delimits };
     struct sql_conf *sql = (struct sql_conf *)conf;
-    struct hfi_conn *store = hfi_calloc(1, sizeof *store);
+    struct sql_store *store = hfi_calloc(1, sizeof *store);
     hf_status status;
     char *text;
 
