@@ -91,7 +91,7 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     wait->call = call;
 
     redis_add_keys(call, &claim->name, true);
-    redis_add_owner(call, claim->owner);
+    redis_add_owner(&call->command, claim->owner);
     hfi_command_add_number(command, (int64_t)claim->mode);
     hfi_command_add_number(command, claim->capacity);
     hfi_command_add_number(command, claim->permits);
@@ -104,7 +104,7 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     hfi_command_add_number(command, claim->lock_delay_ms);
     hfi_command_add_number(command, redis_window_ms(claim->ttl_ms));
     hfi_command_add_number(command, (int64_t)wait->attempt);
-    hfi_command_add(command, store->inbox_name, store->inbox_len);
+    hfi_command_add(command, store->inbox_name.text, store->inbox_name.len);
     hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
     redis_call_send(call);
 }
@@ -196,7 +196,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
         return;
     }
 
-    switch (hfi_waiter_answered(HFI_WAITER_ASKING, redis_letter(reply))) {
+    switch (hfi_waiter_answered(HFI_WAITER_ASKING, hfi_reply_letter(reply))) {
     case HFI_ANSWER_GRANTED:
         if (!redis_take_grant(store, wait, reply, call->sent.base.sent_ms))
             redis_odd(store, wait);
@@ -272,7 +272,7 @@ static void cancel_native(struct redis_store *store, struct redis_wait *wait)
     call->request.give_up_ms =
         hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
     redis_add_keys(call, &wait->claim->name, true);
-    redis_add_owner(call, wait->claim->owner);
+    redis_add_owner(&call->command, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }
@@ -288,7 +288,7 @@ void redis_cancelled(struct redis_call *call, enum hfi_outcome outcome,
         redis_wait_end(store, wait, HF_UNKNOWN, err);
         return;
     }
-    switch (hfi_waiter_answered(HFI_WAITER_CANCELLING, redis_letter(reply))) {
+    switch (hfi_waiter_answered(HFI_WAITER_CANCELLING, hfi_reply_letter(reply))) {
     case HFI_ANSWER_LEFT:
         redis_wait_end(store, wait, wait->stop, NULL);
         return;

@@ -195,7 +195,7 @@ static void answered(struct redis_call *call, enum hfi_outcome outcome,
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *left = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
     struct redis_channel *channel;
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
     hf_status status;
     uint64_t now;
 

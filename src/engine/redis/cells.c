@@ -23,11 +23,11 @@ static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
                            err);
         return;
     }
-    if (redis_letter(reply) == 'N') {
+    if (hfi_reply_letter(reply) == 'N') {
         hfi_reactor_finish(&call->store->reactor, op, HF_NOT_FOUND, NULL);
         return;
     }
-    if (redis_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
+    if (hfi_reply_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
         redis_finish_odd(call->store, op, reply);
         return;
     }
@@ -58,7 +58,7 @@ static void cell_swapped(struct redis_call *call, enum hfi_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED) {
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);

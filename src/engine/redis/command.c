@@ -34,7 +34,8 @@ void hfi_command_init_script(struct hfi_command *command, const struct hfi_scrip
 {
     hfi_command_init(command);
     command->script = script;
-    hfi_command_add_number(command, key_count);
+    if (script)
+        hfi_command_add_number(command, key_count);
 }
 
 void hfi_command_done(struct hfi_command *command)

@@ -35,7 +35,7 @@ struct hfi_command {
 
 /* A plain command. hfi_command_done() in any case, also if it failed. */
 void hfi_command_init(struct hfi_command *command);
-/* A script call: EVALSHA sha key_count ... ; append the keys, then the arguments. */
+/* A script call: EVALSHA sha key_count ... ; append the keys, then the arguments. script NULL: a plain command. */
 void hfi_command_init_script(struct hfi_command *command, const struct hfi_script *script,
                              uint32_t key_count);
 void hfi_command_done(struct hfi_command *command);
@@ -47,8 +47,5 @@ void hfi_command_add_number(struct hfi_command *command, int64_t number);
 /* The bytes that stand before `bytes` on the wire, into `ret_head` (which has room for them), or
  * its length only if ret_head is NULL. */
 size_t hfi_command_head(const struct hfi_command *command, char *ret_head);
-
-/* CRC16 of the hash tag (or whole key) modulo 16384. */
-uint32_t hfi_key_slot(const void *key, size_t len);
 
 #endif

@@ -79,7 +79,7 @@ static void was_set(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *now = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED)
         not_answered(call, outcome, err);

@@ -58,18 +58,13 @@ static bool add_timers(struct redis_store *store)
 
 static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error *err)
 {
-    unsigned char id[REDIS_INBOX_ID_LEN / 2];
-    char hex[REDIS_INBOX_ID_LEN + 1];
     hf_status status;
 
     hfi_list_init(&store->noted);
     store->wire = store->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                   : store->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
                                                            : &redis_native;
-    hfi_random_bytes(id, sizeof id);
-    hfi_hex(id, sizeof id, hex);
-    store->inbox_len = (size_t)snprintf(store->inbox_name, sizeof store->inbox_name, "%sinbox:%s",
-                                        store->conf->prefix, hex);
+    redis_inbox_name_make(&store->inbox_name, store->conf->prefix);
     status = hfi_reactor_init(&store->reactor, host, err);
     return status == HF_OK && !add_timers(store) ? hfi_error_memory(err) : status;
 }

@@ -52,7 +52,7 @@ static void add_owner(struct redis_call *call, const struct hfi_claim *claim)
     char hex[2 * HFI_OWNER_LEN + 1], field[FIELD_LEN + 1];
 
     if (!is_redisson(call->store)) {
-        redis_add_owner(call, claim->owner);
+        redis_add_owner(&call->command, claim->owner);
         return;
     }
     hfi_hex(claim->owner, HFI_OWNER_LEN, hex);
@@ -212,7 +212,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
     struct redis_store *store = call->store;
     struct redis_wait *wait = call->data;
     const struct hfi_reply *time = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
@@ -266,7 +266,7 @@ static void cancel(struct redis_store *store, struct redis_wait *wait)
 static void released(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED)
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);

@@ -145,7 +145,7 @@ static hf_status take_look(const struct hfi_op *op, const unsigned char *name, u
         status = hfi_outcome_status(outcome, err);
         return status == HF_UNKNOWN ? HF_UNAVAILABLE : status; /* looking changes nothing */
     }
-    switch (redis_letter(reply)) {
+    switch (hfi_reply_letter(reply)) {
     case 'N':
         return HF_OK;
     case 'L':

@@ -32,13 +32,13 @@
 #include "engine/kit/handover.h"
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
+#include "engine/redis/names.h"
 #include "engine/redis/scripts.h"
 #include "util/list.h"
 
 #include <pthread.h>
 
 #define REDIS_TTL_MS           30000
-#define REDIS_INBOX_ID_LEN     32    /* hex digits of an inbox' name */
 #define REDIS_HEARTBEAT_MIN_MS 1000  /* no waiter beats more often */
 #define REDIS_BATCH            256   /* names in one renewal or heartbeat */
 #define REDIS_NOTE_MS          20    /* how late the store hears of a local pass */
@@ -47,8 +47,6 @@
 #define REDIS_HOPS_MAX         8     /* redirections of one command */
 #define REDIS_TRIES_SLOWER     5     /* after a refusal that may pass, pauses grow so many times */
 #define REDIS_NAP_MAX_MS       1000  /* the driver's longest sleep while something is under way */
-#define REDIS_SCRIPTS_MAX      32
-#define REDIS_KEY_MAX          (HFI_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
 
 struct redis_call;
 
@@ -109,7 +107,6 @@ struct redis_node {
     hf_error why;  /* it went down */
     hf_error said; /* when it last asked to be asked later */
     bool was_up;
-    const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
 };
 
 struct redis_store {
@@ -131,8 +128,7 @@ struct redis_store {
     bool inbox_up;
     struct redis_sent inbox_sent;
     bool inbox_asked; /* SUBSCRIBE is under way */
-    char inbox_name[HFI_PREFIX_MAX + sizeof "inbox:" + REDIS_INBOX_ID_LEN];
-    size_t inbox_len;
+    struct redis_inbox_name inbox_name;
 
     struct hfi_requests requests;
 
@@ -294,8 +290,6 @@ bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply);
 /* For store->requests: send one that was parked; its time is over. */
 void redis_call_resend(struct hfi_request *request);
 void redis_call_give_up(struct hfi_request *request);
-/* It may not have the texts of our scripts any more. */
-void redis_scripts_forget(struct redis_node *node);
 /* End what is parked: the store is being closed. */
 void redis_calls_end_parked(struct redis_store *store);
 /* Answer it with no reply, and free it. */
@@ -313,9 +307,6 @@ uint32_t redis_name_slot(const struct redis_store *store, const struct hfi_name 
 size_t redis_cell_key(const struct redis_store *store, const struct hfi_name *name,
                       char ret_key[REDIS_KEY_MAX]);
 void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name);
-void redis_add_owner(struct redis_call *call, const unsigned char *owner);
-/* The letter of a scripted reply; 0: it is not one of ours. */
-char redis_letter(const struct hfi_reply *reply);
 /* The answer to a release: it is not there. */
 void redis_finish_gone(struct redis_call *call);
 /* HF_CORRUPT: an answer that no script of ours gives. */

@@ -15,7 +15,7 @@
 static void released(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED)
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
@@ -49,7 +49,7 @@ void redis_release(struct redis_store *store, struct hfi_op *op)
         return;
     call->idempotent = true;
     redis_add_keys(call, &op->claim->name, true);
-    redis_add_owner(call, op->claim->owner);
+    redis_add_owner(&call->command, op->claim->owner);
     hfi_command_add_number(&call->command, unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }
@@ -265,7 +265,7 @@ void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, i
 {
     const struct redis_claim *own = (const struct redis_claim *)claim->room;
 
-    redis_add_owner(call, claim->owner);
+    redis_add_owner(&call->command, claim->owner);
     hfi_command_add_number(&call->command, ttl_ms);
     hfi_command_add_number(&call->command, (int64_t)own->token);
     hfi_command_add_number(&call->command, own->tid);
@@ -291,14 +291,15 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
         hfi_reactor_finish(&store->reactor, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
-    if (redis_letter(reply) == 'N') {
+    if (hfi_reply_letter(reply) == 'N') {
         hfi_reactor_finish(&store->reactor, call->op, HF_NOT_FOUND, NULL);
         return;
     }
     for (size_t i = 0; i < 6; i++) {
         const struct hfi_reply *item = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
 
-        if (redis_letter(reply) != 'A' || !item || item->integer < 0 || item->integer > most[i]) {
+        if (hfi_reply_letter(reply) != 'A' || !item || item->integer < 0 ||
+            item->integer > most[i]) {
             redis_finish_odd(store, call->op, reply);
             return;
         }
@@ -322,7 +323,7 @@ void redis_adopt(struct redis_store *store, struct hfi_op *op)
     if (!call)
         return;
     redis_add_keys(call, &op->claim->name, false);
-    redis_add_owner(call, op->claim->owner);
+    redis_add_owner(&call->command, op->claim->owner);
     hfi_command_add_number(&call->command, (int64_t)op->claim->token);
     hfi_command_add_number(&call->command, op->claim->ttl_ms);
     redis_call_send(call);
@@ -333,7 +334,7 @@ void redis_adopt(struct redis_store *store, struct hfi_op *op)
 static void broken(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                    const hf_error *err)
 {
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED)
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
@@ -465,7 +466,7 @@ void redis_notes_send(struct redis_store *store)
         for (uint32_t i = 0; i < count; i++) {
             if (notes)
                 memcpy(notes->owners[i], batch[i]->entry.owner, HFI_OWNER_LEN);
-            redis_add_owner(call, batch[i]->entry.owner);
+            redis_add_owner(&call->command, batch[i]->entry.owner);
             hfi_command_add_number(&call->command, (int64_t)batch[i]->token);
             hfi_command_add_number(&call->command, batch[i]->tid);
         }

@@ -30,7 +30,7 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
 {
     const struct hfi_reply *numbers[4];
 
-    *answer = (struct hfi_limit_answer){ .said = said_by(redis_letter(reply)) };
+    *answer = (struct hfi_limit_answer){ .said = said_by(hfi_reply_letter(reply)) };
     if (answer->said == HFI_LIMIT_CORRUPT)
         return false;
     if (answer->said > HFI_LIMIT_SEEN_IT)

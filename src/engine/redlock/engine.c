@@ -140,8 +140,6 @@ hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, cons
                         hf_error *err)
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
-    unsigned char id[REDLOCK_INBOX_ID_LEN / 2];
-    char hex[REDLOCK_INBOX_ID_LEN + 1];
     hf_status status;
 
     store->conf = &redlock->redis;
@@ -156,10 +154,7 @@ hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, cons
     store->need = hfi_majority(store->n);
     store->prefix_len =
         (size_t)snprintf(store->prefix, sizeof store->prefix, "%srl:", store->conf->prefix);
-    hfi_random_bytes(id, sizeof id);
-    hfi_hex(id, sizeof id, hex);
-    store->inbox_len = (size_t)snprintf(store->inbox_name, sizeof store->inbox_name, "%sinbox:%s",
-                                        store->prefix, hex);
+    redis_inbox_name_make(&store->inbox_name, store->prefix);
     return HF_OK;
 }
 

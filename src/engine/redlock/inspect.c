@@ -229,7 +229,7 @@ static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome o
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct redlock_store *store = round->store;
-    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? hfi_reply_letter(reply) : 0;
     const struct hfi_name *name = round->op ? &round->op->u.brk.name : NULL;
 
     (void)err;
@@ -281,7 +281,7 @@ static void break_owner(struct redlock_store *store, struct hfi_op *op,
     redlock_add_cluster(round);
     redlock_add_name(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
-    redlock_add_owner(round, round->owner);
+    redis_add_owner(&round->command, round->owner);
     hfi_command_add_number(&round->command, (int64_t)record->attempt);
     hfi_command_add_number(&round->command, record->ttl_ms);
     hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));

@@ -29,6 +29,7 @@
 #include "engine/kit/handover.h"
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
+#include "engine/redis/names.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
 #include "util/list.h"
@@ -46,10 +47,7 @@
 #define REDLOCK_CANCEL_MS    1000 /* who gives up waits no longer to hear that it is forgotten */
 #define REDLOCK_TRY_MS       4    /* what failed half way is tried again after about so long */
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
-#define REDLOCK_SCRIPTS_MAX  24
-#define REDLOCK_KEY_MAX      (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
-#define REDLOCK_EPOCH_LEN    24 /* as the scripts have it: number (double, little-endian), id */
-#define REDLOCK_INBOX_ID_LEN 32
+#define REDLOCK_EPOCH_LEN    24   /* as the scripts have it: number (double, little-endian), id */
 
 struct redlock_node;
 struct redlock_round;
@@ -112,8 +110,7 @@ struct redlock_node {
     bool inbox_up;
     struct redis_sent inbox_sent;
     char run_id[48];
-    hf_error why; /* it is not up */
-    const struct hfi_script *scripts[REDLOCK_SCRIPTS_MAX];
+    hf_error why;              /* it is not up */
     int64_t heard_ms;          /* when it last answered, or was first asked after it owed nothing */
     struct hfi_node_view view; /* heal.c: what it said of itself */
     struct redlock_deferred_release *deferred, **deferred_end;
@@ -186,10 +183,9 @@ struct redlock_store {
     unsigned n, need;
     struct redlock_node nodes[HFI_NODES_MAX];
     struct hfi_source heal_timer;
-    char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
+    char prefix[REDIS_STORE_PREFIX_MAX + 1]; /* of all keys: conf's and "rl:" */
     size_t prefix_len;
-    char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
-    size_t inbox_len;
+    struct redis_inbox_name inbox_name;
     bool closing;
 
     /* heal.c */
@@ -285,13 +281,10 @@ void redlock_round_free(struct redlock_round *round); /* one that was not sent *
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
 void redlock_add_cluster(struct redlock_round *round);
 void redlock_add_name(struct redlock_round *round, const struct hfi_name *name);
-void redlock_add_owner(struct redlock_round *round, const unsigned char *owner);
 /* A number as the scripts have it: a little-endian double. */
 void redlock_put_number(unsigned char ret_bytes[8], uint64_t value);
 void redlock_add_epoch(struct redlock_round *round, const struct hfi_epoch *epoch);
 bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch);
-/* The letter of a scripted reply; 0: it is not one of ours. */
-char redlock_letter(const struct hfi_reply *reply);
 
 /* ---- acquire.c ------------------------------------------------------------------------------ */
 
