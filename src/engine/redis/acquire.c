@@ -30,8 +30,9 @@ int64_t redis_window_ms(int64_t ttl_ms)
 
 /* ---- beginning and ending -------------------------------------------------------------- */
 
-void redis_acquire(struct redis_store *store, struct hfi_op *op)
+void redis_acquire(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_wait *wait = &redis_op(op)->wait;
 
     wait->op = op;
@@ -228,11 +229,12 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
 
 /* ---- cancelling --------------------------------------------------------------------------------- */
 
-void redis_cancel(struct redis_store *store, struct hfi_op *op, hf_status status)
+void redis_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct redis_store *store = self;
     struct redis_wait *wait = &redis_op(op)->wait;
 
-    if (op->kind != HFI_OP_ACQUIRE || !wait->op || wait->stop != HF_OK)
+    if (!wait->op || wait->stop != HF_OK)
         return;
     wait->stop = status;
     if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
@@ -309,14 +311,26 @@ static void add_key(struct redis_call *call, const struct hfi_name *name)
     redis_add_keys(call, name, false);
 }
 
+static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { redis_acquire, redis_cancel },
+    [HFI_OP_RELEASE] = { redis_release, NULL },
+    [HFI_OP_RENEW] = { redis_renew, NULL },
+    [HFI_OP_ADOPT] = { redis_adopt, NULL },
+    [HFI_OP_INSPECT] = { redis_inspect, NULL },
+    [HFI_OP_BREAK] = { redis_break, NULL },
+    [HFI_OP_CELL_READ] = { redis_cell_read, NULL },
+    [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },
+    [HFI_OP_CELL_WAIT] = { redis_cell_wait, redis_cell_cancel },
+    [HFI_OP_TIME] = { redis_time, NULL },
+    [HFI_OP_COUNTER] = { redis_counter, NULL },
+    [HFI_OP_LIMIT] = { redis_limit, NULL },
+    [HFI_OP_SCRIPT] = { redis_script, NULL },
+};
+
 const struct redis_wire redis_native = {
+    .ops = native_ops,
     .acquire = redis_ask,
     .cancel = cancel_native,
-    .release = redis_release,
-    .renew = redis_renew,
-    .adopt = redis_adopt,
-    .brk = redis_break,
-    .inspect = redis_inspect,
     .add_key = add_key,
     .add_renewal = redis_add_renewal,
     .slot = redis_name_slot,

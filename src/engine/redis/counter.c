@@ -128,8 +128,10 @@ static void send_plain(struct redis_store *store, struct hfi_op *op, const char 
     redis_call_send(call);
 }
 
-void redis_counter(struct redis_store *store, struct hfi_op *op)
+void redis_counter(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
+
     switch (op->u.counter->verb) {
     case HFI_COUNTER_ADD:
         send_plain(store, op, "INCRBY", added);

@@ -38,8 +38,9 @@ static void looked(struct redis_call *call, enum hfi_outcome outcome, const stru
 static void scan(struct redis_store *store, struct search *search, const char *cursor, size_t len);
 static void go_on(struct redis_store *store, struct search *search);
 
-void redis_inspect(struct redis_store *store, struct hfi_op *op)
+void redis_inspect(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct search *search;
     struct redis_call *call;

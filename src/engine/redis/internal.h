@@ -205,15 +205,11 @@ static inline struct redis_claim *redis_claim_find(const struct redis_store *sto
 
 /* What one wire mode does differently. */
 struct redis_wire {
+    const struct hfi_op_calls *ops;
     void (*acquire)(struct redis_store *store, struct redis_wait *wait);
     void (*heard)(struct redis_store *store, const char *channel,
                   size_t len); /* a message, not our inbox' */
     void (*cancel)(struct redis_store *store, struct redis_wait *wait);
-    void (*release)(struct redis_store *store, struct hfi_op *op);
-    void (*renew)(struct redis_store *store, struct hfi_op *op);
-    void (*adopt)(struct redis_store *store, struct hfi_op *op);
-    void (*brk)(struct redis_store *store, struct hfi_op *op);
-    void (*inspect)(struct redis_store *store, struct hfi_op *op);
     /* The key and the arguments of one lease in a renewal. */
     void (*add_key)(struct redis_call *call, const struct hfi_name *name);
     void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
@@ -314,8 +310,8 @@ void redis_finish_odd(struct redis_store *store, struct hfi_op *op, const struct
 
 /* ---- acquire.c ------------------------------------------------------------------------ */
 
-void redis_acquire(struct redis_store *store, struct hfi_op *op);
-void redis_cancel(struct redis_store *store, struct hfi_op *op, hf_status status);
+void redis_acquire(void *self, struct hfi_op *op);
+void redis_cancel(void *self, struct hfi_op *op, hf_status status);
 redis_answer_fn redis_cancelled; /* to a native cancel */
 void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_status status,
                     const hf_error *err);
@@ -351,34 +347,35 @@ void redis_waits_hurry(struct redis_store *store); /* messages may have been los
 
 /* ---- lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
 
-void redis_release(struct redis_store *store, struct hfi_op *op);
-void redis_renew(struct redis_store *store, struct hfi_op *op);
+void redis_release(void *self, struct hfi_op *op);
+redis_answer_fn redis_released; /* to a release, on any wire */
+void redis_renew(void *self, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
-void redis_adopt(struct redis_store *store, struct hfi_op *op);
-void redis_break(struct redis_store *store, struct hfi_op *op);
-void redis_inspect(struct redis_store *store, struct hfi_op *op);
+void redis_adopt(void *self, struct hfi_op *op);
+void redis_break(void *self, struct hfi_op *op);
+void redis_inspect(void *self, struct hfi_op *op);
 void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);
 /* Owner, ttl, and which token holds now: the arguments of the native renewal. */
 void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
 
-void redis_cell_read(struct redis_store *store, struct hfi_op *op);
-void redis_cell_swap(struct redis_store *store, struct hfi_op *op);
-void redis_time(struct redis_store *store, struct hfi_op *op);
-void redis_script(struct redis_store *store, struct hfi_op *op);
+void redis_cell_read(void *self, struct hfi_op *op);
+void redis_cell_swap(void *self, struct hfi_op *op);
+void redis_time(void *self, struct hfi_op *op);
+void redis_script(void *self, struct hfi_op *op);
 hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                        void *arg, hf_error *err);
-void redis_counter(struct redis_store *store, struct hfi_op *op);
-void redis_cell_wait(struct redis_store *store, struct hfi_op *op);
-void redis_cell_cancel(struct redis_store *store, struct hfi_op *op, hf_status status);
+void redis_counter(void *self, struct hfi_op *op);
+void redis_cell_wait(void *self, struct hfi_op *op);
+void redis_cell_cancel(void *self, struct hfi_op *op, hf_status status);
 void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms);
 /* The inbox' line came or went; a message came on it that is not for the inbox. */
 void redis_channels_up(struct redis_store *store);
 void redis_channels_down(struct redis_store *store);
 void redis_channel_message(struct redis_store *store, const char *name, size_t name_len,
                            const char *payload, size_t len);
-void redis_limit(struct redis_store *store, struct hfi_op *op);
+void redis_limit(void *self, struct hfi_op *op);
 
 hf_status redis_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 

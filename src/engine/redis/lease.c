@@ -12,8 +12,8 @@
 
 /* ---- release ------------------------------------------------------------------------ */
 
-static void released(struct redis_call *call, enum hfi_outcome outcome,
-                     const struct hfi_reply *reply, const hf_error *err)
+void redis_released(struct redis_call *call, enum hfi_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
     char letter = hfi_reply_letter(reply);
 
@@ -35,16 +35,18 @@ static bool must_lapse(const struct hfi_claim *claim)
            hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
 }
 
-void redis_release(struct redis_store *store, struct hfi_op *op)
+void redis_release(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     bool unsure = redis_claim(op->claim)->unsure;
     struct redis_call *call;
 
+    redis_claim_remove(store, op->claim);
     if (must_lapse(op->claim)) {
         hfi_reactor_finish(&store->reactor, op, HF_LOST, NULL);
         return;
     }
-    call = redis_call_new(store, &hfi_script_release, 3, released, op);
+    call = redis_call_new(store, &hfi_script_release, 3, redis_released, op);
     if (!call)
         return;
     call->idempotent = true;
@@ -271,8 +273,10 @@ void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, i
     hfi_command_add_number(&call->command, own->tid);
 }
 
-void redis_renew(struct redis_store *store, struct hfi_op *op)
+void redis_renew(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
+
     redis_renew_by(store, op, &hfi_script_renew);
 }
 
@@ -316,8 +320,9 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     hfi_reactor_finish(&store->reactor, call->op, HF_OK, NULL);
 }
 
-void redis_adopt(struct redis_store *store, struct hfi_op *op)
+void redis_adopt(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call = redis_call_new(store, &hfi_script_adopt, 1, adopted, op);
 
     if (!call)
@@ -345,8 +350,9 @@ static void broken(struct redis_call *call, enum hfi_outcome outcome, const stru
         redis_finish_odd(call->store, call->op, reply);
 }
 
-void redis_break(struct redis_store *store, struct hfi_op *op)
+void redis_break(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call;
 
     redis_notes_send(store); /* our own passes, before anybody's token is compared */

@@ -64,8 +64,9 @@ static void limited(struct redis_call *call, enum hfi_outcome outcome,
         hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
 }
 
-void redis_limit(struct redis_store *store, struct hfi_op *op)
+void redis_limit(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     static const char *const acts[] = {
         [HFI_LIMIT_TAKE] = "t", [HFI_LIMIT_LOOK] = "l", [HFI_LIMIT_BACK] = "b"
     };

@@ -68,8 +68,9 @@ static hf_status refusal(const struct redlock_store *store, const struct hfi_cla
     return HF_OK;
 }
 
-void redlock_acquire(struct redlock_store *store, struct hfi_op *op)
+void redlock_acquire(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     struct hfi_claim *claim = op->claim;
     struct redlock_wait *wait;
     struct redlock_hold *hold;

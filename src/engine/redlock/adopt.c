@@ -138,8 +138,9 @@ static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome
         decide_adoption(round);
 }
 
-void redlock_adopt(struct redlock_store *store, struct hfi_op *op)
+void redlock_adopt(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     struct redlock_round *round;
     struct adoption *adoption;
     hf_error err;

@@ -96,18 +96,23 @@ static bool look_at(struct redlock_store *store, struct hfi_op *op, struct searc
     return true;
 }
 
-void redlock_inspect(struct redlock_store *store, struct hfi_op *op)
+void redlock_inspect(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
 
+    redlock_notes_send(store); /* our own passes, before anybody's token is shown */
     if (op->u.inspect.glob)
         scan_all(store, op);
     else if (!look_at(store, op, NULL, &name))
         hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
 }
 
-void redlock_break(struct redlock_store *store, struct hfi_op *op)
+void redlock_break(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
+
+    redlock_notes_send(store); /* ... or compared */
     if (!look_at(store, op, NULL, &op->u.brk.name))
         hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
 }

@@ -288,8 +288,8 @@ bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epo
 
 /* ---- acquire.c ------------------------------------------------------------------------------ */
 
-void redlock_acquire(struct redlock_store *store, struct hfi_op *op);
-void redlock_cancel(struct redlock_store *store, struct hfi_op *op, hf_status status);
+void redlock_acquire(void *self, struct hfi_op *op);
+void redlock_cancel(void *self, struct hfi_op *op, hf_status status);
 void redlock_ask(struct redlock_store *store, struct redlock_wait *wait,
                  uint32_t nodes);                                           /* the same attempt */
 void redlock_begin(struct redlock_store *store, struct redlock_wait *wait); /* a new attempt */
@@ -339,12 +339,12 @@ void redlock_waits_restart(struct redlock_store *store); /* the epoch is another
 
 /* ---- lease.c ---------------------------------------------------------------------------------- */
 
-void redlock_release(struct redlock_store *store, struct hfi_op *op);
-void redlock_renew(struct redlock_store *store, struct hfi_op *op);
+void redlock_release(void *self, struct hfi_op *op);
+void redlock_renew(void *self, struct hfi_op *op);
 /* A renewal for ttl_ms may still arrive at a node, and cut short what later ones gave: they count for no more
  * than that from now on. `hold` may be NULL. */
 void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
-void redlock_adopt(struct redlock_store *store, struct hfi_op *op);
+void redlock_adopt(void *self, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
 /* The arguments of one lease in a renewal, behind all keys. */
 void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim,
@@ -380,7 +380,7 @@ int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
 /* ---- inspect.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
 
-void redlock_inspect(struct redlock_store *store, struct hfi_op *op);
+void redlock_inspect(void *self, struct hfi_op *op);
 void redlock_break(struct redlock_store *store,
                    struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);

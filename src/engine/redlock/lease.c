@@ -145,8 +145,9 @@ static void released(struct redlock_round *round, unsigned node, enum hfi_outcom
         tally_release(round);
 }
 
-void redlock_release(struct redlock_store *store, struct hfi_op *op)
+void redlock_release(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     const struct hfi_claim *claim = op->claim;
     struct redlock_hold *hold = redlock_hold_of(claim);
     uint32_t sent = hold ? hold->sent : redlock_all(store);
@@ -385,8 +386,9 @@ static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hf
     }
 }
 
-void redlock_renew(struct redlock_store *store, struct hfi_op *op)
+void redlock_renew(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     size_t count = op->u.renew.count, rounds = (count + REDLOCK_BATCH - 1) / REDLOCK_BATCH;
 
     /* One more than there are: it is not finished before all have been sent. */

@@ -487,8 +487,9 @@ static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outco
  * and from now on it is not. But only when a majority has forgotten it is it known that nothing is in the way
  * of who asks next; if that cannot be had in a while, the outcome is unknown.
  */
-void redlock_cancel(struct redlock_store *store, struct hfi_op *op, hf_status status)
+void redlock_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct redlock_store *store = self;
     struct redlock_wait *wait = op->kind == HFI_OP_ACQUIRE ? redlock_op(op)->wait : NULL;
     struct redlock_round *round;
     uint32_t sent;
