@@ -146,8 +146,8 @@ void redis_call_try(struct redis_store *store, struct redis_call *call)
     call->sent.answered = answered;
     if (call->first_ms == 0)
         call->first_ms = hfi_now_ms();
-    if (call->command.script && !call->user_script)
-        call->command.whole = !hfi_link_has_script(node->link, call->command.script);
+    if (!call->user_script)
+        hfi_command_choose_text(&call->command, &node->scripts);
     if (call->asking)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
@@ -206,7 +206,7 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
         if (call->user_script)
             call->command.whole = true;
         else
-            hfi_link_forget_scripts(call->sent_to->link); /* SCRIPT FLUSH */
+            call->sent_to->scripts = (struct hfi_script_set){ 0 }; /* SCRIPT FLUSH */
         redis_call_try(store, call);
         return;
     }

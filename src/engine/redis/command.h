@@ -20,6 +20,12 @@ struct hfi_script {
     char sha[41]; /* lower-case hex, made at build time */
 };
 
+/* The scripts whose text a server has been sent since we connected. */
+#define HFI_SCRIPTS_MAX 32
+struct hfi_script_set {
+    const struct hfi_script *scripts[HFI_SCRIPTS_MAX];
+};
+
 struct hfi_command {
     const struct hfi_script *script; /* NULL: a plain command */
     bool whole;                      /* send the script's text (EVAL), not its sha */
@@ -39,6 +45,9 @@ void hfi_command_init(struct hfi_command *command);
 void hfi_command_init_script(struct hfi_command *command, const struct hfi_script *script,
                              uint32_t key_count);
 void hfi_command_done(struct hfi_command *command);
+/* Before it is sent: with the text of its script, unless the server has that, which it has from now on. So NOSCRIPT is
+ * rare (SCRIPT FLUSH), and commands are executed in the order in which they were sent. */
+void hfi_command_choose_text(struct hfi_command *command, struct hfi_script_set *sent);
 
 void hfi_command_add(struct hfi_command *command, const void *data, size_t len);
 void hfi_command_add_text(struct hfi_command *command, const char *text);

@@ -107,6 +107,7 @@ struct redis_node {
     hf_error why;  /* it went down */
     hf_error said; /* when it last asked to be asked later */
     bool was_up;
+    struct hfi_script_set scripts;
 };
 
 struct redis_store {

@@ -176,7 +176,6 @@ static void stream_greet(struct hfi_stream *stream)
 void hfi_link_up(struct hfi_link *link)
 {
     hfi_stream_up(&link->stream);
-    hfi_link_forget_scripts(link);
     if (link->subscriber) {
         link->missed = 0;
         link->pinged_ms = hfi_now_ms();
@@ -284,24 +283,6 @@ void hfi_link_send_asking(struct hfi_link *link, const struct hfi_command *comma
     at = link->stream.queued;
     hfi_link_queue(link, command);
     expect(link, sent, at);
-}
-
-bool hfi_link_has_script(struct hfi_link *link, const struct hfi_script *script)
-{
-    for (size_t i = 0; i < HFI_SCRIPTS_MAX; i++) {
-        if (link->scripts[i] == script)
-            return true;
-        if (!link->scripts[i]) {
-            link->scripts[i] = script;
-            return false;
-        }
-    }
-    return false;
-}
-
-void hfi_link_forget_scripts(struct hfi_link *link)
-{
-    memset(link->scripts, 0, sizeof link->scripts);
 }
 
 void hfi_link_subscribe(struct hfi_link *link, const char *channel, size_t len,

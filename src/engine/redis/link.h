@@ -98,11 +98,6 @@ void hfi_link_send(struct hfi_link *link, const struct hfi_command *command,
 /* As send, before anything else: what must follow an ASK redirection (ASKING + command). */
 void hfi_link_send_asking(struct hfi_link *link, const struct hfi_command *command,
                           struct redis_sent *sent);
-/* Has this server been sent the script's text since we connected? From now on it has: send it. So NOSCRIPT is rare
- * (SCRIPT FLUSH), and commands are executed in the order in which they were sent. */
-bool hfi_link_has_script(struct hfi_link *link, const struct hfi_script *script);
-/* It may not have the texts of our scripts any more. */
-void hfi_link_forget_scripts(struct hfi_link *link);
 /* Subscriber links. Confirmed subscriptions survive nothing: subscribe again after `up`. */
 void hfi_link_subscribe(struct hfi_link *link, const char *channel, size_t len,
                         struct redis_sent *sent);

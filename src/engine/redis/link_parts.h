@@ -11,7 +11,6 @@
 #include "engine/redis/link.h"
 
 #define HFI_GREETING_MAX 8 /* commands */
-#define HFI_SCRIPTS_MAX  32
 
 struct hfi_link {
     struct hfi_stream stream; /* first: they are one address */
@@ -25,8 +24,6 @@ struct hfi_link {
     unsigned char steps[HFI_GREETING_MAX];
     unsigned step, step_count;
     struct hfi_server server;
-
-    const struct hfi_script *scripts[HFI_SCRIPTS_MAX]; /* that the server has the text of */
 
     struct hfi_reader *reader;
     uint32_t skip; /* replies of no interest that come after that of the newest command */

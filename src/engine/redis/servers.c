@@ -148,6 +148,7 @@ static void node_up(struct hfi_link *link)
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
     snprintf(node->replid, sizeof node->replid, "%s", server->replid);
     node->was_up = true;
+    node->scripts = (struct hfi_script_set){ 0 };
     hfi_link_settled(link);
     node->why.status = HF_OK;
     node->why.text[0] = 0;

@@ -110,7 +110,8 @@ struct redlock_node {
     bool inbox_up;
     struct redis_sent inbox_sent;
     char run_id[48];
-    hf_error why;              /* it is not up */
+    hf_error why; /* it is not up */
+    struct hfi_script_set scripts;
     int64_t heard_ms;          /* when it last answered, or was first asked after it owed nothing */
     struct hfi_node_view view; /* heal.c: what it said of itself */
     struct redlock_deferred_release *deferred, **deferred_end;
@@ -381,8 +382,7 @@ int64_t redlock_heal_next_ms(const struct redlock_store *store);
 /* ---- inspect.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
 
 void redlock_inspect(void *self, struct hfi_op *op);
-void redlock_break(struct redlock_store *store,
-                   struct hfi_op *op); /* finds the owner, then break */
+void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                          void *arg, hf_error *err);

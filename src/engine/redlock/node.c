@@ -173,6 +173,7 @@ static void node_up(struct hfi_link *link)
     const struct hfi_server *server = hfi_link_server(link);
     const struct redlock_node *other = twin(node, server->run_id);
 
+    node->scripts = (struct hfi_script_set){ 0 };
     node->heard_ms = hfi_now_ms();
     if (other) {
         refuse(node, "it is the same server as ", hfi_link_address(other->link)->shown);

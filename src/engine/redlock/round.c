@@ -84,8 +84,7 @@ static void send_leg(struct redlock_round *round, unsigned index)
     leg->round = round;
     leg->node = index;
     leg->sent.answered = answered;
-    if (round->command.script)
-        round->command.whole = !hfi_link_has_script(node->link, round->command.script);
+    hfi_command_choose_text(&round->command, &node->scripts);
     if (hfi_link_in_flight(node->link) == 0)
         node->heard_ms = round->sent_ms;
     hfi_link_send(node->link, &round->command, &leg->sent);
@@ -111,7 +110,7 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
         return;
     }
     if (round->command.script && hfi_reply_is_noscript(reply)) {
-        hfi_link_forget_scripts(node->link); /* SCRIPT FLUSH */
+        node->scripts = (struct hfi_script_set){ 0 }; /* SCRIPT FLUSH */
         if (round->wanted && !round->wanted(round)) {
             hfi_error_set(&err, HF_UNAVAILABLE, 0, "it was not wanted any more");
             end_leg(round, leg->node, HFI_UNSENT, NULL, &err);
