@@ -5,14 +5,7 @@
  */
 #include "engine/redis/internal.h"
 
-#include "util/alloc.h"
 #include "util/error.h"
-#include "util/random.h"
-#include "util/text.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CALLS_KEPT 256 /* for use again */
 

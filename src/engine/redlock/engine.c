@@ -9,12 +9,9 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/list.h"
-#include "util/random.h"
-#include "util/text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static hf_status wait_ready(struct redlock_store *store, hf_error *err);
 static void destroy(struct redlock_store *store);

@@ -3,10 +3,8 @@
  * lock; answers come from the driver, or from within the sending where a node cannot be reached. */
 #include "engine/redlock/internal.h"
 
-#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/text.h"
 
 #include <stddef.h>
 #include <string.h>
