@@ -3,14 +3,14 @@
  * Several names at once: hf_acquire_all() and hf_release_all(), on the caller's thread; and their asynchronous forms, which
  * are tasks.
  *
- * Names are taken in one order, that of their bytes: of those who hold some and wait
- * for more, the one whose last name is the highest waits for nobody of them. So they
+ * Names are acquired in one order, that of their bytes. Of all callers that hold some names and
+ * wait for more, the one that waits for the highest name waits for none of the others. So they
  * never form a circle.
  *
- * First, where the engine's line carries many requests at once, all are tried at once.
- * What was granted up to the first that is busy is kept: that is a beginning in order.
- * What was granted behind it is given back, for to keep it while waiting for a lower
- * name would be out of order. Then the rest is acquired one by one.
+ * If the engine can have many requests under way, all names are tried at once first. What was
+ * granted before the first busy name is kept: it is a beginning in order. What was granted after it
+ * is released, since keeping it while waiting for a lower name would be out of order. Then the rest
+ * is acquired one by one.
  */
 #include "core/acquire.h"
 #include "core/release.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was asked for, in the order in which it is taken. */
+/* One request, in the order of acquisition. */
 struct item {
     hf_acquire_request request; /* in full size, with the length of its name */
     size_t index;               /* of the caller's */
@@ -141,7 +141,7 @@ static hf_status read_all(struct several *s, const hf_acquire_request *requests,
         if (request->size != requests->size || request->size % _Alignof(hf_acquire_request) != 0)
             return hfi_error_set(err, HF_INVALID, 0, "requests[%zu]: size: not that of the first",
                                  i);
-        at += request->size; /* the caller's, who may know a smaller one */
+        at += request->size; /* the caller's struct may be smaller than ours */
     }
     s->wait_ms = s->items[0].request.wait_ms;
     s->deadline_ms = s->wait_ms > 0 ? hfi_now_ms() + s->wait_ms : HFI_NEVER;
@@ -150,7 +150,7 @@ static hf_status read_all(struct several *s, const hf_acquire_request *requests,
     for (size_t i = 1; i < s->count; i++)
         if (by_name(&s->items[i - 1], &s->items[i]) == 0)
             return hfi_error_set(err, HF_INVALID, 0,
-                                 "requests[%zu]: name: that of requests[%zu] too",
+                                 "requests[%zu]: name: the same as in requests[%zu]",
                                  s->items[i].index, s->items[i - 1].index);
     return HF_OK;
 }
@@ -228,7 +228,7 @@ static hf_status acquire_rest(struct several *s, size_t held, hf_error *err)
     return HF_OK;
 }
 
-/* While we waited for the last the first may have come to its end. */
+/* While we waited for the last lease, the first may have expired. */
 static hf_status all_good(struct several *s, hf_error *err)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -262,8 +262,8 @@ static void give_back(struct several *s, size_t from)
     (void)hf_release_all(leases, count, NULL);
 }
 
-/* Send a few, then hear what became of them. The last first: whoever waits for one of them does not get
- * it only to wait for the next. */
+/* Send a few releases, then wait for their outcomes. The last lease goes first: so a waiter that
+ * gets one of them does not have to wait for the next. */
 static hf_status release_some(hf_lease *const *leases, size_t count, hf_error *err)
 {
     struct hfi_call *calls[HF_ACQUIRE_ALL_MAX];
@@ -317,7 +317,7 @@ struct all_call {
     size_t next; /* which one is under way */
     bool begun;  /* acquire: the first one has been asked for */
     hf_status
-        status; /* acquire: why what is held goes back; release: the first that was not HF_OK */
+        status; /* acquire: why what is held is released; release: the first that was not HF_OK */
     struct hfi_shard *shard; /* release: which keeps the store open */
     char *texts;             /* acquire: what the requests point to */
     hf_lease *leases[HF_ACQUIRE_ALL_MAX];
@@ -331,7 +331,7 @@ static hf_status release_next(struct all_call *call)
     return call->next > 0 ? hfi_task_release(&call->task, call->leases[--call->next]) : HF_OK;
 }
 
-/* It cannot have them all: those that it has go back, the last first. */
+/* One name cannot be acquired: release those that are held, the last first. */
 static hf_status acquire_fail(struct all_call *call, hf_status status)
 {
     call->status = status;
@@ -517,7 +517,7 @@ hf_status hf_release_all_async(hf_lease *const *leases, size_t count, hf_done_fn
     call = hfi_calloc(1, sizeof *call);
     if (!call)
         return hfi_error_memory(err);
-    /* Those that have ended do not keep the others from being released. */
+    /* Leases that have ended already do not prevent the release of the others. */
     for (size_t i = 0; i < count && status != HF_OK; i++)
         status = hfi_lease_enter_store(leases[i], &store, &call->shard, err);
     if (status != HF_OK) {
