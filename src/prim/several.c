@@ -2,12 +2,12 @@
 /*
  * Several names at once: hf_acquire_all() and hf_release_all(), and their asynchronous forms. Each is one task (core/task.h).
  *
- * Names are taken in one order, that of their bytes. Of all callers that hold some names and wait for more, the one whose
- * last name is the highest waits for none of the others. So they never form a circle.
+ * Names are acquired in one order, that of their bytes. Of all callers that hold some names and wait for more, the one that
+ * waits for the highest name waits for none of the others. So they never form a circle.
  *
- * First, where one connection carries many requests at once, all are tried at once. What was granted up to the first that
- * is busy is kept: that is a beginning in order. What was granted behind it is given back, because to keep it while waiting
- * for a lower name would be out of order. Then the rest is acquired one by one.
+ * If the engine can have many requests under way, all names are tried at once first. What was granted before the first busy
+ * name is kept: it is a beginning in order. What was granted after it is released, since keeping it while waiting for a
+ * lower name would be out of order. Then the rest is acquired one by one.
  *
  *   TRYING --> TRIMMING --> ACQUIRING --> all are held
  *      |                        |
@@ -111,7 +111,7 @@ hf_status hf_release_all_async(hf_lease *const *leases, size_t count, hf_done_fn
     call = hfi_calloc(1, sizeof *call);
     if (!call)
         return hfi_error_memory(err);
-    /* Those that have ended do not keep the others from being released. */
+    /* Leases that have ended already do not prevent the release of the others. */
     for (size_t i = 0; i < count && status != HF_OK; i++)
         status = hfi_lease_enter_store(leases[i], &store, &call->shard, err);
     if (status != HF_OK) {
@@ -130,7 +130,7 @@ hf_status hf_release_all_async(hf_lease *const *leases, size_t count, hf_done_fn
 
 /* ---- acquires: what was asked for ---------------------------------------------------------------- */
 
-/* In the order in which the names are taken. */
+/* One request, in the order of acquisition. */
 struct item {
     hf_acquire_request request; /* in full size, with the length of its name */
     size_t index;               /* of the caller's */
@@ -209,7 +209,7 @@ static hf_status read_all(struct acquire_call *call, const hf_acquire_request *r
         if (request->size != requests->size || request->size % _Alignof(hf_acquire_request) != 0)
             return hfi_error_set(err, HF_INVALID, 0, "requests[%zu]: size: not that of the first",
                                  i);
-        at += request->size; /* the caller's, who may know a smaller one */
+        at += request->size; /* the caller's struct may be smaller than ours */
     }
     call->wait_ms = call->items[0].request.wait_ms;
     call->deadline_ms = call->wait_ms > 0 ? hfi_now_ms() + call->wait_ms : HFI_NEVER;
@@ -218,7 +218,7 @@ static hf_status read_all(struct acquire_call *call, const hf_acquire_request *r
     for (size_t i = 1; i < call->count; i++)
         if (by_name(&call->items[i - 1], &call->items[i]) == 0)
             return hfi_error_set(err, HF_INVALID, 0,
-                                 "requests[%zu]: name: that of requests[%zu] too",
+                                 "requests[%zu]: name: the same as in requests[%zu]",
                                  call->items[i].index, call->items[i - 1].index);
     return HF_OK;
 }
@@ -295,7 +295,7 @@ static hf_status fail(struct acquire_call *call, hf_status why)
     return status == HF_OK ? why : status;
 }
 
-/* While it waited for the last the first may have come to its end. */
+/* While we waited for the last lease, the first may have expired. */
 static hf_status all_good(struct acquire_call *call)
 {
     for (size_t i = 0; i < call->count; i++) {
@@ -354,14 +354,14 @@ static hf_status try_all(struct acquire_call *call)
     call->task.state = TRYING;
     call->next = call->refused = call->count;
     if (drive->cork)
-        drive->cork(call->task.store->conn, true);
+        drive->cork(call->task.store->opened, true);
     for (unsigned i = 0; i < call->count; i++) {
         call->task.mark = i;
         call->items[i].request.wait_ms = 0;
         (void)hfi_task_acquire(&call->task, &call->items[i].request);
     }
     if (drive->cork)
-        drive->cork(call->task.store->conn, false);
+        drive->cork(call->task.store->opened, false);
     return HFI_BEGUN;
 }
 

@@ -7,7 +7,6 @@
 #include "unit.h"
 
 #include "core/registry.h"
-#include "util/alloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,52 +87,51 @@ static void closed_while_an_acquire_begins(void **state)
 
 /* ---- several names, on an EVENT engine that does everything in submit() ------------------------------------ */
 
-static hf_status event_open(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_conn, hf_error *err)
+static hf_status event_open(void *store, struct hfi_conf *conf, struct hfi_host *host,
+                            hf_error *err)
 {
-    (void)conf, (void)host, (void)err;
-    *ret_conn = hfi_calloc(1, 64);
-    return *ret_conn ? HF_OK : HF_NO_MEMORY;
+    (void)store, (void)conf, (void)host, (void)err;
+    return HF_OK;
 }
 
-static void event_close(struct hfi_conn *conn)
+static void event_close(void *store)
 {
-    hfi_free(conn);
+    (void)store;
 }
 
-static void event_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void event_submit(void *store, struct hfi_op *op)
 {
-    (*(int *)(void *)conn)++;
+    (*(int *)store)++;
     hfi_op_finish(op, HF_OK);
 }
 
-static void event_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void event_cancel(void *store, struct hfi_op *op, hf_status status)
 {
-    (void)conn, (void)op, (void)status;
+    (void)store, (void)op, (void)status;
 }
 
-static int event_fd(struct hfi_conn *conn)
+static int event_fd(void *store)
 {
-    (void)conn;
+    (void)store;
     return -1;
 }
 
-static int event_timeout(struct hfi_conn *conn, int64_t now_ms)
+static int event_timeout(void *store, int64_t now_ms)
 {
-    (void)conn, (void)now_ms;
+    (void)store, (void)now_ms;
     return -1;
 }
 
-static void event_process(struct hfi_conn *conn, int64_t now_ms)
+static void event_process(void *store, int64_t now_ms)
 {
     (void)now_ms;
-    (*(int *)(void *)conn)++;
+    (*(int *)store)++;
 }
 
-static void event_cork(struct hfi_conn *conn, bool on)
+static void event_cork(void *store, bool on)
 {
     (void)on;
-    (*(int *)(void *)conn)++;
+    (*(int *)store)++;
 }
 
 static const struct hfi_form event_forms[] = { { .scheme = "nullevent" }, { .scheme = NULL } };
@@ -154,6 +152,7 @@ static const struct hfi_engine event_engine = {
     .open = event_open,
     .close = event_close,
     .conf = &event_conf,
+    .store_size = sizeof(int),
     .submit = event_submit,
     .cancel = event_cancel,
 };

@@ -23,52 +23,51 @@ static struct {
     int acquires, releases;
 } server;
 
-static hf_status event_open(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_conn, hf_error *err)
+static hf_status event_open(void *store, struct hfi_conf *conf, struct hfi_host *host,
+                            hf_error *err)
 {
-    (void)conf, (void)host, (void)err;
-    *ret_conn = (struct hfi_conn *)(void *)&server;
+    (void)store, (void)conf, (void)host, (void)err;
     server.fd = eventfd(1, EFD_CLOEXEC);
     return server.fd >= 0 ? HF_OK : HF_UNAVAILABLE;
 }
 
-static void event_close(struct hfi_conn *conn)
+static void event_close(void *store)
 {
-    (void)conn;
+    (void)store;
     close(server.fd);
 }
 
-static void event_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void event_submit(void *store, struct hfi_op *op)
 {
-    (void)conn;
+    (void)store;
     server.waiting[server.count++] = op;
     if (server.count > server.most)
         server.most = server.count;
 }
 
-static void event_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void event_cancel(void *store, struct hfi_op *op, hf_status status)
 {
-    (void)conn, (void)op, (void)status;
+    (void)store, (void)op, (void)status;
 }
 
-static int event_fd(struct hfi_conn *conn)
+static int event_fd(void *store)
 {
-    (void)conn;
+    (void)store;
     return server.fd;
 }
 
-static int event_timeout(struct hfi_conn *conn, int64_t now_ms)
+static int event_timeout(void *store, int64_t now_ms)
 {
-    (void)conn, (void)now_ms;
+    (void)store, (void)now_ms;
     return -1;
 }
 
-static void event_process(struct hfi_conn *conn, int64_t now_ms)
+static void event_process(void *store, int64_t now_ms)
 {
     struct hfi_op *ops[2 * NAMES];
     int count = server.count;
 
-    (void)conn, (void)now_ms;
+    (void)store, (void)now_ms;
     memcpy(ops, server.waiting, sizeof ops);
     server.count = 0;
     for (int i = 0; i < count; i++) {
@@ -103,6 +102,7 @@ static const struct hfi_engine event_engine = {
     .open = event_open,
     .close = event_close,
     .conf = &event_conf,
+    .store_size = sizeof(int),
     .submit = event_submit,
     .cancel = event_cancel,
 };
