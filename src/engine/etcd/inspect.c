@@ -189,8 +189,9 @@ static struct search *search_new(struct etcd_store *store, struct hfi_op *op, st
     return search;
 }
 
-void etcd_list(struct etcd_store *store, struct hfi_op *op)
+void etcd_list(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct search *search = search_new(store, op, op->u.list.sink);
 
     if (!search)
@@ -204,8 +205,9 @@ void etcd_list(struct etcd_store *store, struct hfi_op *op)
     read_page(search);
 }
 
-void etcd_look(struct etcd_store *store, struct hfi_op *op)
+void etcd_look(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct search *search = search_new(store, op, op->u.look.sink);
 
     if (!search)

@@ -110,8 +110,9 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                          emit(op->u.look.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
 }
 
-void memcached_look(struct memcached_store *store, struct hfi_op *op)
+void memcached_look(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct memcached_call *call = memcached_call_new(store, 'l', &op->u.look.name, op);
 
     if (call)
@@ -127,8 +128,9 @@ static void go_on(struct memcached_search *search);
 
 static const struct memcached_connection_calls dump_calls = { .up = dump_up, .down = dump_down };
 
-void memcached_list(struct memcached_store *store, struct hfi_op *op)
+void memcached_list(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct memcached_search *search = hfi_calloc(1, sizeof *search);
     int64_t now_ms = hfi_now_ms();
 

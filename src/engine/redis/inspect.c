@@ -43,8 +43,9 @@ static void scanned(struct redis_call *call, enum hfi_outcome outcome,
     hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
-void redis_list(struct redis_store *store, struct hfi_op *op)
+void redis_list(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct place *place = place_of(op);
     struct redis_call *call;
 
@@ -134,7 +135,7 @@ static void looked(struct redis_call *call, enum hfi_outcome outcome, const stru
                    const hf_error *err)
 {
     struct hfi_op *op = call->op;
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
     hf_status status = HF_OK; /* also if nobody has it */
 
     if (outcome != HFI_ANSWERED)
@@ -146,8 +147,9 @@ static void looked(struct redis_call *call, enum hfi_outcome outcome, const stru
     hfi_reactor_finish(&call->store->reactor, op, status, err);
 }
 
-void redis_look(struct redis_store *store, struct hfi_op *op)
+void redis_look(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call;
 
     redis_notes_send(store);

@@ -2,7 +2,7 @@
 /* SCAN for names: see scan.h. */
 #include "engine/redis/scan.h"
 
-#include "engine/redis/conf.h"
+#include "engine/redis/names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t cursor)
 {
-    char pattern[2 * (HFI_PREFIX_MAX + 4) + 3]; /* each byte escaped, and "{*}" */
+    char pattern[2 * REDIS_STORE_PREFIX_MAX + 3]; /* each byte escaped, and "{*}" */
     char number[24];
     size_t used = 0;
 

@@ -129,12 +129,14 @@ static void scan(struct redlock_store *store, struct page *page, unsigned node)
     redlock_round_send(round, 1u << node);
 }
 
-void redlock_list(struct redlock_store *store, struct hfi_op *op)
+void redlock_list(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     struct page *page = hfi_calloc(1, sizeof *page);
     struct places *places = places_of(op);
     uint32_t nodes;
 
+    redlock_notes_send(store); /* our own passes, before anybody's token is shown */
     if (!page) {
         hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
@@ -246,8 +248,10 @@ static void all_looked(struct redlock_round *round)
 static void look_at(struct redlock_store *store, struct hfi_op *op, const struct hfi_name *name)
 {
     struct look *look = hfi_calloc(1, sizeof *look);
-    struct redlock_round *round = redlock_round_new(store, &redlock_script_look, 1, looked);
+    struct redlock_round *round;
 
+    redlock_notes_send(store); /* ... or compared */
+    round = redlock_round_new(store, &redlock_script_look, 1, looked);
     if (!look || !round) {
         hfi_free(look);
         if (round)
@@ -265,9 +269,9 @@ static void look_at(struct redlock_store *store, struct hfi_op *op, const struct
     redlock_round_send(round, askable(store));
 }
 
-void redlock_look(struct redlock_store *store, struct hfi_op *op)
+void redlock_look(void *self, struct hfi_op *op)
 {
-    look_at(store, op, &op->u.look.name);
+    look_at(self, op, &op->u.look.name);
 }
 
 /* ---- break ---------------------------------------------------------------------------------- */
@@ -277,7 +281,7 @@ static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome o
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct redlock_store *store = round->store;
-    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? hfi_reply_letter(reply) : 0;
     const struct hfi_name *name = round->op ? &round->op->u.brk.name : NULL;
 
     (void)err;
@@ -329,7 +333,7 @@ static void break_owner(struct redlock_store *store, struct hfi_op *op,
     redlock_add_cluster(round);
     redlock_add_name(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
-    redlock_add_owner(round, round->owner);
+    redis_add_owner(&round->command, round->owner);
     hfi_command_add_number(&round->command, (int64_t)record->attempt);
     hfi_command_add_number(&round->command, record->ttl_ms);
     hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
@@ -347,7 +351,7 @@ static void break_found(struct redlock_store *store, const struct look *look,
     hfi_reactor_finish(&store->reactor, look->op, HF_NOT_FOUND, NULL);
 }
 
-void redlock_break(struct redlock_store *store, struct hfi_op *op)
+void redlock_break(void *self, struct hfi_op *op)
 {
-    look_at(store, op, &op->u.brk.name);
+    look_at(self, op, &op->u.brk.name);
 }
