@@ -133,7 +133,6 @@ static inline struct zk_claim *zk_claim(struct hfi_claim *claim)
 
 /* ---- engine.c */
 void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err);
-void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why);
 void zk_begin(struct zk_store *store, struct hfi_op *op); /* an op that is no claim; connected */
 /* The same when it is connected again: nothing has been changed yet, and nothing told. */
 void zk_park(struct zk_store *store, struct hfi_op *op);
