@@ -400,14 +400,14 @@ hf_status hf_cell_delete_async(hf_store *store, const void *name, size_t name_le
 static hf_status ask_caller(struct cell_call *call, struct hfi_cell *found,
                             hf_cell_change *ret_change)
 {
-    const struct hfi_store *outer = hfi_self.calling;
+    struct hfi_calling calling = { call->task.prim.store, hfi_self.calling };
     hf_cell old = show(found);
     hf_status status;
 
     *ret_change = (hf_cell_change){ .size = sizeof *ret_change };
-    hfi_self.calling = call->task.prim.store;
+    hfi_self.calling = &calling;
     status = call->fn(&old, ret_change, call->arg);
-    hfi_self.calling = outer;
+    hfi_self.calling = calling.outer;
     return status;
 }
 

@@ -5,9 +5,11 @@
  */
 #include "engine/native.h"
 
+#include "core/by_url.h"
 #include "core/op.h"
 #include "core/request.h"
 #include "core/store.h"
+#include "engine/redis/extension.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -153,6 +155,24 @@ hf_status hf_script_flush(hf_store *handle, hf_error *err)
     status = run(store, &op, "script flush", err);
     hfi_store_leave(store);
     return status;
+}
+
+/* ---- ending one ------------------------------------------------------------------------------- */
+
+hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err)
+{
+    const struct hfi_redis_extension *redis;
+    struct hfi_by_url at;
+    hf_status status;
+
+    if (wait_ms < 0 || wait_ms > HF_DURATION_MAX_MS)
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
+    status = hfi_by_url_open(&at, url, HFI_REDIS_EXTENSION, sizeof *redis, err);
+    if (status != HF_OK)
+        return status;
+    redis = at.extension;
+    status = redis->kill_script(at.conf, wait_ms ? wait_ms : HF_SCRIPT_KILL_WAIT_MS, err);
+    return hfi_by_url_close(&at, status, err);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
