@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memcached engine: its table, opening and closing, and what comes in from core. See internal.h for
+ * The memcached engine: its table, opening and closing, and the calls of core. See internal.h for
  * the parts. Event-driven: submit() sends, the driver reads and finishes.
  */
 #include "engine/memcached/internal.h"
@@ -101,7 +101,7 @@ static void memcached_close(void *self)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* No BREAK: it is by token, and there are none. */
+/* No BREAK: it needs a token, and this engine has none. */
 static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_ACQUIRE] = { memcached_acquire, memcached_cancel },
     [HFI_OP_RELEASE] = { memcached_release, NULL },
