@@ -18,6 +18,8 @@ enum hfi_outcome {
 
 /* The status for an op whose request ended without an answer: UNKNOWN, or what `err` says, or UNAVAILABLE. */
 hf_status hfi_outcome_status(enum hfi_outcome outcome, const hf_error *err);
+/* The same for a request that changes nothing: never UNKNOWN, for it can simply be made again. */
+hf_status hfi_outcome_read_status(enum hfi_outcome outcome, const hf_error *err);
 
 /* Embedded in the engine's, first. */
 struct hfi_request {
@@ -26,7 +28,13 @@ struct hfi_request {
     int64_t retry_ms;         /* parked: not sent before; 0: as soon as it can be */
 };
 
+struct hfi_requests;
+
 struct hfi_request_calls {
+    /* Both or neither: what a request keeps from one use to the next, beyond bytes. Its memory is new, and zero. false:
+     * out of memory. */
+    bool (*make)(struct hfi_requests *requests, struct hfi_request *request);
+    void (*unmake)(struct hfi_request *request);
     void (*send)(struct hfi_request *request);    /* try again; it may be parked again */
     void (*give_up)(struct hfi_request *request); /* its time is over, and it was not sent */
 };
@@ -52,6 +60,9 @@ void hfi_requests_done(struct hfi_requests *requests); /* none is under way; zer
 struct hfi_request *hfi_request_new(struct hfi_requests *requests, bool must);
 void hfi_request_free(struct hfi_requests *requests, struct hfi_request *request);
 
+/* Parked or not, give it up then. */
+void hfi_request_give_up_at(struct hfi_requests *requests, struct hfi_request *request,
+                            int64_t give_up_ms);
 /* Keep it until hfi_requests_unpark(), its retry_ms or its give_up_ms. */
 void hfi_request_park(struct hfi_requests *requests, struct hfi_request *request);
 /* Take it back; false: it is not parked. */
