@@ -89,7 +89,7 @@ static struct raw_entry *last_entry(struct hfi_collection *c)
     return (struct raw_entry *)(void *)c->entries.items + c->entries.count - 1;
 }
 
-/* The last entry is complete: is it one to keep? */
+/* The last entry is complete: drop it if it is not wanted. */
 static void end_entry(struct hfi_collection *c)
 {
     const struct raw_entry *last;

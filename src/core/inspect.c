@@ -44,7 +44,7 @@ struct inspect_call {
     int64_t until_ms;
     uint32_t len;
     bool glob, contended;
-    bool plain; /* the tags stay on the labels */
+    bool plain; /* keep the tags on the labels */
     unsigned char pattern[HF_NAME_MAX];
 };
 
@@ -387,7 +387,7 @@ static bool any_tags(const hf_view *view)
     return false;
 }
 
-/* The tags are not for people. false: out of memory. */
+/* Replace the tags on the labels by sessions. false: out of memory. */
 static bool tell_sessions(hf_view *view)
 {
     struct hfi_graph *graph;

@@ -133,14 +133,14 @@ static hf_status take_page(struct search *search, const json_t *reply)
                      &last);
 }
 
-static void page_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void page_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct search *search = call->data;
     hf_status status;
 
-    if (outcome != ETCD_ANSWERED) {
-        end(search, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        end(search, outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err), err);
         return;
     }
     status = take_page(search, reply);
@@ -238,14 +238,14 @@ static struct lifetime *life_of(struct search *search, int64_t id)
     return NULL;
 }
 
-static void lives(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void lives(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                   const hf_error *err)
 {
     struct search *search = call->data;
     struct lifetime *life = life_of(search, etcd_read_number(reply, "ID"));
 
     (void)err;
-    if (outcome == ETCD_ANSWERED && life)
+    if (outcome == HFI_ANSWERED && life)
         life->left_ms = etcd_seconds_ms(reply, "TTL");
     if (--search->asking == 0)
         emit(search);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LIST is the list of the children of all names' parent: one page of bare names. LOOK and BREAK read the list of the
- * children of a name, which tells order, kinds and permits, and then each node, for its number (the token), its age and its
- * label; the nodes are asked for in one flight. With the lock.
+ * LIST reads the children of the node that has all names: one page of bare names. LOOK and BREAK
+ * read the children of a name, which give order, kinds and permits, and then each node, for its
+ * number (the token), its age and its label; the nodes are requested all at once. With the lock.
  *
- * Ages are by this machine's clock against the server's: they are for people.
+ * Ages compare this machine's clock with the server's: they are only for people.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What one node says. */
+/* The contents of one node. */
 struct seen {
     struct zk_member member; /* its `node` is `name` */
     char name[ZK_NODE_MAX];
@@ -58,7 +58,7 @@ static void view_fail(struct view *view, hf_status status)
         view->status = status;
 }
 
-/* What an answer that is no answer means: looking changes nothing, so it is just not to be had. */
+/* A request failed without an answer. Inspection changes nothing, so that is HF_UNAVAILABLE. */
 static void view_fail_rc(struct view *view, int rc, const char *what)
 {
     hf_error err;
@@ -296,7 +296,7 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
     return ok;
 }
 
-/* The one whose token is asked for, if it holds. */
+/* The holder with the token that was asked for, if there is one. */
 static const struct seen *to_break(const struct view *view, const struct zk_member *members,
                                    size_t holders)
 {
