@@ -86,7 +86,8 @@ struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name
 {
     struct hfi_name copy = *name;
 
-    memcpy(task->prepared->name, name->bytes, name->len);
+    if (name->len > 0)
+        memcpy(task->prepared->name, name->bytes, name->len);
     copy.bytes = task->prepared->name;
     return copy;
 }
@@ -129,7 +130,7 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
     child->may_wait = op->may_wait = op->blocking = op->kind == HFI_OP_CELL_WAIT;
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
-    else if (store->drive != HFI_INLINE)
+    else if (store->drive != HFI_INLINE && op->kind != HFI_OP_SCRIPT) /* which may be slow */
         op->deadline_ms = until_ms != HFI_NEVER ? until_ms : hfi_now_ms() + HFI_CALL_LIMIT_MS;
     task->prepared = NULL;
     if (task->call) {

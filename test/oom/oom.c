@@ -209,8 +209,9 @@ static void do_detached(hf_store *store)
 
 struct async {
     int pending;
-    bool brings; /* with HF_OK something that must be freed */
-    bool checks; /* hf_store_check_async() is under way */
+    bool brings;  /* with HF_OK something that must be freed */
+    bool checks;  /* hf_store_check_async() is under way */
+    bool unknown; /* what was not answered may have been done */
     hf_lease *leases[4];
 };
 
@@ -287,9 +288,11 @@ static void on_form(const hf_result *result, void *arg)
     CHECK(result->status == HF_OK || result->status == HF_NO_MEMORY ||
           result->status == HF_TIMEOUT || result->status == HF_NOT_FOUND ||
           result->status == HF_UNSUPPORTED || result->status == HF_LOST ||
-          (async->checks && result->status == HF_UNAVAILABLE));
+          ((async->checks || async->unknown) && result->status == HF_UNAVAILABLE) ||
+          (async->unknown && result->status == HF_UNKNOWN));
     CHECK((result->status == HF_OK && async->brings) ==
-          (result->lease || result->leases || result->view || result->report || result->deadlocks));
+          (result->lease || result->leases || result->view || result->report || result->deadlocks ||
+           result->value));
     for (size_t i = 0; i < result->count; i++)
         async->leases[i] = result->leases[i];
     if (result->lease)
@@ -297,6 +300,7 @@ static void on_form(const hf_result *result, void *arg)
     hf_free(result->view);
     hf_free(result->report);
     hf_free(result->deadlocks);
+    hf_free(result->value);
     async->pending--;
 }
 
@@ -564,6 +568,7 @@ static void do_counters(hf_store *store)
 static void do_scripts(hf_store *store)
 {
     hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+    struct async async = { .unknown = true };
     hf_value *value = NULL;
     bool there;
 
@@ -579,6 +584,16 @@ static void do_scripts(hf_store *store)
     (void)fine_or_unknown(
         hf_script_exists(store, script.text, HF_CSTRING, &there, &contract_error));
     (void)fine_or_unknown(hf_script_flush(store, &contract_error));
+    await_form(store, &async, true,
+               hf_script_run_async(store, &script, on_form, &async, NULL, &contract_error));
+    await_form(store, &async, false,
+               hf_script_exists_async(store, script.text, HF_CSTRING, on_form, &async, NULL,
+                                      &contract_error));
+    await_form(store, &async, false,
+               hf_script_flush_async(store, on_form, &async, NULL, &contract_error));
+    await_form(
+        store, &async, false,
+        hf_script_kill_async(store, contract_url(), 0, on_form, &async, NULL, &contract_error));
 }
 
 /* ---- one run, in a process of its own --------------------------------------------- */
