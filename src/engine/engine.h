@@ -148,6 +148,7 @@ enum hfi_op_kind {
     HFI_OP_LIMIT,   /* limit */
     HFI_OP_SCRIPT   /* HF_CAP_SCRIPTS: script */
 };
+#define HFI_OP_KINDS (HFI_OP_SCRIPT + 1)
 
 #define HFI_NATIVE_COUNTER (1u << 0)
 #define HFI_NATIVE_LIMIT   (1u << 1)

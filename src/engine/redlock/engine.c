@@ -9,15 +9,13 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/list.h"
-#include "util/random.h"
-#include "util/text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static hf_status wait_ready(struct redlock_store *store, hf_error *err);
 static void destroy(struct redlock_store *store);
+static const struct hfi_op_calls ops[HFI_OP_KINDS];
 
 #define ROUNDS_KEPT 64 /* for use again */
 
@@ -70,7 +68,7 @@ static hf_status redlock_open(void *self, struct hfi_conf *conf, struct hfi_host
     host->location = store->conf->location;
     store->may_start = !host->existing;
     if (status == HF_OK)
-        status = hfi_reactor_init(&store->reactor, host, err);
+        status = hfi_reactor_init(&store->reactor, host, ops, err);
     if (status == HF_OK && !add_timers(store))
         status = hfi_error_memory(err);
     if (status == HF_OK)
@@ -140,8 +138,6 @@ hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, cons
                         hf_error *err)
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
-    unsigned char id[REDLOCK_INBOX_ID_LEN / 2];
-    char hex[REDLOCK_INBOX_ID_LEN + 1];
     hf_status status;
 
     store->conf = &redlock->redis;
@@ -156,10 +152,7 @@ hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, cons
     store->need = hfi_majority(store->n);
     store->prefix_len =
         (size_t)snprintf(store->prefix, sizeof store->prefix, "%srl:", store->conf->prefix);
-    hfi_random_bytes(id, sizeof id);
-    hfi_hex(id, sizeof id, hex);
-    store->inbox_len = (size_t)snprintf(store->inbox_name, sizeof store->inbox_name, "%sinbox:%s",
-                                        store->prefix, hex);
+    redis_inbox_name_make(&store->inbox_name, store->prefix);
     return HF_OK;
 }
 
@@ -271,51 +264,15 @@ static void redlock_close(void *self)
 
 /* ---- ops --------------------------------------------------------------------------------- */
 
-static void submit(struct redlock_store *store, struct hfi_op *op)
-{
-    switch (op->kind) {
-    case HFI_OP_ACQUIRE:
-        redlock_acquire(store, op);
-        return;
-    case HFI_OP_RELEASE:
-        redlock_release(store, op);
-        return;
-    case HFI_OP_RENEW:
-        redlock_renew(store, op);
-        return;
-    case HFI_OP_ADOPT:
-        redlock_adopt(store, op);
-        return;
-    case HFI_OP_INSPECT:
-        redlock_notes_send(store);
-        redlock_inspect(store, op);
-        return;
-    case HFI_OP_BREAK:
-        redlock_notes_send(store);
-        redlock_break(store, op);
-        return;
-    default: /* cells: a majority cannot compare and swap without consensus */
-        hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
-    }
-}
-
-static void redlock_submit(void *self, struct hfi_op *op)
-{
-    struct redlock_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    submit(store, op);
-    hfi_reactor_leave(&store->reactor);
-}
-
-static void redlock_engine_cancel(void *self, struct hfi_op *op, hf_status status)
-{
-    struct redlock_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    redlock_cancel(store, op, status);
-    hfi_reactor_leave(&store->reactor);
-}
+/* No cells: a majority cannot compare and swap without consensus. */
+static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { redlock_acquire, redlock_cancel },
+    [HFI_OP_RELEASE] = { redlock_release, NULL },
+    [HFI_OP_RENEW] = { redlock_renew, NULL },
+    [HFI_OP_ADOPT] = { redlock_adopt, NULL },
+    [HFI_OP_INSPECT] = { redlock_inspect, NULL },
+    [HFI_OP_BREAK] = { redlock_break, NULL },
+};
 
 void redlock_hasten(struct redlock_store *store, int64_t due_ms)
 {
@@ -376,13 +333,11 @@ static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t 
 
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
-    .drive = &hfi_reactor_drive,
+    HFI_REACTOR_CALLS,
     HFI_STORAGE(struct redlock_store, struct redlock_op, struct redlock_claim),
     .open = redlock_open,
     .close = redlock_close,
     .conf = &conf_type,
-    .submit = redlock_submit,
-    .cancel = redlock_engine_cancel,
     .passed = redlock_engine_passed,
     .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .manage = redlock_manage },
     .promises =

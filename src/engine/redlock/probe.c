@@ -54,7 +54,7 @@ static void take_letter(const struct hfi_reply *reply, void *arg)
 {
     char *letter = arg;
 
-    *letter = redlock_letter(reply);
+    *letter = hfi_reply_letter(reply);
 }
 
 char redlock_probe_send(struct redlock_probe *probe, unsigned index, struct hfi_command *command,
