@@ -83,6 +83,7 @@ struct hfi_stream {
 
     enum hfi_stream_state state;
     hf_status failed; /* it must go down for this, first reason first; HF_OK: it need not */
+    hf_status ended;  /* why it went down the last time, for `lost`; HF_OK: it was closed */
     char why[480];
     hf_status
         unusable; /* it becomes `failed` once what was read has been acted on; HF_OK: it is usable */
