@@ -365,8 +365,7 @@ void redis_cell_read(void *self, struct hfi_op *op);
 void redis_cell_swap(void *self, struct hfi_op *op);
 void redis_time(void *self, struct hfi_op *op);
 void redis_script(void *self, struct hfi_op *op);
-hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                       void *arg, hf_error *err);
+hf_status redis_kill_script(struct hfi_conf *conf, int64_t wait_ms, hf_error *err);
 void redis_counter(void *self, struct hfi_op *op);
 void redis_cell_wait(void *self, struct hfi_op *op);
 void redis_cell_cancel(void *self, struct hfi_op *op, hf_status status);

@@ -94,7 +94,7 @@ void redlock_acquire(void *self, struct hfi_op *op)
     wait->due_ms = HFI_NEVER;
     wait->stamp = redlock_proposal(store);
     /* Blocks that are not used up make counters run ahead of the clock, and a cluster that is made anew by force goes on
-     * by the clock (manage.c). So only one token is asked for until the clock has caught up: then every process
+     * by the clock (join.c). So only one token is asked for until the clock has caught up: then every process
      * adds one block at most to what is allowed. */
     if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
