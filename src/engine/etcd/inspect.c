@@ -97,6 +97,8 @@ static hf_status turn_page(struct search *search, const json_t *key, const struc
     if (place->from.len == SIZE_MAX)
         return HF_CORRUPT; /* not one of ours, and no place to go on from */
     place->from.bytes[place->from.len++] = 0;
+    if (!is_before(&search->from, &place->from))
+        return HF_CORRUPT; /* pages go forward */
     search->op->u.list.cursor->len = sizeof *place;
     if (last->name_len == 0)
         return HF_OK;
