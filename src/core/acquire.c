@@ -13,7 +13,6 @@
 #include "core/acquire.h"
 
 #include "core/local_queue.h"
-#include "core/op.h"
 #include "core/release.h"
 #include "core/table.h"
 #include "core/task.h"
@@ -381,13 +380,12 @@ static hf_status is_wanted(const struct hfi_call *call)
 }
 
 /* On a driver's thread: the store answered, long after the caller had gone. */
-static void answered_late(struct hfi_job *job)
+static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
-    struct hfi_call *call = hfi_container(job, struct hfi_call, job);
     struct hfi_lease *lease = call->lease;
     struct hfi_store *store = lease->store;
-    hf_status status = hfi_op_status(&job->op);
 
+    (void)inner;
     hfi_call_free(call);
     if (status == HF_OK || status == HF_UNKNOWN)
         hfi_keeper_settle(lease, 0, false);
@@ -396,24 +394,15 @@ static void answered_late(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
-static void acquire_done(struct hfi_op *op)
-{
-    struct hfi_call *call =
-        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
-
-    answered(call, hfi_op_status(op), &op->error);
-}
-
 static void submit_async(struct hfi_call *call)
 {
     if (call->store->drive == HFI_BLOCKING) {
         hfi_workers_acquire(call, answered);
         return;
     }
-    call->job.op.done = acquire_done;
-    atomic_fetch_add(&call->refs, 1); /* it may be done before submit() returns */
-    hfi_job_submit(&call->job);
-    hfi_wait_in_store(&call->wait, &call->job.op);
+    atomic_fetch_add(&call->refs, 1); /* it may be answered before submit() returns */
+    hfi_call_send(call, answered, false);
+    hfi_wait_in_store(&call->wait, &call->op);
     hfi_call_unref(call);
 }
 
@@ -421,7 +410,7 @@ static void submit_async(struct hfi_call *call)
 static void submit_here(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
-    struct hfi_op *op = &call->job.op;
+    struct hfi_op *op = &call->op;
 
     if (store->drive == HFI_BLOCKING) {
         hfi_call_listen(call, true); /* it waits in submit(), and must be stoppable from here on */
@@ -432,8 +421,7 @@ static void submit_here(struct hfi_call *call)
         }
     }
     op->blocking = call->may_wait;
-    call->job.late = answered_late;
-    hfi_job_submit(&call->job);
+    hfi_call_submit(call);
     if (store->drive == HFI_INLINE && hfi_op_finished(op)) {
         answered(call, hfi_op_status(op), &op->error);
     } else if (store->drive != HFI_BLOCKING) {
@@ -447,6 +435,7 @@ static void submit(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
     hf_status status = hfi_acquire_prepare(call->lease);
+    struct hfi_op *op;
 
     if (status == HF_OK)
         status = is_wanted(call);
@@ -454,12 +443,12 @@ static void submit(struct hfi_call *call)
         answered(call, status, NULL);
         return;
     }
-    hfi_job_init(&call->job, store, HFI_OP_ACQUIRE);
-    call->job.op.claim = &call->lease->claim;
-    call->job.op.may_wait = call->may_wait;
-    call->job.op.deadline_ms = call->may_wait || store->drive == HFI_INLINE
-                                   ? call->deadline_ms
-                                   : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    op = hfi_call_op(call, HFI_OP_ACQUIRE);
+    op->claim = &call->lease->claim;
+    op->may_wait = call->may_wait;
+    op->deadline_ms = call->may_wait || store->drive == HFI_INLINE
+                          ? call->deadline_ms
+                          : hfi_now_ms() + HFI_CALL_LIMIT_MS;
     if (hfi_call_has_thread(call))
         submit_here(call);
     else
@@ -508,19 +497,19 @@ static void give_up(struct hfi_call *call)
     step_down(call->lease);
     hfi_keeper_busy(store);
     hfi_lease_uncount(call->lease);
-    if (!hfi_job_abandon(&call->job))
-        answered_late(&call->job); /* it has answered just now */
+    if (!hfi_call_abandon(call, answered_late))
+        answered_late(call, hfi_op_status(&call->op), NULL); /* it has answered just now */
 }
 
 /* false: given up. */
 static bool await_event(struct hfi_call *call)
 {
-    struct hfi_op *op = &call->job.op;
+    struct hfi_op *op = &call->op;
     int64_t until_ms = op->deadline_ms;
 
-    if (!hfi_job_wait(&call->job, until_ms)) {
+    if (!hfi_call_wait(call, until_ms)) {
         hfi_wait_stop(&call->wait, HF_TIMEOUT);
-        if (!hfi_job_wait(&call->job, hfi_after_ms(until_ms, HFI_GRACE_MS))) {
+        if (!hfi_call_wait(call, hfi_after_ms(until_ms, HFI_GRACE_MS))) {
             give_up(call);
             return false;
         }
@@ -534,7 +523,7 @@ static void await_inline(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
-    struct hfi_op *op = &call->job.op;
+    struct hfi_op *op = &call->op;
 
     while (!hfi_op_finished(op)) {
         if (call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)

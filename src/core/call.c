@@ -41,8 +41,8 @@ static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int6
 
 /* ---- from the beginning to the end ------------------------------------------------------------------ */
 
-/* What a call needs that no thread waits for. */
-static struct hfi_call *make_async(struct hfi_call *call)
+/* What a call needs that somebody is told of. (Others never have a handle: the owner of the slot does not matter.) */
+static void make_async(struct hfi_call *call)
 {
     if (!hfi_slot_ours(&call->slot, hfi_process_id())) {
         pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_open() */
@@ -52,15 +52,10 @@ static struct hfi_call *make_async(struct hfi_call *call)
     call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
     hfi_list_init(&call->due);
     atomic_store(&call->refs, 2);
-    return call;
 }
 
-struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
+void hfi_call_init(struct hfi_call *call, struct hfi_store *store, enum hfi_receiver receiver)
 {
-    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
-
-    if (!call)
-        return NULL;
     call->store = store;
     call->receiver = receiver;
     call->child = HFI_CHILD_NONE;
@@ -76,8 +71,17 @@ struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receive
     call->min_valid_ms = 0;
     call->deadline_ms = HFI_NEVER;
     call->tag.count = 0;
-    /* For a thread it never has a handle: the slot's owner does not matter. */
-    return receiver == HFI_TO_THREAD ? call : make_async(call);
+    if (receiver >= HFI_TO_LOOP)
+        make_async(call);
+}
+
+struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
+{
+    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
+
+    if (call)
+        hfi_call_init(call, store, receiver);
+    return call;
 }
 
 void hfi_call_free(struct hfi_call *call)
@@ -183,6 +187,35 @@ void hfi_call_end(struct hfi_call *call)
         hfi_keeper_forget(call->store, &call->timer);
     call->timed = false;
     hfi_call_unref(call);
+}
+
+/* ---- without a thread ------------------------------------------------------------------------------------- */
+
+static void sent_done(struct hfi_op *op)
+{
+    struct hfi_call *call = hfi_container(op, struct hfi_call, op);
+
+    call->answered_by(call, hfi_op_status(op), &op->error);
+}
+
+static void sent_run(struct hfi_pool_task *task)
+{
+    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
+
+    hfi_call_submit(call);
+    call->answered_by(call, hfi_op_status(&call->op), &call->op.error);
+}
+
+void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_worker)
+{
+    call->answered_by = answered;
+    if (on_worker) {
+        call->work.run = sent_run;
+        hfi_pool_add(&call->store->pool, HFI_LANE_SHORT, &call->work);
+    } else {
+        call->op.done = sent_done;
+        hfi_call_submit(call);
+    }
 }
 
 void hfi_call_deliver(struct hfi_call *call)

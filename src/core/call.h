@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call: every public call that asks the store for something is one, from its begin to its answer. It is a slot of
- * one table, so its memory stays a call for the life of the process, and a thread keeps a few spare ones.
+ * A call: everything that core asks an engine for is one, from its begin to its answer: acquires and releases, the children
+ * of tasks, and what the keeper sends. It is a slot of one table, so its memory stays a call for the life of the process,
+ * and a thread keeps a few spare ones.
  *
  *   begin    check what was asked, submit the op (or queue locally)
  *   wait     HFI_TO_THREAD only: until the answer is there
@@ -12,7 +13,8 @@
  *   THREAD --------> the thread that began it waits, and runs the continuation itself
  *      | gives up (hfi_call_abandon(), one step under the driver's lock)
  *      v
- *   NOBODY           the thread that brings the answer runs the `late` continuation: the claim is settled
+ *   NOBODY           the thread that brings the answer runs `answered_by`: a claim that was granted is settled
+ *   KEEPER           likewise: settling, renewals
  *   LOOP             that thread runs the continuation; hf_store_process() calls back
  *   TASK             that thread runs the continuation, and then the task's next step (task.h)
  *
@@ -22,10 +24,11 @@
 #ifndef HFI_CALL_H
 #define HFI_CALL_H
 
+#include "core/op.h"
 #include "core/release.h"
 
 struct hfi_call;
-enum hfi_receiver { HFI_TO_THREAD, HFI_TO_NOBODY, HFI_TO_LOOP, HFI_TO_TASK };
+enum hfi_receiver { HFI_TO_THREAD, HFI_TO_NOBODY, HFI_TO_KEEPER, HFI_TO_LOOP, HFI_TO_TASK };
 
 enum hfi_child_kind {
     HFI_CHILD_NONE,
@@ -39,8 +42,6 @@ enum hfi_child_kind {
 
 /* An op that points into `memory` is over. */
 typedef void hfi_forget_fn(void *memory, struct hfi_op *op);
-
-typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
 
 /* What every call uses comes first and together: it is written anew for each of them. */
 struct hfi_call {
@@ -69,8 +70,14 @@ struct hfi_call {
     struct hfi_task *parent; /* whose child this is; NULL: nobody's */
     int64_t min_valid_ms;    /* acquire */
     int64_t deadline_ms;     /* HFI_NEVER: none */
-    struct hfi_job job;      /* its op, and the thread that waits for it */
-    struct hfi_tag tag;      /* what its session holds while it waits */
+    struct hfi_op op;
+
+    /* The thread that waits for it: under driver.lock. */
+    _Atomic uint32_t done_word;  /* 1: the op is finished */
+    bool drives;                 /* it drives */
+    struct hfi_sleeper *sleeper; /* it sleeps; NULL: it does not */
+
+    struct hfi_tag tag; /* what its session holds while it waits */
     struct hfi_wait wait;
     struct hfi_call *after; /* in a thread's list of calls that GO */
     pthread_mutex_t lock;   /* the handle's end, against hf_op_cancel() */
@@ -79,7 +86,7 @@ struct hfi_call {
     _Atomic int refs;
     struct hfi_timer timer;
     struct hfi_pool_task work;      /* what may block, on the pool ... */
-    hfi_answered_fn *answered_by;   /* ... and then */
+    hfi_answered_fn *answered_by;   /* ... and then; also without a worker: see hfi_call_send() */
     struct hfi_pool_task stop_task; /* likewise, at the deadline */
     struct hfi_list due;
     hf_done_fn *done;
@@ -98,7 +105,9 @@ struct hfi_call {
 
 extern struct hfi_table hfi_calls;
 
-/* LOOP and TASK: with two references. NULL: out of memory. */
+/* LOOP and TASK: with two references. */
+void hfi_call_init(struct hfi_call *call, struct hfi_store *store, enum hfi_receiver receiver);
+/* Likewise, from a spare slot. NULL: out of memory. */
 struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver);
 /* A call that has ended for its thread, or never began: its slot is free again. */
 void hfi_call_free(struct hfi_call *call);
@@ -137,6 +146,32 @@ static inline bool hfi_call_has_thread(const struct hfi_call *call)
 {
     return call->receiver == HFI_TO_THREAD;
 }
+
+/* ---- its op ------------------------------------------------------------------------------------ */
+
+/* Prepare the op; the caller fills in what its kind needs. */
+static inline struct hfi_op *hfi_call_op(struct hfi_call *call, enum hfi_op_kind kind)
+{
+    struct hfi_store *store = call->store;
+
+    hfi_op_init(&call->op, hfi_store_engine(store), kind, NULL, HFI_NEVER);
+    if (store->drive == HFI_EVENT) {
+        call->op.done = hfi_call_done;
+        atomic_store_explicit(&call->done_word, 0, memory_order_relaxed);
+        call->drives = false;
+        call->sleeper = NULL;
+    }
+    return &call->op;
+}
+
+static inline void hfi_call_submit(struct hfi_call *call)
+{
+    hfi_store_engine(call->store)->submit(call->store->opened, &call->op);
+}
+
+/* Submit the op, which waits for nobody, without a thread: on a worker, or here. `answered` comes on the thread that brings the
+ * answer, perhaps before this returns. */
+void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_worker);
 
 /* ---- workers.c: BLOCKING engines, without a thread of the caller's --------------------------- */
 

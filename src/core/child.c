@@ -4,7 +4,6 @@
  * waited for by the thread that runs the task; in the asynchronous form any thread ends it.
  */
 #include "core/acquire.h"
-#include "core/op.h"
 #include "core/task.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -35,10 +34,10 @@ static struct hfi_call *child_new(struct hfi_task *task, enum hfi_child_kind kin
 
 void hfi_child_free(struct hfi_call *child)
 {
-    if (child->job.op.kind == HFI_OP_CELL_READ && child->child == HFI_CHILD_OP)
-        hfi_free(child->job.op.u.cell.ret_bytes);
+    if (child->op.kind == HFI_OP_CELL_READ && child->child == HFI_CHILD_OP)
+        hfi_free(child->op.u.cell.ret_bytes);
     if (child->memory)
-        child->forget(child->memory, &child->job.op);
+        child->forget(child->memory, &child->op);
     child->memory = NULL;
     hfi_call_free(child);
 }
@@ -74,10 +73,9 @@ struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind)
 
     if (!child)
         return NULL;
-    hfi_job_init(&child->job, task->store, kind);
-    memset(&child->job.op.u, 0, sizeof child->job.op.u);
     task->prepared = child;
-    return &child->job.op;
+    memset(&child->op.u, 0, sizeof child->op.u);
+    return hfi_call_op(child, kind);
 }
 
 struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name)
@@ -118,7 +116,7 @@ void hfi_task_forget_op(struct hfi_task *task)
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags)
 {
     struct hfi_call *child = task->prepared;
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
     struct hfi_store *store = task->store;
 
     child->cleanup = flags & HFI_CHILD_CLEANUP;
@@ -316,26 +314,18 @@ static hf_status await_pause(struct hfi_call *child)
 
 /* ---- a raw op -------------------------------------------------------------------------------------------- */
 
-static void op_done(struct hfi_op *op)
-{
-    struct hfi_call *child =
-        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
-
-    end_child(child, hfi_op_status(op), &op->error);
-}
-
 /* Until it is finished, on this thread: INLINE and BLOCKING engines. */
 static hf_status do_op(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
 
     if (child->may_wait && store->drive == HFI_BLOCKING)
         hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
     if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
         return (hf_status)atomic_load(&child->wait.stop);
-    hfi_job_submit(&child->job);
+    hfi_call_submit(child);
     if (hfi_op_finished(op))
         return hfi_op_status(op);
     hfi_wait_in_store(&child->wait, op);
@@ -352,14 +342,14 @@ static void op_run(struct hfi_pool_task *work)
 {
     struct hfi_call *child = hfi_container(work, struct hfi_call, work);
 
-    end_child(child, do_op(child), &child->job.op.error);
+    end_child(child, do_op(child), &child->op.error);
 }
 
 /* Asynchronous. */
 static void begin_op(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
 
     if (child->may_wait) {
         if (child->deadline_ms != HFI_NEVER && !(child->timed = hfi_keeper_reserve(store))) {
@@ -377,8 +367,7 @@ static void begin_op(struct hfi_call *child)
             hfi_workers_hurry(child);
     } else {
         op->blocking = false;
-        op->done = op_done;
-        hfi_job_submit(&child->job);
+        hfi_call_send(child, end_child, false);
         if (child->may_wait)
             hfi_wait_in_store(&child->wait, op);
     }
@@ -386,11 +375,11 @@ static void begin_op(struct hfi_call *child)
 }
 
 /* The op was given up, and has ended now. Any thread. */
-static void op_late(struct hfi_job *job)
+static void op_late(struct hfi_call *child, hf_status status, const hf_error *inner)
 {
-    struct hfi_call *child = hfi_container(job, struct hfi_call, job);
     struct hfi_store *store = child->store;
 
+    (void)status, (void)inner;
     hfi_child_free(child);
     hfi_keeper_idle(store);
 }
@@ -398,21 +387,20 @@ static void op_late(struct hfi_job *job)
 /* false: the store does not answer. The child belongs to op_late() then. */
 static bool await_event(struct hfi_call *child)
 {
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
     bool done;
 
-    child->job.late = op_late;
     hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
-    hfi_job_submit(&child->job);
+    hfi_call_submit(child);
     if (child->may_wait)
         hfi_wait_in_store(&child->wait, op);
-    done = hfi_job_wait(&child->job, op->deadline_ms);
+    done = hfi_call_wait(child, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);
-        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_GRACE_MS));
+        done = hfi_call_wait(child, hfi_after_ms(op->deadline_ms, HFI_GRACE_MS));
     }
     hfi_call_unlisten(child);
-    if (!done && hfi_job_abandon(&child->job))
+    if (!done && hfi_call_abandon(child, op_late))
         return false;
     hfi_keeper_idle(child->store);
     return true;
@@ -434,7 +422,7 @@ static bool await_op(struct hfi_call *child)
     }
     if (!await_event(child))
         return false;
-    child->status = hfi_op_status(&child->job.op);
+    child->status = hfi_op_status(&child->op);
     return true;
 }
 
@@ -458,7 +446,7 @@ static bool await_lease(struct hfi_call *child)
 bool hfi_child_await(struct hfi_call *child)
 {
     struct hfi_task *task = child->parent;
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
 
     switch (child->child) {
     case HFI_CHILD_NONE:

@@ -4,7 +4,7 @@
  * role; the others sleep on a futex each, until their op is done or the role is
  * handed to them. The keeper drives only when nobody else does.
  *
- * For engines of the other kinds there is nothing to drive: a job is done when
+ * For engines of the other kinds there is nothing to drive: an op is finished when
  * submit() returns.
  */
 #ifndef HFI_DRIVE_H
@@ -16,11 +16,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct hfi_call;
 struct hfi_store;
+
+/* The answer to a call: the engine's status, and its text if that is not HF_OK. */
+typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
 
 struct hfi_driver {
     pthread_mutex_t lock;
-    struct hfi_list sleepers; /* those who wait for a job while somebody else drives */
+    struct hfi_list sleepers; /* threads that wait for an op while another drives */
     bool driving;
     pthread_t thread;    /* who, while `driving` */
     bool by_keeper;      /* it is the keeper: it makes way for anybody */
@@ -31,34 +35,16 @@ struct hfi_driver {
     int wake_fd;         /* ends the driver's poll(); -1: not an EVENT engine */
 };
 
-/*
- * One op that a thread waits for and may give up waiting for. It must then live
- * on, so for an EVENT engine it is not on the stack: `late` is called, on any
- * thread, when it has been finished after all, and frees it.
- */
-struct hfi_job {
-    struct hfi_op op;
-    struct hfi_store *store;
-    _Atomic uint32_t done;       /* set under driver.lock */
-    bool abandoned;              /* under driver.lock */
-    bool drives;                 /* likewise: who waits for it has the role */
-    struct hfi_sleeper *sleeper; /* likewise */
-    void (*late)(struct hfi_job *job);
-};
-
 bool hfi_drive_init(struct hfi_store *store); /* false: no descriptor is left */
 void hfi_drive_done(struct hfi_store *store);
 
-/* Prepare the job's op; the caller fills in what its kind needs. */
-void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind kind);
-void hfi_job_submit(struct hfi_job *job);
-/* Wait until it is done, driving if need be. false: until_ms has passed first. */
-bool hfi_job_wait(struct hfi_job *job, int64_t until_ms);
-/* Give up waiting. false: it is done after all. true: the job belongs to `late` now. */
-bool hfi_job_abandon(struct hfi_job *job);
-/* Submit and wait as long as an op may take that waits for nobody; then give it up with
- * HF_UNKNOWN. The text is in job->op.error, unless it was given up: *ret_given_up. */
-hf_status hfi_job_run(struct hfi_job *job, bool *ret_given_up);
+/* What an op calls when it is finished that a thread waits for: EVENT engines. */
+hfi_done_fn hfi_call_done;
+/* Wait until the call's op is finished, driving if need be. false: until_ms has passed first. */
+bool hfi_call_wait(struct hfi_call *call, int64_t until_ms);
+/* Give up waiting. true: the call belongs to `late` now, which gets its answer on any thread. false: it is finished after
+ * all. */
+bool hfi_call_abandon(struct hfi_call *call, hfi_answered_fn *late);
 
 /* Drive once without blocking, unless somebody drives already. */
 void hfi_drive_poll(struct hfi_store *store);

@@ -7,7 +7,7 @@
  * another lease, just before. Slots are type-stable and every timer looks again at
  * what it is about, so firing once too often does no harm.
  */
-#include "core/store.h"
+#include "core/call.h"
 #include "core/thread.h"
 #include "util/clock.h"
 #include "util/futex.h"
@@ -26,13 +26,14 @@ void hfi_keeper_init(struct hfi_keeper *keeper)
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_cond_init(&keeper->ended, NULL);
     keeper->rounds = 0;
+    keeper->reserve = NULL;
     keeper->reserve_used = false;
     keeper->heap = (struct hfi_heap){ 0 };
     hfi_list_init(&keeper->settling);
     keeper->reserved = keeper->busy = 0;
     keeper->running = keeper->stop = keeper->closed = false;
     keeper->wakes_ms = INT64_MIN;
-    keeper->batch = NULL;
+    keeper->renewal = NULL;
     atomic_store(&keeper->bell, 0);
 }
 
@@ -169,6 +170,9 @@ void hfi_keeper_stop(struct hfi_store *store)
 void hfi_keeper_done(struct hfi_store *store)
 {
     hfi_heap_done(&store->keeper.heap);
+    if (store->keeper.reserve)
+        hfi_call_free(store->keeper.reserve);
+    store->keeper.reserve = NULL;
 }
 
 /* ---- the thread ------------------------------------------------------------------- */

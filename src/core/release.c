@@ -10,7 +10,6 @@
 #include "core/release.h"
 
 #include "core/call.h"
-#include "core/op.h"
 #include "core/table.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -36,7 +35,7 @@ static hf_status end_call(struct hfi_call *call);
 static int64_t not_before(const struct hfi_lease *lease);
 static bool begins_now(struct hfi_lease *lease, bool *ret_sole);
 static void submit(struct hfi_call *call, struct hfi_wait *next);
-static void answered(struct hfi_call *call);
+static void answered(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void lease_error(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_status status);
 
@@ -281,69 +280,56 @@ void hfi_call_lost(struct hfi_call *call)
 /* ---- in the store -------------------------------------------------------------------- */
 
 /* On a driver's thread: the caller has gone with HF_UNKNOWN, and this is the answer. */
-static void answered_late(struct hfi_job *job)
+static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
-    struct hfi_call *call = hfi_container(job, struct hfi_call, job);
     struct hfi_store *store = call->store;
 
-    end_claim(call->lease, call->sole, false, hfi_op_status(&job->op));
+    (void)inner;
+    end_claim(call->lease, call->sole, false, status);
     hfi_call_free(call);
     hfi_keeper_idle(store);
 }
 
-static void release_done(struct hfi_op *op)
+void hfi_release_op(struct hfi_call *call)
 {
-    answered(hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job));
-}
+    struct hfi_op *op = hfi_call_op(call, HFI_OP_RELEASE);
 
-static void release_run(struct hfi_pool_task *task)
-{
-    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
-
-    hfi_job_submit(&call->job);
-    answered(call);
+    op->claim = &call->lease->claim;
+    if (call->store->drive != HFI_INLINE)
+        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
 }
 
 /* `next` is told to go to the store once the release is on its way. */
 static void submit(struct hfi_call *call, struct hfi_wait *next)
 {
     struct hfi_store *store = call->store;
-    struct hfi_job *job = &call->job;
+    bool thread = hfi_call_has_thread(call);
 
-    hfi_job_init(job, store, HFI_OP_RELEASE);
-    job->op.claim = &call->lease->claim;
-    if (store->drive != HFI_INLINE)
-        job->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    if (hfi_call_has_thread(call)) {
-        job->late = answered_late;
-        hfi_job_submit(job);
-    } else if (store->drive == HFI_BLOCKING) {
-        call->work.run = release_run;
-        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->work);
-    } else {
-        job->op.done = release_done;
-        hfi_job_submit(job);
-    }
+    hfi_release_op(call);
+    if (thread)
+        hfi_call_submit(call);
+    else
+        hfi_call_send(call, answered, store->drive == HFI_BLOCKING);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
-    if (hfi_call_has_thread(call) && store->drive != HFI_EVENT)
-        answered(call);
+    if (thread && store->drive != HFI_EVENT)
+        answered(call, hfi_op_status(&call->op), &call->op.error);
 }
 
 bool hfi_release_await(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
-    if (hfi_job_wait(&call->job, call->job.op.deadline_ms)) {
-        answered(call);
+    if (hfi_call_wait(call, call->op.deadline_ms)) {
+        answered(call, hfi_op_status(&call->op), &call->op.error);
         return true;
     }
     if (!call->lost)
         lease_error(call, HF_UNKNOWN, NULL);
     hfi_keeper_busy(store);
     hfi_lease_uncount(call->lease);
-    if (!hfi_job_abandon(&call->job))
-        answered_late(&call->job); /* it has answered just now */
+    if (!hfi_call_abandon(call, answered_late))
+        answered_late(call, hfi_op_status(&call->op), NULL); /* it has answered just now */
     return false;
 }
 
@@ -378,13 +364,12 @@ static void lease_error(struct hfi_call *call, hf_status status, const hf_error 
 }
 
 /* The store has answered. A thread that waits calls this itself; else any thread. */
-static void answered(struct hfi_call *call)
+static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
-    hf_status status = hfi_op_status(&call->job.op);
 
     if (!call->lost)
-        lease_error(call, status == HF_NOT_FOUND ? HF_LOST : status, &call->job.op.error);
+        lease_error(call, status == HF_NOT_FOUND ? HF_LOST : status, inner);
     if (__builtin_expect(status == HF_OK && call->sole, 1))
         hfi_lease_leave(lease);
     else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stores: opening them, finding them by handle, and what they say of themselves. close.c ends them. */
-#include "core/store.h"
+#include "core/call.h"
 
 #include "core/conf.h"
 #include "core/registry.h"
@@ -104,8 +104,10 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         return HF_OK;
     }
     hfi_conf_free(conf);
-    if (store)
+    if (store) {
+        hfi_keeper_done(store);
         hfi_slot_give(&hfi_stores, store);
+    }
     return status;
 }
 
@@ -139,6 +141,9 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
 
     store->conf = conf;
     store->host.location = conf->location;
+    store->keeper.reserve = hfi_call_new(store, HFI_TO_KEEPER);
+    if (!store->keeper.reserve)
+        return hfi_error_memory(err);
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left");
 

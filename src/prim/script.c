@@ -5,7 +5,7 @@
  */
 #include "engine/native.h"
 
-#include "core/op.h"
+#include "core/call.h"
 #include "core/request.h"
 #include "core/store.h"
 #include "util/alloc.h"
@@ -33,20 +33,23 @@ static hf_status enter(hf_store *handle, const char *verb, struct hfi_store **re
 }
 
 /* Submit the op, and wait until the engine has finished it; op_timeout of the URL bounds that,
- * since a script may be slow. The op is never given up, so it may be on the stack. */
+ * since a script may be slow. The op is never given up. */
 static hf_status run(struct hfi_store *store, struct hfi_script_op *op, const char *verb,
                      hf_error *err)
 {
-    struct hfi_job job;
+    struct hfi_call *call = hfi_call_new(store, HFI_TO_THREAD);
     hf_status status;
 
-    hfi_job_init(&job, store, HFI_OP_SCRIPT);
-    job.op.u.script = op;
-    hfi_job_submit(&job);
-    (void)hfi_job_wait(&job, HFI_NEVER);
-    status = hfi_op_status(&job.op);
-    return status == HF_OK ? hfi_ok(err)
-                           : hfi_store_error(store, verb, NULL, status, &job.op.error, err);
+    if (!call)
+        return hfi_error_memory(err);
+    hfi_call_op(call, HFI_OP_SCRIPT)->u.script = op;
+    hfi_call_submit(call);
+    (void)hfi_call_wait(call, HFI_NEVER);
+    status = hfi_op_status(&call->op);
+    status = status == HF_OK ? hfi_ok(err)
+                             : hfi_store_error(store, verb, NULL, status, &call->op.error, err);
+    hfi_call_free(call);
+    return status;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
