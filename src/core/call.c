@@ -121,6 +121,7 @@ static void uncount(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->loop.lock);
     store->loop.pending--;
+    hfi_closing_tell(store);
     pthread_mutex_unlock(&store->loop.lock);
 }
 

@@ -196,6 +196,7 @@ static void unlock_handing_on(struct hfi_driver *driver)
         ring = driver->loop_asks;
         keeper = driver->keeper_asks;
         driver->loop_asks = driver->keeper_asks = false;
+        hfi_closing_tell(store);
     }
     pthread_mutex_unlock(&driver->lock);
     if (word)
@@ -331,6 +332,17 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
     drive_once(store, until_ms, bell, rung);
     leave_role(driver);
     return true;
+}
+
+void hfi_drive_sleep(struct hfi_store *store, _Atomic uint32_t *word, uint32_t seen,
+                     int64_t until_ms)
+{
+    if (store->drive == HFI_EVENT && take_role(&store->driver)) {
+        drive_once(store, until_ms, word, seen);
+        leave_role(&store->driver);
+    } else {
+        hfi_futex_wait(word, seen, until_ms, false);
+    }
 }
 
 void hfi_drive_wake(struct hfi_store *store)

@@ -55,6 +55,10 @@ int hfi_drive_timeout(struct hfi_store *store);
  * drives, or did so since *used; *ret_told: he will ring the keeper's bell when he stops. */
 bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
                     const _Atomic uint32_t *bell, uint32_t rung, bool *ret_told);
+/* Sleep until *word is not `seen` any more, or until until_ms, and drive meanwhile if nobody else does. May return early.
+ * What changes the word wakes its futex, and then calls hfi_drive_wake(). */
+void hfi_drive_sleep(struct hfi_store *store, _Atomic uint32_t *word, uint32_t seen,
+                     int64_t until_ms);
 /* The driver looks again at its timeouts. Any thread, any locks. host->wake() */
 void hfi_drive_wake(struct hfi_store *store);
 void hfi_drive_host_wake(struct hfi_host *host);

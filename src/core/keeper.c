@@ -12,8 +12,6 @@
 #include "util/clock.h"
 #include "util/futex.h"
 
-#include <time.h>
-
 #define FIRE_MAX 512 /* timers taken out of the heap at a time: as many as a batch has room for */
 
 static void *keeper_thread(void *arg);
@@ -109,15 +107,8 @@ void hfi_keeper_idle(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->keeper.lock);
     store->keeper.busy--;
+    hfi_closing_tell(store);
     pthread_mutex_unlock(&store->keeper.lock);
-}
-
-static void wait_a_little(struct hfi_store *store)
-{
-    struct timespec pause = { .tv_nsec = 2000000 };
-
-    hfi_drive_poll(store);
-    nanosleep(&pause, NULL);
 }
 
 /*
@@ -138,23 +129,43 @@ static int64_t settle_until(const struct hfi_keeper *keeper, int64_t begin_ms)
     return until_ms;
 }
 
+/* Until when may what is under way still end? 0: nothing is. With the lock. */
+static int64_t ends_by(const struct hfi_keeper *keeper, int64_t settle_ms, int64_t busy_ms,
+                       int64_t now_ms)
+{
+    bool settling = !hfi_list_empty(&keeper->settling) && now_ms < settle_ms;
+    bool busy = keeper->busy > 0 && now_ms < busy_ms;
+
+    if (settling && busy)
+        return settle_ms < busy_ms ? settle_ms : busy_ms;
+    return settling ? settle_ms : busy ? busy_ms : 0;
+}
+
 void hfi_keeper_stop(struct hfi_store *store)
 {
     struct hfi_keeper *keeper = &store->keeper;
-    int64_t begin_ms = hfi_now_ms(), settle_ms;
-    int64_t busy_ms = begin_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
+    int64_t now_ms = hfi_now_ms(), settle_ms, until_ms;
+    int64_t busy_ms = now_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
+    uint32_t seen;
     bool running;
 
     /* Ops that are under way must end before the engine is closed, and they do in bounded
      * time; new attempts at settling are made only for a while. */
     pthread_mutex_lock(&keeper->lock);
-    settle_ms = settle_until(keeper, begin_ms);
-    while ((!hfi_list_empty(&keeper->settling) && hfi_now_ms() < settle_ms) ||
-           (keeper->busy > 0 && hfi_now_ms() < busy_ms)) {
-        if (!keeper->running)
-            (void)hfi_settle_round(store, hfi_now_ms());
+    settle_ms = settle_until(keeper, now_ms);
+    for (;;) {
+        now_ms = hfi_now_ms();
+        seen = atomic_load(&store->closing.word);
+        until_ms = ends_by(keeper, settle_ms, busy_ms, now_ms);
+        if (until_ms == 0)
+            break;
+        if (!keeper->running) {
+            int64_t round_ms = hfi_settle_round(store, now_ms);
+
+            until_ms = round_ms < until_ms ? round_ms : until_ms;
+        }
         pthread_mutex_unlock(&keeper->lock);
-        wait_a_little(store);
+        hfi_drive_sleep(store, &store->closing.word, seen, until_ms);
         pthread_mutex_lock(&keeper->lock);
     }
     keeper->stop = keeper->closed = true;

@@ -395,5 +395,5 @@ static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_statu
     if (free)
         hfi_lease_free(lease);
     if (counted)
-        atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+        hfi_shard_leave(shard);
 }

@@ -382,7 +382,7 @@ static void renew_free(struct hfi_task *task)
 {
     struct renew_call *call = hfi_container(task, struct renew_call, task);
 
-    hfi_lease_leave_store(call->shard);
+    hfi_shard_leave(call->shard);
     hfi_free(call);
 }
 
@@ -412,7 +412,7 @@ hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
     status = hfi_task_run(&call.task);
     if (err)
         *err = call.task.error;
-    hfi_lease_leave_store(call.shard);
+    hfi_shard_leave(call.shard);
     return status;
 }
 
@@ -429,7 +429,7 @@ hf_status hf_renew_async(hf_lease *handle, int64_t ttl_ms, hf_done_fn *done, voi
         status = hfi_task_begin(&call->task, done, arg, ret_op, err);
         if (status == HF_OK)
             return HF_OK;
-        hfi_lease_leave_store(call->shard);
+        hfi_shard_leave(call->shard);
     }
     hfi_free(call);
     return status;

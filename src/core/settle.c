@@ -43,7 +43,7 @@ void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool coun
         (void)hfi_keeper_start(store); /* without it, hf_close() sees to it */
     }
     if (counted)
-        atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+        hfi_shard_leave(shard);
 }
 
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
@@ -144,6 +144,7 @@ static void end(struct hfi_store *store, struct hfi_lease *lease, hf_status stat
         if (lease->settle_ms < keeper->wakes_ms)
             hfi_keeper_ring(store);
         keeper->busy--;
+        hfi_closing_tell(store);
         pthread_mutex_unlock(&keeper->lock);
         return;
     }

@@ -175,6 +175,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
      * child nobody has, whatever the copy says. */
     if (fresh) {
         pthread_mutex_init(&store->lock, NULL);
+        pthread_mutex_init(&store->closing.lock, NULL);
         for (int i = 0; i < HFI_SHARDS; i++)
             pthread_mutex_init(&store->shards[i].lock, NULL);
     }
@@ -196,7 +197,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     pthread_mutex_lock(&store->lock);
     hfi_list_init(&store->waits);
     store->calls = 0;
-    store->closing = false;
+    atomic_store(&store->closing.on, false);
     pthread_mutex_unlock(&store->lock);
 
     atomic_store(&store->engine, engine);
@@ -280,6 +281,7 @@ void hfi_store_leave(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->lock);
     store->calls--;
+    hfi_closing_tell(store);
     pthread_mutex_unlock(&store->lock);
 }
 
