@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_acquire() and hf_acquire_async(): from the caller's request to a lease.
+ * hf_acquire(), and the steps that every acquire takes: from the caller's request to a lease.
  *
  *   check the request -> a call and a slot -> the local queue -> submit -> answered -> a lease
  *
  * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in between; an asynchronous
- * one on whatever thread brings what it waits for.
+ * one (acquire_async.c) on whatever thread brings what it waits for. acquire_queue.c has the wait in the local queue.
  *
  * The straight line through an INLINE engine, nobody else wanting the name, takes one lock, no allocation and no look at
  * the clock.
@@ -13,12 +13,9 @@
 #include "core/acquire.h"
 
 #include "core/local_queue.h"
-#include "core/release.h"
 #include "core/table.h"
-#include "core/task.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/futex.h"
 
 static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
                        const hf_acquire_request *request, hf_acquire_request *whole,
@@ -26,9 +23,6 @@ static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
 static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err);
 static void enter(hf_store *handle, struct hfi_call *call);
-static void submit(struct hfi_call *call);
-static void submit_outermost(struct hfi_call *call);
-static void answered(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void step_down(struct hfi_lease *lease);
 
 /* ---- the two forms ------------------------------------------------------------------ */
@@ -81,34 +75,6 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
     return status == HF_OK ? begin(handle, call, &checked, err) : status;
 }
 
-hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, hf_done_fn *done,
-                           void *arg, hf_op **ret_op, hf_error *err)
-{
-    struct hfi_store *store;
-    struct hfi_call *call;
-    hf_status status = hfi_store_enter(handle, &store, err);
-
-    if (status != HF_OK)
-        return status;
-    call = done ? hfi_call_new(store, HFI_TO_LOOP) : NULL;
-    if (!call) {
-        hfi_store_leave(store);
-        return done ? hfi_error_memory(err) : hfi_error_set(err, HF_INVALID, 0, "done: NULL");
-    }
-    hfi_call_callback(call, done, arg);
-    status = hfi_acquire_to(call, handle, request, err);
-    if (status == HF_OK) {
-        if (ret_op)
-            *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
-        hfi_ok(err);
-        hfi_call_unref(call);
-    } else {
-        hfi_call_drop(call);
-    }
-    hfi_store_leave(store);
-    return status;
-}
-
 /* In a BLOCKING engine a request that waits without a thread takes a worker: a crowd for one name queues here, in its
  * order, and takes one, whether leases can be passed on or not. */
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
@@ -156,25 +122,6 @@ static hf_status start_threads(hf_store *handle, struct hfi_store *store, unsign
     return ok ? HF_OK : hfi_error_memory(err);
 }
 
-/* What a call needs that no thread waits for: a worker, a place for its deadline, a handle. After this nothing fails for
- * lack of them. */
-static hf_status prepare_async(struct hfi_call *call, hf_error *err)
-{
-    struct hfi_store *store = call->store;
-
-    call->waited = call->may_wait;
-    call->lease->in_loop = true;
-    if (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_LONG))
-        return hfi_error_memory(err);
-    if (call->deadline_ms != HFI_NEVER && !(call->timed = hfi_keeper_reserve(store)))
-        return hfi_error_memory(err);
-    if (call->receiver == HFI_TO_LOOP)
-        (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
-    hfi_call_listen(call, true);
-    hfi_call_arm(call);
-    return HF_OK;
-}
-
 /* HF_OK: it is under way, or has its answer already. Else nothing began. */
 static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err)
@@ -205,7 +152,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
     if (!call->lease)
         return hfi_error_memory(err);
     if (async)
-        status = prepare_async(call, err);
+        status = hfi_acquire_prepare_async(call, err);
     if (status == HF_OK)
         enter(handle, call);
     return status;
@@ -249,7 +196,10 @@ static void enter(hf_store *handle, struct hfi_call *call)
     switch (hfi_local_queue_enter(handle, call->lease, call->may_wait ? &call->wait : NULL, thread,
                                   call->min_valid_ms, &again)) {
     case HFI_ENTRY_GO:
-        submit_outermost(call);
+        if (thread)
+            hfi_acquire_submit(call);
+        else
+            hfi_acquire_go(call);
         break;
     case HFI_ENTRY_QUEUED:
         if (thread)
@@ -272,97 +222,12 @@ static void enter(hf_store *handle, struct hfi_call *call)
     }
 }
 
-/* It is ours: what we wait for later on, we wait for with this in our hands. */
-static void note_held(const struct hfi_call *call, hf_lease *handle)
-{
-    if (call->held_by_session && (call->scope || hfi_call_has_thread(call)))
-        hfi_session_holds(call->store, call->scope, handle);
-}
-
-/* A lease was passed to it; that is another slot, and its own goes. `handle` NULL: none was, and it has left the queue. */
-static void leave_queue(struct hfi_call *call, hf_status status, hf_lease *handle)
-{
-    struct hfi_lease *lease = call->lease;
-
-    if (handle)
-        note_held(call, handle);
-    hfi_call_result(call, status, handle, "acquire", &lease->claim.name, NULL);
-    hfi_lease_leave(lease);
-    hfi_call_end(call);
-}
-
-void hfi_call_told(struct hfi_call *call, uint32_t word)
-{
-    if (word == HFI_WAIT_GO)
-        submit_outermost(call);
-    else
-        leave_queue(call, HF_OK, call->wait.passed);
-}
-
-void hfi_call_stop_local(struct hfi_call *call)
-{
-    if (call->task)
-        hfi_task_stop(call);
-    else if (call->child == HFI_CHILD_PAUSE)
-        hfi_task_stop_pause(call);
-    else if (call->wait.shard && hfi_local_queue_leave(&call->wait))
-        leave_queue(call, (hf_status)atomic_load(&call->wait.stop), NULL);
-    else
-        hfi_workers_hurry(call); /* or it is not there yet: submit() looks at `stop` */
-}
-
-/* Sleep until told what to do. HF_OK: told; else we have left the queue, and why. */
-static hf_status sleep_in_queue(struct hfi_call *call)
-{
-    struct hfi_wait *wait = &call->wait;
-    int64_t until_ms = call->deadline_ms;
-    uint32_t word;
-
-    while ((word = atomic_load_explicit(&wait->word, memory_order_acquire)) < HFI_WAIT_PASSED) {
-        bool late = until_ms != HFI_NEVER && hfi_now_ms() >= until_ms;
-
-        if (word == HFI_WAIT_STOPPED || late) {
-            if (hfi_local_queue_leave(wait))
-                return word == HFI_WAIT_STOPPED ? (hf_status)atomic_load(&wait->stop) : HF_TIMEOUT;
-            /* Somebody has taken us out and is about to tell us. */
-            until_ms = HFI_NEVER;
-            word = atomic_load_explicit(&wait->word, memory_order_acquire);
-            if (word >= HFI_WAIT_PASSED)
-                break;
-        }
-        hfi_futex_wait(&wait->word, word, until_ms, false);
-    }
-    return HF_OK;
-}
-
-static void wait_in_queue(struct hfi_call *call)
-{
-    hf_status status;
-
-    hfi_call_listen(call, false);
-    status = sleep_in_queue(call);
-    call->queued = false;
-    call->waited = true;
-    if (status == HF_OK && atomic_load(&call->wait.word) == HFI_WAIT_GO) {
-        submit(call);
-        return;
-    }
-    hfi_wait_leave(&call->wait);
-    leave_queue(call, status, status == HF_OK ? call->wait.passed : NULL);
-}
-
 /* ---- in the store --------------------------------------------------------------------- */
 
-hf_status hfi_acquire_prepare(struct hfi_lease *lease)
+/* A place for the timer of a lease that has an end. HF_NO_MEMORY: the claim must not be submitted. */
+static hf_status reserve_timer(struct hfi_lease *lease)
 {
-    struct hfi_store *store = lease->store;
-
-    /* A block of tokens only where local waiting has been seen. */
-    lease->claim.tokens_wanted = lease->pass && lease->hot ? store->pass_limit + 1 : 1;
-    if (lease->claim.ttl_ms == 0)
-        return HF_OK;
-
-    if (!hfi_keeper_reserve(store))
+    if (!hfi_keeper_reserve(lease->store))
         return HF_NO_MEMORY;
     hfi_lease_timed(lease);
     return HF_OK;
@@ -371,10 +236,10 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
 /* After waiting here there may be no time left, or no wish. */
 static hf_status is_wanted(const struct hfi_call *call)
 {
-    hf_status stop = call->waits ? (hf_status)atomic_load(&call->wait.stop) : HF_OK;
+    hf_status stop = (hf_status)atomic_load(&call->wait.stop);
 
-    if (stop == HF_OK && call->waits && hfi_call_has_thread(call) &&
-        call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)
+    if (stop == HF_OK && hfi_call_has_thread(call) && call->deadline_ms != HFI_NEVER &&
+        hfi_now_ms() >= call->deadline_ms)
         return HF_TIMEOUT;
     return stop;
 }
@@ -394,18 +259,6 @@ static void answered_late(struct hfi_call *call, hf_status status, const hf_erro
     hfi_keeper_idle(store);
 }
 
-static void submit_async(struct hfi_call *call)
-{
-    if (call->store->drive == HFI_BLOCKING) {
-        hfi_workers_acquire(call, answered);
-        return;
-    }
-    atomic_fetch_add(&call->refs, 1); /* it may be answered before submit() returns */
-    hfi_call_send(call, answered, false);
-    hfi_wait_in_store(&call->wait, &call->op);
-    hfi_call_unref(call);
-}
-
 /* This thread will look after it, in await(). */
 static void submit_here(struct hfi_call *call)
 {
@@ -416,35 +269,37 @@ static void submit_here(struct hfi_call *call)
         hfi_call_listen(call, true); /* it waits in submit(), and must be stoppable from here on */
         hfi_wait_in_store(&call->wait, op);
         if (atomic_load(&call->wait.stop) != HF_OK) {
-            answered(call, (hf_status)atomic_load(&call->wait.stop), NULL);
+            hfi_acquire_answered(call, (hf_status)atomic_load(&call->wait.stop), NULL);
             return;
         }
     }
     op->blocking = call->may_wait;
     hfi_call_submit(call);
     if (store->drive == HFI_INLINE && hfi_op_finished(op)) {
-        answered(call, hfi_op_status(op), &op->error);
+        hfi_acquire_answered(call, hfi_op_status(op), &op->error);
     } else if (store->drive != HFI_BLOCKING) {
         hfi_call_listen(call, true);
         hfi_wait_in_store(&call->wait, op);
     }
 }
 
-/* Our turn to ask the store: the slot is in the table, others may queue behind it. */
-static void submit(struct hfi_call *call)
+void hfi_acquire_submit(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
-    hf_status status = hfi_acquire_prepare(call->lease);
+    struct hfi_lease *lease = call->lease;
+    hf_status status = lease->claim.ttl_ms > 0 ? reserve_timer(lease) : HF_OK;
     struct hfi_op *op;
 
-    if (status == HF_OK)
+    if (status == HF_OK && call->waits)
         status = is_wanted(call);
     if (status != HF_OK) {
-        answered(call, status, NULL);
+        hfi_acquire_answered(call, status, NULL);
         return;
     }
+    if (lease->hot && lease->pass)
+        lease->claim.tokens_wanted = store->pass_limit + 1; /* local waiting has been seen */
     op = hfi_call_op(call, HFI_OP_ACQUIRE);
-    op->claim = &call->lease->claim;
+    op->claim = &lease->claim;
     op->may_wait = call->may_wait;
     op->deadline_ms = call->may_wait || store->drive == HFI_INLINE
                           ? call->deadline_ms
@@ -452,37 +307,7 @@ static void submit(struct hfi_call *call)
     if (hfi_call_has_thread(call))
         submit_here(call);
     else
-        submit_async(call);
-}
-
-/*
- * A call whose acquire fails sends the next local waiter to the store, which may be a call without a thread, and fail
- * too. So that a long queue does not become a deep stack, the outermost of a thread works through them one after the
- * other.
- */
-static void submit_outermost(struct hfi_call *call)
-{
-    static _Thread_local struct hfi_call *waiting, **end;
-
-    if (hfi_call_has_thread(call)) {
-        submit(call);
-        return;
-    }
-    call->after = NULL;
-    if (end) {
-        *end = call;
-        end = &call->after;
-        return;
-    }
-    end = &waiting;
-    while (call) {
-        submit(call);
-        call = waiting;
-        waiting = call ? call->after : NULL;
-        if (!waiting)
-            end = &waiting;
-    }
-    end = NULL;
+        hfi_acquire_send(call);
 }
 
 /* ---- waiting for the answer ---------------------------------------------------------------- */
@@ -515,7 +340,7 @@ static bool await_event(struct hfi_call *call)
         }
     }
     call->waited = op->may_wait;
-    answered(call, hfi_op_status(op), &op->error);
+    hfi_acquire_answered(call, hfi_op_status(op), &op->error);
     return true;
 }
 
@@ -532,13 +357,13 @@ static void await_inline(struct hfi_call *call)
             engine->drive->wait(store->opened, op, call->deadline_ms);
         call->waited = true;
     }
-    answered(call, hfi_op_status(op), &op->error);
+    hfi_acquire_answered(call, hfi_op_status(op), &op->error);
 }
 
 bool hfi_acquire_await(struct hfi_call *call)
 {
     if (call->queued)
-        wait_in_queue(call);
+        hfi_acquire_wait_queue(call);
     if (call->answered)
         return true;
     if (call->store->drive == HFI_EVENT)
@@ -549,8 +374,7 @@ bool hfi_acquire_await(struct hfi_call *call)
 
 /* ---- after the store --------------------------------------------------------------------- */
 
-/* The store has answered, or was not asked. A thread that waits calls this itself; else any thread. */
-static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
+void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
     bool granted = status == HF_OK, thread = hfi_call_has_thread(call);
@@ -565,7 +389,7 @@ static void answered(struct hfi_call *call, hf_status status, const hf_error *in
         status = HF_UNAVAILABLE; /* it did not wait for anybody: the store took too long */
     }
     if (__builtin_expect(status == HF_OK, 1))
-        note_held(call, handle);
+        hfi_acquire_note_held(call, handle);
     hfi_call_result(call, status, handle, "acquire", &lease->claim.name, inner);
 
     if (status != HF_OK && !granted) {

@@ -13,8 +13,10 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
 /* Of a thread: until it has its answer. false: given up with HF_UNKNOWN, and the call is not ours any more. */
 bool hfi_acquire_await(struct hfi_call *call);
 
-/* Before the claim is submitted. HF_NO_MEMORY: it must not be. */
-hf_status hfi_acquire_prepare(struct hfi_lease *lease);
+/* Its turn to ask the store: the slot is in the table, others may queue behind it. */
+void hfi_acquire_submit(struct hfi_call *call);
+/* The store has answered, or was not asked. A thread that waits calls this itself; else any thread. */
+hfi_answered_fn hfi_acquire_answered;
 
 /* The store granted it. HF_OK: *ret_handle is the lease. HF_TOO_SHORT: it is not worth having, and
  * the caller gives it back. `waited`: it did not come at once. */
@@ -24,5 +26,27 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
 /* It was not granted, or never submitted, or it is unknown whether it was (HF_UNKNOWN: given back in
  * the background). Ends the slot and sends the next local waiter to the store. */
 void hfi_acquire_failed(struct hfi_lease *lease, hf_status status);
+
+/* It is ours: what we wait for later on, we wait for with this in our hands. */
+static inline void hfi_acquire_note_held(const struct hfi_call *call, hf_lease *handle)
+{
+    if (call->held_by_session && (call->scope || hfi_call_has_thread(call)))
+        hfi_session_holds(call->store, call->scope, handle);
+}
+
+/* ---- acquire_queue.c --------------------------------------------------------------------- */
+
+/* Of a thread: until it has its answer, or has submitted. */
+void hfi_acquire_wait_queue(struct hfi_call *call);
+
+/* ---- acquire_async.c --------------------------------------------------------------------- */
+
+/* What a call needs that no thread waits for: a worker, a place for its deadline, a handle. After this nothing fails for
+ * lack of them. */
+hf_status hfi_acquire_prepare_async(struct hfi_call *call, hf_error *err);
+/* hfi_acquire_submit() of a call without a thread. */
+void hfi_acquire_go(struct hfi_call *call);
+/* Submit its op. */
+void hfi_acquire_send(struct hfi_call *call);
 
 #endif

@@ -26,6 +26,8 @@
 
 #include "core/op.h"
 #include "core/release.h"
+#include "core/spare.h"
+#include "util/clock.h"
 
 struct hfi_call;
 enum hfi_receiver { HFI_TO_THREAD, HFI_TO_NOBODY, HFI_TO_KEEPER, HFI_TO_LOOP, HFI_TO_TASK };
@@ -105,12 +107,48 @@ struct hfi_call {
 
 extern struct hfi_table hfi_calls;
 
-/* LOOP and TASK: with two references. */
-void hfi_call_init(struct hfi_call *call, struct hfi_store *store, enum hfi_receiver receiver);
+/* LOOP and TASK: what a call needs that somebody is told of, and two references. (Others never have a handle: the owner of
+ * the slot does not matter.) */
+void hfi_call_make_async(struct hfi_call *call);
+
+static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
+                                 enum hfi_receiver receiver)
+{
+    call->store = store;
+    call->receiver = receiver;
+    call->child = HFI_CHILD_NONE;
+    call->lease = NULL;
+    call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
+    call->sole = call->lost = call->timed = call->held_by_session = false;
+    call->cleanup = call->ended = false;
+    call->scope = 0;
+    call->cancel = NULL;
+    call->err = NULL;
+    call->handle = NULL;
+    call->task = call->parent = NULL;
+    call->min_valid_ms = 0;
+    call->deadline_ms = HFI_NEVER;
+    call->tag.count = 0;
+    if (receiver >= HFI_TO_LOOP)
+        hfi_call_make_async(call);
+}
+
 /* Likewise, from a spare slot. NULL: out of memory. */
-struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver);
+static inline struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
+{
+    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
+
+    if (__builtin_expect(call != NULL, 1))
+        hfi_call_init(call, store, receiver);
+    return call;
+}
+
 /* A call that has ended for its thread, or never began: its slot is free again. */
-void hfi_call_free(struct hfi_call *call);
+static inline void hfi_call_free(struct hfi_call *call)
+{
+    hfi_spare_give(&hfi_calls, &hfi_self.calls, call);
+}
+
 /* LOOP: give it a callback; it counts in its store from now on. */
 void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg);
 /* LOOP: it never began, and nobody is called back. */
@@ -125,12 +163,37 @@ void hfi_call_arm(struct hfi_call *call);
 /* Neither canceller nor hf_close() nor the detector knows it any more, nor is one of them about to end it. */
 void hfi_call_unlisten(struct hfi_call *call);
 
+/* The text of call->status, which is not HF_OK. */
+void hfi_call_explain(struct hfi_call *call, const char *verb, const struct hfi_name *name,
+                      const hf_error *inner);
+
 /* The answer. `name` is looked at only to tell what failed. */
-void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                     const struct hfi_name *name, const hf_error *inner);
+static inline void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle,
+                                   const char *verb, const struct hfi_name *name,
+                                   const hf_error *inner)
+{
+    call->status = status;
+    call->handle = handle;
+    if (__builtin_expect(status == HF_OK, 1))
+        hfi_ok(call->err);
+    else
+        hfi_call_explain(call, verb, name, inner);
+}
+
+void hfi_call_end_async(struct hfi_call *call);
+
 /* The answer is there, and everything has been done about it but telling the receiver. LOOP, TASK: drops a reference; a caller
  * that goes on with the call has another one. */
-void hfi_call_end(struct hfi_call *call);
+static inline void hfi_call_end(struct hfi_call *call)
+{
+    if (__builtin_expect(call->receiver != HFI_TO_THREAD, 0)) {
+        hfi_call_end_async(call);
+        return;
+    }
+    if (call->waits)
+        hfi_call_unlisten(call);
+    call->answered = true;
+}
 
 /* A local waiter that is a call without a thread has been told PASSED or GO. Any thread, no locks. */
 void hfi_call_told(struct hfi_call *call, uint32_t word);
@@ -162,6 +225,16 @@ static inline struct hfi_op *hfi_call_op(struct hfi_call *call, enum hfi_op_kind
         call->sleeper = NULL;
     }
     return &call->op;
+}
+
+/* Likewise, the op that releases call->lease. */
+static inline void hfi_call_release_op(struct hfi_call *call)
+{
+    struct hfi_op *op = hfi_call_op(call, HFI_OP_RELEASE);
+
+    op->claim = &call->lease->claim;
+    if (call->store->drive != HFI_INLINE)
+        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
 }
 
 static inline void hfi_call_submit(struct hfi_call *call)

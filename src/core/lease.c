@@ -8,6 +8,7 @@
  * change.
  */
 #include "core/local_queue.h"
+#include "core/op.h"
 #include "core/owner.h"
 #include "core/spare.h"
 #include "core/table.h"
@@ -52,7 +53,7 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->tokens = 0;
     claim->granted_ttl_ms = 0;
     claim->sent_ms = 0;
-    memset(claim->room, 0, engine->claim_size);
+    hfi_room_zero(claim->room, engine->claim_size);
 }
 
 static void set_term(struct hfi_term *term, const struct hfi_checked_request *checked,

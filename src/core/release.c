@@ -167,7 +167,7 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err)
 /* ---- here ------------------------------------------------------------------------- */
 
 /* The handle ends, and the slot leaves the table. With the lock. */
-static void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
+static inline void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
 
@@ -183,7 +183,7 @@ static void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
 }
 
 /* End one hold. HF_INVALID, HF_FORKED: nothing was done. */
-static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
+static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next, *heir;
@@ -208,14 +208,15 @@ static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
     } else if (hfi_lease_lost(lease)) {
         ret_plan->what = HFI_ENDING_LOST;
         take_out(lease, ret_plan);
-    } else if ((heir = hfi_local_queue_pass(lease))) {
+    } else if (!hfi_list_empty(&lease->queue) && (heir = hfi_local_queue_pass(lease))) {
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(heir, HFI_WAIT_PASSED);
         return HF_OK;
     } else {
         ret_plan->what = HFI_ENDING_STORE;
         take_out(lease, ret_plan);
-        ret_plan->next = hfi_local_queue_hand_on(lease);
+        if (!hfi_list_empty(&lease->queue))
+            ret_plan->next = hfi_local_queue_hand_on(lease);
     }
     hfi_lease_unlock(lease, next);
     return HF_OK;
@@ -290,22 +291,13 @@ static void answered_late(struct hfi_call *call, hf_status status, const hf_erro
     hfi_keeper_idle(store);
 }
 
-void hfi_release_op(struct hfi_call *call)
-{
-    struct hfi_op *op = hfi_call_op(call, HFI_OP_RELEASE);
-
-    op->claim = &call->lease->claim;
-    if (call->store->drive != HFI_INLINE)
-        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-}
-
 /* `next` is told to go to the store once the release is on its way. */
 static void submit(struct hfi_call *call, struct hfi_wait *next)
 {
     struct hfi_store *store = call->store;
     bool thread = hfi_call_has_thread(call);
 
-    hfi_release_op(call);
+    hfi_call_release_op(call);
     if (thread)
         hfi_call_submit(call);
     else

@@ -15,9 +15,6 @@ hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err)
 /* Of a thread: until it has its answer. false: given up, and the call is not ours any more. */
 bool hfi_release_await(struct hfi_call *call);
 
-/* Prepare the op that releases call->lease. */
-void hfi_release_op(struct hfi_call *call);
-
 /* Tell the store, and wait for its answer; if there is none, go on in the background. The slot is
  * counted in its shard, and gone afterwards. */
 hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,

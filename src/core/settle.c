@@ -125,7 +125,7 @@ static void begin(struct hfi_store *store, struct hfi_lease *lease)
         return;
     }
     call->lease = lease;
-    hfi_release_op(call);
+    hfi_call_release_op(call);
     /* Without a worker it is done here: better late than never. */
     hfi_call_send(call, attempt_answered,
                   may_block && hfi_pool_start(&store->pool, HFI_LANE_SHORT));
