@@ -7,8 +7,8 @@
  * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in between; an asynchronous
  * one (acquire_async.c) on whatever thread brings what it waits for. acquire_queue.c has the wait in the local queue.
  *
- * The straight line through an INLINE engine, nobody else wanting the name, takes one lock, no allocation and no look at
- * the clock.
+ * The shortest path, an INLINE engine and a name that nobody else wants, takes one lock, allocates
+ * nothing and does not read the clock.
  */
 #include "core/acquire.h"
 
@@ -27,7 +27,7 @@ static void step_down(struct hfi_lease *lease);
 
 /* ---- the two forms ------------------------------------------------------------------ */
 
-/* The request is looked at all the same: what is wrong with it comes first. */
+/* The request is checked all the same: its errors come first. */
 static hf_status no_ret_lease(struct hfi_store *store, const hf_acquire_request *request,
                               hf_error *err)
 {
@@ -93,7 +93,7 @@ static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
 
 /* ---- before the store ------------------------------------------------------------- */
 
-/* Which threads of the store it needs that are not there: HFI_STARTED_*. */
+/* The threads of the store that it needs and that do not run yet: HFI_STARTED_*. */
 static unsigned missing_threads(const struct hfi_call *call,
                                 const struct hfi_checked_request *checked)
 {
@@ -160,7 +160,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
 
 /* ---- in the local queue -------------------------------------------------------------- */
 
-/* It has the answer without the store: its slot is not needed. */
+/* The call has its answer without asking the store: its slot is not needed. */
 static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handle)
 {
     hfi_call_result(call, status, handle, "acquire", &call->lease->claim.name, NULL);
@@ -169,8 +169,8 @@ static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handl
     hfi_call_end(call);
 }
 
-/* Likewise, and it is no. Nothing of a thread's call keeps the store open by now, and the text names the store: it is entered
- * for that, or has been closed. */
+/* Likewise, with a refusal. A blocking call does not keep the store open at this point, and the
+ * text names the store: so the store is entered for that, unless it has been closed. */
 static void refuse_here(hf_store *handle, struct hfi_call *call, hf_status status)
 {
     struct hfi_store *store;
@@ -233,7 +233,7 @@ static hf_status reserve_timer(struct hfi_lease *lease)
     return HF_OK;
 }
 
-/* After waiting here there may be no time left, or no wish. */
+/* After the local wait the deadline may have passed, or the call may have been cancelled. */
 static hf_status is_wanted(const struct hfi_call *call)
 {
     hf_status stop = (hf_status)atomic_load(&call->wait.stop);
@@ -266,7 +266,8 @@ static void submit_here(struct hfi_call *call)
     struct hfi_op *op = &call->op;
 
     if (store->drive == HFI_BLOCKING) {
-        hfi_call_listen(call, true); /* it waits in submit(), and must be stoppable from here on */
+        hfi_call_listen(call, true); /* submit() waits: it must be possible to stop it from here
+                                      * on */
         hfi_wait_in_store(&call->wait, op);
         if (atomic_load(&call->wait.stop) != HF_OK) {
             hfi_acquire_answered(call, (hf_status)atomic_load(&call->wait.stop), NULL);
@@ -312,7 +313,7 @@ void hfi_acquire_submit(struct hfi_call *call)
 
 /* ---- waiting for the answer ---------------------------------------------------------------- */
 
-/* The store does not answer, not even to being cancelled. The call goes on without us. */
+/* The store does not even answer the cancel. The call goes on without us. */
 static void give_up(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
@@ -386,7 +387,7 @@ void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_erro
         status = hfi_acquire_granted(lease, call->min_valid_ms, call->waited, &handle);
         inner = NULL;
     } else if (status == HF_TIMEOUT && !call->may_wait) {
-        status = HF_UNAVAILABLE; /* it did not wait for anybody: the store took too long */
+        status = HF_UNAVAILABLE; /* it did not queue: the store took too long */
     }
     if (__builtin_expect(status == HF_OK, 1))
         hfi_acquire_note_held(call, handle);
@@ -398,7 +399,7 @@ void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_erro
         step_down(lease);
         (void)hfi_release_claim(lease, true, NULL, NULL);
     } else if (status != HF_OK) {
-        hfi_acquire_failed(lease, HF_UNKNOWN); /* given back in the background */
+        hfi_acquire_failed(lease, HF_UNKNOWN); /* released in the background */
     }
     hfi_call_end(call);
 }
@@ -408,7 +409,7 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
 {
     struct hfi_claim *claim = &lease->claim;
     struct hfi_term *term = &lease->term;
-    int64_t now_ms = claim->sent_ms; /* good enough for what has no end */
+    int64_t now_ms = claim->sent_ms; /* precise enough for a lease without an end */
 
     if (claim->granted_ttl_ms == 0 && term->max_hold_ms == 0)
         hfi_term_begin_endless(term, claim->sent_ms);
@@ -420,14 +421,14 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
             return HF_TOO_SHORT;
     }
 
-    /* The timer first: once begun, the lease may end before we come to it. */
+    /* Set the timer first: once the lease has begun, it may end at any time. */
     if (lease->timed)
         hfi_keeper_arm(lease->store, &lease->timer, hfi_term_next(term, now_ms).at_ms);
     *ret_handle = hfi_lease_begin(lease, now_ms);
     return HF_OK;
 }
 
-/* Out of the table, and the next local waiter instead of it. */
+/* Remove the slot from the table, and promote the next local waiter. */
 static void step_down(struct hfi_lease *lease)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a call, from its slot to its answer: see call.h. */
+/* Calls, from their slot to their answer: see call.h. */
 #include "core/call.h"
 
 #include "core/task.h"

@@ -34,7 +34,7 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_
 
 void hfi_op_finish(struct hfi_op *op, hf_status status)
 {
-    hfi_done_fn *done = op->done; /* without one, the op may be gone as soon as it is finished */
+    hfi_done_fn *done = op->done; /* without it the op may be gone as soon as it is finished */
 
     atomic_store_explicit(&op->finished, 1 + (int)status, memory_order_release);
     if (done)
@@ -61,7 +61,7 @@ void hfi_call_done(struct hfi_op *op)
     call->sleeper = NULL;
     pthread_mutex_unlock(&driver->lock);
 
-    /* Without the lock, or it would wake up only to wait for that. */
+    /* Without the lock, or the thread would wake up only to wait for it. */
     if (sleeper) {
         atomic_fetch_or(&sleeper->word, DONE);
         hfi_futex_wake(&sleeper->word, 1, false);
@@ -173,7 +173,7 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_
             call->sleeper = NULL;
             return false;
         }
-        unlock_handing_on(driver); /* the role may have been ours */
+        unlock_handing_on(driver); /* the role may have been offered to us */
         while (!((word = atomic_load(&sleeper.word)) & DONE))
             hfi_futex_wait(&sleeper.word, word, HFI_NEVER, false); /* it is used until then */
     }
@@ -181,8 +181,8 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_
     return true;
 }
 
-/* Unlock. If nobody drives, wake one who should: the word is set with the lock, while the sleeper is
- * certainly there, and the wake needs no more than its address. */
+/* Unlock. If no thread drives, wake one that waits: the word is set with the lock, while the
+ * sleeper certainly exists, and the wake-up needs only its address. */
 static void unlock_handing_on(struct hfi_driver *driver)
 {
     struct hfi_store *store = hfi_container(driver, struct hfi_store, driver);
@@ -220,8 +220,8 @@ static int shorter(int timeout_ms, int64_t until_ms, int64_t now_ms)
     return left_ms > INT_MAX ? INT_MAX : (int)left_ms;
 }
 
-/* Wait for the engine to have work, at most until until_ms, and let it work. Do not wait if *bell is
- * not `rung` any more. */
+/* Wait for the engine to have work, at most until until_ms, and let it work. Do not wait if *bell
+ * differs from `rung`. */
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                        uint32_t rung)
 {
@@ -232,7 +232,7 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
         poll_once(store, until_ms, bell, rung);
         return;
     }
-    /* First the mark, then the look at the bell, as below. */
+    /* Set the mark first, then read the bell, as below. */
     atomic_store(&driver->polling, 1);
     if (bell && atomic_load(bell) != rung)
         until_ms = 0;
@@ -240,7 +240,7 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
     atomic_store(&driver->polling, 0);
 }
 
-/* The same, for an engine that leaves the sleeping to us. */
+/* The same, for an engine without turn(). */
 static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                       uint32_t rung)
 {
@@ -251,8 +251,8 @@ static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic u
     uint64_t count;
     int64_t now_ms;
 
-    /* First the mark, then the look at timeout and bell: what changes after that comes with a
-     * wake, which sees the mark and ends the poll. */
+    /* Set the mark first, then read timeout and bell: a later change comes with a wake-up, which
+     * sees the mark and ends the poll. */
     atomic_store(&driver->polling, 1);
     now_ms = hfi_now_ms();
     if (bell && atomic_load(bell) != rung)
@@ -320,7 +320,7 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
 
     pthread_mutex_lock(&driver->lock);
     mine = !driver->driving && driver->used == *used && hfi_list_empty(&driver->sleepers);
-    /* The same turn goes on since the last look: its thread waits, and will not be back soon. */
+    /* The same turn goes on since the last call: its thread waits, and will not return soon. */
     *ret_told = driver->keeper_asks = driver->driving && driver->used == *used;
     *used = driver->used;
     if (mine)
@@ -357,7 +357,7 @@ void hfi_drive_wake(struct hfi_store *store)
     }
     if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling) &&
         write(store->driver.wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        return; /* no such thing happens to an eventfd; the driver's own timeouts remain */
+        return; /* cannot happen to an eventfd; the driver's own timeouts remain */
 }
 
 void hfi_drive_host_wake(struct hfi_host *host)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Driving an EVENT engine: whoever waits, drives. One thread at a time has the
- * role; the others sleep on a futex each, until their op is done or the role is
- * handed to them. The keeper drives only when nobody else does.
+ * Driving an EVENT engine: a thread that waits drives. One thread at a time has the role; the
+ * others sleep on a futex each, until their op is done or the role is handed to them. The keeper
+ * drives only when nobody else does.
  *
  * For engines of the other kinds there is nothing to drive: an op is finished when
  * submit() returns.
@@ -26,12 +26,12 @@ struct hfi_driver {
     pthread_mutex_t lock;
     struct hfi_list sleepers; /* threads that wait for an op while another drives */
     bool driving;
-    pthread_t thread;    /* who, while `driving` */
-    bool by_keeper;      /* it is the keeper: it makes way for anybody */
+    pthread_t thread;    /* the driver, while `driving` */
+    bool by_keeper;      /* it is the keeper, which gives the role up to any other thread */
     _Atomic int polling; /* the driver is in poll(), or about to be */
-    bool keeper_asks;    /* the keeper wants to know when nobody drives any more */
-    bool loop_asks;      /* the caller's loop wants to know when nobody drives any more */
-    uint64_t used;       /* how often somebody drove who was not the keeper */
+    bool keeper_asks;    /* wake the keeper when no thread drives any more */
+    bool loop_asks;      /* wake the caller's loop when no thread drives any more */
+    uint64_t used;       /* how often a thread other than the keeper drove */
     int wake_fd;         /* ends the driver's poll(); -1: not an EVENT engine */
 };
 
@@ -46,13 +46,13 @@ bool hfi_call_wait(struct hfi_call *call, int64_t until_ms);
  * all. */
 bool hfi_call_abandon(struct hfi_call *call, hfi_answered_fn *late);
 
-/* Drive once without blocking, unless somebody drives already. */
+/* Drive once without blocking, unless another thread drives. */
 void hfi_drive_poll(struct hfi_store *store);
-/* When the engine wants to be driven at the latest, for a caller's loop; -1: no limit. */
+/* The time until the engine must be driven, for a caller's loop; -1: no limit. */
 int hfi_drive_timeout(struct hfi_store *store);
-/* The keeper's turn: drive until until_ms, until somebody else wants to, or until *bell is not
- * `rung` any more and hfi_drive_wake() says so. Returns at once, with false, if somebody else
- * drives, or did so since *used; *ret_told: he will ring the keeper's bell when he stops. */
+/* For the keeper: drive until until_ms, until another thread wants to, or until *bell differs from
+ * `rung` (hfi_drive_wake() tells). Returns false at once if another thread drives, or did so since
+ * *used; *ret_told: that thread will wake the keeper when it stops. */
 bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
                     const _Atomic uint32_t *bell, uint32_t rung, bool *ret_told);
 /* Sleep until *word is not `seen` any more, or until until_ms, and drive meanwhile if nobody else does. May return early.

@@ -40,7 +40,7 @@ void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool coun
         if (not_before_ms < keeper->wakes_ms)
             hfi_keeper_ring(store);
         pthread_mutex_unlock(&keeper->lock);
-        (void)hfi_keeper_start(store); /* without it, hf_close() sees to it */
+        (void)hfi_keeper_start(store); /* if that fails, hf_close() settles it */
     }
     if (counted)
         hfi_shard_leave(shard);
@@ -72,7 +72,7 @@ int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
     while ((node = hfi_list_pop(&due)))
         begin(store, hfi_container(node, struct hfi_lease, settling));
     pthread_mutex_lock(&keeper->lock);
-    return now_ms; /* what failed at once is in the list again: look at it */
+    return now_ms; /* an attempt that failed at once is in the list again */
 }
 
 /* NULL: out of memory, and the reserve is in use. */

@@ -3,6 +3,7 @@
  * The redis engine: its table, opening and closing, and what comes in from core. See internal.h
  * for the parts. Event-driven: submit() sends, the driver reads and finishes.
  */
+#include "engine/redis/extension.h"
 #include "engine/redis/internal.h"
 
 #include "util/error.h"
@@ -145,6 +146,11 @@ static const struct hfi_promises *promises_of(enum hfi_wire wire)
     return &native;
 }
 
+static const struct hfi_redis_extension extension = {
+    .head = { HFI_REDIS_EXTENSION, sizeof extension },
+    .kill_script = redis_kill_script,
+};
+
 static const struct hfi_engine redis = {
     .abi = HFI_ENGINE_ABI,
     .promises = &native,
@@ -154,11 +160,7 @@ static const struct hfi_engine redis = {
     .open = redis_open,
     .close = redis_close,
     .passed = redis_passed,
-    .admin = &(const struct hfi_admin){ .doctor = redis_doctor, .manage = redis_manage },
+    .admin = &(const struct hfi_admin){ .doctor = redis_doctor, .extension = &extension.head },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &redis;
-}
+HFI_ENGINE_ENTRY(redis)

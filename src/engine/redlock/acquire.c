@@ -94,7 +94,7 @@ void redlock_acquire(void *self, struct hfi_op *op)
     wait->due_ms = HFI_NEVER;
     wait->stamp = redlock_proposal(store);
     /* Blocks that are not used up make counters run ahead of the clock, and a cluster that is made anew by force goes on
-     * by the clock (manage.c). So only one token is asked for until the clock has caught up: then every process
+     * by the clock (join.c). So only one token is asked for until the clock has caught up: then every process
      * adds one block at most to what is allowed. */
     if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
@@ -286,6 +286,8 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
         late_answer(round, node, reply);
         return;
     }
+    if ((outcome == HFI_UNSENT || outcome == HFI_MAYBE) && err->status == HF_NO_MEMORY)
+        wait->err = *err;
     switch (outcome) {
     case HFI_ANSWERED:
         voted(store, wait, round, node, reply);
@@ -296,8 +298,6 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
     case HFI_UNSENT:
-        if (err->status == HF_NO_MEMORY)
-            wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
     case HFI_MAYBE:

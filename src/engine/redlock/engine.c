@@ -42,6 +42,9 @@ static void notes_due(struct hfi_source *timer, int64_t now_ms)
     redlock_notes_send(hfi_container(timer, struct redlock_store, notes_timer));
 }
 
+static hf_status read_conf(struct redlock_store *store, struct hfi_conf *conf, const char *label,
+                           hf_error *err);
+
 static bool add_timers(struct redlock_store *store)
 {
     static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
@@ -64,7 +67,7 @@ static hf_status redlock_open(void *self, struct hfi_conf *conf, struct hfi_host
     struct redlock_store *store = self;
     hf_status status;
 
-    status = redlock_parse(store, conf, host->label, err);
+    status = read_conf(store, conf, host->label, err);
     host->location = store->conf->location;
     store->may_start = !host->existing;
     if (status == HF_OK)
@@ -134,17 +137,22 @@ static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
     return HF_OK;
 }
 
-hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, const char *label,
-                        hf_error *err)
+hf_status redlock_conf_finish(struct redlock_conf *redlock, const char *label, hf_error *err)
+{
+    hf_status status = redis_conf_finish(&redlock->redis, label, err);
+
+    return status == HF_OK ? check_nodes(redlock, err) : status;
+}
+
+static hf_status read_conf(struct redlock_store *store, struct hfi_conf *conf, const char *label,
+                           hf_error *err)
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
     hf_status status;
 
     store->conf = &redlock->redis;
     store->max_ttl_ms = redlock->max_ttl_ms;
-    status = redis_conf_finish(store->conf, label, err);
-    if (status == HF_OK)
-        status = check_nodes(redlock, err);
+    status = redlock_conf_finish(redlock, label, err);
     if (status != HF_OK)
         return status;
 
@@ -270,7 +278,8 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_RELEASE] = { redlock_release, NULL },
     [HFI_OP_RENEW] = { redlock_renew, NULL },
     [HFI_OP_ADOPT] = { redlock_adopt, NULL },
-    [HFI_OP_INSPECT] = { redlock_inspect, NULL },
+    [HFI_OP_LIST] = { redlock_list, NULL },
+    [HFI_OP_LOOK] = { redlock_look, NULL },
     [HFI_OP_BREAK] = { redlock_break, NULL },
 };
 
@@ -331,6 +340,12 @@ static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t 
     hfi_reactor_leave_quietly(&store->reactor, sooner);
 }
 
+static const struct hfi_redlock_extension extension = {
+    .head = { HFI_REDLOCK_EXTENSION, sizeof extension },
+    .get_status = redlock_get_status,
+    .join = redlock_join,
+};
+
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_CALLS,
@@ -339,7 +354,7 @@ static const struct hfi_engine redlock = {
     .close = redlock_close,
     .conf = &conf_type,
     .passed = redlock_engine_passed,
-    .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .manage = redlock_manage },
+    .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .extension = &extension.head },
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = REDLOCK_TTL_MS,
@@ -361,8 +376,4 @@ static const struct hfi_engine redlock = {
             .wakeup = "each node hands over by a message; heartbeats find what was lost" },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &redlock;
-}
+HFI_ENGINE_ENTRY(redlock)

@@ -15,9 +15,9 @@
  *   adopt.c     taking over a detached lease
  *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
  *   inspect.c   inspect and break; inspect_merge.c: what the nodes say, put together
- *   probe.c     asking all nodes one by one, for callers that may block: doctor.c, manage.c
+ *   probe.c     asking all nodes one by one, for callers that may block: doctor.c, status.c, join.c
  *   doctor.c    what these servers mean for the promises
- *   manage.c    `holdfast redlock`
+ *   status.c, join.c   hf_redlock_get_status() and hf_redlock_join(), without opening the store
  *
  * Everything is under the lock of the reactor (kit/reactor.h). scripts/README.md says what a node does.
  */
@@ -30,6 +30,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redlock/extension.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
 #include "util/list.h"
@@ -244,9 +245,8 @@ static inline unsigned redlock_count(uint32_t nodes)
 
 /* ---- engine.c -------------------------------------------------------------------------- */
 
-/* What the URL says, into a store that is all zero; store->conf is the caller's to free, also after a failure. */
-hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, const char *label,
-                        hf_error *err);
+/* Read the rest of what the URL says; redis_conf_done(&conf->redis) is due, also after a failure. */
+hf_status redlock_conf_finish(struct redlock_conf *conf, const char *label, hf_error *err);
 struct redlock_hold *redlock_hold_new(struct redlock_store *store,
                                       struct hfi_claim *claim); /* NULL: memory */
 void redlock_hold_free(struct redlock_store *store, struct redlock_hold *hold);
@@ -278,6 +278,8 @@ struct redlock_round *redlock_round_new(struct redlock_store *store,
                                         redlock_answer_fn *answer);
 /* To those of `nodes` that are up; the others are answered HFI_UNSENT. It may be gone on return. */
 void redlock_round_send(struct redlock_round *round, uint32_t nodes);
+/* Send, then decide() even if all were answered at once; `answer` decides afterwards (round->sending). */
+void redlock_round_decide(struct redlock_round *round, uint32_t nodes, redlock_over_fn *decide);
 void redlock_round_free(struct redlock_round *round); /* one that was not sent */
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
 void redlock_add_cluster(struct redlock_round *round);
@@ -379,12 +381,15 @@ bool redlock_heal_busy(
 void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
 int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
-/* ---- inspect.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
+/* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
 
-void redlock_inspect(void *self, struct hfi_op *op);
+void redlock_list(void *self, struct hfi_op *op);
+void redlock_look(void *self, struct hfi_op *op);
 void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
-hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                         void *arg, hf_error *err);
+hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
+                             hf_error *err);
+hf_status redlock_join(struct hfi_conf *conf, const char *node, bool force, hfi_finding_fn *finding,
+                       void *arg, hf_error *err);
 
 #endif
