@@ -5,7 +5,7 @@
  *   check the request -> a call and a slot -> the local queue -> submit -> answered -> a lease
  *
  * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in between; an asynchronous
- * one (acquire_async.c) on whatever thread brings what it waits for. acquire_queue.c has the wait in the local queue.
+ * call (acquire_async.c) takes them on the thread that brings the event it waits for. acquire_queue.c has the wait in the local queue.
  *
  * The shortest path, an INLINE engine and a name that nobody else wants, takes one lock, allocates
  * nothing and does not read the clock.
@@ -75,8 +75,8 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
     return status == HF_OK ? begin(handle, call, &checked, err) : status;
 }
 
-/* In a BLOCKING engine a request that waits without a thread takes a worker: a crowd for one name queues here, in its
- * order, and takes one, whether leases can be passed on or not. */
+/* In a BLOCKING engine an asynchronous request that waits occupies a worker. So requests for one
+ * name queue here, in their order, and occupy only one, whether leases can be passed on or not. */
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
 {
     return store->pass_limit > 0 || (receiver != HFI_TO_THREAD && store->drive == HFI_BLOCKING &&
@@ -122,7 +122,7 @@ static hf_status start_threads(hf_store *handle, struct hfi_store *store, unsign
     return ok ? HF_OK : hfi_error_memory(err);
 }
 
-/* HF_OK: it is under way, or has its answer already. Else nothing began. */
+/* HF_OK: the call is under way, or has its answer already. Otherwise nothing began. */
 static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err)
 {
@@ -244,7 +244,7 @@ static hf_status is_wanted(const struct hfi_call *call)
     return stop;
 }
 
-/* On a driver's thread: the store answered, long after the caller had gone. */
+/* On a driver's thread: the store has answered after the caller gave up. */
 static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
@@ -259,7 +259,7 @@ static void answered_late(struct hfi_call *call, hf_status status, const hf_erro
     hfi_keeper_idle(store);
 }
 
-/* This thread will look after it, in await(). */
+/* This thread will wait for it, in await(). */
 static void submit_here(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;

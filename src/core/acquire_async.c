@@ -64,9 +64,9 @@ void hfi_acquire_send(struct hfi_call *call)
 }
 
 /*
- * A call whose acquire fails sends the next local waiter to the store, which may be a call without a thread, and fail
- * too. So that a long queue does not become a deep stack, the outermost of a thread works through them one after the
- * other.
+ * A call whose acquire fails sends the next local waiter to the store; that may be an asynchronous
+ * call, and fail too. The outermost call of a thread submits them one after the other, so that a
+ * long queue does not become a deep stack.
  */
 void hfi_acquire_go(struct hfi_call *call)
 {

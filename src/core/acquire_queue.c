@@ -7,7 +7,8 @@
 #include "core/task.h"
 #include "util/futex.h"
 
-/* A lease was passed to it; that is another slot, and its own goes. `handle` NULL: none was, and it has left the queue. */
+/* A lease was passed to the call, in another slot, so its own slot is freed. `handle` NULL: none
+ * was passed, and the call has left the queue. */
 static void leave_queue(struct hfi_call *call, hf_status status, hf_lease *handle)
 {
     struct hfi_lease *lease = call->lease;
@@ -36,10 +37,10 @@ void hfi_call_stop_local(struct hfi_call *call)
     else if (call->wait.shard && hfi_local_queue_leave(&call->wait))
         leave_queue(call, (hf_status)atomic_load(&call->wait.stop), NULL);
     else
-        hfi_workers_hurry(call); /* or it is not there yet: submit() looks at `stop` */
+        hfi_workers_hurry(call); /* or not submitted yet: submit() checks `stop` */
 }
 
-/* Sleep until told what to do. HF_OK: told; else we have left the queue, and why. */
+/* Sleep until hfi_wait_tell(). HF_OK: told. Otherwise we have left the queue, and this is why. */
 static hf_status sleep_in_queue(struct hfi_call *call)
 {
     struct hfi_wait *wait = &call->wait;
@@ -52,7 +53,7 @@ static hf_status sleep_in_queue(struct hfi_call *call)
         if (word == HFI_WAIT_STOPPED || late) {
             if (hfi_local_queue_leave(wait))
                 return word == HFI_WAIT_STOPPED ? (hf_status)atomic_load(&wait->stop) : HF_TIMEOUT;
-            /* Somebody has taken us out and is about to tell us. */
+            /* Another thread has taken us out of the queue and is about to tell us. */
             until_ms = HFI_NEVER;
             word = atomic_load_explicit(&wait->word, memory_order_acquire);
             if (word >= HFI_WAIT_PASSED)

@@ -46,7 +46,7 @@ enum hfi_child_kind {
 /* An op that points into `memory` has ended. */
 typedef void hfi_forget_fn(void *memory, struct hfi_op *op);
 
-/* What every call uses comes first and together: it is written anew for each of them. */
+/* The members that every call writes come first, next to each other. */
 struct hfi_call {
     struct hfi_slot slot;
     struct hfi_store *store;
@@ -88,8 +88,8 @@ struct hfi_call {
     /* LOOP and TASK */
     _Atomic int refs;
     struct hfi_timer timer;
-    struct hfi_pool_task work;      /* what may block, on the pool ... */
-    hfi_answered_fn *answered_by;   /* ... and then; also without a worker: see hfi_call_send() */
+    struct hfi_pool_task work;      /* blocking work on the pool ... */
+    hfi_answered_fn *answered_by;   /* ... and what follows it; also without a worker */
     struct hfi_pool_task stop_task; /* likewise, at the deadline */
     struct hfi_list due;
     hf_done_fn *done;
@@ -144,7 +144,7 @@ static inline struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_re
     return call;
 }
 
-/* A call that has ended for its thread, or never began: its slot is free again. */
+/* Free the slot of a blocking call that has ended, or of a call that never began. */
 static inline void hfi_call_free(struct hfi_call *call)
 {
     hfi_spare_give(&hfi_calls, &hfi_self.calls, call);
@@ -169,7 +169,7 @@ void hfi_call_unlisten(struct hfi_call *call);
 void hfi_call_explain(struct hfi_call *call, const char *verb, const struct hfi_name *name,
                       const hf_error *inner);
 
-/* The answer. `name` is looked at only to tell what failed. */
+/* Set the answer. `name` is used only in the error text. */
 static inline void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle,
                                    const char *verb, const struct hfi_name *name,
                                    const hf_error *inner)
@@ -184,8 +184,8 @@ static inline void hfi_call_result(struct hfi_call *call, hf_status status, hf_l
 
 void hfi_call_end_async(struct hfi_call *call);
 
-/* The answer is there, and everything has been done about it but telling the receiver. LOOP, TASK: drops a reference; a caller
- * that goes on with the call has another one. */
+/* The answer is set and acted on; only the receiver is to be told. LOOP, TASK: drops a reference; a
+ * caller that still uses the call has another one. */
 static inline void hfi_call_end(struct hfi_call *call)
 {
     if (__builtin_expect(call->receiver != HFI_TO_THREAD, 0)) {

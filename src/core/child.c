@@ -321,7 +321,7 @@ static hf_status await_pause(struct hfi_call *child)
 
 /* ---- a raw op -------------------------------------------------------------------------------------------- */
 
-/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
+/* Run the op to its end on this thread: INLINE and BLOCKING engines. */
 static hf_status do_op(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
@@ -394,9 +394,8 @@ static void op_late(struct hfi_call *child, hf_status status, const hf_error *in
 /* Blocking form. */
 static void submit_event(struct hfi_call *child)
 {
-    child->job.late = op_late;
     hfi_keeper_busy(child->store); /* for op_late(), which may run at any time */
-    hfi_job_submit(&child->job);
+    hfi_call_submit(child);
 }
 
 /* false: the store does not answer. The child belongs to op_late() then. */
@@ -405,10 +404,10 @@ static bool await_event(struct hfi_call *child)
     struct hfi_op *op = &child->op;
     bool done;
 
-    hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
-    hfi_call_submit(child);
-    if (child->may_wait)
+    if (child->may_wait) {
+        submit_event(child);
         hfi_wait_in_store(&child->wait, op);
+    }
     done = hfi_call_wait(child, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);

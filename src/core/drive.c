@@ -11,16 +11,16 @@
 #include <unistd.h>
 
 /*
- * A thread that waits for its op while another drives. On its stack: whoever sets DONE has taken it
- * out of the list before, and uses nothing of it afterwards but the address of `word`, to wake it; so
- * that a woken thread whose op is finished needs no lock.
+ * A thread that waits for its op while another drives; on its stack. The thread that sets DONE has
+ * removed it from the list before, and afterwards uses only the address of `word`, to wake it: so a
+ * woken thread whose op is finished needs no lock.
  */
 struct hfi_sleeper {
     struct hfi_list node;
     _Atomic uint32_t word; /* 0: sleep; LOOK, DONE */
 };
 
-#define LOOK 1u /* nobody drives: look again. Set with the lock */
+#define LOOK 1u /* no thread drives: check again. Set with the lock */
 #define DONE 2u /* its op is finished */
 
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
@@ -41,7 +41,7 @@ void hfi_op_finish(struct hfi_op *op, hf_status status)
         done(op);
 }
 
-/* On the thread of whoever drives, of submit(), or of cancel(): the thread that waits for it may be driving then, and
+/* Runs on the thread that drives, or in submit() or cancel(): then the thread that waits for the op may be driving, and
  * sleep in the engine. */
 void hfi_call_done(struct hfi_op *op)
 {
@@ -110,7 +110,7 @@ bool hfi_call_abandon(struct hfi_call *call, hfi_answered_fn *late)
 
     if (call->store->drive != HFI_EVENT)
         return false;
-    (void)hfi_keeper_start(call->store); /* some thread must drive it to its end */
+    (void)hfi_keeper_start(call->store); /* the keeper must drive it to its end */
     pthread_mutex_lock(&driver->lock);
     abandoned = !atomic_load(&call->done_word);
     if (abandoned) {
@@ -148,8 +148,8 @@ void hfi_drive_done(struct hfi_store *store)
 }
 
 /*
- * Somebody drives: sleep until its op is finished or the role is ours. With the lock, which is dropped;
- * true: it is finished, and the lock is not held any more.
+ * Another thread drives: sleep until the op is finished or the role is free. With the lock, which is
+ * dropped; true: it is finished, and the lock is not held any more.
  */
 static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_t until_ms)
 {
@@ -163,7 +163,8 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_
     pthread_mutex_unlock(&driver->lock);
 
     if (by_keeper)
-        hfi_drive_wake(call->store); /* it makes way: a thread hop less for every answer to come */
+        hfi_drive_wake(
+            call->store); /* it gives the role up: that saves a thread switch for every answer */
     while ((word = atomic_load(&sleeper.word)) == 0 && hfi_now_ms() < until_ms)
         hfi_futex_wait(&sleeper.word, 0, until_ms, false);
     if (word != DONE) {
@@ -177,7 +178,7 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_
         while (!((word = atomic_load(&sleeper.word)) & DONE))
             hfi_futex_wait(&sleeper.word, word, HFI_NEVER, false); /* it is used until then */
     }
-    call->sleeper = NULL; /* it is so already; the call is ours alone now */
+    call->sleeper = NULL; /* already done; no other thread uses the call now */
     return true;
 }
 

@@ -24,7 +24,7 @@ typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_e
 
 struct hfi_driver {
     pthread_mutex_t lock;
-    struct hfi_list sleepers; /* threads that wait for an op while another drives */
+    struct hfi_list sleepers; /* threads that wait for an op while another one drives */
     bool driving;
     pthread_t thread;    /* the driver, while `driving` */
     bool by_keeper;      /* it is the keeper, which gives the role up to any other thread */
@@ -42,7 +42,7 @@ void hfi_drive_done(struct hfi_store *store);
 hfi_done_fn hfi_call_done;
 /* Wait until the call's op is finished, driving if need be. false: until_ms has passed first. */
 bool hfi_call_wait(struct hfi_call *call, int64_t until_ms);
-/* Give up waiting. true: the call belongs to `late` now, which gets its answer on any thread. false: it is finished after
+/* Stop waiting. true: the call belongs to `late` now, which gets its answer on any thread. false: it is finished after
  * all. */
 bool hfi_call_abandon(struct hfi_call *call, hfi_answered_fn *late);
 
@@ -59,7 +59,7 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
  * What changes the word wakes its futex, and then calls hfi_drive_wake(). */
 void hfi_drive_sleep(struct hfi_store *store, _Atomic uint32_t *word, uint32_t seen,
                      int64_t until_ms);
-/* The driver looks again at its timeouts. Any thread, any locks. host->wake() */
+/* Make the driver read its timeouts again. Any thread, any locks. host->wake() */
 void hfi_drive_wake(struct hfi_store *store);
 void hfi_drive_host_wake(struct hfi_host *host);
 

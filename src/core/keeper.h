@@ -29,10 +29,10 @@ struct hfi_store;
 struct hfi_keeper {
     pthread_mutex_t lock;
     struct hfi_heap heap;
-    uint32_t reserved;        /* timers that may come */
+    uint32_t reserved;        /* timers that have a place */
     struct hfi_list settling; /* leases, by `settling` */
     uint32_t busy;            /* renewals and releases under way in the background */
-    struct hfi_call *reserve; /* for when there is no memory for another */
+    struct hfi_call *reserve; /* used when there is no memory for another one */
     bool reserve_used;
     bool running, stop;
     bool closed;      /* claims that cannot be settled now are dropped */

@@ -210,7 +210,7 @@ static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_
     } else if (hfi_lease_lost(lease)) {
         ret_plan->what = HFI_ENDING_LOST;
         take_out(lease, ret_plan);
-    } else if (!hfi_list_empty(&lease->queue) && (heir = hfi_local_queue_pass(lease))) {
+    } else if (!hfi_list_empty(&lease->queue) && (passed = hfi_local_queue_pass(lease))) {
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(passed, HFI_WAIT_PASSED);
         return HF_OK;
@@ -282,7 +282,7 @@ void hfi_call_lost(struct hfi_call *call)
 
 /* ---- in the store -------------------------------------------------------------------- */
 
-/* On a driver's thread: the caller has gone with HF_UNKNOWN, and this is the answer. */
+/* On a driver's thread: the answer, after the caller has returned with HF_UNKNOWN. */
 static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_store *store = call->store;
@@ -293,7 +293,7 @@ static void answered_late(struct hfi_call *call, hf_status status, const hf_erro
     hfi_keeper_idle(store);
 }
 
-/* `next` is told to go to the store once the release is on its way. */
+/* `next` is told to ask the store after the release is submitted. */
 static void submit(struct hfi_call *call, struct hfi_wait *next)
 {
     struct hfi_store *store = call->store;
@@ -357,7 +357,8 @@ static void lease_error(struct hfi_call *call, hf_status status, const hf_error 
     }
 }
 
-/* The store has answered. A thread that waits calls this itself; else any thread. */
+/* The store has answered. A blocking call runs this on its own thread; otherwise any thread
+ * does. */
 static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;

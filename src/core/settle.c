@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Settling: claims whose outcome is not known, or whose release failed, are given
- * back by owner id until the store says that they are gone. Each attempt is a
- * call of its own; the pause between attempts doubles. Without memory they are made
- * one at a time, with the keeper's reserve, so that each claim gets its turn.
+ * Settling: claims whose outcome is unknown, or whose release failed, are released by owner id
+ * until the store says that they are gone. Each attempt is a call of its own; the pause between
+ * attempts doubles. Without memory they are made one at a time, with the keeper's reserve, so that
+ * each claim gets its turn.
  *
  * The list is the keeper's. A claim is either in the list or in an attempt.
  */
@@ -126,7 +126,7 @@ static void begin(struct hfi_store *store, struct hfi_lease *lease)
     }
     call->lease = lease;
     hfi_call_release_op(call);
-    /* Without a worker it is done here: better late than never. */
+    /* If no worker can be started, it is done here. */
     hfi_call_send(call, attempt_answered,
                   may_block && hfi_pool_start(&store->pool, HFI_LANE_SHORT));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores: opening them, finding them by handle, and what they say of themselves. close.c ends them. */
+/* Stores: opening them, finding them by handle, and hf_store_info(). close.c ends them. */
 #include "core/call.h"
 
 #include "core/conf.h"

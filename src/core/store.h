@@ -78,7 +78,7 @@ struct hfi_store {
 
     pthread_mutex_t lock;
     struct hfi_list waits; /* requests that wait in the store, and asynchronous ones */
-    uint32_t calls;        /* public calls under way that no shard counts */
+    uint32_t calls;        /* public calls under way that are not counted in a shard */
     struct hfi_closing closing;
 
     _Atomic unsigned started; /* HFI_STARTED_*: which threads are there */
@@ -138,10 +138,6 @@ static inline void hfi_shard_leave(struct hfi_shard *shard)
     atomic_fetch_add(&shard->left, 1);
     hfi_closing_tell(store);
 }
-
-/* hf_store_inspect() of one name, for a caller that has entered the store; the engine has HF_CAP_INSPECT. */
-hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
-                      hf_error *err);
 
 /* Fill in err: "<location>: <verb> '<name>': <inner's text, or the status's>". Returns status. */
 hf_status hfi_store_error(struct hfi_store *store, const char *verb, const struct hfi_name *name,

@@ -4,9 +4,7 @@
  * checked, and where there are no scripts the caller is told what else there is. A call is a task of one action (task.h).
  * It is never given up: a script may be slow, and the op_timeout of the URL ends it.
  */
-#include "engine/native.h"
-
-#include "core/call.h"
+#include "core/by_url.h"
 #include "core/request.h"
 #include "engine/redis/extension.h"
 #include "prim/task.h"
@@ -45,24 +43,17 @@ static hf_status enter(struct script_call *call, hf_store *handle, enum hfi_scri
     return status;
 }
 
-/* Submit the op, and wait until the engine has finished it; op_timeout of the URL bounds that,
- * since a script may be slow. The op is never given up. */
-static hf_status run(struct hfi_store *store, struct hfi_script_op *op, const char *verb,
-                     hf_error *err)
+/* The arguments have been checked with `status`. The store is left if that is not HF_OK. */
+static hf_status checked(struct script_call *call, hf_status status)
 {
-    struct hfi_call *call = hfi_call_new(store, HFI_TO_THREAD);
-    hf_status status;
-
-    if (!call)
-        return hfi_error_memory(err);
-    hfi_call_op(call, HFI_OP_SCRIPT)->u.script = op;
-    hfi_call_submit(call);
-    (void)hfi_call_wait(call, HFI_NEVER);
-    status = hfi_op_status(&call->op);
-    status = status == HF_OK ? hfi_ok(err)
-                             : hfi_store_error(store, verb, NULL, status, &call->op.error, err);
-    hfi_call_free(call);
+    if (status != HF_OK)
+        hfi_prim_leave(&call->task.prim);
     return status;
+}
+
+static struct hfi_script_op *script_of(struct script_call *call)
+{
+    return &call->task.action.native.script;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
