@@ -352,7 +352,8 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
     child->cleanup = flags & HFI_CHILD_CLEANUP;
     if (child->cleanup)
         child->cancel = NULL;
-    child->may_wait = op->may_wait = op->blocking = op->kind == HFI_OP_CELL_WAIT;
+    child->may_wait = op->may_wait = op->blocking =
+        op->kind == HFI_OP_CELL_WAIT || op->kind == HFI_OP_CHANGE_WAIT;
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
     else if (store->drive != HFI_INLINE)
@@ -421,13 +422,10 @@ hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags
 
 static void work_here(struct hfi_call *child)
 {
-    static const _Atomic int never;
     struct hfi_task *task = child->parent;
-    hf_status status;
 
     hfi_ok(&task->child.error);
-    status = child->do_work(task, child->stopper ? &child->wait.stop : &never);
-    end_child(child, status, &task->child.error);
+    end_child(child, child->do_work(task), &task->child.error);
 }
 
 static void work_run(struct hfi_pool_task *work)
@@ -435,38 +433,26 @@ static void work_run(struct hfi_pool_task *work)
     work_here(hfi_container(work, struct hfi_call, work));
 }
 
-/* On a worker. It may have to wait for one, but not beyond its deadline, nor when it was stopped. */
+/* On a worker, as soon as one is free. */
 static void begin_work(struct hfi_call *child)
 {
-    struct hfi_store *store = child->store;
+    struct hfi_pool *pool = &child->store->pool;
 
-    if (child->deadline_ms != HFI_NEVER)
-        child->timed = hfi_keeper_reserve(store);
-    if ((child->deadline_ms == HFI_NEVER || child->timed) &&
-        hfi_pool_start(&store->pool, HFI_LANE_LONG)) {
-        hfi_call_arm(child);
-        hfi_pool_add(&store->pool, HFI_LANE_LONG, &child->work);
-        if (child->stopper && atomic_load(&child->wait.stop) != HF_OK)
-            hfi_workers_hurry(child);
-    } else {
+    if (hfi_pool_start(pool, HFI_LANE_LONG))
+        hfi_pool_add(pool, HFI_LANE_LONG, &child->work);
+    else
         end_child(child, HF_NO_MEMORY, NULL);
-    }
     hfi_call_unref(child);
 }
 
-hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
-                        void (*stopper)(struct hfi_wait *wait), int64_t until_ms)
+hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work)
 {
-    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, stopper ? 0 : HFI_CHILD_CLEANUP);
+    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, HFI_CHILD_CLEANUP);
 
     if (!child)
         return no_memory(task);
-    child->deadline_ms = until_ms;
     child->do_work = work;
-    child->stopper = stopper;
     child->work.run = work_run;
-    if (stopper)
-        hfi_call_listen(child, true); /* what stops it before it has begun, it sees itself */
     if (task->call)
         begin_work(child);
     else
@@ -563,11 +549,13 @@ static hf_status do_op(struct hfi_call *child)
     struct hfi_store *store = child->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_op *op = &child->job.op;
+    hf_status stop;
 
     if (child->may_wait && store->drive == HFI_BLOCKING)
         hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
-    if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
-        return (hf_status)atomic_load(&child->wait.stop);
+    stop = child->may_wait ? (hf_status)atomic_load(&child->wait.stop) : HF_OK;
+    if (stop != HF_OK && (stop != HF_TIMEOUT || op->kind != HFI_OP_CHANGE_WAIT))
+        return stop; /* a wait for a change is a question, too: its answer may be there already */
     hfi_job_submit(&child->job);
     if (hfi_op_finished(op))
         return hfi_op_status(op);
@@ -642,7 +630,8 @@ static bool await_event(struct hfi_call *child)
     done = hfi_job_wait(&child->job, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);
-        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_GRACE_MS));
+        /* As long as an op may take that does not wait: CHANGE_WAIT may have to ask its question yet. */
+        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_CALL_LIMIT_MS));
     }
     hfi_call_unlisten(child);
     if (!done && hfi_job_abandon(&child->job))

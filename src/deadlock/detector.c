@@ -286,13 +286,12 @@ struct list_call {
 };
 
 /* Two looks at the whole store: on the caller's thread, or on a worker. */
-static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
+static hf_status list_work(struct hfi_task *task)
 {
     struct list_call *call = hfi_container(task, struct list_call, task);
     struct looks looks = { 0 };
     hf_status status = look_twice(task->store, &looks, &task->child.error);
 
-    (void)stop;
     if (status == HF_OK && !hfi_deadlocks_new(looks.graphs[1], &call->deadlocks))
         status = hfi_error_memory(&task->child.error);
     looks_free(&looks);
@@ -302,7 +301,7 @@ static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
 static hf_status list_step(struct hfi_task *task, hf_status got)
 {
     if (task->state++ == 0)
-        return hfi_task_work(task, list_work, NULL, HFI_NEVER);
+        return hfi_task_work(task, list_work);
     task->error = task->child.error;
     return got;
 }
