@@ -203,7 +203,7 @@ static hf_status check_store(struct hfi_store *store, hf_report **ret_report, hf
 
     check_secret(store, &findings);
     if (admin && admin->doctor)
-        status = admin->doctor(store->conn, hfi_findings_add, &findings, &inner);
+        status = admin->doctor(store->opened, hfi_findings_add, &findings, &inner);
     if (status == HF_UNKNOWN)
         status = HF_UNAVAILABLE; /* a check changes nothing: no outcome of it can be unknown */
     report = hfi_findings_report(&findings);
