@@ -110,6 +110,29 @@ static void between_two_calls(void **state)
     close_store(store);
 }
 
+/* Without waiting it is a question, and its answer is right. */
+static void only_asked(void **state)
+{
+    hf_acquire_request request = mutex_request("watched");
+    hf_store *store, *second;
+    uint64_t seq = 0, before;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    store = open_store();
+    second = open_store();
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    CHECK(seq != 0);
+    before = seq = settled_seq(store);
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    CHECK(seq == before);
+    give(take(second, &request));
+    EXPECT(HF_OK, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    CHECK(seq != before && seq != 0);
+    close_store(second);
+    close_store(store);
+}
+
 static void cancelled(void **state)
 {
     struct watcher watcher = { .wait_ms = HF_FOREVER };
@@ -202,8 +225,10 @@ static void more_than_threads(void **state)
 int contract_watch(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(nothing_changes), CASE(every_change_is_told), CASE(between_two_calls), CASE(cancelled),
-        CASE(closed),          CASE(more_than_threads),
+        CASE(nothing_changes),   CASE(every_change_is_told),
+        CASE(between_two_calls), CASE(only_asked),
+        CASE(cancelled),         CASE(closed),
+        CASE(more_than_threads),
     };
 
     return cmocka_run_group_tests_name("watch", cases, NULL, NULL);

@@ -31,6 +31,7 @@ static hf_status etcd_open(void *self, struct hfi_conf *conf, struct hfi_host *h
 
     hfi_list_init(&store->claims);
     hfi_list_init(&store->waits);
+    hfi_list_init(&store->changes);
     store->conf = (struct etcd_conf *)conf;
     status = etcd_conf_finish(store->conf, err);
     host->location = store->conf->location;
@@ -172,6 +173,9 @@ static void submit(struct etcd_store *store, struct hfi_op *op)
     case HFI_OP_CELL_WAIT:
         etcd_cell_wait(store, op);
         return;
+    case HFI_OP_CHANGE_WAIT:
+        etcd_change_wait(store, op);
+        return;
     default:
         break;
     }
@@ -194,6 +198,8 @@ static void etcd_engine_cancel(void *self, struct hfi_op *op, hf_status status)
     hfi_reactor_enter(&store->reactor);
     if (op->kind == HFI_OP_CELL_WAIT)
         etcd_cell_cancel(store, op, status);
+    else if (op->kind == HFI_OP_CHANGE_WAIT)
+        etcd_change_cancel(store, op, status);
     else
         etcd_cancel(store, op, status);
     hfi_reactor_leave(&store->reactor);
@@ -203,6 +209,7 @@ void etcd_finish(struct etcd_store *store, struct hfi_op *op, hf_status status, 
 {
     etcd_op(op)->wait = NULL;
     etcd_op(op)->cell_wait = NULL;
+    etcd_op(op)->change = NULL;
     hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
@@ -311,8 +318,6 @@ static const struct hfi_engine engine = {
     .conf = &etcd_conf_type,
     .submit = etcd_submit,
     .cancel = etcd_engine_cancel,
-    .wait_change = etcd_wait_change,
-    .stop_wait = etcd_stop_wait,
     .admin = &(const struct hfi_admin){ .doctor = etcd_doctor },
 };
 

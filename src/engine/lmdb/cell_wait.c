@@ -30,8 +30,7 @@ _Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash)
     return futex;
 }
 
-/* Be the one who finishes it: the waiting thread, or who cancels it. */
-static bool take(struct lmdb_directory *d, struct hfi_op *op)
+bool lmdb_op_take(struct lmdb_directory *d, struct hfi_op *op)
 {
     bool mine;
 
@@ -77,7 +76,7 @@ void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_m
         heard = atomic_load(futex); /* before the look */
         status = lmdb_cell_look(d, &op->u.cell.name, op->deadline_ms, &version, &end_ms, &err);
         if (status != HF_OK || version != op->u.cell.version) {
-            if (take(d, op)) {
+            if (lmdb_op_take(d, op)) {
                 op->u.cell.ret_version = version;
                 op->error = err;
                 hfi_op_finish(op, status);
@@ -94,7 +93,7 @@ void lmdb_cell_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status sta
     struct lmdb_directory *d = store->directory;
     uint64_t hash = op->u.cell.name.hash[0];
 
-    if (!take(d, op))
+    if (!lmdb_op_take(d, op))
         return;
     hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     hfi_op_finish(op, status);

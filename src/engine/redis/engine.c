@@ -137,6 +137,8 @@ static void submit(struct redis_store *store, struct hfi_op *op)
     case HFI_OP_SCRIPT:
         redis_script(store, op);
         return;
+    case HFI_OP_CHANGE_WAIT:
+        break;
     }
     hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
 }
