@@ -543,22 +543,13 @@ static void op_done(struct hfi_op *op)
     end_child(child, hfi_op_status(op), &op->error);
 }
 
-/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
-static hf_status do_op(struct hfi_call *child)
+/* INLINE: it was submitted, and waits on this thread until it is finished. */
+static hf_status wait_inline(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_op *op = &child->job.op;
-    hf_status stop;
 
-    if (child->may_wait && store->drive == HFI_BLOCKING)
-        hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
-    stop = child->may_wait ? (hf_status)atomic_load(&child->wait.stop) : HF_OK;
-    if (stop != HF_OK && (stop != HF_TIMEOUT || op->kind != HFI_OP_CHANGE_WAIT))
-        return stop; /* a wait for a change is a question, too: its answer may be there already */
-    hfi_job_submit(&child->job);
-    if (hfi_op_finished(op))
-        return hfi_op_status(op);
     hfi_wait_in_store(&child->wait, op);
     while (!hfi_op_finished(op)) {
         if (op->deadline_ms != HFI_NEVER && hfi_now_ms() >= op->deadline_ms)
@@ -569,11 +560,43 @@ static hf_status do_op(struct hfi_call *child)
     return hfi_op_status(op);
 }
 
+/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
+static hf_status do_op(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+    struct hfi_op *op = &child->job.op;
+    hf_status stop;
+
+    if (child->may_wait && store->drive == HFI_BLOCKING)
+        hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
+    stop = child->may_wait ? (hf_status)atomic_load(&child->wait.stop) : HF_OK;
+    if (stop != HF_OK && (stop != HF_TIMEOUT || op->kind != HFI_OP_CHANGE_WAIT))
+        return stop; /* a wait for a change is a question, too: its answer may be there already */
+    hfi_job_submit(&child->job);
+    return hfi_op_finished(op) ? hfi_op_status(op) : wait_inline(child);
+}
+
 static void op_run(struct hfi_pool_task *work)
 {
     struct hfi_call *child = hfi_container(work, struct hfi_call, work);
 
     end_child(child, do_op(child), &child->job.op.error);
+}
+
+static void wait_run(struct hfi_pool_task *work)
+{
+    struct hfi_call *child = hfi_container(work, struct hfi_call, work);
+
+    end_child(child, wait_inline(child), &child->job.op.error);
+}
+
+static void on_worker(struct hfi_call *child, void (*run)(struct hfi_pool_task *work))
+{
+    child->work.run = run;
+    hfi_pool_add(&child->store->pool, child->may_wait ? HFI_LANE_LONG : HFI_LANE_SHORT,
+                 &child->work);
+    if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
+        hfi_workers_hurry(child);
 }
 
 /* Asynchronous. */
@@ -591,11 +614,14 @@ static void begin_op(struct hfi_call *child)
         hfi_call_listen(child, true);
         hfi_call_arm(child);
     }
-    if (store->drive == HFI_BLOCKING || (store->drive == HFI_INLINE && child->may_wait)) {
-        child->work.run = op_run;
-        hfi_pool_add(&store->pool, child->may_wait ? HFI_LANE_LONG : HFI_LANE_SHORT, &child->work);
-        if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
-            hfi_workers_hurry(child);
+    if (store->drive == HFI_BLOCKING) {
+        on_worker(child, op_run);
+    } else if (store->drive == HFI_INLINE && child->may_wait) {
+        hfi_job_submit(&child->job);
+        if (hfi_op_finished(op)) /* what is answered at once needs no worker */
+            end_child(child, hfi_op_status(op), &op->error);
+        else
+            on_worker(child, wait_run);
     } else {
         op->blocking = false;
         op->done = op_done;
