@@ -68,8 +68,9 @@ static void fail_change(struct etcd_store *store, struct etcd_change *change, hf
         end_change(store, change, status, err);
 }
 
-void etcd_change_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status)
+void etcd_change_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct etcd_store *store = self;
     struct etcd_change *change = etcd_op(op)->change;
     int64_t now_ms = hfi_now_ms();
 
@@ -158,8 +159,9 @@ static void ask(struct etcd_store *store, struct etcd_change *change)
     etcd_call_send(change->call);
 }
 
-void etcd_change_wait(struct etcd_store *store, struct hfi_op *op)
+void etcd_change_wait(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_change *change = hfi_calloc(1, sizeof *change);
 
     if (!change) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acquire: take the name in one insertion if nobody has it; else look at who has it,
- * and take what is free, stand in the queue, or say why not.
+ * Acquire: if nobody holds the name, one insertion takes it. Else read its record and take free
+ * permits, join the queue, or refuse.
  */
 #include "engine/lmdb/internal.h"
 
@@ -16,14 +16,14 @@ struct acquire {
     struct lmdb_store *store;
     struct hfi_op *op;
     struct lmdb_wait *wait;
-    uint64_t cookie; /* of it */
+    uint64_t cookie; /* of `wait` */
     bool by_mail;
     struct lmdb_ahead ahead;
     hf_status status; /* HF_OK: granted, or waiting if `wait` is set */
     hf_error *err;
     bool counted; /* our record is in slot->records */
     bool waiting;
-    bool room; /* false: say what stands in the way, but write nothing more */
+    bool room; /* false: the file is full: report what blocks the request, but write nothing */
     uint64_t token;
     uint32_t tokens;
     int64_t now_ms;
@@ -177,7 +177,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
 
         rc = lmdb_holder_grant(t, hash, &rec, &h, label, label_len);
         if (rc == 0)
-            rc = lmdb_call_head(t, hash, &rec); /* whom we overtook, if we barged */
+            rc = lmdb_call_head(t, hash, &rec); /* tell the waiter that we overtook, if we barged */
         a->token = h.token;
         a->tokens = h.tokens;
         count(t, a);
@@ -248,7 +248,8 @@ static int stop(struct acquire *a, hf_status status)
     return LMDB_STOP;
 }
 
-/* Before the commit: a count that is too high costs a look, one too low would lose a lease. */
+/* Before the commit: a count that is too high only costs a search, one that is too low would lose a
+ * lease. */
 static void count(struct lmdb_txn *t, struct acquire *a)
 {
     if (!a->counted && !(a->op->claim->flags & HFI_CLAIM_DETACHED && !a->waiting))

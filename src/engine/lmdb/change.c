@@ -17,7 +17,7 @@
 
 #include <limits.h>
 
-/* Under the mutex, so nobody else raises it at the same time. */
+/* Under the mutex, so nobody else increments it at the same time. */
 void lmdb_changed(struct lmdb_directory *d)
 {
     struct lmdb_header *h = d->header;
@@ -29,7 +29,7 @@ void lmdb_changed(struct lmdb_directory *d)
 /*
  * After the mutex was freed. A waiting thread counts itself, then reads the number; we wrote the
  * number, then read the count: with a full fence on both sides one of us sees the other.
- * Here and not under the mutex, because a fence waits for a transaction's worth of stores.
+ * Not under the mutex, because the fence waits until all stores of the transaction are visible.
  */
 void lmdb_tell_changed(struct lmdb_directory *d)
 {

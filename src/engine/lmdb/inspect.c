@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking at the store, and breaking a lease. Reading goes in steps, so that a store
- * with a hundred thousand names does not keep everybody out while it is listed.
+ * Inspecting the store, and breaking a lease. A store is read in steps, so that listing a hundred
+ * thousand names does not block other processes for long.
  */
 #include "engine/lmdb/internal.h"
 
@@ -32,7 +32,8 @@ void lmdb_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t ti
     }
     lmdb_claim_of(claim)->pass = mine;
     if (!mine)
-        return; /* more leases are passed on at once than we note: the first token is shown */
+        return; /* more leases are being passed on than can be noted: for this one the first token
+                 * is shown */
     atomic_store(&s->passes[mine - 1].tid, tid);
     atomic_store(&s->passes[mine - 1].now, token);
 }
@@ -48,7 +49,7 @@ void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim)
     lmdb_claim_of(claim)->pass = 0;
 }
 
-/* Which token of its block holds now, and in which thread. */
+/* The token of the block that is current, and the thread that holds it. */
 static uint64_t token_now(struct lmdb_directory *d, const struct lmdb_holder *h, int64_t *ret_tid)
 {
     struct lmdb_slot *s;
@@ -142,13 +143,14 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     return sink->waiter(sink, &view);
 }
 
-/* A lease whose deadline has passed, or whose process is gone, is nobody's, though its record is there. */
+/* A lease whose deadline has passed, or whose process is gone, is not valid, though its record
+ * exists. */
 static bool counts(struct lmdb_txn *t, const struct lmdb_holder *h)
 {
     return h->token && !lmdb_past(t, h->deadline_ms) && alive_here(t->directory, h->slot);
 }
 
-/* An expired lease that nobody has removed yet closes the name already. */
+/* The lock delay of an expired lease has begun even if nobody has removed the lease yet. */
 static void closing(struct lmdb_txn *t, const struct lmdb_holder *h, hf_entry *entry)
 {
     int64_t left;
@@ -242,7 +244,7 @@ static int look_step(struct lmdb_txn *t, void *arg)
         uint64_t hash[2];
 
         if (key.mv_size != LMDB_KEY_NAME)
-            continue; /* of the name before */
+            continue; /* belongs to the name before */
         memcpy(hash, key.mv_data, sizeof hash);
         rc = lmdb_name_parse(hash, &value, &rec);
         if (rc == 0 &&
@@ -265,7 +267,7 @@ void lmdb_inspect(struct lmdb_store *store, struct hfi_op *op)
     struct look l = { .op = op };
     hf_status status;
 
-    lmdb_reap(store->directory); /* what the dead held is free, or closed for a while: not theirs */
+    lmdb_reap(store->directory); /* so that leases of dead processes are not shown as held */
     if (!op->u.inspect.glob) {
         status = lmdb_run(store->directory, false, op->deadline_ms, look_one, NULL, &l, &op->error);
         hfi_op_finish(op, status);

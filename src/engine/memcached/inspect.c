@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inspect. One name is one get. For a pattern the server's own lister of keys is asked, `lru_crawler
- * metadump hash`, then every key of ours is read. (It walks the hash table. `all` would walk the LRU
- * lists, between which items move, also because they are read: it leaves some out.) The dump shows all
- * that the server has, also what is not ours, so it has a connection of its own: commands behind it
- * would have to wait. The server does one dump at a time, and who comes second asks again.
+ * Inspect. One name is one get. For a pattern the server lists its keys (`lru_crawler metadump
+ * hash`), then every key of ours is read. (This walks the hash table. `all` would walk the LRU
+ * lists, between which items move, also when they are read: it misses some.) The dump lists all
+ * keys of the server, so it has a connection of its own: commands after it would have to wait. The
+ * server does one dump at a time; while it is busy we ask again.
  */
 #include "engine/memcached/internal.h"
 
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ASK_MAX 64 /* names asked about at a time */
+#define ASK_MAX 64 /* names read at a time */
 #define BUSY_MS 30 /* until we ask again for a dump */
 
 static const char dump_command[] = "lru_crawler metadump hash\r\n";
@@ -46,8 +46,9 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply);
 static void search(struct memcached_store *store, struct hfi_op *op);
 
-void memcached_inspect(struct memcached_store *store, struct hfi_op *op)
+void memcached_inspect(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct memcached_call *call;
 
@@ -73,7 +74,7 @@ static int64_t age_ms(int64_t since_ms)
     return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
-/* What is surely left: the server was told more than was asked for. */
+/* The time that is certainly left: the server was told a longer ttl than the caller asked for. */
 static int64_t left_ms(const struct memcached_reply *reply)
 {
     int64_t left = (reply->ttl_s - MEMCACHED_LATE_S) * 1000 - MEMCACHED_GUARD_MS;
@@ -117,7 +118,7 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
         return;
     }
     if (reply->kind == MEMCACHED_EN) {
-        memcached_finish(call->store, op, HF_OK, NULL); /* nobody's: no entry */
+        memcached_finish(call->store, op, HF_OK, NULL); /* the lease has expired: no entry */
         return;
     }
     status = memcached_read(reply, &name, &record, &err);
@@ -160,7 +161,7 @@ static void fail(struct memcached_search *search, hf_status status, const char *
         search->status = hfi_error_set(&search->err, status, 0, "%s", why);
     if (search->stage == DUMPING)
         search->stage = READING;
-    search->read = search->count; /* no more are asked for */
+    search->read = search->count; /* read no more */
     go_on(search);
 }
 
@@ -212,7 +213,7 @@ static bool dumped_key(const struct memcached_reply *reply, struct memcached_key
     return ret_key->len > 0;
 }
 
-/* A lease of ours whose name matches, or, where the key is a hash, may match? */
+/* Is it the key of a lease whose name matches, or may match if the key is a hash? */
 static bool is_wanted(const struct memcached_search *search, const struct memcached_key *key)
 {
     const char *prefix = search->store->conf->prefix;
@@ -298,7 +299,7 @@ static void record_read(struct memcached_call *call, enum hfi_outcome outcome,
     go_on(search);
 }
 
-/* The next ones; or, when all have been read, the end: the driver frees it. */
+/* Read the next ones; when all have been read, end the search: the driver frees it. */
 static void go_on(struct memcached_search *search)
 {
     static const struct hfi_name none = { .bytes = (const unsigned char *)"", .len = 0 };
@@ -342,7 +343,7 @@ static void tick(struct memcached_search *search, int64_t now_ms)
         return;
     }
     if (!connection->stream.source.reactor) {
-        /* Once: if it goes down, that is the end. */
+        /* Connect once: if the connection breaks, the search ends. */
         if (memcached_connection_init(connection, &search->store->reactor, search->store->conf,
                                       &dump_calls, search))
             hfi_stream_open(&connection->stream, now_ms);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inspect and break. A name is its list of children, which tells order, kinds and permits, and then
- * each node, for its number (the token), its age and its label; the nodes are asked for in one flight.
- * A pattern is the list of all names, and then one name after the other. With the lock.
+ * Inspect and break. For one name we read its list of children, which gives order, kinds and
+ * permits, and then each node, for its number (the token), its age and its label; the nodes are
+ * requested all at once. For a pattern we read the list of all names, and then one name after the
+ * other. With the lock.
  *
- * Ages are by this machine's clock against the server's: they are for people.
+ * Ages compare this machine's clock with the server's: they are only for people.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What one node says. */
+/* The contents of one node. */
 struct seen {
     struct zk_member member; /* its `node` is `name` */
     char name[ZK_NODE_MAX];
@@ -38,7 +39,7 @@ struct view {
     char parent[ZK_PATH_MAX];
     struct seen *seen;
     size_t count, waiting, room;
-    bool told;  /* core has had some of it, or something may have been changed */
+    bool told;  /* core has received a part, or something may have been changed */
     bool again; /* the connection was lost */
     hf_status status;
     hf_error err;
@@ -67,7 +68,7 @@ static void view_fail(struct view *view, hf_status status)
         view->status = status;
 }
 
-/* What an answer that is no answer means: looking changes nothing, so it is just not to be had. */
+/* A request failed without an answer. Inspection changes nothing, so that is HF_UNAVAILABLE. */
 static void view_fail_rc(struct view *view, int rc, const char *what)
 {
     hf_error err;
@@ -351,7 +352,7 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
     return ok;
 }
 
-/* The one whose token is asked for, if it holds. */
+/* The holder with the token that was asked for, if there is one. */
 static const struct seen *to_break(const struct view *view, const struct zk_member *members,
                                    size_t holders)
 {
