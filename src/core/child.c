@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The children of tasks: how each kind begins, is waited for, and ends. See task.h. In the blocking form a child is begun and
- * waited for by the thread that runs the task; in the asynchronous form any thread ends it.
+ * The children of tasks: how each kind begins, waits and ends. See task.h. In the blocking form a
+ * child is begun and waited for by the thread that runs the task; in the asynchronous form any
+ * thread ends it.
  */
 #include "core/acquire.h"
 #include "core/op.h"
@@ -43,14 +44,14 @@ void hfi_child_free(struct hfi_call *child)
     hfi_call_free(child);
 }
 
-/* Blocking form: the thread that runs the task waits for it, when it comes to it. */
+/* Blocking form: the thread that runs the task waits for it later. */
 static hf_status await_later(struct hfi_task *task, struct hfi_call *child)
 {
     hfi_list_append(&task->children, &child->due);
     return HFI_BEGUN;
 }
 
-/* It has ended, with the text of `inner`, or of its status. */
+/* The child has ended, with the text of `inner` or that of its status. */
 static void end_child(struct hfi_call *child, hf_status status, const hf_error *inner)
 {
     child->status = status;
@@ -61,7 +62,7 @@ static void end_child(struct hfi_call *child, hf_status status, const hf_error *
     hfi_call_end(child);
 }
 
-/* There is no child: the next step is taken at once, and gets HF_NO_MEMORY. */
+/* Out of memory: there is no child, and the next step gets HF_NO_MEMORY at once. */
 static hf_status no_memory(struct hfi_task *task)
 {
     task->without++;
@@ -84,7 +85,8 @@ struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name
 {
     struct hfi_name copy = *name;
 
-    memcpy(task->prepared->name, name->bytes, name->len);
+    if (name->len > 0)
+        memcpy(task->prepared->name, name->bytes, name->len);
     copy.bytes = task->prepared->name;
     return copy;
 }
@@ -128,7 +130,7 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
         op->kind == HFI_OP_CELL_WAIT || op->kind == HFI_OP_CHANGE_WAIT;
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
-    else if (store->drive != HFI_INLINE)
+    else if (store->drive != HFI_INLINE && op->kind != HFI_OP_SCRIPT) /* which may be slow */
         op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
     task->prepared = NULL;
     if (!task->call)
@@ -257,7 +259,7 @@ static void pause_run(struct hfi_pool_task *work)
     hfi_call_unref(child);
 }
 
-/* On the keeper's thread, which must not come to an engine that may block. */
+/* On the keeper's thread, which must not call an engine that may block. */
 static void pause_fire(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms)
 {
     struct hfi_call *child = hfi_container(timer, struct hfi_call, timer);
@@ -416,7 +418,7 @@ static bool await_event(struct hfi_call *child)
     bool done;
 
     child->job.late = op_late;
-    hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
+    hfi_keeper_busy(child->store); /* for op_late(), which may run at any time */
     hfi_job_submit(&child->job);
     if (child->may_wait)
         hfi_wait_in_store(&child->wait, op);
@@ -463,7 +465,8 @@ static bool await_lease(struct hfi_call *child)
 
     if (child->answered)
         return true;
-    child->err = &task->child.error; /* a child that is given up takes its own text along */
+    child->err = &task->child.error; /* a child that is given up must not use the task's error any
+                                      * more */
     if (!(acquire ? hfi_acquire_await(child) : hfi_release_await(child)))
         return false;
     child->error = task->child.error;

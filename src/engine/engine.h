@@ -388,5 +388,11 @@ struct hfi_engine {
 /* A module lib/holdfast/<name>.so exports this; a static build lists it in the registry. */
 #define HFI_ENGINE_SYMBOL "hfi_engine_entry"
 typedef const struct hfi_engine *hfi_engine_entry_fn(void);
+#define HFI_ENGINE_ENTRY(table)                                                             \
+    __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void); \
+    const struct hfi_engine *hfi_engine_entry(void)                                         \
+    {                                                                                       \
+        return &(table);                                                                    \
+    }
 
 #endif

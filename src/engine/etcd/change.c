@@ -124,7 +124,7 @@ void etcd_change_unwatched(struct etcd_store *store, struct etcd_change *change,
 
 /* ---- the number of now --------------------------------------------------------------------------- */
 
-static void number_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void number_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                         const hf_error *err)
 {
     struct etcd_change *change = call->data;
@@ -133,9 +133,8 @@ static void number_read(struct etcd_call *call, enum etcd_outcome outcome, json_
     if (!change)
         return; /* cancelled */
     change->call = NULL;
-    if (outcome != ETCD_ANSWERED) {
-        fail_change(store, change,
-                    outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        fail_change(store, change, hfi_outcome_read_status(outcome, err), err);
         return;
     }
     if (change->op->u.change.seq == 0) {

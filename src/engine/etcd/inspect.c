@@ -86,7 +86,7 @@ static bool keep(struct search *search, const struct etcd_record *record)
     return true;
 }
 
-static void page_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void page_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct search *search = call->data;
@@ -95,8 +95,8 @@ static void page_read(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     const json_t *last = json_object_get(json_array_get(kvs, count ? count - 1 : 0), "key");
     struct etcd_record record;
 
-    if (outcome != ETCD_ANSWERED) {
-        end(search, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        end(search, outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err), err);
         return;
     }
     for (size_t i = 0; i < count; i++)
@@ -167,14 +167,14 @@ static struct lifetime *life_of(struct search *search, int64_t id)
     return NULL;
 }
 
-static void lives(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void lives(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                   const hf_error *err)
 {
     struct search *search = call->data;
     struct lifetime *life = life_of(search, etcd_read_number(reply, "ID"));
 
     (void)err;
-    if (outcome == ETCD_ANSWERED && life)
+    if (outcome == HFI_ANSWERED && life)
         life->left_ms = etcd_seconds_ms(reply, "TTL");
     if (--search->asking == 0)
         emit(search);

@@ -279,8 +279,4 @@ static const struct hfi_engine engine = {
     .admin = &(const struct hfi_admin){ .doctor = lmdb_doctor },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &engine;
-}
+HFI_ENGINE_ENTRY(engine)

@@ -62,14 +62,14 @@ void memcached_acquire(void *self, struct hfi_op *op)
     struct memcached_call *call;
 
     if (claim->mode != HFI_MODE_MUTEX) {
-        memcached_finish(store, op, HF_UNSUPPORTED, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
         return;
     }
     hold = hfi_calloc(1, sizeof *hold);
     call = hold ? memcached_call_new(store, 'l', &claim->name, NULL) : NULL;
     if (!call) {
         hfi_free(hold);
-        memcached_finish(store, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     hold->claim = claim;
@@ -97,7 +97,7 @@ static void end_acquire(struct memcached_store *store, struct memcached_hold *ho
                         hf_status status, const hf_error *err)
 {
     hfi_list_remove(&hold->listed);
-    memcached_finish(store, hold->op, status, err);
+    hfi_reactor_finish(&store->reactor, hold->op, status, err);
     hold->op = NULL;
     hold->call = NULL;
     hold->state = MEMCACHED_HELD;

@@ -35,7 +35,7 @@ struct memcached_call *memcached_call_new(struct memcached_store *store, char ki
 
     if (!call) {
         if (op)
-            memcached_finish(store, op, HF_NO_MEMORY, NULL);
+            hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
     call->store = store;

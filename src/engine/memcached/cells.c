@@ -45,7 +45,7 @@ static void trouble(struct memcached_call *call, enum hfi_outcome outcome, bool 
     hf_error err;
     hf_status status = memcached_trouble(call->store, outcome, changed, reply, &err);
 
-    memcached_finish(call->store, call->op, status, &err);
+    hfi_reactor_finish(&call->store->reactor, call->op, status, &err);
 }
 
 /* ---- read ------------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static void cell_read(struct memcached_call *call, enum hfi_outcome outcome,
         op->u.cell.ret_ttl_ms =
             reply->has_ttl && reply->ttl_s >= 0 ? hfi_told_ms(reply->ttl_s * 1000) : -1;
     }
-    memcached_finish(call->store, op, status, &err);
+    hfi_reactor_finish(&call->store->reactor, op, status, &err);
 }
 
 void memcached_cell_read_op(void *self, struct hfi_op *op)
@@ -101,7 +101,7 @@ static void cell_changed(struct memcached_call *call, enum hfi_outcome outcome,
         trouble(call, outcome, true, reply);
     } else if (reply->kind == MEMCACHED_HD) {
         op->u.cell.ret_version = op->u.cell.bytes ? call->cell.version : 0;
-        memcached_finish(call->store, op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_OK, NULL);
     } else if ((reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_NF ||
                 reply->kind == MEMCACHED_NS) &&
                call->tries++ < TRIES_MAX) {
@@ -126,17 +126,17 @@ static void swap_looked(struct memcached_call *call, enum hfi_outcome outcome,
     }
     status = read_cell(reply, &op->u.cell.name, &cell, &err);
     if (status == HF_MISMATCH) {
-        memcached_finish(call->store, op, status, &err);
+        hfi_reactor_finish(&call->store->reactor, op, status, &err);
         return;
     }
     if (cell.version != op->u.cell.version) { /* 0: there is none */
         op->u.cell.ret_version = cell.version;
-        memcached_finish(call->store, op, HF_BUSY, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_BUSY, NULL);
         return;
     }
     if (status == HF_NOT_FOUND && !op->u.cell.bytes) {
         op->u.cell.ret_version = 0;
-        memcached_finish(call->store, op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_OK, NULL);
         return;
     }
     call->cas = reply->cas;

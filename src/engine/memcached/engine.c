@@ -112,12 +112,6 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_CELL_SWAP] = { memcached_cell_swap_op, NULL },
 };
 
-void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_status status,
-                      const hf_error *err)
-{
-    hfi_reactor_finish(&store->reactor, op, status, err);
-}
-
 /* ---- the table --------------------------------------------------------------------------------- */
 
 static const struct hfi_engine engine = {
@@ -150,8 +144,4 @@ static const struct hfi_engine engine = {
     .admin = &(const struct hfi_admin){ .doctor = memcached_doctor },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &engine;
-}
+HFI_ENGINE_ENTRY(engine)

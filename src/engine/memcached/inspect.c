@@ -114,19 +114,20 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
 
     if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
         status = memcached_trouble(call->store, outcome, false, reply, &err);
-        memcached_finish(call->store, op, status, &err);
+        hfi_reactor_finish(&call->store->reactor, op, status, &err);
         return;
     }
     if (reply->kind == MEMCACHED_EN) {
-        memcached_finish(call->store, op, HF_OK, NULL); /* the lease has expired: no entry */
+        hfi_reactor_finish(&call->store->reactor, op, HF_OK,
+                           NULL); /* the lease has expired: no entry */
         return;
     }
     status = memcached_read(reply, &name, &record, &err);
     if (status != HF_OK)
-        memcached_finish(call->store, op, status, &err);
+        hfi_reactor_finish(&call->store->reactor, op, status, &err);
     else
-        memcached_finish(call->store, op,
-                         emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&call->store->reactor, op,
+                           emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
 }
 
 /* ---- a pattern: the dump ------------------------------------------------------------------------ */
@@ -144,7 +145,7 @@ static void search(struct memcached_store *store, struct hfi_op *op)
     int64_t now_ms = hfi_now_ms();
 
     if (!search) {
-        memcached_finish(store, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     search->store = store;
@@ -318,7 +319,7 @@ static void go_on(struct memcached_search *search)
     }
     if (search->stage == READING && search->asking == 0) {
         search->stage = OVER;
-        memcached_finish(search->store, search->op, search->status, &search->err);
+        hfi_reactor_finish(&search->store->reactor, search->op, search->status, &search->err);
     }
 }
 

@@ -167,10 +167,6 @@ static inline struct memcached_claim *memcached_claim(struct hfi_claim *claim)
 
 /* ---- engine.c ------------------------------------------------------------------------ */
 
-/* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
-void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_status status,
-                      const hf_error *err);
-
 /* ---- call.c ----------------------------------------------------------------------------- */
 
 /* NULL: out of memory; `op` (if any) is finished with that. Gives up op_timeout from now. */

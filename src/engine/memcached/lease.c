@@ -86,7 +86,7 @@ static void release_end(struct memcached_call *call, hf_status status, const hf_
             memcached_late_add_note(store, &claim->name, claim->owner);
         drop_hold(store, hold);
     }
-    memcached_finish(store, call->op, status, err);
+    hfi_reactor_finish(&store->reactor, call->op, status, err);
 }
 
 /* If the connection broke, we do not know whether our delete removed it: it is gone, which is what
@@ -165,7 +165,7 @@ static void renew_count(struct memcached_store *store, struct hfi_op *op, int ch
 {
     memcached_op(op)->left += change;
     if (memcached_op(op)->left == 0)
-        memcached_finish(store, op, HF_OK, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_OK, NULL);
 }
 
 static void renew_end(struct memcached_call *call, hf_status status)
@@ -287,7 +287,7 @@ static void adopt_end(struct memcached_call *call, hf_status status, const hf_er
 {
     if (status != HF_OK)
         drop_hold(call->store, memcached_hold_of(call->op->claim));
-    memcached_finish(call->store, call->op, status, err);
+    hfi_reactor_finish(&call->store->reactor, call->op, status, err);
 }
 
 static void adopt_trouble(struct memcached_call *call, enum hfi_outcome outcome, bool changed,
@@ -305,7 +305,7 @@ void memcached_adopt(void *self, struct hfi_op *op)
     struct memcached_call *call;
 
     if (!hold) {
-        memcached_finish(store, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     call = memcached_call_new(store, 'l', &op->claim->name, op);

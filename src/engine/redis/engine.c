@@ -163,8 +163,4 @@ static const struct hfi_engine redis = {
     .admin = &(const struct hfi_admin){ .doctor = redis_doctor, .extension = &extension.head },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &redis;
-}
+HFI_ENGINE_ENTRY(redis)

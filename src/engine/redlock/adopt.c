@@ -168,12 +168,5 @@ void redlock_adopt(void *self, struct hfi_op *op)
     round->op = op;
     round->data = adoption;
     round->over = adoption_over;
-    round->depth++;
-    redlock_round_send(round, redlock_all(store));
-    decide_adoption(round);
-    round->depth--;
-    if (!round->open && !round->depth) {
-        adoption_over(round);
-        redlock_round_free(round);
-    }
+    redlock_round_decide(round, redlock_all(store), decide_adoption);
 }

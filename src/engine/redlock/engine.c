@@ -375,8 +375,4 @@ static const struct hfi_engine redlock = {
             .wakeup = "each node hands over by a message; heartbeats find what was lost" },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &redlock;
-}
+HFI_ENGINE_ENTRY(redlock)

@@ -278,6 +278,8 @@ struct redlock_round *redlock_round_new(struct redlock_store *store,
                                         redlock_answer_fn *answer);
 /* To those of `nodes` that are up; the others are answered HFI_UNSENT. It may be gone on return. */
 void redlock_round_send(struct redlock_round *round, uint32_t nodes);
+/* Send, then decide() even if all were answered at once; `answer` decides afterwards (round->sending). */
+void redlock_round_decide(struct redlock_round *round, uint32_t nodes, redlock_over_fn *decide);
 void redlock_round_free(struct redlock_round *round); /* one that was not sent */
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
 void redlock_add_cluster(struct redlock_round *round);

@@ -36,11 +36,22 @@ void redlock_round_free(struct redlock_round *round)
     hfi_request_free(&round->store->rounds, &round->request);
 }
 
-static void over(struct redlock_round *round)
+static void leave_round(struct redlock_round *round)
 {
+    round->depth--;
+    if (round->open || round->depth)
+        return;
     if (round->over)
         round->over(round);
     redlock_round_free(round);
+}
+
+void redlock_round_decide(struct redlock_round *round, uint32_t nodes, redlock_over_fn *decide)
+{
+    round->depth++;
+    redlock_round_send(round, nodes);
+    decide(round);
+    leave_round(round);
 }
 
 void redlock_round_send(struct redlock_round *round, uint32_t nodes)
@@ -62,9 +73,7 @@ void redlock_round_send(struct redlock_round *round, uint32_t nodes)
         }
     }
     round->sending = false;
-    round->depth--;
-    if (!round->open && !round->depth)
-        over(round);
+    leave_round(round);
 }
 
 static void send_leg(struct redlock_round *round, unsigned index)
@@ -132,9 +141,7 @@ static void end_leg(struct redlock_round *round, unsigned node, enum hfi_outcome
     round->open &= ~(1u << node);
     round->depth++;
     round->answer(round, node, outcome, reply, err);
-    round->depth--;
-    if (!round->open && !round->depth)
-        over(round);
+    leave_round(round);
 }
 
 /* ---- keys and arguments --------------------------------------------------------------- */

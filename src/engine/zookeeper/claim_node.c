@@ -375,7 +375,8 @@ void zk_claim_node_expire(struct zk_claim_node *node)
     node->tries = 0;
     switch (node->state) {
     case ZK_HELD:
-        zk_lost(node->store, node->claim, "the session with ZooKeeper has expired");
+        hfi_reactor_lost(&node->store->reactor, node->claim,
+                         "the session with ZooKeeper has expired");
         zk_claim_node_gone(node, HF_LOST);
         return;
     case ZK_LEAVING:

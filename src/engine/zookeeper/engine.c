@@ -146,11 +146,6 @@ void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, cons
     hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
-void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why)
-{
-    hfi_reactor_lost(&store->reactor, claim, why);
-}
-
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct hfi_engine zookeeper = {
@@ -181,8 +176,4 @@ static const struct hfi_engine zookeeper = {
                     HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &zookeeper;
-}
+HFI_ENGINE_ENTRY(zookeeper)

@@ -135,7 +135,6 @@ static inline struct zk_claim *zk_claim(struct hfi_claim *claim)
 
 /* ---- engine.c */
 void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err);
-void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why);
 void zk_begin(struct zk_store *store, struct hfi_op *op); /* an op that is no claim; connected */
 /* Begin the op again when the store is connected: nothing has been changed or reported yet. */
 void zk_park(struct zk_store *store, struct hfi_op *op);

@@ -165,7 +165,7 @@ void zk_node_event(struct zk_store *store, int type, uint64_t watch_id)
     }
     zk_watch_clear(node);
     if (node->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
-        zk_lost(store, node->claim, "its node in ZooKeeper was deleted");
+        hfi_reactor_lost(&store->reactor, node->claim, "its node in ZooKeeper was deleted");
         zk_claim_node_gone(node, HF_LOST);
     } else if (node->state == ZK_HELD) {
         node->watch = ZK_WATCH_NONE; /* written: watch it again */
