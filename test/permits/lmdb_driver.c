@@ -17,7 +17,7 @@
 #include "core/conf.h"
 #include "util/clock.h"
 #include "util/hash.h"
-#include "util/url.h"
+#include "core/url.h"
 
 #include <errno.h>
 #include <stdio.h>
