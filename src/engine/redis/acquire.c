@@ -11,11 +11,6 @@
 #include "util/error.h"
 #include "util/random.h"
 
-#define FLAG_WAIT     1
-#define FLAG_BARGE    2
-#define FLAG_DETACHED 4
-#define FLAG_HEARS    8 /* the server that keeps the name has our inbox, too */
-
 #define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
 #define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
 
@@ -96,10 +91,8 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     hfi_command_add_number(command, (int64_t)claim->mode);
     hfi_command_add_number(command, claim->capacity);
     hfi_command_add_number(command, claim->permits);
-    hfi_command_add_number(command, (wait->op->may_wait ? FLAG_WAIT : 0) |
-                                        (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
-                                        (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) |
-                                        (store->inbox_up && !store->slots ? FLAG_HEARS : 0));
+    hfi_command_add_number(command,
+                           redis_acquire_flags(wait->op, store->inbox_up && !store->slots));
     hfi_command_add_number(command, claim->tokens_wanted);
     hfi_command_add_number(command, claim->ttl_ms);
     hfi_command_add_number(command, claim->lock_delay_ms);

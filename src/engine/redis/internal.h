@@ -33,6 +33,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redis/protocol.h"
 #include "engine/redis/scripts.h"
 #include "util/list.h"
 

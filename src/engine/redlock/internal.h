@@ -30,6 +30,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redis/protocol.h"
 #include "engine/redlock/extension.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
