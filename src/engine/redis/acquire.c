@@ -34,10 +34,7 @@ void redis_acquire(void *self, struct hfi_op *op)
     wait->claim = op->claim;
     wait->heartbeat_ms = HFI_NEVER;
     wait->slot = store->slots && store->wire->slot ? store->wire->slot(store, &op->claim->name) : 0;
-    wait->next = store->waits;
-    if (store->waits)
-        store->waits->prev = wait;
-    store->waits = wait;
+    hfi_list_append(&store->waits, &wait->listed);
     redis_claim(op->claim)->wait = wait;
     redis_claim_add(store, op->claim);
     store->wire->acquire(store, wait);
@@ -49,12 +46,7 @@ void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_statu
     struct redis_claim *claim = redis_claim(wait->claim);
     struct hfi_op *op = wait->op;
 
-    if (wait->next)
-        wait->next->prev = wait->prev;
-    if (wait->prev)
-        wait->prev->next = wait->next;
-    else
-        store->waits = wait->next;
+    hfi_list_remove(&wait->listed);
     claim->wait = NULL;
     claim->unsure = claim->unsure || wait->unsure;
     if (status != HF_OK)

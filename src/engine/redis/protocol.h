@@ -20,7 +20,7 @@ struct redis_message {
     const char *rest; /* in the payload */
 };
 
-/* false: it is not one of ours. Anybody may publish there. */
+/* `payload` ends with a NUL, beyond `len`. false: it is not one of ours; anybody may publish there. */
 bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message);
 
 #endif

@@ -97,22 +97,14 @@ void redlock_acquire(void *self, struct hfi_op *op)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
     redlock_op(op)->wait = wait;
-    wait->next = store->waits;
-    if (store->waits)
-        store->waits->prev = wait;
-    store->waits = wait;
+    hfi_list_append(&store->waits, &wait->listed);
     redlock_begin(store, wait);
 }
 
 void redlock_wait_end(struct redlock_store *store, struct redlock_wait *wait, hf_status status,
                       const hf_error *err)
 {
-    if (wait->next)
-        wait->next->prev = wait->prev;
-    if (wait->prev)
-        wait->prev->next = wait->next;
-    else
-        store->waits = wait->next;
+    hfi_list_remove(&wait->listed);
     wait->hold->wait = NULL;
     if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
         redlock_hold_free(store, wait->hold);

@@ -230,14 +230,14 @@ static bool in_line(const struct redlock_wait *wait, unsigned node)
 static void beat_all(struct redlock_store *store, int64_t now_ms)
 {
     uint32_t voting = redlock_nodes_voting(store, now_ms);
-    struct redlock_wait *some[REDLOCK_BATCH], *next;
+    struct redlock_wait *some[REDLOCK_BATCH];
 
     for (unsigned node = 0; node < store->n; node++) {
         size_t count = 0;
 
         if (!(voting & 1u << node))
             continue;
-        for (struct redlock_wait *wait = store->waits; wait; wait = wait->next) {
+        hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
             if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms ||
                 !in_line(wait, node) || hfi_epoch_compare(&wait->epoch, &store->epoch) != 0)
                 continue;
@@ -250,10 +250,9 @@ static void beat_all(struct redlock_store *store, int64_t now_ms)
         if (count)
             send_batch(store, node, some, count);
     }
-    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
         uint32_t unknown = 0;
 
-        next = wait->next;
         if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms)
             continue;
         set_times(store, wait, now_ms + beat_interval_ms(store, wait), wait->yield_ms);
@@ -386,7 +385,7 @@ void redlock_message(struct redlock_node *node, const char *payload, size_t len)
 
 void redlock_waits_hurry(struct redlock_store *store)
 {
-    for (struct redlock_wait *wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed)
         if (wait->state == HFI_WAITER_QUEUED)
             set_times(store, wait, hfi_now_ms(), wait->yield_ms);
 }
@@ -394,12 +393,9 @@ void redlock_waits_hurry(struct redlock_store *store)
 /* All replies of the old epoch count for nothing: a new attempt. */
 void redlock_waits_restart(struct redlock_store *store)
 {
-    struct redlock_wait *next;
-
     if (!store->has_epoch || store->closing)
         return;
-    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
-        next = wait->next;
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
         if (wait->state == HFI_WAITER_RESTING)
             set_due(store, wait, hfi_now_ms());
         else if ((wait->state == HFI_WAITER_ASKING || wait->state == HFI_WAITER_QUEUED) &&
@@ -528,11 +524,9 @@ static void tick_one(struct redlock_store *store, struct redlock_wait *wait, int
 
 void redlock_waits_tick(struct redlock_store *store, int64_t now_ms)
 {
-    struct redlock_wait *next;
     bool beats = false;
 
-    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
-        next = wait->next;
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
         if (wait->due_ms > now_ms)
             continue;
         beats = beats || wait->state == HFI_WAITER_QUEUED;
@@ -541,6 +535,6 @@ void redlock_waits_tick(struct redlock_store *store, int64_t now_ms)
     if (beats)
         beat_all(store, now_ms);
     hfi_source_at(&store->waits_timer, HFI_NEVER);
-    for (struct redlock_wait *wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed)
         redlock_hasten(store, wait->due_ms);
 }
