@@ -107,7 +107,7 @@ struct inspect_call {
     hf_view *view; /* NULL: not there yet, or taken */
     uint32_t len;
     unsigned how;
-    bool plain; /* the tags stay on the labels */
+    bool plain; /* keep the tags on the labels */
     unsigned char pattern[HF_NAME_MAX];
 };
 
@@ -252,7 +252,7 @@ static bool any_tags(const hf_view *view)
     return false;
 }
 
-/* The tags are not for people. false: out of memory. */
+/* Replace the tags on the labels by sessions. false: out of memory. */
 static bool tell_sessions(hf_view *view)
 {
     struct hfi_graph *graph;
@@ -309,7 +309,7 @@ static struct raw_entry *last_entry(struct finding *f)
     return (struct raw_entry *)(void *)f->entries.items + f->entries.count - 1;
 }
 
-/* The last entry is complete: is it one to keep? */
+/* The last entry is complete: drop it if it is not wanted. */
 static void end_entry(struct finding *f)
 {
     const struct raw_entry *last;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A look at a store, for core itself. */
+/* Inspecting a store, for core itself. */
 #ifndef HFI_INSPECT_H
 #define HFI_INSPECT_H
 

@@ -99,7 +99,7 @@ void hfi_notify_run(struct hfi_store *store, enum hfi_way way)
 /*
  * Call them one by one, with notify->lock dropped. While a callback runs its lease
  * may be released, by the callback itself even: then `running` was set to NULL and the
- * slot must not be touched. What the callback is given is read before.
+ * slot must not be touched. The callback's arguments are read before.
  */
 static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
 {
@@ -145,7 +145,7 @@ static struct hfi_notify_way *way_of(struct hfi_lease *lease)
     return &lease->store->notify.ways[lease->in_loop ? HFI_WAY_LOOP : HFI_WAY_THREAD];
 }
 
-/* With the lock. Is it through with its callback, has none, or none that could be waited for? */
+/* With the lock. Has its callback ended, or does it have none, or none for which we can wait? */
 static bool is_through(struct hfi_lease *lease)
 {
     struct hfi_notify_way *way = way_of(lease);

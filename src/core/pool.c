@@ -69,11 +69,11 @@ void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_pool_ta
 
     pthread_mutex_lock(&pool->lock);
     hfi_list_append(&lane->tasks, &task->node);
-    /* A thread for each: one that is woken for the task before ours may not come back from it. */
+    /* A thread for each task: the one that was woken for the task before ours may block in it. */
     if (++lane->queued <= lane->idle)
         pthread_cond_signal(&lane->more);
     else
-        (void)add_thread(pool, which); /* if not, those that are there will come to it */
+        (void)add_thread(pool, which); /* if that fails, the existing threads will run it later */
     pthread_mutex_unlock(&pool->lock);
 }
 

@@ -40,7 +40,7 @@ bool hfi_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void
     sigset_t all, before;
     int error;
 
-    /* The new thread inherits the mask: no signal of the program ever lands in it. */
+    /* The new thread inherits the mask: no signal of the program is ever delivered to it. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(ret_thread, NULL, run, arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acquires of BLOCKING engines that no caller's thread waits for: submit() runs on a worker. One that finds all workers
- * for waiting taken is tried once by another, and then queues for one.
+ * Asynchronous acquires of BLOCKING engines: submit() runs on a worker. If all workers of the long
+ * lane are busy, a worker of another lane tries it once, and then it queues.
  */
 #include "core/call.h"
 #include "core/op.h"
@@ -40,11 +40,12 @@ void hfi_workers_hurry(struct hfi_call *call)
         hfi_pool_add(pool, HFI_LANE_SHORT, &call->work);
 }
 
-/* Behind all that wait for one. It may be told to end early at any moment: before this, or after it. */
+/* Queue behind the others that wait for a worker. It may be stopped at any moment: before this, or
+ * after it. */
 static void queue_for_worker(struct hfi_call *call)
 {
     call->work.run = wait_run;
-    atomic_fetch_add(&call->refs, 1); /* it may be done before we are through here */
+    atomic_fetch_add(&call->refs, 1); /* it may be done before this function returns */
     hfi_pool_add(&call->store->pool, HFI_LANE_LONG, &call->work);
     if (atomic_load(&call->wait.stop) != HF_OK)
         hfi_workers_hurry(call);
@@ -67,7 +68,7 @@ static void wait_run(struct hfi_pool_task *task)
     call->answered_by(call, hfi_op_status(&call->job.op), &call->job.op.error);
 }
 
-/* An acquisition has an owner id of its own: the store takes what comes again for a late copy. */
+/* A new attempt needs a new owner id: the store takes a repeated one for a late copy. */
 static void change_owner(struct hfi_lease *lease)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
@@ -77,7 +78,7 @@ static void change_owner(struct hfi_lease *lease)
     pthread_mutex_unlock(&shard->lock);
 }
 
-/* All workers for waiting are taken. Perhaps it need not wait. */
+/* All workers of the long lane are busy: try once without waiting. */
 static void try_run(struct hfi_pool_task *task)
 {
     struct hfi_call *call = hfi_container(task, struct hfi_call, work);

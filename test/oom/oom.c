@@ -2,9 +2,9 @@
 /*
  * Out of memory: every scenario is run again and again with allocation k failing,
  * for k = 1, 2, ... until it needs fewer than k; once with only that one failing
- * and once with all from k on. Every call must answer HF_NO_MEMORY or do its
- * work; nothing may crash, leak (AddressSanitizer looks), stay held or stay
- * queued; and the store must be as good as before.
+ * and once with all from k on. Every call must return HF_NO_MEMORY or do its work. Nothing may
+ * crash, leak (AddressSanitizer checks), stay held or stay queued; and the store must work as
+ * before.
  *
  * Every run is a process of its own, as the library keeps memory for later. Its
  * threads allocate too, so k does not always hit the same place. A run that went
@@ -27,7 +27,7 @@
 
 #define STEPS_MAX 2000 /* no scenario allocates that often */
 
-/* The two answers that a call may give; true: it did its work. */
+/* Check for the two statuses that a call may return; true: it did its work. */
 static bool fine(hf_status status)
 {
     if (status != HF_OK && status != HF_NO_MEMORY) {
@@ -38,7 +38,7 @@ static bool fine(hf_status status)
     return status == HF_OK;
 }
 
-/* Give back; without memory too the lease is over, and the library sees to the rest. */
+/* Release; the lease ends even without memory, and the library does the rest. */
 static void drop(hf_lease *lease)
 {
     (void)fine(hf_release(lease, &contract_error));
@@ -300,7 +300,7 @@ static void on_form(const hf_result *result, void *arg)
     async->pending--;
 }
 
-/* Through with it, if it has begun. */
+/* Wait until it has ended, if it has begun. */
 static void await_form(hf_store *store, struct async *async, bool brings, hf_status status)
 {
     async->brings = brings;
@@ -368,7 +368,7 @@ static void do_several(hf_store *store)
         (void)fine(hf_release_all(leases, 3, &contract_error));
 }
 
-/* Two scopes that wait for each other; seen, and ended before anybody else does. */
+/* Two scopes that wait for each other: the deadlock is found, and the test ends it itself. */
 static void do_deadlock(hf_store *store)
 {
     char names[2][3] = { "k0", "k1" }, text[HF_SESSION_TEXT_MAX];
@@ -445,13 +445,14 @@ static void do_cells(hf_store *store)
         status =
             call_cell_wait(store, "cell", HF_CSTRING, version, 1, NULL, &other, &contract_error);
         CHECK(status == HF_TIMEOUT || status == HF_NO_MEMORY ||
-              status == HF_UNAVAILABLE); /* a line that ended for want of memory */
+              status == HF_UNAVAILABLE); /* a connection that was closed because there was no
+                                          * memory */
         (void)fine(hf_cell_delete(store, "cell", HF_CSTRING, version, &contract_error));
     }
     hf_free(cell.bytes);
 }
 
-/* Trying, looking, and waiting for a moment that always comes. */
+/* Take, inspect, and wait for a moment that always comes. */
 static void do_limits(hf_store *store)
 {
     hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
@@ -494,7 +495,7 @@ static void do_once_and_elect(hf_store *store)
     (void)fine(hf_election_resign(lease, &contract_error));
 }
 
-/* Each call on a name of its own: what had no memory may have left one of two behind. */
+/* Each call uses a name of its own: a call without memory may leave a participant behind. */
 static void do_parties(hf_store *store)
 {
     hf_lease *lease = NULL;
@@ -526,7 +527,8 @@ static void do_close(hf_store *unused)
     hf_status status;
 
     (void)unused;
-    /* What a close without memory cannot give back ends with its ttl, and check_store() waits. */
+    /* A lease that a close without memory cannot release ends with its ttl, and check_store() waits
+     * for that. */
     if (contract_info.default_ttl_ms)
         request.ttl_ms = 5000;
     if (!fine(hf_open(contract_url(), NULL, &store, &contract_error)))
@@ -539,7 +541,7 @@ static void do_close(hf_store *unused)
     }
 }
 
-/* What was sent once is not sent again: without memory for the answer nobody knows whether it was done. */
+/* A request is not sent again: without memory for the answer its outcome is unknown. */
 static bool fine_or_unknown(hf_status status)
 {
     return status == HF_UNKNOWN || status == HF_UNAVAILABLE ? false : fine(status);
@@ -581,13 +583,13 @@ static void do_scripts(hf_store *store)
 
 /* ---- one run, in a process of its own --------------------------------------------- */
 
-/* About what stands on engines: once is enough, on those in memory, which are quick. */
+/* Scenarios of the layers above the engines: run only on the engines in memory, which are fast. */
 #define ABOVE (1u << 31)
 
 static const struct scenario {
     const char *name;
     void (*run)(hf_store *store);
-    bool own_store; /* it is given one that is open */
+    bool own_store; /* false: it gets an open store */
     uint64_t caps;
 } scenarios[] = {
     { "opening", do_open, false, 0 },
@@ -616,7 +618,7 @@ static const struct scenario {
 
 enum { EXIT_HIT = 0, EXIT_WRONG = 1, EXIT_MISSED = 2, EXIT_SKIPPED = 3 };
 
-/* Afterwards: nobody holds, nobody waits, and the store does its work. */
+/* Check afterwards: nobody holds, nobody waits, and the store works. */
 static void check_store(hf_store *store)
 {
     hf_view *view = NULL;
@@ -629,7 +631,8 @@ static void check_store(hf_store *store)
                hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
         count = hf_view_count(view);
         hf_free(view);
-        CHECK(now_ms() < until_ms); /* what could not be released at once is released soon */
+        CHECK(now_ms() < until_ms); /* leases that could not be released at once are released
+                                     * soon */
         if (count)
             nap_ms(5);
     }
@@ -679,7 +682,7 @@ static int spawn(const char *url, const char *name, unsigned long k, int all)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* For k = 1, 2, ... until the scenario needs fewer. false: it went wrong. */
+/* Run the scenario for k = 1, 2, ... until it needs fewer allocations. false: it failed. */
 static bool torture(const char *url, const struct scenario *which, int all)
 {
     unsigned long k = 1;

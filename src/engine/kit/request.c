@@ -160,6 +160,7 @@ struct hfi_request *hfi_requests_pop(struct hfi_requests *requests)
     requests->parked = request->next;
     if (!request->next)
         requests->parked_end =
-            &requests->parked; /* whoever ends it may send again, and that is parked */
+            &requests->parked; /* its owner may send again from here, and that request is parked
+                                * too */
     return request;
 }
