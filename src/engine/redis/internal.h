@@ -12,7 +12,7 @@
  *   message.c   grants that come as a message; confirming
  *   heartbeat.c heartbeats of waiters
  *   lease.c     release, renew, adopt, break, notes of local passes
- *   inspect.c   inspect
+ *   inspect.c   list, look
  *   cells.c     cells, and the server's clock
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
@@ -355,7 +355,8 @@ void redis_renew(void *self, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
 void redis_adopt(void *self, struct hfi_op *op);
 void redis_break(void *self, struct hfi_op *op);
-void redis_inspect(void *self, struct hfi_op *op);
+void redis_list(void *self, struct hfi_op *op);
+void redis_look(void *self, struct hfi_op *op);
 void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);

@@ -268,6 +268,8 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
         late_answer(round, node, reply);
         return;
     }
+    if ((outcome == HFI_UNSENT || outcome == HFI_MAYBE) && err->status == HF_NO_MEMORY)
+        wait->err = *err;
     switch (outcome) {
     case HFI_ANSWERED:
         voted(store, wait, round, node, reply);
@@ -278,8 +280,6 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
     case HFI_UNSENT:
-        if (err->status == HF_NO_MEMORY)
-            wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
     case HFI_MAYBE:

@@ -384,7 +384,8 @@ int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
 /* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
 
-void redlock_inspect(void *self, struct hfi_op *op);
+void redlock_list(void *self, struct hfi_op *op);
+void redlock_look(void *self, struct hfi_op *op);
 void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
