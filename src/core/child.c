@@ -14,6 +14,7 @@
 
 static void begin_pause(struct hfi_call *child);
 static void begin_op(struct hfi_call *child);
+static void submit_event(struct hfi_call *child);
 
 /* ---- from the beginning to the end ----------------------------------------------------------------------- */
 
@@ -130,12 +131,15 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
     else if (store->drive != HFI_INLINE && op->kind != HFI_OP_SCRIPT) /* which may be slow */
-        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+        op->deadline_ms = until_ms != HFI_NEVER ? until_ms : hfi_now_ms() + HFI_CALL_LIMIT_MS;
     task->prepared = NULL;
-    if (!task->call)
-        return await_later(task, child);
-    begin_op(child);
-    return HFI_BEGUN;
+    if (task->call) {
+        begin_op(child);
+        return HFI_BEGUN;
+    }
+    if (store->drive == HFI_EVENT && !child->may_wait)
+        submit_event(child); /* several are under way together */
+    return await_later(task, child);
 }
 
 hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *request)
@@ -398,17 +402,24 @@ static void op_late(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
+/* Blocking form. */
+static void submit_event(struct hfi_call *child)
+{
+    child->job.late = op_late;
+    hfi_keeper_busy(child->store); /* for op_late(), which may run at any time */
+    hfi_job_submit(&child->job);
+}
+
 /* false: the store does not answer. The child belongs to op_late() then. */
 static bool await_event(struct hfi_call *child)
 {
     struct hfi_op *op = &child->job.op;
     bool done;
 
-    child->job.late = op_late;
-    hfi_keeper_busy(child->store); /* for op_late(), which may run at any time */
-    hfi_job_submit(&child->job);
-    if (child->may_wait)
+    if (child->may_wait) {
+        submit_event(child);
         hfi_wait_in_store(&child->wait, op);
+    }
     done = hfi_job_wait(&child->job, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);

@@ -109,7 +109,8 @@ void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget);
 void *hfi_task_take(struct hfi_task *task);
 /* Drop the prepared op without submitting it. */
 void hfi_task_forget_op(struct hfi_task *task);
-/* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). */
+/* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). For other ops, when the blocking form gives
+ * it up (HFI_NEVER: after HFI_CALL_LIMIT_MS); an inline engine makes none of them wait. */
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags);
 
 /* As hf_acquire(). The request, which has its full size, and what it points to is used during this call only. Its

@@ -259,8 +259,7 @@ static hf_status read_two_views(struct hfi_store *store, struct two_views *views
     bool fifo = hfi_store_promises(store)->caps & HF_CAP_FIFO;
 
     for (int i = 0; i < 2; i++) {
-        hf_status status =
-            hfi_look(store, "*", 1, HFI_LOOK_GLOB | HFI_LOOK_CONTENDED, &views->views[i], err);
+        hf_status status = hfi_inspect_contended(store, &views->views[i], err);
 
         if (status != HF_OK)
             return status;

@@ -114,12 +114,8 @@ static void block_submit(void *self, struct hfi_op *op)
         status = renew(store, op);
     else if (op->kind == HFI_OP_BREAK)
         status = break_one(store, op);
-    else if (op->kind == HFI_OP_INSPECT)
-        status = mem_server_inspect(mem_conn_server(&store->base), op->u.inspect.pattern,
-                                    op->u.inspect.len, op->u.inspect.glob, op->u.inspect.sink,
-                                    hfi_now_ms())
-                     ? HF_OK
-                     : HF_NO_MEMORY;
+    else if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
+        status = mem_inspect(&store->base, op, true);
     else if (mem_verb_of(op->kind) != MEM_VERBS)
         status = cell_op(store, op);
     pthread_cond_broadcast(&mem_changed);

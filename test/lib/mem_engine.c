@@ -550,14 +550,25 @@ hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply)
     return HF_OK;
 }
 
+hf_status mem_inspect(struct mem_store *store, struct hfi_op *op, bool whole)
+{
+    struct mem_server *server = mem_conn_server(store);
+    bool ok = op->kind == HFI_OP_LIST
+                  ? mem_server_list(server, op->u.list.cursor, whole, op->u.list.sink, hfi_now_ms())
+                  : mem_server_look(server, &op->u.look.name, op->u.look.sink, hfi_now_ms());
+
+    return ok ? HF_OK : HF_NO_MEMORY;
+}
+
 enum mem_verb mem_verb_of(enum hfi_op_kind kind)
 {
     static const enum mem_verb verbs[] = {
         [HFI_OP_ACQUIRE] = MEM_ACQUIRE,     [HFI_OP_RELEASE] = MEM_RELEASE,
         [HFI_OP_RENEW] = MEM_RENEW,         [HFI_OP_ADOPT] = MEM_ADOPT,
-        [HFI_OP_INSPECT] = MEM_INSPECT,     [HFI_OP_BREAK] = MEM_BREAK,
-        [HFI_OP_CELL_READ] = MEM_CELL_READ, [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP,
-        [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT, [HFI_OP_TIME] = MEM_TIME,
+        [HFI_OP_LIST] = MEM_INSPECT,        [HFI_OP_LOOK] = MEM_INSPECT,
+        [HFI_OP_BREAK] = MEM_BREAK,         [HFI_OP_CELL_READ] = MEM_CELL_READ,
+        [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP, [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT,
+        [HFI_OP_TIME] = MEM_TIME,
     };
 
     return kind < sizeof verbs / sizeof *verbs ? verbs[kind] : MEM_VERBS;

@@ -168,7 +168,7 @@ static bool send_call(struct event_store *store, struct call *call, enum mem_ver
     for (size_t i = 0; i < count && op->kind == HFI_OP_RENEW; i++)
         mem_request_fill(&store->base, op->u.renew.items[i].claim, verb,
                          op->u.renew.items[i].ttl_ms, false, &requests[i]);
-    if (op->kind == HFI_OP_INSPECT)
+    if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
         requests[0].verb = verb;
     else if (verb >= MEM_CELL_READ)
         mem_request_fill_cell(&store->base, op, verb, call->owner, &requests[0]);
@@ -457,12 +457,9 @@ static hf_status take_in(struct event_store *store, struct call *call,
             remember_claim(store, op->claim);
         }
         return replies->status;
-    case HFI_OP_INSPECT:
-        return mem_server_inspect(mem_conn_server(&store->base), op->u.inspect.pattern,
-                                  op->u.inspect.len, op->u.inspect.glob, op->u.inspect.sink,
-                                  hfi_now_ms())
-                   ? HF_OK
-                   : HF_NO_MEMORY;
+    case HFI_OP_LIST:
+    case HFI_OP_LOOK:
+        return mem_inspect(&store->base, op, false);
     case HFI_OP_CELL_WAIT:
         if (replies->queued) {
             *ret_finished = false;

@@ -79,6 +79,8 @@ void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enu
                            struct mem_request *ret_request);
 /* Copy the server's answer into the op. Returns the status to finish it with. */
 hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply);
+/* LIST, LOOK: do it. `whole`: a page has entries, else bare names. Returns what to finish it with. */
+hf_status mem_inspect(struct mem_store *store, struct hfi_op *op, bool whole);
 /* MEM_VERBS: no such kind. */
 enum mem_verb mem_verb_of(enum hfi_op_kind kind);
 /* Copy the answer to an acquire or a renewal into the claim. */

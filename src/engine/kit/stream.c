@@ -182,6 +182,7 @@ static void end(struct hfi_stream *stream)
     stream->oldest = stream->newest = NULL;
     stream->in_flight = 0;
     stream->source.awaited = 0;
+    stream->ended = stream->failed;
     stream->failed = stream->unusable = HF_OK;
     stream->state = HFI_STREAM_IDLE;
     set_time(stream);

@@ -82,6 +82,7 @@ struct hfi_stream {
 
     enum hfi_stream_state state;
     hf_status failed; /* why it must go down: the first reason; HF_OK: it need not */
+    hf_status ended;  /* why it went down the last time, for `lost`; HF_OK: it was closed */
     char why[480];
     hf_status unusable; /* becomes `failed` after what was read has been acted on; HF_OK: usable */
 

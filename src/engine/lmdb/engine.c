@@ -194,8 +194,11 @@ static void lmdb_submit(void *self, struct hfi_op *op)
     case HFI_OP_ADOPT:
         lmdb_adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
-        lmdb_inspect(store, op);
+    case HFI_OP_LIST:
+        lmdb_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        lmdb_look(store, op);
         return;
     case HFI_OP_BREAK:
         lmdb_break(store, op);

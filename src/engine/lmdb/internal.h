@@ -476,7 +476,8 @@ void lmdb_mail_stop(struct lmdb_directory *d);
 
 /* ---- inspect.c, change.c, doctor.c, cells.c --------------------------------------------- */
 
-void lmdb_inspect(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_list(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_look(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_break(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim);

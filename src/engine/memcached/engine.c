@@ -106,7 +106,8 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_RELEASE] = { memcached_release, NULL },
     [HFI_OP_RENEW] = { memcached_renew, NULL },
     [HFI_OP_ADOPT] = { memcached_adopt, NULL },
-    [HFI_OP_INSPECT] = { memcached_inspect, NULL },
+    [HFI_OP_LIST] = { memcached_list, NULL },
+    [HFI_OP_LOOK] = { memcached_look, NULL },
     [HFI_OP_CELL_READ] = { memcached_cell_read_op, NULL },
     [HFI_OP_CELL_SWAP] = { memcached_cell_swap_op, NULL },
 };

@@ -106,8 +106,13 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
     hf_error err;
 
     if (!reply) {
-        hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: the connection broke before the answer came",
-                      hfi_link_address(node->link)->shown);
+        /* The node may well be there: it was this process that could not ask, or not read the answer. */
+        if (round->command.failed || hfi_link_ended(node->link) == HF_NO_MEMORY)
+            hfi_error_memory(&err);
+        else
+            hfi_error_set(&err, HF_UNAVAILABLE, 0,
+                          "%s: the connection broke before the answer came",
+                          hfi_link_address(node->link)->shown);
         end_leg(round, leg->node, maybe ? HFI_MAYBE : HFI_UNSENT, NULL, &err);
         return;
     }
