@@ -10,7 +10,6 @@
 #include "util/error.h"
 #include "util/random.h"
 #include "util/text.h"
-#include "util/url.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -257,6 +257,12 @@ void lmdb_wake_all(struct lmdb_directory *d); /* every waiter checks its positio
 
 /* ---- default.c: which directory; trust.c: who else may write to it ----------- */
 
+/* Is there room for `permits` more? */
+static inline bool lmdb_fits(uint32_t capacity, uint32_t taken, uint32_t permits)
+{
+    return taken <= capacity && permits <= capacity - taken;
+}
+
 #define LMDB_SITE_FILE   "/etc/holdfast/store" /* set by the administrator */
 #define LMDB_OLD_DEFAULT "/var/lib/holdfast"   /* of all users, until version 0.1 */
 
