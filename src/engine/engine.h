@@ -202,7 +202,8 @@ struct hfi_op {
      * engines need not look at it. */
     int64_t deadline_ms;
     bool may_wait; /* ACQUIRE: queue if the name is busy; else finish with HF_BUSY */
-    bool blocking; /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE engines) */
+    bool
+        blocking; /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE engines) */
     struct hfi_claim *claim;
     union {
         struct {

@@ -366,8 +366,8 @@ static void pinged(struct etcd_call *call, enum hfi_outcome outcome, json_t *rep
                    const hf_error *err)
 {
     struct etcd_store *store = call->store;
-    bool waiters = !hfi_list_empty(&store->waits) || store->cell_waits > 0 ||
-                   !hfi_list_empty(&store->changes);
+    bool waiters =
+        !hfi_list_empty(&store->waits) || store->cell_waits > 0 || !hfi_list_empty(&store->changes);
 
     (void)reply, (void)err;
     store->pinging = false;
