@@ -112,10 +112,6 @@ static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const u
     return &store->shards[hash[0] % HFI_SHARDS];
 }
 
-/* hf_store_inspect() of one name, for a caller that has entered the store; the engine has HF_CAP_INSPECT. */
-hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
-                      hf_error *err);
-
 /* Fill in err: "<location>: <verb> '<name>': <inner's text, or the status's>". Returns status. */
 hf_status hfi_store_error(struct hfi_store *store, const char *verb, const struct hfi_name *name,
                           hf_status status, const hf_error *inner, hf_error *err);

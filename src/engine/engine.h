@@ -10,7 +10,7 @@
  * The drive of an engine (struct hfi_drive) says which thread does the work:
  *
  *   HFI_INLINE    submit() finishes every op before it returns. The exceptions are an acquire and a wait for a
- *                 cell that cannot be answered yet: the waiting thread finishes them in wait(), or a thread of
+ *                 cell or a change that cannot be answered yet: the waiting thread finishes them in wait(), or a thread of
  *                 the engine does.
  *   HFI_EVENT     submit() writes. The thread that drives the store reads, and finishes the ops. One thread at
  *                 a time drives.
@@ -127,8 +127,12 @@ enum hfi_op_kind {
                        shorten the lease under its holder); per-claim result */
     HFI_OP_ADOPT,   /* claim with name, owner, token, ttl_ms: renew it and fill in mode,
                        capacity, permits; HF_NOT_FOUND */
-    HFI_OP_INSPECT, /* name or pattern; emits into `sink` */
     HFI_OP_BREAK,   /* name, token; HF_NOT_FOUND */
+    /* Inspection (HF_CAP_INSPECT). Core matches the pattern, drops twins, sorts, and bounds the whole. An entry is
+     * consistent in itself; entries of one page may be of different moments. */
+    HFI_OP_LIST, /* one page from the cursor on, into `sink`: whole entries where these cost nothing more (one
+                    statement, one transaction, one range), else bare names. Sets the cursor of the next page */
+    HFI_OP_LOOK, /* all of one name, into `sink`: one entry; none if the name is free, and that is HF_OK too */
     /* Cells (HF_CAP_CELLS): bytes with a version. Versions are positive. A version that a cell had is never the
      * version of other bytes, not even after the cell was deleted and made again. */
     HFI_OP_CELL_READ, /* ret_bytes (from hfi_malloc), ret_len, ret_version, ret_ttl_ms; HF_NOT_FOUND */
@@ -141,6 +145,13 @@ enum hfi_op_kind {
      * nothing of it is in the store. HF_UNAVAILABLE: the connection was lost, and the engine cannot find out by
      * itself whether the cell changed; core begins again. Only with HF_CAP_CELL_WATCH. */
     HFI_OP_CELL_WAIT,
+    /* u.change.seq: finish with HF_OK as soon as the change number of the store is another one, and set u.change.seq
+     * to it. 0: from now on; the engine sets the number of now, whatever the op ends with. It waits as CELL_WAIT
+     * does, and cancel() ends it. cancel(HF_TIMEOUT) says that nobody waits any longer, but the question stays: an
+     * engine that must ask the store for the number asks first (core allows it as long as for an op that does not
+     * wait), and finishes with HF_OK if it has changed. A change is told although the connection was lost
+     * meanwhile. HF_UNAVAILABLE: the store does not answer. Only with HF_CAP_WATCH. */
+    HFI_OP_CHANGE_WAIT,
     HFI_OP_TIME, /* HF_CAP_CLOCK: time.ret_us, the server's clock */
 
     /* Native paths, only for an engine that lists them in `native`. Otherwise src/prim builds them from cells. */
@@ -156,13 +167,23 @@ enum hfi_op_kind {
 struct hfi_op;
 typedef void hfi_done_fn(struct hfi_op *op);
 
-/* Takes what an inspection found. The engine calls it from submit() or while it is driven, in any order of
+/* Takes what a LIST or a LOOK found. The engine calls it from submit() or while it is driven, in any order of
  * names: an entry, then all its holders and waiters, then the next entry. The engine keeps nothing. false: core
- * is out of memory, and the engine finishes the op with HF_NO_MEMORY. */
+ * is out of memory, and the engine finishes the op with HF_NO_MEMORY. A name may come any number of times. */
 struct hfi_sink {
+    bool (*name)(struct hfi_sink *sink, const unsigned char *name,
+                 size_t len);                                    /* LIST: core will LOOK at it */
     bool (*entry)(struct hfi_sink *sink, const hf_entry *entry); /* counts are ignored */
     bool (*holder)(struct hfi_sink *sink, const hf_holder *holder);
     bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
+};
+
+/* Where a page begins: whatever the engine needs to go on there. Empty: at the beginning; set by the engine: that was the
+ * last page. */
+#define HFI_CURSOR_MAX 2048
+struct hfi_cursor {
+    uint32_t len;
+    _Alignas(16) unsigned char bytes[HFI_CURSOR_MAX];
 };
 
 struct hfi_renewal {
@@ -181,7 +202,8 @@ struct hfi_op {
      * engines need not look at it. */
     int64_t deadline_ms;
     bool may_wait; /* ACQUIRE: queue if the name is busy; else finish with HF_BUSY */
-    bool blocking; /* ACQUIRE, CELL_WAIT: this thread will call wait() next (INLINE engines) */
+    bool
+        blocking; /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE engines) */
     struct hfi_claim *claim;
     union {
         struct {
@@ -189,15 +211,19 @@ struct hfi_op {
             size_t count;
         } renew;
         struct {
-            const unsigned char *pattern;
-            uint32_t len;
-            bool glob;
-            struct hfi_sink *sink;
-        } inspect;
-        struct {
             struct hfi_name name;
             uint64_t token;
         } brk;
+        struct {
+            const unsigned char *pattern; /* a hint: what it does not match may be left out */
+            uint32_t len;
+            struct hfi_cursor *cursor;
+            struct hfi_sink *sink;
+        } list;
+        struct {
+            struct hfi_name name;
+            struct hfi_sink *sink;
+        } look;
         struct {
             struct hfi_name name;
             const void *bytes;
@@ -209,6 +235,9 @@ struct hfi_op {
             uint64_t ret_version;
             int64_t ret_ttl_ms; /* READ: the time left; -1: no end */
         } cell;
+        struct {
+            uint64_t seq;
+        } change;
         struct {
             struct hfi_name
                 name;       /* where there are several servers, the one of this name is asked */
@@ -272,7 +301,7 @@ struct hfi_promises {
     int64_t min_ttl_ms;
     int64_t guard_ms; /* taken off every validity, beyond the drift */
     unsigned native;  /* HFI_NATIVE_*: what the engine does itself, in one step */
-    /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process
+    /* Without HF_CAP_WAITERS: HFI_OP_LIST tells core's deadlock detector, and nobody else, what this process
      * holds and waits for, and what other processes have told it. A holder's `first` is hfi_claim_number(). */
     bool tells_own;
     /* The promise table for readers: a few words each. */
@@ -352,8 +381,8 @@ struct hfi_engine {
      * returns. */
     void (*submit)(void *store, struct hfi_op *op);
 
-    /* Ask an acquire that waits, or a CELL_WAIT (see there), to end with `status` (HF_CANCELLED, HF_TIMEOUT). Any
-     * thread. The engine finishes the op with `status` when the store has taken it out of the queue, with HF_OK
+    /* Ask an acquire that waits, a CELL_WAIT or a CHANGE_WAIT (see there) to end with `status` (HF_CANCELLED,
+     * HF_TIMEOUT). Any thread. The engine finishes the op with `status` when the store has taken it out of the queue, with HF_OK
      * if the grant came first, and with HF_UNKNOWN if neither can be established. INLINE: the op is finished
      * before this returns, by this call or by another. No effect on an op that is finished, or is being finished
      * meanwhile; the caller guarantees that its memory is still there. */
@@ -362,12 +391,6 @@ struct hfi_engine {
     /* HF_CAP_PASS; may be NULL. The lease of `claim` was passed on locally: `token` of its block holds now, in
      * thread `tid`. This is a note for inspect and break. It must be cheap and cannot fail. */
     void (*passed)(void *store, struct hfi_claim *claim, uint64_t token, int64_t tid);
-
-    /* HF_CAP_WATCH. Block until the change number of the store differs from *seq, *stop is not 0, or until_ms
-     * has passed: see hf_store_wait(). stop_wait() makes it look at *stop. */
-    hf_status (*wait_change)(void *store, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                             hf_error *err);
-    void (*stop_wait)(void *store);
 };
 
 /* For the table of an engine, the size of its store and how much of the rooms it uses:

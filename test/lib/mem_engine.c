@@ -305,7 +305,15 @@ static void carry_out(struct mem_world *world, uint64_t session, uint64_t id,
     packet.replies = replies;
     send_back(world, packet, requests[0].verb);
     free(replies);
+    mem_world_changed(world);
+}
+
+void mem_world_changed(struct mem_world *world)
+{
     pthread_cond_broadcast(&mem_changed);
+    for (struct mem_store *store = world->stores; store; store = store->next)
+        if (store->on_change)
+            store->on_change(store);
 }
 
 void mem_world_pump(struct mem_world *world, int64_t now_ms)
@@ -333,7 +341,7 @@ void mem_world_pump(struct mem_world *world, int64_t now_ms)
         pthread_cond_broadcast(&mem_changed);
     }
     if (seq != mem_server_seq(world->server))
-        pthread_cond_broadcast(&mem_changed);
+        mem_world_changed(world);
 }
 
 int64_t mem_world_next_ms(const struct mem_world *world)
@@ -479,7 +487,7 @@ void mem_forget(const char *server)
     pthread_mutex_lock(&mem_lock);
     mem_server_forget(get_world(server)->server);
     mem_cells_forget(get_world(server)->cells);
-    pthread_cond_broadcast(&mem_changed);
+    mem_world_changed(get_world(server));
     pthread_mutex_unlock(&mem_lock);
 }
 
@@ -550,14 +558,25 @@ hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply)
     return HF_OK;
 }
 
+hf_status mem_inspect(struct mem_store *store, struct hfi_op *op, bool whole)
+{
+    struct mem_server *server = mem_conn_server(store);
+    bool ok = op->kind == HFI_OP_LIST
+                  ? mem_server_list(server, op->u.list.cursor, whole, op->u.list.sink, hfi_now_ms())
+                  : mem_server_look(server, &op->u.look.name, op->u.look.sink, hfi_now_ms());
+
+    return ok ? HF_OK : HF_NO_MEMORY;
+}
+
 enum mem_verb mem_verb_of(enum hfi_op_kind kind)
 {
     static const enum mem_verb verbs[] = {
         [HFI_OP_ACQUIRE] = MEM_ACQUIRE,     [HFI_OP_RELEASE] = MEM_RELEASE,
         [HFI_OP_RENEW] = MEM_RENEW,         [HFI_OP_ADOPT] = MEM_ADOPT,
-        [HFI_OP_INSPECT] = MEM_INSPECT,     [HFI_OP_BREAK] = MEM_BREAK,
-        [HFI_OP_CELL_READ] = MEM_CELL_READ, [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP,
-        [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT, [HFI_OP_TIME] = MEM_TIME,
+        [HFI_OP_LIST] = MEM_INSPECT,        [HFI_OP_LOOK] = MEM_INSPECT,
+        [HFI_OP_BREAK] = MEM_BREAK,         [HFI_OP_CELL_READ] = MEM_CELL_READ,
+        [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP, [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT,
+        [HFI_OP_TIME] = MEM_TIME,
     };
 
     return kind < sizeof verbs / sizeof *verbs ? verbs[kind] : MEM_VERBS;
@@ -578,46 +597,16 @@ void mem_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid
 
     pthread_mutex_lock(&mem_lock);
     mem_server_passed(store->world->server, &claim->name, claim->owner, token, tid);
-    pthread_cond_broadcast(&mem_changed);
+    mem_world_changed(store->world);
     pthread_mutex_unlock(&mem_lock);
 }
 
-hf_status mem_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                          hf_error *err)
+bool mem_change_seen(struct mem_store *store, struct hfi_op *op)
 {
-    struct mem_store *store = self;
+    uint64_t seq = mem_server_seq(store->world->server), asked = op->u.change.seq;
 
-    struct mem_server *server = store->world->server;
-    hf_status status = HF_OK;
-    int64_t now_ms, next_ms;
-
-    pthread_mutex_lock(&mem_lock);
-    if (!*seq)
-        *seq = mem_server_seq(server);
-    for (;;) {
-        now_ms = hfi_now_ms();
-        mem_world_pump(store->world, now_ms);
-        if (*seq != mem_server_seq(server) || *stop || now_ms >= until_ms)
-            break;
-        next_ms = mem_world_next_ms(store->world);
-        mem_cond_wait(next_ms < until_ms ? next_ms : until_ms);
-    }
-    if (*seq != mem_server_seq(server))
-        *seq = mem_server_seq(server);
-    else
-        status = *stop ? HF_CANCELLED : HF_TIMEOUT;
-    pthread_mutex_unlock(&mem_lock);
-    return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "nothing changed");
-}
-
-void mem_stop_wait(void *self)
-{
-    struct mem_store *store = self;
-
-    (void)store;
-    pthread_mutex_lock(&mem_lock);
-    pthread_cond_broadcast(&mem_changed);
-    pthread_mutex_unlock(&mem_lock);
+    op->u.change.seq = seq;
+    return asked != 0 && asked != seq;
 }
 
 hf_status mem_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)

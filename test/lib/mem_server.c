@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define BUCKETS   512
+#define PAGE      10 /* names of a list, or some more */
 #define ENDED_MAX 1024
 
 /* One holder or one waiter. */
@@ -420,18 +421,32 @@ static bool emit(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
            emit_waiters(name, sink, now_ms);
 }
 
-bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,
-                        bool glob, struct hfi_sink *sink, int64_t now_ms)
+/* The cursor is the number of a bucket. */
+bool mem_server_list(struct mem_server *server, struct hfi_cursor *cursor, bool whole,
+                     struct hfi_sink *sink, int64_t now_ms)
 {
+    unsigned bucket = 0, count = 0;
+
+    if (cursor->len > 0)
+        memcpy(&bucket, cursor->bytes, sizeof bucket);
     mem_server_tick(server, now_ms);
-    for (unsigned b = 0; b < BUCKETS; b++)
-        for (const struct name *name = server->names[b]; name; name = name->next) {
-            bool match = glob ? !len || hfi_glob_match(pattern, len, name->bytes, name->len)
-                              : name->len == len && memcmp(name->bytes, pattern, len) == 0;
-            if (match && !emit(name, sink, now_ms))
+    for (; bucket < BUCKETS && count < PAGE; bucket++)
+        for (const struct name *name = server->names[bucket]; name; name = name->next, count++)
+            if (whole ? !emit(name, sink, now_ms) : !sink->name(sink, name->bytes, name->len))
                 return false;
-        }
+    cursor->len = bucket < BUCKETS ? sizeof bucket : 0;
+    memcpy(cursor->bytes, &bucket, sizeof bucket);
     return true;
+}
+
+bool mem_server_look(struct mem_server *server, const struct hfi_name *key, struct hfi_sink *sink,
+                     int64_t now_ms)
+{
+    const struct name *name;
+
+    mem_server_tick(server, now_ms);
+    name = find_name(server, key->bytes, key->len);
+    return !name || emit(name, sink, now_ms);
 }
 
 void mem_server_passed(struct mem_server *server, const struct hfi_name *key,

@@ -23,7 +23,7 @@ enum mem_verb {
     MEM_RENEW,
     MEM_ADOPT,
     MEM_BREAK,
-    MEM_INSPECT,   /* only counted and delayed; mem_server_inspect() does it */
+    MEM_INSPECT,   /* only counted and delayed; mem_inspect() does it */
     MEM_CELL_READ, /* these: mem_cells.h */
     MEM_CELL_SWAP,
     MEM_CELL_WAIT,
@@ -85,9 +85,11 @@ void mem_server_tick(struct mem_server *server, int64_t now_ms);
 /* When the next tick has something to do; HFI_NEVER: nothing is due. */
 int64_t mem_server_next_ms(const struct mem_server *server);
 
-/* Every entry that matches, into the sink. false: the sink was out of memory. */
-bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,
-                        bool glob, struct hfi_sink *sink, int64_t now_ms);
+/* HFI_OP_LIST: one page, of bare names, or `whole`: of entries. HFI_OP_LOOK. false: the sink was out of memory. */
+bool mem_server_list(struct mem_server *server, struct hfi_cursor *cursor, bool whole,
+                     struct hfi_sink *sink, int64_t now_ms);
+bool mem_server_look(struct mem_server *server, const struct hfi_name *key, struct hfi_sink *sink,
+                     int64_t now_ms);
 
 /* The notes of local passing: see hfi_engine.passed. */
 void mem_server_passed(struct mem_server *server, const struct hfi_name *name,

@@ -15,9 +15,9 @@
 #include "engine/lmdb/internal.h"
 
 #include "core/conf.h"
+#include "core/url.h"
 #include "util/clock.h"
 #include "util/hash.h"
-#include "util/url.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -188,16 +188,19 @@ static bool ignore_waiter(struct hfi_sink *sink, const hf_waiter *waiter)
 
 static void inspect(struct hfi_sink *sink)
 {
+    struct hfi_cursor cursor = { .len = 0 };
     struct item one = { .phase = UNUSED };
 
-    one.op = (struct hfi_op){ .kind = HFI_OP_INSPECT,
-                              .deadline_ms = HFI_NEVER,
-                              .done = op_done,
-                              .core = &one,
-                              .u.inspect = { (const unsigned char *)"*", 1, true, sink } };
-    hfi_engine_entry()->submit(store, &one.op);
-    if (atomic_load(&one.done) != 1 + HF_OK)
-        fail("inspect", one.op.error.text);
+    do {
+        one.op = (struct hfi_op){ .kind = HFI_OP_LIST,
+                                  .deadline_ms = HFI_NEVER,
+                                  .done = op_done,
+                                  .core = &one,
+                                  .u.list = { (const unsigned char *)"*", 1, &cursor, sink } };
+        hfi_engine_entry()->submit(store, &one.op);
+        if (atomic_load(&one.done) != 1 + HF_OK)
+            fail("inspect", one.op.error.text);
+    } while (cursor.len > 0);
 }
 
 /* ---- until nothing changes any more -------------------------------------------------------------- */
@@ -253,7 +256,7 @@ static void await_grants(void)
 
 static void settle(void)
 {
-    struct hfi_sink sink = { ignore_entry, note_holder, ignore_waiter };
+    struct hfi_sink sink = { NULL, ignore_entry, note_holder, ignore_waiter };
 
     do {
         uint64_t ticket = 0, cookie;
@@ -461,7 +464,7 @@ static void obey(char *line)
 
 int main(int argc, char **argv)
 {
-    struct hfi_sink sink = { print_entry, print_holder, print_waiter };
+    struct hfi_sink sink = { NULL, print_entry, print_holder, print_waiter };
     char line[LINE_MAX], text[LINE_MAX];
     struct hfi_url url;
     struct hfi_conf *conf = NULL;

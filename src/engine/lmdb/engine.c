@@ -194,8 +194,11 @@ static void lmdb_submit(void *self, struct hfi_op *op)
     case HFI_OP_ADOPT:
         lmdb_adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
-        lmdb_inspect(store, op);
+    case HFI_OP_LIST:
+        lmdb_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        lmdb_look(store, op);
         return;
     case HFI_OP_BREAK:
         lmdb_break(store, op);
@@ -208,6 +211,9 @@ static void lmdb_submit(void *self, struct hfi_op *op)
         return;
     case HFI_OP_CELL_WAIT:
         return; /* lmdb_wait() checks that first */
+    case HFI_OP_CHANGE_WAIT:
+        lmdb_change_begin(store, op);
+        return;
     case HFI_OP_TIME:
         op->u.time.ret_us = lmdb_wall_us();
         hfi_op_finish(op, HF_OK);
@@ -226,6 +232,8 @@ static void lmdb_engine_wait(void *self, struct hfi_op *op, int64_t until_ms)
 
     if (op->kind == HFI_OP_CELL_WAIT)
         lmdb_cell_wait(store, op, until_ms);
+    else if (op->kind == HFI_OP_CHANGE_WAIT)
+        lmdb_change_wait(store, op, until_ms);
     else
         lmdb_wait(store, op, until_ms);
 }
@@ -236,6 +244,8 @@ static void lmdb_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 
     if (op->kind == HFI_OP_CELL_WAIT)
         lmdb_cell_cancel(store, op, status);
+    else if (op->kind == HFI_OP_CHANGE_WAIT)
+        lmdb_change_cancel(store, op, status);
     else
         lmdb_cancel(store, op, status);
 }
@@ -269,8 +279,6 @@ static const struct hfi_engine engine = {
     .submit = lmdb_submit,
     .cancel = lmdb_engine_cancel,
     .passed = lmdb_passed,
-    .wait_change = lmdb_wait_change,
-    .stop_wait = lmdb_stop_wait,
     .admin = &(const struct hfi_admin){ .doctor = lmdb_doctor },
 };
 

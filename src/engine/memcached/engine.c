@@ -7,7 +7,6 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/url.h"
 
 static hf_status init(struct memcached_store *store, struct hfi_host *host, hf_error *err);
 static void destroy(struct memcached_store *store);
@@ -107,7 +106,8 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_RELEASE] = { memcached_release, NULL },
     [HFI_OP_RENEW] = { memcached_renew, NULL },
     [HFI_OP_ADOPT] = { memcached_adopt, NULL },
-    [HFI_OP_INSPECT] = { memcached_inspect, NULL },
+    [HFI_OP_LIST] = { memcached_list, NULL },
+    [HFI_OP_LOOK] = { memcached_look, NULL },
     [HFI_OP_CELL_READ] = { memcached_cell_read_op, NULL },
     [HFI_OP_CELL_SWAP] = { memcached_cell_swap_op, NULL },
 };

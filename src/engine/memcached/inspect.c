@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inspect. One name is one get. For a pattern the server lists its keys (`lru_crawler metadump
- * hash`), then every key of ours is read. (This walks the hash table. `all` would walk the LRU
- * lists, between which items move, also when they are read: it misses some.) The dump lists all
- * keys of the server, so it has a connection of its own: commands after it would have to wait. The
- * server does one dump at a time; while it is busy we ask again.
+ * LOOK is one get. LIST asks the server for its keys (`lru_crawler metadump hash`), then reads every
+ * key of ours: whole entries, in one page, since the dump has no cursor. It does not leave the
+ * reading to core, as it could with bare names: the key of a long name is a hash, and only its
+ * record tells the name.
+ *
+ * The dump walks the hash table. (`all` would walk the LRU lists, between which items move, also
+ * when they are read: it misses some.) It lists all keys of the server, so it has a connection of
+ * its own: commands after it would have to wait. The server does one dump at a time; while it is
+ * busy we ask again.
  */
 #include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/hash.h"
 #include "util/text.h"
 
 #include <string.h>
@@ -25,7 +28,7 @@ static const char dump_command[] = "lru_crawler metadump hash\r\n";
 
 enum stage { DUMPING, READING, OVER };
 
-/* One inspect of a pattern under way. */
+/* One LIST under way. */
 struct memcached_search {
     struct memcached_search *next;
     struct memcached_store *store;
@@ -42,27 +45,7 @@ struct memcached_search {
     hf_error err;
 };
 
-static void looked(struct memcached_call *call, enum hfi_outcome outcome,
-                   const struct memcached_reply *reply);
-static void search(struct memcached_store *store, struct hfi_op *op);
-
-void memcached_inspect(void *self, struct hfi_op *op)
-{
-    struct memcached_store *store = self;
-    struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
-    struct memcached_call *call;
-
-    if (op->u.inspect.glob) {
-        search(store, op);
-        return;
-    }
-    hfi_hash128(name.bytes, name.len, name.hash);
-    call = memcached_call_new(store, 'l', &name, op);
-    if (call)
-        memcached_call_go(call, MEMCACHED_GET, looked);
-}
-
-/* ---- one name -------------------------------------------------------------------------------- */
+/* ---- LOOK -------------------------------------------------------------------------------- */
 
 static int64_t age_ms(int64_t since_ms)
 {
@@ -107,7 +90,6 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
-    struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct memcached_record record;
     hf_status status;
     hf_error err;
@@ -122,15 +104,24 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                            NULL); /* the lease has expired: no entry */
         return;
     }
-    status = memcached_read(reply, &name, &record, &err);
+    status = memcached_read(reply, &op->u.look.name, &record, &err);
     if (status != HF_OK)
         hfi_reactor_finish(&call->store->reactor, op, status, &err);
     else
         hfi_reactor_finish(&call->store->reactor, op,
-                           emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
+                           emit(op->u.look.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
 }
 
-/* ---- a pattern: the dump ------------------------------------------------------------------------ */
+void memcached_look(void *self, struct hfi_op *op)
+{
+    struct memcached_store *store = self;
+    struct memcached_call *call = memcached_call_new(store, 'l', &op->u.look.name, op);
+
+    if (call)
+        memcached_call_go(call, MEMCACHED_GET, looked);
+}
+
+/* ---- LIST: the dump ------------------------------------------------------------------------ */
 
 static void dump_up(struct memcached_connection *connection);
 static void dump_down(struct memcached_connection *connection, hf_status status, const char *why);
@@ -139,8 +130,9 @@ static void go_on(struct memcached_search *search);
 
 static const struct memcached_connection_calls dump_calls = { .up = dump_up, .down = dump_down };
 
-static void search(struct memcached_store *store, struct hfi_op *op)
+void memcached_list(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct memcached_search *search = hfi_calloc(1, sizeof *search);
     int64_t now_ms = hfi_now_ms();
 
@@ -225,7 +217,7 @@ static bool is_wanted(const struct memcached_search *search, const struct memcac
     if (key->text[len] == 'L')
         return true;
     return key->text[len] == 'l' &&
-           hfi_glob_match(search->op->u.inspect.pattern, search->op->u.inspect.len,
+           hfi_glob_match(search->op->u.list.pattern, search->op->u.list.len,
                           (const unsigned char *)key->text + len + 2, key->len - len - 2);
 }
 
@@ -273,7 +265,7 @@ static void dumped(struct memcached_sent *sent, const struct memcached_reply *re
     }
 }
 
-/* ---- a pattern: the records ----------------------------------------------------------------------- */
+/* ---- LIST: the records ----------------------------------------------------------------------- */
 
 static void record_read(struct memcached_call *call, enum hfi_outcome outcome,
                         const struct memcached_reply *reply)
@@ -292,8 +284,8 @@ static void record_read(struct memcached_call *call, enum hfi_outcome outcome,
     }
     if (search->status == HF_OK && reply->kind == MEMCACHED_VA &&
         memcached_record_read(reply->text, reply->len, &record) &&
-        hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, record.name, record.name_len) &&
-        !emit(op->u.inspect.sink, &record, reply)) {
+        hfi_glob_match(op->u.list.pattern, op->u.list.len, record.name, record.name_len) &&
+        !emit(op->u.list.sink, &record, reply)) {
         fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
         return;
     }

@@ -226,7 +226,8 @@ void memcached_late_adds_done(struct memcached_store *store);
 
 /* ---- inspect.c, cells.c, doctor.c ---------------------------------------------------------------- */
 
-void memcached_inspect(void *self, struct hfi_op *op);
+void memcached_list(void *self, struct hfi_op *op);
+void memcached_look(void *self, struct hfi_op *op);
 void memcached_searches_tick(struct memcached_store *store, int64_t now_ms);
 int64_t memcached_searches_next_ms(const struct memcached_store *store);
 void memcached_searches_done(struct memcached_store *store);

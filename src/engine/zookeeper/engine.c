@@ -85,8 +85,11 @@ static void zk_close(void *self)
 void zk_begin(struct zk_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
-    case HFI_OP_INSPECT:
-        zk_inspect(store, op);
+    case HFI_OP_LIST:
+        zk_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        zk_look_at(store, op);
         return;
     case HFI_OP_BREAK:
         zk_break(store, op);
@@ -131,7 +134,8 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_ACQUIRE] = { zk_acquire, zk_cancel },
     [HFI_OP_RELEASE] = { zk_release, NULL },
     [HFI_OP_RENEW] = { zk_renew, NULL },
-    [HFI_OP_INSPECT] = { begin_connected, NULL },
+    [HFI_OP_LIST] = { begin_connected, NULL },
+    [HFI_OP_LOOK] = { begin_connected, NULL },
     [HFI_OP_BREAK] = { begin_connected, NULL },
     [HFI_OP_CELL_READ] = { begin_connected, NULL },
     [HFI_OP_CELL_SWAP] = { begin_connected, NULL },

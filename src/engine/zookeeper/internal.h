@@ -197,7 +197,8 @@ void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms);
 void zk_ops_tick(struct zk_store *store, int64_t now_ms);
 
 /* ---- inspect.c, cells.c, doctor.c */
-void zk_inspect(struct zk_store *store, struct hfi_op *op);
+void zk_list(struct zk_store *store, struct hfi_op *op);
+void zk_look_at(struct zk_store *store, struct hfi_op *op);
 void zk_break(struct zk_store *store, struct hfi_op *op);
 void zk_cell_read(struct zk_store *store, struct hfi_op *op);
 void zk_cell_swap(struct zk_store *store, struct hfi_op *op);
