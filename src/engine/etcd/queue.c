@@ -236,12 +236,9 @@ void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const
 
 void etcd_waits_lease_gone(struct etcd_store *store, struct etcd_lease *lease)
 {
-    for (const struct hfi_list *at = store->waits.next; at != &store->waits; at = at->next) {
-        struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
-
+    hfi_list_each (struct etcd_wait, wait, &store->waits, listed)
         if (wait->lease == lease && wait->state == ETCD_WAIT_WATCH)
             wait->beat_ms = 0; /* a look will find that its key is gone */
-    }
 }
 
 /* ---- to another lease -------------------------------------------------------------------------------------------- */
@@ -337,9 +334,7 @@ int64_t etcd_waits_next_ms(const struct etcd_store *store)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct hfi_list *at = store->waits.next; at != &store->waits; at = at->next) {
-        const struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
-
+    hfi_list_each (const struct etcd_wait, wait, &store->waits, listed) {
         if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms < next)
             next = wait->beat_ms;
         if (must_move(wait) && wait->move_ms < next)

@@ -341,13 +341,8 @@ static void give_up_waiting(struct memcached_store *store, struct memcached_hold
 
 void memcached_waits_tick(struct memcached_store *store, int64_t now_ms)
 {
-    struct hfi_list *at, *next;
-
     store->beat_ms = HFI_NEVER;
-    for (at = store->waits.next; at != &store->waits; at = next) {
-        struct memcached_hold *hold = hfi_container(at, struct memcached_hold, listed);
-
-        next = at->next;
+    hfi_list_each (struct memcached_hold, hold, &store->waits, listed) {
         if (hold->beat_ms <= now_ms && hold->state == MEMCACHED_RESTING)
             send_get(hold);
         else if (hold->beat_ms <= now_ms)

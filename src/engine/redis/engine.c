@@ -54,6 +54,7 @@ static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error
 {
     hf_status status;
 
+    hfi_list_init(&store->waits);
     hfi_list_init(&store->noted);
     store->wire = store->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                   : store->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson

@@ -33,6 +33,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redis/protocol.h"
 #include "engine/redis/scripts.h"
 #include "util/list.h"
 
@@ -79,8 +80,8 @@ struct redis_call {
 
 /* A waiting (or asking) acquire. */
 struct redis_wait {
-    struct redis_wait *next, *prev; /* in store->waits */
-    struct hfi_op *op;              /* that it is in; NULL: it is to be finished */
+    struct hfi_list listed; /* in store->waits */
+    struct hfi_op *op;      /* that it is in; NULL: it is to be finished */
     struct hfi_claim *claim;
     struct redis_call *call;     /* its acquire, while that is under way */
     enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
@@ -133,7 +134,7 @@ struct redis_store {
 
     struct hfi_requests requests;
 
-    struct redis_wait *waits;
+    struct hfi_list waits;          /* struct redis_wait, the oldest first */
     struct hfi_source heartbeat;    /* no wait has anything to do before */
     struct redis_channel *channels; /* those that somebody waits on for a cell to change */
     struct hfi_source cell_read;    /* none of those reads before */

@@ -51,6 +51,7 @@ static bool add_timers(struct redlock_store *store)
     static const struct hfi_source_calls waits = { .due = waits_due };
     static const struct hfi_source_calls notes = { .due = notes_due };
 
+    hfi_list_init(&store->waits);
     hfi_list_init(&store->noted);
     return hfi_requests_init(&store->rounds, &store->reactor, NULL, sizeof(struct redlock_round),
                              ROUNDS_KEPT) &&

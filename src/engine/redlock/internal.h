@@ -30,6 +30,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redis/protocol.h"
 #include "engine/redlock/extension.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
@@ -148,7 +149,7 @@ struct redlock_hold {
  *                               +---------+---> CANCELLING --> given back
  */
 struct redlock_wait {
-    struct redlock_wait *next, *prev; /* in store->waits */
+    struct hfi_list listed; /* in store->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct redlock_hold *hold;
@@ -199,7 +200,7 @@ struct redlock_store {
     hf_error stuck; /* why there is no epoch; HF_OK: not known */
 
     struct hfi_requests rounds;
-    struct redlock_wait *waits;
+    struct hfi_list waits;         /* struct redlock_wait */
     struct hfi_source waits_timer; /* no wait has anything to do before */
     struct hfi_claims holds;
     struct hfi_list noted; /* holds whose local pass the nodes do not know */

@@ -196,17 +196,13 @@ static int64_t claim_node_due(const struct zk_claim_node *node)
 
 void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms)
 {
-    struct hfi_list *at, *next;
-
     if (now_ms < store->due_ms)
         return;
-    for (at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
-        next = at->next;
-        claim_node_tick(hfi_container(at, struct zk_claim_node, listed), now_ms);
-    }
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
+        claim_node_tick(node, now_ms);
     store->due_ms = HFI_NEVER;
-    for (at = store->claim_nodes.next; at != &store->claim_nodes; at = at->next) {
-        int64_t due_ms = claim_node_due(hfi_container(at, struct zk_claim_node, listed));
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed) {
+        int64_t due_ms = claim_node_due(node);
 
         if (due_ms < store->due_ms)
             store->due_ms = due_ms;

@@ -157,16 +157,13 @@ void zk_session_drop(struct zk_store *store)
  * way. */
 static void renew_session(struct zk_store *store)
 {
-    struct hfi_list *next;
     hf_error err;
 
     store->connected = false;
     store->socket_fd = -1;
     close_handle(store);
-    for (struct hfi_list *at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
-        next = at->next;
-        zk_claim_node_expire(hfi_container(at, struct zk_claim_node, listed));
-    }
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
+        zk_claim_node_expire(node);
     zk_cells_expire(store);
     hfi_error_set(&store->why, HF_UNAVAILABLE, 0, "the session has expired");
     if (new_handle(store, &err) != HF_OK)
@@ -175,14 +172,11 @@ static void renew_session(struct zk_store *store)
 
 static void resume(struct zk_store *store)
 {
-    struct hfi_list *next;
     struct hfi_op *op;
 
     store->fresh = false;
-    for (struct hfi_list *at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
-        next = at->next;
-        zk_claim_node_resume(hfi_container(at, struct zk_claim_node, listed));
-    }
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
+        zk_claim_node_resume(node);
     /* Connecting involved the leader: so it has renewed everything. */
     zk_renewals_confirmed(store, INT64_MAX);
     while (store->connected && (op = store->parked)) {
