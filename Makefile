@@ -7,8 +7,8 @@ CMAKE_FLAGS ?=
 # Steps of tools/lint.sh; empty: all.
 LINT        ?=
 
-# Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
-TEST_LABELS ?=
+# Which labels run in which build; empty: all; !a|b: all but these. See CONTRIBUTING.md.
+TEST_LABELS ?= !oom
 ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire|oom|cli|example|fuzz
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 

@@ -6,8 +6,8 @@
 #ifndef HFI_BY_URL_H
 #define HFI_BY_URL_H
 
+#include "core/url.h"
 #include "engine/engine.h"
-#include "util/url.h"
 
 struct hfi_by_url {
     struct hfi_url url;

@@ -81,6 +81,33 @@ void hfi_conf_free(void *memory)
     hfi_free(conf);
 }
 
+hf_status hfi_conf_new(const char *text, const struct hfi_conf_type *type,
+                       struct hfi_conf **ret_conf, hf_error *err)
+{
+    struct hfi_url *url = hfi_malloc(sizeof *url);
+    hf_status status = url ? hfi_url_parse(text, url, err) : hfi_error_memory(err);
+
+    if (status != HF_OK) {
+        hfi_free(url);
+        return status;
+    }
+    status = hfi_conf_read(url, type, ret_conf, err);
+    if (status != HF_OK) {
+        hfi_url_done(url);
+        hfi_free(url);
+    }
+    return status;
+}
+
+void hfi_conf_delete(struct hfi_conf *conf)
+{
+    if (!conf)
+        return;
+    hfi_url_done(conf->url);
+    hfi_free(conf->url);
+    hfi_conf_free(conf);
+}
+
 static hf_status find_form(struct hfi_conf *conf, const struct hfi_conf_type *type, hf_error *err)
 {
     for (conf->form = type->forms; conf->form->scheme; conf->form++)

@@ -12,8 +12,8 @@
 #ifndef HFI_CONF_H
 #define HFI_CONF_H
 
+#include "core/url.h"
 #include "engine/conf.h"
-#include "util/url.h"
 
 /*
  * Read `url`, whose parameters that core has taken itself are left alone. HF_CONFIG: the URL is not

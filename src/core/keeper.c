@@ -11,6 +11,7 @@
 #include "core/thread.h"
 #include "util/clock.h"
 #include "util/futex.h"
+#include "util/thread.h"
 
 #include <time.h>
 
@@ -47,7 +48,7 @@ bool hfi_keeper_start(struct hfi_store *store)
 
     pthread_mutex_lock(&keeper->lock);
     if (!keeper->running && !keeper->stop)
-        keeper->running = hfi_thread_start(&keeper->thread, "hf-keeper", keeper_thread, store);
+        keeper->running = hfi_thread_start(&keeper->thread, "hf-keeper", keeper_thread, store) == 0;
     ok = keeper->running;
     pthread_mutex_unlock(&keeper->lock);
     if (ok)

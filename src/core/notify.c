@@ -2,6 +2,7 @@
 /* Lost callbacks: see notify.h. */
 #include "core/call.h"
 #include "core/thread.h"
+#include "util/thread.h"
 
 #include <stdio.h>
 
@@ -43,7 +44,7 @@ bool hfi_notify_start(struct hfi_store *store)
 
     pthread_mutex_lock(&notify->lock);
     if (!notify->started)
-        notify->started = hfi_thread_start(&notify->thread, "hf-lost", notify_thread, store);
+        notify->started = hfi_thread_start(&notify->thread, "hf-lost", notify_thread, store) == 0;
     ok = notify->started;
     pthread_mutex_unlock(&notify->lock);
     return ok;

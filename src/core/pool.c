@@ -2,7 +2,7 @@
 /* The worker threads of a store. They are started one by one as they are needed. */
 #include "core/pool.h"
 
-#include "core/thread.h"
+#include "util/thread.h"
 
 static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane);
 
@@ -47,7 +47,7 @@ static bool add_thread(struct hfi_pool *pool, enum hfi_lane which)
     struct hfi_pool_lane *lane = &pool->lanes[which];
 
     if (lane->count == most[which] ||
-        !hfi_thread_start(&lane->threads[lane->count], "hf-worker", works[which], pool))
+        hfi_thread_start(&lane->threads[lane->count], "hf-worker", works[which], pool) != 0)
         return false;
     lane->count++;
     return true;

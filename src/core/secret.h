@@ -3,7 +3,7 @@
 #ifndef HFI_SECRET_H
 #define HFI_SECRET_H
 
-#include "util/url.h"
+#include "core/url.h"
 
 /*
  * Take WHAT_file= and WHAT_env= ("password", "sentinel_password"): the first line of a file, or a variable of the

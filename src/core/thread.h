@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Data of the current thread, and starting the library's threads. */
+/* Data of the current thread. */
 #ifndef HFI_THREAD_H
 #define HFI_THREAD_H
 
 #include "holdfast/holdfast.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -53,8 +52,5 @@ extern _Thread_local struct hfi_self hfi_self __attribute__((tls_model("initial-
 uint64_t hfi_thread_id(void);
 /* This thread, for people. */
 int64_t hfi_thread_tid(void);
-
-/* Start a thread of the library: all signals blocked, named `name` (15 bytes). */
-bool hfi_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *arg);
 
 #endif

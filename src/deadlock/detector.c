@@ -10,6 +10,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
+#include "util/thread.h"
 
 #define NEEDED (HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_TOKEN)
 
@@ -80,7 +81,7 @@ void hfi_detect_watch(struct hfi_wait *wait, const struct hfi_tag *tag)
         return;
     pthread_mutex_lock(&d->lock);
     if (!d->started && !d->stop)
-        d->started = hfi_thread_start(&d->thread, "hf-deadlock", detect_main, store);
+        d->started = hfi_thread_start(&d->thread, "hf-deadlock", detect_main, store) == 0;
     if (d->started && !atomic_exchange(&d->awake, 1))
         ring(d);
     pthread_mutex_unlock(
@@ -287,13 +288,12 @@ struct list_call {
 };
 
 /* Reads two views of the whole store, on the caller's thread or on a worker. */
-static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
+static hf_status list_work(struct hfi_task *task)
 {
     struct list_call *call = hfi_container(task, struct list_call, task);
     struct two_views views = { 0 };
     hf_status status = read_two_views(task->store, &views, &task->child.error);
 
-    (void)stop;
     if (status == HF_OK && !hfi_deadlocks_new(views.graphs[1], &call->deadlocks))
         status = hfi_error_memory(&task->child.error);
     views_free(&views);
@@ -303,7 +303,7 @@ static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
 static hf_status list_step(struct hfi_task *task, hf_status got)
 {
     if (task->state++ == 0)
-        return hfi_task_work(task, list_work, NULL, HFI_NEVER);
+        return hfi_task_work(task, list_work);
     task->error = task->child.error;
     return got;
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define HFI_URL_MAX         4096
 #define HFI_HOSTS_MAX       64  /* of one URL */
 #define HFI_HOST_MAX        253 /* bytes of a name, or of an address with its zone */
 #define HFI_SOCKET_PATH_MAX 107 /* sun_path, without its end */
@@ -106,6 +107,12 @@ struct hfi_conf {
     struct hfi_url *url;         /* until open() has returned */
     struct hfi_conf_text *texts;
 };
+
+/* Read a URL of the engine's own that is not the one of the store, such as a line in a file of the administrator.
+ * hfi_conf_delete() at the end; NULL is fine. */
+hf_status hfi_conf_new(const char *url, const struct hfi_conf_type *type,
+                       struct hfi_conf **ret_conf, hf_error *err);
+void hfi_conf_delete(struct hfi_conf *conf);
 
 /* A copy of `len` bytes that lives as long as the conf, and is wiped with it. NULL: out of memory. */
 char *hfi_conf_keep(struct hfi_conf *conf, const char *text, size_t len);

@@ -15,9 +15,9 @@
 #include "engine/lmdb/internal.h"
 
 #include "core/conf.h"
+#include "core/url.h"
 #include "util/clock.h"
 #include "util/hash.h"
-#include "util/url.h"
 
 #include <errno.h>
 #include <stdio.h>

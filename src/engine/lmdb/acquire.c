@@ -5,7 +5,6 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/permit.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -162,14 +161,13 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         rec.taken = 0;
     }
 
-    if (!hfi_permit_agrees((enum hfi_mode)rec.mode, rec.capacity, claim->mode, claim->capacity)) {
+    if ((enum hfi_mode)rec.mode != claim->mode || rec.capacity != claim->capacity) {
         rc = lmdb_find_dead(t, hash, &rec, false);
         return rc != 0 ? rc
                        : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s",
                                                hf_status_text(HF_MISMATCH)));
     }
-    if (open && lmdb_past(t, rec.closed_ms) &&
-        hfi_permit_fits(rec.capacity, rec.taken, claim->permits) &&
+    if (open && lmdb_past(t, rec.closed_ms) && lmdb_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
         if (!a->room)
             return MDB_MAP_FULL;

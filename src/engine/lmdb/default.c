@@ -11,7 +11,6 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/conf.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -149,7 +148,6 @@ static char *only_line(char *text)
 static hf_status from_site(const char *file, struct lmdb_where *ret, hf_error *err)
 {
     struct hfi_conf *conf = NULL;
-    struct hfi_url url;
     char text[SITE_MAX + 1], *line;
     hf_status status = read_site(file, text, err);
 
@@ -161,14 +159,10 @@ static hf_status from_site(const char *file, struct lmdb_where *ret, hf_error *e
                              "%s: it must have one line, the URL of an embedded store with its "
                              "whole path (file:/srv/locks?shared=group)",
                              file);
-    status = hfi_url_parse(line, &url, err);
-    if (status == HF_OK) {
-        status = hfi_conf_read(&url, &lmdb_conf_type, &conf, err);
-        if (status == HF_OK)
-            status = lmdb_where((struct lmdb_conf *)conf, ret, err);
-        hfi_conf_free(conf);
-        hfi_url_done(&url);
-    }
+    status = hfi_conf_new(line, &lmdb_conf_type, &conf, err);
+    if (status == HF_OK)
+        status = lmdb_where((struct lmdb_conf *)conf, ret, err);
+    hfi_conf_delete(conf);
     if (status != HF_OK) {
         hfi_error_wrap(err, "%s", file);
         lmdb_where_done(ret);

@@ -11,8 +11,6 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/permit.h"
-
 #include <string.h>
 
 int lmdb_token_take(struct lmdb_txn *t, uint32_t count_wanted, uint64_t *ret_first)
@@ -169,7 +167,7 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
         rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc != 0)
             return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
-        if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits))
+        if (!lmdb_fits(rec->capacity, rec->taken, w.permits))
             break;
         struct lmdb_wake wake = { .kind = LMDB_WAKE_GRANTED,
                                   .slot = w.slot,

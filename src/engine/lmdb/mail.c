@@ -11,9 +11,9 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
+#include "util/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 struct post {
@@ -29,17 +29,13 @@ static void look_at_everything(struct lmdb_directory *d);
 
 hf_status lmdb_mail_start(struct lmdb_directory *d, hf_error *err)
 {
-    sigset_t all, old;
     int rc = 0;
 
     if (atomic_load_explicit(&d->mail_runs, memory_order_acquire))
         return HF_OK;
     pthread_mutex_lock(&d->local);
     if (!atomic_load(&d->mail_runs)) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        rc = pthread_create(&d->mail_thread, NULL, mail_main, d);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        rc = hfi_thread_start(&d->mail_thread, "hf-mail", mail_main, d);
         if (rc == 0)
             atomic_store_explicit(&d->mail_runs, 1, memory_order_release);
     }

@@ -10,9 +10,9 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -253,7 +253,6 @@ void lmdb_reap(struct lmdb_directory *d)
 hf_status lmdb_watch_start(struct lmdb_directory *d, hf_error *err)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_EVENT };
-    sigset_t all, old;
     int rc = 0;
 
     if (atomic_load_explicit(&d->watch_runs, memory_order_acquire))
@@ -269,11 +268,8 @@ hf_status lmdb_watch_start(struct lmdb_directory *d, hf_error *err)
         }
         if (d->epoll_fd < 0 || d->wake_fd < 0)
             rc = errno;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
         if (rc == 0)
-            rc = pthread_create(&d->watch_thread, NULL, watch_main, d);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
+            rc = hfi_thread_start(&d->watch_thread, "hf-watch", watch_main, d);
         if (rc == 0)
             atomic_store_explicit(&d->watch_runs, 1, memory_order_release);
     }

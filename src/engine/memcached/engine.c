@@ -7,7 +7,6 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/url.h"
 
 static hf_status init(struct memcached_store *store, struct hfi_host *host, hf_error *err);
 static void destroy(struct memcached_store *store);
