@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Do the documents name what exists? check-docs.sh [DIR]
+# Checks that everything that the documents name exists: check-docs.sh [DIR]
 #
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
@@ -129,8 +129,8 @@ check_calls() {
     done < <(sed -nE 's/^\.F[no] "?([a-z_ *]* \*?)?(hf_[a-z_]*)\b.*/\2/p' "$page" | grep -vE '_fn$' | sort -u)
 }
 
-# What every declaration says first: does it block, where do callbacks run, what is it after fork()? Declarations that stand
-# together share one comment.
+# The comment of every declaration must begin with: does it block, where do callbacks run, what happens after fork()?
+# Adjacent declarations share one comment.
 check_first_lines() {
     local header line
     for header in include/holdfast/*.h; do

@@ -106,7 +106,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 pids=()
 if [ $# -gt 1 ]; then
-    trap 'trap - INT TERM; kill 0; exit 130' INT TERM # what runs in the background does not hear a Ctrl-C
+    trap 'trap - INT TERM; kill 0; exit 130' INT TERM # background processes do not receive Ctrl-C
     for run in "$@"; do
         run_build "$run" "$tmp/${#pids[@]}.counts" $(($(nproc) + (${#pids[@]} == 0))) \
             >"$tmp/${#pids[@]}.log" 2>&1 &

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What tools/run-tests.sh makes of what ctest reports: run_tests.sh
-# ctest is a small script that leaves a report in the form of ctest's own.
+# How tools/run-tests.sh interprets ctest's report: run_tests.sh ctest is a
+# small script that leaves a report in the form of ctest's own.
 set -u
 
 source=$(cd "$(dirname "$0")/../.." && pwd)
