@@ -26,7 +26,6 @@ static inline void hfi_op_init(struct hfi_op *op, const struct hfi_engine *engin
     op->blocking = false;
     op->claim = claim;
     op->done = NULL;
-    op->core = NULL;
     op->error.status = HF_OK;
     op->error.native = 0;
     op->error.text[0] = 0;
