@@ -547,9 +547,9 @@ static void await_inline(struct hfi_call *call)
 
     while (!hfi_op_finished(op)) {
         if (call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)
-            engine->cancel(store->conn, op, HF_TIMEOUT);
+            engine->cancel(store->opened, op, HF_TIMEOUT);
         else if (store->drive == HFI_INLINE)
-            engine->drive->wait(store->conn, op, call->deadline_ms);
+            engine->drive->wait(store->opened, op, call->deadline_ms);
         call->waited = true;
     }
     answered(call, hfi_op_status(op), &op->error);

@@ -97,7 +97,7 @@ struct change_call {
 
 static void stop_change(struct hfi_wait *wait)
 {
-    hfi_store_engine(wait->store)->stop_wait(wait->store->conn);
+    hfi_store_engine(wait->store)->stop_wait(wait->store->opened);
 }
 
 static hf_status change_work(struct hfi_task *task, const _Atomic int *stop)
@@ -106,7 +106,7 @@ static hf_status change_work(struct hfi_task *task, const _Atomic int *stop)
     const struct hfi_engine *engine = hfi_store_engine(task->store);
     hf_error inner = { .status = HF_OK };
     hf_status status =
-        engine->wait_change(task->store->conn, &call->seq, call->until_ms, stop, &inner);
+        engine->wait_change(task->store->opened, &call->seq, call->until_ms, stop, &inner);
 
     if (status != HF_OK && atomic_load(stop) != HF_OK)
         status = (hf_status)atomic_load(stop);
@@ -212,7 +212,7 @@ static hf_status check_store(struct hfi_store *store, hf_report **ret_report, hf
 
     check_secret(store, &findings);
     if (admin && admin->doctor)
-        status = admin->doctor(store->conn, hfi_findings_add, &findings, &inner);
+        status = admin->doctor(store->opened, hfi_findings_add, &findings, &inner);
     if (status == HF_UNKNOWN)
         status = HF_UNAVAILABLE; /* a check changes nothing: no outcome of it can be unknown */
     report = hfi_findings_report(&findings);

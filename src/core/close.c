@@ -76,7 +76,8 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
         return status;
 
     end_all(store, &orphans);
-    hfi_store_engine(store)->close(store->conn);
+    hfi_store_engine(store)->close(store->opened);
+    hfi_free(store->opened);
     hfi_conf_free(store->conf);
     forget(orphans.alone); /* until now the engine knew them */
     free_store(store);

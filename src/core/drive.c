@@ -88,7 +88,7 @@ void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind
 
 void hfi_job_submit(struct hfi_job *job)
 {
-    hfi_store_engine(job->store)->submit(job->store->conn, &job->op);
+    hfi_store_engine(job->store)->submit(job->store->opened, &job->op);
 }
 
 bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
@@ -258,7 +258,7 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
     atomic_store(&driver->polling, 1);
     if (bell && atomic_load(bell) != rung)
         until_ms = 0;
-    drive->turn(store->conn, until_ms);
+    drive->turn(store->opened, until_ms);
     atomic_store(&driver->polling, 0);
 }
 
@@ -268,7 +268,7 @@ static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic u
 {
     const struct hfi_drive *drive = hfi_store_engine(store)->drive;
     struct hfi_driver *driver = &store->driver;
-    struct pollfd fds[2] = { { .fd = drive->fd(store->conn), .events = POLLIN },
+    struct pollfd fds[2] = { { .fd = drive->fd(store->opened), .events = POLLIN },
                              { .fd = driver->wake_fd, .events = POLLIN } };
     uint64_t count;
     int64_t now_ms;
@@ -279,11 +279,11 @@ static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic u
     now_ms = hfi_now_ms();
     if (bell && atomic_load(bell) != rung)
         until_ms = now_ms;
-    if (poll(fds, 2, shorter(drive->timeout_ms(store->conn, now_ms), until_ms, now_ms)) > 0 &&
+    if (poll(fds, 2, shorter(drive->timeout_ms(store->opened, now_ms), until_ms, now_ms)) > 0 &&
         fds[1].revents && read(driver->wake_fd, &count, sizeof count) < 0)
         count = 0; /* another driver was woken by it */
     atomic_store(&driver->polling, 0);
-    drive->process(store->conn, hfi_now_ms());
+    drive->process(store->opened, hfi_now_ms());
 }
 
 /* Take the role if nobody has it. */
@@ -312,7 +312,7 @@ void hfi_drive_poll(struct hfi_store *store)
 {
     if (store->drive != HFI_EVENT || !take_role(&store->driver))
         return;
-    hfi_store_engine(store)->drive->process(store->conn, hfi_now_ms());
+    hfi_store_engine(store)->drive->process(store->opened, hfi_now_ms());
     leave_role(&store->driver);
 }
 
@@ -329,7 +329,7 @@ int hfi_drive_timeout(struct hfi_store *store)
         pthread_mutex_unlock(&store->driver.lock);
         return driving ? -1 : 0; /* hf_store_fd() becomes readable when it stops */
     }
-    timeout_ms = hfi_store_engine(store)->drive->timeout_ms(store->conn, hfi_now_ms());
+    timeout_ms = hfi_store_engine(store)->drive->timeout_ms(store->opened, hfi_now_ms());
     leave_role(&store->driver);
     return timeout_ms;
 }
@@ -363,7 +363,7 @@ void hfi_drive_wake(struct hfi_store *store)
 
     if (store->drive == HFI_EVENT && drive->kick) {
         if (atomic_load(&store->driver.polling))
-            drive->kick(store->conn);
+            drive->kick(store->opened);
         return;
     }
     if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling) &&

@@ -186,7 +186,7 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     lease->token++;
     take_over(lease, wait);
     if (engine->passed && hfi_store_promises(store)->caps & HF_CAP_PASS)
-        engine->passed(store->conn, &lease->claim, lease->token, wait->tid);
+        engine->passed(store->opened, &lease->claim, lease->token, wait->tid);
     wait->passed = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
     return wait;
 }

@@ -83,7 +83,7 @@ static bool open_loop(struct hfi_store *store)
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     ok = loop->epoll_fd >= 0 && watch(loop->epoll_fd, loop->event_fd);
     if (ok && store->drive == HFI_EVENT)
-        ok = watch(loop->epoll_fd, hfi_store_engine(store)->drive->fd(store->conn));
+        ok = watch(loop->epoll_fd, hfi_store_engine(store)->drive->fd(store->opened));
     if (!ok) {
         hfi_loop_done(loop);
         return false;
@@ -162,7 +162,7 @@ void hfi_loop_run(struct hfi_store *store)
 
     /* Callbacks begin more: what they submit leaves together. */
     if (drive->cork)
-        drive->cork(store->conn, true);
+        drive->cork(store->opened, true);
     /* Only what is there now: a callback may begin what is done at once, for ever. */
     pthread_mutex_lock(&loop->lock);
     last = loop->done.prev;
@@ -177,5 +177,5 @@ void hfi_loop_run(struct hfi_store *store)
         ring(loop);
     pthread_mutex_unlock(&loop->lock);
     if (drive->cork)
-        drive->cork(store->conn, false);
+        drive->cork(store->opened, false);
 }

@@ -142,11 +142,14 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left");
 
-    status = engine->open(conf, &store->host, &store->conn, err);
+    store->opened = hfi_calloc(1, engine->store_size);
+    status = store->opened ? engine->open(store->opened, conf, &store->host, err)
+                           : hfi_error_memory(err);
     hfi_conf_opened(conf);
     if (status != HF_OK && !(status == HF_NOT_FOUND && store->host.existing))
         wrap_url(url, err); /* "no store yet at ..." says where by itself */
     if (status != HF_OK) {
+        hfi_free(store->opened);
         hfi_drive_done(store);
         return status;
     }
@@ -197,7 +200,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     atomic_store(&store->host.max_ttl_ms, 0);
     atomic_store(&store->started, 0);
     store->drive = engine->drive->kind;
-    store->conn = NULL;
+    store->opened = NULL;
     store->conf = NULL;
     store->host.location = "";
     store->host.lost = hfi_lease_gone;

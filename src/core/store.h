@@ -59,8 +59,8 @@ struct hfi_store {
     struct hfi_slot slot;
     _Atomic(const struct hfi_engine *) engine;
     _Atomic(const struct hfi_promises *) promises;
-    struct hfi_conn *conn;
-    struct hfi_conf *conf; /* as long as the conn */
+    void *opened;          /* the engine's own struct */
+    struct hfi_conf *conf; /* lives as long as `opened` */
     struct hfi_host host;
     enum hfi_drive_kind drive; /* engine->drive->kind */
     uint32_t pass_limit;       /* how often a lease is passed on while others wait in the store */

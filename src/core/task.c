@@ -574,9 +574,9 @@ static hf_status do_op(struct hfi_call *child)
     hfi_wait_in_store(&child->wait, op);
     while (!hfi_op_finished(op)) {
         if (op->deadline_ms != HFI_NEVER && hfi_now_ms() >= op->deadline_ms)
-            engine->cancel(store->conn, op, HF_TIMEOUT);
+            engine->cancel(store->opened, op, HF_TIMEOUT);
         else
-            engine->drive->wait(store->conn, op, op->deadline_ms);
+            engine->drive->wait(store->opened, op, op->deadline_ms);
     }
     return hfi_op_status(op);
 }

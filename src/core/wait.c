@@ -66,7 +66,7 @@ void hfi_wait_leave(struct hfi_wait *wait)
 static void cancel_op(struct hfi_wait *wait, struct hfi_op *op, int status)
 {
     atomic_store(&op->stop, status);
-    hfi_store_engine(wait->store)->cancel(wait->store->conn, op, (hf_status)status);
+    hfi_store_engine(wait->store)->cancel(wait->store->opened, op, (hf_status)status);
 }
 
 /* Either we see the wish to stop here, or whoever has it sees the op. */

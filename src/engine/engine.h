@@ -39,13 +39,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  3u
+#define HFI_ENGINE_ABI  4u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53)  /* a grant that would reach it is refused: HF_FULL */
 #define HFI_RW_MAX      UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
 #define HFI_NEVER       INT64_MAX
 
-/* Every claim and every op has a room: bytes for a struct of the engine's own type (HFI_ROOMS() below). A larger
+/* Every claim and every op has a room: bytes for a struct of the engine's own type (HFI_STORAGE() below). A larger
  * state is a pointer in the room, to memory of the engine. */
 #define HFI_CLAIM_ROOM 128
 #define HFI_OP_ROOM    256
@@ -60,8 +60,6 @@ static inline int64_t hfi_told_ms(int64_t ms)
 #define HFI_TOLD_S_MAX           \
     ((int64_t)(HFI_TOKEN_LIMIT / \
                1000000)) /* the latest time of a server's clock, in seconds since 1970 */
-
-struct hfi_conn; /* one open store; the engine's own struct */
 
 /* Report one finding of doctor() or manage(). The strings are valid during the call only. */
 typedef void hfi_finding_fn(hf_check_level level, const char *topic, const char *text, void *arg);
@@ -289,31 +287,31 @@ struct hfi_drive {
 
     /* INLINE only. Block this thread, which submitted `op` with `blocking`, until the op is finished or until_ms
      * has passed, without polling. It may return early for no reason: the caller looks at op->finished. */
-    void (*wait)(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
+    void (*wait)(void *store, struct hfi_op *op, int64_t until_ms);
 
     /* EVENT only; engines use hfi_reactor_drive (kit/reactor.h). One thread at a time is in these three. fd() polls
      * readable when process() has work. timeout_ms(): the time until process() must be called anyway; -1:
      * never. */
-    int (*fd)(struct hfi_conn *conn);
-    int (*timeout_ms)(struct hfi_conn *conn, int64_t now_ms);
-    void (*process)(struct hfi_conn *conn, int64_t now_ms);
+    int (*fd)(void *store);
+    int (*timeout_ms)(void *store, int64_t now_ms);
+    void (*process)(void *store, int64_t now_ms);
 
     /* EVENT only, both or neither. turn(): wait for work, at most until until_ms, and do it, as poll(fd,
      * timeout_ms) and process() would, with fewer system calls. One thread at a time, and never while another
      * one is in process(). It may return early for no reason. kick(), on any thread: a turn() that sleeps, or
      * else the next one, returns soon. */
-    void (*turn)(struct hfi_conn *conn, int64_t until_ms);
-    void (*kick)(struct hfi_conn *conn);
+    void (*turn)(void *store, int64_t until_ms);
+    void (*kick)(void *store);
 
     /* EVENT only; may be NULL. Many submits follow each other between cork(true) and cork(false): what they send
      * may leave in one write at the end. Any thread. The pairs nest. */
-    void (*cork)(struct hfi_conn *conn, bool on);
+    void (*cork)(void *store, bool on);
 };
 
 /* Administration. Each may block, and each may be NULL. */
 struct hfi_admin {
     /* Report on an open store. */
-    hf_status (*doctor)(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+    hf_status (*doctor)(void *store, hfi_finding_fn *finding, void *arg, hf_error *err);
 
     /* Administer the store of `conf`, which is not open and may be in no state to be opened: see core/by_url.c. */
     hf_status (*manage)(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
@@ -323,53 +321,57 @@ struct hfi_admin {
 struct hfi_engine {
     unsigned abi; /* HFI_ENGINE_ABI */
     const struct hfi_promises *promises;
-    uint32_t op_size, claim_size;     /* HFI_ROOMS() */
-    const struct hfi_conf_type *conf; /* what its URLs may say */
+    uint32_t store_size, op_size, claim_size; /* HFI_STORAGE() */
+    const struct hfi_conf_type *conf;         /* what its URLs may say */
     const struct hfi_drive *drive;
     const struct hfi_admin *admin; /* may be NULL */
 
+    /* `store`, here and everywhere below, is the engine's own struct: store_size bytes of core's, zeroed before
+     * open(), at one address until close() has returned, or open() has failed. */
+
     /* Open the store. May block until host->open_deadline_ms. On failure nothing is left open. `conf` is a struct
-     * of the engine's own type, as the table `conf` above describes it, and lives until close() has returned.
-     * What the table cannot express is checked here, before anything is sent. */
-    hf_status (*open)(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                      hf_error *err);
+     * of the engine's own type, as the table `conf` above describes it, and lives as long as `store`. What the
+     * table cannot express is checked here, before anything is sent. */
+    hf_status (*open)(void *store, struct hfi_conf *conf, struct hfi_host *host, hf_error *err);
 
     /* Close the store. No op is pending. Claims that are still held are detached, or could not be given back in
      * time (the store did not answer, no memory): the engine forgets where core had them. May block shortly.
      * Nothing is called in a forked child: its handles are HF_FORKED, and fork() itself closes the sockets that
      * were noted (util/fds.h). */
-    void (*close)(struct hfi_conn *conn);
+    void (*close)(void *store);
 
     /* Begin an op. Any thread, many at once. Blocks only in a BLOCKING engine. May call done() before it
      * returns. */
-    void (*submit)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*submit)(void *store, struct hfi_op *op);
 
     /* Ask an acquire that waits, or a CELL_WAIT (see there), to end with `status` (HF_CANCELLED, HF_TIMEOUT). Any
      * thread. The engine finishes the op with `status` when the store has taken it out of the queue, with HF_OK
      * if the grant came first, and with HF_UNKNOWN if neither can be established. INLINE: the op is finished
      * before this returns, by this call or by another. No effect on an op that is finished, or is being finished
      * meanwhile; the caller guarantees that its memory is still there. */
-    void (*cancel)(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+    void (*cancel)(void *store, struct hfi_op *op, hf_status status);
 
     /* HF_CAP_PASS; may be NULL. The lease of `claim` was passed on locally: `token` of its block holds now, in
      * thread `tid`. This is a note for inspect and break. It must be cheap and cannot fail. */
-    void (*passed)(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+    void (*passed)(void *store, struct hfi_claim *claim, uint64_t token, int64_t tid);
 
     /* HF_CAP_WATCH. Block until the change number of the store differs from *seq, *stop is not 0, or until_ms
      * has passed: see hf_store_wait(). stop_wait() makes it look at *stop. */
-    hf_status (*wait_change)(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                             const _Atomic int *stop, hf_error *err);
-    void (*stop_wait)(struct hfi_conn *conn);
+    hf_status (*wait_change)(void *store, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
+                             hf_error *err);
+    void (*stop_wait)(void *store);
 };
 
-/* For the table of an engine, how much of the rooms it uses: HFI_ROOMS(struct redis_op, struct redis_claim). */
+/* For the table of an engine, the size of its store and how much of the rooms it uses:
+ * HFI_STORAGE(struct redis_store, struct redis_op, struct redis_claim). */
 #define HFI_FITS(type, room)                                                              \
     (sizeof(type) + 0 * sizeof(struct {                                                   \
                         _Static_assert(sizeof(type) <= (room), "too large for its room"); \
                         char c;                                                           \
                     }))
-#define HFI_ROOMS(op, claim) \
-    .op_size = HFI_FITS(op, HFI_OP_ROOM), .claim_size = HFI_FITS(claim, HFI_CLAIM_ROOM)
+#define HFI_STORAGE(store, op, claim)                                  \
+    .store_size = sizeof(store), .op_size = HFI_FITS(op, HFI_OP_ROOM), \
+    .claim_size = HFI_FITS(claim, HFI_CLAIM_ROOM)
 
 /* A module lib/holdfast/<name>.so exports this; a static build lists it in the registry. */
 #define HFI_ENGINE_SYMBOL "hfi_engine_entry"

@@ -170,7 +170,7 @@ static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err)
     size_t held;
 
     if (drive->cork)
-        drive->cork(s->store->conn, true);
+        drive->cork(s->store->opened, true);
     for (size_t i = 0; i < s->count; i++) {
         struct item *item = &s->items[i];
 
@@ -180,7 +180,7 @@ static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err)
             item->call = NULL;
     }
     if (drive->cork)
-        drive->cork(s->store->conn, false);
+        drive->cork(s->store->opened, false);
     for (size_t i = 0; i < s->count; i++) {
         struct item *item = &s->items[i];
 

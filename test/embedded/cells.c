@@ -28,14 +28,14 @@
 static const struct hfi_engine *engine;
 static struct hfi_host host = { .label = "cells" };
 
-static struct hfi_conn *open_at(const char *text)
+static void *open_at(const char *text)
 {
     host.open_deadline_ms = hfi_now_ms() + 10000;
     return direct_open(text, &host, &engine);
 }
 
-static hf_status name_op(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
-                         const char *name, uint64_t version, const char *bytes, int64_t ttl_ms)
+static hf_status name_op(void *store, enum hfi_op_kind kind, struct hfi_op *op, const char *name,
+                         uint64_t version, const char *bytes, int64_t ttl_ms)
 {
     hfi_op_init(op, engine, kind, NULL, hfi_now_ms() + 10000);
     memset(&op->u.cell, 0, sizeof op->u.cell);
@@ -46,21 +46,21 @@ static hf_status name_op(struct hfi_conn *conn, enum hfi_op_kind kind, struct hf
     op->u.cell.bytes = bytes;
     op->u.cell.len = bytes ? strlen(bytes) : 0;
     op->u.cell.ttl_ms = ttl_ms;
-    engine->submit(conn, op);
+    engine->submit(store, op);
     return hfi_op_status(op);
 }
 
-static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
-                      uint64_t version, const char *bytes)
+static hf_status cell(void *store, enum hfi_op_kind kind, struct hfi_op *op, uint64_t version,
+                      const char *bytes)
 {
-    return name_op(conn, kind, op, "stock", version, bytes, 0);
+    return name_op(store, kind, op, "stock", version, bytes, 0);
 }
 
-static void expect_bytes(struct hfi_conn *conn, const char *bytes, uint64_t version)
+static void expect_bytes(void *store, const char *bytes, uint64_t version)
 {
     struct hfi_op op;
 
-    assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_OK);
+    assert_int_equal(cell(store, HFI_OP_CELL_READ, &op, 0, NULL), HF_OK);
     assert_int_equal(op.u.cell.ret_version, version);
     assert_int_equal(op.u.cell.ret_len, strlen(bytes));
     assert_memory_equal(op.u.cell.ret_bytes, bytes, strlen(bytes));
@@ -122,29 +122,29 @@ static size_t count_records(void)
 
 static void swapped_by_version_and_durable(void **unused)
 {
-    struct hfi_conn *conn = open_at(url);
+    void *store = open_at(url);
     uint64_t first, second;
     struct hfi_op op;
 
     (void)unused;
-    assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
-    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "ten"), HF_OK);
+    assert_int_equal(cell(store, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
+    assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, 0, "ten"), HF_OK);
     first = op.u.cell.ret_version;
-    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "again"), HF_BUSY);
+    assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, 0, "again"), HF_BUSY);
     assert_int_equal(op.u.cell.ret_version, first);
-    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, first, "nine"), HF_OK);
+    assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, first, "nine"), HF_OK);
     second = op.u.cell.ret_version;
     assert_true(second > first);
-    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, first, "late"), HF_BUSY);
-    direct_close(engine, conn);
+    assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, first, "late"), HF_BUSY);
+    direct_close(engine, store);
 
-    conn = open_at(url);
-    expect_bytes(conn, "nine", second);
-    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, second, NULL), HF_OK);
-    assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
-    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new"), HF_OK);
+    store = open_at(url);
+    expect_bytes(store, "nine", second);
+    assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, second, NULL), HF_OK);
+    assert_int_equal(cell(store, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
+    assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, 0, "new"), HF_OK);
     assert_true(op.u.cell.ret_version > second);
-    direct_close(engine, conn);
+    direct_close(engine, store);
 }
 
 static void put_old(MDB_txn *txn, MDB_dbi dbi, const char *name, const void *record, size_t len)
@@ -164,7 +164,7 @@ static void an_old_store_is_read(void **unused)
     static const unsigned char record[] = { 41, 0,   0,   0,   0,   0,   0,   0,   5,
                                             0,  's', 't', 'o', 'c', 'k', 'o', 'l', 'd' };
     static const unsigned char other[] = { 40, 0, 0, 0, 0, 0, 0, 0, 5, 0, 'o', 't', 'h', 'e', 'r' };
-    struct hfi_conn *conn = open_at(url);
+    void *store = open_at(url);
     uint64_t hash[2], version = 41;
     MDB_val key, value;
     struct hfi_op op;
@@ -174,7 +174,7 @@ static void an_old_store_is_read(void **unused)
     MDB_env *env;
 
     (void)unused;
-    direct_close(engine, conn); /* the store is there */
+    direct_close(engine, store); /* the store is there */
     env = open_file(&txn, &dbi);
     key = (MDB_val){ .mv_size = 1, .mv_data = "v" };
     value = (MDB_val){ .mv_size = sizeof version, .mv_data = &version };
@@ -192,11 +192,11 @@ static void an_old_store_is_read(void **unused)
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
 
-    conn = open_at(url);
-    expect_bytes(conn, "old", 41);
-    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 41, "new"), HF_OK);
-    expect_bytes(conn, "new", 42);
-    direct_close(engine, conn);
+    store = open_at(url);
+    expect_bytes(store, "old", 41);
+    assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, 41, "new"), HF_OK);
+    expect_bytes(store, "new", 42);
+    direct_close(engine, store);
 
     /* All have a checksum now, also those that nobody wrote. */
     assert_int_equal(count_records(), 503);
@@ -210,42 +210,42 @@ static void an_old_store_is_read(void **unused)
     assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
-    conn = open_at(url);
-    expect_bytes(conn, "new", 42);
-    assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "many250", 0, NULL, 0), HF_OK);
+    store = open_at(url);
+    expect_bytes(store, "new", 42);
+    assert_int_equal(name_op(store, HFI_OP_CELL_READ, &op, "many250", 0, NULL, 0), HF_OK);
     hfi_free(op.u.cell.ret_bytes);
-    assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "other", 0, NULL, 0), HF_CORRUPT);
-    direct_close(engine, conn);
+    assert_int_equal(name_op(store, HFI_OP_CELL_READ, &op, "other", 0, NULL, 0), HF_CORRUPT);
+    direct_close(engine, store);
 }
 
 /* Who meets one that is past its end removes it before he says so: a clock that is set back later
  * does not bring it back. */
 static void what_is_met_too_late_is_removed(void **unused)
 {
-    struct hfi_conn *conn = open_at(url);
+    void *store = open_at(url);
     struct hfi_op op;
     uint64_t version;
 
     (void)unused;
-    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "stock", 0, "x", 10), HF_OK);
+    assert_int_equal(name_op(store, HFI_OP_CELL_SWAP, &op, "stock", 0, "x", 10), HF_OK);
     version = op.u.cell.ret_version;
     usleep(20000);
-    assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
-    direct_close(engine, conn);
+    assert_int_equal(cell(store, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
+    direct_close(engine, store);
     assert_int_equal(count_records(), 1); /* the counter of versions */
 
-    conn = open_at(url);
-    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "other", 0, "x", 10), HF_OK);
+    store = open_at(url);
+    assert_int_equal(name_op(store, HFI_OP_CELL_SWAP, &op, "other", 0, "x", 10), HF_OK);
     usleep(20000);
-    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "other", version + 1, "y", 0), HF_BUSY);
+    assert_int_equal(name_op(store, HFI_OP_CELL_SWAP, &op, "other", version + 1, "y", 0), HF_BUSY);
     assert_int_equal(op.u.cell.ret_version, 0);
-    direct_close(engine, conn);
+    direct_close(engine, store);
     assert_int_equal(count_records(), 1);
 }
 
 static void what_nobody_asks_for_is_swept(void **unused)
 {
-    struct hfi_conn *conn = open_at(url);
+    void *store = open_at(url);
     uint64_t version = 0;
     struct hfi_op op;
     char name[16];
@@ -254,21 +254,21 @@ static void what_nobody_asks_for_is_swept(void **unused)
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "gone-%d", i);
         /* so long that none ends while they are written, or few */
-        assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, name, 0, "x", 100), HF_OK);
+        assert_int_equal(name_op(store, HFI_OP_CELL_SWAP, &op, name, 0, "x", 100), HF_OK);
     }
-    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "stays", 0, "x", 3600000), HF_OK);
+    assert_int_equal(name_op(store, HFI_OP_CELL_SWAP, &op, "stays", 0, "x", 3600000), HF_OK);
     usleep(110000);
     for (int i = 0; i < 6; i++) { /* a few with each: all of them, and round the end */
-        assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, version, "x"), HF_OK);
+        assert_int_equal(cell(store, HFI_OP_CELL_SWAP, &op, version, "x"), HF_OK);
         version = op.u.cell.ret_version;
     }
-    direct_close(engine, conn);
+    direct_close(engine, store);
     assert_int_equal(count_records(), 3); /* "stays", "stock" and the counter */
-    conn = open_at(url);
-    assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "stays", 0, NULL, 0), HF_OK);
+    store = open_at(url);
+    assert_int_equal(name_op(store, HFI_OP_CELL_READ, &op, "stays", 0, NULL, 0), HF_OK);
     assert_true(op.u.cell.ret_ttl_ms > 0 && op.u.cell.ret_ttl_ms <= 3600000);
     hfi_free(op.u.cell.ret_bytes);
-    direct_close(engine, conn);
+    direct_close(engine, store);
 }
 
 static hf_store *store;

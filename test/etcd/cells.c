@@ -23,8 +23,8 @@ static void woken(struct hfi_host *unused)
 
 static struct hfi_host host = { .label = "cells", .wake = woken };
 
-static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
-                      uint64_t version, const char *bytes)
+static hf_status cell(void *store, enum hfi_op_kind kind, struct hfi_op *op, uint64_t version,
+                      const char *bytes)
 {
     memset(op, 0, sizeof *op);
     op->kind = kind;
@@ -35,46 +35,46 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
     op->u.cell.version = version;
     op->u.cell.bytes = bytes;
     op->u.cell.len = bytes ? strlen(bytes) : 0;
-    engine->submit(conn, op);
+    engine->submit(store, op);
     while (!atomic_load(&op->finished))
-        engine->drive->turn(conn, now_ms() + 1000);
+        engine->drive->turn(store, now_ms() + 1000);
     return (hf_status)(atomic_load(&op->finished) - 1);
 }
 
 static void swapped_by_version(void **state)
 {
     uint64_t first, second;
-    struct hfi_conn *conn;
+    void *store;
     struct hfi_op op;
 
     (void)state;
     host.open_deadline_ms = now_ms() + LIMIT_MS;
-    conn = direct_open(at_bed(etcd_url(etcd, -1, "")), &host, &engine);
+    store = direct_open(at_bed(etcd_url(etcd, -1, "")), &host, &engine);
 
-    EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "ten"));
+    EXPECT(HF_NOT_FOUND, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, 0, "ten"));
     first = op.u.cell.ret_version;
     CHECK(first > 0);
-    EXPECT(HF_BUSY, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "again"));
+    EXPECT(HF_BUSY, cell(store, HFI_OP_CELL_SWAP, &op, 0, "again"));
     CHECK(op.u.cell.ret_version == first);
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, first, "nine"));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, first, "nine"));
     second = op.u.cell.ret_version;
     CHECK(second > first);
-    EXPECT(HF_BUSY, cell(conn, HFI_OP_CELL_SWAP, &op, first, "late"));
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_BUSY, cell(store, HFI_OP_CELL_SWAP, &op, first, "late"));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
     CHECK(op.u.cell.ret_version == second && op.u.cell.ret_len == 4);
     CHECK(memcmp(op.u.cell.ret_bytes, "nine", 4) == 0);
     hfi_free(op.u.cell.ret_bytes);
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, second, ""));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, second, ""));
     second = op.u.cell.ret_version;
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
     CHECK(op.u.cell.ret_len == 0 && op.u.cell.ret_version == second);
     hfi_free(op.u.cell.ret_bytes);
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, second, NULL));
-    EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new"));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, second, NULL));
+    EXPECT(HF_NOT_FOUND, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, 0, "new"));
     CHECK(op.u.cell.ret_version > second);
-    direct_close(engine, conn);
+    direct_close(engine, store);
 }
 
 int main(int argc, char **argv)

@@ -47,7 +47,7 @@ static void value(const char *bytes, size_t len)
 static void answer(const char *bytes, size_t len)
 {
     struct etcd_conf conf = { .prefix = (char *)(uintptr_t)PREFIX };
-    struct hfi_conn conn = { .conf = &conf };
+    struct etcd_store store = { .conf = &conf };
     struct etcd_record record = { 0 };
     json_t *reply = json_loadb(bytes, len, 0, NULL);
     const json_t *kvs;
@@ -58,7 +58,7 @@ static void answer(const char *bytes, size_t len)
     if (!kvs)
         kvs = json_object_get(reply, "kvs");
     for (size_t i = 0; i < json_array_size(kvs); i++)
-        if (etcd_kv(&conn, json_array_get(kvs, i), &record))
+        if (etcd_kv(&store, json_array_get(kvs, i), &record))
             MUST(record.revision > 0 && record.permits <= record.capacity);
     json_decref(reply);
 }

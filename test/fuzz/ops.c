@@ -204,28 +204,28 @@ static bool fill(struct job *job, bool waits, uint8_t what)
     return false;
 }
 
-static void turn(const struct hfi_engine *engine, struct hfi_conn *conn)
+static void turn(const struct hfi_engine *engine, void *store)
 {
     if (engine->drive->turn)
-        engine->drive->turn(conn, hfi_now_ms() + TURN_MS); /* a sleep takes no time: fake_link.c */
+        engine->drive->turn(store, hfi_now_ms() + TURN_MS); /* a sleep takes no time: fake_link.c */
     else if (engine->drive->process)
-        engine->drive->process(conn, hfi_now_ms());
+        engine->drive->process(store, hfi_now_ms());
 }
 
-static void end_all(const struct hfi_engine *engine, struct hfi_conn *conn, size_t count)
+static void end_all(const struct hfi_engine *engine, void *store, size_t count)
 {
     bool open = true;
 
     for (unsigned turns = 0; open && turns < TURNS_MAX; turns++) {
         open = false;
-        turn(engine, conn);
+        turn(engine, store);
         for (size_t i = 0; i < count; i++) {
             open = open || !jobs[i].finished;
             if (turns < CANCEL_AT || jobs[i].finished || jobs[i].cancelled ||
                 (jobs[i].op.kind != HFI_OP_ACQUIRE && jobs[i].op.kind != HFI_OP_CELL_WAIT))
                 continue;
             jobs[i].cancelled = true;
-            engine->cancel(conn, &jobs[i].op, HF_CANCELLED);
+            engine->cancel(store, &jobs[i].op, HF_CANCELLED);
         }
     }
     for (size_t i = 0; i < count; i++) {
@@ -243,34 +243,36 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
                              .wake = on_wake,
                              .label = "fuzz",
                              .open_deadline_ms = hfi_now_ms() + 2000 };
-    struct hfi_conn *conn = NULL;
+    void *store = hfi_calloc(1, engine->store_size);
     struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_error err = { .text = "" };
     size_t count = 0;
 
+    MUST(store != NULL);
     MUST(hfi_url_parse(url_text, &url, &err) == HF_OK);
     memset(held, 0, sizeof held);
     memset(busy, 0, sizeof busy);
     MUST(hfi_conf_read(&url, engine->conf, &conf, &err) == HF_OK);
     host.location = conf->location;
     host.promises = engine->promises;
-    if (engine->open(conf, &host, &conn, &err) == HF_OK) {
+    if (engine->open(store, conf, &host, &err) == HF_OK) {
         promises = host.promises;
         while (ops.len > 0 && count < OPS_MAX) {
             uint8_t what = fuzz_byte(&ops);
 
             if (!fill(&jobs[count], waits, what))
                 continue;
-            engine->submit(conn, &jobs[count++].op);
+            engine->submit(store, &jobs[count++].op);
             for (unsigned turns = what & 1 ? TURNS_FEW : 0; turns > 0; turns--)
-                turn(engine, conn); /* else the next one comes while it is under way */
+                turn(engine, store); /* else the next one comes while it is under way */
         }
-        end_all(engine, conn, count);
+        end_all(engine, store, count);
         for (size_t i = 0; i < count; i++)
             hf_free(jobs[i].script.ret_value);
-        engine->close(conn);
+        engine->close(store);
     }
+    hfi_free(store);
     hfi_conf_free(conf);
     hfi_url_done(&url);
 }

@@ -78,19 +78,19 @@ static enum sql_outcome answer(uint32_t columns, struct sql_rows *ret_rows,
 
 /* ---- the driver ---------------------------------------------------------------------------------- */
 
-static hf_status fake_parse(struct hfi_conn *store, struct sql_conf *conf, hf_error *err)
+static hf_status fake_parse(struct sql_store *store, struct sql_conf *conf, hf_error *err)
 {
     (void)conf, (void)err;
     store->location = "fuzz";
     return HF_OK;
 }
 
-static void fake_free_conf(struct hfi_conn *store)
+static void fake_free_conf(struct sql_store *store)
 {
     (void)store;
 }
 
-static hf_status fake_open(struct hfi_conn *store, int64_t deadline_ms,
+static hf_status fake_open(struct sql_store *store, int64_t deadline_ms,
                            struct sql_connection **ret_connection, hf_error *err)
 {
     struct sql_connection *connection = hfi_calloc(1, sizeof *connection);
@@ -149,7 +149,7 @@ static int fake_fd(struct sql_connection *connection)
     return -1;
 }
 
-static hf_status fake_listen(struct hfi_conn *store, int64_t deadline_ms,
+static hf_status fake_listen(struct sql_store *store, int64_t deadline_ms,
                              struct sql_connection **ret_connection, hf_error *err)
 {
     (void)store;
@@ -168,7 +168,7 @@ static hf_status fake_probe(struct sql_connection *connection, int64_t deadline_
     return HF_OK;
 }
 
-static hf_status fake_lay(struct hfi_conn *store, int64_t server_id, int64_t since,
+static hf_status fake_lay(struct sql_store *store, int64_t server_id, int64_t since,
                           int64_t deadline_ms, hf_error *err)
 {
     (void)store;
@@ -206,8 +206,8 @@ static const struct sql_driver driver = { .name = "fuzz",
                                           .probe = fake_probe,
                                           .wait_until_gone = fake_lay };
 
-static hf_status open_store(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_store, hf_error *err);
+static hf_status open_store(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                            hf_error *err);
 
 static const struct hfi_form forms[] = { { "fuzz", 0, 0, 0, NULL }, { .scheme = NULL } };
 static const struct hfi_param params[] = { SQL_PARAMS, { .name = NULL } };
@@ -227,10 +227,9 @@ static const struct hfi_engine engine = {
     .cancel = sql_cancel,
 };
 
-static hf_status open_store(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_store, hf_error *err)
+static hf_status open_store(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    return sql_store_open(&driver, conf, host, ret_store, err);
+    return sql_store_open(self, &driver, conf, host, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

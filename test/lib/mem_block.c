@@ -29,8 +29,8 @@ struct sleeper {
     struct mem_reply grant;
 };
 
-struct block_conn {
-    struct hfi_conn base;
+struct block_store {
+    struct mem_store base;
     struct sleeper *sleepers;
     struct hfi_claim *held; /* a list by mem_claim.next */
     int64_t late_ms;        /* how long an acquire takes to the server */
@@ -38,59 +38,53 @@ struct block_conn {
     bool stop;
 };
 
-static void on_push(struct hfi_conn *base, const unsigned char *owner,
+static void on_push(struct mem_store *base, const unsigned char *owner,
                     const struct mem_reply *reply);
 static void *listen_thread(void *arg);
-static hf_status acquire(struct block_conn *conn, struct hfi_op *op);
-static hf_status release(struct block_conn *conn, struct hfi_op *op);
-static hf_status adopt(struct block_conn *conn, struct hfi_op *op);
-static hf_status renew(struct block_conn *conn, struct hfi_op *op);
-static hf_status break_one(struct block_conn *conn, struct hfi_op *op);
-static hf_status cell_op(struct block_conn *conn, struct hfi_op *op);
-static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_claim *claim);
+static hf_status acquire(struct block_store *store, struct hfi_op *op);
+static hf_status release(struct block_store *store, struct hfi_op *op);
+static hf_status adopt(struct block_store *store, struct hfi_op *op);
+static hf_status renew(struct block_store *store, struct hfi_op *op);
+static hf_status break_one(struct block_store *store, struct hfi_op *op);
+static hf_status cell_op(struct block_store *store, struct hfi_op *op);
+static struct hfi_claim **find_held(struct block_store *store, const struct hfi_claim *claim);
 
-static hf_status block_open(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_conn, hf_error *err)
+static hf_status block_open(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    struct block_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct block_store *store = self;
     sigset_t all, before;
     hf_status status;
 
-    if (!conn)
-        return hfi_error_memory(err);
-    conn->base.on_push = on_push;
-    conn->late_ms = ((struct mem_conf *)conf)->late_ms;
-    status = mem_conn_open(&conn->base, conf, host, err);
+    store->base.on_push = on_push;
+    store->late_ms = ((struct mem_conf *)conf)->late_ms;
+    status = mem_conn_open(&store->base, conf, host, err);
     if (status != HF_OK) {
-        hfi_free(conn);
         return status;
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&conn->listener, NULL, listen_thread, conn) != 0)
+    if (pthread_create(&store->listener, NULL, listen_thread, store) != 0)
         abort();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    *ret_conn = &conn->base;
     return HF_OK;
 }
 
-static void block_close(struct hfi_conn *base)
+static void block_close(void *self)
 {
-    struct block_conn *conn = (struct block_conn *)base;
+    struct block_store *store = self;
 
     pthread_mutex_lock(&mem_lock);
-    conn->stop = true;
+    store->stop = true;
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
-    pthread_join(conn->listener, NULL);
-    mem_conn_close(base);
+    pthread_join(store->listener, NULL);
+    mem_conn_close(&store->base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
-    for (struct hfi_claim *claim = conn->held; claim; claim = mem_claim_of(claim)->next)
+    for (struct hfi_claim *claim = store->held; claim; claim = mem_claim_of(claim)->next)
         if (!(claim->flags & HFI_CLAIM_DETACHED))
             abort();
-    if (conn->sleepers)
+    if (store->sleepers)
         abort();
-    hfi_free(conn);
 }
 
 static void nap_ms(int64_t ms)
@@ -100,34 +94,35 @@ static void nap_ms(int64_t ms)
     nanosleep(&t, NULL);
 }
 
-static void block_submit(struct hfi_conn *base, struct hfi_op *op)
+static void block_submit(void *self, struct hfi_op *op)
 {
-    struct block_conn *conn = (struct block_conn *)base;
+    struct block_store *store = self;
     hf_status status = HF_UNSUPPORTED;
 
-    if (op->kind == HFI_OP_ACQUIRE && conn->late_ms)
-        nap_ms(conn->late_ms);
+    if (op->kind == HFI_OP_ACQUIRE && store->late_ms)
+        nap_ms(store->late_ms);
     pthread_mutex_lock(&mem_lock);
-    mem_world_pump(base->world, hfi_now_ms());
-    if (mem_world_is_cut(base->world))
+    mem_world_pump(store->base.world, hfi_now_ms());
+    if (mem_world_is_cut(store->base.world))
         status = HF_UNAVAILABLE;
     else if (op->kind == HFI_OP_ACQUIRE)
-        status = acquire(conn, op);
+        status = acquire(store, op);
     else if (op->kind == HFI_OP_RELEASE)
-        status = release(conn, op);
+        status = release(store, op);
     else if (op->kind == HFI_OP_ADOPT)
-        status = adopt(conn, op);
+        status = adopt(store, op);
     else if (op->kind == HFI_OP_RENEW)
-        status = renew(conn, op);
+        status = renew(store, op);
     else if (op->kind == HFI_OP_BREAK)
-        status = break_one(conn, op);
+        status = break_one(store, op);
     else if (op->kind == HFI_OP_INSPECT)
-        status = mem_server_inspect(mem_conn_server(base), op->u.inspect.pattern, op->u.inspect.len,
-                                    op->u.inspect.glob, op->u.inspect.sink, hfi_now_ms())
+        status = mem_server_inspect(mem_conn_server(&store->base), op->u.inspect.pattern,
+                                    op->u.inspect.len, op->u.inspect.glob, op->u.inspect.sink,
+                                    hfi_now_ms())
                      ? HF_OK
                      : HF_NO_MEMORY;
     else if (mem_verb_of(op->kind) != MEM_VERBS)
-        status = cell_op(conn, op);
+        status = cell_op(store, op);
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
 
@@ -136,12 +131,12 @@ static void block_submit(struct hfi_conn *base, struct hfi_op *op)
     hfi_op_finish(op, status);
 }
 
-static void block_cancel(struct hfi_conn *base, struct hfi_op *op, hf_status status)
+static void block_cancel(void *self, struct hfi_op *op, hf_status status)
 {
-    struct block_conn *conn = (struct block_conn *)base;
+    struct block_store *store = self;
 
     pthread_mutex_lock(&mem_lock);
-    for (struct sleeper *s = conn->sleepers; s; s = s->next)
+    for (struct sleeper *s = store->sleepers; s; s = s->next)
         if (s->op == op && s->cancel == HF_OK)
             s->cancel = status;
     pthread_cond_broadcast(&mem_changed);
@@ -150,31 +145,31 @@ static void block_cancel(struct hfi_conn *base, struct hfi_op *op, hf_status sta
 
 /* ---- the ops, with mem_lock held ------------------------------------------------ */
 
-static struct mem_reply ask(struct block_conn *conn, const struct hfi_claim *claim,
+static struct mem_reply ask(struct block_store *store, const struct hfi_claim *claim,
                             enum mem_verb verb, int64_t ttl_ms, bool may_wait)
 {
     struct mem_request request;
 
-    mem_request_fill(&conn->base, claim, verb, ttl_ms, may_wait, &request);
-    return mem_server_call(mem_conn_server(&conn->base), &request, hfi_now_ms());
+    mem_request_fill(&store->base, claim, verb, ttl_ms, may_wait, &request);
+    return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms());
 }
 
-static void remember(struct block_conn *conn, struct hfi_claim *claim)
+static void remember(struct block_store *store, struct hfi_claim *claim)
 {
-    mem_claim_of(claim)->next = conn->held;
+    mem_claim_of(claim)->next = store->held;
     mem_claim_of(claim)->lost = false;
-    conn->held = claim;
+    store->held = claim;
 }
 
 /* Sleep until the grant was pushed (HF_OK), or why not. */
-static hf_status sleep_for_grant(struct block_conn *conn, struct sleeper *self)
+static hf_status sleep_for_grant(struct block_store *store, struct sleeper *self)
 {
     struct hfi_op *op = self->op;
     struct sleeper **at;
     int64_t now_ms, next_ms;
 
-    self->next = conn->sleepers;
-    conn->sleepers = self;
+    self->next = store->sleepers;
+    store->sleepers = self;
     self->cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have been here before us */
     while (!self->pushed && self->cancel == HF_OK) {
         now_ms = hfi_now_ms();
@@ -183,70 +178,70 @@ static hf_status sleep_for_grant(struct block_conn *conn, struct sleeper *self)
             break;
         }
         /* Every second: the server takes silence for death. */
-        next_ms = mem_world_next_ms(conn->base.world);
+        next_ms = mem_world_next_ms(store->base.world);
         next_ms = next_ms < now_ms + 1000 ? next_ms : now_ms + 1000;
         mem_cond_wait(next_ms < op->deadline_ms ? next_ms : op->deadline_ms);
-        (void)ask(conn, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, true);
-        mem_world_pump(conn->base.world, hfi_now_ms());
+        (void)ask(store, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, true);
+        mem_world_pump(store->base.world, hfi_now_ms());
     }
-    for (at = &conn->sleepers; *at != self; at = &(*at)->next)
+    for (at = &store->sleepers; *at != self; at = &(*at)->next)
         ;
     *at = self->next;
     if (!self->pushed)
-        self->grant = ask(conn, op->claim, MEM_CANCEL, 0, false);
+        self->grant = ask(store, op->claim, MEM_CANCEL, 0, false);
     return self->grant.status == HF_CANCELLED ? self->cancel : self->grant.status;
 }
 
-static hf_status acquire(struct block_conn *conn, struct hfi_op *op)
+static hf_status acquire(struct block_store *store, struct hfi_op *op)
 {
     struct sleeper self = { .op = op };
     int64_t sent_ms = hfi_now_ms();
     hf_status status;
 
-    self.grant = ask(conn, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, op->may_wait);
+    self.grant = ask(store, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, op->may_wait);
     status = self.grant.status;
     if (status == HF_OK && self.grant.queued) {
-        status = sleep_for_grant(conn, &self);
+        status = sleep_for_grant(store, &self);
         sent_ms = self.grant.granted_ms;
     }
     if (status == HF_OK) {
-        mem_claim_fill(&conn->base, op->claim, &self.grant, sent_ms);
-        remember(conn, op->claim);
+        mem_claim_fill(&store->base, op->claim, &self.grant, sent_ms);
+        remember(store, op->claim);
     }
     return status == HF_LOST ? HF_UNKNOWN : status;
 }
 
-static hf_status release(struct block_conn *conn, struct hfi_op *op)
+static hf_status release(struct block_store *store, struct hfi_op *op)
 {
-    struct hfi_claim **at = find_held(conn, op->claim);
+    struct hfi_claim **at = find_held(store, op->claim);
 
     if (at)
         *at = mem_claim_of(*at)->next;
-    return ask(conn, op->claim, MEM_RELEASE, 0, false).status;
+    return ask(store, op->claim, MEM_RELEASE, 0, false).status;
 }
 
-static hf_status adopt(struct block_conn *conn, struct hfi_op *op)
+static hf_status adopt(struct block_store *store, struct hfi_op *op)
 {
     int64_t sent_ms = hfi_now_ms();
-    struct mem_reply reply = ask(conn, op->claim, MEM_ADOPT, op->claim->ttl_ms, false);
+    struct mem_reply reply = ask(store, op->claim, MEM_ADOPT, op->claim->ttl_ms, false);
 
     if (reply.status != HF_OK)
         return reply.status;
     op->claim->mode = reply.mode;
     op->claim->capacity = reply.capacity;
     op->claim->permits = reply.permits;
-    mem_claim_fill(&conn->base, op->claim, &reply, sent_ms);
-    remember(conn, op->claim);
+    mem_claim_fill(&store->base, op->claim, &reply, sent_ms);
+    remember(store, op->claim);
     return HF_OK;
 }
 
-static hf_status renew(struct block_conn *conn, struct hfi_op *op)
+static hf_status renew(struct block_store *store, struct hfi_op *op)
 {
     int64_t sent_ms = hfi_now_ms();
 
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
-        struct mem_reply reply = ask(conn, item->claim, MEM_RENEW, item->ttl_ms, false);
+        struct mem_reply reply = ask(store, item->claim, MEM_RENEW, item->ttl_ms, false);
 
         item->status = reply.status;
         if (reply.status != HF_OK)
@@ -257,22 +252,22 @@ static hf_status renew(struct block_conn *conn, struct hfi_op *op)
     return HF_OK;
 }
 
-static hf_status break_one(struct block_conn *conn, struct hfi_op *op)
+static hf_status break_one(struct block_store *store, struct hfi_op *op)
 {
     struct mem_request request = { .verb = MEM_BREAK, .token = op->u.brk.token };
 
     request.name_len = op->u.brk.name.len;
     memcpy(request.name, op->u.brk.name.bytes, op->u.brk.name.len);
-    return mem_server_call(mem_conn_server(&conn->base), &request, hfi_now_ms()).status;
+    return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms()).status;
 }
 
 /*
  * The cell is looked at whenever anything changes: mem_changed is the event, and the wire of this
  * engine. The server's push, for which there is no one to hear, only has to be asked for again.
  */
-static hf_status cell_op(struct block_conn *conn, struct hfi_op *op)
+static hf_status cell_op(struct block_store *store, struct hfi_op *op)
 {
-    struct sleeper self = { .op = op, .next = conn->sleepers };
+    struct sleeper self = { .op = op, .next = store->sleepers };
     struct mem_request request;
     struct mem_reply reply;
     struct sleeper **at;
@@ -280,25 +275,25 @@ static hf_status cell_op(struct block_conn *conn, struct hfi_op *op)
     int64_t next_ms;
 
     hfi_random_bytes(owner, sizeof owner);
-    mem_request_fill_cell(&conn->base, op, mem_verb_of(op->kind), owner, &request);
-    conn->sleepers = &self;
+    mem_request_fill_cell(&store->base, op, mem_verb_of(op->kind), owner, &request);
+    store->sleepers = &self;
     self.cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have been here before us */
     for (;;) {
-        if (mem_world_is_cut(conn->base.world))
+        if (mem_world_is_cut(store->base.world))
             self.cancel = HF_UNAVAILABLE;
         else
-            reply = mem_cells_call(mem_conn_cells(&conn->base), &request, hfi_now_ms());
+            reply = mem_cells_call(mem_conn_cells(&store->base), &request, hfi_now_ms());
         if (self.cancel != HF_OK || !reply.queued)
             break;
         if (hfi_now_ms() >= op->deadline_ms) {
             self.cancel = HF_TIMEOUT;
             break;
         }
-        next_ms = mem_world_next_ms(conn->base.world);
+        next_ms = mem_world_next_ms(store->base.world);
         mem_cond_wait(next_ms < op->deadline_ms ? next_ms : op->deadline_ms);
-        mem_world_pump(conn->base.world, hfi_now_ms());
+        mem_world_pump(store->base.world, hfi_now_ms());
     }
-    for (at = &conn->sleepers; *at != &self; at = &(*at)->next)
+    for (at = &store->sleepers; *at != &self; at = &(*at)->next)
         ;
     *at = self.next;
     return self.cancel != HF_OK ? self.cancel : mem_cell_fill(op, &reply);
@@ -306,18 +301,18 @@ static hf_status cell_op(struct block_conn *conn, struct hfi_op *op)
 
 /* ---- what the server says unasked ------------------------------------------------ */
 
-static void on_push(struct hfi_conn *base, const unsigned char *owner,
+static void on_push(struct mem_store *base, const unsigned char *owner,
                     const struct mem_reply *reply)
 {
-    struct block_conn *conn = (struct block_conn *)base;
+    struct block_store *store = (struct block_store *)base;
 
-    for (struct sleeper *s = conn->sleepers; s; s = s->next)
+    for (struct sleeper *s = store->sleepers; s; s = s->next)
         if (reply->status != HF_LOST && s->op->claim &&
             memcmp(s->op->claim->owner, owner, HFI_OWNER_LEN) == 0) {
             s->pushed = true;
             s->grant = *reply;
         }
-    for (struct hfi_claim *c = conn->held; c; c = mem_claim_of(c)->next)
+    for (struct hfi_claim *c = store->held; c; c = mem_claim_of(c)->next)
         if (reply->status == HF_LOST && memcmp(c->owner, owner, HFI_OWNER_LEN) == 0)
             mem_claim_of(c)->lost = true;
     pthread_cond_broadcast(&mem_changed);
@@ -325,19 +320,19 @@ static void on_push(struct hfi_conn *base, const unsigned char *owner,
 
 static void *listen_thread(void *arg)
 {
-    struct block_conn *conn = arg;
-    struct hfi_host *host = conn->base.host;
+    struct block_store *store = arg;
+    struct hfi_host *host = store->base.host;
     unsigned char owner[HFI_OWNER_LEN];
 
     pthread_mutex_lock(&mem_lock);
-    while (!conn->stop) {
-        struct hfi_claim *claim = conn->held;
+    while (!store->stop) {
+        struct hfi_claim *claim = store->held;
 
         while (claim && !mem_claim_of(claim)->lost)
             claim = mem_claim_of(claim)->next;
         if (!claim) {
-            mem_cond_wait(mem_world_next_ms(conn->base.world));
-            mem_world_pump(conn->base.world, hfi_now_ms());
+            mem_cond_wait(mem_world_next_ms(store->base.world));
+            mem_world_pump(store->base.world, hfi_now_ms());
             continue;
         }
         mem_claim_of(claim)->lost = false;
@@ -351,9 +346,9 @@ static void *listen_thread(void *arg)
 }
 
 /* Where the claim hangs in the list of held ones, or NULL. */
-static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_claim *claim)
+static struct hfi_claim **find_held(struct block_store *store, const struct hfi_claim *claim)
 {
-    struct hfi_claim **at = &conn->held;
+    struct hfi_claim **at = &store->held;
 
     while (*at && *at != claim)
         at = &mem_claim_of(*at)->next;
@@ -363,7 +358,7 @@ static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_cl
 const struct hfi_engine mem_block_engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
-    HFI_ROOMS(char, struct mem_claim),
+    HFI_STORAGE(struct block_store, char, struct mem_claim),
     .promises =
         &(const struct hfi_promises){ .default_ttl_ms = 30000,
                                       .min_ttl_ms = 1000,

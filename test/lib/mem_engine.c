@@ -44,7 +44,7 @@ struct mem_world {
     char name[128];
     struct mem_server *server;
     struct mem_cells *cells;
-    struct hfi_conn *conns;
+    struct mem_store *stores;
     struct packet *wire;
     int64_t now_ms; /* while the server is being called */
     bool cut;
@@ -132,7 +132,7 @@ void mem_engine_reset(void)
 
     pthread_mutex_lock(&mem_lock);
     for (at = &worlds; (world = *at);) {
-        if (world->conns) {
+        if (world->stores) {
             at = &world->next;
             continue;
         }
@@ -164,62 +164,62 @@ static const struct hfi_form forms[] = { { "memevent", 0, 0, 0, NULL },
 
 const struct hfi_conf_type mem_conf_type = { sizeof(struct mem_conf), forms, params };
 
-hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_conf *conf, struct hfi_host *host,
+hf_status mem_conn_open(struct mem_store *store, struct hfi_conf *conf, struct hfi_host *host,
                         hf_error *err)
 {
-    conn->host = host;
-    conn->call_ms = ((struct mem_conf *)conf)->call_ms;
+    store->host = host;
+    store->call_ms = ((struct mem_conf *)conf)->call_ms;
     if (strlen(conf->path) >= sizeof((struct mem_world *)0)->name)
         return hfi_error_set(err, HF_CONFIG, 0, "the name of the server is too long");
 
     pthread_mutex_lock(&mem_lock);
-    conn->session = ++last_session;
-    conn->world = get_world(conf->path);
-    conn->next = conn->world->conns;
-    conn->world->conns = conn;
+    store->session = ++last_session;
+    store->world = get_world(conf->path);
+    store->next = store->world->stores;
+    store->world->stores = store;
     pthread_mutex_unlock(&mem_lock);
     return HF_OK;
 }
 
-void mem_conn_close(struct hfi_conn *conn)
+void mem_conn_close(struct mem_store *store)
 {
-    struct hfi_conn **at;
+    struct mem_store **at;
 
     pthread_mutex_lock(&mem_lock);
-    for (at = &conn->world->conns; *at != conn; at = &(*at)->next)
+    for (at = &store->world->stores; *at != store; at = &(*at)->next)
         ;
-    *at = conn->next;
+    *at = store->next;
     pthread_mutex_unlock(&mem_lock);
 }
 
-struct mem_server *mem_conn_server(struct hfi_conn *conn)
+struct mem_server *mem_conn_server(struct mem_store *store)
 {
-    return conn->world->server;
+    return store->world->server;
 }
 
-struct mem_cells *mem_conn_cells(struct hfi_conn *conn)
+struct mem_cells *mem_conn_cells(struct mem_store *store)
 {
-    return conn->world->cells;
+    return store->world->cells;
 }
 
-static struct hfi_conn *find_conn(struct mem_world *world, uint64_t session)
+static struct mem_store *find_conn(struct mem_world *world, uint64_t session)
 {
-    struct hfi_conn *conn = world->conns;
+    struct mem_store *store = world->stores;
 
-    while (conn && conn->session != session)
-        conn = conn->next;
-    return conn;
+    while (store && store->session != session)
+        store = store->next;
+    return store;
 }
 
 /* ---- the network ------------------------------------------------------------ */
 
-bool mem_conn_send(struct hfi_conn *conn, uint64_t id, const struct mem_request *requests,
+bool mem_conn_send(struct mem_store *store, uint64_t id, const struct mem_request *requests,
                    size_t count, int64_t now_ms)
 {
-    struct mem_world *world = conn->world;
+    struct mem_world *world = store->world;
     enum mem_verb verb = requests[0].verb;
     struct packet packet = {
-        .what = TO_SERVER, .session = conn->session, .id = id, .count = count
+        .what = TO_SERVER, .session = store->session, .id = id, .count = count
     };
     int64_t delay_ms = 0;
 
@@ -238,21 +238,21 @@ bool mem_conn_send(struct hfi_conn *conn, uint64_t id, const struct mem_request 
         put_on_wire(world, packet);
         return true;
     }
-    carry_out(world, conn->session, id, requests, count, now_ms);
+    carry_out(world, store->session, id, requests, count, now_ms);
     return true;
 }
 
 /* Hand a reply or push to its connection, if that is still there and the line is whole. */
 static void deliver(struct mem_world *world, const struct packet *packet)
 {
-    struct hfi_conn *conn = find_conn(world, packet->session);
+    struct mem_store *store = find_conn(world, packet->session);
 
-    if (!conn || world->cut)
+    if (!store || world->cut)
         return;
     if (packet->what == PUSH)
-        conn->on_push(conn, packet->owner, packet->replies);
-    else if (conn->on_reply)
-        conn->on_reply(conn, packet->id, packet->replies, packet->count);
+        store->on_push(store, packet->owner, packet->replies);
+    else if (store->on_reply)
+        store->on_reply(store, packet->id, packet->replies, packet->count);
 }
 
 static void send_back(struct mem_world *world, struct packet packet, enum mem_verb verb)
@@ -447,9 +447,9 @@ void mem_cut(const char *server, bool cut)
     pthread_mutex_lock(&mem_lock);
     world = get_world(server);
     world->cut = cut;
-    for (struct hfi_conn *conn = world->conns; cut && conn; conn = conn->next)
-        if (conn->on_cut)
-            conn->on_cut(conn);
+    for (struct mem_store *store = world->stores; cut && store; store = store->next)
+        if (store->on_cut)
+            store->on_cut(store);
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
 }
@@ -492,12 +492,12 @@ void mem_set_token(const char *server, uint64_t token)
 
 /* ---- what both kinds of engine do alike -------------------------------------- */
 
-void mem_request_fill(struct hfi_conn *conn, const struct hfi_claim *claim, enum mem_verb verb,
+void mem_request_fill(struct mem_store *store, const struct hfi_claim *claim, enum mem_verb verb,
                       int64_t ttl_ms, bool may_wait, struct mem_request *ret_request)
 {
     *ret_request = (struct mem_request){
         .verb = verb,
-        .session = conn->session,
+        .session = store->session,
         .name_len = claim->name.len,
         .mode = claim->mode,
         .capacity = claim->capacity,
@@ -512,14 +512,14 @@ void mem_request_fill(struct hfi_conn *conn, const struct hfi_claim *claim, enum
     memcpy(ret_request->name, claim->name.bytes, claim->name.len);
     memcpy(ret_request->owner, claim->owner, HFI_OWNER_LEN);
     snprintf(ret_request->label, sizeof ret_request->label, "%s",
-             claim->label ? claim->label : conn->host->label);
+             claim->label ? claim->label : store->host->label);
 }
 
-void mem_request_fill_cell(struct hfi_conn *conn, const struct hfi_op *op, enum mem_verb verb,
+void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enum mem_verb verb,
                            const unsigned char owner[HFI_OWNER_LEN],
                            struct mem_request *ret_request)
 {
-    *ret_request = (struct mem_request){ .verb = verb, .session = conn->session };
+    *ret_request = (struct mem_request){ .verb = verb, .session = store->session };
     memcpy(ret_request->owner, owner, HFI_OWNER_LEN);
     if (verb == MEM_TIME)
         return;
@@ -529,7 +529,7 @@ void mem_request_fill_cell(struct hfi_conn *conn, const struct hfi_op *op, enum 
     ret_request->ttl_ms = op->u.cell.ttl_ms;
     ret_request->len = op->u.cell.len;
     if (op->u.cell.bytes)
-        ret_request->bytes = mem_cells_keep(conn->world->cells, op->u.cell.bytes, op->u.cell.len);
+        ret_request->bytes = mem_cells_keep(store->world->cells, op->u.cell.bytes, op->u.cell.len);
 }
 
 hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply)
@@ -563,27 +563,31 @@ enum mem_verb mem_verb_of(enum hfi_op_kind kind)
     return kind < sizeof verbs / sizeof *verbs ? verbs[kind] : MEM_VERBS;
 }
 
-void mem_claim_fill(struct hfi_conn *conn, struct hfi_claim *claim, const struct mem_reply *reply,
+void mem_claim_fill(struct mem_store *store, struct hfi_claim *claim, const struct mem_reply *reply,
                     int64_t sent_ms)
 {
-    claim->token = conn->bare ? 0 : reply->token;
+    claim->token = store->bare ? 0 : reply->token;
     claim->tokens = reply->tokens;
     claim->granted_ttl_ms = reply->ttl_ms;
     claim->sent_ms = sent_ms;
 }
 
-void mem_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void mem_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
+    struct mem_store *store = self;
+
     pthread_mutex_lock(&mem_lock);
-    mem_server_passed(conn->world->server, &claim->name, claim->owner, token, tid);
+    mem_server_passed(store->world->server, &claim->name, claim->owner, token, tid);
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
 }
 
-hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                          const _Atomic int *stop, hf_error *err)
+hf_status mem_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
+                          hf_error *err)
 {
-    struct mem_server *server = conn->world->server;
+    struct mem_store *store = self;
+
+    struct mem_server *server = store->world->server;
     hf_status status = HF_OK;
     int64_t now_ms, next_ms;
 
@@ -592,10 +596,10 @@ hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms
         *seq = mem_server_seq(server);
     for (;;) {
         now_ms = hfi_now_ms();
-        mem_world_pump(conn->world, now_ms);
+        mem_world_pump(store->world, now_ms);
         if (*seq != mem_server_seq(server) || *stop || now_ms >= until_ms)
             break;
-        next_ms = mem_world_next_ms(conn->world);
+        next_ms = mem_world_next_ms(store->world);
         mem_cond_wait(next_ms < until_ms ? next_ms : until_ms);
     }
     if (*seq != mem_server_seq(server))
@@ -606,18 +610,22 @@ hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms
     return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "nothing changed");
 }
 
-void mem_stop_wait(struct hfi_conn *conn)
+void mem_stop_wait(void *self)
 {
-    (void)conn;
+    struct mem_store *store = self;
+
+    (void)store;
     pthread_mutex_lock(&mem_lock);
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
 }
 
-hf_status mem_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status mem_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
+    struct mem_store *store = self;
+
     (void)err;
-    finding(HF_CHECK_LEVEL_OK, "server", conn->host->location, arg);
+    finding(HF_CHECK_LEVEL_OK, "server", store->host->location, arg);
     finding(HF_CHECK_LEVEL_WARNING, "durability", "everything ends with this process", arg);
     return HF_OK;
 }

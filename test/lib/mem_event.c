@@ -48,8 +48,8 @@ struct letter {
     struct mem_reply replies[];
 };
 
-struct event_conn {
-    struct hfi_conn base;
+struct event_store {
+    struct mem_store base;
     int fd;
     uint64_t last_id;
     struct call *calls;
@@ -57,81 +57,74 @@ struct event_conn {
     struct letter *inbox, **inbox_end;
 };
 
-static void on_push(struct hfi_conn *conn, const unsigned char *owner,
+static void on_push(struct mem_store *store, const unsigned char *owner,
                     const struct mem_reply *reply);
-static void on_reply(struct hfi_conn *conn, uint64_t id, const struct mem_reply *replies,
+static void on_reply(struct mem_store *store, uint64_t id, const struct mem_reply *replies,
                      size_t count);
-static void ring(struct hfi_conn *conn);
-static bool send_call(struct event_conn *conn, struct call *call, enum mem_verb verb,
+static void ring(struct mem_store *store);
+static bool send_call(struct event_store *store, struct call *call, enum mem_verb verb,
                       int64_t now_ms);
-static hf_status take_in(struct event_conn *conn, struct call *call,
+static hf_status take_in(struct event_store *store, struct call *call,
                          const struct mem_reply *replies, bool *ret_finished);
-static void end_call(struct event_conn *conn, struct call *call, hf_status status);
-static void forget_claim(struct event_conn *conn, const struct hfi_claim *claim);
+static void end_call(struct event_store *store, struct call *call, hf_status status);
+static void forget_claim(struct event_store *store, const struct hfi_claim *claim);
 
 /* ---- open and close --------------------------------------------------------- */
 
-static hf_status event_open(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_conn, hf_error *err)
+static hf_status event_open(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    struct event_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct event_store *store = self;
     hf_status status;
 
-    if (!conn)
-        return hfi_error_memory(err);
-    conn->inbox_end = &conn->inbox;
-    conn->base.on_push = on_push;
-    conn->base.on_reply = on_reply;
-    conn->base.on_cut = ring;
-    conn->base.bare = strcmp(conf->scheme, "membare") == 0;
-    conn->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (conn->fd < 0) {
-        hfi_free(conn);
+    store->inbox_end = &store->inbox;
+    store->base.on_push = on_push;
+    store->base.on_reply = on_reply;
+    store->base.on_cut = ring;
+    store->base.bare = strcmp(conf->scheme, "membare") == 0;
+    store->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (store->fd < 0) {
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "eventfd");
     }
 
-    status = mem_conn_open(&conn->base, conf, host, err);
+    status = mem_conn_open(&store->base, conf, host, err);
     if (status != HF_OK) {
-        close(conn->fd);
-        hfi_free(conn);
+        close(store->fd);
         return status;
     }
-    *ret_conn = &conn->base;
     return HF_OK;
 }
 
-static void event_close(struct hfi_conn *base)
+static void event_close(void *self)
 {
-    struct event_conn *conn = (struct event_conn *)base;
+    struct event_store *store = self;
     struct letter *letter;
 
-    mem_conn_close(base);
+    mem_conn_close(&store->base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
-    for (struct hfi_claim *claim = conn->held; claim; claim = mem_claim_of(claim)->next)
+    for (struct hfi_claim *claim = store->held; claim; claim = mem_claim_of(claim)->next)
         if (!(claim->flags & HFI_CLAIM_DETACHED))
             abort();
-    if (conn->calls)
+    if (store->calls)
         abort();
-    while ((letter = conn->inbox)) {
-        conn->inbox = letter->next;
+    while ((letter = store->inbox)) {
+        store->inbox = letter->next;
         free(letter);
     }
-    close(conn->fd);
-    hfi_free(conn);
+    close(store->fd);
 }
 
 /* ---- sending ------------------------------------------------------------------ */
 
-static void event_submit(struct hfi_conn *base, struct hfi_op *op)
+static void event_submit(void *self, struct hfi_op *op)
 {
-    struct event_conn *conn = (struct event_conn *)base;
+    struct event_store *store = self;
     enum mem_verb verb = mem_verb_of(op->kind);
     struct call *call = hfi_calloc(1, sizeof *call);
     bool sent;
 
     if (op->kind == HFI_OP_RELEASE) { /* whatever becomes of it, the holder is not to be told */
         pthread_mutex_lock(&mem_lock);
-        forget_claim(conn, op->claim);
+        forget_claim(store, op->claim);
         pthread_mutex_unlock(&mem_lock);
     }
     if (!call || verb == MEM_VERBS) {
@@ -143,24 +136,24 @@ static void event_submit(struct hfi_conn *base, struct hfi_op *op)
     }
 
     pthread_mutex_lock(&mem_lock);
-    *call = (struct call){ .next = conn->calls, .op = op, .id = ++conn->last_id, .verb = verb };
+    *call = (struct call){ .next = store->calls, .op = op, .id = ++store->last_id, .verb = verb };
     if (verb >= MEM_CELL_READ)
         hfi_random_bytes(call->owner, sizeof call->owner);
     call->sent_ms = hfi_now_ms();
-    call->answer_by_ms = call->sent_ms + base->call_ms;
+    call->answer_by_ms = call->sent_ms + store->base.call_ms;
     call->beat_ms = HFI_NEVER;
-    conn->calls = call;
-    sent = send_call(conn, call, verb, call->sent_ms);
+    store->calls = call;
+    sent = send_call(store, call, verb, call->sent_ms);
     if (!sent) {
-        end_call(conn, call, HF_UNAVAILABLE);
+        end_call(store, call, HF_UNAVAILABLE);
         return;
     }
     pthread_mutex_unlock(&mem_lock);
-    base->host->wake(base->host);
+    store->base.host->wake(store->base.host);
 }
 
 /* Send what the call is about. false: the line is cut, or no memory for a large one. */
-static bool send_call(struct event_conn *conn, struct call *call, enum mem_verb verb,
+static bool send_call(struct event_store *store, struct call *call, enum mem_verb verb,
                       int64_t now_ms)
 {
     struct hfi_op *op = call->op;
@@ -171,59 +164,59 @@ static bool send_call(struct event_conn *conn, struct call *call, enum mem_verb 
     if (!requests)
         abort();
     for (size_t i = 0; i < count && op->kind == HFI_OP_RENEW; i++)
-        mem_request_fill(&conn->base, op->u.renew.items[i].claim, verb, op->u.renew.items[i].ttl_ms,
-                         false, &requests[i]);
+        mem_request_fill(&store->base, op->u.renew.items[i].claim, verb,
+                         op->u.renew.items[i].ttl_ms, false, &requests[i]);
     if (op->kind == HFI_OP_INSPECT)
         requests[0].verb = verb;
     else if (verb >= MEM_CELL_READ)
-        mem_request_fill_cell(&conn->base, op, verb, call->owner, &requests[0]);
+        mem_request_fill_cell(&store->base, op, verb, call->owner, &requests[0]);
     else if (op->kind == HFI_OP_BREAK) {
         requests[0].verb = verb;
         requests[0].name_len = op->u.brk.name.len;
         memcpy(requests[0].name, op->u.brk.name.bytes, op->u.brk.name.len);
         requests[0].token = op->u.brk.token;
     } else if (op->kind != HFI_OP_RENEW)
-        mem_request_fill(&conn->base, op->claim, verb, op->claim->ttl_ms, op->may_wait,
+        mem_request_fill(&store->base, op->claim, verb, op->claim->ttl_ms, op->may_wait,
                          &requests[0]);
-    sent = mem_conn_send(&conn->base, call->id, requests, count, now_ms);
+    sent = mem_conn_send(&store->base, call->id, requests, count, now_ms);
     free(requests);
     return sent;
 }
 
-static void event_cancel(struct hfi_conn *base, struct hfi_op *op, hf_status status)
+static void event_cancel(void *self, struct hfi_op *op, hf_status status)
 {
-    struct event_conn *conn = (struct event_conn *)base;
+    struct event_store *store = self;
     int64_t now_ms = hfi_now_ms();
     struct call *call;
 
     pthread_mutex_lock(&mem_lock);
-    for (call = conn->calls; call && call->op != op; call = call->next)
+    for (call = store->calls; call && call->op != op; call = call->next)
         ;
     if (call && op->kind == HFI_OP_CELL_WAIT) {
-        end_call(conn, call, status); /* nothing is to be undone; on this thread, whoever drives */
+        end_call(store, call, status); /* nothing is to be undone; on this thread, whoever drives */
         return;
     } else if (call && op->kind == HFI_OP_ACQUIRE && call->cancel == HF_OK) {
         call->cancel = status;
         call->beat_ms = HFI_NEVER;
-        call->answer_by_ms = now_ms + base->call_ms;
-        if (!send_call(conn, call, MEM_CANCEL, now_ms))
+        call->answer_by_ms = now_ms + store->base.call_ms;
+        if (!send_call(store, call, MEM_CANCEL, now_ms))
             call->answer_by_ms = now_ms;
     }
     pthread_mutex_unlock(&mem_lock);
-    base->host->wake(base->host);
+    store->base.host->wake(store->base.host);
 }
 
 /* ---- receiving: into the inbox, with mem_lock held ---------------------------- */
 
-static void ring(struct hfi_conn *base)
+static void ring(struct mem_store *base)
 {
     uint64_t one = 1;
 
-    if (write(((struct event_conn *)base)->fd, &one, sizeof one) < 0)
+    if (write(((struct event_store *)base)->fd, &one, sizeof one) < 0)
         return; /* it is readable already */
 }
 
-static void put_letter(struct event_conn *conn, const struct letter *head,
+static void put_letter(struct event_store *store, const struct letter *head,
                        const struct mem_reply *replies)
 {
     struct letter *letter = malloc(sizeof *letter + head->count * sizeof *replies);
@@ -236,43 +229,45 @@ static void put_letter(struct event_conn *conn, const struct letter *head,
     letter->count = head->count;
     memcpy(letter->owner, head->owner, HFI_OWNER_LEN);
     memcpy(letter->replies, replies, head->count * sizeof *replies);
-    *conn->inbox_end = letter;
-    conn->inbox_end = &letter->next;
-    ring(&conn->base);
+    *store->inbox_end = letter;
+    store->inbox_end = &letter->next;
+    ring(&store->base);
 }
 
-static void on_push(struct hfi_conn *base, const unsigned char *owner,
+static void on_push(struct mem_store *base, const unsigned char *owner,
                     const struct mem_reply *reply)
 {
     struct letter head = { .is_push = true, .count = 1 };
 
     memcpy(head.owner, owner, HFI_OWNER_LEN);
-    put_letter((struct event_conn *)base, &head, reply);
+    put_letter((struct event_store *)base, &head, reply);
 }
 
-static void on_reply(struct hfi_conn *base, uint64_t id, const struct mem_reply *replies,
+static void on_reply(struct mem_store *base, uint64_t id, const struct mem_reply *replies,
                      size_t count)
 {
     struct letter head = { .id = id, .count = count };
 
-    put_letter((struct event_conn *)base, &head, replies);
+    put_letter((struct event_store *)base, &head, replies);
 }
 
 /* ---- being driven ---------------------------------------------------------------- */
 
-static int event_fd(struct hfi_conn *base)
+static int event_fd(void *self)
 {
-    return ((struct event_conn *)base)->fd;
+    struct mem_store *base = self;
+
+    return ((struct event_store *)base)->fd;
 }
 
-static int event_timeout_ms(struct hfi_conn *base, int64_t now_ms)
+static int event_timeout_ms(void *self, int64_t now_ms)
 {
-    struct event_conn *conn = (struct event_conn *)base;
+    struct event_store *store = self;
     int64_t next_ms;
 
     pthread_mutex_lock(&mem_lock);
-    next_ms = conn->inbox ? 0 : mem_world_next_ms(base->world);
-    for (struct call *call = conn->calls; call; call = call->next) {
+    next_ms = store->inbox ? 0 : mem_world_next_ms(store->base.world);
+    for (struct call *call = store->calls; call; call = call->next) {
         next_ms = call->beat_ms < next_ms ? call->beat_ms : next_ms;
         next_ms = call->answer_by_ms < next_ms ? call->answer_by_ms : next_ms;
     }
@@ -296,10 +291,10 @@ static bool is_for(const struct call *call, const struct letter *letter)
 }
 
 /* The lock is held before and after, and dropped for what core does. */
-static void open_letter(struct event_conn *conn, struct letter *letter)
+static void open_letter(struct event_store *store, struct letter *letter)
 {
-    struct call *call = conn->calls;
-    struct hfi_claim *claim = conn->held;
+    struct call *call = store->calls;
+    struct hfi_claim *claim = store->held;
     hf_status status;
     bool finished;
 
@@ -308,7 +303,7 @@ static void open_letter(struct event_conn *conn, struct letter *letter)
             claim = mem_claim_of(claim)->next;
         if (claim) {
             pthread_mutex_unlock(&mem_lock);
-            conn->base.host->lost(conn->base.host, claim, letter->owner, "the server ended it");
+            store->base.host->lost(store->base.host, claim, letter->owner, "the server ended it");
             pthread_mutex_lock(&mem_lock);
         }
         return;
@@ -318,74 +313,75 @@ static void open_letter(struct event_conn *conn, struct letter *letter)
         call = call->next;
     if (!call)
         return; /* late, or a second copy */
-    status = take_in(conn, call, letter->replies, &finished);
+    status = take_in(store, call, letter->replies, &finished);
     if (finished) {
-        end_call(conn, call, status);
+        end_call(store, call, status);
         pthread_mutex_lock(&mem_lock);
     }
 }
 
 /* The first call that can hope for no answer any more. */
-static struct call *overdue(struct event_conn *conn, int64_t now_ms)
+static struct call *overdue(struct event_store *store, int64_t now_ms)
 {
-    struct call *call = conn->calls;
+    struct call *call = store->calls;
 
-    while (call && call->answer_by_ms > now_ms && !mem_world_is_cut(conn->base.world))
+    while (call && call->answer_by_ms > now_ms && !mem_world_is_cut(store->base.world))
         call = call->next;
     return call;
 }
 
-static void event_process(struct hfi_conn *base, int64_t now_ms)
+static void event_process(void *self, int64_t now_ms)
 {
-    struct event_conn *conn = (struct event_conn *)base;
+    struct event_store *store = self;
     struct letter *letter, *last;
     struct call *call;
     uint64_t rung;
 
     pthread_mutex_lock(&mem_lock);
-    if (read(conn->fd, &rung, sizeof rung) < 0)
+    if (read(store->fd, &rung, sizeof rung) < 0)
         rung = 0;
-    for (call = conn->calls; call; call = call->next)
+    for (call = store->calls; call; call = call->next)
         if (call->beat_ms <= now_ms) {
             call->beat_ms = now_ms + BEAT_MS;
             if (call->answer_by_ms == HFI_NEVER)
-                call->answer_by_ms = now_ms + base->call_ms;
-            (void)send_call(conn, call, call->verb, now_ms);
+                call->answer_by_ms = now_ms + store->base.call_ms;
+            (void)send_call(store, call, call->verb, now_ms);
         }
-    mem_world_pump(base->world, now_ms);
+    mem_world_pump(store->base.world, now_ms);
 
     /* Only what is here now: callbacks may cause more for ever. */
-    last = conn->inbox ? (struct letter *)((char *)conn->inbox_end - offsetof(struct letter, next))
-                       : NULL;
-    while (last && (letter = conn->inbox)) {
-        conn->inbox = letter->next;
-        if (!conn->inbox)
-            conn->inbox_end = &conn->inbox;
+    last = store->inbox
+               ? (struct letter *)((char *)store->inbox_end - offsetof(struct letter, next))
+               : NULL;
+    while (last && (letter = store->inbox)) {
+        store->inbox = letter->next;
+        if (!store->inbox)
+            store->inbox_end = &store->inbox;
         if (letter == last)
             last = NULL;
-        open_letter(conn, letter);
+        open_letter(store, letter);
         free(letter);
     }
-    while ((call = overdue(conn, now_ms))) {
-        end_call(conn, call, HF_UNKNOWN);
+    while ((call = overdue(store, now_ms))) {
+        end_call(store, call, HF_UNKNOWN);
         pthread_mutex_lock(&mem_lock);
     }
-    if (conn->inbox)
-        ring(base);
+    if (store->inbox)
+        ring(&store->base);
     pthread_mutex_unlock(&mem_lock);
 }
 
 /* ---- answers ------------------------------------------------------------------------ */
 
-static void remember_claim(struct event_conn *conn, struct hfi_claim *claim)
+static void remember_claim(struct event_store *store, struct hfi_claim *claim)
 {
-    mem_claim_of(claim)->next = conn->held;
-    conn->held = claim;
+    mem_claim_of(claim)->next = store->held;
+    store->held = claim;
 }
 
-static void forget_claim(struct event_conn *conn, const struct hfi_claim *claim)
+static void forget_claim(struct event_store *store, const struct hfi_claim *claim)
 {
-    struct hfi_claim *before = NULL, *at = conn->held;
+    struct hfi_claim *before = NULL, *at = store->held;
 
     while (at && at != claim) {
         before = at;
@@ -396,10 +392,10 @@ static void forget_claim(struct event_conn *conn, const struct hfi_claim *claim)
     if (before)
         mem_claim_of(before)->next = mem_claim_of(at)->next;
     else
-        conn->held = mem_claim_of(at)->next;
+        store->held = mem_claim_of(at)->next;
 }
 
-static hf_status take_in_acquire(struct event_conn *conn, struct call *call,
+static hf_status take_in_acquire(struct event_store *store, struct call *call,
                                  const struct mem_reply *reply, bool *ret_finished)
 {
     bool was_queued = call->beat_ms != HFI_NEVER || call->cancel != HF_OK;
@@ -415,9 +411,9 @@ static hf_status take_in_acquire(struct event_conn *conn, struct call *call,
     switch (reply->status) {
     case HF_OK:
         /* A grant by hand-off began when the server made it, by a clock that is ours too. */
-        mem_claim_fill(&conn->base, call->op->claim, reply,
+        mem_claim_fill(&store->base, call->op->claim, reply,
                        was_queued ? reply->granted_ms : call->sent_ms);
-        remember_claim(conn, call->op->claim);
+        remember_claim(store, call->op->claim);
         return HF_OK;
     case HF_CANCELLED:
         return call->cancel != HF_OK ? call->cancel : HF_UNKNOWN;
@@ -429,7 +425,7 @@ static hf_status take_in_acquire(struct event_conn *conn, struct call *call,
 }
 
 /* Make of the server's answer what the op is finished with. */
-static hf_status take_in(struct event_conn *conn, struct call *call,
+static hf_status take_in(struct event_store *store, struct call *call,
                          const struct mem_reply *replies, bool *ret_finished)
 {
     struct hfi_op *op = call->op;
@@ -438,7 +434,7 @@ static hf_status take_in(struct event_conn *conn, struct call *call,
     *ret_finished = true;
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        return take_in_acquire(conn, call, replies, ret_finished);
+        return take_in_acquire(store, call, replies, ret_finished);
     case HFI_OP_RENEW:
         for (size_t i = 0; i < op->u.renew.count; i++) {
             item = &op->u.renew.items[i];
@@ -454,12 +450,12 @@ static hf_status take_in(struct event_conn *conn, struct call *call,
             op->claim->mode = replies->mode;
             op->claim->capacity = replies->capacity;
             op->claim->permits = replies->permits;
-            mem_claim_fill(&conn->base, op->claim, replies, call->sent_ms);
-            remember_claim(conn, op->claim);
+            mem_claim_fill(&store->base, op->claim, replies, call->sent_ms);
+            remember_claim(store, op->claim);
         }
         return replies->status;
     case HFI_OP_INSPECT:
-        return mem_server_inspect(mem_conn_server(&conn->base), op->u.inspect.pattern,
+        return mem_server_inspect(mem_conn_server(&store->base), op->u.inspect.pattern,
                                   op->u.inspect.len, op->u.inspect.glob, op->u.inspect.sink,
                                   hfi_now_ms())
                    ? HF_OK
@@ -484,9 +480,9 @@ static hf_status take_in(struct event_conn *conn, struct call *call,
 }
 
 /* Finish the op of a call and free the call. Drops mem_lock. */
-static void end_call(struct event_conn *conn, struct call *call, hf_status status)
+static void end_call(struct event_store *store, struct call *call, hf_status status)
 {
-    struct call **at = &conn->calls;
+    struct call **at = &store->calls;
     struct hfi_op *op = call->op;
 
     while (*at != call)
@@ -510,10 +506,10 @@ static const struct hfi_drive event_drive = {
 };
 static const struct hfi_admin event_admin = { .doctor = mem_doctor };
 
-#define EVENT_CALLS                                                                \
-    .abi = HFI_ENGINE_ABI, .drive = &event_drive, .admin = &event_admin,           \
-    HFI_ROOMS(char, struct mem_claim), .conf = &mem_conf_type, .open = event_open, \
-    .close = event_close, .submit = event_submit, .cancel = event_cancel
+#define EVENT_CALLS                                                                  \
+    .abi = HFI_ENGINE_ABI, .drive = &event_drive, .admin = &event_admin,             \
+    HFI_STORAGE(struct event_store, char, struct mem_claim), .conf = &mem_conf_type, \
+    .open = event_open, .close = event_close, .submit = event_submit, .cancel = event_cancel
 
 #define PROMISES                                                                                   \
     .default_ttl_ms = 30000, .min_ttl_ms = 1000, .guard_ms = 2, .on_crash = "freed after the ttl", \

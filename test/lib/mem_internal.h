@@ -22,8 +22,8 @@ extern const struct hfi_conf_type mem_conf_type;
 struct mem_world; /* one server, its network and its connections */
 
 /* What a connection of either kind has in common. */
-struct hfi_conn {
-    struct hfi_conn *next;
+struct mem_store {
+    struct mem_store *next;
     struct mem_world *world;
     struct hfi_host *host;
     uint64_t session;
@@ -31,13 +31,13 @@ struct hfi_conn {
     bool bare; /* give no tokens away */
 
     /* The server said something about `owner` unasked. Called with mem_lock held. */
-    void (*on_push)(struct hfi_conn *conn, const unsigned char owner[HFI_OWNER_LEN],
+    void (*on_push)(struct mem_store *store, const unsigned char owner[HFI_OWNER_LEN],
                     const struct mem_reply *reply);
     /* The answer to request number `id` of this connection has come. Likewise. NULL: none expected. */
-    void (*on_reply)(struct hfi_conn *conn, uint64_t id, const struct mem_reply *replies,
+    void (*on_reply)(struct mem_store *store, uint64_t id, const struct mem_reply *replies,
                      size_t count);
     /* The line was cut. Likewise. */
-    void (*on_cut)(struct hfi_conn *conn);
+    void (*on_cut)(struct mem_store *store);
 };
 
 struct mem_claim {          /* claim->room; under mem_lock */
@@ -53,17 +53,17 @@ static inline struct mem_claim *mem_claim_of(struct hfi_claim *claim)
 extern pthread_mutex_t mem_lock;
 extern pthread_cond_t mem_changed;
 
-/* Attach a conn, made by the caller, to the server that the URL names. */
-hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_conf *conf, struct hfi_host *host,
+/* Attach a store, made by the caller, to the server that the URL names. */
+hf_status mem_conn_open(struct mem_store *store, struct hfi_conf *conf, struct hfi_host *host,
                         hf_error *err);
 /* Detach it; replies and pushes that are still on their way to it are dropped. */
-void mem_conn_close(struct hfi_conn *conn);
+void mem_conn_close(struct mem_store *store);
 
 /* With mem_lock held: */
-struct mem_server *mem_conn_server(struct hfi_conn *conn);
-struct mem_cells *mem_conn_cells(struct hfi_conn *conn);
+struct mem_server *mem_conn_server(struct mem_store *store);
+struct mem_cells *mem_conn_cells(struct mem_store *store);
 /* Send `count` requests as one message through the faulty network. false: the line is cut. */
-bool mem_conn_send(struct hfi_conn *conn, uint64_t id, const struct mem_request *requests,
+bool mem_conn_send(struct mem_store *store, uint64_t id, const struct mem_request *requests,
                    size_t count, int64_t now_ms);
 /* Deliver what is due, and let the server do what is due. */
 void mem_world_pump(struct mem_world *world, int64_t now_ms);
@@ -71,10 +71,10 @@ int64_t mem_world_next_ms(const struct mem_world *world);
 bool mem_world_is_cut(const struct mem_world *world);
 
 /* A request about the claim. */
-void mem_request_fill(struct hfi_conn *conn, const struct hfi_claim *claim, enum mem_verb verb,
+void mem_request_fill(struct mem_store *store, const struct hfi_claim *claim, enum mem_verb verb,
                       int64_t ttl_ms, bool may_wait, struct mem_request *ret_request);
 /* A request about the cell of `op`, or the time; `owner` is its own. */
-void mem_request_fill_cell(struct hfi_conn *conn, const struct hfi_op *op, enum mem_verb verb,
+void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enum mem_verb verb,
                            const unsigned char owner[HFI_OWNER_LEN],
                            struct mem_request *ret_request);
 /* Put what the server answered to it into the op. Returns what to finish it with. */
@@ -82,15 +82,15 @@ hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply);
 /* MEM_VERBS: no such kind. */
 enum mem_verb mem_verb_of(enum hfi_op_kind kind);
 /* Put what a grant or renewal answered into the claim. */
-void mem_claim_fill(struct hfi_conn *conn, struct hfi_claim *claim, const struct mem_reply *reply,
+void mem_claim_fill(struct mem_store *store, struct hfi_claim *claim, const struct mem_reply *reply,
                     int64_t sent_ms);
 
 /* The parts of the contract that do not depend on the kind of engine. */
-void mem_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
-hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                          const _Atomic int *stop, hf_error *err);
-void mem_stop_wait(struct hfi_conn *conn);
-hf_status mem_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+void mem_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
+hf_status mem_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
+                          hf_error *err);
+void mem_stop_wait(void *self);
+hf_status mem_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 /* Wait on mem_changed, at most until until_ms (hfi_now_ms() time). */
 void mem_cond_wait(int64_t until_ms);
 

@@ -135,14 +135,14 @@ static void no_wake(struct hfi_host *host)
 
 static struct hfi_host host = { .label = "cells", .wake = no_wake };
 
-static struct hfi_conn *open_engine(void)
+static void *open_engine(void)
 {
     host.open_deadline_ms = hfi_now_ms() + LIMIT_MS;
     return direct_open(cache_url(cache->port, ""), &host, &engine);
 }
 
-static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
-                      uint64_t version, const char *bytes)
+static hf_status cell(void *opened, enum hfi_op_kind kind, struct hfi_op *op, uint64_t version,
+                      const char *bytes)
 {
     static const unsigned char name[] = "the stock";
 
@@ -154,48 +154,48 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
     op->u.cell.version = version;
     op->u.cell.bytes = bytes;
     op->u.cell.len = bytes ? strlen(bytes) : 0;
-    engine->submit(conn, op);
+    engine->submit(opened, op);
     while (!op->finished)
-        engine->drive->turn(conn, hfi_now_ms() + 1000);
+        engine->drive->turn(opened, hfi_now_ms() + 1000);
     return (hf_status)(op->finished - 1);
 }
 
 static void cells(void **state)
 {
-    struct hfi_conn *conn = open_engine();
+    void *opened = open_engine();
     struct hfi_op op;
     uint64_t first, second;
 
     (void)state;
-    CHECK(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL) == HF_NOT_FOUND);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "ten") == HF_OK);
+    CHECK(cell(opened, HFI_OP_CELL_READ, &op, 0, NULL) == HF_NOT_FOUND);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, 0, "ten") == HF_OK);
     first = op.u.cell.ret_version;
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "again") == HF_BUSY);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, 0, "again") == HF_BUSY);
     CHECK(op.u.cell.ret_version == first);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, first, "nine") == HF_OK);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, first, "nine") == HF_OK);
     second = op.u.cell.ret_version;
     CHECK(second > first);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, first, "late") == HF_BUSY);
-    direct_close(engine, conn);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, first, "late") == HF_BUSY);
+    direct_close(engine, opened);
 
-    conn = open_engine();
-    CHECK(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL) == HF_OK);
+    opened = open_engine();
+    CHECK(cell(opened, HFI_OP_CELL_READ, &op, 0, NULL) == HF_OK);
     CHECK(op.u.cell.ret_version == second && op.u.cell.ret_len == 4);
     CHECK(memcmp(op.u.cell.ret_bytes, "nine", 4) == 0);
     hfi_free(op.u.cell.ret_bytes);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, second, NULL) == HF_OK);
-    CHECK(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL) == HF_NOT_FOUND);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, second, "too late") == HF_BUSY);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new") == HF_OK);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, second, NULL) == HF_OK);
+    CHECK(cell(opened, HFI_OP_CELL_READ, &op, 0, NULL) == HF_NOT_FOUND);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, second, "too late") == HF_BUSY);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, 0, "new") == HF_OK);
     CHECK(op.u.cell.ret_version > second);
 
     /* The server was restarted, and its CAS numbers begin again: no old version is good for anything. */
     first = op.u.cell.ret_version;
     cache_restart(cache);
-    AWAIT(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL) == HF_NOT_FOUND);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "other") == HF_OK);
-    CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, first, "old") == HF_BUSY);
-    direct_close(engine, conn);
+    AWAIT(cell(opened, HFI_OP_CELL_READ, &op, 0, NULL) == HF_NOT_FOUND);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, 0, "other") == HF_OK);
+    CHECK(cell(opened, HFI_OP_CELL_SWAP, &op, first, "old") == HF_BUSY);
+    direct_close(engine, opened);
 }
 
 int main(int argc, char **argv)

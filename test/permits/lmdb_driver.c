@@ -43,7 +43,7 @@ struct item {
 };
 
 static struct item items[ITEMS];
-static struct hfi_conn *conn;
+static struct lmdb_store opened, *store = &opened;
 static _Atomic int64_t virtual_ms;
 
 /* Before libc's: the engine's clock is the test's. */
@@ -113,7 +113,7 @@ static hf_status submit(struct item *item, enum hfi_op_kind kind)
     item->op.done = op_done;
     item->op.core = item;
     atomic_store(&item->done, 0);
-    hfi_engine_entry()->submit(conn, &item->op);
+    hfi_engine_entry()->submit(store, &item->op);
     return atomic_load(&item->done) ? (hf_status)(atomic_load(&item->done) - 1) : HF_OK;
 }
 
@@ -193,7 +193,7 @@ static void inspect(struct hfi_sink *sink)
                               .done = op_done,
                               .core = &one,
                               .u.inspect = { (const unsigned char *)"*", 1, true, sink } };
-    hfi_engine_entry()->submit(conn, &one.op);
+    hfi_engine_entry()->submit(store, &one.op);
     if (atomic_load(&one.done) != 1 + HF_OK)
         fail("inspect", one.op.error.text);
 }
@@ -203,7 +203,7 @@ static void inspect(struct hfi_sink *sink)
 /* The cookie of the first waiter behind `ticket`, which it moves there. 0: there is none. */
 static uint64_t waiter_behind(uint64_t *ticket)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     uint64_t cookie = 0, best = UINT64_MAX;
 
     pthread_mutex_lock(&d->local);
@@ -257,7 +257,7 @@ static void settle(void)
         uint64_t ticket = 0, cookie;
 
         while ((cookie = waiter_behind(&ticket)) != 0)
-            lmdb_attend(conn->directory, cookie);
+            lmdb_attend(store->directory, cookie);
         inspect(&sink);
         await_grants();
     } while (take_grants() > 0);
@@ -303,7 +303,7 @@ static void do_acquire(void)
                                 .core = item };
     item->phase = WAITING;
     atomic_store(&item->done, 0);
-    hfi_engine_entry()->submit(conn, &item->op);
+    hfi_engine_entry()->submit(store, &item->op);
     if (!atomic_load(&item->done)) {
         printf("Q\n");
         return;
@@ -330,7 +330,7 @@ static void do_cancel(void)
 {
     struct item *item = item_of(strtok(NULL, " \n"));
 
-    hfi_engine_entry()->cancel(conn, &item->op, HF_CANCELLED);
+    hfi_engine_entry()->cancel(store, &item->op, HF_CANCELLED);
     if (atomic_load(&item->done) == 1 + HF_CANCELLED)
         item->phase = ENDED;
     printf("%s\n", item->phase == ENDED ? "C" : "G");
@@ -351,7 +351,7 @@ static void do_renew(void)
                               .done = op_done,
                               .core = &one,
                               .u.renew = { renewals, count } };
-    hfi_engine_entry()->submit(conn, &one.op);
+    hfi_engine_entry()->submit(store, &one.op);
     for (size_t i = 0; i < count; i++)
         printf("%d%s", renewals[i].status == HF_OK, i + 1 < count ? " " : "\n");
 }
@@ -365,9 +365,9 @@ static void do_adopt(void)
     hf_status status;
 
     if (known) { /* core would have closed the store before: forget the claim */
-        lmdb_lock(conn->directory, HFI_NEVER, NULL);
-        lmdb_claim_unlink(conn->directory, &item->claim);
-        lmdb_unlock(conn->directory);
+        lmdb_lock(store->directory, HFI_NEVER, NULL);
+        lmdb_claim_unlink(store->directory, &item->claim);
+        lmdb_unlock(store->directory);
         old.claim = item->claim;
     }
     item = new_item(name, id);
@@ -384,9 +384,9 @@ static void do_adopt(void)
     item->claim = old.claim;
     item->phase = old.phase;
     if (known) {
-        lmdb_lock(conn->directory, HFI_NEVER, NULL);
-        lmdb_claim_link(conn->directory, &item->claim, conn);
-        lmdb_unlock(conn->directory);
+        lmdb_lock(store->directory, HFI_NEVER, NULL);
+        lmdb_claim_link(store->directory, &item->claim, store);
+        lmdb_unlock(store->directory);
     }
     printf("%s\n", status == HF_NOT_FOUND ? "N" : item->op.error.text);
 }
@@ -396,7 +396,7 @@ static void do_pass(void)
     struct item *item = item_of(strtok(NULL, " \n"));
     int64_t token = next_number();
 
-    hfi_engine_entry()->passed(conn, &item->claim, (uint64_t)token, next_number());
+    hfi_engine_entry()->passed(store, &item->claim, (uint64_t)token, next_number());
     printf("D\n");
 }
 
@@ -410,7 +410,7 @@ static void do_break(void)
     };
     name_of(name, &one.op.u.brk.name);
     one.op.u.brk.token = (uint64_t)next_number();
-    hfi_engine_entry()->submit(conn, &one.op);
+    hfi_engine_entry()->submit(store, &one.op);
     printf("%s\n", atomic_load(&one.done) == 1 + HF_OK          ? "R"
                    : atomic_load(&one.done) == 1 + HF_NOT_FOUND ? "N"
                                                                 : one.op.error.text);
@@ -471,7 +471,7 @@ int main(int argc, char **argv)
     host.open_deadline_ms = HFI_NEVER;
     if (hfi_url_parse(text, &url, &err) != HF_OK ||
         hfi_conf_read(&url, hfi_engine_entry()->conf, &conf, &err) != HF_OK ||
-        hfi_engine_entry()->open(conf, &host, &conn, &err) != HF_OK)
+        hfi_engine_entry()->open(store, conf, &host, &err) != HF_OK)
         fail("open", err.text);
     hfi_url_done(&url);
     while (fgets(line, sizeof line, stdin)) {

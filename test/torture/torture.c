@@ -52,15 +52,6 @@ static char place[256];
 
 /* ---- processes --------------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_THREAD__)
-/* A worker that ends itself leaves threads behind: that is the point of it. */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "report_thread_leaks=0";
-}
-#endif
-
 static void start(struct process *p)
 {
     pid_t director = getpid();

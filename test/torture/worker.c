@@ -28,8 +28,20 @@ const unsigned lock_count = sizeof locks / sizeof locks[0];
 
 #define NESTED_MAX 3
 
+/*
+ * How a worker ends, which its first thread that comes to an end decides:
+ *
+ *   UNDECIDED -> RETURNING   the run is over: all threads return and are joined
+ *   UNDECIDED -> DYING       a thread ends the process with what it holds
+ *
+ * Never both: a thread that has returned when another one ends the process was not joined, which
+ * ThreadSanitizer rightly reports as a leak.
+ */
+enum ending { UNDECIDED, RETURNING, DYING };
+
 struct thread {
     const struct torture *torture;
+    _Atomic int *ending; /* the worker's */
     hf_store *store;
     uint32_t lane;
     struct rng rng;
@@ -41,6 +53,7 @@ struct thread {
 struct worker {
     struct thread threads[8];
     unsigned count;
+    _Atomic int ending; /* enum ending */
     _Atomic int done;
 };
 
@@ -61,6 +74,15 @@ unsigned rng_below(struct rng *rng, unsigned n)
 static bool stopping(const struct thread *t)
 {
     return atomic_load(&t->torture->history->stop) != 0;
+}
+
+/* The worker ends in this way from now on, unless it was decided otherwise before. */
+static bool decide(struct thread *t, enum ending ending)
+{
+    int decided = UNDECIDED;
+
+    return atomic_compare_exchange_strong(t->ending, &decided, (int)ending) ||
+           decided == (int)ending;
 }
 
 static void note(struct thread *t, struct event event)
@@ -241,7 +263,7 @@ static void once(struct thread *t, unsigned depth)
     hold(t);
     if (depth < NESTED_MAX && rng_below(&t->rng, 8) == 0)
         once(t, depth + 1);
-    if (t->torture->suicide && rng_below(&t->rng, 3000) == 0) {
+    if (t->torture->suicide && rng_below(&t->rng, 3000) == 0 && decide(t, DYING)) {
         try.event.kind = EV_LETTING;
         if (!try.event.ttl)
             note(t, try.event);
@@ -318,6 +340,8 @@ static void *thread_main(void *arg)
         else
             once(t, 0);
     }
+    while (!decide(t, RETURNING))
+        pause(); /* another thread is about to end the process */
     return NULL;
 }
 
@@ -332,6 +356,7 @@ int worker_main(const struct torture *torture, uint32_t lane, uint32_t incarnati
         hf_error err;
 
         t->torture = torture;
+        t->ending = &w.ending;
         t->lane = lane + i;
         t->rng.state = torture->seed * 1000003 + (uint64_t)incarnation * 1009 + lane + i;
         t->async = rng_below(&t->rng, 4) == 0;

@@ -79,26 +79,22 @@ VISIBLE void *realloc(void *memory, size_t size)
 
 /* ---- an engine without any cost ------------------------------------------------------------------ */
 
-static hf_status null_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                           hf_error *err)
+static hf_status null_open(void *store, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    static char conn;
-
-    (void)conf, (void)host, (void)err;
-    *ret_conn = (struct hfi_conn *)(void *)&conn;
+    (void)store, (void)conf, (void)host, (void)err;
     return HF_OK;
 }
 
-static void null_close(struct hfi_conn *conn)
+static void null_close(void *store)
 {
-    (void)conn;
+    (void)store;
 }
 
-static void null_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void null_submit(void *store, struct hfi_op *op)
 {
     static uint64_t token;
 
-    (void)conn;
+    (void)store;
     if (op->kind == HFI_OP_ACQUIRE) {
         op->claim->token = ++token;
         op->claim->tokens = 1;
@@ -108,14 +104,14 @@ static void null_submit(struct hfi_conn *conn, struct hfi_op *op)
     hfi_op_finish(op, HF_OK);
 }
 
-static void null_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void null_cancel(void *store, struct hfi_op *op, hf_status status)
 {
-    (void)conn, (void)op, (void)status;
+    (void)store, (void)op, (void)status;
 }
 
-static void null_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+static void null_wait(void *store, struct hfi_op *op, int64_t until_ms)
 {
-    (void)conn, (void)op, (void)until_ms;
+    (void)store, (void)op, (void)until_ms;
 }
 
 static const struct hfi_form null_forms[] = { { .scheme = "null" }, { .scheme = NULL } };

@@ -15,35 +15,31 @@
 
 /* ---- an engine -------------------------------------------------------------------------------------- */
 
-static hf_status null_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                           hf_error *err)
+static hf_status null_open(void *store, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    static char conn;
-
-    (void)conf, (void)host, (void)err;
-    *ret_conn = (struct hfi_conn *)(void *)&conn;
+    (void)store, (void)conf, (void)host, (void)err;
     return HF_OK;
 }
 
-static void null_close(struct hfi_conn *conn)
+static void null_close(void *store)
 {
-    (void)conn;
+    (void)store;
 }
 
-static void null_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void null_submit(void *store, struct hfi_op *op)
 {
-    (void)conn;
+    (void)store;
     hfi_op_finish(op, HF_OK);
 }
 
-static void null_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void null_cancel(void *store, struct hfi_op *op, hf_status status)
 {
-    (void)conn, (void)op, (void)status;
+    (void)store, (void)op, (void)status;
 }
 
-static void null_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+static void null_wait(void *store, struct hfi_op *op, int64_t until_ms)
 {
-    (void)conn, (void)op, (void)until_ms;
+    (void)store, (void)op, (void)until_ms;
 }
 
 static const struct hfi_form null_forms[] = { { .scheme = "nulltask" }, { .scheme = NULL } };

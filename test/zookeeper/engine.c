@@ -210,14 +210,14 @@ static void woken(struct hfi_host *host)
 
 static struct hfi_host host = { .label = "cells", .wake = woken };
 
-static struct hfi_conn *open_engine(void)
+static void *open_engine(void)
 {
     host.open_deadline_ms = hfi_now_ms() + LIMIT_MS;
     return direct_open(zk_url(ensemble->servers[0].port, root("")), &host, &engine);
 }
 
-static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
-                      uint64_t version, const char *bytes)
+static hf_status cell(void *store, enum hfi_op_kind kind, struct hfi_op *op, uint64_t version,
+                      const char *bytes)
 {
     static const unsigned char name[] = "st/ock";
 
@@ -229,21 +229,21 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
     op->u.cell.version = version;
     op->u.cell.bytes = bytes;
     op->u.cell.len = bytes ? strlen(bytes) : 0;
-    engine->submit(conn, op);
+    engine->submit(store, op);
     while (!hfi_op_finished(op))
-        engine->drive->turn(conn, hfi_now_ms() + 100);
+        engine->drive->turn(store, hfi_now_ms() + 100);
     return hfi_op_status(op);
 }
 
 static void cells(void **state)
 {
-    struct hfi_conn *conn = open_engine(), *other = open_engine();
+    void *store = open_engine(), *other = open_engine();
     uint64_t first, second, third;
     struct hfi_op op;
 
     (void)state;
-    EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "ten"));
+    EXPECT(HF_NOT_FOUND, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, 0, "ten"));
     first = op.u.cell.ret_version;
     CHECK(first > 0);
     EXPECT(HF_BUSY, cell(other, HFI_OP_CELL_SWAP, &op, 0, "again"));
@@ -251,25 +251,25 @@ static void cells(void **state)
     EXPECT(HF_OK, cell(other, HFI_OP_CELL_SWAP, &op, first, "nine"));
     second = op.u.cell.ret_version;
     CHECK(second > first);
-    EXPECT(HF_BUSY, cell(conn, HFI_OP_CELL_SWAP, &op, first, "late"));
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_BUSY, cell(store, HFI_OP_CELL_SWAP, &op, first, "late"));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
     CHECK(op.u.cell.ret_version == second && op.u.cell.ret_len == 4);
     CHECK(memcmp(op.u.cell.ret_bytes, "nine", 4) == 0);
     hfi_free(op.u.cell.ret_bytes);
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, second, NULL));
-    EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
-    EXPECT(HF_BUSY, cell(conn, HFI_OP_CELL_SWAP, &op, second, "ghost"));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, second, NULL));
+    EXPECT(HF_NOT_FOUND, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_BUSY, cell(store, HFI_OP_CELL_SWAP, &op, second, "ghost"));
     /* Made again, and written as often: its version is another one all the same. */
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new"));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_SWAP, &op, 0, "new"));
     third = op.u.cell.ret_version;
     CHECK(third > second);
     EXPECT(HF_BUSY, cell(other, HFI_OP_CELL_SWAP, &op, first, "stale"));
     EXPECT(HF_OK, cell(other, HFI_OP_CELL_SWAP, &op, third, ""));
-    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_OK, cell(store, HFI_OP_CELL_READ, &op, 0, NULL));
     CHECK(op.u.cell.ret_len == 0);
     hfi_free(op.u.cell.ret_bytes);
     direct_close(engine, other);
-    direct_close(engine, conn);
+    direct_close(engine, store);
 }
 
 int main(int argc, char **argv)

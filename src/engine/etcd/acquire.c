@@ -33,47 +33,47 @@
 #define FRESH_SIXTHS 4 /* a lease is renewed in the background if less than this is left of it */
 #define FULL_SIXTHS  5
 
-static void begin_wait(struct hfi_conn *conn, struct etcd_wait *wait);
-static void put_key(struct hfi_conn *conn, struct etcd_wait *wait);
+static void begin_wait(struct etcd_store *store, struct etcd_wait *wait);
+static void put_key(struct etcd_store *store, struct etcd_wait *wait);
 
 /* ---- a wait's life ---------------------------------------------------------------------------------- */
 
-static void lease_is_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+static void lease_is_ready(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                            const hf_error *err, void *data);
 
-void etcd_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_acquire(struct etcd_store *store, struct hfi_op *op)
 {
     struct etcd_wait *wait = hfi_calloc(1, sizeof *wait);
 
     if (!wait) {
-        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->op = op;
     wait->claim = op->claim;
     wait->beat_ms = HFI_NEVER;
-    hfi_list_append(&conn->waits, &wait->listed);
+    hfi_list_append(&store->waits, &wait->listed);
     etcd_op(op)->wait = wait;
-    etcd_slot_take(conn, wait->claim);
-    begin_wait(conn, wait);
+    etcd_slot_take(store, wait->claim);
+    begin_wait(store, wait);
 }
 
-static void drop_lease(struct hfi_conn *conn, struct etcd_wait *wait)
+static void drop_lease(struct etcd_store *store, struct etcd_wait *wait)
 {
     if (!wait->lease)
         return;
     etcd_lease_unask(wait->lease, &wait->ask);
     wait->lease->waits--;
-    etcd_lease_drop(conn, wait->lease);
+    etcd_lease_drop(store, wait->lease);
     wait->lease = NULL;
 }
 
 /* The end of it. Its lease: the claim has it already if it is needed. */
-static void end_wait(struct hfi_conn *conn, struct etcd_wait *wait, hf_status status,
+static void end_wait(struct etcd_store *store, struct etcd_wait *wait, hf_status status,
                      const hf_error *err)
 {
-    etcd_wait_unwatch(conn, wait);
-    etcd_wait_stop_moving(conn, wait);
+    etcd_wait_unwatch(store, wait);
+    etcd_wait_stop_moving(store, wait);
     if (wait->call)
         wait->call->data = NULL;
     if (status == HF_UNKNOWN && wait->lease) {
@@ -82,55 +82,55 @@ static void end_wait(struct hfi_conn *conn, struct etcd_wait *wait, hf_status st
         wait->lease->refs++;
     }
     if (status != HF_OK && status != HF_UNKNOWN)
-        etcd_slot_drop(conn, wait->claim);
-    drop_lease(conn, wait);
+        etcd_slot_drop(store, wait->claim);
+    drop_lease(store, wait);
     hfi_list_remove(&wait->listed);
-    etcd_finish(conn, wait->op, status, err);
+    etcd_finish(store, wait->op, status, err);
     hfi_free(wait->ahead);
     hfi_free(wait);
 }
 
-static void begin_wait(struct hfi_conn *conn, struct etcd_wait *wait)
+static void begin_wait(struct etcd_store *store, struct etcd_wait *wait)
 {
     wait->state = ETCD_WAIT_LEASE;
     wait->token = 0;
     wait->limit = 0;
     wait->hopes = false;
     wait->lease =
-        etcd_lease_get(conn, wait->claim->ttl_ms, (wait->claim->flags & HFI_CLAIM_DETACHED) != 0);
+        etcd_lease_get(store, wait->claim->ttl_ms, (wait->claim->flags & HFI_CLAIM_DETACHED) != 0);
     if (!wait->lease) {
-        end_wait(conn, wait, HF_NO_MEMORY, NULL);
+        end_wait(store, wait, HF_NO_MEMORY, NULL);
         return;
     }
     wait->lease->waits++;
     wait->ask = (struct etcd_ask){ .ready = lease_is_ready, .data = wait };
-    etcd_lease_ready(conn, wait->lease, ETCD_USE_SIXTHS, &wait->ask);
+    etcd_lease_ready(store, wait->lease, ETCD_USE_SIXTHS, &wait->ask);
 }
 
 /* Its key is gone, with its place in the queue. */
-void etcd_wait_again(struct hfi_conn *conn, struct etcd_wait *wait)
+void etcd_wait_again(struct etcd_store *store, struct etcd_wait *wait)
 {
-    etcd_wait_unwatch(conn, wait);
-    etcd_wait_stop_moving(conn, wait);
-    drop_lease(conn, wait);
+    etcd_wait_unwatch(store, wait);
+    etcd_wait_stop_moving(store, wait);
+    drop_lease(store, wait);
     if (wait->stop != HF_OK)
-        end_wait(conn, wait, wait->stop, NULL);
+        end_wait(store, wait, wait->stop, NULL);
     else
-        begin_wait(conn, wait);
+        begin_wait(store, wait);
 }
 
-static void lease_is_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+static void lease_is_ready(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                            const hf_error *err, void *data)
 {
     struct etcd_wait *wait = data;
 
     if (status == HF_LOST) {
-        etcd_wait_again(conn, wait);
+        etcd_wait_again(store, wait);
         return;
     }
     if (wait->state == ETCD_WAIT_CONFIRM) {
         if (status == HF_OK) {
-            etcd_wait_confirm(conn, wait);
+            etcd_wait_confirm(store, wait);
             return;
         }
         wait->state = ETCD_WAIT_WATCH; /* we stay in the queue, and ask again in a moment */
@@ -138,22 +138,22 @@ static void lease_is_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_s
         return;
     }
     if (status == HF_UNAVAILABLE && wait->op->may_wait && wait->stop == HF_OK) {
-        drop_lease(conn, wait);
-        begin_wait(conn, wait); /* each try has its time limit */
+        drop_lease(store, wait);
+        begin_wait(store, wait); /* each try has its time limit */
         return;
     }
     if (status != HF_OK) {
-        end_wait(conn, wait, status, err);
+        end_wait(store, wait, status, err);
         return;
     }
     if (etcd_lease_left_ms(lease, hfi_now_ms()) < lease->granted_ms * FRESH_SIXTHS / 6)
-        etcd_lease_keep(conn, lease);
-    put_key(conn, wait);
+        etcd_lease_keep(store, lease);
+    put_key(store, wait);
 }
 
 /* ---- PUT -------------------------------------------------------------------------------------------- */
 
-static void add_put(struct etcd_text *body, const struct hfi_conn *conn,
+static void add_put(struct etcd_text *body, const struct etcd_store *store,
                     const struct etcd_wait *wait, const struct etcd_key *key)
 {
     const struct hfi_claim *claim = wait->claim;
@@ -164,22 +164,23 @@ static void add_put(struct etcd_text *body, const struct hfi_conn *conn,
     etcd_add_key(body, "key", key);
     etcd_add(body, ",\"value\":\"");
     etcd_add_value(body, claim, wait->lease->ttl_s,
-                   (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, conn->store,
-                   claim->label ? claim->label : conn->reactor.host->label);
+                   (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, store->id,
+                   claim->label ? claim->label : store->reactor.host->label);
     etcd_add(body, "\",\"lease\":\"");
     etcd_add_number(body, wait->lease->id);
     etcd_add(body, "\"}}");
 }
 
 /* Into the queue, unless the name has claims of another kind. */
-static void write_queue(struct etcd_text *body, const struct hfi_conn *conn,
+static void write_queue(struct etcd_text *body, const struct etcd_store *store,
                         const struct etcd_wait *wait)
 {
     struct etcd_key key, from, to, kind, kind_to;
 
-    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
-    etcd_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from, &to);
-    etcd_kind_range(conn->conf->prefix, wait->claim, &kind, &kind_to);
+    etcd_claim_key(store->conf->prefix, wait->claim, &key);
+    etcd_name_range(store->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
+                    &to);
+    etcd_kind_range(store->conf->prefix, wait->claim, &kind, &kind_to);
     etcd_add(body, "{\"compare\":[");
     etcd_add_compare(body, &key, NULL, "EQUAL", "CREATE", 0);
     etcd_add(body, ",");
@@ -187,7 +188,7 @@ static void write_queue(struct etcd_text *body, const struct hfi_conn *conn,
     etcd_add(body, ",");
     etcd_add_compare(body, &kind_to, &to, "EQUAL", "CREATE", 0);
     etcd_add(body, "],\"success\":[");
-    add_put(body, conn, wait, &key);
+    add_put(body, store, wait, &key);
     etcd_add(body, ",");
     etcd_add_range(body, &kind, &kind_to, etcd_wait_order(wait->claim));
     etcd_add(body, "],\"failure\":[");
@@ -196,44 +197,46 @@ static void write_queue(struct etcd_text *body, const struct hfi_conn *conn,
 }
 
 /* In, if nobody is there, and nothing else. */
-static void write_hope(struct etcd_text *body, const struct hfi_conn *conn,
+static void write_hope(struct etcd_text *body, const struct etcd_store *store,
                        const struct etcd_wait *wait)
 {
     struct etcd_key key, from, to;
 
-    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
-    etcd_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from, &to);
+    etcd_claim_key(store->conf->prefix, wait->claim, &key);
+    etcd_name_range(store->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
+                    &to);
     etcd_add(body, "{\"compare\":[");
     etcd_add_compare(body, &from, &to, "EQUAL", "CREATE", 0);
     etcd_add(body, "],\"success\":[");
-    add_put(body, conn, wait, &key);
+    add_put(body, store, wait, &key);
     etcd_add(body, "]}");
 }
 
-static uint64_t *hot(struct hfi_conn *conn, const struct hfi_claim *claim)
+static uint64_t *hot(struct etcd_store *store, const struct hfi_claim *claim)
 {
-    return &conn->hot[claim->name.hash[0] % ETCD_HOT];
+    return &store->hot[claim->name.hash[0] % ETCD_HOT];
 }
 
 /* In, if nobody is there; or nobody but whom we have seen, with room for us. */
-static void write_try(struct etcd_text *body, const struct hfi_conn *conn,
+static void write_try(struct etcd_text *body, const struct etcd_store *store,
                       const struct etcd_wait *wait)
 {
     struct etcd_key key, from, to;
 
-    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
-    etcd_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from, &to);
+    etcd_claim_key(store->conf->prefix, wait->claim, &key);
+    etcd_name_range(store->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
+                    &to);
     etcd_add(body, "{\"compare\":[");
     etcd_add_compare(body, &from, &to, "LESS", "CREATE", wait->limit + 1);
     etcd_add(body, "],\"success\":[");
-    add_put(body, conn, wait, &key);
+    add_put(body, store, wait, &key);
     etcd_add(body, "],\"failure\":[");
     etcd_add_range(body, &from, &to, ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"");
     etcd_add(body, "]}");
 }
 
 /* The name has claims, and our try was refused. */
-static void tried(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *range,
+static void tried(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
                   int64_t revision)
 {
     const json_t *kvs = json_object_get(range, "kvs");
@@ -242,64 +245,64 @@ static void tried(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *r
     uint64_t taken = 0, older = 0;
 
     for (size_t i = json_array_size(kvs); i-- > 0;) { /* oldest first */
-        if (!etcd_kv(conn, json_array_get(kvs, i), &record)) {
+        if (!etcd_kv(store, json_array_get(kvs, i), &record)) {
             taken = claim->capacity; /* not ours to understand: busy */
         } else if (memcmp(record.owner, claim->owner, HFI_OWNER_LEN) == 0) {
             wait->token = record.revision; /* a copy that was executed before */
             older = taken;
         } else if (record.mode != claim->mode || record.capacity != claim->capacity) {
-            end_wait(conn, wait, HF_MISMATCH, NULL);
+            end_wait(store, wait, HF_MISMATCH, NULL);
             return;
         } else {
             taken += record.permits;
         }
     }
     if (wait->token && older + claim->permits <= claim->capacity)
-        etcd_wait_confirm(conn, wait);
+        etcd_wait_confirm(store, wait);
     else if (wait->token)
-        etcd_wait_leave(conn, wait, HF_BUSY, NULL);
+        etcd_wait_leave(store, wait, HF_BUSY, NULL);
     else if (wait->stop != HF_OK || taken + claim->permits > claim->capacity)
-        end_wait(conn, wait, wait->stop != HF_OK ? wait->stop : HF_BUSY, NULL);
+        end_wait(store, wait, wait->stop != HF_OK ? wait->stop : HF_BUSY, NULL);
     else if (wait->limit == revision)
-        end_wait(conn, wait, HF_BUSY, NULL); /* cannot be: never ask the same twice */
+        end_wait(store, wait, HF_BUSY, NULL); /* cannot be: never ask the same twice */
     else {
         wait->limit = revision;
-        put_key(conn, wait);
+        put_key(store, wait);
     }
 }
 
-static bool is_mine(const struct hfi_conn *conn, const struct etcd_wait *wait, const json_t *kv)
+static bool is_mine(const struct etcd_store *store, const struct etcd_wait *wait, const json_t *kv)
 {
     struct etcd_record record;
 
-    return etcd_kv(conn, kv, &record) &&
+    return etcd_kv(store, kv, &record) &&
            memcmp(record.owner, wait->claim->owner, HFI_OWNER_LEN) == 0;
 }
 
 /* Our key is there. */
-static void put_done(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *reply)
+static void put_done(struct etcd_store *store, struct etcd_wait *wait, const json_t *reply)
 {
     const json_t *range = etcd_response(reply, 1, "response_range");
     bool asked = wait->op->may_wait && !wait->hopes;
 
     wait->token = (uint64_t)etcd_revision(reply);
     if (wait->token == 0 || (asked && !range) || !etcd_response(reply, 0, "response_put")) {
-        end_wait(conn, wait, HF_UNKNOWN, NULL);
+        end_wait(store, wait, HF_UNKNOWN, NULL);
     } else if (wait->token >= HFI_TOKEN_LIMIT) {
-        etcd_wait_leave(conn, wait, HF_FULL, NULL);
+        etcd_wait_leave(store, wait, HF_FULL, NULL);
     } else if (asked) {
         if (json_array_size(json_object_get(range, "kvs")) == 1)
-            *hot(conn, wait->claim) = 0;
-        etcd_wait_judge(conn, wait, range, etcd_revision(reply));
+            *hot(store, wait->claim) = 0;
+        etcd_wait_judge(store, wait, range, etcd_revision(reply));
     } else {
-        etcd_wait_confirm(conn, wait);
+        etcd_wait_confirm(store, wait);
     }
 }
 
 static void key_put(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct etcd_wait *wait = call->data;
     const json_t *range, *mine;
 
@@ -309,64 +312,64 @@ static void key_put(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
     if (call->maybe)
         wait->lease->retiring = true; /* a copy of it may come late */
     if (outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND) {
-        etcd_lease_gone(conn, wait->lease, "etcd has ended its lease");
-        etcd_wait_again(conn, wait);
+        etcd_lease_gone(store, wait->lease, "etcd has ended its lease");
+        etcd_wait_again(store, wait);
         return;
     }
     if (outcome != ETCD_ANSWERED) {
         if (outcome != ETCD_MAYBE && call->maybe)
             outcome = ETCD_MAYBE;
-        end_wait(conn, wait,
+        end_wait(store, wait,
                  outcome == ETCD_UNSENT && wait->stop != HF_OK ? wait->stop
                                                                : etcd_status(outcome, err),
                  err);
         return;
     }
     if (json_is_true(json_object_get(reply, "succeeded"))) {
-        put_done(conn, wait, reply);
+        put_done(store, wait, reply);
         return;
     }
     if (wait->hopes) {
-        *hot(conn, wait->claim) = wait->claim->name.hash[0];
+        *hot(store, wait->claim) = wait->claim->name.hash[0];
         if (wait->stop != HF_OK)
-            end_wait(conn, wait, call->maybe ? HF_UNKNOWN : wait->stop, NULL);
+            end_wait(store, wait, call->maybe ? HF_UNKNOWN : wait->stop, NULL);
         else
-            put_key(conn, wait);
+            put_key(store, wait);
         return;
     }
     range = etcd_response(reply, 0, "response_range");
     if (!range) {
-        end_wait(conn, wait, HF_UNKNOWN, NULL);
+        end_wait(store, wait, HF_UNKNOWN, NULL);
         return;
     }
     if (!wait->op->may_wait) {
-        tried(conn, wait, range, etcd_revision(reply));
+        tried(store, wait, range, etcd_revision(reply));
         return;
     }
     mine = json_array_get(json_object_get(range, "kvs"), 0);
-    if (mine && !is_mine(conn, wait, mine)) {
-        etcd_slot_take(conn, wait->claim); /* a late copy of another sits there; it will go */
+    if (mine && !is_mine(store, wait, mine)) {
+        etcd_slot_take(store, wait->claim); /* a late copy of another sits there; it will go */
         if (wait->stop != HF_OK)
-            end_wait(conn, wait, wait->stop, NULL);
+            end_wait(store, wait, wait->stop, NULL);
         else
-            put_key(conn, wait);
+            put_key(store, wait);
         return;
     }
     wait->token = (uint64_t)etcd_read_number(mine, "create_revision");
     if (wait->token == 0)
-        end_wait(conn, wait, HF_MISMATCH, NULL);
+        end_wait(store, wait, HF_MISMATCH, NULL);
     else if (wait->stop != HF_OK)
-        etcd_wait_leave(conn, wait, wait->stop, NULL);
+        etcd_wait_leave(store, wait, wait->stop, NULL);
     else
-        etcd_wait_look(conn, wait);
+        etcd_wait_look(store, wait);
 }
 
-static void put_key(struct hfi_conn *conn, struct etcd_wait *wait)
+static void put_key(struct etcd_store *store, struct etcd_wait *wait)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", key_put, NULL);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", key_put, NULL);
 
     if (!call) {
-        end_wait(conn, wait, HF_NO_MEMORY, NULL);
+        end_wait(store, wait, HF_NO_MEMORY, NULL);
         return;
     }
     wait->state = ETCD_WAIT_PUT;
@@ -374,34 +377,34 @@ static void put_key(struct hfi_conn *conn, struct etcd_wait *wait)
     call->data = wait;
     call->again = true;
     wait->hopes =
-        wait->op->may_wait && !wait->hopes && *hot(conn, wait->claim) != wait->claim->name.hash[0];
+        wait->op->may_wait && !wait->hopes && *hot(store, wait->claim) != wait->claim->name.hash[0];
     if (wait->op->may_wait)
         call->until_ms = HFI_NEVER; /* until it is stopped */
     if (wait->hopes)
-        write_hope(&call->body, conn, wait);
+        write_hope(&call->body, store, wait);
     else if (wait->op->may_wait)
-        write_queue(&call->body, conn, wait);
+        write_queue(&call->body, store, wait);
     else
-        write_try(&call->body, conn, wait);
+        write_try(&call->body, store, wait);
     etcd_call_send(call);
 }
 
 /* ---- CONFIRM, LEAVE --------------------------------------------------------------------------------------------- */
 
 /* It is first. Is the lease good for long enough? */
-void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait)
+void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait)
 {
     struct etcd_lease *lease = wait->lease;
     struct hfi_claim *claim = wait->claim;
     int64_t left_ms = etcd_lease_left_ms(lease, hfi_now_ms());
     bool confirmed = wait->state == ETCD_WAIT_CONFIRM;
 
-    etcd_wait_unwatch(conn, wait);
+    etcd_wait_unwatch(store, wait);
     if (!confirmed && hfi_grant_needs_renewal(left_ms, lease->granted_ms, lease->granted_ms,
                                               claim->min_valid_ms)) {
         wait->state = ETCD_WAIT_CONFIRM;
         wait->ask = (struct etcd_ask){ .ready = lease_is_ready, .data = wait };
-        etcd_lease_ready(conn, lease, FULL_SIXTHS, &wait->ask);
+        etcd_lease_ready(store, lease, FULL_SIXTHS, &wait->ask);
         return;
     }
     claim->token = wait->token;
@@ -410,10 +413,10 @@ void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait)
     claim->sent_ms = lease->base_ms;
     lease->refs++;
     etcd_claim(claim)->lease = lease;
-    etcd_claim_add(conn, claim);
+    etcd_claim_add(store, claim);
     if (!(claim->flags & HFI_CLAIM_DETACHED))
-        etcd_inbox_want(conn, (int64_t)claim->token);
-    end_wait(conn, wait, HF_OK, NULL);
+        etcd_inbox_want(store, (int64_t)claim->token);
+    end_wait(store, wait, HF_OK, NULL);
 }
 
 static void left(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
@@ -425,35 +428,35 @@ static void left(struct etcd_call *call, enum etcd_outcome outcome, json_t *repl
     if (!wait)
         return;
     wait->call = NULL;
-    end_wait(call->conn, wait, outcome == ETCD_ANSWERED ? wait->verdict : HF_UNKNOWN,
+    end_wait(call->store, wait, outcome == ETCD_ANSWERED ? wait->verdict : HF_UNKNOWN,
              wait->why.text[0] ? &wait->why : NULL);
 }
 
 /* Out of the queue. */
-void etcd_wait_leave(struct hfi_conn *conn, struct etcd_wait *wait, hf_status verdict,
+void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status verdict,
                      const hf_error *err)
 {
     struct etcd_call *call;
     struct etcd_key key;
 
-    etcd_wait_unwatch(conn, wait);
-    etcd_wait_stop_moving(conn, wait);
+    etcd_wait_unwatch(store, wait);
+    etcd_wait_stop_moving(store, wait);
     wait->verdict = verdict;
     if (err)
         wait->why = *err;
     if (wait->call)
         wait->call->data = NULL; /* whatever it says */
     wait->call = NULL;
-    call = wait->token ? etcd_call_new(conn, "/v3/kv/txn", left, NULL) : NULL;
+    call = wait->token ? etcd_call_new(store, "/v3/kv/txn", left, NULL) : NULL;
     if (!call) {
-        end_wait(conn, wait, wait->token ? HF_UNKNOWN : verdict, err);
+        end_wait(store, wait, wait->token ? HF_UNKNOWN : verdict, err);
         return;
     }
     wait->state = ETCD_WAIT_LEAVE;
     wait->call = call;
     call->data = wait;
     call->again = true;
-    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
+    etcd_claim_key(store->conf->prefix, wait->claim, &key);
     etcd_add(&call->body, "{\"compare\":[");
     etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
     etcd_add(&call->body, "],\"success\":[");
@@ -462,7 +465,7 @@ void etcd_wait_leave(struct hfi_conn *conn, struct etcd_wait *wait, hf_status ve
     etcd_call_send(call);
 }
 
-void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void etcd_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status)
 {
     struct etcd_wait *wait = etcd_op(op)->wait;
 
@@ -471,7 +474,7 @@ void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     wait->stop = status;
     switch (wait->state) {
     case ETCD_WAIT_LEASE:
-        end_wait(conn, wait, status, NULL);
+        end_wait(store, wait, status, NULL);
         break;
     case ETCD_WAIT_PUT: /* its answer says whether there is something to take back; no more tries */
         wait->call->until_ms = hfi_now_ms();
@@ -480,7 +483,7 @@ void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     case ETCD_WAIT_WATCH:
     case ETCD_WAIT_CONFIRM:
         etcd_lease_unask(wait->lease, &wait->ask);
-        etcd_wait_leave(conn, wait, status, NULL);
+        etcd_wait_leave(store, wait, status, NULL);
         break;
     case ETCD_WAIT_LEAVE:
         break;

@@ -17,30 +17,30 @@ struct adoption {
     struct etcd_ask ask;
 };
 
-static void end(struct hfi_conn *conn, struct adoption *adoption, hf_status status,
+static void end(struct etcd_store *store, struct adoption *adoption, hf_status status,
                 const hf_error *err)
 {
     if (adoption->lease && status != HF_OK)
         adoption->lease->spare = true; /* it may carry the claim still: it ends by itself */
-    etcd_finish(conn, adoption->op, status, err);
-    etcd_lease_drop(conn, adoption->lease);
+    etcd_finish(store, adoption->op, status, err);
+    etcd_lease_drop(store, adoption->lease);
     hfi_free(adoption);
 }
 
 static void written(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct adoption *adoption = call->data;
     struct hfi_claim *claim = adoption->op->claim;
     struct etcd_lease *lease = adoption->lease;
 
     if (outcome != ETCD_ANSWERED) {
-        end(conn, adoption, etcd_status(outcome, err), err);
+        end(store, adoption, etcd_status(outcome, err), err);
         return;
     }
     if (!json_is_true(json_object_get(reply, "succeeded"))) {
-        end(conn, adoption, HF_NOT_FOUND, NULL);
+        end(store, adoption, HF_NOT_FOUND, NULL);
         return;
     }
     claim->mode = adoption->record.mode;
@@ -54,12 +54,12 @@ static void written(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
     etcd_claim_at(claim, &adoption->record);
     lease->refs++;
     etcd_claim(claim)->lease = lease;
-    etcd_claim_add(conn, claim);
-    etcd_inbox_want(conn, etcd_revision(reply));
-    end(conn, adoption, HF_OK, NULL);
+    etcd_claim_add(store, claim);
+    etcd_inbox_want(store, etcd_revision(reply));
+    end(store, adoption, HF_OK, NULL);
 }
 
-static void ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+static void ready(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                   const hf_error *err, void *data)
 {
     struct adoption *adoption = data;
@@ -68,12 +68,12 @@ static void ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status sta
     struct etcd_key key;
 
     if (status != HF_OK) {
-        end(conn, adoption, status == HF_LOST ? HF_NOT_FOUND : status, err);
+        end(store, adoption, status == HF_LOST ? HF_NOT_FOUND : status, err);
         return;
     }
-    call = etcd_call_new(conn, "/v3/kv/txn", written, NULL);
+    call = etcd_call_new(store, "/v3/kv/txn", written, NULL);
     if (!call) {
-        end(conn, adoption, HF_NO_MEMORY, NULL);
+        end(store, adoption, HF_NO_MEMORY, NULL);
         return;
     }
     claim.mode = adoption->record.mode;
@@ -83,14 +83,14 @@ static void ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status sta
     etcd_claim_at(&claim, &adoption->record);
     call->data = adoption;
     call->again = true;
-    etcd_claim_key(conn->conf->prefix, &claim, &key);
+    etcd_claim_key(store->conf->prefix, &claim, &key);
     etcd_add(&call->body, "{\"compare\":[");
     etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE",
                      (int64_t)adoption->record.revision);
     etcd_add(&call->body, "],\"success\":[{\"request_put\":{");
     etcd_add_key(&call->body, "key", &key);
     etcd_add(&call->body, ",\"value\":\"");
-    etcd_add_value(&call->body, &claim, lease->ttl_s, adoption->record.since_ms, conn->store,
+    etcd_add_value(&call->body, &claim, lease->ttl_s, adoption->record.since_ms, store->id,
                    adoption->record.label);
     etcd_add(&call->body, "\",\"lease\":\"");
     etcd_add_number(&call->body, lease->id);
@@ -101,52 +101,52 @@ static void ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status sta
 static void found(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                   const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct hfi_op *op = call->op;
     const json_t *kvs = json_object_get(reply, "kvs");
     struct adoption *adoption;
     size_t i;
 
     if (outcome != ETCD_ANSWERED) {
-        etcd_finish(conn, op, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
+        etcd_finish(store, op, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
                     err);
         return;
     }
     adoption = hfi_calloc(1, sizeof *adoption);
     if (!adoption) {
-        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     adoption->op = op;
     for (i = 0; i < json_array_size(kvs); i++)
-        if (etcd_kv(conn, json_array_get(kvs, i), &adoption->record) &&
+        if (etcd_kv(store, json_array_get(kvs, i), &adoption->record) &&
             memcmp(adoption->record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
             break;
     if (i == json_array_size(kvs) || !adoption->record.detached ||
         (op->claim->token && adoption->record.revision != op->claim->token)) {
-        end(conn, adoption, HF_NOT_FOUND, NULL);
+        end(store, adoption, HF_NOT_FOUND, NULL);
         return;
     }
     adoption->lease = etcd_seconds(op->claim->ttl_ms) == adoption->record.ttl_s
-                          ? etcd_lease_known(conn, adoption->record.lease, adoption->record.ttl_s)
-                          : etcd_lease_get(conn, op->claim->ttl_ms, true);
+                          ? etcd_lease_known(store, adoption->record.lease, adoption->record.ttl_s)
+                          : etcd_lease_get(store, op->claim->ttl_ms, true);
     if (!adoption->lease) {
-        end(conn, adoption, HF_NO_MEMORY, NULL);
+        end(store, adoption, HF_NO_MEMORY, NULL);
         return;
     }
     adoption->ask = (struct etcd_ask){ .ready = ready, .data = adoption };
-    etcd_lease_ready(conn, adoption->lease, 5, &adoption->ask);
+    etcd_lease_ready(store, adoption->lease, 5, &adoption->ask);
 }
 
-void etcd_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_adopt(struct etcd_store *store, struct hfi_op *op)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", found, op);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", found, op);
     struct etcd_key from, to;
 
     if (!call)
         return;
     call->again = true;
-    etcd_name_range(conn->conf->prefix, op->claim->name.bytes, op->claim->name.len, &from, &to);
+    etcd_name_range(store->conf->prefix, op->claim->name.bytes, op->claim->name.len, &from, &to);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &from);
     etcd_add(&call->body, ",");

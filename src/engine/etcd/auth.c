@@ -11,19 +11,19 @@
 #include <string.h>
 
 /* Nobody gets through: what waits for the token is refused. */
-static void refuse_all(struct hfi_conn *conn, enum etcd_outcome outcome, const hf_error *err)
+static void refuse_all(struct etcd_store *store, enum etcd_outcome outcome, const hf_error *err)
 {
-    struct etcd_call *call = conn->parked, *next;
+    struct etcd_call *call = store->parked, *next;
 
-    conn->parked = NULL;
+    store->parked = NULL;
     for (; call; call = next) {
         next = call->next;
         if (call->waits_auth) {
             call->answer(call, call->maybe ? ETCD_MAYBE : outcome, NULL, err);
             etcd_call_free(call);
         } else {
-            call->next = conn->parked;
-            conn->parked = call;
+            call->next = store->parked;
+            store->parked = call;
         }
     }
 }
@@ -31,19 +31,19 @@ static void refuse_all(struct hfi_conn *conn, enum etcd_outcome outcome, const h
 static void authenticated(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                           const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     const char *token = json_string_value(json_object_get(reply, "token"));
     hf_error none;
 
-    conn->authenticating = false;
-    conn->tokens++;
-    if (outcome == ETCD_ANSWERED && token && (conn->token = hfi_strdup(token)))
+    store->authenticating = false;
+    store->tokens++;
+    if (outcome == ETCD_ANSWERED && token && (store->token = hfi_strdup(token)))
         return; /* the tick sends what is parked */
     if (outcome == ETCD_ANSWERED) {
         hfi_error_set(&none, HF_DENIED, 0, "etcd gave no token");
-        refuse_all(conn, ETCD_REFUSED, &none);
+        refuse_all(store, ETCD_REFUSED, &none);
     } else {
-        refuse_all(conn, outcome == ETCD_REFUSED ? ETCD_REFUSED : ETCD_UNSENT, err);
+        refuse_all(store, outcome == ETCD_REFUSED ? ETCD_REFUSED : ETCD_UNSENT, err);
     }
 }
 
@@ -56,17 +56,17 @@ void etcd_add_login(struct etcd_text *body, const struct etcd_conf *conf)
     etcd_add(body, "}");
 }
 
-void etcd_auth_begin(struct hfi_conn *conn)
+void etcd_auth_begin(struct etcd_store *store)
 {
     struct etcd_call *call;
 
-    if (conn->authenticating)
+    if (store->authenticating)
         return;
-    call = etcd_call_new(conn, "/v3/auth/authenticate", authenticated, NULL);
+    call = etcd_call_new(store, "/v3/auth/authenticate", authenticated, NULL);
     if (!call)
         return; /* what is parked gives up in time, and begins it again */
     call->again = call->secret = true;
-    etcd_add_login(&call->body, conn->conf);
-    conn->authenticating = true;
+    etcd_add_login(&call->body, store->conf);
+    store->authenticating = true;
     etcd_call_send(call);
 }

@@ -46,20 +46,20 @@ static int on_leave(void *arg, char *to_ip, char *from_ip, int to_port, int from
     return CURL_PREREQFUNC_OK;
 }
 
-static struct etcd_call *make(struct hfi_conn *conn)
+static struct etcd_call *make(struct etcd_store *store)
 {
     struct etcd_call *call = hfi_calloc(1, sizeof *call);
 
     if (!call)
         return NULL;
-    call->conn = conn;
+    call->store = store;
     call->easy = curl_easy_init();
     if (!call->easy) {
         hfi_free(call);
         return NULL;
     }
-    etcd_easy_setup(conn, call->easy);
-    etcd_track(&conn->multis[ETCD_CALLS], call->easy);
+    etcd_easy_setup(store, call->easy);
+    etcd_track(&store->multis[ETCD_CALLS], call->easy);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
@@ -77,20 +77,20 @@ static void unmake(struct etcd_call *call)
     hfi_free(call);
 }
 
-struct etcd_call *etcd_call_new(struct hfi_conn *conn, const char *path, etcd_answer_fn *answer,
+struct etcd_call *etcd_call_new(struct etcd_store *store, const char *path, etcd_answer_fn *answer,
                                 struct hfi_op *op)
 {
-    struct etcd_call *call = conn->pool;
+    struct etcd_call *call = store->pool;
 
     if (call) {
-        conn->pool = call->next;
-        conn->pool_count--;
+        store->pool = call->next;
+        store->pool_count--;
     } else {
-        call = make(conn);
+        call = make(store);
     }
     if (!call) {
         if (op)
-            etcd_finish(conn, op, HF_NO_MEMORY, NULL);
+            etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
     call->next = call->live = NULL;
@@ -103,7 +103,7 @@ struct etcd_call *etcd_call_new(struct hfi_conn *conn, const char *path, etcd_an
     call->copies = call->tries = call->auth_tries = 0;
     call->code = 0;
     call->sent_ms = 0;
-    call->until_ms = hfi_now_ms() + conn->conf->op_ms;
+    call->until_ms = hfi_now_ms() + store->conf->op_ms;
     call->body.len = call->reply.len = 0;
     call->body.failed = call->reply.failed = false;
     return call;
@@ -111,7 +111,7 @@ struct etcd_call *etcd_call_new(struct hfi_conn *conn, const char *path, etcd_an
 
 void etcd_call_free(struct etcd_call *call)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
 
     if (call->secret || call->body.room > 16384 || call->reply.room > 65536) {
         etcd_text_done(&call->body);
@@ -119,30 +119,30 @@ void etcd_call_free(struct etcd_call *call)
     }
     curl_slist_free_all(call->headers);
     call->headers = NULL;
-    if (conn->pool_count >= POOL_MAX) {
+    if (store->pool_count >= POOL_MAX) {
         unmake(call);
         return;
     }
-    call->next = conn->pool;
-    conn->pool = call;
-    conn->pool_count++;
+    call->next = store->pool;
+    store->pool = call;
+    store->pool_count++;
 }
 
-void etcd_calls_close(struct hfi_conn *conn)
+void etcd_calls_close(struct etcd_store *store)
 {
     struct etcd_call *call;
 
-    while ((call = conn->calls)) {
-        conn->calls = call->live;
-        curl_multi_remove_handle(conn->multis[ETCD_CALLS].handle, call->easy);
+    while ((call = store->calls)) {
+        store->calls = call->live;
+        curl_multi_remove_handle(store->multis[ETCD_CALLS].handle, call->easy);
         unmake(call);
     }
-    while ((call = conn->parked)) {
-        conn->parked = call->next;
+    while ((call = store->parked)) {
+        store->parked = call->next;
         unmake(call);
     }
-    while ((call = conn->pool)) {
-        conn->pool = call->next;
+    while ((call = store->pool)) {
+        store->pool = call->next;
         unmake(call);
     }
 }
@@ -151,12 +151,12 @@ void etcd_calls_close(struct hfi_conn *conn)
 
 void etcd_call_send(struct etcd_call *call)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
 
-    if (conn->conf->url.user && !conn->token && !call->secret) {
+    if (store->conf->url.user && !store->token && !call->secret) {
         call->waits_auth = true;
         park(call, HFI_NEVER);
-        etcd_auth_begin(conn);
+        etcd_auth_begin(store);
         return;
     }
     attempt(call);
@@ -172,9 +172,9 @@ static void fail_later(struct etcd_call *call)
 
 static void attempt(struct etcd_call *call)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     int64_t now_ms = hfi_now_ms(), left_ms = call->until_ms - now_ms;
-    int64_t share_ms = conn->conf->op_ms / 3;
+    int64_t share_ms = store->conf->op_ms / 3;
     char url[ETCD_URL_ROOM];
 
     /* Room for the usual answer, before anything is done that it would tell of. */
@@ -184,21 +184,21 @@ static void attempt(struct etcd_call *call)
     }
     /* One that is stopped must not eat the time of all others. */
     share_ms = share_ms < ATTEMPT_MIN_MS ? ATTEMPT_MIN_MS : share_ms;
-    if (conn->conf->url.host_count == 1)
-        share_ms = conn->conf->op_ms;
+    if (store->conf->url.host_count == 1)
+        share_ms = store->conf->op_ms;
     if (left_ms > share_ms)
         left_ms = share_ms;
-    call->host = conn->at;
+    call->host = store->at;
     call->copies = 0;
     call->tries++;
     call->reply.len = 0;
     call->reply.failed = false;
     call->sent_ms = now_ms;
-    call->token = conn->tokens;
+    call->token = store->tokens;
     curl_slist_free_all(call->headers);
-    call->headers = call->secret ? NULL : etcd_headers(conn);
+    call->headers = call->secret ? NULL : etcd_headers(store);
     if (call->url_path != call->path || call->url_host != call->host) {
-        etcd_conf_address(conn->conf, call->host, call->path, url, sizeof url);
+        etcd_conf_address(store->conf, call->host, call->path, url, sizeof url);
         call->url_path = NULL;
         if (curl_easy_setopt(call->easy, CURLOPT_URL, url) != CURLE_OK) {
             fail_later(call);
@@ -207,81 +207,82 @@ static void attempt(struct etcd_call *call)
         call->url_path = call->path;
         call->url_host = call->host;
     }
-    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers ? call->headers : conn->headers);
+    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER,
+                     call->headers ? call->headers : store->headers);
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->body.bytes);
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE, (long)call->body.len);
     curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms < 1 ? 1 : left_ms));
-    if (curl_multi_add_handle(conn->multis[ETCD_CALLS].handle, call->easy) != CURLM_OK) {
+    if (curl_multi_add_handle(store->multis[ETCD_CALLS].handle, call->easy) != CURLM_OK) {
         fail_later(call);
         return;
     }
     call->flying = true;
-    call->live = conn->calls;
-    conn->calls = call;
-    etcd_started(conn);
+    call->live = store->calls;
+    store->calls = call;
+    etcd_started(store);
 }
 
 static void park(struct etcd_call *call, int64_t retry_ms)
 {
     call->retry_ms = retry_ms;
-    call->next = call->conn->parked;
-    call->conn->parked = call;
+    call->next = call->store->parked;
+    call->store->parked = call;
 }
 
-int64_t etcd_calls_next_ms(const struct hfi_conn *conn)
+int64_t etcd_calls_next_ms(const struct etcd_store *store)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct etcd_call *call = conn->parked; call; call = call->next) {
+    for (const struct etcd_call *call = store->parked; call; call = call->next) {
         int64_t due_ms = call->retry_ms < call->until_ms ? call->retry_ms : call->until_ms;
 
-        if (call->waits_auth && conn->token)
+        if (call->waits_auth && store->token)
             return 0;
         next = due_ms < next ? due_ms : next;
     }
     return next;
 }
 
-void etcd_calls_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_calls_tick(struct etcd_store *store, int64_t now_ms)
 {
-    struct etcd_call *call = conn->parked, *next;
+    struct etcd_call *call = store->parked, *next;
     hf_error err;
 
-    conn->parked = NULL;
+    store->parked = NULL;
     for (; call; call = next) {
         next = call->next;
-        if (call->waits_auth && conn->token) {
+        if (call->waits_auth && store->token) {
             call->waits_auth = false;
             attempt(call);
         } else if (now_ms >= call->until_ms) {
             hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                          conn->conf->url.hosts[call->host].shown);
+                          store->conf->url.hosts[call->host].shown);
             if (call->starved)
                 hfi_error_memory(&err);
             end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, &err);
         } else if (!call->waits_auth && now_ms >= call->retry_ms) {
             attempt(call);
         } else {
-            call->next = conn->parked;
-            conn->parked = call;
+            call->next = store->parked;
+            store->parked = call;
         }
     }
 }
 
 /* ---- what came back --------------------------------------------------------------------------------- */
 
-void etcd_host_failed(struct hfi_conn *conn, size_t host)
+void etcd_host_failed(struct etcd_store *store, size_t host)
 {
-    if (conn->conf->url.host_count < 2)
+    if (store->conf->url.host_count < 2)
         return;
-    if (host == conn->at)
-        conn->at = (conn->at + 1) % conn->conf->url.host_count;
-    etcd_watches_host_failed(conn, host);
+    if (host == store->at)
+        store->at = (store->at + 1) % store->conf->url.host_count;
+    etcd_watches_host_failed(store, host);
 }
 
 static int64_t pause_ms(const struct etcd_call *call)
 {
-    size_t hosts = call->conn->conf->url.host_count;
+    size_t hosts = call->store->conf->url.host_count;
     int64_t pause_ms = ETCD_AGAIN_MIN_MS;
 
     if (call->tries < hosts)
@@ -294,12 +295,12 @@ static int64_t pause_ms(const struct etcd_call *call)
 /* It was not served. Again, if that does no harm and there is time. */
 static void fail(struct etcd_call *call, hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     int64_t now_ms = hfi_now_ms(), wait_ms = pause_ms(call);
 
-    etcd_host_failed(conn, call->host);
+    etcd_host_failed(store, call->host);
     if ((call->maybe && !call->again) || err->status == HF_DENIED ||
-        (conn->reactor.host->open_once && call->tries >= conn->conf->url.host_count) ||
+        (store->reactor.host->open_once && call->tries >= store->conf->url.host_count) ||
         now_ms + wait_ms >= call->until_ms)
         end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, err);
     else
@@ -309,32 +310,32 @@ static void fail(struct etcd_call *call, hf_error *err)
 /* The token is no longer good: ask for another, once. */
 static bool needs_token(const struct etcd_call *call, int code, const char *text)
 {
-    return call->conn->conf->url.user && !call->secret && call->auth_tries < 2 &&
+    return call->store->conf->url.user && !call->secret && call->auth_tries < 2 &&
            (code == ETCD_CODE_UNAUTHENTICATED || strstr(text, "auth store is old"));
 }
 
 /* etcd said no. */
 static void refused(struct etcd_call *call, long http, int code, const char *text)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     hf_error err;
 
     if (needs_token(call, code, text)) {
         call->auth_tries++;
-        if (conn->token && call->token == conn->tokens) { /* else there is a new one already */
-            explicit_bzero(conn->token, strlen(conn->token));
-            hfi_free(conn->token);
-            conn->token = NULL;
+        if (store->token && call->token == store->tokens) { /* else there is a new one already */
+            explicit_bzero(store->token, strlen(store->token));
+            hfi_free(store->token);
+            store->token = NULL;
         }
         etcd_call_send(call);
         return;
     }
     call->code = code;
     hfi_error_set(&err, etcd_code_status(code, text), code, "%s: %s",
-                  conn->conf->url.hosts[call->host].shown, text);
+                  store->conf->url.hosts[call->host].shown, text);
     if (code == 0 && http == 404) {
         hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
-                      conn->conf->url.hosts[call->host].shown);
+                      store->conf->url.hosts[call->host].shown);
         end(call, ETCD_REFUSED, NULL, &err);
     } else if (err.status == HF_FULL && strstr(text, "too many requests")) { /* and did nothing */
         err.status = HF_UNAVAILABLE;
@@ -349,7 +350,7 @@ static void refused(struct etcd_call *call, long http, int code, const char *tex
 
 static void answered(struct etcd_call *call)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     json_t *whole =
         call->reply.len ? json_loadb(call->reply.bytes, call->reply.len, 0, NULL) : NULL;
     json_t *error = json_object_get(whole, "error"), *inner = json_object_get(whole, "result");
@@ -373,10 +374,10 @@ static void answered(struct etcd_call *call)
     } else if (http != 200 || !json_is_object(whole)) {
         call->maybe = true;
         hfi_error_set(&err, HF_UNAVAILABLE, (int)http, "%s: an answer that etcd does not give",
-                      conn->conf->url.hosts[call->host].shown);
+                      store->conf->url.hosts[call->host].shown);
         fail(call, &err);
     } else {
-        conn->failures = 0;
+        store->failures = 0;
         end(call, ETCD_ANSWERED, json_is_object(inner) ? inner : whole, NULL);
     }
     json_decref(whole);
@@ -394,8 +395,8 @@ static const char *why(CURL *easy, CURLcode result)
 
 void etcd_call_ended(struct etcd_call *call, CURLcode result)
 {
-    struct hfi_conn *conn = call->conn;
-    struct etcd_call **at = &conn->calls;
+    struct etcd_store *store = call->store;
+    struct etcd_call **at = &store->calls;
     hf_error err;
 
     while (*at != call)
@@ -407,9 +408,9 @@ void etcd_call_ended(struct etcd_call *call, CURLcode result)
         return;
     }
     call->maybe = call->maybe || call->copies > 0;
-    conn->failures++;
+    store->failures++;
     hfi_error_set(&err, etcd_curl_status(result), (int)result, "%s: %s",
-                  conn->conf->url.hosts[call->host].shown, why(call->easy, result));
+                  store->conf->url.hosts[call->host].shown, why(call->easy, result));
     fail(call, &err);
 }
 

@@ -9,48 +9,48 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-static void end_cell_wait(struct hfi_conn *conn, struct etcd_cell_wait *cell, hf_status status,
+static void end_cell_wait(struct etcd_store *store, struct etcd_cell_wait *cell, hf_status status,
                           const hf_error *err)
 {
     struct hfi_op *op = cell->op;
 
-    conn->cell_waits--;
+    store->cell_waits--;
     cell->op = NULL;
     if (!cell->call)
         hfi_free(cell);
-    etcd_finish(conn, op, status, err);
+    etcd_finish(store, op, status, err);
 }
 
-void etcd_cell_changed(struct hfi_conn *conn, struct etcd_cell_wait *cell, uint64_t version)
+void etcd_cell_changed(struct etcd_store *store, struct etcd_cell_wait *cell, uint64_t version)
 {
     cell->watch = NULL;
     cell->op->u.cell.ret_version = version;
-    end_cell_wait(conn, cell, HF_OK, NULL);
+    end_cell_wait(store, cell, HF_OK, NULL);
 }
 
-void etcd_cell_unwatched(struct hfi_conn *conn, struct etcd_cell_wait *cell, const hf_error *why)
+void etcd_cell_unwatched(struct etcd_store *store, struct etcd_cell_wait *cell, const hf_error *why)
 {
     cell->watch = NULL;
-    end_cell_wait(conn, cell, HF_UNAVAILABLE, why);
+    end_cell_wait(store, cell, HF_UNAVAILABLE, why);
 }
 
-void etcd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void etcd_cell_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status)
 {
     struct etcd_cell_wait *cell = etcd_op(op)->cell_wait;
 
     if (!cell)
         return; /* finished meanwhile */
     if (cell->watch)
-        etcd_watch_close(conn, cell->watch);
+        etcd_watch_close(store, cell->watch);
     cell->watch = NULL;
-    end_cell_wait(conn, cell, status, NULL);
+    end_cell_wait(store, cell, status, NULL);
 }
 
 static void cell_version_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                               const hf_error *err)
 {
     struct etcd_cell_wait *cell = call->data;
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     const json_t *kv = json_array_get(json_object_get(reply, "kvs"), 0);
     uint64_t version = (uint64_t)etcd_read_number(kv, "mod_revision");
     struct etcd_key key;
@@ -61,40 +61,40 @@ static void cell_version_read(struct etcd_call *call, enum etcd_outcome outcome,
         return;
     }
     if (outcome != ETCD_ANSWERED) {
-        end_cell_wait(conn, cell,
+        end_cell_wait(store, cell,
                       outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
         return;
     }
     if (version != cell->op->u.cell.version) {
-        etcd_cell_changed(conn, cell, version);
+        etcd_cell_changed(store, cell, version);
         return;
     }
-    etcd_cell_key(conn->conf->prefix, &cell->op->u.cell.name, &key);
-    if (!etcd_watch_cell(conn, cell, &key, etcd_revision(reply)))
-        end_cell_wait(conn, cell, HF_UNAVAILABLE, NULL);
+    etcd_cell_key(store->conf->prefix, &cell->op->u.cell.name, &key);
+    if (!etcd_watch_cell(store, cell, &key, etcd_revision(reply)))
+        end_cell_wait(store, cell, HF_UNAVAILABLE, NULL);
 }
 
-void etcd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_cell_wait(struct etcd_store *store, struct hfi_op *op)
 {
     struct etcd_cell_wait *cell = hfi_calloc(1, sizeof *cell);
     struct etcd_key key;
 
     if (!cell) {
-        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
-    cell->call = etcd_call_new(conn, "/v3/kv/range", cell_version_read, NULL);
+    cell->call = etcd_call_new(store, "/v3/kv/range", cell_version_read, NULL);
     if (!cell->call) {
         hfi_free(cell);
-        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     cell->op = op;
     cell->call->data = cell;
     cell->call->again = true;
     etcd_op(op)->cell_wait = cell;
-    conn->cell_waits++;
-    etcd_cell_key(conn->conf->prefix, &op->u.cell.name, &key);
+    store->cell_waits++;
+    etcd_cell_key(store->conf->prefix, &op->u.cell.name, &key);
     etcd_add(&cell->call->body, "{");
     etcd_add_key(&cell->call->body, "key", &key);
     etcd_add(&cell->call->body, ",\"keys_only\":true}");

@@ -27,21 +27,21 @@ static void ttl_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *
 
     if (outcome != ETCD_ANSWERED) {
         forget_bytes(op);
-        etcd_finish(call->conn, op,
+        etcd_finish(call->store, op,
                     outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
         return;
     }
     op->u.cell.ret_ttl_ms = left_ms > 0 ? left_ms : 1; /* it ends just now */
-    etcd_finish(call->conn, op, HF_OK, NULL);
+    etcd_finish(call->store, op, HF_OK, NULL);
 }
 
-static void read_ttl(struct hfi_conn *conn, struct hfi_op *op, int64_t lease)
+static void read_ttl(struct etcd_store *store, struct hfi_op *op, int64_t lease)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/lease/timetolive", ttl_read, NULL);
+    struct etcd_call *call = etcd_call_new(store, "/v3/lease/timetolive", ttl_read, NULL);
 
     if (!call) {
         forget_bytes(op);
-        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->op = op;
@@ -61,17 +61,17 @@ static void cell_read(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     size_t len = json_string_length(value);
 
     if (outcome != ETCD_ANSWERED) {
-        etcd_finish(call->conn, op,
+        etcd_finish(call->store, op,
                     outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
         return;
     }
     if (!kv) {
-        etcd_finish(call->conn, op, HF_NOT_FOUND, NULL);
+        etcd_finish(call->store, op, HF_NOT_FOUND, NULL);
         return;
     }
     op->u.cell.ret_bytes = hfi_malloc(len ? len : 1);
     if (!op->u.cell.ret_bytes) {
-        etcd_finish(call->conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(call->store, op, HF_NO_MEMORY, NULL);
         return;
     }
     op->u.cell.ret_len =
@@ -79,25 +79,25 @@ static void cell_read(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     op->u.cell.ret_version = (uint64_t)etcd_read_number(kv, "mod_revision");
     if (op->u.cell.ret_len == SIZE_MAX || op->u.cell.ret_version == 0) {
         forget_bytes(op);
-        etcd_finish_odd(call->conn, op);
+        etcd_finish_odd(call->store, op);
         return;
     }
     op->u.cell.ret_ttl_ms = -1;
     if (etcd_read_number(kv, "lease") != 0)
-        read_ttl(call->conn, op, etcd_read_number(kv, "lease"));
+        read_ttl(call->store, op, etcd_read_number(kv, "lease"));
     else
-        etcd_finish(call->conn, op, HF_OK, NULL);
+        etcd_finish(call->store, op, HF_OK, NULL);
 }
 
-void etcd_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_cell_read(struct etcd_store *store, struct hfi_op *op)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", cell_read, op);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", cell_read, op);
     struct etcd_key key;
 
     if (!call)
         return;
     call->again = true;
-    etcd_cell_key(conn->conf->prefix, &op->u.cell.name, &key);
+    etcd_cell_key(store->conf->prefix, &op->u.cell.name, &key);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &key);
     etcd_add(&call->body, "}");
@@ -112,9 +112,9 @@ static void given_back(struct etcd_call *call, enum etcd_outcome outcome, json_t
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends by itself */
 }
 
-static void give_back(struct hfi_conn *conn, int64_t lease)
+static void give_back(struct etcd_store *store, int64_t lease)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/lease/revoke", given_back, NULL);
+    struct etcd_call *call = etcd_call_new(store, "/v3/lease/revoke", given_back, NULL);
 
     if (!call)
         return;
@@ -132,15 +132,15 @@ static void cell_swapped(struct etcd_call *call, enum etcd_outcome outcome, json
     const json_t *range = etcd_response(reply, 0, "response_range");
 
     if (outcome != ETCD_ANSWERED) {
-        etcd_finish(call->conn, op, etcd_status(outcome, err), err);
+        etcd_finish(call->store, op, etcd_status(outcome, err), err);
         return;
     }
     if (!done && !range) {
-        etcd_finish_odd(call->conn, op);
+        etcd_finish_odd(call->store, op);
         return;
     }
     if (!done && call->maybe) { /* what stands there may be the work of our first copy */
-        etcd_finish(call->conn, op, HF_UNKNOWN, NULL);
+        etcd_finish(call->store, op, HF_UNKNOWN, NULL);
         return;
     }
     op->u.cell.ret_version =
@@ -148,20 +148,20 @@ static void cell_swapped(struct etcd_call *call, enum etcd_outcome outcome, json
              : (uint64_t)etcd_read_number(json_array_get(json_object_get(range, "kvs"), 0),
                                           "mod_revision");
     if (!done && call->data)
-        give_back(call->conn, (int64_t)(intptr_t)call->data);
-    etcd_finish(call->conn, op, done ? HF_OK : HF_BUSY, NULL);
+        give_back(call->store, (int64_t)(intptr_t)call->data);
+    etcd_finish(call->store, op, done ? HF_OK : HF_BUSY, NULL);
 }
 
 /* `lease` 0: it has no end. */
-static void send_swap(struct hfi_conn *conn, struct hfi_op *op, int64_t lease)
+static void send_swap(struct etcd_store *store, struct hfi_op *op, int64_t lease)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", cell_swapped, op);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", cell_swapped, op);
     struct etcd_key key;
 
     if (!call)
         return;
     call->data = (void *)(intptr_t)lease; /* NOLINT: a number */
-    etcd_cell_key(conn->conf->prefix, &op->u.cell.name, &key);
+    etcd_cell_key(store->conf->prefix, &op->u.cell.name, &key);
     etcd_add(&call->body, "{\"compare\":[");
     etcd_add_compare(&call->body, &key, NULL, "EQUAL", "MOD", (int64_t)op->u.cell.version);
     etcd_add(&call->body, "],\"success\":[");
@@ -189,23 +189,23 @@ static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
 
     if (outcome !=
         ETCD_ANSWERED) /* a lease that nobody uses is not what was asked for: nothing is done */
-        etcd_finish(call->conn, call->op,
+        etcd_finish(call->store, call->op,
                     outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
     else if (lease == 0)
-        etcd_finish_odd(call->conn, call->op);
+        etcd_finish_odd(call->store, call->op);
     else
-        send_swap(call->conn, call->op, lease);
+        send_swap(call->store, call->op, lease);
 }
 
-void etcd_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_cell_swap(struct etcd_store *store, struct hfi_op *op)
 {
     struct etcd_call *call;
 
     if (!op->u.cell.bytes || op->u.cell.ttl_ms == 0) {
-        send_swap(conn, op, 0);
+        send_swap(store, op, 0);
         return;
     }
-    call = etcd_call_new(conn, "/v3/lease/grant", granted, op);
+    call = etcd_call_new(store, "/v3/lease/grant", granted, op);
     if (!call)
         return;
     call->again = true;

@@ -20,7 +20,7 @@
 #define CALL_MS      5000
 #define FAILURES_MAX 10
 
-/* In conn->changes while it waits; under the lock. */
+/* In store->changes while it waits; under the lock. */
 struct etcd_change {
     struct etcd_change *next;
     CURLM *multi;
@@ -42,13 +42,14 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
     return stream->input.failed ? 0 : size * count;
 }
 
-static bool stream_open(struct hfi_conn *conn, CURLM *multi, struct stream *stream, int64_t start)
+static bool stream_open(struct etcd_store *store, CURLM *multi, struct stream *stream,
+                        int64_t start)
 {
     struct etcd_key from, to;
     char url[512];
 
     stream->easy = curl_easy_init();
-    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
     etcd_add(&stream->body, "{\"create_request\":{");
     etcd_add_key(&stream->body, "key", &from);
     etcd_add(&stream->body, ",");
@@ -58,16 +59,16 @@ static bool stream_open(struct hfi_conn *conn, CURLM *multi, struct stream *stre
     etcd_add(&stream->body, "\"}}");
     if (!stream->easy || stream->body.failed)
         return false;
-    etcd_easy_setup(conn, stream->easy);
-    hfi_reactor_enter(&conn->reactor);
-    stream->headers = etcd_headers(conn);
-    etcd_conf_address(conn->conf, conn->at, "/v3/watch", url, sizeof url);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
+    etcd_easy_setup(store, stream->easy);
+    hfi_reactor_enter(&store->reactor);
+    stream->headers = etcd_headers(store);
+    etcd_conf_address(store->conf, store->at, "/v3/watch", url, sizeof url);
+    hfi_reactor_leave_quietly(&store->reactor, false);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, stream);
     curl_easy_setopt(stream->easy, CURLOPT_URL, url);
     curl_easy_setopt(stream->easy, CURLOPT_HTTPHEADER,
-                     stream->headers ? stream->headers : conn->headers);
+                     stream->headers ? stream->headers : store->headers);
     curl_easy_setopt(stream->easy, CURLOPT_POSTFIELDS, stream->body.bytes);
     curl_easy_setopt(stream->easy, CURLOPT_POSTFIELDSIZE, (long)stream->body.len);
     return curl_multi_add_handle(multi, stream->easy) == CURLM_OK;
@@ -119,7 +120,7 @@ static int sleep_ms(int64_t until_ms)
 }
 
 /* One stream, until it ended, told of a change, or there is no more time or wish. */
-static bool watch_once(struct hfi_conn *conn, CURLM *multi, int64_t *revision, int64_t until_ms,
+static bool watch_once(struct etcd_store *store, CURLM *multi, int64_t *revision, int64_t until_ms,
                        const _Atomic int *stop)
 {
     struct stream stream = { .ended = false };
@@ -127,7 +128,7 @@ static bool watch_once(struct hfi_conn *conn, CURLM *multi, int64_t *revision, i
     int running = 1, left;
     bool late = false;
 
-    if (!stream_open(conn, multi, &stream, *revision + 1))
+    if (!stream_open(store, multi, &stream, *revision + 1))
         stream.ended = true;
     while (!stream.ended && stream.changed == 0 && !(stop && atomic_load(stop))) {
         /* Until it is created, and has caught up with what it missed, the question is open. */
@@ -154,7 +155,7 @@ static bool watch_once(struct hfi_conn *conn, CURLM *multi, int64_t *revision, i
     return !stream.ended;
 }
 
-static hf_status current(struct hfi_conn *conn, int64_t *ret_revision, hf_error *err)
+static hf_status current(struct etcd_store *store, int64_t *ret_revision, hf_error *err)
 {
     struct etcd_text body = { 0 };
     struct etcd_key from, to;
@@ -162,18 +163,18 @@ static hf_status current(struct hfi_conn *conn, int64_t *ret_revision, hf_error 
     json_t *reply = NULL;
     size_t at;
 
-    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
     etcd_add(&body, "{");
     etcd_add_key(&body, "key", &from);
     etcd_add(&body, ",\"count_only\":true}");
     if (body.failed)
         return hfi_error_memory(err);
-    hfi_reactor_enter(&conn->reactor);
-    at = conn->at;
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    for (size_t i = 0; i < conn->conf->url.host_count && status == HF_UNAVAILABLE; i++)
-        status = etcd_ask(conn, (at + i) % conn->conf->url.host_count, "/v3/kv/range", body.bytes,
-                          conn->conf->op_ms, &reply, err);
+    hfi_reactor_enter(&store->reactor);
+    at = store->at;
+    hfi_reactor_leave_quietly(&store->reactor, false);
+    for (size_t i = 0; i < store->conf->url.host_count && status == HF_UNAVAILABLE; i++)
+        status = etcd_ask(store, (at + i) % store->conf->url.host_count, "/v3/kv/range", body.bytes,
+                          store->conf->op_ms, &reply, err);
     if (status == HF_OK)
         *ret_revision = etcd_revision(reply);
     json_decref(reply);
@@ -181,52 +182,53 @@ static hf_status current(struct hfi_conn *conn, int64_t *ret_revision, hf_error 
     return status;
 }
 
-static void enlist(struct hfi_conn *conn, struct etcd_change *change, bool in)
+static void enlist(struct etcd_store *store, struct etcd_change *change, bool in)
 {
-    struct etcd_change **at = &conn->changes;
+    struct etcd_change **at = &store->changes;
 
-    hfi_reactor_enter(&conn->reactor);
+    hfi_reactor_enter(&store->reactor);
     if (in) {
-        change->next = conn->changes;
-        conn->changes = change;
+        change->next = store->changes;
+        store->changes = change;
     } else {
         while (*at != change)
             at = &(*at)->next;
         *at = change->next;
     }
-    hfi_reactor_leave_quietly(&conn->reactor, false);
+    hfi_reactor_leave_quietly(&store->reactor, false);
 }
 
-hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                           const _Atomic int *stop, hf_error *err)
+hf_status etcd_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
+                           hf_error *err)
 {
+    struct etcd_store *store = self;
     struct etcd_change change = { .multi = NULL };
     int64_t seen = (int64_t)*seq, revision;
     unsigned failures = 0;
     hf_status status = HF_OK;
 
     if (seen == 0)
-        status = current(conn, &seen, err);
+        status = current(store, &seen, err);
     if (status != HF_OK)
         return status;
     revision = seen;
     change.multi = etcd_multi_new();
     if (!change.multi)
         return hfi_error_memory(err);
-    enlist(conn, &change, true);
+    enlist(store, &change, true);
     do {
-        if (watch_once(conn, change.multi, &revision, until_ms, stop)) {
+        if (watch_once(store, change.multi, &revision, until_ms, stop)) {
             failures = 0;
         } else if (++failures > FAILURES_MAX) {
             status = hfi_error_set(err, HF_UNAVAILABLE, 0, "etcd ends our watch");
         } else {
-            int64_t pause = current(conn, &(int64_t){ 0 }, err) == HF_OK ? 0 : AGAIN_MS;
+            int64_t pause = current(store, &(int64_t){ 0 }, err) == HF_OK ? 0 : AGAIN_MS;
 
             curl_multi_poll(change.multi, NULL, 0, (int)pause, NULL);
         }
     } while (status == HF_OK && revision == seen && hfi_now_ms() < until_ms &&
              !(stop && atomic_load(stop)));
-    enlist(conn, &change, false);
+    enlist(store, &change, false);
     curl_multi_cleanup(change.multi);
     *seq = (uint64_t)revision;
     if (status != HF_OK || revision != seen)
@@ -236,10 +238,12 @@ hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_m
     return hfi_error_set(err, HF_TIMEOUT, 0, "nothing changed");
 }
 
-void etcd_stop_wait(struct hfi_conn *conn)
+void etcd_stop_wait(void *self)
 {
-    hfi_reactor_enter(&conn->reactor);
-    for (struct etcd_change *change = conn->changes; change; change = change->next)
+    struct etcd_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    for (struct etcd_change *change = store->changes; change; change = change->next)
         curl_multi_wakeup(change->multi);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
+    hfi_reactor_leave_quietly(&store->reactor, false);
 }

@@ -12,7 +12,7 @@
 #define MEMBERS_SAFE 3
 
 struct checkup {
-    struct hfi_conn *conn;
+    struct etcd_store *store;
     struct hfi_report report;
 };
 
@@ -26,13 +26,13 @@ static const char *text_of(const json_t *object, const char *key)
 static hf_status ask(const struct checkup *r, size_t host, const char *path, const char *body,
                      json_t **ret_reply, hf_error *err)
 {
-    return etcd_ask(r->conn, host, path, body, r->conn->conf->op_ms, ret_reply, err);
+    return etcd_ask(r->store, host, path, body, r->store->conf->op_ms, ret_reply, err);
 }
 
 /* Each endpoint: does it answer, what is it, does it follow a leader? How many answer. */
 static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
 {
-    const struct etcd_conf *conf = r->conn->conf;
+    const struct etcd_conf *conf = r->store->conf;
     size_t up = 0;
 
     for (size_t i = 0; i < conf->url.host_count; i++) {
@@ -86,7 +86,7 @@ static void check_members(const struct checkup *r, size_t host)
         hfi_report(&r->report, count % 2 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
                    "%zu members: goes on without %zu%s", count, (count - 1) / 2,
                    count % 2 ? "" : "; one less would do as well");
-    if (r->conn->conf->url.host_count == 1 && count > 1)
+    if (r->store->conf->url.host_count == 1 && count > 1)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "endpoints",
                    "the URL names one of %zu members: name them all, or we stop when that one does",
                    count);
@@ -117,7 +117,7 @@ static void check_alarms(const struct checkup *r, size_t host)
 
 static void check_access(const struct checkup *r)
 {
-    const struct etcd_conf *conf = r->conn->conf;
+    const struct etcd_conf *conf = r->store->conf;
 
     hfi_report(&r->report, conf->url.user ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "auth",
                conf->url.user ? "as a user of etcd"
@@ -153,15 +153,16 @@ static void check_lease(const struct checkup *r, size_t host)
         json_decref(reply);
 }
 
-hf_status etcd_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status etcd_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct checkup r = { .conn = conn, .report = { .finding = finding, .arg = arg } };
+    struct etcd_store *store = self;
+    struct checkup r = { .store = store, .report = { .finding = finding, .arg = arg } };
     size_t good = 0, up = check_endpoints(&r, &good);
 
     (void)err;
     check_access(&r);
     hfi_report(&r.report, HF_CHECK_LEVEL_OK, "prefix", "all keys begin with %s/",
-               conn->conf->prefix);
+               store->conf->prefix);
     if (up == 0)
         return HF_OK; /* said above */
     check_members(&r, good);

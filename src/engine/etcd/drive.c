@@ -122,45 +122,45 @@ void etcd_track(struct etcd_multi *multi, CURL *easy)
     curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
     curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, multi);
     /* Every stream has a connection of its own: with a known session TLS begins much sooner. */
-    if (multi->conn->share)
-        curl_easy_setopt(easy, CURLOPT_SHARE, multi->conn->share);
+    if (multi->store->share)
+        curl_easy_setopt(easy, CURLOPT_SHARE, multi->store->share);
 }
 
 /* ---- open and close ------------------------------------------------------------------------------- */
 
-hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err)
+hf_status etcd_drive_open(struct etcd_store *store, hf_error *err)
 {
-    if (!hfi_source_add(&conn->work, &conn->reactor, &work_calls))
+    if (!hfi_source_add(&store->work, &store->reactor, &work_calls))
         return hfi_error_memory(err);
-    conn->share = conn->conf->url.tls.on ? curl_share_init() : NULL;
-    if (conn->share)
-        curl_share_setopt(conn->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    store->share = store->conf->url.tls.on ? curl_share_init() : NULL;
+    if (store->share)
+        curl_share_setopt(store->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
     for (size_t i = 0; i < ETCD_MULTIS; i++) {
-        struct etcd_multi *multi = &conn->multis[i];
+        struct etcd_multi *multi = &store->multis[i];
 
-        multi->conn = conn;
+        multi->store = store;
         multi->handle = etcd_multi_new();
-        if (!multi->handle || !hfi_source_add(&multi->source, &conn->reactor, &multi_calls))
+        if (!multi->handle || !hfi_source_add(&multi->source, &store->reactor, &multi_calls))
             return hfi_error_memory(err);
         curl_multi_setopt(multi->handle, CURLMOPT_SOCKETFUNCTION, on_socket);
         curl_multi_setopt(multi->handle, CURLMOPT_SOCKETDATA, multi);
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERFUNCTION, on_timer);
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERDATA, multi);
     }
-    conn->multis[ETCD_CALLS].keeps = true;
-    curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAX_HOST_CONNECTIONS,
+    store->multis[ETCD_CALLS].keeps = true;
+    curl_multi_setopt(store->multis[ETCD_CALLS].handle, CURLMOPT_MAX_HOST_CONNECTIONS,
                       (long)ETCD_LINES);
-    curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAXCONNECTS, (long)ETCD_LINES);
+    curl_multi_setopt(store->multis[ETCD_CALLS].handle, CURLMOPT_MAXCONNECTS, (long)ETCD_LINES);
     return HF_OK;
 }
 
-void etcd_drive_close(struct hfi_conn *conn)
+void etcd_drive_close(struct etcd_store *store)
 {
     for (size_t i = 0; i < ETCD_MULTIS; i++)
-        if (conn->multis[i].handle)
-            curl_multi_cleanup(conn->multis[i].handle);
-    if (conn->share)
-        curl_share_cleanup(conn->share);
+        if (store->multis[i].handle)
+            curl_multi_cleanup(store->multis[i].handle);
+    if (store->share)
+        curl_share_cleanup(store->share);
 }
 
 /* ---- the handles ------------------------------------------------------------------------------------ */
@@ -184,7 +184,7 @@ static void multi_ready(struct hfi_source *source, int fd, uint32_t events, int6
     if (events & EPOLLERR)
         mask |= CURL_CSELECT_ERR;
     curl_multi_socket_action(multi->handle, fd, mask, &running);
-    etcd_started(multi->conn);
+    etcd_started(multi->store);
 }
 
 static void run_timers(struct etcd_multi *multi)
@@ -203,21 +203,21 @@ static void multi_due(struct hfi_source *source, int64_t now_ms)
 
     (void)now_ms;
     run_timers(multi);
-    etcd_started(multi->conn);
+    etcd_started(multi->store);
 }
 
 static const struct hfi_source_calls multi_calls = { .ready = multi_ready, .due = multi_due };
 
 /* ---- work --------------------------------------------------------------------------------------------- */
 
-void etcd_started(struct hfi_conn *conn)
+void etcd_started(struct etcd_store *store)
 {
-    conn->started = true;
-    hfi_source_dirty(&conn->work);
+    store->started = true;
+    hfi_source_dirty(&store->work);
 }
 
 /* Take what has ended. false: nothing had. */
-static bool reap(struct hfi_conn *conn)
+static bool reap(struct etcd_store *store)
 {
     bool any = false;
 
@@ -225,14 +225,14 @@ static bool reap(struct hfi_conn *conn)
         const CURLMsg *message;
         int left;
 
-        while ((message = curl_multi_info_read(conn->multis[i].handle, &left))) {
+        while ((message = curl_multi_info_read(store->multis[i].handle, &left))) {
             CURLcode result = message->data.result;
             CURL *easy = message->easy_handle;
             void *whose = NULL;
 
             any = true;
             curl_easy_getinfo(easy, CURLINFO_PRIVATE, &whose);
-            curl_multi_remove_handle(conn->multis[i].handle, easy);
+            curl_multi_remove_handle(store->multis[i].handle, easy);
             if (i == ETCD_CALLS)
                 etcd_call_ended(whose, result);
             else
@@ -245,22 +245,23 @@ static bool reap(struct hfi_conn *conn)
 /* Let libcurl begin what was started, and take what has ended, until nothing is left. */
 static void work_flush(struct hfi_source *source)
 {
-    struct hfi_conn *conn = hfi_container(source, struct hfi_conn, work);
+    struct etcd_store *store = hfi_container(source, struct etcd_store, work);
 
     do {
-        conn->started = false;
+        store->started = false;
         for (size_t i = 0; i < ETCD_MULTIS; i++)
-            if (conn->multis[i].source.due_ms <= hfi_now_ms())
-                run_timers(&conn->multis[i]);
-        etcd_watches_work(conn);
-    } while (reap(conn) || conn->started);
+            if (store->multis[i].source.due_ms <= hfi_now_ms())
+                run_timers(&store->multis[i]);
+        etcd_watches_work(store);
+    } while (reap(store) || store->started);
 }
 
 static int64_t work_next_ms(const struct hfi_source *source)
 {
-    const struct hfi_conn *conn = hfi_container(source, struct hfi_conn, work);
-    const int64_t all[] = { etcd_calls_next_ms(conn), etcd_leases_next_ms(conn),
-                            etcd_waits_next_ms(conn), etcd_watches_next_ms(conn), conn->expiry_ms };
+    const struct etcd_store *store = hfi_container(source, struct etcd_store, work);
+    const int64_t all[] = { etcd_calls_next_ms(store), etcd_leases_next_ms(store),
+                            etcd_waits_next_ms(store), etcd_watches_next_ms(store),
+                            store->expiry_ms };
     int64_t next = HFI_NEVER;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -270,13 +271,13 @@ static int64_t work_next_ms(const struct hfi_source *source)
 
 static void work_due(struct hfi_source *source, int64_t now_ms)
 {
-    struct hfi_conn *conn = hfi_container(source, struct hfi_conn, work);
+    struct etcd_store *store = hfi_container(source, struct etcd_store, work);
 
-    etcd_calls_tick(conn, now_ms);
-    etcd_leases_tick(conn, now_ms);
-    etcd_waits_tick(conn, now_ms);
-    etcd_watches_tick(conn, now_ms);
-    etcd_lapse_tick(conn, now_ms);
+    etcd_calls_tick(store, now_ms);
+    etcd_leases_tick(store, now_ms);
+    etcd_waits_tick(store, now_ms);
+    etcd_watches_tick(store, now_ms);
+    etcd_lapse_tick(store, now_ms);
 }
 
 static const struct hfi_source_calls work_calls = { .due = work_due,

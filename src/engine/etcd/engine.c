@@ -18,52 +18,46 @@
 
 #define OPEN_LIMIT_MS 5000
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
-static hf_status greet(struct hfi_conn *conn, hf_error *err);
-static void destroy(struct hfi_conn *conn);
+static hf_status init(struct etcd_store *store, struct hfi_host *host, hf_error *err);
+static hf_status greet(struct etcd_store *store, hf_error *err);
+static void destroy(struct etcd_store *store);
 
 /* ---- open and close ---------------------------------------------------------------------------------- */
 
-static hf_status etcd_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                           hf_error *err)
+static hf_status etcd_open(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct etcd_store *store = self;
     hf_status status;
 
-    if (!conn)
-        return hfi_error_memory(err);
-    hfi_list_init(&conn->claims);
-    hfi_list_init(&conn->waits);
-    conn->conf = (struct etcd_conf *)conf;
-    status = etcd_conf_finish(conn->conf, err);
-    host->location = conn->conf->location;
+    hfi_list_init(&store->claims);
+    hfi_list_init(&store->waits);
+    store->conf = (struct etcd_conf *)conf;
+    status = etcd_conf_finish(store->conf, err);
+    host->location = store->conf->location;
     if (status == HF_OK)
-        status = init(conn, host, err);
+        status = init(store, host, err);
     if (status == HF_OK)
-        status = greet(conn, err);
-    if (status != HF_OK) {
-        destroy(conn);
-        return status;
-    }
-    *ret_conn = conn;
-    return HF_OK;
+        status = greet(store, err);
+    if (status != HF_OK)
+        destroy(store);
+    return status;
 }
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
+static hf_status init(struct etcd_store *store, struct hfi_host *host, hf_error *err)
 {
     unsigned char id[ETCD_STORE_HEX / 2];
     hf_status status;
 
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return hfi_error_memory(err);
-    conn->expiry_ms = conn->inbox_ms = HFI_NEVER;
+    store->expiry_ms = store->inbox_ms = HFI_NEVER;
     hfi_random_bytes(id, sizeof id);
-    hfi_hex(id, sizeof id, conn->store);
-    conn->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (!conn->headers)
+    hfi_hex(id, sizeof id, store->id);
+    store->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (!store->headers)
         return hfi_error_memory(err);
-    status = hfi_reactor_init(&conn->reactor, host, err);
-    return status == HF_OK ? etcd_drive_open(conn, err) : status;
+    status = hfi_reactor_init(&store->reactor, host, err);
+    return status == HF_OK ? etcd_drive_open(store, err) : status;
 }
 
 struct greeting {
@@ -90,150 +84,155 @@ static void greeted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
 }
 
 /* Is it etcd, does it let us in, and does it have a leader? A read of what is ours says all of it. */
-static hf_status greet(struct hfi_conn *conn, hf_error *err)
+static hf_status greet(struct etcd_store *store, hf_error *err)
 {
     struct greeting greeting = { .err = err };
-    int64_t until_ms = conn->reactor.host->open_deadline_ms;
+    int64_t until_ms = store->reactor.host->open_deadline_ms;
     struct etcd_key from, to;
     struct etcd_call *call;
 
     if (until_ms <= 0 || until_ms == HFI_NEVER)
         until_ms = hfi_now_ms() + OPEN_LIMIT_MS;
-    hfi_reactor_enter(&conn->reactor);
-    call = etcd_call_new(conn, "/v3/kv/range", greeted, NULL);
+    hfi_reactor_enter(&store->reactor);
+    call = etcd_call_new(store, "/v3/kv/range", greeted, NULL);
     if (!call) {
-        hfi_reactor_leave(&conn->reactor);
+        hfi_reactor_leave(&store->reactor);
         return hfi_error_memory(err);
     }
     call->data = &greeting;
     call->again = true;
     call->until_ms = until_ms;
-    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &from);
     etcd_add(&call->body, ",");
     etcd_add_key(&call->body, "range_end", &to);
     etcd_add(&call->body, ",\"count_only\":true}");
     etcd_call_send(call);
-    hfi_reactor_leave(&conn->reactor);
+    hfi_reactor_leave(&store->reactor);
     while (!greeting.answered)
-        hfi_reactor_turn(&conn->reactor, until_ms);
+        hfi_reactor_turn(&store->reactor, until_ms);
     return greeting.status;
 }
 
-static void destroy(struct hfi_conn *conn)
+static void destroy(struct etcd_store *store)
 {
-    while (conn->watches)
-        etcd_watch_close(conn, conn->watches);
-    if (conn->multis[ETCD_CALLS].handle)
-        etcd_calls_close(conn);
-    etcd_drive_close(conn);
-    hfi_reactor_done(&conn->reactor);
-    if (conn->token)
-        explicit_bzero(conn->token, strlen(conn->token));
-    hfi_free(conn->token);
-    curl_slist_free_all(conn->headers);
-    hfi_free(conn);
+    while (store->watches)
+        etcd_watch_close(store, store->watches);
+    if (store->multis[ETCD_CALLS].handle)
+        etcd_calls_close(store);
+    etcd_drive_close(store);
+    hfi_reactor_done(&store->reactor);
+    if (store->token)
+        explicit_bzero(store->token, strlen(store->token));
+    hfi_free(store->token);
+    curl_slist_free_all(store->headers);
 }
 
-static void etcd_close(struct hfi_conn *conn)
+static void etcd_close(void *self)
 {
-    hfi_reactor_enter(&conn->reactor);
-    hfi_list_init(&conn->claims); /* core has taken them back */
-    etcd_leases_close(conn);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    destroy(conn);
+    struct etcd_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    hfi_list_init(&store->claims); /* core has taken them back */
+    etcd_leases_close(store);
+    hfi_reactor_leave_quietly(&store->reactor, false);
+    destroy(store);
 }
 
 /* ---- ops ---------------------------------------------------------------------------------------------- */
 
-static void submit(struct hfi_conn *conn, struct hfi_op *op)
+static void submit(struct etcd_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        etcd_acquire(conn, op);
+        etcd_acquire(store, op);
         return;
     case HFI_OP_RELEASE:
-        etcd_release(conn, op);
+        etcd_release(store, op);
         return;
     case HFI_OP_RENEW:
-        etcd_renew(conn, op);
+        etcd_renew(store, op);
         return;
     case HFI_OP_ADOPT:
-        etcd_adopt(conn, op);
+        etcd_adopt(store, op);
         return;
     case HFI_OP_INSPECT:
-        etcd_inspect(conn, op);
+        etcd_inspect(store, op);
         return;
     case HFI_OP_BREAK:
-        etcd_break(conn, op);
+        etcd_break(store, op);
         return;
     case HFI_OP_CELL_READ:
-        etcd_cell_read(conn, op);
+        etcd_cell_read(store, op);
         return;
     case HFI_OP_CELL_SWAP:
-        etcd_cell_swap(conn, op);
+        etcd_cell_swap(store, op);
         return;
     case HFI_OP_CELL_WAIT:
-        etcd_cell_wait(conn, op);
+        etcd_cell_wait(store, op);
         return;
     default:
         break;
     }
-    etcd_finish(conn, op, HF_UNSUPPORTED, NULL);
+    etcd_finish(store, op, HF_UNSUPPORTED, NULL);
 }
 
-static void etcd_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void etcd_submit(void *self, struct hfi_op *op)
 {
-    hfi_reactor_enter(&conn->reactor);
-    submit(conn, op);
-    hfi_reactor_leave(&conn->reactor);
+    struct etcd_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    submit(store, op);
+    hfi_reactor_leave(&store->reactor);
 }
 
-static void etcd_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void etcd_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 {
-    hfi_reactor_enter(&conn->reactor);
+    struct etcd_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
     if (op->kind == HFI_OP_CELL_WAIT)
-        etcd_cell_cancel(conn, op, status);
+        etcd_cell_cancel(store, op, status);
     else
-        etcd_cancel(conn, op, status);
-    hfi_reactor_leave(&conn->reactor);
+        etcd_cancel(store, op, status);
+    hfi_reactor_leave(&store->reactor);
 }
 
-void etcd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void etcd_finish(struct etcd_store *store, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     etcd_op(op)->wait = NULL;
     etcd_op(op)->cell_wait = NULL;
-    hfi_reactor_finish(&conn->reactor, op, status, err);
+    hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
-void etcd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+void etcd_lost(struct etcd_store *store, struct hfi_claim *claim, const char *why)
 {
-    hfi_reactor_lost(&conn->reactor, claim, why);
+    hfi_reactor_lost(&store->reactor, claim, why);
 }
 
 /* ---- claims --------------------------------------------------------------------------------------------- */
 
-void etcd_slot_take(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_slot_take(struct etcd_store *store, struct hfi_claim *claim)
 {
     uint64_t slot = 0;
 
-    while (slot < ETCD_SLOTS && conn->slots[slot / 8] & 1u << slot % 8)
+    while (slot < ETCD_SLOTS && store->slots[slot / 8] & 1u << slot % 8)
         slot++;
     if (slot < ETCD_SLOTS)
-        conn->slots[slot / 8] |= (unsigned char)(1u << slot % 8);
+        store->slots[slot / 8] |= (unsigned char)(1u << slot % 8);
     else
-        slot = ETCD_SLOTS + conn->more_slots++;
-    etcd_claim(claim)->store = strtoull(conn->store, NULL, 16);
+        slot = ETCD_SLOTS + store->more_slots++;
+    etcd_claim(claim)->store = strtoull(store->id, NULL, 16);
     etcd_claim(claim)->slot = slot;
 }
 
-void etcd_slot_drop(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_slot_drop(struct etcd_store *store, struct hfi_claim *claim)
 {
     uint64_t slot = etcd_claim(claim)->slot;
 
-    if (etcd_claim(claim)->store == strtoull(conn->store, NULL, 16) && slot < ETCD_SLOTS)
-        conn->slots[slot / 8] &= (unsigned char)~(1u << slot % 8);
+    if (etcd_claim(claim)->store == strtoull(store->id, NULL, 16) && slot < ETCD_SLOTS)
+        store->slots[slot / 8] &= (unsigned char)~(1u << slot % 8);
     etcd_claim(claim)->store = 0;
 }
 
@@ -252,29 +251,29 @@ struct hfi_claim *etcd_claim_listed(const struct hfi_list *listed)
     return hfi_container(hfi_container(listed, struct etcd_claim, listed), struct hfi_claim, room);
 }
 
-void etcd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_claim_add(struct etcd_store *store, struct hfi_claim *claim)
 {
     int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
 
     etcd_claim(claim)->held = true;
     etcd_claim(claim)->lapsed = false;
-    hfi_list_append(&conn->claims, &etcd_claim(claim)->listed);
-    if (!(claim->flags & HFI_CLAIM_DETACHED) && end_ms < conn->expiry_ms)
-        conn->expiry_ms = end_ms;
+    hfi_list_append(&store->claims, &etcd_claim(claim)->listed);
+    if (!(claim->flags & HFI_CLAIM_DETACHED) && end_ms < store->expiry_ms)
+        store->expiry_ms = end_ms;
 }
 
-void etcd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_claim_remove(struct etcd_store *store, struct hfi_claim *claim)
 {
-    (void)conn;
+    (void)store;
     if (!etcd_claim(claim)->held)
         return;
     etcd_claim(claim)->held = etcd_claim(claim)->lapsed = false;
     hfi_list_remove(&etcd_claim(claim)->listed);
 }
 
-struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *owner)
+struct hfi_claim *etcd_claim_find(struct etcd_store *store, const unsigned char *owner)
 {
-    for (const struct hfi_list *at = conn->claims.next; at != &conn->claims; at = at->next)
+    for (const struct hfi_list *at = store->claims.next; at != &store->claims; at = at->next)
         if (memcmp(etcd_claim_listed(at)->owner, owner, HFI_OWNER_LEN) == 0)
             return etcd_claim_listed(at);
     return NULL;
@@ -285,7 +284,7 @@ struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *ow
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &hfi_reactor_drive,
-    HFI_ROOMS(struct etcd_op, struct etcd_claim),
+    HFI_STORAGE(struct etcd_store, struct etcd_op, struct etcd_claim),
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = ETCD_TTL_MS,

@@ -24,9 +24,9 @@ enum {
 
 /* ---- a handle ------------------------------------------------------------------------------------------- */
 
-void etcd_easy_setup(struct hfi_conn *conn, CURL *easy)
+void etcd_easy_setup(struct etcd_store *store, CURL *easy)
 {
-    const struct etcd_conf *conf = conn->conf;
+    const struct etcd_conf *conf = store->conf;
 
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
@@ -47,13 +47,13 @@ void etcd_easy_setup(struct hfi_conn *conn, CURL *easy)
     }
 }
 
-struct curl_slist *etcd_headers(struct hfi_conn *conn)
+struct curl_slist *etcd_headers(struct etcd_store *store)
 {
     struct curl_slist *list, *more;
     char line[1024];
 
-    if (!conn->token ||
-        snprintf(line, sizeof line, "Authorization: %s", conn->token) >= (int)sizeof line)
+    if (!store->token ||
+        snprintf(line, sizeof line, "Authorization: %s", store->token) >= (int)sizeof line)
         return NULL;
     list = curl_slist_append(NULL, "Content-Type: application/json");
     more = list ? curl_slist_append(list, line) : NULL;
@@ -123,27 +123,27 @@ static size_t on_text(char *bytes, size_t size, size_t count, void *arg)
     return text->failed ? 0 : size * count;
 }
 
-static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, const char *body,
+static hf_status ask_once(struct etcd_store *store, size_t host, const char *path, const char *body,
                           int64_t limit_ms, json_t **ret_reply, hf_error *err)
 {
     CURL *easy = curl_easy_init();
     struct etcd_text text = { 0 };
     struct curl_slist *headers;
     char url[ETCD_URL_ROOM];
-    const char *shown = conn->conf->url.hosts[host].shown;
+    const char *shown = store->conf->url.hosts[host].shown;
     hf_status status = HF_OK;
     CURLcode result;
     json_t *reply = NULL, *error;
 
     if (!easy)
         return hfi_error_memory(err);
-    etcd_easy_setup(conn, easy);
-    hfi_reactor_enter(&conn->reactor);
-    headers = etcd_headers(conn);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    etcd_conf_address(conn->conf, host, path, url, sizeof url);
+    etcd_easy_setup(store, easy);
+    hfi_reactor_enter(&store->reactor);
+    headers = etcd_headers(store);
+    hfi_reactor_leave_quietly(&store->reactor, false);
+    etcd_conf_address(store->conf, host, path, url, sizeof url);
     curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers ? headers : conn->headers);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers ? headers : store->headers);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)limit_ms);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_text);
@@ -175,15 +175,15 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
 }
 
 /* A new token, for one who may block. */
-static bool renew_token(struct hfi_conn *conn, size_t host, int64_t limit_ms)
+static bool renew_token(struct etcd_store *store, size_t host, int64_t limit_ms)
 {
     struct etcd_text body = { 0 };
     json_t *reply = NULL;
     const char *token;
     char *copy = NULL;
 
-    etcd_add_login(&body, conn->conf);
-    if (!body.failed && ask_once(conn, host, "/v3/auth/authenticate", body.bytes, limit_ms, &reply,
+    etcd_add_login(&body, store->conf);
+    if (!body.failed && ask_once(store, host, "/v3/auth/authenticate", body.bytes, limit_ms, &reply,
                                  NULL) == HF_OK) {
         token = json_string_value(json_object_get(reply, "token"));
         copy = token ? hfi_strdup(token) : NULL;
@@ -192,25 +192,25 @@ static bool renew_token(struct hfi_conn *conn, size_t host, int64_t limit_ms)
     etcd_text_done(&body);
     if (!copy)
         return false;
-    hfi_reactor_enter(&conn->reactor);
-    if (conn->token)
-        explicit_bzero(conn->token, strlen(conn->token));
-    hfi_free(conn->token);
-    conn->token = copy;
-    conn->tokens++;
-    hfi_reactor_leave_quietly(&conn->reactor, false);
+    hfi_reactor_enter(&store->reactor);
+    if (store->token)
+        explicit_bzero(store->token, strlen(store->token));
+    hfi_free(store->token);
+    store->token = copy;
+    store->tokens++;
+    hfi_reactor_leave_quietly(&store->reactor, false);
     return true;
 }
 
-hf_status etcd_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
+hf_status etcd_ask(struct etcd_store *store, size_t host, const char *path, const char *body,
                    int64_t limit_ms, json_t **ret_reply, hf_error *err)
 {
     hf_error first;
-    hf_status status = ask_once(conn, host, path, body, limit_ms, ret_reply, &first);
+    hf_status status = ask_once(store, host, path, body, limit_ms, ret_reply, &first);
 
-    if (status != HF_OK && conn->conf->url.user && first.native == ETCD_CODE_UNAUTHENTICATED &&
-        renew_token(conn, host, limit_ms))
-        return ask_once(conn, host, path, body, limit_ms, ret_reply, err);
+    if (status != HF_OK && store->conf->url.user && first.native == ETCD_CODE_UNAUTHENTICATED &&
+        renew_token(store, host, limit_ms))
+        return ask_once(store, host, path, body, limit_ms, ret_reply, err);
     if (status != HF_OK && err)
         *err = first;
     return status;

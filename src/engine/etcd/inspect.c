@@ -22,7 +22,7 @@ struct lifetime {
 };
 
 struct search {
-    struct hfi_conn *conn;
+    struct etcd_store *store;
     struct hfi_op *op;
     struct etcd_key from, to;
     int64_t revision; /* pages are all read at the same */
@@ -38,26 +38,26 @@ static void emit(struct search *search);
 
 static void end(struct search *search, hf_status status, const hf_error *err)
 {
-    etcd_finish(search->conn, search->op, status, err);
+    etcd_finish(search->store, search->op, status, err);
     hfi_free(search->records);
     hfi_free(search);
 }
 
-void etcd_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_inspect(struct etcd_store *store, struct hfi_op *op)
 {
     struct search *search = hfi_calloc(1, sizeof *search);
 
     if (!search) {
-        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
-    search->conn = conn;
+    search->store = store;
     search->op = op;
     if (op->u.inspect.glob)
-        etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &search->from, &search->to);
+        etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &search->from, &search->to);
     else
-        etcd_name_range(conn->conf->prefix, op->u.inspect.pattern, op->u.inspect.len, &search->from,
-                        &search->to);
+        etcd_name_range(store->conf->prefix, op->u.inspect.pattern, op->u.inspect.len,
+                        &search->from, &search->to);
     read_page(search);
 }
 
@@ -99,7 +99,7 @@ static void page_read(struct etcd_call *call, enum etcd_outcome outcome, json_t 
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (etcd_kv(call->conn, json_array_get(kvs, i), &record) && wanted(search, &record) &&
+        if (etcd_kv(call->store, json_array_get(kvs, i), &record) && wanted(search, &record) &&
             !keep(search, &record)) {
             end(search, HF_NO_MEMORY, NULL);
             return;
@@ -119,7 +119,7 @@ static void page_read(struct etcd_call *call, enum etcd_outcome outcome, json_t 
 
 static void read_page(struct search *search)
 {
-    struct etcd_call *call = etcd_call_new(search->conn, "/v3/kv/range", page_read, NULL);
+    struct etcd_call *call = etcd_call_new(search->store, "/v3/kv/range", page_read, NULL);
 
     if (!call) {
         end(search, HF_NO_MEMORY, NULL);
@@ -192,7 +192,7 @@ static void ask_lives(struct search *search)
             continue;
         search->lives[search->life_count++] =
             (struct lifetime){ id, search->records[i].ttl_s * 1000 };
-        call = etcd_call_new(search->conn, "/v3/lease/timetolive", lives, NULL);
+        call = etcd_call_new(search->store, "/v3/lease/timetolive", lives, NULL);
         if (!call)
             continue;
         call->data = search;

@@ -67,8 +67,8 @@ typedef void etcd_answer_fn(struct etcd_call *call, enum etcd_outcome outcome, j
 
 struct etcd_call {
     struct etcd_call *next; /* in the pool, or among the parked */
-    struct etcd_call *live; /* in conn->calls: those that were given to libcurl */
-    struct hfi_conn *conn;
+    struct etcd_call *live; /* in store->calls: those that were given to libcurl */
+    struct etcd_store *store;
     CURL *easy;
     struct curl_slist *headers; /* of its own, with the token; NULL: the store's */
     const char *path;           /* static */
@@ -107,7 +107,7 @@ struct etcd_socket {
 struct etcd_multi {
     struct hfi_source source;
     CURLM *handle;
-    struct hfi_conn *conn;
+    struct etcd_store *store;
     bool keeps; /* sockets between requests, in: */
     struct etcd_socket sockets[ETCD_LINES];
 };
@@ -115,7 +115,7 @@ enum { ETCD_CALLS, ETCD_STREAMS, ETCD_MULTIS };
 
 /* ---- leases ------------------------------------------------------------------------------ */
 
-typedef void etcd_ready_fn(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+typedef void etcd_ready_fn(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                            const hf_error *err, void *data);
 /* Somebody waits until a lease is good; part of what he is, so that it needs no memory. */
 struct etcd_ask {
@@ -127,7 +127,7 @@ struct etcd_ask {
 enum etcd_lease_state { ETCD_LEASE_NEW, ETCD_LEASE_LIVE, ETCD_LEASE_GONE };
 
 struct etcd_lease {
-    struct etcd_lease *next; /* in conn->leases */
+    struct etcd_lease *next; /* in store->leases */
     int64_t id, ttl_s;       /* asked for */
     int64_t granted_ms;      /* as granted */
     int64_t base_ms;         /* good from here for granted_ms: send of the grant or keepalive */
@@ -166,7 +166,7 @@ struct etcd_ahead {
 struct etcd_watch;
 
 struct etcd_wait {
-    struct hfi_list listed; /* in conn->waits */
+    struct hfi_list listed; /* in store->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct etcd_lease *lease; /* a reference, until the claim has it */
@@ -204,7 +204,7 @@ struct etcd_cell_wait {
 /* A stream on a key or a range of keys. */
 struct etcd_watch {
     struct etcd_watch *next, *prev;
-    struct hfi_conn *conn;
+    struct etcd_store *store;
     CURL *easy;
     struct curl_slist *headers;
     struct etcd_text body, input; /* request; what came and is not yet a whole line */
@@ -219,11 +219,11 @@ struct etcd_watch {
 
 struct etcd_change; /* change.c: a waiter for any change */
 
-struct hfi_conn {
+struct etcd_store {
     struct hfi_reactor reactor;
     struct hfi_source work; /* what is due, and what was begun (drive.c) */
     struct etcd_conf *conf;
-    char store[ETCD_STORE_HEX + 1]; /* our name among stores */
+    char id[ETCD_STORE_HEX + 1]; /* our name among stores */
 
     struct etcd_multi multis[ETCD_MULTIS];
     CURLSH *share; /* TLS sessions; NULL: none */
@@ -274,16 +274,17 @@ static inline struct etcd_op *etcd_op(struct hfi_op *op)
 /* ---- engine.c ------------------------------------------------------------------------------- */
 
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
-void etcd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
-void etcd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
-void etcd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
-void etcd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
-struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *owner);
+void etcd_finish(struct etcd_store *store, struct hfi_op *op, hf_status status,
+                 const hf_error *err);
+void etcd_lost(struct etcd_store *store, struct hfi_claim *claim, const char *why);
+void etcd_claim_add(struct etcd_store *store, struct hfi_claim *claim);
+void etcd_claim_remove(struct etcd_store *store, struct hfi_claim *claim);
+struct hfi_claim *etcd_claim_find(struct etcd_store *store, const unsigned char *owner);
 /* The claim of which this is struct etcd_claim's `listed`. */
 struct hfi_claim *etcd_claim_listed(const struct hfi_list *listed);
 /* A slot for its key that no other claim of this store has; and given back. */
-void etcd_slot_take(struct hfi_conn *conn, struct hfi_claim *claim);
-void etcd_slot_drop(struct hfi_conn *conn, struct hfi_claim *claim);
+void etcd_slot_take(struct etcd_store *store, struct hfi_claim *claim);
+void etcd_slot_drop(struct etcd_store *store, struct hfi_claim *claim);
 /* The claim's key is the one that was read. */
 void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record);
 
@@ -291,46 +292,46 @@ void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record);
 
 /* multi.c: curl_multi_init(), and what it opens is closed on exec. */
 CURLM *etcd_multi_new(void);
-hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err);
-void etcd_drive_close(struct hfi_conn *conn);
+hf_status etcd_drive_open(struct etcd_store *store, hf_error *err);
+void etcd_drive_close(struct etcd_store *store);
 /* libcurl has something new to begin, or has ended something: it is acted on before the lock is dropped. */
-void etcd_started(struct hfi_conn *conn);
+void etcd_started(struct etcd_store *store);
 /* The sockets of `easy` are this multi handle's, and noted for a fork. */
 void etcd_track(struct etcd_multi *multi, CURL *easy);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
 
 /* NULL: out of memory, and `op`, if there is one, is finished so. */
-struct etcd_call *etcd_call_new(struct hfi_conn *conn, const char *path, etcd_answer_fn *answer,
+struct etcd_call *etcd_call_new(struct etcd_store *store, const char *path, etcd_answer_fn *answer,
                                 struct hfi_op *op);
 void etcd_call_send(struct etcd_call *call);
 void etcd_call_free(struct etcd_call *call);
 /* libcurl is done with it. */
 void etcd_call_ended(struct etcd_call *call, CURLcode result);
-void etcd_calls_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t etcd_calls_next_ms(const struct hfi_conn *conn);
-void etcd_calls_close(struct hfi_conn *conn);
+void etcd_calls_tick(struct etcd_store *store, int64_t now_ms);
+int64_t etcd_calls_next_ms(const struct etcd_store *store);
+void etcd_calls_close(struct etcd_store *store);
 /* This endpoint is of no use now: the next. */
-void etcd_host_failed(struct hfi_conn *conn, size_t host);
+void etcd_host_failed(struct etcd_store *store, size_t host);
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 
 /* What every easy handle of a store needs: TLS, limits, no proxy, its descriptors noted. */
-void etcd_easy_setup(struct hfi_conn *conn, CURL *easy);
+void etcd_easy_setup(struct etcd_store *store, CURL *easy);
 /* Headers with the token; NULL: none is needed, or no memory. */
-struct curl_slist *etcd_headers(struct hfi_conn *conn);
+struct curl_slist *etcd_headers(struct etcd_store *store);
 /* What etcd's error (gRPC's code and its words) means, and libcurl's. */
 hf_status etcd_code_status(int code, const char *text);
 hf_status etcd_curl_status(CURLcode result);
 /* The status for an op whose call was not answered. */
 hf_status etcd_status(enum etcd_outcome outcome, const hf_error *err);
 /* One blocking request, on a connection of its own: open and doctor. Any thread, without the lock. */
-hf_status etcd_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
+hf_status etcd_ask(struct etcd_store *store, size_t host, const char *path, const char *body,
                    int64_t limit_ms, json_t **ret_reply, hf_error *err);
 
 /* ---- auth.c ------------------------------------------------------------------------------------- */
 
-void etcd_auth_begin(struct hfi_conn *conn);
+void etcd_auth_begin(struct etcd_store *store);
 void etcd_add_login(struct etcd_text *body, const struct etcd_conf *conf);
 
 /* ---- reply.c -------------------------------------------------------------------------------------- */
@@ -344,8 +345,8 @@ int64_t etcd_term(const json_t *reply);
 /* Response number `index` of a transaction, by its kind ("response_range"); NULL: it is none. */
 json_t *etcd_response(const json_t *reply, size_t index, const char *kind);
 /* One of the keys of a range. false: not one of ours. */
-bool etcd_kv(const struct hfi_conn *conn, const json_t *kv, struct etcd_record *ret_record);
-void etcd_finish_odd(struct hfi_conn *conn, struct hfi_op *op);
+bool etcd_kv(const struct etcd_store *store, const json_t *kv, struct etcd_record *ret_record);
+void etcd_finish_odd(struct etcd_store *store, struct hfi_op *op);
 
 /* ---- parts of requests (reply.c) ------------------------------------------------------------------ */
 
@@ -362,84 +363,85 @@ void etcd_add_delete(struct etcd_text *text, const struct etcd_key *key);
 /* ---- session.c ---------------------------------------------------------------------------------------- */
 
 /* A lease for this ttl, with a reference for the caller. NULL: out of memory. */
-struct etcd_lease *etcd_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool own);
+struct etcd_lease *etcd_lease_get(struct etcd_store *store, int64_t ttl_ms, bool own);
 /* One that exists already, of a detached claim. */
-struct etcd_lease *etcd_lease_known(struct hfi_conn *conn, int64_t id, int64_t ttl_s);
-void etcd_lease_drop(struct hfi_conn *conn, struct etcd_lease *lease);
+struct etcd_lease *etcd_lease_known(struct etcd_store *store, int64_t id, int64_t ttl_s);
+void etcd_lease_drop(struct etcd_store *store, struct etcd_lease *lease);
 /* Call ask->ready once the lease is good for a share of its ttl, in sixths; it may be called at
  * once. HF_LOST: it is gone. */
-void etcd_lease_ready(struct hfi_conn *conn, struct etcd_lease *lease, int sixths,
+void etcd_lease_ready(struct etcd_store *store, struct etcd_lease *lease, int sixths,
                       struct etcd_ask *ask);
 void etcd_lease_unask(struct etcd_lease *lease, const struct etcd_ask *ask);
-void etcd_lease_keep(struct hfi_conn *conn, struct etcd_lease *lease);
+void etcd_lease_keep(struct etcd_store *store, struct etcd_lease *lease);
 /* How much of it is left, by our clock. */
 int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms);
-void etcd_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease, const char *why);
-void etcd_leases_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t etcd_leases_next_ms(const struct hfi_conn *conn);
-void etcd_leases_close(struct hfi_conn *conn);
+void etcd_lease_gone(struct etcd_store *store, struct etcd_lease *lease, const char *why);
+void etcd_leases_tick(struct etcd_store *store, int64_t now_ms);
+int64_t etcd_leases_next_ms(const struct etcd_store *store);
+void etcd_leases_close(struct etcd_store *store);
 int64_t etcd_seconds(int64_t ms);
 
 /* ---- acquire.c, queue.c, watch.c -------------------------------------------------------------------------- */
 
-void etcd_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void etcd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t etcd_waits_next_ms(const struct hfi_conn *conn);
+void etcd_acquire(struct etcd_store *store, struct hfi_op *op);
+void etcd_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status);
+void etcd_waits_tick(struct etcd_store *store, int64_t now_ms);
+int64_t etcd_waits_next_ms(const struct etcd_store *store);
 /* Their lease is gone: they queue again. */
-void etcd_waits_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease);
+void etcd_waits_lease_gone(struct etcd_store *store, struct etcd_lease *lease);
 /* From a wait's watch. */
-void etcd_wait_created(struct hfi_conn *conn, struct etcd_wait *wait, int64_t revision);
-void etcd_wait_deleted(struct hfi_conn *conn, struct etcd_wait *wait,
+void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t revision);
+void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
                        const unsigned char place[HFI_OWNER_LEN]);
-void etcd_wait_unwatched(struct hfi_conn *conn, struct etcd_wait *wait, const hf_error *why);
+void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const hf_error *why);
 
 /* Between the two of them. acquire.c: its key is gone, from the beginning; it is first; out of the queue. */
-void etcd_wait_again(struct hfi_conn *conn, struct etcd_wait *wait);
-void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait);
-void etcd_wait_leave(struct hfi_conn *conn, struct etcd_wait *wait, hf_status verdict,
+void etcd_wait_again(struct etcd_store *store, struct etcd_wait *wait);
+void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait);
+void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status verdict,
                      const hf_error *err);
 /* queue.c: ask who is ahead; `range` says who, newest first (in the order that _order() asks for), at `revision`. */
-void etcd_wait_look(struct hfi_conn *conn, struct etcd_wait *wait);
-void etcd_wait_judge(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *range,
+void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait);
+void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
                      int64_t revision);
 const char *etcd_wait_order(const struct hfi_claim *claim);
-void etcd_wait_unwatch(struct hfi_conn *conn, struct etcd_wait *wait);
-void etcd_wait_stop_moving(struct hfi_conn *conn, struct etcd_wait *wait);
+void etcd_wait_unwatch(struct etcd_store *store, struct etcd_wait *wait);
+void etcd_wait_stop_moving(struct etcd_store *store, struct etcd_wait *wait);
 
 /* false: out of memory, or too many. start 0: from now on. */
-bool etcd_watch_open(struct hfi_conn *conn, struct etcd_wait *wait, const struct etcd_key *key,
+bool etcd_watch_open(struct etcd_store *store, struct etcd_wait *wait, const struct etcd_key *key,
                      const struct etcd_key *to, int64_t start, struct etcd_watch **ret_watch);
 /* Likewise for a waiter for a cell: everything that happens to it after `revision`. */
-bool etcd_watch_cell(struct hfi_conn *conn, struct etcd_cell_wait *cell, const struct etcd_key *key,
-                     int64_t revision);
-void etcd_watch_close(struct hfi_conn *conn, struct etcd_watch *watch);
+bool etcd_watch_cell(struct etcd_store *store, struct etcd_cell_wait *cell,
+                     const struct etcd_key *key, int64_t revision);
+void etcd_watch_close(struct etcd_store *store, struct etcd_watch *watch);
 void etcd_watch_ended(struct etcd_watch *watch, CURLcode result);
-void etcd_watches_work(struct hfi_conn *conn); /* what came */
-void etcd_watches_host_failed(struct hfi_conn *conn, size_t host);
-void etcd_watches_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t etcd_watches_next_ms(const struct hfi_conn *conn);
+void etcd_watches_work(struct etcd_store *store); /* what came */
+void etcd_watches_host_failed(struct etcd_store *store, size_t host);
+void etcd_watches_tick(struct etcd_store *store, int64_t now_ms);
+int64_t etcd_watches_next_ms(const struct etcd_store *store);
 /* A claim is held since this revision: breaks of it must be heard. */
-void etcd_inbox_want(struct hfi_conn *conn, int64_t revision);
+void etcd_inbox_want(struct etcd_store *store, int64_t revision);
 
 /* ---- lease.c, inspect.c, cells.c, change.c, doctor.c ----------------------------------------------------------- */
 
-void etcd_release(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_renew(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_adopt(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_break(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_lapse_tick(struct hfi_conn *conn, int64_t now_ms);
-void etcd_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_cell_read(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
-void etcd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void etcd_release(struct etcd_store *store, struct hfi_op *op);
+void etcd_renew(struct etcd_store *store, struct hfi_op *op);
+void etcd_adopt(struct etcd_store *store, struct hfi_op *op);
+void etcd_break(struct etcd_store *store, struct hfi_op *op);
+void etcd_lapse_tick(struct etcd_store *store, int64_t now_ms);
+void etcd_inspect(struct etcd_store *store, struct hfi_op *op);
+void etcd_cell_read(struct etcd_store *store, struct hfi_op *op);
+void etcd_cell_swap(struct etcd_store *store, struct hfi_op *op);
+void etcd_cell_wait(struct etcd_store *store, struct hfi_op *op);
+void etcd_cell_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status);
 /* From its watch: it has this version now (0: it is gone); the watch is over. */
-void etcd_cell_changed(struct hfi_conn *conn, struct etcd_cell_wait *cell, uint64_t version);
-void etcd_cell_unwatched(struct hfi_conn *conn, struct etcd_cell_wait *cell, const hf_error *why);
-hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                           const _Atomic int *stop, hf_error *err);
-void etcd_stop_wait(struct hfi_conn *conn);
-hf_status etcd_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+void etcd_cell_changed(struct etcd_store *store, struct etcd_cell_wait *cell, uint64_t version);
+void etcd_cell_unwatched(struct etcd_store *store, struct etcd_cell_wait *cell,
+                         const hf_error *why);
+hf_status etcd_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
+                           hf_error *err);
+void etcd_stop_wait(void *self);
+hf_status etcd_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

@@ -31,31 +31,31 @@ static void released(struct etcd_call *call, enum etcd_outcome outcome, json_t *
     hf_error gone;
 
     if (outcome != ETCD_ANSWERED) {
-        etcd_finish(call->conn, op, etcd_status(outcome, err), err); /* core comes again */
+        etcd_finish(call->store, op, etcd_status(outcome, err), err); /* core comes again */
         return;
     }
     if (!there && call->maybe) { /* nobody can tell; core asks once more, and that settles it */
         hfi_error_set(&gone, HF_UNKNOWN, 0,
                       "the connection broke, and the lease is not there any more: it was "
                       "released, or lost before");
-        etcd_finish(call->conn, op, HF_UNKNOWN, &gone);
+        etcd_finish(call->store, op, HF_UNKNOWN, &gone);
         return;
     }
     etcd_claim(op->claim)->lease = NULL;
-    etcd_slot_drop(call->conn, op->claim);
-    etcd_lease_drop(call->conn, lease);
-    etcd_finish(call->conn, op, there ? HF_OK : HF_LOST, NULL);
+    etcd_slot_drop(call->store, op->claim);
+    etcd_lease_drop(call->store, lease);
+    etcd_finish(call->store, op, there ? HF_OK : HF_LOST, NULL);
 }
 
-static void send_release(struct hfi_conn *conn, struct hfi_op *op, uint64_t token)
+static void send_release(struct etcd_store *store, struct hfi_op *op, uint64_t token)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", released, op);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", released, op);
     struct etcd_key key;
 
     if (!call)
         return;
     call->again = true;
-    etcd_claim_key(conn->conf->prefix, op->claim, &key);
+    etcd_claim_key(store->conf->prefix, op->claim, &key);
     write_release(&call->body, &key, token);
     etcd_call_send(call);
 }
@@ -69,30 +69,30 @@ static void release_found(struct etcd_call *call, enum etcd_outcome outcome, jso
     struct etcd_record record;
 
     if (outcome != ETCD_ANSWERED)
-        etcd_finish(call->conn, op, outcome == ETCD_MAYBE ? HF_UNKNOWN : etcd_status(outcome, err),
+        etcd_finish(call->store, op, outcome == ETCD_MAYBE ? HF_UNKNOWN : etcd_status(outcome, err),
                     err);
-    else if (etcd_kv(call->conn, kv, &record) &&
+    else if (etcd_kv(call->store, kv, &record) &&
              memcmp(record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
-        send_release(call->conn, op, record.revision);
+        send_release(call->store, op, record.revision);
     else
-        send_release(call->conn, op, HFI_TOKEN_LIMIT); /* nothing has it: LOST */
+        send_release(call->store, op, HFI_TOKEN_LIMIT); /* nothing has it: LOST */
 }
 
-void etcd_release(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_release(struct etcd_store *store, struct hfi_op *op)
 {
     struct etcd_call *call;
     struct etcd_key key;
 
-    etcd_claim_remove(conn, op->claim);
+    etcd_claim_remove(store, op->claim);
     if (op->claim->token) {
-        send_release(conn, op, op->claim->token);
+        send_release(store, op, op->claim->token);
         return;
     }
-    call = etcd_call_new(conn, "/v3/kv/range", release_found, op);
+    call = etcd_call_new(store, "/v3/kv/range", release_found, op);
     if (!call)
         return;
     call->again = true;
-    etcd_claim_key(conn->conf->prefix, op->claim, &key);
+    etcd_claim_key(store->conf->prefix, op->claim, &key);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &key);
     etcd_add(&call->body, "}");
@@ -104,25 +104,25 @@ void etcd_release(struct hfi_conn *conn, struct hfi_op *op)
 static void lapsed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
-    struct hfi_claim *claim = etcd_claim_find(call->conn, call->owner);
+    struct hfi_claim *claim = etcd_claim_find(call->store, call->owner);
 
     (void)reply, (void)err;
     if (claim && outcome != ETCD_ANSWERED && outcome != ETCD_REFUSED) {
         etcd_claim(claim)->lapsed = false;
-        call->conn->expiry_ms = hfi_now_ms() + LAPSE_AGAIN_MS;
+        call->store->expiry_ms = hfi_now_ms() + LAPSE_AGAIN_MS;
     }
 }
 
-static bool lapse(struct hfi_conn *conn, struct hfi_claim *claim)
+static bool lapse(struct etcd_store *store, struct hfi_claim *claim)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", lapsed, NULL);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", lapsed, NULL);
     struct etcd_key key;
 
     if (!call)
         return false;
     memcpy(call->owner, claim->owner, HFI_OWNER_LEN);
     call->again = true;
-    etcd_claim_key(conn->conf->prefix, claim, &key);
+    etcd_claim_key(store->conf->prefix, claim, &key);
     write_release(&call->body, &key, claim->token);
     etcd_call_send(call);
     return true;
@@ -133,25 +133,25 @@ static bool lapse(struct hfi_conn *conn, struct hfi_claim *claim)
  * on for others, so its key is ours to remove. Not that of a detached one: somebody else may
  * have taken it over, and its lease is its own.
  */
-void etcd_lapse_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_lapse_tick(struct etcd_store *store, int64_t now_ms)
 {
-    if (now_ms < conn->expiry_ms)
+    if (now_ms < store->expiry_ms)
         return;
-    conn->expiry_ms = HFI_NEVER;
-    for (const struct hfi_list *at = conn->claims.next; at != &conn->claims; at = at->next) {
+    store->expiry_ms = HFI_NEVER;
+    for (const struct hfi_list *at = store->claims.next; at != &store->claims; at = at->next) {
         struct hfi_claim *claim = etcd_claim_listed(at);
         int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
 
         if (etcd_claim(claim)->lapsed || claim->flags & HFI_CLAIM_DETACHED)
             continue;
         if (end_ms <= now_ms) {
-            if (lapse(conn, claim))
+            if (lapse(store, claim))
                 etcd_claim(claim)->lapsed = true;
             else
                 end_ms = now_ms + LAPSE_AGAIN_MS;
         }
-        if (end_ms > now_ms && end_ms < conn->expiry_ms)
-            conn->expiry_ms = end_ms;
+        if (end_ms > now_ms && end_ms < store->expiry_ms)
+            store->expiry_ms = end_ms;
     }
 }
 
@@ -168,14 +168,14 @@ struct share {
     struct hfi_renewal *items[ETCD_BATCH];
 };
 
-static void end_share(struct hfi_conn *conn, struct share *share)
+static void end_share(struct etcd_store *store, struct share *share)
 {
     struct hfi_op *op = share->op;
 
-    etcd_lease_drop(conn, share->lease);
+    etcd_lease_drop(store, share->lease);
     hfi_free(share);
     if (--etcd_op(op)->shares == 0)
-        etcd_finish(conn, op, HF_OK, NULL);
+        etcd_finish(store, op, HF_OK, NULL);
 }
 
 static void set_all(struct share *share, hf_status status)
@@ -184,7 +184,7 @@ static void set_all(struct share *share, hf_status status)
         share->items[i]->status = status;
 }
 
-static void renewed_one(struct hfi_conn *conn, struct share *share, struct hfi_renewal *item)
+static void renewed_one(struct etcd_store *store, struct share *share, struct hfi_renewal *item)
 {
     struct hfi_claim *claim = item->claim;
 
@@ -192,7 +192,7 @@ static void renewed_one(struct hfi_conn *conn, struct share *share, struct hfi_r
     claim->granted_ttl_ms = share->lease->granted_ms;
     claim->sent_ms = share->lease->base_ms;
     if (share->moves && etcd_claim(claim)->held) {
-        etcd_lease_drop(conn, etcd_claim(claim)->lease);
+        etcd_lease_drop(store, etcd_claim(claim)->lease);
         etcd_claim(claim)->lease = share->lease;
         share->lease->refs++;
     }
@@ -202,7 +202,7 @@ static void renewed_one(struct hfi_conn *conn, struct share *share, struct hfi_r
 static void renewed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct share *share = call->data;
 
     if (outcome != ETCD_ANSWERED)
@@ -225,12 +225,12 @@ static void renewed(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
         else if (!share->moves && etcd_read_number(kv, "lease") != share->lease->id)
             item->status = HF_UNKNOWN; /* a late copy took it back: the next time it moves */
         else
-            renewed_one(conn, share, item);
+            renewed_one(store, share, item);
     }
-    end_share(conn, share);
+    end_share(store, share);
 }
 
-static void write_share(struct etcd_text *body, const struct hfi_conn *conn,
+static void write_share(struct etcd_text *body, const struct etcd_store *store,
                         const struct share *share)
 {
     struct etcd_key key;
@@ -240,7 +240,7 @@ static void write_share(struct etcd_text *body, const struct hfi_conn *conn,
         const struct hfi_claim *claim = share->items[i]->claim;
 
         etcd_add(body, i ? "," : "");
-        etcd_claim_key(conn->conf->prefix, claim, &key);
+        etcd_claim_key(store->conf->prefix, claim, &key);
         if (!share->moves) {
             etcd_add_range(body, &key, NULL, ",\"keys_only\":true");
             continue;
@@ -257,37 +257,37 @@ static void write_share(struct etcd_text *body, const struct hfi_conn *conn,
 }
 
 /* The lease is kept; now the claims themselves. */
-static void share_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+static void share_ready(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                         const hf_error *err, void *data)
 {
     struct share *share = data;
     struct etcd_call *call = NULL;
 
     (void)lease, (void)err;
-    if (status == HF_OK && !(call = etcd_call_new(conn, "/v3/kv/txn", renewed, NULL)))
+    if (status == HF_OK && !(call = etcd_call_new(store, "/v3/kv/txn", renewed, NULL)))
         status = HF_NO_MEMORY;
     if (!call) {
         set_all(share, status == HF_LOST && share->moves ? HF_UNAVAILABLE : status);
-        end_share(conn, share);
+        end_share(store, share);
         return;
     }
     call->data = share;
     call->again = true; /* compared with the token: a second copy finds what the first has done */
     if (share->op->deadline_ms < call->until_ms)
         call->until_ms = share->op->deadline_ms;
-    write_share(&call->body, conn, share);
+    write_share(&call->body, store, share);
     etcd_call_send(call);
 }
 
 /* The lease on which this claim is to end, with a reference, and whether it must go there. */
-static struct etcd_lease *target(struct hfi_conn *conn, const struct hfi_renewal *item,
+static struct etcd_lease *target(struct etcd_store *store, const struct hfi_renewal *item,
                                  bool *ret_moves)
 {
     struct etcd_lease *lease = etcd_claim(item->claim)->lease;
 
     *ret_moves = lease->retiring || lease->ttl_s != etcd_seconds(item->ttl_ms);
     if (*ret_moves)
-        return etcd_lease_get(conn, item->ttl_ms, lease->own);
+        return etcd_lease_get(store, item->ttl_ms, lease->own);
     lease->refs++;
     return lease;
 }
@@ -314,7 +314,7 @@ static struct share *find_share(struct share **shares, struct hfi_op *op, struct
     return share;
 }
 
-void etcd_renew(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_renew(struct etcd_store *store, struct hfi_op *op)
 {
     struct share *shares = NULL, *share, *next;
 
@@ -327,23 +327,23 @@ void etcd_renew(struct hfi_conn *conn, struct hfi_op *op)
             item->status = HF_LOST;
             continue;
         }
-        lease = target(conn, item, &moves);
+        lease = target(store, item, &moves);
         share = lease ? find_share(&shares, op, lease, moves) : NULL;
         if (share)
             share->items[share->count++] = item;
         else
             item->status = HF_NO_MEMORY;
-        etcd_lease_drop(conn, lease);
+        etcd_lease_drop(store, lease);
     }
     etcd_op(op)->shares = 1; /* ours, until all have begun */
     for (share = shares; share; share = share->next)
         etcd_op(op)->shares++;
     for (share = shares; share; share = next) {
         next = share->next;
-        etcd_lease_ready(conn, share->lease, 5, &share->ask);
+        etcd_lease_ready(store, share->lease, 5, &share->ask);
     }
     if (--etcd_op(op)->shares == 0)
-        etcd_finish(conn, op, HF_OK, NULL);
+        etcd_finish(store, op, HF_OK, NULL);
 }
 
 /* ---- break ------------------------------------------------------------------------------------------------------ */
@@ -352,19 +352,20 @@ static void broken(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
                    const hf_error *err)
 {
     if (outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND)
-        etcd_finish(call->conn, call->op, HF_NOT_FOUND, NULL); /* its lease has just ended */
+        etcd_finish(call->store, call->op, HF_NOT_FOUND, NULL); /* its lease has just ended */
     else if (outcome != ETCD_ANSWERED)
-        etcd_finish(call->conn, call->op, etcd_status(outcome, err), err);
+        etcd_finish(call->store, call->op, etcd_status(outcome, err), err);
     else if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
-        etcd_finish(call->conn, call->op, HF_OK, NULL);
+        etcd_finish(call->store, call->op, HF_OK, NULL);
     else
-        etcd_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
+        etcd_finish(call->store, call->op, HF_NOT_FOUND, NULL);
 }
 
 /* Delete exactly that key, and tell the store behind it, in one transaction. */
-static void send_break(struct hfi_conn *conn, struct hfi_op *op, const struct etcd_record *record)
+static void send_break(struct etcd_store *store, struct hfi_op *op,
+                       const struct etcd_record *record)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", broken, op);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", broken, op);
     struct hfi_claim claim = { .name = op->u.brk.name,
                                .mode = record->mode,
                                .capacity = record->capacity };
@@ -376,8 +377,8 @@ static void send_break(struct hfi_conn *conn, struct hfi_op *op, const struct et
     call->again = true;
     etcd_claim_at(&claim, record);
     hfi_hex(record->owner, HFI_OWNER_LEN, owner);
-    etcd_claim_key(conn->conf->prefix, &claim, &key);
-    etcd_told_key(conn->conf->prefix, record->store, owner, &note);
+    etcd_claim_key(store->conf->prefix, &claim, &key);
+    etcd_told_key(store->conf->prefix, record->store, owner, &note);
     etcd_add(&call->body, "{\"compare\":[");
     etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)op->u.brk.token);
     etcd_add(&call->body, "],\"success\":[");
@@ -393,38 +394,38 @@ static void send_break(struct hfi_conn *conn, struct hfi_op *op, const struct et
 static void break_found(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                         const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct hfi_op *op = call->op;
     const json_t *kvs = json_object_get(reply, "kvs");
     struct etcd_record record;
     uint64_t taken = 0;
 
     if (outcome != ETCD_ANSWERED) {
-        etcd_finish(conn, op, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
+        etcd_finish(store, op, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
                     err);
         return;
     }
     for (size_t i = 0; i < json_array_size(kvs); i++) { /* oldest first */
-        if (!etcd_kv(conn, json_array_get(kvs, i), &record))
+        if (!etcd_kv(store, json_array_get(kvs, i), &record))
             continue;
         taken += record.permits;
         if (record.revision == op->u.brk.token && taken <= record.capacity) {
-            send_break(conn, op, &record);
+            send_break(store, op, &record);
             return;
         }
     }
-    etcd_finish(conn, op, HF_NOT_FOUND, NULL);
+    etcd_finish(store, op, HF_NOT_FOUND, NULL);
 }
 
-void etcd_break(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_break(struct etcd_store *store, struct hfi_op *op)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", break_found, op);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", break_found, op);
     struct etcd_key from, to;
 
     if (!call)
         return;
     call->again = true;
-    etcd_name_range(conn->conf->prefix, op->u.brk.name.bytes, op->u.brk.name.len, &from, &to);
+    etcd_name_range(store->conf->prefix, op->u.brk.name.bytes, op->u.brk.name.len, &from, &to);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &from);
     etcd_add(&call->body, ",");

@@ -35,25 +35,25 @@ const char *etcd_wait_order(const struct hfi_claim *claim)
 static void queue_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                        const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct etcd_wait *wait = call->data;
 
     if (!wait)
         return;
     wait->call = NULL;
     if (outcome == ETCD_ANSWERED)
-        etcd_wait_judge(conn, wait, reply, etcd_revision(reply));
+        etcd_wait_judge(store, wait, reply, etcd_revision(reply));
     else if (etcd_status(outcome, err) == HF_DENIED)
-        etcd_wait_leave(conn, wait, HF_DENIED, err);
+        etcd_wait_leave(store, wait, HF_DENIED, err);
     else {
         wait->state = ETCD_WAIT_WATCH;
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
     }
 }
 
-void etcd_wait_look(struct hfi_conn *conn, struct etcd_wait *wait)
+void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", queue_read, NULL);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", queue_read, NULL);
     struct etcd_key from, to;
 
     wait->beat_ms = HFI_NEVER;
@@ -68,7 +68,7 @@ void etcd_wait_look(struct hfi_conn *conn, struct etcd_wait *wait)
     call->data = wait;
     call->again = true;
     call->until_ms = HFI_NEVER;
-    etcd_kind_range(conn->conf->prefix, wait->claim, &from, &to);
+    etcd_kind_range(store->conf->prefix, wait->claim, &from, &to);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &from);
     etcd_add(&call->body, ",");
@@ -80,26 +80,26 @@ void etcd_wait_look(struct hfi_conn *conn, struct etcd_wait *wait)
     etcd_call_send(call);
 }
 
-void etcd_wait_unwatch(struct hfi_conn *conn, struct etcd_wait *wait)
+void etcd_wait_unwatch(struct etcd_store *store, struct etcd_wait *wait)
 {
     if (wait->watch)
-        etcd_watch_close(conn, wait->watch);
+        etcd_watch_close(store, wait->watch);
     wait->watch = NULL;
     wait->watched = 0;
     wait->beat_ms = HFI_NEVER;
 }
 
-static void watch(struct hfi_conn *conn, struct etcd_wait *wait, const struct etcd_key *key,
+static void watch(struct etcd_store *store, struct etcd_wait *wait, const struct etcd_key *key,
                   const struct etcd_key *to, uint64_t whom)
 {
     wait->state = ETCD_WAIT_WATCH;
     if (wait->watch && wait->watched == whom) {
         if (wait->dirty)
-            etcd_wait_look(conn, wait);
+            etcd_wait_look(store, wait);
         return;
     }
-    etcd_wait_unwatch(conn, wait);
-    if (etcd_watch_open(conn, wait, key, to, 0, &wait->watch))
+    etcd_wait_unwatch(store, wait);
+    if (etcd_watch_open(store, wait, key, to, 0, &wait->watch))
         wait->watched = whom;
     else
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
@@ -119,7 +119,7 @@ static bool key_of(const json_t *kv, struct etcd_key *ret_key)
 
 /* The `count` claims ahead, which `kvs` has behind ours: kept for a watch on all of them, and judged. false: out of
  * memory. */
-static bool read_ahead(const struct hfi_conn *conn, struct etcd_wait *wait, const json_t *kvs,
+static bool read_ahead(const struct etcd_store *store, struct etcd_wait *wait, const json_t *kvs,
                        size_t count, struct hfi_position *position)
 {
     const struct hfi_claim *claim = wait->claim;
@@ -133,7 +133,7 @@ static bool read_ahead(const struct hfi_conn *conn, struct etcd_wait *wait, cons
     wait->ahead_count = count;
     hfi_position_begin(position, &demand);
     for (size_t i = count; i-- > 0;) {
-        if (!etcd_kv(conn, json_array_get(kvs, i + 1), &record)) {
+        if (!etcd_kv(store, json_array_get(kvs, i + 1), &record)) {
             memset(record.place, 0, sizeof record.place);
             record.permits = claim->capacity; /* not ours to understand: it must go */
         }
@@ -146,7 +146,7 @@ static bool read_ahead(const struct hfi_conn *conn, struct etcd_wait *wait, cons
 }
 
 /* Newest first; the first must be ours. */
-void etcd_wait_judge(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *range,
+void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
                      int64_t revision)
 {
     const json_t *kvs = json_object_get(range, "kvs");
@@ -157,49 +157,49 @@ void etcd_wait_judge(struct hfi_conn *conn, struct etcd_wait *wait, const json_t
 
     if ((uint64_t)etcd_read_number(json_array_get(kvs, 0), "create_revision") != wait->token) {
         wait->lease->retiring = true; /* what ended our key may have ended it */
-        etcd_wait_again(conn, wait);
+        etcd_wait_again(store, wait);
         return;
     }
     wait->seen = revision;
-    if (!read_ahead(conn, wait, kvs, count - 1, &position)) {
+    if (!read_ahead(store, wait, kvs, count - 1, &position)) {
         wait->state = ETCD_WAIT_WATCH;
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
         return;
     }
     if (hfi_position_verdict(&position) == HFI_VERDICT_HOLDS) {
-        etcd_wait_confirm(conn, wait);
+        etcd_wait_confirm(store, wait);
         return;
     }
     if (wait->stop != HF_OK) {
-        etcd_wait_leave(conn, wait, wait->stop, NULL);
+        etcd_wait_leave(store, wait, wait->stop, NULL);
         return;
     }
     if (position.blocker == HFI_NO_BLOCKER) {
-        etcd_kind_range(conn->conf->prefix, wait->claim, &key, &to);
-        watch(conn, wait, &key, &to, ETCD_ALL);
+        etcd_kind_range(store->conf->prefix, wait->claim, &key, &to);
+        watch(store, wait, &key, &to, ETCD_ALL);
         return;
     }
     blocker = json_array_get(kvs, count - 1 - position.blocker); /* newest first */
     if (key_of(blocker, &key))
-        watch(conn, wait, &key, NULL, (uint64_t)etcd_read_number(blocker, "create_revision"));
+        watch(store, wait, &key, NULL, (uint64_t)etcd_read_number(blocker, "create_revision"));
     else
-        etcd_wait_leave(conn, wait, HF_CORRUPT, NULL);
+        etcd_wait_leave(store, wait, HF_CORRUPT, NULL);
 }
 
 /* ---- events -------------------------------------------------------------------------------------------------- */
 
-void etcd_wait_created(struct hfi_conn *conn, struct etcd_wait *wait, int64_t revision)
+void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t revision)
 {
     wait->failures = 0;
     if (revision == wait->seen)
         return;
     if (wait->state == ETCD_WAIT_WATCH)
-        etcd_wait_look(conn, wait);
+        etcd_wait_look(store, wait);
     else
         wait->dirty = true;
 }
 
-void etcd_wait_deleted(struct hfi_conn *conn, struct etcd_wait *wait,
+void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
                        const unsigned char place[HFI_OWNER_LEN])
 {
     if (wait->watched == ETCD_ALL) {
@@ -214,16 +214,16 @@ void etcd_wait_deleted(struct hfi_conn *conn, struct etcd_wait *wait,
             return; /* not our turn yet: nobody needs to be asked */
     }
     if (wait->state == ETCD_WAIT_WATCH)
-        etcd_wait_look(conn, wait);
+        etcd_wait_look(store, wait);
     else
         wait->dirty = true;
 }
 
-void etcd_wait_unwatched(struct hfi_conn *conn, struct etcd_wait *wait, const hf_error *why)
+void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const hf_error *why)
 {
     int64_t pause_ms = WATCH_AGAIN_MS;
 
-    (void)conn, (void)why;
+    (void)store, (void)why;
     wait->watch = NULL;
     wait->watched = 0;
     for (unsigned i = 0; i < wait->failures && pause_ms < ETCD_AGAIN_MAX_MS; i++)
@@ -234,9 +234,9 @@ void etcd_wait_unwatched(struct hfi_conn *conn, struct etcd_wait *wait, const hf
         wait->beat_ms = hfi_now_ms() + pause_ms; /* look, and watch again */
 }
 
-void etcd_waits_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease)
+void etcd_waits_lease_gone(struct etcd_store *store, struct etcd_lease *lease)
 {
-    for (const struct hfi_list *at = conn->waits.next; at != &conn->waits; at = at->next) {
+    for (const struct hfi_list *at = store->waits.next; at != &store->waits; at = at->next) {
         struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
 
         if (wait->lease == lease && wait->state == ETCD_WAIT_WATCH)
@@ -246,7 +246,7 @@ void etcd_waits_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease)
 
 /* ---- to another lease -------------------------------------------------------------------------------------------- */
 
-void etcd_wait_stop_moving(struct hfi_conn *conn, struct etcd_wait *wait)
+void etcd_wait_stop_moving(struct etcd_store *store, struct etcd_wait *wait)
 {
     if (!wait->next_lease)
         return;
@@ -254,14 +254,14 @@ void etcd_wait_stop_moving(struct hfi_conn *conn, struct etcd_wait *wait)
     if (wait->move_call)
         wait->move_call->data = NULL;
     wait->move_call = NULL;
-    etcd_lease_drop(conn, wait->next_lease);
+    etcd_lease_drop(store, wait->next_lease);
     wait->next_lease = NULL;
 }
 
 static void moved(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                   const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct etcd_wait *wait = call->data;
 
     (void)err;
@@ -274,36 +274,36 @@ static void moved(struct etcd_call *call, enum etcd_outcome outcome, json_t *rep
         wait->next_lease = NULL;
         etcd_lease_unask(wait->lease, &wait->ask);
         wait->lease->waits--;
-        etcd_lease_drop(conn, wait->lease);
+        etcd_lease_drop(store, wait->lease);
         wait->lease = lease;
         lease->waits++;
         return;
     }
-    etcd_wait_stop_moving(conn, wait);
+    etcd_wait_stop_moving(store, wait);
     wait->move_ms = hfi_now_ms() + MOVE_AGAIN_MS;
     if (outcome == ETCD_ANSWERED && wait->state == ETCD_WAIT_WATCH)
-        etcd_wait_look(conn, wait); /* the key is gone */
+        etcd_wait_look(store, wait); /* the key is gone */
 }
 
-static void move_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+static void move_ready(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                        const hf_error *err, void *data)
 {
     struct etcd_wait *wait = data;
     struct etcd_call *call =
-        status == HF_OK ? etcd_call_new(conn, "/v3/kv/txn", moved, NULL) : NULL;
+        status == HF_OK ? etcd_call_new(store, "/v3/kv/txn", moved, NULL) : NULL;
     struct etcd_key key;
 
     (void)err;
     if (!call) {
         wait->move_ms = hfi_now_ms() + MOVE_AGAIN_MS;
-        etcd_lease_drop(conn, wait->next_lease);
+        etcd_lease_drop(store, wait->next_lease);
         wait->next_lease = NULL;
         return;
     }
     wait->move_call = call;
     call->data = wait;
     call->again = true;
-    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
+    etcd_claim_key(store->conf->prefix, wait->claim, &key);
     etcd_add(&call->body, "{\"compare\":[");
     etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
     etcd_add(&call->body, "],\"success\":[{\"request_put\":{");
@@ -320,24 +320,24 @@ static bool must_move(const struct etcd_wait *wait)
            !wait->next_lease && wait->lease->state == ETCD_LEASE_LIVE;
 }
 
-static void move(struct hfi_conn *conn, struct etcd_wait *wait)
+static void move(struct etcd_store *store, struct etcd_wait *wait)
 {
-    wait->next_lease = etcd_lease_get(conn, wait->claim->ttl_ms, wait->lease->own);
+    wait->next_lease = etcd_lease_get(store, wait->claim->ttl_ms, wait->lease->own);
     if (!wait->next_lease) {
         wait->move_ms = hfi_now_ms() + MOVE_AGAIN_MS;
         return;
     }
     wait->move_ask = (struct etcd_ask){ .ready = move_ready, .data = wait };
-    etcd_lease_ready(conn, wait->next_lease, ETCD_USE_SIXTHS, &wait->move_ask);
+    etcd_lease_ready(store, wait->next_lease, ETCD_USE_SIXTHS, &wait->move_ask);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------------ */
 
-int64_t etcd_waits_next_ms(const struct hfi_conn *conn)
+int64_t etcd_waits_next_ms(const struct etcd_store *store)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct hfi_list *at = conn->waits.next; at != &conn->waits; at = at->next) {
+    for (const struct hfi_list *at = store->waits.next; at != &store->waits; at = at->next) {
         const struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
 
         if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms < next)
@@ -348,21 +348,21 @@ int64_t etcd_waits_next_ms(const struct hfi_conn *conn)
     return next;
 }
 
-void etcd_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_waits_tick(struct etcd_store *store, int64_t now_ms)
 {
-    const struct hfi_list *at = conn->waits.next;
+    const struct hfi_list *at = store->waits.next;
 
-    while (at != &conn->waits) {
+    while (at != &store->waits) {
         struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
 
         if (must_move(wait) && wait->move_ms <= now_ms)
-            move(conn, wait);
+            move(store, wait);
         else if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms <= now_ms)
-            etcd_wait_look(conn, wait);
+            etcd_wait_look(store, wait);
         else {
             at = at->next;
             continue;
         }
-        at = conn->waits.next; /* it, or others, may have ended; nothing is due twice */
+        at = store->waits.next; /* it, or others, may have ended; nothing is due twice */
     }
 }

@@ -40,7 +40,7 @@ json_t *etcd_response(const json_t *reply, size_t index, const char *kind)
     return json_object_get(json_array_get(json_object_get(reply, "responses"), index), kind);
 }
 
-bool etcd_kv(const struct hfi_conn *conn, const json_t *kv, struct etcd_record *ret_record)
+bool etcd_kv(const struct etcd_store *store, const json_t *kv, struct etcd_record *ret_record)
 {
     const json_t *key = json_object_get(kv, "key"), *value = json_object_get(kv, "value");
     char bytes[ETCD_KEY_MAX], text[HF_LABEL_MAX + 160];
@@ -49,7 +49,7 @@ bool etcd_kv(const struct hfi_conn *conn, const json_t *kv, struct etcd_record *
     if (!json_is_string(key) || !json_is_string(value))
         return false;
     len = etcd_unbase64(json_string_value(key), json_string_length(key), bytes, sizeof bytes);
-    if (len == SIZE_MAX || !etcd_read_key(conn->conf->prefix, bytes, len, ret_record))
+    if (len == SIZE_MAX || !etcd_read_key(store->conf->prefix, bytes, len, ret_record))
         return false;
     len = etcd_unbase64(json_string_value(value), json_string_length(value), text, sizeof text);
     if (len == SIZE_MAX || !etcd_read_value(text, len, ret_record))
@@ -59,12 +59,12 @@ bool etcd_kv(const struct hfi_conn *conn, const json_t *kv, struct etcd_record *
     return ret_record->revision > 0 && ret_record->permits <= ret_record->capacity;
 }
 
-void etcd_finish_odd(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_finish_odd(struct etcd_store *store, struct hfi_op *op)
 {
     hf_error err;
 
     hfi_error_set(&err, HF_CORRUPT, 0, "an answer that etcd does not give");
-    etcd_finish(conn, op, HF_CORRUPT, &err);
+    etcd_finish(store, op, HF_CORRUPT, &err);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@
 #define KEEP_AGAIN_MS  1000 /* after a keepalive that failed */
 #define CLOSE_LIMIT_MS 500
 
-static void grant(struct hfi_conn *conn, struct etcd_lease *lease);
+static void grant(struct etcd_store *store, struct etcd_lease *lease);
 
 int64_t etcd_seconds(int64_t ms)
 {
@@ -45,9 +45,9 @@ static void answered_nothing(struct etcd_call *call, enum etcd_outcome outcome, 
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its ttl */
 }
 
-static void revoke(struct hfi_conn *conn, const struct etcd_lease *lease)
+static void revoke(struct etcd_store *store, const struct etcd_lease *lease)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/lease/revoke", answered_nothing, NULL);
+    struct etcd_call *call = etcd_call_new(store, "/v3/lease/revoke", answered_nothing, NULL);
 
     if (!call)
         return;
@@ -58,9 +58,9 @@ static void revoke(struct hfi_conn *conn, const struct etcd_lease *lease)
     etcd_call_send(call);
 }
 
-static void free_lease(struct hfi_conn *conn, struct etcd_lease *lease)
+static void free_lease(struct etcd_store *store, struct etcd_lease *lease)
 {
-    struct etcd_lease **at = &conn->leases;
+    struct etcd_lease **at = &store->leases;
 
     while (*at != lease)
         at = &(*at)->next;
@@ -68,18 +68,18 @@ static void free_lease(struct hfi_conn *conn, struct etcd_lease *lease)
     hfi_free(lease);
 }
 
-void etcd_lease_drop(struct hfi_conn *conn, struct etcd_lease *lease)
+void etcd_lease_drop(struct etcd_store *store, struct etcd_lease *lease)
 {
     if (!lease || --lease->refs > 0)
         return;
     if (!lease->own && !lease->retiring && lease->state == ETCD_LEASE_LIVE)
         return; /* for the next one */
-    if (lease->state == ETCD_LEASE_LIVE && !conn->closing && !lease->spare)
-        revoke(conn, lease);
-    free_lease(conn, lease);
+    if (lease->state == ETCD_LEASE_LIVE && !store->closing && !lease->spare)
+        revoke(store, lease);
+    free_lease(store, lease);
 }
 
-static struct etcd_lease *new_lease(struct hfi_conn *conn, int64_t ttl_s, bool own)
+static struct etcd_lease *new_lease(struct etcd_store *store, int64_t ttl_s, bool own)
 {
     struct etcd_lease *lease = hfi_calloc(1, sizeof *lease);
 
@@ -89,15 +89,15 @@ static struct etcd_lease *new_lease(struct hfi_conn *conn, int64_t ttl_s, bool o
     lease->own = own;
     lease->refs = 1;
     lease->keep_ms = HFI_NEVER;
-    lease->next = conn->leases;
-    conn->leases = lease;
+    lease->next = store->leases;
+    store->leases = lease;
     return lease;
 }
 
-struct etcd_lease *etcd_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool own)
+struct etcd_lease *etcd_lease_get(struct etcd_store *store, int64_t ttl_ms, bool own)
 {
     int64_t ttl_s = etcd_seconds(ttl_ms), now_ms = hfi_now_ms();
-    struct etcd_lease *lease = conn->leases, *next;
+    struct etcd_lease *lease = store->leases, *next;
 
     for (; lease; lease = next) {
         next = lease->next;
@@ -105,7 +105,7 @@ struct etcd_lease *etcd_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool ow
             etcd_lease_left_ms(lease, now_ms) <= 0) {
             lease->retiring = true; /* over, most likely */
             if (lease->refs == 0)
-                free_lease(conn, lease);
+                free_lease(store, lease);
             continue;
         }
         if (!own && !lease->own && !lease->retiring && lease->state != ETCD_LEASE_GONE &&
@@ -114,12 +114,12 @@ struct etcd_lease *etcd_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool ow
             return lease;
         }
     }
-    return new_lease(conn, ttl_s, own);
+    return new_lease(store, ttl_s, own);
 }
 
-struct etcd_lease *etcd_lease_known(struct hfi_conn *conn, int64_t id, int64_t ttl_s)
+struct etcd_lease *etcd_lease_known(struct etcd_store *store, int64_t id, int64_t ttl_s)
 {
-    struct etcd_lease *lease = new_lease(conn, ttl_s, true);
+    struct etcd_lease *lease = new_lease(store, ttl_s, true);
 
     if (!lease)
         return NULL;
@@ -130,7 +130,7 @@ struct etcd_lease *etcd_lease_known(struct hfi_conn *conn, int64_t id, int64_t t
 
 /* ---- who waits for it -------------------------------------------------------------------------------- */
 
-static void tell(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+static void tell(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                  const hf_error *err)
 {
     struct etcd_ask *ask = lease->asks, *next;
@@ -138,28 +138,28 @@ static void tell(struct hfi_conn *conn, struct etcd_lease *lease, hf_status stat
     lease->asks = NULL; /* who asks again is not answered now */
     for (; ask; ask = next) {
         next = ask->next;
-        ask->ready(conn, lease, status, err, ask->data);
+        ask->ready(store, lease, status, err, ask->data);
     }
 }
 
-void etcd_lease_ready(struct hfi_conn *conn, struct etcd_lease *lease, int sixths,
+void etcd_lease_ready(struct etcd_store *store, struct etcd_lease *lease, int sixths,
                       struct etcd_ask *ask)
 {
     if (lease->state == ETCD_LEASE_GONE) {
-        ask->ready(conn, lease, HF_LOST, NULL, ask->data);
+        ask->ready(store, lease, HF_LOST, NULL, ask->data);
         return;
     }
     if (lease->state == ETCD_LEASE_LIVE && lease->granted_ms > 0 &&
         etcd_lease_left_ms(lease, hfi_now_ms()) >= lease->granted_ms * sixths / SIXTHS) {
-        ask->ready(conn, lease, HF_OK, NULL, ask->data);
+        ask->ready(store, lease, HF_OK, NULL, ask->data);
         return;
     }
     ask->next = lease->asks;
     lease->asks = ask;
     if (lease->state == ETCD_LEASE_NEW)
-        grant(conn, lease);
+        grant(store, lease);
     else
-        etcd_lease_keep(conn, lease);
+        etcd_lease_keep(store, lease);
 }
 
 void etcd_lease_unask(struct etcd_lease *lease, const struct etcd_ask *ask)
@@ -171,17 +171,17 @@ void etcd_lease_unask(struct etcd_lease *lease, const struct etcd_ask *ask)
         }
 }
 
-void etcd_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease, const char *why)
+void etcd_lease_gone(struct etcd_store *store, struct etcd_lease *lease, const char *why)
 {
     if (lease->state == ETCD_LEASE_GONE)
         return;
     lease->state = ETCD_LEASE_GONE;
     lease->keep_ms = HFI_NEVER;
-    for (const struct hfi_list *at = conn->claims.next; at != &conn->claims; at = at->next)
+    for (const struct hfi_list *at = store->claims.next; at != &store->claims; at = at->next)
         if (etcd_claim(etcd_claim_listed(at))->lease == lease)
-            etcd_lost(conn, etcd_claim_listed(at), why);
-    tell(conn, lease, HF_LOST, NULL);
-    etcd_waits_lease_gone(conn, lease);
+            etcd_lost(store, etcd_claim_listed(at), why);
+    tell(store, lease, HF_LOST, NULL);
+    etcd_waits_lease_gone(store, lease);
 }
 
 /* ---- grant --------------------------------------------------------------------------------------------- */
@@ -189,7 +189,7 @@ void etcd_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease, const char
 static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct etcd_lease *lease = call->data;
     int64_t id = etcd_read_number(reply, "ID"), ttl_ms = etcd_seconds_ms(reply, "TTL");
     hf_error odd;
@@ -201,20 +201,20 @@ static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
         lease->base_ms = call->sent_ms;
         lease->keep_ms = lease->base_ms + lease->granted_ms / 3;
         lease->state = ETCD_LEASE_LIVE;
-        tell(conn, lease, HF_OK, NULL);
+        tell(store, lease, HF_OK, NULL);
     } else {
         lease->state = ETCD_LEASE_GONE; /* if it was granted, it has no keys and ends by itself */
         hfi_error_set(&odd, HF_CORRUPT, 0, "an answer that etcd does not give");
         if (outcome == ETCD_ANSWERED)
-            tell(conn, lease, HF_CORRUPT, &odd);
+            tell(store, lease, HF_CORRUPT, &odd);
         else
-            tell(conn, lease, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
+            tell(store, lease, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
                  err);
     }
-    etcd_lease_drop(conn, lease);
+    etcd_lease_drop(store, lease);
 }
 
-static void grant(struct hfi_conn *conn, struct etcd_lease *lease)
+static void grant(struct etcd_store *store, struct etcd_lease *lease)
 {
     struct etcd_call *call;
 
@@ -222,12 +222,12 @@ static void grant(struct hfi_conn *conn, struct etcd_lease *lease)
         return;
     lease->busy = true;
     lease->refs++;
-    call = etcd_call_new(conn, "/v3/lease/grant", granted, NULL);
+    call = etcd_call_new(store, "/v3/lease/grant", granted, NULL);
     if (!call) {
         lease->busy = false;
         lease->state = ETCD_LEASE_GONE;
-        tell(conn, lease, HF_NO_MEMORY, NULL);
-        etcd_lease_drop(conn, lease);
+        tell(store, lease, HF_NO_MEMORY, NULL);
+        etcd_lease_drop(store, lease);
         return;
     }
     call->data = lease;
@@ -240,26 +240,26 @@ static void grant(struct hfi_conn *conn, struct etcd_lease *lease)
 
 /* ---- keep alive -------------------------------------------------------------------------------------------- */
 
-static void not_kept(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+static void not_kept(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                      const hf_error *err)
 {
     int64_t pause_ms = lease->granted_ms / 10;
 
     lease->busy = lease->again = false;
     lease->keep_ms = hfi_now_ms() + (pause_ms < KEEP_AGAIN_MS ? pause_ms : KEEP_AGAIN_MS);
-    tell(conn, lease, status, err);
-    etcd_lease_drop(conn, lease);
+    tell(store, lease, status, err);
+    etcd_lease_drop(store, lease);
 }
 
 static void confirmed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct etcd_lease *lease = call->data;
     hf_error changed;
 
     if (outcome != ETCD_ANSWERED) {
-        not_kept(conn, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
+        not_kept(store, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
                  err);
         return;
     }
@@ -269,59 +269,59 @@ static void confirmed(struct etcd_call *call, enum etcd_outcome outcome, json_t 
         lease->busy = false;
         lease->again = true;
         if (!once) {
-            etcd_lease_keep(conn, lease);
-            etcd_lease_drop(conn, lease);
+            etcd_lease_keep(store, lease);
+            etcd_lease_drop(store, lease);
             return;
         }
         hfi_error_set(&changed, HF_UNAVAILABLE, 0, "etcd changes its leader");
-        not_kept(conn, lease, HF_UNAVAILABLE, &changed);
+        not_kept(store, lease, HF_UNAVAILABLE, &changed);
         return;
     }
     lease->busy = lease->again = false;
     lease->base_ms = lease->sent_ms;
     lease->granted_ms = lease->heard_ms;
     lease->keep_ms = lease->base_ms + lease->granted_ms / 3;
-    tell(conn, lease, HF_OK, NULL);
-    etcd_lease_drop(conn, lease);
+    tell(store, lease, HF_OK, NULL);
+    etcd_lease_drop(store, lease);
 }
 
 static void kept(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                  const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
     struct etcd_lease *lease = call->data;
     struct etcd_key from, to;
     struct etcd_call *next;
 
     if (outcome != ETCD_ANSWERED) {
-        not_kept(conn, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
+        not_kept(store, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
                  err);
         return;
     }
     if (etcd_read_number(reply, "TTL") <= 0) {
         lease->busy = false;
-        etcd_lease_gone(conn, lease, "etcd has ended its lease");
-        etcd_lease_drop(conn, lease);
+        etcd_lease_gone(store, lease, "etcd has ended its lease");
+        etcd_lease_drop(store, lease);
         return;
     }
     lease->sent_ms = call->sent_ms;
     lease->heard_ms = etcd_seconds_ms(reply, "TTL");
     lease->term = etcd_term(reply);
-    next = etcd_call_new(conn, "/v3/kv/range", confirmed, NULL);
+    next = etcd_call_new(store, "/v3/kv/range", confirmed, NULL);
     if (!next) {
-        not_kept(conn, lease, HF_NO_MEMORY, NULL);
+        not_kept(store, lease, HF_NO_MEMORY, NULL);
         return;
     }
     next->data = lease;
     next->again = true;
-    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
     etcd_add(&next->body, "{");
     etcd_add_key(&next->body, "key", &from);
     etcd_add(&next->body, ",\"count_only\":true}");
     etcd_call_send(next);
 }
 
-void etcd_lease_keep(struct hfi_conn *conn, struct etcd_lease *lease)
+void etcd_lease_keep(struct etcd_store *store, struct etcd_lease *lease)
 {
     struct etcd_call *call;
 
@@ -329,9 +329,9 @@ void etcd_lease_keep(struct hfi_conn *conn, struct etcd_lease *lease)
         return;
     lease->busy = true;
     lease->refs++;
-    call = etcd_call_new(conn, "/v3/lease/keepalive", kept, NULL);
+    call = etcd_call_new(store, "/v3/lease/keepalive", kept, NULL);
     if (!call) {
-        not_kept(conn, lease, HF_NO_MEMORY, NULL);
+        not_kept(store, lease, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = lease;
@@ -344,40 +344,40 @@ void etcd_lease_keep(struct hfi_conn *conn, struct etcd_lease *lease)
 
 /* ---- time --------------------------------------------------------------------------------------------------- */
 
-int64_t etcd_leases_next_ms(const struct hfi_conn *conn)
+int64_t etcd_leases_next_ms(const struct etcd_store *store)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct etcd_lease *lease = conn->leases; lease; lease = lease->next)
+    for (const struct etcd_lease *lease = store->leases; lease; lease = lease->next)
         if (lease->waits > 0 && !lease->busy && lease->keep_ms < next)
             next = lease->keep_ms;
     return next;
 }
 
-void etcd_leases_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_leases_tick(struct etcd_store *store, int64_t now_ms)
 {
-    for (struct etcd_lease *lease = conn->leases; lease; lease = lease->next)
+    for (struct etcd_lease *lease = store->leases; lease; lease = lease->next)
         if (lease->waits > 0 && !lease->busy && lease->keep_ms <= now_ms)
-            etcd_lease_keep(conn, lease); /* only sends: the list stays as it is */
+            etcd_lease_keep(store, lease); /* only sends: the list stays as it is */
 }
 
-void etcd_leases_close(struct hfi_conn *conn)
+void etcd_leases_close(struct etcd_store *store)
 {
     int64_t until_ms = hfi_now_ms() + CLOSE_LIMIT_MS;
 
-    conn->closing = true;
-    for (struct etcd_lease *lease = conn->leases; lease; lease = lease->next)
-        if (!lease->own && lease->state == ETCD_LEASE_LIVE && conn->failures == 0)
-            revoke(conn, lease);
-    while ((conn->calls || conn->parked) && conn->failures == 0 && hfi_now_ms() < until_ms) {
-        hfi_reactor_leave(&conn->reactor);
-        hfi_reactor_turn(&conn->reactor, until_ms);
-        hfi_reactor_enter(&conn->reactor);
+    store->closing = true;
+    for (struct etcd_lease *lease = store->leases; lease; lease = lease->next)
+        if (!lease->own && lease->state == ETCD_LEASE_LIVE && store->failures == 0)
+            revoke(store, lease);
+    while ((store->calls || store->parked) && store->failures == 0 && hfi_now_ms() < until_ms) {
+        hfi_reactor_leave(&store->reactor);
+        hfi_reactor_turn(&store->reactor, until_ms);
+        hfi_reactor_enter(&store->reactor);
     }
-    while (conn->leases) {
-        struct etcd_lease *lease = conn->leases;
+    while (store->leases) {
+        struct etcd_lease *lease = store->leases;
 
-        conn->leases = lease->next;
+        store->leases = lease->next;
         hfi_free(lease);
     }
 }

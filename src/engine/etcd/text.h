@@ -67,7 +67,7 @@ struct etcd_key {
 
 /* In claim->room. */
 struct etcd_claim {
-    struct hfi_list listed;   /* in conn->claims, while it is held */
+    struct hfi_list listed;   /* in store->claims, while it is held */
     struct etcd_lease *lease; /* a reference; NULL: none */
     uint64_t store,
         slot; /* of its key: a number of the store that made it, and one of that store's own */

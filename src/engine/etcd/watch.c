@@ -61,23 +61,23 @@ static void write_request(struct etcd_text *body, const struct etcd_key *key,
 }
 
 /* One that is to be asked for; NULL: out of memory, or too many. */
-static struct etcd_watch *new_watch(struct hfi_conn *conn)
+static struct etcd_watch *new_watch(struct etcd_store *store)
 {
     struct etcd_watch *watch;
 
-    if (conn->watch_count >= ETCD_WATCHES_MAX || (conn->conf->url.user && !conn->token))
+    if (store->watch_count >= ETCD_WATCHES_MAX || (store->conf->url.user && !store->token))
         return NULL;
     watch = hfi_calloc(1, sizeof *watch);
     if (!watch)
         return NULL;
-    watch->conn = conn;
-    watch->host = conn->at;
+    watch->store = store;
+    watch->host = store->at;
     watch->easy = curl_easy_init();
     return watch;
 }
 
 /* Ask for it. false: out of memory, and it is freed. */
-static bool begin(struct hfi_conn *conn, struct etcd_watch *watch)
+static bool begin(struct etcd_store *store, struct etcd_watch *watch)
 {
     char url[512];
 
@@ -85,58 +85,58 @@ static bool begin(struct hfi_conn *conn, struct etcd_watch *watch)
         free_watch(watch);
         return false;
     }
-    etcd_easy_setup(conn, watch->easy);
-    etcd_track(&conn->multis[ETCD_STREAMS], watch->easy);
-    watch->headers = etcd_headers(conn);
-    etcd_conf_address(conn->conf, watch->host, "/v3/watch", url, sizeof url);
+    etcd_easy_setup(store, watch->easy);
+    etcd_track(&store->multis[ETCD_STREAMS], watch->easy);
+    watch->headers = etcd_headers(store);
+    etcd_conf_address(store->conf, watch->host, "/v3/watch", url, sizeof url);
     curl_easy_setopt(watch->easy, CURLOPT_PRIVATE, watch);
     curl_easy_setopt(watch->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(watch->easy, CURLOPT_WRITEDATA, watch);
     curl_easy_setopt(watch->easy, CURLOPT_URL, url);
     curl_easy_setopt(watch->easy, CURLOPT_FORBID_REUSE, 1L);
     curl_easy_setopt(watch->easy, CURLOPT_HTTPHEADER,
-                     watch->headers ? watch->headers : conn->headers);
+                     watch->headers ? watch->headers : store->headers);
     curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDS, watch->body.bytes);
     curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDSIZE, (long)watch->body.len);
-    if (curl_multi_add_handle(conn->multis[ETCD_STREAMS].handle, watch->easy) != CURLM_OK) {
+    if (curl_multi_add_handle(store->multis[ETCD_STREAMS].handle, watch->easy) != CURLM_OK) {
         free_watch(watch);
         return false;
     }
-    watch->next = conn->watches;
-    if (conn->watches)
-        conn->watches->prev = watch;
-    conn->watches = watch;
-    if (conn->watch_count++ == 0)
-        conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms;
-    etcd_started(conn);
+    watch->next = store->watches;
+    if (store->watches)
+        store->watches->prev = watch;
+    store->watches = watch;
+    if (store->watch_count++ == 0)
+        store->ping_ms = hfi_now_ms() + store->conf->ping_ms;
+    etcd_started(store);
     return true;
 }
 
-bool etcd_watch_open(struct hfi_conn *conn, struct etcd_wait *wait, const struct etcd_key *key,
+bool etcd_watch_open(struct etcd_store *store, struct etcd_wait *wait, const struct etcd_key *key,
                      const struct etcd_key *to, int64_t start, struct etcd_watch **ret_watch)
 {
-    struct etcd_watch *watch = new_watch(conn);
+    struct etcd_watch *watch = new_watch(store);
 
     if (!watch)
         return false;
     watch->wait = wait;
     write_request(&watch->body, key, to, start, wait ? "NOPUT" : "NODELETE");
-    if (!begin(conn, watch))
+    if (!begin(store, watch))
         return false;
     *ret_watch = watch;
     return true;
 }
 
-bool etcd_watch_cell(struct hfi_conn *conn, struct etcd_cell_wait *cell, const struct etcd_key *key,
-                     int64_t revision)
+bool etcd_watch_cell(struct etcd_store *store, struct etcd_cell_wait *cell,
+                     const struct etcd_key *key, int64_t revision)
 {
-    struct etcd_watch *watch = new_watch(conn);
+    struct etcd_watch *watch = new_watch(store);
 
     if (!watch)
         return false;
     watch->cell = cell;
     write_request(&watch->body, key, NULL, revision + 1, NULL);
-    if (!begin(conn, watch))
+    if (!begin(store, watch))
         return false;
     cell->watch = watch;
     return true;
@@ -152,19 +152,19 @@ static void free_watch(struct etcd_watch *watch)
     hfi_free(watch);
 }
 
-void etcd_watch_close(struct hfi_conn *conn, struct etcd_watch *watch)
+void etcd_watch_close(struct etcd_store *store, struct etcd_watch *watch)
 {
     if (!watch->ended)
-        curl_multi_remove_handle(conn->multis[ETCD_STREAMS].handle, watch->easy);
+        curl_multi_remove_handle(store->multis[ETCD_STREAMS].handle, watch->easy);
     if (watch->prev)
         watch->prev->next = watch->next;
     else
-        conn->watches = watch->next;
+        store->watches = watch->next;
     if (watch->next)
         watch->next->prev = watch->prev;
-    conn->watch_count--;
-    if (conn->handling == watch)
-        conn->handling = NULL;
+    store->watch_count--;
+    if (store->handling == watch)
+        store->handling = NULL;
     free_watch(watch);
 }
 
@@ -172,29 +172,29 @@ void etcd_watch_ended(struct etcd_watch *watch, CURLcode result)
 {
     watch->ended = watch->touched = true;
     hfi_error_set(&watch->why, HF_UNAVAILABLE, (int)result, "%s: watch: %s",
-                  watch->conn->conf->url.hosts[watch->host].shown, curl_easy_strerror(result));
+                  watch->store->conf->url.hosts[watch->host].shown, curl_easy_strerror(result));
 }
 
 /* ---- what came ------------------------------------------------------------------------------------------ */
 
 /* It is of no more use. */
-static void over(struct hfi_conn *conn, struct etcd_watch *watch)
+static void over(struct etcd_store *store, struct etcd_watch *watch)
 {
     struct etcd_wait *wait = watch->wait;
     struct etcd_cell_wait *cell = watch->cell;
     hf_error why = watch->why;
 
-    etcd_watch_close(conn, watch);
+    etcd_watch_close(store, watch);
     if (wait) {
-        etcd_wait_unwatched(conn, wait, &why);
+        etcd_wait_unwatched(store, wait, &why);
         return;
     }
     if (cell) {
-        etcd_cell_unwatched(conn, cell, &why);
+        etcd_cell_unwatched(store, cell, &why);
         return;
     }
-    conn->inbox = NULL;
-    conn->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
+    store->inbox = NULL;
+    store->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
 }
 
 static void forgotten(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
@@ -204,15 +204,15 @@ static void forgotten(struct etcd_call *call, enum etcd_outcome outcome, json_t 
 }
 
 /* Somebody broke one of our claims. The note has served its purpose. */
-static void told(struct hfi_conn *conn, const struct etcd_key *key,
+static void told(struct etcd_store *store, const struct etcd_key *key,
                  const unsigned char owner[HFI_OWNER_LEN])
 {
-    struct hfi_claim *claim = etcd_claim_find(conn, owner);
+    struct hfi_claim *claim = etcd_claim_find(store, owner);
     struct etcd_call *call;
 
     if (claim)
-        etcd_lost(conn, claim, "it was broken");
-    call = etcd_call_new(conn, "/v3/kv/txn", forgotten, NULL);
+        etcd_lost(store, claim, "it was broken");
+    call = etcd_call_new(store, "/v3/kv/txn", forgotten, NULL);
     if (!call)
         return;
     call->again = true;
@@ -222,7 +222,7 @@ static void told(struct hfi_conn *conn, const struct etcd_key *key,
     etcd_call_send(call);
 }
 
-static void event(struct hfi_conn *conn, struct etcd_watch *watch, const json_t *one)
+static void event(struct etcd_store *store, struct etcd_watch *watch, const json_t *one)
 {
     const json_t *kv = json_object_get(one, "kv"), *key = json_object_get(kv, "key");
     bool deleted = json_is_string(json_object_get(one, "type")) &&
@@ -237,70 +237,71 @@ static void event(struct hfi_conn *conn, struct etcd_watch *watch, const json_t 
     if (watch->cell) {
         struct etcd_cell_wait *cell = watch->cell;
 
-        etcd_watch_close(conn, watch);
-        etcd_cell_changed(conn, cell, deleted ? 0 : (uint64_t)etcd_read_number(kv, "mod_revision"));
+        etcd_watch_close(store, watch);
+        etcd_cell_changed(store, cell,
+                          deleted ? 0 : (uint64_t)etcd_read_number(kv, "mod_revision"));
         return;
     }
     bytes.len = etcd_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
                               sizeof bytes.bytes);
     ours = bytes.len != SIZE_MAX && etcd_key_place(bytes.bytes, bytes.len, owner);
     if (wait && deleted) /* of whatever key: it stood in the way */
-        etcd_wait_deleted(conn, wait, owner);
+        etcd_wait_deleted(store, wait, owner);
     else if (!wait && !deleted && ours)
-        told(conn, &bytes, owner);
+        told(store, &bytes, owner);
 }
 
-static void line(struct hfi_conn *conn, struct etcd_watch *watch, const json_t *message)
+static void line(struct etcd_store *store, struct etcd_watch *watch, const json_t *message)
 {
     const json_t *result = json_object_get(message, "result");
     const json_t *events = json_object_get(result, "events");
     int64_t compacted = etcd_read_number(result, "compact_revision");
 
     if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
-        if (watch == conn->inbox && compacted > 0) {
-            conn->inbox_rev = compacted; /* what we were told before is lost: ask for each */
-            conn->reactor.doubt = "etcd has forgotten what it had to tell us";
+        if (watch == store->inbox && compacted > 0) {
+            store->inbox_rev = compacted; /* what we were told before is lost: ask for each */
+            store->reactor.doubt = "etcd has forgotten what it had to tell us";
         }
         hfi_error_set(&watch->why, HF_UNAVAILABLE, 0, "%s: it ended our watch",
-                      conn->conf->url.hosts[watch->host].shown);
-        over(conn, watch);
+                      store->conf->url.hosts[watch->host].shown);
+        over(store, watch);
         return;
     }
     if (json_is_true(json_object_get(result, "created"))) {
         watch->created = true;
         if (watch->wait)
-            etcd_wait_created(conn, watch->wait, etcd_revision(result));
+            etcd_wait_created(store, watch->wait, etcd_revision(result));
     }
-    if (watch == conn->inbox && json_array_size(events) > 0 && etcd_revision(result) > 0)
-        conn->inbox_rev = etcd_revision(result) + 1;
-    for (size_t i = 0; i < json_array_size(events) && conn->handling == watch; i++)
-        event(conn, watch, json_array_get(events, i));
+    if (watch == store->inbox && json_array_size(events) > 0 && etcd_revision(result) > 0)
+        store->inbox_rev = etcd_revision(result) + 1;
+    for (size_t i = 0; i < json_array_size(events) && store->handling == watch; i++)
+        event(store, watch, json_array_get(events, i));
 }
 
 /* All whole lines that are there. */
-static void handle(struct hfi_conn *conn, struct etcd_watch *watch)
+static void handle(struct etcd_store *store, struct etcd_watch *watch)
 {
     char *end;
 
-    conn->handling = watch;
-    while (conn->handling == watch && watch->input.len > 0 &&
+    store->handling = watch;
+    while (store->handling == watch && watch->input.len > 0 &&
            (end = memchr(watch->input.bytes, '\n', watch->input.len))) {
         size_t len = (size_t)(end - watch->input.bytes);
         json_t *message = json_loadb(watch->input.bytes, len, 0, NULL);
 
         watch->input.len -= len + 1;
         memmove(watch->input.bytes, end + 1, watch->input.len);
-        line(conn, watch, message);
+        line(store, watch, message);
         json_decref(message);
     }
-    if (conn->handling == watch && watch->ended)
-        over(conn, watch);
-    conn->handling = NULL;
+    if (store->handling == watch && watch->ended)
+        over(store, watch);
+    store->handling = NULL;
 }
 
-void etcd_watches_work(struct hfi_conn *conn)
+void etcd_watches_work(struct etcd_store *store)
 {
-    struct etcd_watch *watch = conn->watches;
+    struct etcd_watch *watch = store->watches;
 
     while (watch) {
         if (!watch->touched) {
@@ -308,85 +309,86 @@ void etcd_watches_work(struct hfi_conn *conn)
             continue;
         }
         watch->touched = false;
-        handle(conn, watch);
-        watch = conn->watches; /* any may have been closed */
+        handle(store, watch);
+        watch = store->watches; /* any may have been closed */
     }
 }
 
-void etcd_watches_host_failed(struct hfi_conn *conn, size_t host)
+void etcd_watches_host_failed(struct etcd_store *store, size_t host)
 {
-    for (struct etcd_watch *watch = conn->watches; watch; watch = watch->next)
+    for (struct etcd_watch *watch = store->watches; watch; watch = watch->next)
         if (watch->host == host && !watch->ended) {
-            curl_multi_remove_handle(conn->multis[ETCD_STREAMS].handle, watch->easy);
+            curl_multi_remove_handle(store->multis[ETCD_STREAMS].handle, watch->easy);
             etcd_watch_ended(watch, CURLE_OPERATION_TIMEDOUT);
-            etcd_started(conn); /* to be worked on */
+            etcd_started(store); /* to be worked on */
         }
 }
 
 /* ---- the inbox, and pings ---------------------------------------------------------------------------------- */
 
-void etcd_inbox_want(struct hfi_conn *conn, int64_t revision)
+void etcd_inbox_want(struct etcd_store *store, int64_t revision)
 {
-    if (conn->inbox_rev)
+    if (store->inbox_rev)
         return;
-    conn->inbox_rev = revision;
-    conn->inbox_ms = 0;
+    store->inbox_rev = revision;
+    store->inbox_ms = 0;
 }
 
 static void pinged(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct etcd_store *store = call->store;
 
     (void)reply, (void)err;
-    conn->pinging = false;
-    conn->ping_ms = hfi_now_ms() +
-                    conn->conf->ping_ms *
-                        (!hfi_list_empty(&conn->waits) || conn->cell_waits ? 1 : INBOX_PING_RARE);
+    store->pinging = false;
+    store->ping_ms =
+        hfi_now_ms() +
+        store->conf->ping_ms *
+            (!hfi_list_empty(&store->waits) || store->cell_waits ? 1 : INBOX_PING_RARE);
     if (outcome == ETCD_ANSWERED || outcome == ETCD_REFUSED)
         return;
-    for (size_t i = 0; i < conn->conf->url.host_count; i++)
-        etcd_watches_host_failed(conn, i);
+    for (size_t i = 0; i < store->conf->url.host_count; i++)
+        etcd_watches_host_failed(store, i);
 }
 
-static void ping(struct hfi_conn *conn)
+static void ping(struct etcd_store *store)
 {
-    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", pinged, NULL);
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", pinged, NULL);
     struct etcd_key from, to;
 
     if (!call) {
-        conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms;
+        store->ping_ms = hfi_now_ms() + store->conf->ping_ms;
         return;
     }
-    conn->pinging = true;
+    store->pinging = true;
     call->again = true;
-    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &from);
     etcd_add(&call->body, ",\"count_only\":true}");
     etcd_call_send(call);
 }
 
-int64_t etcd_watches_next_ms(const struct hfi_conn *conn)
+int64_t etcd_watches_next_ms(const struct etcd_store *store)
 {
-    int64_t next = conn->watch_count > 0 && !conn->pinging ? conn->ping_ms : HFI_NEVER;
+    int64_t next = store->watch_count > 0 && !store->pinging ? store->ping_ms : HFI_NEVER;
 
-    for (const struct etcd_watch *watch = conn->watches; watch; watch = watch->next)
+    for (const struct etcd_watch *watch = store->watches; watch; watch = watch->next)
         if (watch->touched)
             return 0;
-    return conn->inbox_ms < next ? conn->inbox_ms : next;
+    return store->inbox_ms < next ? store->inbox_ms : next;
 }
 
-void etcd_watches_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_watches_tick(struct etcd_store *store, int64_t now_ms)
 {
     struct etcd_key from, to;
 
-    if (conn->inbox_ms <= now_ms && !conn->inbox && !conn->closing) {
-        etcd_area_range(conn->conf->prefix, ETCD_TOLD, conn->store, &from, &to);
-        conn->inbox_ms = HFI_NEVER;
-        if (!etcd_watch_open(conn, NULL, &from, &to, conn->inbox_rev, &conn->inbox))
-            conn->inbox_ms = now_ms + INBOX_AGAIN_MS;
+    if (store->inbox_ms <= now_ms && !store->inbox && !store->closing) {
+        etcd_area_range(store->conf->prefix, ETCD_TOLD, store->id, &from, &to);
+        store->inbox_ms = HFI_NEVER;
+        if (!etcd_watch_open(store, NULL, &from, &to, store->inbox_rev, &store->inbox))
+            store->inbox_ms = now_ms + INBOX_AGAIN_MS;
     }
-    if (conn->watch_count > 0 && !conn->pinging && conn->ping_ms <= now_ms)
-        ping(conn);
+    if (store->watch_count > 0 && !store->pinging && store->ping_ms <= now_ms)
+        ping(store);
 }

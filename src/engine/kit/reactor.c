@@ -58,9 +58,9 @@ static void prepare_all(struct hfi_reactor *reactor, int64_t now_ms);
 static bool hurry(struct hfi_reactor *reactor);
 static void kick(struct hfi_reactor *reactor);
 
-static struct hfi_reactor *of(struct hfi_conn *conn)
+static struct hfi_reactor *of(void *store)
 {
-    return (struct hfi_reactor *)conn;
+    return (struct hfi_reactor *)store;
 }
 
 static struct hfi_reactor_op *room(struct hfi_op *op)
@@ -351,14 +351,14 @@ static bool hurry(struct hfi_reactor *reactor)
 
 /* ---- being driven --------------------------------------------------------------------------------- */
 
-static int reactor_fd(struct hfi_conn *conn)
+static int reactor_fd(void *store)
 {
-    return of(conn)->epoll_fd;
+    return of(store)->epoll_fd;
 }
 
-static int reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+static int reactor_timeout_ms(void *store, int64_t now_ms)
 {
-    struct hfi_reactor *reactor = of(conn);
+    struct hfi_reactor *reactor = of(store);
     int timeout_ms;
 
     pthread_mutex_lock(&reactor->lock);
@@ -368,9 +368,9 @@ static int reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
     return timeout_ms;
 }
 
-static void reactor_process(struct hfi_conn *conn, int64_t now_ms)
+static void reactor_process(void *store, int64_t now_ms)
 {
-    struct hfi_reactor *reactor = of(conn);
+    struct hfi_reactor *reactor = of(store);
     struct events events;
 
     if (reactor->preparers) {
@@ -506,9 +506,9 @@ static void work(struct hfi_reactor *reactor, const struct events *events, bool 
     hfi_reactor_leave(reactor);
 }
 
-static void reactor_cork(struct hfi_conn *conn, bool on)
+static void reactor_cork(void *store, bool on)
 {
-    struct hfi_reactor *reactor = of(conn);
+    struct hfi_reactor *reactor = of(store);
 
     pthread_mutex_lock(&reactor->lock);
     reactor->looping = on;
@@ -531,14 +531,14 @@ static void kick(struct hfi_reactor *reactor)
 
 /* ---- for the engine's table ---------------------------------------------------------------- */
 
-static void reactor_turn(struct hfi_conn *conn, int64_t until_ms)
+static void reactor_turn(void *store, int64_t until_ms)
 {
-    hfi_reactor_turn(of(conn), until_ms);
+    hfi_reactor_turn(of(store), until_ms);
 }
 
-static void reactor_kick(struct hfi_conn *conn)
+static void reactor_kick(void *store)
 {
-    kick(of(conn));
+    kick(of(store));
 }
 
 const struct hfi_drive hfi_reactor_drive = {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct acquire {
-    struct hfi_conn *conn;
+    struct lmdb_store *store;
     struct hfi_op *op;
     struct lmdb_wait *wait;
     uint64_t cookie; /* of it */
@@ -37,31 +37,31 @@ static int stop(struct acquire *a, hf_status status);
 static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err);
 static void count(struct lmdb_txn *t, struct acquire *a);
 
-void lmdb_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_acquire(struct lmdb_store *store, struct hfi_op *op)
 {
     struct acquire a;
     hf_status status;
 
-    a.conn = conn;
+    a.store = store;
     a.op = op;
     a.wait = NULL;
     a.counted = a.waiting = false;
     a.err = &op->error;
-    status = lmdb_mail_start(conn->directory, &op->error);
+    status = lmdb_mail_start(store->directory, &op->error);
     if (status == HF_OK && op->may_wait)
-        status = lmdb_watch_start(conn->directory, &op->error);
+        status = lmdb_watch_start(store->directory, &op->error);
     if (status == HF_OK)
-        status = lmdb_run(conn->directory, true, op->deadline_ms, acquire_body, acquire_after, &a,
+        status = lmdb_run(store->directory, true, op->deadline_ms, acquire_body, acquire_after, &a,
                           &op->error);
     if (status == HF_OK)
         status = a.status;
     if (status == HF_OK && a.waiting) {
-        lmdb_wait_begun(conn->directory, a.wait, a.cookie, &a.ahead,
+        lmdb_wait_begun(store->directory, a.wait, a.cookie, &a.ahead,
                         a.by_mail); /* the op may be gone */
         return;
     }
     if (a.wait)
-        lmdb_wait_end(conn->directory, a.wait);
+        lmdb_wait_end(store->directory, a.wait);
     hfi_op_finish(op, status);
 }
 
@@ -95,7 +95,7 @@ static int acquire_body(struct lmdb_txn *t, void *arg)
     bool open = lmdb_open_for_grants(t, &missing);
     struct lmdb_holder h;
     size_t label_len;
-    const char *label = lmdb_label(a->conn, claim, &label_len);
+    const char *label = lmdb_label(a->store, claim, &label_len);
     int rc;
 
     a->status = HF_OK;
@@ -142,7 +142,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
     const uint64_t *hash = claim->name.hash;
     struct lmdb_name rec;
     size_t label_len;
-    const char *label = lmdb_label(a->conn, claim, &label_len);
+    const char *label = lmdb_label(a->store, claim, &label_len);
     int rc = 0;
 
     if (!value)
@@ -195,7 +195,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
     if (!a->room)
         return MDB_MAP_FULL;
     if (!a->wait)
-        a->wait = lmdb_wait_new(a->conn, a->op);
+        a->wait = lmdb_wait_new(a->store, a->op);
     if (!a->wait)
         return stop(a, hfi_error_memory(a->err));
     rc = lmdb_enqueue(t, &rec, a->wait, ++t->directory->header->last_ticket);
@@ -215,7 +215,7 @@ static void acquire_after(struct lmdb_txn *t, void *arg)
 
     if (a->status != HF_OK)
         return;
-    lmdb_claim_link(t->directory, claim, a->conn);
+    lmdb_claim_link(t->directory, claim, a->store);
     if (a->waiting) {
         lmdb_claim_of(claim)->wait = a->wait;
         a->cookie = a->wait->cookie;
@@ -256,12 +256,13 @@ static void count(struct lmdb_txn *t, struct acquire *a)
     a->counted = true;
 }
 
-const char *lmdb_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len)
+const char *lmdb_label(const struct lmdb_store *store, const struct hfi_claim *claim,
+                       size_t *ret_len)
 {
     const char *label = claim->label;
 
-    if (!label && (conn->own_label || claim->flags & HFI_CLAIM_DETACHED))
-        label = conn->host->label;
+    if (!label && (store->own_label || claim->flags & HFI_CLAIM_DETACHED))
+        label = store->host->label;
     *ret_len = label ? strnlen(label, HF_LABEL_MAX) : 0;
     return label;
 }

@@ -63,9 +63,9 @@ static void sleep_on(_Atomic uint32_t *futex, uint32_t heard, const struct hfi_o
         hfi_futex_wait(futex, heard, wake_ms(until_ms, end_ms), true);
 }
 
-void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     _Atomic uint32_t *futex = futex_of(d, op->u.cell.name.hash[0]);
     uint64_t version = 0;
     int64_t end_ms;
@@ -89,9 +89,9 @@ void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
 }
 
 /* Nothing of it is in the store. Every thread that sleeps on this futex wakes, looks, and sleeps on. */
-void lmdb_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void lmdb_cell_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     uint64_t hash = op->u.cell.name.hash[0];
 
     if (!take(d, op))

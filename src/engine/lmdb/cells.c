@@ -359,11 +359,11 @@ static hf_status copy_out(const struct lmdb_found *found, struct hfi_op *op)
     return HF_OK;
 }
 
-void lmdb_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op)
 {
     struct lmdb_found found = { .version = 0 };
     struct look l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
-    hf_status status = look(conn->directory, &l, op->deadline_ms, &op->error);
+    hf_status status = look(store->directory, &l, op->deadline_ms, &op->error);
 
     if (status == HF_OK && found.version == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no such cell");
@@ -420,9 +420,9 @@ static int swap_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
     return rc == 0 ? sweep(d, txn, &s->change, op->u.cell.name.hash, now_ms) : rc;
 }
 
-void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     struct swap s = { .op = op };
     hf_status status = enter(d, op->deadline_ms, &op->error);
     int rc;

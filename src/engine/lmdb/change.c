@@ -35,10 +35,11 @@ void lmdb_tell_changed(struct lmdb_directory *d)
 }
 
 /* Callers see the counter plus one, because 0 means "from now on". */
-hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                           const _Atomic int *stop, hf_error *err)
+hf_status lmdb_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
+                           hf_error *err)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_store *store = self;
+    struct lmdb_directory *d = store->directory;
     struct lmdb_header *h = d->header;
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
     uint32_t seen = *seq ? (uint32_t)(*seq - 1) : atomic_load(&h->change_seq), now;
@@ -62,7 +63,9 @@ hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_m
     return hfi_error_set(err, HF_TIMEOUT, 0, "nothing changed");
 }
 
-void lmdb_stop_wait(struct hfi_conn *conn)
+void lmdb_stop_wait(void *self)
 {
-    hfi_futex_wake(&conn->directory->header->change_seq, INT_MAX, true);
+    struct lmdb_store *store = self;
+
+    hfi_futex_wake(&store->directory->header->change_seq, INT_MAX, true);
 }

@@ -10,9 +10,9 @@
 
 #define SWEEP_STEP 32 /* names looked at by each acquire that has a ttl */
 
-void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct hfi_conn *conn)
+void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct lmdb_store *store)
 {
-    lmdb_claim_of(claim)->conn = conn;
+    lmdb_claim_of(claim)->store = store;
     lmdb_claim_of(claim)->prev = NULL;
     lmdb_claim_of(claim)->next = d->claims;
     if (d->claims)
@@ -25,7 +25,7 @@ void lmdb_claim_unlink(struct lmdb_directory *d, struct hfi_claim *claim)
 {
     struct hfi_claim *prev = lmdb_claim_of(claim)->prev, *next = lmdb_claim_of(claim)->next;
 
-    if (!lmdb_claim_of(claim)->conn)
+    if (!lmdb_claim_of(claim)->store)
         return;
     if (prev)
         lmdb_claim_of(prev)->next = next;
@@ -33,7 +33,7 @@ void lmdb_claim_unlink(struct lmdb_directory *d, struct hfi_claim *claim)
         d->claims = next;
     if (next)
         lmdb_claim_of(next)->prev = prev;
-    lmdb_claim_of(claim)->conn = NULL;
+    lmdb_claim_of(claim)->store = NULL;
     d->claim_count--;
     if (lmdb_claim_of(claim)->wait)
         lmdb_wait_end(d, lmdb_claim_of(claim)->wait);

@@ -137,9 +137,10 @@ static void check_processes(struct lmdb_directory *d, const struct hfi_report *r
             foreign);
 }
 
-hf_status lmdb_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_store *store = self;
+    struct lmdb_directory *d = store->directory;
     struct hfi_report r = { .finding = finding, .arg = arg };
     struct walk w;
     uint64_t limit;

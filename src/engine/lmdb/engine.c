@@ -24,36 +24,27 @@ static void directory_free(struct lmdb_directory *d);
 
 /* ---- opening and closing ------------------------------------------------------- */
 
-static hf_status lmdb_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                           hf_error *err)
+static hf_status lmdb_open(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
     struct lmdb_conf *lmdb = (struct lmdb_conf *)conf;
     struct lmdb_where where = { .path = NULL };
     struct lmdb_directory *directory = NULL;
-    struct hfi_conn *conn;
+    struct lmdb_store *store = self;
     hf_status status = lmdb_where(lmdb, &where, err);
 
     if (status != HF_OK)
         return status;
-    conn = hfi_calloc(1, sizeof *conn);
-    if (!conn) {
-        lmdb_where_done(&where);
-        return hfi_error_memory(err);
-    }
     pthread_mutex_lock(hfi_process_mutex());
     status = find_or_open(&where, lmdb->lock_wait_ms, host, &directory, err);
     pthread_mutex_unlock(hfi_process_mutex());
     lmdb_where_done(&where);
-    if (status != HF_OK) {
-        hfi_free(conn);
+    if (status != HF_OK)
         return status;
-    }
-    conn->directory = directory;
-    conn->host = host;
+    store->directory = directory;
+    store->host = host;
     host->location = directory->location;
-    conn->own_label =
+    store->own_label =
         strncmp(host->label, lmdb_slot(directory, directory->slot)->label, HF_LABEL_MAX + 1) != 0;
-    *ret_conn = conn;
     return HF_OK;
 }
 
@@ -144,29 +135,29 @@ static void directory_free(struct lmdb_directory *d)
 }
 
 /* Claims that core lets go of without a release (detached ones that live on) are forgotten here. */
-static void forget_claims(struct hfi_conn *conn)
+static void forget_claims(struct lmdb_store *store)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     struct hfi_claim *claim, *next;
 
     if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
         return;
     for (claim = d->claims; claim; claim = next) {
         next = lmdb_claim_of(claim)->next;
-        if (lmdb_claim_of(claim)->conn == conn)
+        if (lmdb_claim_of(claim)->store == store)
             lmdb_claim_unlink(d, claim);
     }
     lmdb_unlock(d);
 }
 
-static void lmdb_close(struct hfi_conn *conn)
+static void lmdb_close(void *self)
 {
-    struct lmdb_directory *d = conn->directory, **at;
+    struct lmdb_store *store = self;
+    struct lmdb_directory *d = store->directory, **at;
 
-    forget_claims(conn);
+    forget_claims(store);
     pthread_mutex_lock(&d->calls); /* the mail thread may be calling our host */
     pthread_mutex_unlock(&d->calls);
-    hfi_free(conn);
 
     pthread_mutex_lock(hfi_process_mutex());
     if (--d->refs > 0) {
@@ -186,32 +177,34 @@ static void lmdb_close(struct hfi_conn *conn)
 
 /* ---- ops -------------------------------------------------------------------------- */
 
-static void lmdb_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void lmdb_submit(void *self, struct hfi_op *op)
 {
+    struct lmdb_store *store = self;
+
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        lmdb_acquire(conn, op);
+        lmdb_acquire(store, op);
         return;
     case HFI_OP_RELEASE:
-        lmdb_release(conn, op);
+        lmdb_release(store, op);
         return;
     case HFI_OP_RENEW:
-        lmdb_renew(conn, op);
+        lmdb_renew(store, op);
         return;
     case HFI_OP_ADOPT:
-        lmdb_adopt(conn, op);
+        lmdb_adopt(store, op);
         return;
     case HFI_OP_INSPECT:
-        lmdb_inspect(conn, op);
+        lmdb_inspect(store, op);
         return;
     case HFI_OP_BREAK:
-        lmdb_break(conn, op);
+        lmdb_break(store, op);
         return;
     case HFI_OP_CELL_READ:
-        lmdb_cell_read(conn, op);
+        lmdb_cell_read(store, op);
         return;
     case HFI_OP_CELL_SWAP:
-        lmdb_cell_swap(conn, op);
+        lmdb_cell_swap(store, op);
         return;
     case HFI_OP_CELL_WAIT:
         return; /* lmdb_wait() looks first */
@@ -227,20 +220,24 @@ static void lmdb_submit(struct hfi_conn *conn, struct hfi_op *op)
     hfi_op_finish(op, hfi_error_set(&op->error, HF_UNSUPPORTED, 0, "unknown operation"));
 }
 
-static void lmdb_engine_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+static void lmdb_engine_wait(void *self, struct hfi_op *op, int64_t until_ms)
 {
+    struct lmdb_store *store = self;
+
     if (op->kind == HFI_OP_CELL_WAIT)
-        lmdb_cell_wait(conn, op, until_ms);
+        lmdb_cell_wait(store, op, until_ms);
     else
-        lmdb_wait(conn, op, until_ms);
+        lmdb_wait(store, op, until_ms);
 }
 
-static void lmdb_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void lmdb_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct lmdb_store *store = self;
+
     if (op->kind == HFI_OP_CELL_WAIT)
-        lmdb_cell_cancel(conn, op, status);
+        lmdb_cell_cancel(store, op, status);
     else
-        lmdb_cancel(conn, op, status);
+        lmdb_cancel(store, op, status);
 }
 
 static const struct hfi_engine engine = {
@@ -265,7 +262,7 @@ static const struct hfi_engine engine = {
             .on_partition = "one machine only",
             .fairness = "FIFO, hand-off in the release",
             .wakeup = "futex, the winner alone" },
-    HFI_ROOMS(struct lmdb_op, struct lmdb_claim),
+    HFI_STORAGE(struct lmdb_store, struct lmdb_op, struct lmdb_claim),
     .open = lmdb_open,
     .close = lmdb_close,
     .conf = &lmdb_conf_type,

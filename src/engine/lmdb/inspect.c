@@ -18,9 +18,10 @@
 /* ---- local passes ------------------------------------------------------------- */
 
 /* Core calls this between the passes of one lease, so a claim's cell has one writer. */
-void lmdb_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void lmdb_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
-    struct lmdb_slot *s = lmdb_slot(conn->directory, conn->directory->slot);
+    struct lmdb_store *store = self;
+    struct lmdb_slot *s = lmdb_slot(store->directory, store->directory->slot);
     uint64_t mine = lmdb_claim_of(claim)->pass;
 
     for (uint64_t i = 0; !mine && i < LMDB_PASSES; i++) {
@@ -259,19 +260,20 @@ static int look_step(struct lmdb_txn *t, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-void lmdb_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_inspect(struct lmdb_store *store, struct hfi_op *op)
 {
     struct look l = { .op = op };
     hf_status status;
 
-    lmdb_reap(conn->directory); /* what the dead held is free, or closed for a while: not theirs */
+    lmdb_reap(store->directory); /* what the dead held is free, or closed for a while: not theirs */
     if (!op->u.inspect.glob) {
-        status = lmdb_run(conn->directory, false, op->deadline_ms, look_one, NULL, &l, &op->error);
+        status = lmdb_run(store->directory, false, op->deadline_ms, look_one, NULL, &l, &op->error);
         hfi_op_finish(op, status);
         return;
     }
     do
-        status = lmdb_run(conn->directory, false, op->deadline_ms, look_step, NULL, &l, &op->error);
+        status =
+            lmdb_run(store->directory, false, op->deadline_ms, look_step, NULL, &l, &op->error);
     while (status == HF_OK && !l.finished);
     hfi_op_finish(op, status);
 }
@@ -324,11 +326,11 @@ static int break_body(struct lmdb_txn *t, void *arg)
     return rc == 0 || rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION ? LMDB_STOP : rc;
 }
 
-void lmdb_break(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_break(struct lmdb_store *store, struct hfi_op *op)
 {
     struct brk b = { .op = op };
     hf_status status =
-        lmdb_run(conn->directory, true, op->deadline_ms, break_body, NULL, &b, &op->error);
+        lmdb_run(store->directory, true, op->deadline_ms, break_body, NULL, &b, &op->error);
 
     if (status == HF_OK && !b.found)
         status =

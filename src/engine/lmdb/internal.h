@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The embedded engine, inside: one `directory` per process and store directory, shared
- * by every handle (conn) that this process has on it.
+ * by every handle (store) that this process has on it.
  *
  * Locks, in their order:
  *   header->mutex   shared between processes; around every transaction. Also guards
  *                   the directory's claim list and its environment.
  *   directory->local    the waits, the watch table; never held across a system call that blocks.
- *   directory->calls    held while the mail thread calls out (host->lost), so that a conn
+ *   directory->calls    held while the mail thread calls out (host->lost), so that a store
  *                   is not closed under it. Taken with none of the others held.
  */
 #ifndef HFI_LMDB_INTERNAL_H
@@ -47,7 +47,7 @@ struct lmdb_wait {
     struct lmdb_wait *next, *prev; /* in directory->waits, or next in the pool */
     struct hfi_op *op;             /* NULL once finished */
     struct hfi_claim *claim;
-    struct hfi_conn *conn;
+    struct lmdb_store *store;
     _Atomic uint64_t cookie; /* never used twice */
     uint64_t ticket;
     uint64_t
@@ -141,7 +141,7 @@ struct lmdb_directory {
     int epoll_fd, wake_fd;
 };
 
-struct hfi_conn {
+struct lmdb_store {
     struct lmdb_directory *directory;
     struct hfi_host *host;
     bool own_label; /* its label is not the slot's: stored with every record */
@@ -151,7 +151,7 @@ struct hfi_conn {
 struct lmdb_claim {
     struct hfi_claim *prev, *next; /* in directory->claims */
     struct lmdb_wait *wait;        /* while it is being acquired */
-    struct hfi_conn *conn;         /* NULL: it is in no list */
+    struct lmdb_store *store;      /* NULL: it is in no list */
     uint64_t pass;                 /* see lmdb_passed() */
 };
 
@@ -399,8 +399,9 @@ int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot);
  * be told of in time. */
 int lmdb_find_dead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
                    bool trust_watch);
-const char *lmdb_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len);
-void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct hfi_conn *conn);
+const char *lmdb_label(const struct lmdb_store *store, const struct hfi_claim *claim,
+                       size_t *ret_len);
+void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct lmdb_store *store);
 void lmdb_claim_unlink(struct lmdb_directory *d,
                        struct hfi_claim *claim); /* no harm if it is not linked */
 /* Add a holder with a token of its own (set in *h), or with the one it has. The caller puts `rec`. */
@@ -412,10 +413,10 @@ int lmdb_holder_add(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name
 void lmdb_remember_latest(struct lmdb_txn *t, int64_t until_ms);
 int lmdb_sweep(struct lmdb_txn *t);
 int lmdb_token_take(struct lmdb_txn *t, uint32_t count, uint64_t *ret_first);
-void lmdb_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_release(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_renew(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_acquire(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_release(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_renew(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_adopt(struct lmdb_store *store, struct hfi_op *op);
 
 /* ---- wait.c: waiting in the store's queue --------------------------------------- */
 
@@ -426,7 +427,7 @@ struct lmdb_ahead {
     bool more;       /* did not fit */
     int64_t wake_ms; /* earliest expiry or opening */
 };
-struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op);
+struct lmdb_wait *lmdb_wait_new(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_wait_end(struct lmdb_directory *d, struct lmdb_wait *w); /* back into the pool */
 /* Write our waiter record and count it in `rec`, which the caller puts. */
 int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket);
@@ -437,8 +438,8 @@ int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmd
 /* The wait is in the store: watch who is ahead. Outside the mutex. */
 void lmdb_wait_begun(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t cookie,
                      const struct lmdb_ahead *ahead, bool by_mail);
-void lmdb_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
-void lmdb_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void lmdb_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms);
+void lmdb_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status);
 void lmdb_attend(struct lmdb_directory *d, uint64_t cookie); /* look at this wait's place anew */
 void lmdb_wake_own(struct lmdb_directory *d); /* a granter may have died before he rang */
 void lmdb_wait_granted(struct lmdb_directory *d, uint64_t cookie, uint64_t token,
@@ -463,18 +464,18 @@ void lmdb_mail_stop(struct lmdb_directory *d);
 
 /* ---- inspect.c, change.c, doctor.c, cells.c --------------------------------------------- */
 
-void lmdb_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_break(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void lmdb_inspect(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_break(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim);
-hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                           const _Atomic int *stop, hf_error *err);
-void lmdb_stop_wait(struct hfi_conn *conn);
+hf_status lmdb_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
+                           hf_error *err);
+void lmdb_stop_wait(void *self);
 void lmdb_changed(struct lmdb_directory *d);      /* something did change */
 void lmdb_tell_changed(struct lmdb_directory *d); /* wake who waits for that */
-hf_status lmdb_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
-void lmdb_cell_read(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
+void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_cells_close(struct lmdb_directory *d);
 struct lmdb_cells_report {
     uint64_t cells, damaged;
@@ -527,7 +528,7 @@ int64_t lmdb_wall_us(void);
 /* Under cells_mutex, before the commit: whoever looks from now on waits for it. Returns the futex to
  * wake once the mutex is free. */
 _Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash);
-void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
-void lmdb_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms);
+void lmdb_cell_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status);
 
 #endif

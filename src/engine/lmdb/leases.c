@@ -426,7 +426,7 @@ static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
     const uint64_t *hash = claim->name.hash;
     struct lmdb_name rec;
     size_t label_len;
-    const char *label = lmdb_label(lmdb_claim_of(claim)->conn, claim, &label_len);
+    const char *label = lmdb_label(lmdb_claim_of(claim)->store, claim, &label_len);
     int rc = lmdb_name_get(t, &claim->name, &rec);
 
     if (rc == MDB_NOTFOUND) {

@@ -152,7 +152,7 @@ static uint64_t token_of(struct lmdb_directory *d, struct hfi_claim *claim)
 static bool lost(struct lmdb_directory *d, uint64_t token)
 {
     unsigned char owner[HFI_OWNER_LEN];
-    struct hfi_conn *conn = NULL;
+    struct lmdb_store *store = NULL;
     struct hfi_claim *claim;
 
     pthread_mutex_lock(&d->calls);
@@ -161,15 +161,15 @@ static bool lost(struct lmdb_directory *d, uint64_t token)
              claim = lmdb_claim_of(claim)->next)
             ;
         if (claim) {
-            conn = lmdb_claim_of(claim)->conn;
+            store = lmdb_claim_of(claim)->store;
             memcpy(owner, claim->owner, sizeof owner);
         }
         lmdb_unlock(d);
     }
-    if (conn)
-        conn->host->lost(conn->host, claim, owner, "it was broken by force");
+    if (store)
+        store->host->lost(store->host, claim, owner, "it was broken by force");
     pthread_mutex_unlock(&d->calls);
-    return conn != NULL;
+    return store != NULL;
 }
 
 struct audit {

@@ -69,11 +69,11 @@ static void release_after(struct lmdb_txn *t, void *arg)
     lmdb_claim_unlink(t->directory, r->claim);
 }
 
-void lmdb_release(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_release(struct lmdb_store *store, struct hfi_op *op)
 {
     struct release r = { .claim = op->claim };
-    hf_status status = lmdb_run(conn->directory, true, op->deadline_ms, release_body, release_after,
-                                &r, &op->error);
+    hf_status status = lmdb_run(store->directory, true, op->deadline_ms, release_body,
+                                release_after, &r, &op->error);
 
     if (status == HF_OK && r.status == HF_LOST)
         status = hfi_error_set(&op->error, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
@@ -151,17 +151,17 @@ static void renew_after(struct lmdb_txn *t, void *arg)
     }
 }
 
-void lmdb_renew(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_renew(struct lmdb_store *store, struct hfi_op *op)
 {
     struct renew r = { op->u.renew.items, op->u.renew.count };
     hf_status status =
-        lmdb_run(conn->directory, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
+        lmdb_run(store->directory, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
 
     /* A full disk: there is room kept for a few changes at a time, if not for all at once. */
     if (status == HF_FULL && r.count > 1)
         for (r.count = 1, status = HF_OK;
              status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
-            status = lmdb_run(conn->directory, true, op->deadline_ms, renew_body, renew_after, &r,
+            status = lmdb_run(store->directory, true, op->deadline_ms, renew_body, renew_after, &r,
                               &op->error);
     for (size_t i = 0; status != HF_OK && i < op->u.renew.count; i++)
         op->u.renew.items[i].status = status;
@@ -169,7 +169,7 @@ void lmdb_renew(struct hfi_conn *conn, struct hfi_op *op)
 }
 
 struct adopt {
-    struct hfi_conn *conn;
+    struct lmdb_store *store;
     struct hfi_op *op;
     struct lmdb_name rec;
     struct lmdb_holder h;
@@ -214,16 +214,16 @@ static void adopt_after(struct lmdb_txn *t, void *arg)
     claim->tokens = 1; /* whoever passed it on before is not ours to know */
     claim->ttl_ms = claim->granted_ttl_ms = a->h.ttl_ms;
     claim->sent_ms = a->now_ms;
-    lmdb_claim_link(t->directory, claim, a->conn);
+    lmdb_claim_link(t->directory, claim, a->store);
 }
 
-void lmdb_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_adopt(struct lmdb_store *store, struct hfi_op *op)
 {
-    struct adopt a = { .conn = conn, .op = op };
-    hf_status status = lmdb_mail_start(conn->directory, &op->error);
+    struct adopt a = { .store = store, .op = op };
+    hf_status status = lmdb_mail_start(store->directory, &op->error);
 
     if (status == HF_OK)
-        status = lmdb_run(conn->directory, true, op->deadline_ms, adopt_body, adopt_after, &a,
+        status = lmdb_run(store->directory, true, op->deadline_ms, adopt_body, adopt_after, &a,
                           &op->error);
     if (status == HF_OK && a.h.token == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0,

@@ -45,9 +45,9 @@ static uint32_t take_cell(struct lmdb_directory *d)
 }
 
 /* NULL: out of memory. Called under the mutex. */
-struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op)
+struct lmdb_wait *lmdb_wait_new(struct lmdb_store *store, struct hfi_op *op)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     struct lmdb_wait *w;
 
     pthread_mutex_lock(&d->local);
@@ -59,7 +59,7 @@ struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op)
     if (w) {
         w->op = op;
         w->claim = op->claim;
-        w->conn = conn;
+        w->store = store;
         atomic_store(&w->cookie, ++d->next_cookie);
         w->told = 0;
         atomic_store(&w->open, w->cookie);
@@ -132,7 +132,7 @@ int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w,
                                   .permits = claim->permits,
                                   .tokens_wanted = claim->tokens_wanted };
     size_t label_len;
-    const char *label = lmdb_label(w->conn, claim, &label_len);
+    const char *label = lmdb_label(w->store, claim, &label_len);
 
     memcpy(record.owner, claim->owner, HFI_OWNER_LEN);
     record.flags = (claim->flags & HFI_CLAIM_BARGE ? LMDB_WAITER_BARGE : 0) |
@@ -300,9 +300,9 @@ void lmdb_wait_granted(struct lmdb_directory *d, uint64_t cookie, uint64_t token
  * only if its own cell says so, when `w` is certainly still its own. Once a second it looks
  * at its cell without being woken: the granter may have been stopped before the futex call.
  */
-void lmdb_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+void lmdb_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     struct lmdb_wait *w = wait_of(op);
     uint32_t cell = lmdb_op_of(op)->cell;
     uint32_t turn = lmdb_op_of(op)->turn;
@@ -547,9 +547,9 @@ static void leave_after(struct lmdb_txn *t, void *arg)
     lmdb_claim_unlink(t->directory, l->claim);
 }
 
-void lmdb_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void lmdb_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status)
 {
-    struct lmdb_directory *d = conn->directory;
+    struct lmdb_directory *d = store->directory;
     struct lmdb_wait *w = wait_of(op);
     struct leave l = { .wait = w, .claim = op->claim };
     uint32_t cell = lmdb_op_of(op)->cell;

@@ -73,7 +73,7 @@ static const char *make_location(const struct maria_conf *conf, struct hfi_conf 
                         : hfi_conf_print(url, "mariadb %s/%s", url->hosts[0].shown, conf->database);
 }
 
-hf_status maria_parse(struct hfi_conn *store, struct sql_conf *sql, hf_error *err)
+hf_status maria_parse(struct sql_store *store, struct sql_conf *sql, hf_error *err)
 {
     const struct maria_url *given = (const struct maria_url *)sql;
     struct maria_conf *conf = hfi_calloc(1, sizeof *conf);
@@ -102,7 +102,7 @@ hf_status maria_parse(struct hfi_conn *store, struct sql_conf *sql, hf_error *er
     return store->location ? HF_OK : hfi_error_memory(err);
 }
 
-void maria_free_conf(struct hfi_conn *store)
+void maria_free_conf(struct sql_store *store)
 {
     hfi_free(store->native);
     store->native = NULL;

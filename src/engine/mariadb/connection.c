@@ -29,7 +29,7 @@
 #define LOCK_WAIT_S   50 /* a lock of a row, by the server's patience; ours is the deadline */
 #define GONE_PAUSE_MS 10 /* between two looks whether a killed connection is gone */
 
-static hf_status connect_once(struct hfi_conn *store, struct sql_connection *connection,
+static hf_status connect_once(struct sql_store *store, struct sql_connection *connection,
                               int64_t deadline_ms, hf_error *err);
 static hf_status make_ready(struct sql_connection *connection, int64_t deadline_ms, hf_error *err);
 
@@ -42,7 +42,7 @@ static bool is_led_astray(void)
                                     getenv("MARIADB_PLUGIN_DIR"));
 }
 
-hf_status maria_open(struct hfi_conn *store, int64_t deadline_ms,
+hf_status maria_open(struct sql_store *store, int64_t deadline_ms,
                      struct sql_connection **ret_connection, hf_error *err)
 {
     struct sql_connection *connection = hfi_calloc(1, sizeof *connection);
@@ -150,7 +150,7 @@ static hf_status refused(struct sql_connection *connection, hf_error *err)
     return trouble.status;
 }
 
-static hf_status connect_once(struct hfi_conn *store, struct sql_connection *connection,
+static hf_status connect_once(struct sql_store *store, struct sql_connection *connection,
                               int64_t deadline_ms, hf_error *err)
 {
     const struct maria_conf *conf = store->native;
@@ -311,7 +311,7 @@ static void kill_it(struct sql_connection *connection, const char *what, int64_t
 }
 
 /* The lock of a connection goes last, after its statement has ended and its transaction was rolled back. */
-hf_status maria_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+hf_status maria_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                 int64_t deadline_ms, hf_error *err)
 {
     const struct timespec pause = { .tv_nsec = GONE_PAUSE_MS * 1000000L };

@@ -38,8 +38,8 @@ const struct sql_driver maria_driver = {
     .doctor = maria_doctor,
 };
 
-static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                   struct hfi_conn **ret_store, hf_error *err);
+static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                                   hf_error *err);
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
                               hfi_finding_fn *finding, void *arg, hf_error *err);
 
@@ -70,11 +70,11 @@ static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
     "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
     "the server's own: first come first served", "the server's own: first come first served");
 
-static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                   struct hfi_conn **ret_store, hf_error *err)
+static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                                   hf_error *err)
 {
     host->promises = sql_promises((const struct sql_conf *)conf, &lease, native);
-    return sql_store_open(&maria_driver, conf, host, ret_store, err);
+    return sql_store_open(self, &maria_driver, conf, host, err);
 }
 
 struct printing {
@@ -116,7 +116,7 @@ static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
-    SQL_ROOMS,
+    SQL_STORAGE,
     .promises = &lease,
     .conf = &maria_conf_type,
     .open = maria_engine_open,

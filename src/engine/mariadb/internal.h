@@ -70,17 +70,17 @@ struct maria_connection {
 };
 
 /* conf.c */
-hf_status maria_parse(struct hfi_conn *store, struct sql_conf *conf, hf_error *err);
-void maria_free_conf(struct hfi_conn *store);
+hf_status maria_parse(struct sql_store *store, struct sql_conf *conf, hf_error *err);
+void maria_free_conf(struct sql_store *store);
 
 /* connection.c */
-hf_status maria_open(struct hfi_conn *store, int64_t deadline_ms,
+hf_status maria_open(struct sql_store *store, int64_t deadline_ms,
                      struct sql_connection **ret_connection, hf_error *err);
 void maria_close(struct sql_connection *connection);
 void maria_abandon(struct sql_connection *connection);
 bool maria_alive(struct sql_connection *connection);
 int maria_fd(struct sql_connection *connection);
-hf_status maria_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+hf_status maria_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                 int64_t deadline_ms, hf_error *err);
 void maria_interrupt(struct sql_connection *connection, int64_t deadline_ms);
 /* Is it certain that the server is the one that was meant: verified TLS, or a socket of this machine? */
@@ -116,7 +116,7 @@ enum sql_outcome maria_call(struct sql_connection *connection, enum sql_call cal
 bool maria_literal(const struct sql_value *value, char *ret_text, size_t room);
 
 /* listener.c */
-hf_status maria_listen(struct hfi_conn *store, int64_t deadline_ms,
+hf_status maria_listen(struct sql_store *store, int64_t deadline_ms,
                        struct sql_connection **ret_connection, hf_error *err);
 hf_status maria_next_notice(struct sql_connection *listener, int kick, int64_t until_ms,
                             struct sql_message *ret_message, hf_error *err);
@@ -124,7 +124,7 @@ hf_status maria_next_notice(struct sql_connection *listener, int kick, int64_t u
 /* schema.c */
 hf_status maria_probe(struct sql_connection *connection, int64_t deadline_ms,
                       enum sql_found *ret_found, hf_error *err);
-bool maria_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg);
+bool maria_schema(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg);
 extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
 
 /* doctor.c */

@@ -67,7 +67,7 @@ static hf_status be_found(struct sql_connection *listener, int64_t deadline_ms, 
     return HF_OK;
 }
 
-hf_status maria_listen(struct hfi_conn *store, int64_t deadline_ms,
+hf_status maria_listen(struct sql_store *store, int64_t deadline_ms,
                        struct sql_connection **ret_connection, hf_error *err)
 {
     struct sql_connection *listener;
@@ -147,7 +147,7 @@ static bool take_notice(struct maria_connection *native, MYSQL_RES *result)
 /* ---- sleeping ---------------------------------------------------------------------------------------- */
 
 /* Is it idle, and ended by the server? Nobody may find out for long: the last one used is used first. With the lock. */
-static bool is_idle_and_gone(struct hfi_conn *store, const struct sql_connection *connection)
+static bool is_idle_and_gone(struct sql_store *store, const struct sql_connection *connection)
 {
     for (struct sql_connection *idle = store->idle; idle; idle = idle->next)
         if (idle == connection)
@@ -159,7 +159,7 @@ static bool is_idle_and_gone(struct hfi_conn *store, const struct sql_connection
  * wait for it would be no sleep at all. */
 static int64_t find_anchor(struct sql_connection *listener)
 {
-    struct hfi_conn *store = listener->store;
+    struct sql_store *store = listener->store;
     int64_t since = 0;
 
     pthread_mutex_lock(&store->lock);

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool emit_filled(struct hfi_conn *store, const char *text,
+static bool emit_filled(struct sql_store *store, const char *text,
                         bool (*emit)(void *arg, const char *sql), void *arg)
 {
     const char *prefix = store->conf.prefix;
@@ -42,7 +42,7 @@ static bool emit_filled(struct hfi_conn *store, const char *text,
     return ok;
 }
 
-bool maria_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg)
+bool maria_schema(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg)
 {
     for (size_t i = 0; maria_schema_text[i]; i++)
         if (!emit_filled(store, maria_schema_text[i], emit, arg))

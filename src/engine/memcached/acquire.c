@@ -52,22 +52,22 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_acquire(struct memcached_store *store, struct hfi_op *op)
 {
     struct hfi_claim *claim = op->claim;
-    const char *label = claim->label ? claim->label : conn->reactor.host->label;
+    const char *label = claim->label ? claim->label : store->reactor.host->label;
     struct memcached_hold *hold;
     struct memcached_call *call;
 
     if (claim->mode != HFI_MODE_MUTEX) {
-        memcached_finish(conn, op, HF_UNSUPPORTED, NULL);
+        memcached_finish(store, op, HF_UNSUPPORTED, NULL);
         return;
     }
     hold = hfi_calloc(1, sizeof *hold);
-    call = hold ? memcached_call_new(conn, 'l', &claim->name, NULL) : NULL;
+    call = hold ? memcached_call_new(store, 'l', &claim->name, NULL) : NULL;
     if (!call) {
         hfi_free(hold);
-        memcached_finish(conn, op, HF_NO_MEMORY, NULL);
+        memcached_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     hold->claim = claim;
@@ -81,7 +81,7 @@ void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
     hold->detached = claim->flags & HFI_CLAIM_DETACHED;
     hold->label_len = (uint32_t)strnlen(label, HF_LABEL_MAX);
     memcpy(hold->label, label, hold->label_len);
-    hfi_list_append(&conn->waits, &hold->listed);
+    hfi_list_append(&store->waits, &hold->listed);
     memcached_claim(claim)->hold = hold;
     call->data = hold;
     call->hold = hold;
@@ -90,20 +90,20 @@ void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
 }
 
 /* Over. What core will release (it is held, or may be) keeps its hold until then. */
-static void end_acquire(struct hfi_conn *conn, struct memcached_hold *hold, hf_status status,
-                        const hf_error *err)
+static void end_acquire(struct memcached_store *store, struct memcached_hold *hold,
+                        hf_status status, const hf_error *err)
 {
     hfi_list_remove(&hold->listed);
-    memcached_finish(conn, hold->op, status, err);
+    memcached_finish(store, hold->op, status, err);
     hold->op = NULL;
     hold->call = NULL;
     hold->state = MEMCACHED_HELD;
     if (status == HF_OK || status == HF_UNKNOWN) {
-        hfi_list_append(&conn->held, &hold->listed);
+        hfi_list_append(&store->held, &hold->listed);
         return;
     }
     if (hold->unsure)
-        memcached_late_add_note(conn, &hold->claim->name, hold->claim->owner);
+        memcached_late_add_note(store, &hold->claim->name, hold->claim->owner);
     memcached_claim(hold->claim)->hold = NULL;
     hfi_free(hold);
 }
@@ -124,12 +124,12 @@ static void item_stored(struct memcached_call *call, struct memcached_hold *hold
         return;
     }
     hold->cas = reply->cas;
-    hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
+    hold->epoch = reply->has_cas && reply->cas ? call->store->epoch : 0;
     claim->token = 0;
     claim->tokens = 1;
     claim->granted_ttl_ms = call->granted_ms;
     claim->sent_ms = call->sent.sent.sent_ms;
-    end_acquire(call->conn, hold, HF_OK, NULL);
+    end_acquire(call->store, hold, HF_OK, NULL);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -185,9 +185,9 @@ static void given_back(struct memcached_call *call, enum hfi_outcome outcome,
         return;
     if (outcome == HFI_ANSWERED && (reply->kind == MEMCACHED_HD || reply->kind == MEMCACHED_NF)) {
         hold->ours = false;
-        end_acquire(call->conn, hold, hold->stop, NULL);
+        end_acquire(call->store, hold, hold->stop, NULL);
     } else {
-        end_acquire(call->conn, hold, HF_UNKNOWN, NULL); /* core tries it by owner id */
+        end_acquire(call->store, hold, HF_UNKNOWN, NULL); /* core tries it by owner id */
     }
 }
 
@@ -200,39 +200,40 @@ static void give_back(struct memcached_hold *hold, uint64_t cas)
 }
 
 /* Half of the pause, and a random share of the other half; the next is twice as long, up to poll. */
-static void rest_until_next_look(struct hfi_conn *conn, struct memcached_hold *hold)
+static void rest_until_next_look(struct memcached_store *store, struct memcached_hold *hold)
 {
-    int64_t pause_ms = hold->pause_ms < conn->conf->poll_ms ? hold->pause_ms : conn->conf->poll_ms;
+    int64_t pause_ms =
+        hold->pause_ms < store->conf->poll_ms ? hold->pause_ms : store->conf->poll_ms;
 
     hold->call->busy = true; /* kept for the next look */
     hold->pause_ms = 2 * pause_ms;
     hold->state = MEMCACHED_RESTING;
     hold->beat_ms = hfi_now_ms() + pause_ms / 2 +
                     (int64_t)(hfi_random_u64() % (uint64_t)(pause_ms - pause_ms / 2 + 1));
-    if (hold->beat_ms < conn->beat_ms)
-        conn->beat_ms = hold->beat_ms;
+    if (hold->beat_ms < store->beat_ms)
+        store->beat_ms = hold->beat_ms;
 }
 
 /* No answer, or none that says anything. A waiter goes on; who is stopped, or does not wait, ends. */
-static void no_answer(struct hfi_conn *conn, struct memcached_hold *hold, enum hfi_outcome outcome,
-                      const struct memcached_reply *reply)
+static void no_answer(struct memcached_store *store, struct memcached_hold *hold,
+                      enum hfi_outcome outcome, const struct memcached_reply *reply)
 {
     hf_status status;
     hf_error err;
 
-    status = memcached_trouble(conn, outcome, hold->unsure, reply, &err);
+    status = memcached_trouble(store, outcome, hold->unsure, reply, &err);
     if ((hold->unsure && outcome != HFI_ANSWERED) || hold->ours)
         status = HF_UNKNOWN;
     if (hold->stop != HF_OK && status != HF_UNKNOWN)
-        end_acquire(conn, hold, hold->stop, NULL);
+        end_acquire(store, hold, hold->stop, NULL);
     else
-        end_acquire(conn, hold, status, &err);
+        end_acquire(store, hold, status, &err);
 }
 
 static void asked(struct memcached_call *call, enum hfi_outcome outcome,
                   const struct memcached_reply *reply)
 {
-    struct hfi_conn *conn = call->conn;
+    struct memcached_store *store = call->store;
     struct memcached_hold *hold = call->data;
 
     if (!hold)
@@ -245,34 +246,34 @@ static void asked(struct memcached_call *call, enum hfi_outcome outcome,
         item_stored(call, hold, reply);
     else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NS && hold->stop != HF_OK &&
              !hold->unsure)
-        end_acquire(conn, hold, hold->stop, NULL);
+        end_acquire(store, hold, hold->stop, NULL);
     else if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_NS)
         send_get(hold);
     else
-        no_answer(conn, hold, outcome, reply);
+        no_answer(store, hold, outcome, reply);
 }
 
 /* It is somebody else's. */
-static void found_busy(struct hfi_conn *conn, struct memcached_hold *hold)
+static void found_busy(struct memcached_store *store, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
-        end_acquire(conn, hold, hold->stop, NULL);
+        end_acquire(store, hold, hold->stop, NULL);
     else if (!hold->op->may_wait)
-        end_acquire(conn, hold, HF_BUSY, NULL);
+        end_acquire(store, hold, HF_BUSY, NULL);
     else
-        rest_until_next_look(conn, hold);
+        rest_until_next_look(store, hold);
 }
 
 /* It is nobody's. Who does not wait has been told that it is there: it was busy. But an add that was
  * cut off told him nothing; and what could not be confirmed was his, and has ended. */
-static void found_vacant(struct hfi_conn *conn, struct memcached_hold *hold)
+static void found_vacant(struct memcached_store *store, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
-        end_acquire(conn, hold, hold->stop, NULL);
+        end_acquire(store, hold, hold->stop, NULL);
     else if (hold->op->may_wait || hold->unsure || hold->call->tries > 0)
         send_add(hold);
     else
-        end_acquire(conn, hold, HF_BUSY, NULL);
+        end_acquire(store, hold, HF_BUSY, NULL);
 }
 
 /* Ours: an add that was cut off, or what could not be confirmed yet. */
@@ -283,13 +284,13 @@ static void found_item(struct memcached_call *call, struct memcached_hold *hold,
     if (reply->has_cas && call->tries++ < FINDS_MAX)
         confirm(hold, reply->cas, 0);
     else
-        end_acquire(call->conn, hold, HF_UNKNOWN, NULL);
+        end_acquire(call->store, hold, HF_UNKNOWN, NULL);
 }
 
 static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply)
 {
-    struct hfi_conn *conn = call->conn;
+    struct memcached_store *store = call->store;
     struct memcached_hold *hold = call->data;
     struct memcached_record record;
     hf_error err;
@@ -297,30 +298,30 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
     if (!hold)
         return;
     if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
-        no_answer(conn, hold, outcome, reply);
+        no_answer(store, hold, outcome, reply);
         return;
     }
     hold->ours = false;
     if (reply->kind == MEMCACHED_EN)
-        found_vacant(conn, hold);
+        found_vacant(store, hold);
     else if (memcached_read(reply, &hold->claim->name, &record, &err) != HF_OK)
-        end_acquire(conn, hold, HF_MISMATCH, &err);
+        end_acquire(store, hold, HF_MISMATCH, &err);
     else if (memcmp(record.owner, hold->claim->owner, HFI_OWNER_LEN) == 0)
         found_item(call, hold, reply);
     else
-        found_busy(conn, hold);
+        found_busy(store, hold);
 }
 
 /* ---- time, and giving up -------------------------------------------------------------------------- */
 
 /* The answer has not come in time. Whatever it will be, core gives back by owner id what there is:
  * on this connection that is executed after the add, and on the next one late_add.c looks out. */
-static void let_go(struct hfi_conn *conn, struct memcached_hold *hold)
+static void let_go(struct memcached_store *store, struct memcached_hold *hold)
 {
     struct memcached_call *call = hold->call;
     hf_error err;
 
-    if (memcached_unsend(conn, call)) {
+    if (memcached_unsend(store, call)) {
         memcached_call_free(call); /* it was cut off, and must not leave again */
     } else {
         hold->unsure = hold->unsure || hold->state == MEMCACHED_ASKING;
@@ -328,29 +329,29 @@ static void let_go(struct hfi_conn *conn, struct memcached_hold *hold)
         call->data = NULL;
         call->hold = NULL;
     }
-    hfi_error_set(&err, HF_UNKNOWN, 0, "%s: no answer yet", conn->conf->url.hosts[0].shown);
-    end_acquire(conn, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, &err);
+    hfi_error_set(&err, HF_UNKNOWN, 0, "%s: no answer yet", store->conf->url.hosts[0].shown);
+    end_acquire(store, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, &err);
 }
 
-void memcached_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void memcached_waits_tick(struct memcached_store *store, int64_t now_ms)
 {
     struct hfi_list *at, *next;
 
-    conn->beat_ms = HFI_NEVER;
-    for (at = conn->waits.next; at != &conn->waits; at = next) {
+    store->beat_ms = HFI_NEVER;
+    for (at = store->waits.next; at != &store->waits; at = next) {
         struct memcached_hold *hold = hfi_container(at, struct memcached_hold, listed);
 
         next = at->next;
         if (hold->beat_ms <= now_ms && hold->state == MEMCACHED_RESTING)
             send_get(hold);
         else if (hold->beat_ms <= now_ms)
-            let_go(conn, hold);
-        else if (hold->beat_ms < conn->beat_ms)
-            conn->beat_ms = hold->beat_ms;
+            let_go(store, hold);
+        else if (hold->beat_ms < store->beat_ms)
+            store->beat_ms = hold->beat_ms;
     }
 }
 
-void memcached_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void memcached_cancel(struct memcached_store *store, struct hfi_op *op, hf_status status)
 {
     struct memcached_hold *hold = memcached_hold_of(op->claim);
     struct memcached_call *call;
@@ -359,18 +360,18 @@ void memcached_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status
         return; /* it is over, or ends already */
     hold->stop = status;
     call = hold->call;
-    if (hold->state == MEMCACHED_CONFIRMING && memcached_unsend(conn, call)) {
+    if (hold->state == MEMCACHED_CONFIRMING && memcached_unsend(store, call)) {
         call->from_epoch = 0;
         give_back(hold, call->cas);
-    } else if (hold->state == MEMCACHED_RESTING || memcached_unsend(conn, call)) {
+    } else if (hold->state == MEMCACHED_RESTING || memcached_unsend(store, call)) {
         hf_status said = hold->unsure || hold->ours ? HF_UNKNOWN : status;
 
-        end_acquire(conn, hold, said, NULL);
+        end_acquire(store, hold, said, NULL);
         memcached_call_free(call);
         return;
     }
     /* It is under way: its answer decides, if it comes soon. */
     hold->beat_ms = hfi_now_ms() + MEMCACHED_CANCEL_MS;
-    if (hold->beat_ms < conn->beat_ms)
-        conn->beat_ms = hold->beat_ms;
+    if (hold->beat_ms < store->beat_ms)
+        store->beat_ms = hold->beat_ms;
 }

@@ -19,7 +19,7 @@
 static void call_answered(struct memcached_sent *sent, const struct memcached_reply *reply,
                           bool maybe);
 static void park_call(struct memcached_call *call);
-static void note_time(struct hfi_conn *conn, int64_t sent_ms);
+static void note_time(struct memcached_store *store, int64_t sent_ms);
 static void server_up(struct memcached_connection *connection);
 static void server_down(struct memcached_connection *connection, hf_status status, const char *why);
 
@@ -27,21 +27,21 @@ static const struct memcached_connection_calls calls = { .up = server_up, .down 
 
 /* ---- a call's life ------------------------------------------------------------------------ */
 
-struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
+struct memcached_call *memcached_call_new(struct memcached_store *store, char kind,
                                           const struct hfi_name *name, struct hfi_op *op)
 {
     bool must = op && op->kind == HFI_OP_RELEASE;
-    struct memcached_call *call = (struct memcached_call *)hfi_request_new(&conn->requests, must);
+    struct memcached_call *call = (struct memcached_call *)hfi_request_new(&store->requests, must);
 
     if (!call) {
         if (op)
-            memcached_finish(conn, op, HF_NO_MEMORY, NULL);
+            memcached_finish(store, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
-    call->conn = conn;
+    call->store = store;
     call->op = op;
     call->data = NULL;
-    call->give_up_ms = hfi_now_ms() + conn->conf->op_ms;
+    call->give_up_ms = hfi_now_ms() + store->conf->op_ms;
     call->busy = call->was_sent = call->dropped = false;
     call->tries = 0;
     call->from_epoch = 0;
@@ -50,13 +50,13 @@ struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
     call->hold = NULL;
     call->sent.sent.lines = false;
     call->sent.answered = call_answered;
-    memcached_key(conn->conf->prefix, kind, name, &call->key);
+    memcached_key(store->conf->prefix, kind, name, &call->key);
     return call;
 }
 
 void memcached_call_free(struct memcached_call *call)
 {
-    hfi_request_free(&call->conn->requests, &call->request);
+    hfi_request_free(&call->store->requests, &call->request);
 }
 
 static void end_call(struct memcached_call *call, enum hfi_outcome outcome,
@@ -69,20 +69,20 @@ static void end_call(struct memcached_call *call, enum hfi_outcome outcome,
 }
 
 /* An answer that took long: the server may have been stopped, and its clock not have ticked yet. */
-static void note_time(struct hfi_conn *conn, int64_t sent_ms)
+static void note_time(struct memcached_store *store, int64_t sent_ms)
 {
     int64_t now_ms = hfi_now_ms();
 
     if (now_ms - sent_ms > MEMCACHED_STALL_MS)
-        conn->settled_ms = now_ms + MEMCACHED_SETTLE_MS;
+        store->settled_ms = now_ms + MEMCACHED_SETTLE_MS;
 }
 
 int64_t memcached_settles_in_ms(const struct memcached_call *call)
 {
-    const struct hfi_conn *conn = call->conn;
-    int64_t left_ms = conn->settled_ms - hfi_now_ms();
+    const struct memcached_store *store = call->store;
+    int64_t left_ms = store->settled_ms - hfi_now_ms();
 
-    if (call->sent.sent.sent_ms >= conn->settled_ms)
+    if (call->sent.sent.sent_ms >= store->settled_ms)
         return -1;
     return left_ms > 0 ? left_ms : 0;
 }
@@ -92,12 +92,12 @@ static void call_answered(struct memcached_sent *sent, const struct memcached_re
 {
     struct memcached_call *call =
         (struct memcached_call *)((char *)sent - offsetof(struct memcached_call, sent));
-    struct hfi_conn *conn = call->conn;
+    struct memcached_store *store = call->store;
 
     if (reply)
-        note_time(conn, call->sent.sent.sent_ms);
+        note_time(store, call->sent.sent.sent_ms);
     /* What has done nothing, and can be done on any connection, waits for the next one. */
-    if (!reply && !conn->closing && !call->dropped &&
+    if (!reply && !store->closing && !call->dropped &&
         (call->verb == MEMCACHED_GET || (call->verb == MEMCACHED_ADD && !maybe)))
         park_call(call);
     else
@@ -194,7 +194,7 @@ static size_t write_short(const struct memcached_call *call,
 
 static void write_call(struct memcached_call *call)
 {
-    struct memcached_connection *connection = &call->conn->connection;
+    struct memcached_connection *connection = &call->store->connection;
 
     call->sent.opaque = ++connection->last_opaque;
     memcached_connection_send(connection,
@@ -206,22 +206,22 @@ static void write_call(struct memcached_call *call)
 
 /* ---- sending and parking ------------------------------------------------------------------------ */
 
-static bool is_up(const struct hfi_conn *conn)
+static bool is_up(const struct memcached_store *store)
 {
-    return conn->connection.stream.state == HFI_STREAM_UP &&
-           conn->connection.stream.failed == HF_OK;
+    return store->connection.stream.state == HFI_STREAM_UP &&
+           store->connection.stream.failed == HF_OK;
 }
 
-bool memcached_fresh(const struct hfi_conn *conn, const struct memcached_hold *hold)
+bool memcached_fresh(const struct memcached_store *store, const struct memcached_hold *hold)
 {
-    return hold && hold->epoch != 0 && hold->epoch == conn->epoch && is_up(conn);
+    return hold && hold->epoch != 0 && hold->epoch == store->epoch && is_up(store);
 }
 
 static void park_call(struct memcached_call *call)
 {
     call->request.give_up_ms = call->give_up_ms;
     call->request.retry_ms = 0;
-    hfi_request_park(&call->conn->requests, &call->request);
+    hfi_request_park(&call->store->requests, &call->request);
 }
 
 void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
@@ -230,13 +230,13 @@ void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
     call->busy = true;
     call->verb = verb;
     call->answer = answer;
-    if (is_up(call->conn)) {
+    if (is_up(call->store)) {
         write_call(call);
     } else if (verb == MEMCACHED_SWAP || verb == MEMCACHED_DELETE) {
         call->request.give_up_ms =
             0; /* it cannot be sent any more, and is told so at the next turn */
         call->request.retry_ms = 0;
-        hfi_request_park(&call->conn->requests, &call->request);
+        hfi_request_park(&call->store->requests, &call->request);
     } else {
         park_call(call);
     }
@@ -248,10 +248,10 @@ void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
     call->busy = true;
     call->verb = MEMCACHED_SWAP;
     call->answer = answer;
-    call->from_epoch = call->conn->epoch;
+    call->from_epoch = call->store->epoch;
     call->request.give_up_ms = HFI_NEVER;
     call->request.retry_ms = hfi_now_ms() + (delay_ms > 0 ? delay_ms : 1);
-    hfi_request_park(&call->conn->requests, &call->request);
+    hfi_request_park(&call->store->requests, &call->request);
 }
 
 static void call_give_up(struct hfi_request *request)
@@ -263,7 +263,7 @@ static void call_give_up(struct hfi_request *request)
 static void call_send(struct hfi_request *request)
 {
     struct memcached_call *call = (struct memcached_call *)request;
-    bool here = is_up(call->conn) && (!call->from_epoch || call->from_epoch == call->conn->epoch);
+    bool here = is_up(call->store) && (!call->from_epoch || call->from_epoch == call->store->epoch);
 
     if (call->from_epoch && !here) {
         call->from_epoch = 0;
@@ -280,92 +280,93 @@ static void call_send(struct hfi_request *request)
 const struct hfi_request_calls memcached_request_calls = { .send = call_send,
                                                            .give_up = call_give_up };
 
-bool memcached_unsend(struct hfi_conn *conn, struct memcached_call *call)
+bool memcached_unsend(struct memcached_store *store, struct memcached_call *call)
 {
-    return hfi_request_unpark(&conn->requests, &call->request);
+    return hfi_request_unpark(&store->requests, &call->request);
 }
 
 /* ---- the connection ------------------------------------------------------------------------------ */
 
-hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err)
+hf_status memcached_net_open(struct memcached_store *store, hf_error *err)
 {
-    const struct hfi_host *host = conn->reactor.host;
-    struct hfi_stream *stream = &conn->connection.stream;
+    const struct hfi_host *host = store->reactor.host;
+    struct hfi_stream *stream = &store->connection.stream;
 
-    if (!memcached_connection_init(&conn->connection, &conn->reactor, conn->conf, &calls, conn))
+    if (!memcached_connection_init(&store->connection, &store->reactor, store->conf, &calls, store))
         return hfi_error_memory(err);
     stream->source.sleeps = true;
     hfi_stream_keep(stream, true);
-    while (stream->state != HFI_STREAM_UP && hfi_now_ms() < host->open_deadline_ms &&
-           (conn->why.status == HF_OK || (conn->why.status == HF_UNAVAILABLE && !host->open_once)))
-        hfi_reactor_turn(&conn->reactor, host->open_deadline_ms);
+    while (
+        stream->state != HFI_STREAM_UP && hfi_now_ms() < host->open_deadline_ms &&
+        (store->why.status == HF_OK || (store->why.status == HF_UNAVAILABLE && !host->open_once)))
+        hfi_reactor_turn(&store->reactor, host->open_deadline_ms);
     if (stream->state == HFI_STREAM_UP)
         return HF_OK;
-    if (conn->why.status != HF_OK)
-        return hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text);
+    if (store->why.status != HF_OK)
+        return hfi_error_set(err, store->why.status, 0, "%s", store->why.text);
     return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                         conn->conf->url.hosts[0].shown);
+                         store->conf->url.hosts[0].shown);
 }
 
-void memcached_net_close(struct hfi_conn *conn)
+void memcached_net_close(struct memcached_store *store)
 {
     struct hfi_request *request;
 
-    conn->closing = true;
-    memcached_searches_done(conn);
-    memcached_connection_done(&conn->connection);
-    while ((request = hfi_requests_pop(&conn->requests)))
+    store->closing = true;
+    memcached_searches_done(store);
+    memcached_connection_done(&store->connection);
+    while ((request = hfi_requests_pop(&store->requests)))
         call_give_up(request);
 }
 
 static void server_up(struct memcached_connection *connection)
 {
-    struct hfi_conn *conn = connection->data;
+    struct memcached_store *store = connection->data;
     const struct memcached_server *server = &connection->server;
 
-    conn->epoch++;
-    if (conn->was_up && (conn->pid != server->pid || conn->start_s != server->start_s))
-        conn->reactor.doubt = "the server was restarted: it has forgotten all leases";
-    conn->was_up = true;
-    conn->pid = server->pid;
-    conn->start_s = server->start_s;
-    conn->why = (hf_error){ .status = HF_OK };
+    store->epoch++;
+    if (store->was_up && (store->pid != server->pid || store->start_s != server->start_s))
+        store->reactor.doubt = "the server was restarted: it has forgotten all leases";
+    store->was_up = true;
+    store->pid = server->pid;
+    store->start_s = server->start_s;
+    store->why = (hf_error){ .status = HF_OK };
     hfi_stream_settled(&connection->stream);
-    note_time(conn, server->asked_ms);
+    note_time(store, server->asked_ms);
     /* What waited with a number of a connection before: the number means nothing any more. */
-    for (struct hfi_request *one = conn->requests.parked; one; one = one->next)
+    for (struct hfi_request *one = store->requests.parked; one; one = one->next)
         one->retry_ms = 0;
-    hfi_requests_unpark(&conn->requests, hfi_now_ms());
+    hfi_requests_unpark(&store->requests, hfi_now_ms());
 }
 
 static void server_down(struct memcached_connection *connection, hf_status status, const char *why)
 {
-    struct hfi_conn *conn = connection->data;
+    struct memcached_store *store = connection->data;
 
-    hfi_error_set(&conn->why, status, 0, "%s", why);
+    hfi_error_set(&store->why, status, 0, "%s", why);
 }
 
 /* ---- answers --------------------------------------------------------------------------------------- */
 
-hf_status memcached_trouble(const struct hfi_conn *conn, enum hfi_outcome outcome, bool changed,
-                            const struct memcached_reply *reply, hf_error *ret_err)
+hf_status memcached_trouble(const struct memcached_store *store, enum hfi_outcome outcome,
+                            bool changed, const struct memcached_reply *reply, hf_error *ret_err)
 {
     char said[96];
 
     if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_ERROR) {
         hfi_quote_name(reply->text, reply->len, said, sizeof said);
         return hfi_error_set(ret_err, HF_FULL, 0, "%s: the server says: %s",
-                             conn->conf->url.hosts[0].shown, said);
+                             store->conf->url.hosts[0].shown, said);
     }
     if (outcome == HFI_ANSWERED)
         return hfi_error_set(ret_err, HF_CORRUPT, 0, "%s: an answer that makes no sense here",
-                             conn->conf->url.hosts[0].shown);
+                             store->conf->url.hosts[0].shown);
     if (outcome == HFI_MAYBE && changed)
         return hfi_error_set(ret_err, HF_UNKNOWN, 0,
                              "%s: the connection broke before the answer came",
-                             conn->conf->url.hosts[0].shown);
-    return hfi_error_set(ret_err, conn->why.status == HF_OK ? HF_UNAVAILABLE : conn->why.status, 0,
-                         "%s", conn->why.text[0] ? conn->why.text : "not connected");
+                             store->conf->url.hosts[0].shown);
+    return hfi_error_set(ret_err, store->why.status == HF_OK ? HF_UNAVAILABLE : store->why.status,
+                         0, "%s", store->why.text[0] ? store->why.text : "not connected");
 }
 
 hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_name *name,

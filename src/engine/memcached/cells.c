@@ -42,9 +42,9 @@ static void trouble(struct memcached_call *call, enum hfi_outcome outcome, bool 
                     const struct memcached_reply *reply)
 {
     hf_error err;
-    hf_status status = memcached_trouble(call->conn, outcome, changed, reply, &err);
+    hf_status status = memcached_trouble(call->store, outcome, changed, reply, &err);
 
-    memcached_finish(call->conn, call->op, status, &err);
+    memcached_finish(call->store, call->op, status, &err);
 }
 
 /* ---- read ------------------------------------------------------------------------------------- */
@@ -74,12 +74,12 @@ static void cell_read(struct memcached_call *call, enum hfi_outcome outcome,
         op->u.cell.ret_ttl_ms =
             reply->has_ttl && reply->ttl_s >= 0 ? hfi_told_ms(reply->ttl_s * 1000) : -1;
     }
-    memcached_finish(call->conn, op, status, &err);
+    memcached_finish(call->store, op, status, &err);
 }
 
-void memcached_cell_read_op(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_cell_read_op(struct memcached_store *store, struct hfi_op *op)
 {
-    struct memcached_call *call = memcached_call_new(conn, 'c', &op->u.cell.name, op);
+    struct memcached_call *call = memcached_call_new(store, 'c', &op->u.cell.name, op);
 
     if (call)
         memcached_call_go(call, MEMCACHED_GET, cell_read);
@@ -99,7 +99,7 @@ static void cell_changed(struct memcached_call *call, enum hfi_outcome outcome,
         trouble(call, outcome, true, reply);
     } else if (reply->kind == MEMCACHED_HD) {
         op->u.cell.ret_version = op->u.cell.bytes ? call->cell.version : 0;
-        memcached_finish(call->conn, op, HF_OK, NULL);
+        memcached_finish(call->store, op, HF_OK, NULL);
     } else if ((reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_NF ||
                 reply->kind == MEMCACHED_NS) &&
                call->tries++ < TRIES_MAX) {
@@ -124,17 +124,17 @@ static void swap_looked(struct memcached_call *call, enum hfi_outcome outcome,
     }
     status = read_cell(reply, &op->u.cell.name, &cell, &err);
     if (status == HF_MISMATCH) {
-        memcached_finish(call->conn, op, status, &err);
+        memcached_finish(call->store, op, status, &err);
         return;
     }
     if (cell.version != op->u.cell.version) { /* 0: there is none */
         op->u.cell.ret_version = cell.version;
-        memcached_finish(call->conn, op, HF_BUSY, NULL);
+        memcached_finish(call->store, op, HF_BUSY, NULL);
         return;
     }
     if (status == HF_NOT_FOUND && !op->u.cell.bytes) {
         op->u.cell.ret_version = 0;
-        memcached_finish(call->conn, op, HF_OK, NULL);
+        memcached_finish(call->store, op, HF_OK, NULL);
         return;
     }
     call->cas = reply->cas;
@@ -155,9 +155,9 @@ static uint64_t first_version(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-void memcached_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_cell_swap_op(struct memcached_store *store, struct hfi_op *op)
 {
-    struct memcached_call *call = memcached_call_new(conn, 'c', &op->u.cell.name, op);
+    struct memcached_call *call = memcached_call_new(store, 'c', &op->u.cell.name, op);
 
     if (!call)
         return;

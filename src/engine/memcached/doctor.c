@@ -224,17 +224,18 @@ static void judge_rest(const struct hfi_report *report, const struct facts *fact
                    facts->curr_connections, facts->max_connections, facts->threads);
 }
 
-hf_status memcached_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status memcached_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
+    struct memcached_store *store = self;
     struct hfi_report report = { .finding = finding, .arg = arg };
     struct facts facts = { 0 };
     char version[32] = "";
-    hf_status status = learn(conn->conf, &facts, version, err);
+    hf_status status = learn(store->conf, &facts, version, err);
 
     if (status != HF_OK)
         return status;
     hfi_report(&report, HF_CHECK_LEVEL_OK, "server", "memcached %s at %s%s", version,
-               conn->conf->url.hosts[0].shown, conn->conf->url.user ? ", with a user" : "");
+               store->conf->url.hosts[0].shown, store->conf->url.user ? ", with a user" : "");
     judge_memory(&report, &facts);
     judge_life(&report, &facts);
     judge_rest(&report, &facts);

@@ -9,148 +9,149 @@
 #include "util/error.h"
 #include "util/url.h"
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
-static void destroy(struct hfi_conn *conn);
+static hf_status init(struct memcached_store *store, struct hfi_host *host, hf_error *err);
+static void destroy(struct memcached_store *store);
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-static hf_status memcached_open(struct hfi_conf *conf, struct hfi_host *host,
-                                struct hfi_conn **ret_conn, hf_error *err)
+static hf_status memcached_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                                hf_error *err)
 {
-    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct memcached_store *store = self;
     hf_status status;
 
-    if (!conn)
-        return hfi_error_memory(err);
-    hfi_list_init(&conn->waits);
-    hfi_list_init(&conn->held);
-    conn->conf = (struct memcached_conf *)conf;
-    status = memcached_conf_check(conn->conf, err);
+    hfi_list_init(&store->waits);
+    hfi_list_init(&store->held);
+    store->conf = (struct memcached_conf *)conf;
+    status = memcached_conf_check(store->conf, err);
     if (status == HF_OK)
-        status = init(conn, host, err);
+        status = init(store, host, err);
     if (status == HF_OK)
-        status = memcached_net_open(conn, err);
+        status = memcached_net_open(store, err);
     if (status != HF_OK) {
-        memcached_net_close(conn);
-        destroy(conn);
-        return status;
+        memcached_net_close(store);
+        destroy(store);
     }
-    *ret_conn = conn;
-    return HF_OK;
+    return status;
 }
 
 /* ---- what is due ------------------------------------------------------------------------------- */
 
 static int64_t timers_next_ms(const struct hfi_source *source)
 {
-    const struct hfi_conn *conn = hfi_container(source, struct hfi_conn, timers);
-    int64_t next = memcached_searches_next_ms(conn);
+    const struct memcached_store *store = hfi_container(source, struct memcached_store, timers);
+    int64_t next = memcached_searches_next_ms(store);
 
-    if (conn->beat_ms < next)
-        next = conn->beat_ms;
-    return conn->late_add_ms < next ? conn->late_add_ms : next;
+    if (store->beat_ms < next)
+        next = store->beat_ms;
+    return store->late_add_ms < next ? store->late_add_ms : next;
 }
 
 static void timers_due(struct hfi_source *source, int64_t now_ms)
 {
-    struct hfi_conn *conn = hfi_container(source, struct hfi_conn, timers);
+    struct memcached_store *store = hfi_container(source, struct memcached_store, timers);
 
-    if (conn->beat_ms <= now_ms)
-        memcached_waits_tick(conn, now_ms);
-    if (conn->late_add_ms <= now_ms)
-        memcached_late_adds_tick(conn, now_ms);
-    if (conn->searches)
-        memcached_searches_tick(conn, now_ms);
+    if (store->beat_ms <= now_ms)
+        memcached_waits_tick(store, now_ms);
+    if (store->late_add_ms <= now_ms)
+        memcached_late_adds_tick(store, now_ms);
+    if (store->searches)
+        memcached_searches_tick(store, now_ms);
 }
 
 static const struct hfi_source_calls timers = { .due = timers_due, .next_ms = timers_next_ms };
 
 /* ---- init and destroy ---------------------------------------------------------------------------- */
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
+static hf_status init(struct memcached_store *store, struct hfi_host *host, hf_error *err)
 {
-    hf_status status = hfi_reactor_init(&conn->reactor, host, err);
+    hf_status status = hfi_reactor_init(&store->reactor, host, err);
 
-    conn->beat_ms = conn->late_add_ms = HFI_NEVER;
-    conn->timers.exact = conn->requests.unpark.exact = true;
+    store->beat_ms = store->late_add_ms = HFI_NEVER;
+    store->timers.exact = store->requests.unpark.exact = true;
     if (status == HF_OK &&
-        (!hfi_source_add(&conn->timers, &conn->reactor, &timers) ||
-         !hfi_requests_init(&conn->requests, &conn->reactor, &memcached_request_calls,
+        (!hfi_source_add(&store->timers, &store->reactor, &timers) ||
+         !hfi_requests_init(&store->requests, &store->reactor, &memcached_request_calls,
                             sizeof(struct memcached_call), MEMCACHED_POOL_MAX)))
         status = hfi_error_memory(err);
     return status;
 }
 
-static void destroy(struct hfi_conn *conn)
+static void destroy(struct memcached_store *store)
 {
     struct hfi_list *held;
 
-    while ((held = hfi_list_pop(&conn->held)))
+    while ((held = hfi_list_pop(&store->held)))
         hfi_free(hfi_container(held, struct memcached_hold, listed));
-    memcached_late_adds_done(conn);
-    hfi_requests_done(&conn->requests);
-    hfi_reactor_done(&conn->reactor);
-    hfi_free(conn);
+    memcached_late_adds_done(store);
+    hfi_requests_done(&store->requests);
+    hfi_reactor_done(&store->reactor);
 }
 
-static void memcached_close(struct hfi_conn *conn)
+static void memcached_close(void *self)
 {
-    hfi_reactor_enter(&conn->reactor);
-    memcached_net_close(conn);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    destroy(conn);
+    struct memcached_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    memcached_net_close(store);
+    hfi_reactor_leave_quietly(&store->reactor, false);
+    destroy(store);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-static void submit(struct hfi_conn *conn, struct hfi_op *op)
+static void submit(struct memcached_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        memcached_acquire(conn, op);
+        memcached_acquire(store, op);
         return;
     case HFI_OP_RELEASE:
-        memcached_release(conn, op);
+        memcached_release(store, op);
         return;
     case HFI_OP_RENEW:
-        memcached_renew(conn, op);
+        memcached_renew(store, op);
         return;
     case HFI_OP_ADOPT:
-        memcached_adopt(conn, op);
+        memcached_adopt(store, op);
         return;
     case HFI_OP_INSPECT:
-        memcached_inspect(conn, op);
+        memcached_inspect(store, op);
         return;
     case HFI_OP_CELL_READ:
-        memcached_cell_read_op(conn, op);
+        memcached_cell_read_op(store, op);
         return;
     case HFI_OP_CELL_SWAP:
-        memcached_cell_swap_op(conn, op);
+        memcached_cell_swap_op(store, op);
         return;
     default: /* BREAK: by token, and there are none */
         break;
     }
-    memcached_finish(conn, op, HF_UNSUPPORTED, NULL);
+    memcached_finish(store, op, HF_UNSUPPORTED, NULL);
 }
 
-static void memcached_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void memcached_submit(void *self, struct hfi_op *op)
 {
-    hfi_reactor_enter(&conn->reactor);
-    submit(conn, op);
-    hfi_reactor_leave(&conn->reactor);
+    struct memcached_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    submit(store, op);
+    hfi_reactor_leave(&store->reactor);
 }
 
-static void memcached_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void memcached_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 {
-    hfi_reactor_enter(&conn->reactor);
-    memcached_cancel(conn, op, status);
-    hfi_reactor_leave(&conn->reactor);
+    struct memcached_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    memcached_cancel(store, op, status);
+    hfi_reactor_leave(&store->reactor);
 }
 
-void memcached_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status,
+void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_status status,
                       const hf_error *err)
 {
-    hfi_reactor_finish(&conn->reactor, op, status, err);
+    hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
 /* ---- the table --------------------------------------------------------------------------------- */
@@ -158,7 +159,7 @@ void memcached_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &hfi_reactor_drive,
-    HFI_ROOMS(struct memcached_op, struct memcached_claim),
+    HFI_STORAGE(struct memcached_store, struct memcached_op, struct memcached_claim),
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = MEMCACHED_TTL_MS,

@@ -28,7 +28,7 @@ enum stage { DUMPING, READING, OVER };
 /* One inspect of a pattern under way. */
 struct memcached_search {
     struct memcached_search *next;
-    struct hfi_conn *conn;
+    struct memcached_store *store;
     struct hfi_op *op;
     enum stage stage;
     struct memcached_connection connection; /* of the dump; the driver makes it */
@@ -44,19 +44,19 @@ struct memcached_search {
 
 static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply);
-static void search(struct hfi_conn *conn, struct hfi_op *op);
+static void search(struct memcached_store *store, struct hfi_op *op);
 
-void memcached_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_inspect(struct memcached_store *store, struct hfi_op *op)
 {
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct memcached_call *call;
 
     if (op->u.inspect.glob) {
-        search(conn, op);
+        search(store, op);
         return;
     }
     hfi_hash128(name.bytes, name.len, name.hash);
-    call = memcached_call_new(conn, 'l', &name, op);
+    call = memcached_call_new(store, 'l', &name, op);
     if (call)
         memcached_call_go(call, MEMCACHED_GET, looked);
 }
@@ -112,19 +112,19 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
     hf_error err;
 
     if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
-        status = memcached_trouble(call->conn, outcome, false, reply, &err);
-        memcached_finish(call->conn, op, status, &err);
+        status = memcached_trouble(call->store, outcome, false, reply, &err);
+        memcached_finish(call->store, op, status, &err);
         return;
     }
     if (reply->kind == MEMCACHED_EN) {
-        memcached_finish(call->conn, op, HF_OK, NULL); /* nobody's: no entry */
+        memcached_finish(call->store, op, HF_OK, NULL); /* nobody's: no entry */
         return;
     }
     status = memcached_read(reply, &name, &record, &err);
     if (status != HF_OK)
-        memcached_finish(call->conn, op, status, &err);
+        memcached_finish(call->store, op, status, &err);
     else
-        memcached_finish(call->conn, op,
+        memcached_finish(call->store, op,
                          emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
 }
 
@@ -137,21 +137,21 @@ static void go_on(struct memcached_search *search);
 
 static const struct memcached_connection_calls dump_calls = { .up = dump_up, .down = dump_down };
 
-static void search(struct hfi_conn *conn, struct hfi_op *op)
+static void search(struct memcached_store *store, struct hfi_op *op)
 {
     struct memcached_search *search = hfi_calloc(1, sizeof *search);
     int64_t now_ms = hfi_now_ms();
 
     if (!search) {
-        memcached_finish(conn, op, HF_NO_MEMORY, NULL);
+        memcached_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
-    search->conn = conn;
+    search->store = store;
     search->op = op;
     search->ask_ms = now_ms; /* the driver opens it */
-    search->until_ms = now_ms + conn->conf->connect_ms + conn->conf->op_ms;
-    search->next = conn->searches;
-    conn->searches = search;
+    search->until_ms = now_ms + store->conf->connect_ms + store->conf->op_ms;
+    search->next = store->searches;
+    store->searches = search;
 }
 
 static void fail(struct memcached_search *search, hf_status status, const char *why)
@@ -215,7 +215,7 @@ static bool dumped_key(const struct memcached_reply *reply, struct memcached_key
 /* A lease of ours whose name matches, or, where the key is a hash, may match? */
 static bool is_wanted(const struct memcached_search *search, const struct memcached_key *key)
 {
-    const char *prefix = search->conn->conf->prefix;
+    const char *prefix = search->store->conf->prefix;
     size_t len = strlen(prefix);
 
     if (key->len < len + 3 || memcmp(key->text, prefix, len) != 0 || key->text[len + 1] != ':')
@@ -283,7 +283,7 @@ static void record_read(struct memcached_call *call, enum hfi_outcome outcome,
 
     search->asking--;
     if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
-        hf_status status = memcached_trouble(call->conn, outcome, false, reply, &err);
+        hf_status status = memcached_trouble(call->store, outcome, false, reply, &err);
 
         fail(search, status, err.text);
         return;
@@ -304,7 +304,7 @@ static void go_on(struct memcached_search *search)
     static const struct hfi_name none = { .bytes = (const unsigned char *)"", .len = 0 };
 
     while (search->stage == READING && search->read < search->count && search->asking < ASK_MAX) {
-        struct memcached_call *call = memcached_call_new(search->conn, 'l', &none, NULL);
+        struct memcached_call *call = memcached_call_new(search->store, 'l', &none, NULL);
 
         if (!call) {
             fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
@@ -317,7 +317,7 @@ static void go_on(struct memcached_search *search)
     }
     if (search->stage == READING && search->asking == 0) {
         search->stage = OVER;
-        memcached_finish(search->conn, search->op, search->status, &search->err);
+        memcached_finish(search->store, search->op, search->status, &search->err);
     }
 }
 
@@ -343,7 +343,7 @@ static void tick(struct memcached_search *search, int64_t now_ms)
     }
     if (!connection->stream.source.reactor) {
         /* Once: if it goes down, that is the end. */
-        if (memcached_connection_init(connection, &search->conn->reactor, search->conn->conf,
+        if (memcached_connection_init(connection, &search->store->reactor, search->store->conf,
                                       &dump_calls, search))
             hfi_stream_open(&connection->stream, now_ms);
         else
@@ -354,9 +354,9 @@ static void tick(struct memcached_search *search, int64_t now_ms)
         dump_up(connection);
 }
 
-void memcached_searches_tick(struct hfi_conn *conn, int64_t now_ms)
+void memcached_searches_tick(struct memcached_store *store, int64_t now_ms)
 {
-    struct memcached_search **at = &conn->searches, *search;
+    struct memcached_search **at = &store->searches, *search;
 
     while ((search = *at)) {
         if (search->stage != OVER)
@@ -370,11 +370,11 @@ void memcached_searches_tick(struct hfi_conn *conn, int64_t now_ms)
     }
 }
 
-int64_t memcached_searches_next_ms(const struct hfi_conn *conn)
+int64_t memcached_searches_next_ms(const struct memcached_store *store)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct memcached_search *search = conn->searches; search; search = search->next) {
+    for (const struct memcached_search *search = store->searches; search; search = search->next) {
         const struct hfi_stream *stream = &search->connection.stream;
         int64_t at_ms = HFI_NEVER;
 
@@ -389,12 +389,12 @@ int64_t memcached_searches_next_ms(const struct hfi_conn *conn)
     return next;
 }
 
-void memcached_searches_done(struct hfi_conn *conn)
+void memcached_searches_done(struct memcached_store *store)
 {
     struct memcached_search *search;
 
-    while ((search = conn->searches)) {
-        conn->searches = search->next;
+    while ((search = store->searches)) {
+        store->searches = search->next;
         free_search(search);
     }
 }

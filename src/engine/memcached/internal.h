@@ -16,7 +16,7 @@
  *
  * A lease is one item, made by an `ms` in mode add, and changed and deleted only by its CAS number,
  * which the server gives a new value with every change. A number that we know is good only on the
- * connection on which we learnt it (conn->epoch): a server that was restarted counts from the
+ * connection on which we learnt it (store->epoch): a server that was restarted counts from the
  * beginning again, and would give our number to somebody else's lease. After a reconnection the
  * item is read first, and its owner compared.
  *
@@ -69,7 +69,7 @@ typedef void memcached_answer_fn(struct memcached_call *call, enum hfi_outcome o
 struct memcached_call {
     struct hfi_request request; /* first: they are one address */
     struct memcached_sent sent;
-    struct hfi_conn *conn;
+    struct memcached_store *store;
     memcached_answer_fn *answer;
     struct hfi_op *op;
     void *data;          /* the caller's */
@@ -100,7 +100,7 @@ enum memcached_state {
 
 /* Our side of a claim, from submit of the acquire (or adopt) until its release. */
 struct memcached_hold {
-    struct hfi_list listed; /* in conn->waits, or in conn->held */
+    struct hfi_list listed; /* in store->waits, or in store->held */
     struct hfi_claim *claim;
     uint64_t cas, epoch; /* the item's number, and on which connection it is that */
     int64_t since_ms;    /* when it was asked for, by the clock of people */
@@ -120,7 +120,7 @@ struct memcached_hold {
     hf_status stop; /* HF_OK, or what the op is to end with */
 };
 
-struct hfi_conn {
+struct memcached_store {
     struct hfi_reactor reactor;
     struct hfi_source timers;
     struct memcached_conf *conf;
@@ -167,13 +167,13 @@ static inline struct memcached_claim *memcached_claim(struct hfi_claim *claim)
 /* ---- engine.c ------------------------------------------------------------------------ */
 
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
-void memcached_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status,
+void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_status status,
                       const hf_error *err);
 
 /* ---- call.c ----------------------------------------------------------------------------- */
 
 /* NULL: out of memory; `op` (if any) is finished with that. Gives up op_timeout from now. */
-struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
+struct memcached_call *memcached_call_new(struct memcached_store *store, char kind,
                                           const struct hfi_name *name, struct hfi_op *op);
 void memcached_call_free(struct memcached_call *call);
 /* Send it. SWAP and DELETE only if call->cas is of this connection: the caller has looked at
@@ -187,19 +187,19 @@ void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
  * was right. */
 int64_t memcached_settles_in_ms(const struct memcached_call *call);
 /* Is the number of `hold` known on the connection that is up? */
-bool memcached_fresh(const struct hfi_conn *conn, const struct memcached_hold *hold);
+bool memcached_fresh(const struct memcached_store *store, const struct memcached_hold *hold);
 extern const struct hfi_request_calls memcached_request_calls;
 /* Take a call back that has not left: true, and it is the caller's. */
-bool memcached_unsend(struct hfi_conn *conn, struct memcached_call *call);
+bool memcached_unsend(struct memcached_store *store, struct memcached_call *call);
 
 /* The first connection; waits for it until host->open_deadline_ms. */
-hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err);
-void memcached_net_close(struct hfi_conn *conn);
+hf_status memcached_net_open(struct memcached_store *store, hf_error *err);
+void memcached_net_close(struct memcached_store *store);
 
 /* What a command that got no useful answer is told to whoever asked. `changed`: it changes
  * something, so that it may have been done. */
-hf_status memcached_trouble(const struct hfi_conn *conn, enum hfi_outcome outcome, bool changed,
-                            const struct memcached_reply *reply, hf_error *ret_err);
+hf_status memcached_trouble(const struct memcached_store *store, enum hfi_outcome outcome,
+                            bool changed, const struct memcached_reply *reply, hf_error *ret_err);
 
 /* A record that a get has found: is it of this name? HF_OK; HF_MISMATCH with words. */
 hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_name *name,
@@ -207,35 +207,34 @@ hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_n
 
 /* ---- acquire.c ---------------------------------------------------------------------------- */
 
-void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void memcached_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void memcached_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void memcached_acquire(struct memcached_store *store, struct hfi_op *op);
+void memcached_cancel(struct memcached_store *store, struct hfi_op *op, hf_status status);
+void memcached_waits_tick(struct memcached_store *store, int64_t now_ms);
 
 /* ---- lease.c ------------------------------------------------------------------------------- */
 
-void memcached_release(struct hfi_conn *conn, struct hfi_op *op);
-void memcached_renew(struct hfi_conn *conn, struct hfi_op *op);
-void memcached_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void memcached_release(struct memcached_store *store, struct hfi_op *op);
+void memcached_renew(struct memcached_store *store, struct hfi_op *op);
+void memcached_adopt(struct memcached_store *store, struct hfi_op *op);
 struct memcached_hold *memcached_hold_of(const struct hfi_claim *claim); /* NULL: none */
 
 /* ---- late_add.c ------------------------------------------------------------------------------- */
 
 /* An add of this name by this owner was cut off and may be executed late. Out of memory: only the
  * ttl ends it then. */
-void memcached_late_add_note(struct hfi_conn *conn, const struct hfi_name *name,
+void memcached_late_add_note(struct memcached_store *store, const struct hfi_name *name,
                              const unsigned char owner[HFI_OWNER_LEN]);
-void memcached_late_adds_tick(struct hfi_conn *conn, int64_t now_ms);
-void memcached_late_adds_done(struct hfi_conn *conn);
+void memcached_late_adds_tick(struct memcached_store *store, int64_t now_ms);
+void memcached_late_adds_done(struct memcached_store *store);
 
 /* ---- inspect.c, cells.c, doctor.c ---------------------------------------------------------------- */
 
-void memcached_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void memcached_searches_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t memcached_searches_next_ms(const struct hfi_conn *conn);
-void memcached_searches_done(struct hfi_conn *conn);
-void memcached_cell_read_op(struct hfi_conn *conn, struct hfi_op *op);
-void memcached_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op);
-hf_status memcached_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg,
-                           hf_error *err);
+void memcached_inspect(struct memcached_store *store, struct hfi_op *op);
+void memcached_searches_tick(struct memcached_store *store, int64_t now_ms);
+int64_t memcached_searches_next_ms(const struct memcached_store *store);
+void memcached_searches_done(struct memcached_store *store);
+void memcached_cell_read_op(struct memcached_store *store, struct hfi_op *op);
+void memcached_cell_swap_op(struct memcached_store *store, struct hfi_op *op);
+hf_status memcached_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

@@ -33,16 +33,16 @@ struct memcached_late_add {
 static void late_add_read(struct memcached_call *call, enum hfi_outcome outcome,
                           const struct memcached_reply *reply);
 
-static void set_time(struct hfi_conn *conn, const struct memcached_late_add *late)
+static void set_time(struct memcached_store *store, const struct memcached_late_add *late)
 {
-    if (!late->asking && late->look_ms < conn->late_add_ms)
-        conn->late_add_ms = late->look_ms;
+    if (!late->asking && late->look_ms < store->late_add_ms)
+        store->late_add_ms = late->look_ms;
 }
 
-void memcached_late_add_note(struct hfi_conn *conn, const struct hfi_name *name,
+void memcached_late_add_note(struct memcached_store *store, const struct hfi_name *name,
                              const unsigned char owner[HFI_OWNER_LEN])
 {
-    struct memcached_late_add *late = conn->closing ? NULL : hfi_malloc(sizeof *late + name->len);
+    struct memcached_late_add *late = store->closing ? NULL : hfi_malloc(sizeof *late + name->len);
     int64_t now_ms = hfi_now_ms();
 
     if (!late)
@@ -54,24 +54,24 @@ void memcached_late_add_note(struct hfi_conn *conn, const struct hfi_name *name,
     late->look_ms = now_ms;
     late->pause_ms = PAUSE_FIRST_MS;
     late->asking = false;
-    late->next = conn->late_adds;
-    conn->late_adds = late;
-    set_time(conn, late);
+    late->next = store->late_adds;
+    store->late_adds = late;
+    set_time(store, late);
 }
 
-void memcached_late_adds_done(struct hfi_conn *conn)
+void memcached_late_adds_done(struct memcached_store *store)
 {
     struct memcached_late_add *late;
 
-    while ((late = conn->late_adds)) {
-        conn->late_adds = late->next;
+    while ((late = store->late_adds)) {
+        store->late_adds = late->next;
         hfi_free(late);
     }
 }
 
-static void read_item(struct hfi_conn *conn, struct memcached_late_add *late)
+static void read_item(struct memcached_store *store, struct memcached_late_add *late)
 {
-    struct memcached_call *call = memcached_call_new(conn, 'l', &late->name, NULL);
+    struct memcached_call *call = memcached_call_new(store, 'l', &late->name, NULL);
 
     if (!call)
         return; /* at its next turn */
@@ -80,11 +80,11 @@ static void read_item(struct hfi_conn *conn, struct memcached_late_add *late)
     memcached_call_go(call, MEMCACHED_GET, late_add_read);
 }
 
-void memcached_late_adds_tick(struct hfi_conn *conn, int64_t now_ms)
+void memcached_late_adds_tick(struct memcached_store *store, int64_t now_ms)
 {
-    struct memcached_late_add **at = &conn->late_adds, *late;
+    struct memcached_late_add **at = &store->late_adds, *late;
 
-    conn->late_add_ms = HFI_NEVER;
+    store->late_add_ms = HFI_NEVER;
     while ((late = *at)) {
         if (!late->asking && late->until_ms <= now_ms) {
             *at = late->next;
@@ -95,17 +95,17 @@ void memcached_late_adds_tick(struct hfi_conn *conn, int64_t now_ms)
             late->look_ms = now_ms + late->pause_ms;
             if (late->pause_ms < PAUSE_LAST_MS)
                 late->pause_ms *= 2;
-            read_item(conn, late);
+            read_item(store, late);
         }
-        set_time(conn, late);
+        set_time(store, late);
         at = &late->next;
     }
 }
 
-static void look_later(struct hfi_conn *conn, struct memcached_late_add *late)
+static void look_later(struct memcached_store *store, struct memcached_late_add *late)
 {
     late->asking = false;
-    set_time(conn, late);
+    set_time(store, late);
 }
 
 /* Deleted, or it is not known, or it is another's: look again in any case, there may be more than
@@ -115,7 +115,7 @@ static void late_add_deleted(struct memcached_call *call, enum hfi_outcome outco
 {
     (void)outcome;
     (void)reply;
-    look_later(call->conn, call->data);
+    look_later(call->store, call->data);
 }
 
 static void late_add_read(struct memcached_call *call, enum hfi_outcome outcome,
@@ -132,5 +132,5 @@ static void late_add_read(struct memcached_call *call, enum hfi_outcome outcome,
         memcached_call_go(call, MEMCACHED_DELETE, late_add_deleted);
         return;
     }
-    look_later(call->conn, late);
+    look_later(call->store, late);
 }

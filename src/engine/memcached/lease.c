@@ -56,11 +56,11 @@ static bool swap_again(struct memcached_call *call, const struct memcached_reply
     return true;
 }
 
-static void drop_hold(struct hfi_conn *conn, struct memcached_hold *hold)
+static void drop_hold(struct memcached_store *store, struct memcached_hold *hold)
 {
     if (!hold)
         return;
-    (void)conn;
+    (void)store;
     hfi_list_remove(&hold->listed);
     memcached_claim(hold->claim)->hold = NULL;
     hfi_free(hold);
@@ -77,16 +77,16 @@ static void release_looked(struct memcached_call *call, enum hfi_outcome outcome
  * still come, and then nobody wants it. */
 static void release_end(struct memcached_call *call, hf_status status, const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct memcached_store *store = call->store;
     struct hfi_claim *claim = call->op->claim;
     struct memcached_hold *hold = memcached_hold_of(claim);
 
     if (status == HF_OK || status == HF_LOST) {
         if (hold && hold->unsure)
-            memcached_late_add_note(conn, &claim->name, claim->owner);
-        drop_hold(conn, hold);
+            memcached_late_add_note(store, &claim->name, claim->owner);
+        drop_hold(store, hold);
     }
-    memcached_finish(conn, call->op, status, err);
+    memcached_finish(store, call->op, status, err);
 }
 
 /* Of who was cut off it is not known whether it was us who deleted it: that it is gone is what was
@@ -96,14 +96,14 @@ static void release_gone(struct memcached_call *call)
     release_end(call, call->was_sent ? HF_OK : HF_LOST, NULL);
 }
 
-void memcached_release(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_release(struct memcached_store *store, struct hfi_op *op)
 {
     const struct memcached_hold *hold = memcached_hold_of(op->claim);
-    struct memcached_call *call = memcached_call_new(conn, 'l', &op->claim->name, op);
+    struct memcached_call *call = memcached_call_new(store, 'l', &op->claim->name, op);
 
     if (!call)
         return;
-    if (memcached_fresh(conn, hold)) {
+    if (memcached_fresh(store, hold)) {
         call->cas = hold->cas;
         memcached_call_go(call, MEMCACHED_DELETE, release_deleted);
     } else {
@@ -115,7 +115,7 @@ static void release_trouble(struct memcached_call *call, enum hfi_outcome outcom
                             const struct memcached_reply *reply)
 {
     hf_error err;
-    hf_status status = memcached_trouble(call->conn, outcome, call->was_sent, reply, &err);
+    hf_status status = memcached_trouble(call->store, outcome, call->was_sent, reply, &err);
 
     release_end(call, call->was_sent ? HF_UNKNOWN : status, &err);
 }
@@ -160,11 +160,11 @@ static void renew_swapped(struct memcached_call *call, enum hfi_outcome outcome,
 static void renew_looked(struct memcached_call *call, enum hfi_outcome outcome,
                          const struct memcached_reply *reply);
 
-static void renew_count(struct hfi_conn *conn, struct hfi_op *op, int change)
+static void renew_count(struct memcached_store *store, struct hfi_op *op, int change)
 {
     memcached_op(op)->left += change;
     if (memcached_op(op)->left == 0)
-        memcached_finish(conn, op, HF_OK, NULL);
+        memcached_finish(store, op, HF_OK, NULL);
 }
 
 static void renew_end(struct memcached_call *call, hf_status status)
@@ -172,33 +172,33 @@ static void renew_end(struct memcached_call *call, hf_status status)
     struct hfi_renewal *item = call->data;
 
     item->status = status;
-    renew_count(call->conn, call->op, -1);
+    renew_count(call->store, call->op, -1);
 }
 
-void memcached_renew(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_renew(struct memcached_store *store, struct hfi_op *op)
 {
-    renew_count(conn, op, 1); /* ours: it is not finished before all are under way */
+    renew_count(store, op, 1); /* ours: it is not finished before all are under way */
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
         const struct memcached_hold *hold = memcached_hold_of(item->claim);
         struct memcached_call *call =
-            hold ? memcached_call_new(conn, 'l', &item->claim->name, NULL) : NULL;
+            hold ? memcached_call_new(store, 'l', &item->claim->name, NULL) : NULL;
 
         item->status = hold ? HF_NO_MEMORY : HF_LOST;
         if (!call)
             continue;
-        renew_count(conn, op, 1);
+        renew_count(store, op, 1);
         call->op = op;
         call->data = item;
         call->hold = hold;
         call->ttl_ms = item->ttl_ms;
         call->cas = hold->cas;
-        if (memcached_fresh(conn, hold))
+        if (memcached_fresh(store, hold))
             memcached_call_go(call, MEMCACHED_SWAP, renew_swapped);
         else
             memcached_call_go(call, MEMCACHED_GET, renew_looked);
     }
-    renew_count(conn, op, -1);
+    renew_count(store, op, -1);
 }
 
 static void renew_trouble(struct memcached_call *call, enum hfi_outcome outcome, bool changed,
@@ -206,7 +206,7 @@ static void renew_trouble(struct memcached_call *call, enum hfi_outcome outcome,
 {
     hf_error err;
 
-    renew_end(call, memcached_trouble(call->conn, outcome, changed, reply, &err));
+    renew_end(call, memcached_trouble(call->store, outcome, changed, reply, &err));
 }
 
 /* It is there, for the ttl that we asked for; or once more, if that took too long to be believed. */
@@ -216,7 +216,7 @@ static void renewed(struct memcached_call *call, const struct memcached_reply *r
     struct memcached_hold *hold = memcached_hold_of(item->claim);
 
     hold->cas = reply->cas;
-    hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
+    hold->epoch = reply->has_cas && reply->cas ? call->store->epoch : 0;
     hold->ttl_ms = call->ttl_ms;
     if (swap_again(call, reply, renew_swapped))
         return;
@@ -281,8 +281,8 @@ static void adopt_looked(struct memcached_call *call, enum hfi_outcome outcome,
 static void adopt_end(struct memcached_call *call, hf_status status, const hf_error *err)
 {
     if (status != HF_OK)
-        drop_hold(call->conn, memcached_hold_of(call->op->claim));
-    memcached_finish(call->conn, call->op, status, err);
+        drop_hold(call->store, memcached_hold_of(call->op->claim));
+    memcached_finish(call->store, call->op, status, err);
 }
 
 static void adopt_trouble(struct memcached_call *call, enum hfi_outcome outcome, bool changed,
@@ -290,19 +290,19 @@ static void adopt_trouble(struct memcached_call *call, enum hfi_outcome outcome,
 {
     hf_error err;
 
-    adopt_end(call, memcached_trouble(call->conn, outcome, changed, reply, &err), &err);
+    adopt_end(call, memcached_trouble(call->store, outcome, changed, reply, &err), &err);
 }
 
-void memcached_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_adopt(struct memcached_store *store, struct hfi_op *op)
 {
     struct memcached_hold *hold = hfi_calloc(1, sizeof *hold);
     struct memcached_call *call;
 
     if (!hold) {
-        memcached_finish(conn, op, HF_NO_MEMORY, NULL);
+        memcached_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
-    call = memcached_call_new(conn, 'l', &op->claim->name, op);
+    call = memcached_call_new(store, 'l', &op->claim->name, op);
     if (!call) {
         hfi_free(hold);
         return;
@@ -310,7 +310,7 @@ void memcached_adopt(struct hfi_conn *conn, struct hfi_op *op)
     hold->claim = op->claim;
     hold->state = MEMCACHED_HELD;
     memcached_claim(op->claim)->hold = hold;
-    hfi_list_append(&conn->held, &hold->listed);
+    hfi_list_append(&store->held, &hold->listed);
     call->hold = hold;
     memcached_call_go(call, MEMCACHED_GET, adopt_looked);
 }
@@ -326,7 +326,7 @@ static void adopt_swapped(struct memcached_call *call, enum hfi_outcome outcome,
         return;
     if (outcome == HFI_ANSWERED && reply->kind == MEMCACHED_HD) {
         hold->cas = reply->cas;
-        hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
+        hold->epoch = reply->has_cas && reply->cas ? call->store->epoch : 0;
         claim->mode = HFI_MODE_MUTEX;
         claim->capacity = claim->permits = 1;
         claim->token = 0;

@@ -211,7 +211,7 @@ static hf_status set_defaults(struct postgres_conf *conf, hf_error *err)
     return status;
 }
 
-static hf_status make_location(struct hfi_conn *store, const struct postgres_conf *conf,
+static hf_status make_location(struct sql_store *store, const struct postgres_conf *conf,
                                struct hfi_conf *url, hf_error *err)
 {
     const char *host = get(conf, "host"), *port = get(conf, "port"), *db = get(conf, "dbname");
@@ -227,7 +227,7 @@ static hf_status make_location(struct hfi_conn *store, const struct postgres_con
     return store->location ? HF_OK : hfi_error_memory(err);
 }
 
-hf_status postgres_parse(struct hfi_conn *store, struct sql_conf *sql, hf_error *err)
+hf_status postgres_parse(struct sql_store *store, struct sql_conf *sql, hf_error *err)
 {
     struct postgres_url *url = (struct postgres_url *)sql;
     struct postgres_conf *conf = hfi_calloc(1, sizeof *conf);
@@ -255,7 +255,7 @@ hf_status postgres_parse(struct hfi_conn *store, struct sql_conf *sql, hf_error 
     return status;
 }
 
-void postgres_free_conf(struct hfi_conn *store)
+void postgres_free_conf(struct sql_store *store)
 {
     struct postgres_conf *conf = store->native;
 
@@ -276,7 +276,7 @@ void postgres_free_conf(struct hfi_conn *store)
     store->native = NULL;
 }
 
-void postgres_words(const struct hfi_conn *store, const char *text, char *ret_words, size_t size)
+void postgres_words(const struct sql_store *store, const char *text, char *ret_words, size_t size)
 {
     const char *secret = get(store->native, "password");
     const char *at = text ? text : "";

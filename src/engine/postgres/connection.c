@@ -96,7 +96,7 @@ static PGconn *start(const struct postgres_conf *conf, unsigned host)
     return PQconnectStartParams(keys, values, 0);
 }
 
-static hf_status connect_one(struct hfi_conn *store, unsigned host, int64_t deadline_ms,
+static hf_status connect_one(struct sql_store *store, unsigned host, int64_t deadline_ms,
                              PGconn **ret_pg, hf_error *err)
 {
     PGconn *pg = start(store->native, host);
@@ -128,7 +128,7 @@ static hf_status connect_one(struct hfi_conn *store, unsigned host, int64_t dead
 }
 
 /* The hosts in turn, beginning with the one that answered last; each gets its share of the time. */
-static hf_status connect_any(struct hfi_conn *store, int64_t deadline_ms, PGconn **ret_pg,
+static hf_status connect_any(struct sql_store *store, int64_t deadline_ms, PGconn **ret_pg,
                              hf_error *err)
 {
     struct postgres_conf *conf = store->native;
@@ -149,7 +149,7 @@ static hf_status connect_any(struct hfi_conn *store, int64_t deadline_ms, PGconn
     return status;
 }
 
-hf_status postgres_open(struct hfi_conn *store, int64_t deadline_ms,
+hf_status postgres_open(struct sql_store *store, int64_t deadline_ms,
                         struct sql_connection **ret_connection, hf_error *err)
 {
     struct sql_connection *connection = hfi_calloc(1, sizeof *connection);
@@ -190,7 +190,7 @@ static const char session[] =
     " FROM pg_stat_get_activity(pg_backend_pid())";
 
 /* Another server, or the same after a restart: it may lack the last commits. */
-static void meet(struct hfi_conn *store, int64_t born)
+static void meet(struct sql_store *store, int64_t born)
 {
     struct postgres_conf *conf = store->native;
     int64_t before = atomic_exchange(&conf->born, born);

@@ -30,8 +30,8 @@ const struct sql_driver postgres_driver = {
     .doctor = postgres_doctor,
 };
 
-static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                      struct hfi_conn **ret_store, hf_error *err);
+static hf_status postgres_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                                      hf_error *err);
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
                                  hfi_finding_fn *finding, void *arg, hf_error *err);
@@ -66,11 +66,11 @@ static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
     "the server's own: mostly first come first served, a newcomer may slip in between two holders",
     "the server's own: first come first served");
 
-static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                      struct hfi_conn **ret_store, hf_error *err)
+static hf_status postgres_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                                      hf_error *err)
 {
     host->promises = sql_promises((const struct sql_conf *)conf, &lease, native);
-    return sql_store_open(&postgres_driver, conf, host, ret_store, err);
+    return sql_store_open(self, &postgres_driver, conf, host, err);
 }
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
@@ -82,7 +82,7 @@ static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
-    SQL_ROOMS,
+    SQL_STORAGE,
     .promises = &lease,
     .conf = &postgres_conf_type,
     .open = postgres_engine_open,

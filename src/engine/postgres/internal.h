@@ -51,12 +51,12 @@ struct postgres_conf { /* what libpq is told: store->native */
     _Atomic int64_t born;  /* when the server was started to which we were connected last */
 };
 
-hf_status postgres_parse(struct hfi_conn *store, struct sql_conf *conf, hf_error *err);
-void postgres_free_conf(struct hfi_conn *store);
+hf_status postgres_parse(struct sql_store *store, struct sql_conf *conf, hf_error *err);
+void postgres_free_conf(struct sql_store *store);
 /* Words of libpq or of the server, for people: one line, and no password in it. */
-void postgres_words(const struct hfi_conn *store, const char *text, char *ret_words, size_t size);
+void postgres_words(const struct sql_store *store, const char *text, char *ret_words, size_t size);
 
-hf_status postgres_open(struct hfi_conn *store, int64_t deadline_ms,
+hf_status postgres_open(struct sql_store *store, int64_t deadline_ms,
                         struct sql_connection **ret_connection, hf_error *err);
 void postgres_close(struct sql_connection *connection);
 void postgres_abandon(struct sql_connection *connection);
@@ -74,20 +74,20 @@ enum sql_outcome postgres_text(struct sql_connection *connection, const char *sq
 bool postgres_literal(const struct sql_value *value, char *ret_text, size_t room);
 void postgres_interrupt(struct sql_connection *connection, int64_t deadline_ms);
 
-hf_status postgres_listen(struct hfi_conn *store, int64_t deadline_ms,
+hf_status postgres_listen(struct sql_store *store, int64_t deadline_ms,
                           struct sql_connection **ret_connection, hf_error *err);
 hf_status postgres_next_notice(struct sql_connection *listener, int kick, int64_t until_ms,
                                struct sql_message *ret_message, hf_error *err);
 
 hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
                          enum sql_found *ret_found, hf_error *err);
-bool postgres_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg);
-hf_status postgres_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+bool postgres_schema(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg);
+hf_status postgres_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                    int64_t deadline_ms, hf_error *err);
 hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms,
                           hfi_finding_fn *finding, void *arg, hf_error *err);
 /* "schema"."prefix<what>", for a statement. */
-void postgres_name(const struct hfi_conn *store, const char *what, char *ret_name, size_t size);
+void postgres_name(const struct sql_store *store, const char *what, char *ret_name, size_t size);
 
 #define POSTGRES_NAME_MAX 192
 

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-hf_status postgres_listen(struct hfi_conn *store, int64_t deadline_ms,
+hf_status postgres_listen(struct sql_store *store, int64_t deadline_ms,
                           struct sql_connection **ret_connection, hf_error *err)
 {
     struct sql_trouble trouble;

@@ -18,13 +18,13 @@
 #include <stdio.h>
 #include <string.h>
 
-void postgres_name(const struct hfi_conn *store, const char *what, char *ret_name, size_t size)
+void postgres_name(const struct sql_store *store, const char *what, char *ret_name, size_t size)
 {
     snprintf(ret_name, size, "\"%s\".\"%s%s\"", store->conf.schema, store->conf.prefix, what);
 }
 
 /* The text with our names in it; `size` is known to be enough. */
-static void fill_in(const struct hfi_conn *store, const char *text, char *to)
+static void fill_in(const struct sql_store *store, const char *text, char *to)
 {
     char what[64], name[POSTGRES_NAME_MAX];
     size_t len;
@@ -64,7 +64,7 @@ static size_t room_for(const char *text)
     return size;
 }
 
-bool postgres_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg)
+bool postgres_schema(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg)
 {
     bool ok = true;
 
@@ -125,7 +125,7 @@ hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
  * A connection of ours that was lost, and may still be at work on the server: end it, and wait until it is
  * gone. Its number may be another's by now, so the moment at which it began must be the same.
  */
-hf_status postgres_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+hf_status postgres_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                    int64_t deadline_ms, hf_error *err)
 {
     struct sql_trouble trouble = { .status = HF_OK };

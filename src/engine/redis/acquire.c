@@ -21,7 +21,7 @@
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
-static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait);
+static void cancel_native(struct redis_store *store, struct redis_wait *wait);
 
 int64_t redis_window_ms(int64_t ttl_ms)
 {
@@ -30,24 +30,24 @@ int64_t redis_window_ms(int64_t ttl_ms)
 
 /* ---- beginning and ending -------------------------------------------------------------- */
 
-void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void redis_acquire(struct redis_store *store, struct hfi_op *op)
 {
     struct redis_wait *wait = &redis_op(op)->wait;
 
     wait->op = op;
     wait->claim = op->claim;
     wait->heartbeat_ms = HFI_NEVER;
-    wait->slot = conn->slots && conn->wire->slot ? conn->wire->slot(conn, &op->claim->name) : 0;
-    wait->next = conn->waits;
-    if (conn->waits)
-        conn->waits->prev = wait;
-    conn->waits = wait;
+    wait->slot = store->slots && store->wire->slot ? store->wire->slot(store, &op->claim->name) : 0;
+    wait->next = store->waits;
+    if (store->waits)
+        store->waits->prev = wait;
+    store->waits = wait;
     redis_claim(op->claim)->wait = wait;
-    redis_claim_add(conn, op->claim);
-    conn->wire->acquire(conn, wait);
+    redis_claim_add(store, op->claim);
+    store->wire->acquire(store, wait);
 }
 
-void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_status status,
                     const hf_error *err)
 {
     struct redis_claim *claim = redis_claim(wait->claim);
@@ -58,25 +58,25 @@ void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status st
     if (wait->prev)
         wait->prev->next = wait->next;
     else
-        conn->waits = wait->next;
+        store->waits = wait->next;
     claim->wait = NULL;
     claim->unsure = claim->unsure || wait->unsure;
     if (status != HF_OK)
-        redis_claim_remove(conn, wait->claim);
+        redis_claim_remove(store, wait->claim);
     wait->op = NULL;
-    hfi_reactor_finish(&conn->reactor, op, status, err);
+    hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
+void redis_ask(struct redis_store *store, struct redis_wait *wait)
 {
-    struct redis_call *call = redis_call_new(conn, &hfi_script_acquire, 3, asked, NULL);
+    struct redis_call *call = redis_call_new(store, &hfi_script_acquire, 3, asked, NULL);
     const struct hfi_claim *claim = wait->claim;
     struct hfi_command *command;
 
     if (!call) {
-        redis_wait_end(conn, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
+        redis_wait_end(store, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
         return;
     }
     command = &call->command;
@@ -86,7 +86,7 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
     if (wait->op->may_wait)
         call->request.give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
     wait->state = HFI_WAITER_ASKING;
-    wait->attempt = ++conn->last_attempt;
+    wait->attempt = ++store->last_attempt;
     wait->heartbeat_ms = HFI_NEVER;
     wait->call = call;
 
@@ -98,19 +98,19 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
     hfi_command_add_number(command, (wait->op->may_wait ? FLAG_WAIT : 0) |
                                         (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
                                         (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) |
-                                        (conn->inbox_up && !conn->slots ? FLAG_HEARS : 0));
+                                        (store->inbox_up && !store->slots ? FLAG_HEARS : 0));
     hfi_command_add_number(command, claim->tokens_wanted);
     hfi_command_add_number(command, claim->ttl_ms);
     hfi_command_add_number(command, claim->lock_delay_ms);
     hfi_command_add_number(command, redis_window_ms(claim->ttl_ms));
     hfi_command_add_number(command, (int64_t)wait->attempt);
-    hfi_command_add(command, conn->inbox_name, conn->inbox_len);
-    hfi_command_add_text(command, claim->label ? claim->label : conn->reactor.host->label);
+    hfi_command_add(command, store->inbox_name, store->inbox_len);
+    hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
     redis_call_send(call);
 }
 
 /* Not now. A waiter tries again, for that is what it was told to do. */
-static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_outcome outcome,
+static void put_off(struct redis_store *store, struct redis_wait *wait, enum hfi_outcome outcome,
                     const hf_error *err)
 {
     hf_status status = hfi_outcome_status(outcome, err);
@@ -118,29 +118,29 @@ static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_out
     if (outcome == HFI_MAYBE)
         wait->unsure = true;
     if (!wait->op->may_wait || (status != HF_UNAVAILABLE && status != HF_UNKNOWN)) {
-        redis_wait_end(conn, wait, status, err);
+        redis_wait_end(store, wait, status, err);
         return;
     }
     wait->state = HFI_WAITER_RESTING;
     wait->heartbeat_ms = hfi_now_ms() + RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS);
-    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
+    hfi_source_by(&store->heartbeat, wait->heartbeat_ms);
 }
 
-void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+void redis_denied(struct redis_store *store, struct redis_wait *wait, hf_status status,
                   const hf_error *err)
 {
     if (!wait->unsure) {
-        redis_wait_end(conn, wait, status, err);
+        redis_wait_end(store, wait, status, err);
         return;
     }
     wait->stop = status;
-    cancel_native(conn, wait);
+    cancel_native(store, wait);
 }
 
 /* ---- granted ---------------------------------------------------------------------------------- */
 
-void redis_granted(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token, uint32_t tokens,
-                   int64_t ttl_ms, int64_t from_ms)
+void redis_granted(struct redis_store *store, struct redis_wait *wait, uint64_t token,
+                   uint32_t tokens, int64_t ttl_ms, int64_t from_ms)
 {
     struct hfi_claim *claim = wait->claim;
 
@@ -148,15 +148,15 @@ void redis_granted(struct hfi_conn *conn, struct redis_wait *wait, uint64_t toke
     claim->tokens = tokens;
     claim->granted_ttl_ms = ttl_ms;
     claim->sent_ms = from_ms;
-    if (conn->sync.link || hfi_grant_needs_renewal(from_ms + ttl_ms - hfi_now_ms(), ttl_ms,
-                                                   claim->ttl_ms, claim->min_valid_ms))
-        redis_confirm(conn, wait); /* it must be on replicas; or is too short */
+    if (store->sync.link || hfi_grant_needs_renewal(from_ms + ttl_ms - hfi_now_ms(), ttl_ms,
+                                                    claim->ttl_ms, claim->min_valid_ms))
+        redis_confirm(store, wait); /* it must be on replicas; or is too short */
     else
-        redis_wait_end(conn, wait, HF_OK, NULL);
+        redis_wait_end(store, wait, HF_OK, NULL);
 }
 
-bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
-                      int64_t from_ms)
+bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
+                      const struct hfi_reply *reply, int64_t from_ms)
 {
     const struct hfi_reply *token = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
@@ -166,24 +166,24 @@ bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const stru
         token->integer >= (int64_t)HFI_TOKEN_LIMIT || tokens->integer <= 0 ||
         tokens->integer > wait->claim->tokens_wanted || ttl->integer <= 0)
         return false;
-    redis_granted(conn, wait, (uint64_t)token->integer, (uint32_t)tokens->integer,
+    redis_granted(store, wait, (uint64_t)token->integer, (uint32_t)tokens->integer,
                   hfi_told_ms(ttl->integer), from_ms);
     return true;
 }
 
-void redis_odd(struct hfi_conn *conn, struct redis_wait *wait)
+void redis_odd(struct redis_store *store, struct redis_wait *wait)
 {
     hf_error err;
 
     hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an answer that none of our scripts gives");
     wait->unsure = true;
-    redis_wait_end(conn, wait, HF_UNKNOWN, &err);
+    redis_wait_end(store, wait, HF_UNKNOWN, &err);
 }
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct redis_wait *wait = call->data;
     hf_error other;
 
@@ -192,43 +192,43 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
     if (outcome != HFI_ANSWERED) {
-        put_off(conn, wait, outcome, err);
+        put_off(store, wait, outcome, err);
         return;
     }
 
     switch (hfi_waiter_answered(HFI_WAITER_ASKING, redis_letter(reply))) {
     case HFI_ANSWER_GRANTED:
-        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
-            redis_odd(conn, wait);
+        if (!redis_take_grant(store, wait, reply, call->sent.base.sent_ms))
+            redis_odd(store, wait);
         return;
     case HFI_ANSWER_QUEUED:
         /* The first copy may have been queued, granted and passed over; its message, with this
          * attempt, may still come. On one server its token tells that (wait->past); after a failover
          * the other server may know of fewer tokens. It keeps its place under a new number. */
         if (call->resent)
-            redis_ask(conn, wait);
+            redis_ask(store, wait);
         else
-            redis_queued(conn, wait, reply, call->sent.base.sent_ms);
+            redis_queued(store, wait, reply, call->sent.base.sent_ms);
         return;
     case HFI_ANSWER_BUSY:
-        redis_denied(conn, wait, HF_BUSY, NULL);
+        redis_denied(store, wait, HF_BUSY, NULL);
         return;
     case HFI_ANSWER_MISMATCH:
         (void)hfi_mismatch_set(&other, hfi_reply_int_at(reply, 1), hfi_reply_int_at(reply, 2));
-        redis_denied(conn, wait, HF_MISMATCH, &other);
+        redis_denied(store, wait, HF_MISMATCH, &other);
         return;
     case HFI_ANSWER_FULL:
-        redis_denied(conn, wait, HF_FULL, NULL);
+        redis_denied(store, wait, HF_FULL, NULL);
         return;
     default:
-        redis_odd(conn, wait);
+        redis_odd(store, wait);
         return;
     }
 }
 
 /* ---- cancelling --------------------------------------------------------------------------------- */
 
-void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void redis_cancel(struct redis_store *store, struct hfi_op *op, hf_status status)
 {
     struct redis_wait *wait = &redis_op(op)->wait;
 
@@ -236,12 +236,12 @@ void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
         return;
     wait->stop = status;
     if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
-        conn->wire->cancel(conn, wait);
+        store->wire->cancel(store, wait);
 }
 
 /* The cancel travels behind the acquire on the same line, if that is under way: so its answer is
  * about all that was sent before. */
-static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
+static void cancel_native(struct redis_store *store, struct redis_wait *wait)
 {
     struct redis_call *call;
 
@@ -249,20 +249,20 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
         wait->unsure = wait->unsure || wait->call->was_sent;
         wait->call->data = NULL; /* its answer does not matter any more */
         wait->call->idempotent = false;
-        if (hfi_request_unpark(&conn->requests, &wait->call->request))
+        if (hfi_request_unpark(&store->requests, &wait->call->request))
             redis_call_free(wait->call);
         else
             wait->unsure = true; /* if the line breaks now, it may come after its own cancel */
         wait->call = NULL;
     }
     if (!wait->unsure && wait->heard_ms == 0) {
-        redis_wait_end(conn, wait, wait->stop, NULL); /* nothing of it has ever left */
+        redis_wait_end(store, wait, wait->stop, NULL); /* nothing of it has ever left */
         return;
     }
-    call = redis_call_new(conn, &hfi_script_cancel, 3, redis_cancelled, NULL);
+    call = redis_call_new(store, &hfi_script_cancel, 3, redis_cancelled, NULL);
     if (!call) {
         wait->unsure = true;
-        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        redis_wait_end(store, wait, HF_UNKNOWN, NULL);
         return;
     }
     wait->state = HFI_WAITER_CANCELLING;
@@ -280,24 +280,24 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
 void redis_cancelled(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct redis_wait *wait = call->data;
 
     if (outcome != HFI_ANSWERED) {
         wait->unsure = true;
-        redis_wait_end(conn, wait, HF_UNKNOWN, err);
+        redis_wait_end(store, wait, HF_UNKNOWN, err);
         return;
     }
     switch (hfi_waiter_answered(HFI_WAITER_CANCELLING, redis_letter(reply))) {
     case HFI_ANSWER_LEFT:
-        redis_wait_end(conn, wait, wait->stop, NULL);
+        redis_wait_end(store, wait, wait->stop, NULL);
         return;
     case HFI_ANSWER_GRANTED:
-        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
-            redis_odd(conn, wait);
+        if (!redis_take_grant(store, wait, reply, call->sent.base.sent_ms))
+            redis_odd(store, wait);
         return;
     default:
-        redis_odd(conn, wait);
+        redis_odd(store, wait);
         return;
     }
 }

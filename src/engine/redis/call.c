@@ -22,18 +22,18 @@
 
 static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 
-struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script *script,
+struct redis_call *redis_call_new(struct redis_store *store, const struct hfi_script *script,
                                   uint32_t key_count, redis_answer_fn *answer, struct hfi_op *op)
 {
     bool must = answer == redis_cancelled || (op && op->kind == HFI_OP_RELEASE);
-    struct redis_call *call = (struct redis_call *)hfi_request_new(&conn->requests, must);
+    struct redis_call *call = (struct redis_call *)hfi_request_new(&store->requests, must);
 
     if (!call) {
         if (op)
-            hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+            hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
-    call->conn = conn;
+    call->store = store;
     call->answer = answer;
     call->op = op;
     call->data = NULL;
@@ -54,7 +54,7 @@ struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script
 void redis_call_free(struct redis_call *call)
 {
     hfi_command_done(&call->command);
-    hfi_request_free(&call->conn->requests, &call->request);
+    hfi_request_free(&call->store->requests, &call->request);
 }
 
 void redis_call_send(struct redis_call *call)
@@ -67,8 +67,8 @@ void redis_call_send(struct redis_call *call)
         return;
     }
     if (call->request.give_up_ms == 0)
-        call->request.give_up_ms = hfi_now_ms() + call->conn->conf->op_ms;
-    redis_call_try(call->conn, call);
+        call->request.give_up_ms = hfi_now_ms() + call->store->conf->op_ms;
+    redis_call_try(call->store, call);
 }
 
 void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err)
@@ -82,19 +82,19 @@ void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
-static struct redis_node *route(struct hfi_conn *conn, const struct redis_call *call)
+static struct redis_node *route(struct redis_store *store, const struct redis_call *call)
 {
     if (call->synced)
-        return conn->sync.link ? &conn->sync : NULL;
-    if (conn->slots)
-        return redis_cluster_route(conn, call);
-    return conn->node_count ? conn->nodes[0] : NULL;
+        return store->sync.link ? &store->sync : NULL;
+    if (store->slots)
+        return redis_cluster_route(store, call);
+    return store->node_count ? store->nodes[0] : NULL;
 }
 
 /* What the user is told of a call that could not be sent. */
-static void end_unsent(struct hfi_conn *conn, struct redis_call *call)
+static void end_unsent(struct redis_store *store, struct redis_call *call)
 {
-    const struct redis_node *node = route(conn, call);
+    const struct redis_node *node = route(store, call);
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s",
@@ -106,12 +106,12 @@ static void end_unsent(struct hfi_conn *conn, struct redis_call *call)
     redis_call_end(call, HFI_UNSENT, &err);
 }
 
-static void park(struct hfi_conn *conn, struct redis_call *call)
+static void park(struct redis_store *store, struct redis_call *call)
 {
     if (call->fail_fast)
-        end_unsent(conn, call);
+        end_unsent(store, call);
     else
-        hfi_request_park(&conn->requests, &call->request);
+        hfi_request_park(&store->requests, &call->request);
 }
 
 bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply)
@@ -121,11 +121,11 @@ bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply)
                        (uint32_t)hfi_random_u64());
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
-    if (call->fail_fast || at_ms >= call->request.give_up_ms || call->conn->closing)
+    if (call->fail_fast || at_ms >= call->request.give_up_ms || call->store->closing)
         return false;
     (void)hfi_reply_status(reply, &call->sent_to->said);
     call->request.retry_ms = at_ms;
-    hfi_request_park(&call->conn->requests, &call->request);
+    hfi_request_park(&call->store->requests, &call->request);
     return true;
 }
 
@@ -149,20 +149,20 @@ void redis_scripts_forget(struct redis_node *node)
     memset(node->scripts, 0, sizeof node->scripts);
 }
 
-void redis_call_try(struct hfi_conn *conn, struct redis_call *call)
+void redis_call_try(struct redis_store *store, struct redis_call *call)
 {
-    struct redis_node *node = route(conn, call);
+    struct redis_node *node = route(store, call);
 
     call->request.retry_ms = 0;
     if (!node || hfi_link_state(node->link) != HFI_STREAM_UP) {
         if (node)
             hfi_link_keep(node->link, true);
-        if (node && hfi_link_failures(node->link) == 0 && !conn->closing)
+        if (node && hfi_link_failures(node->link) == 0 && !store->closing)
             hfi_request_park(
-                &conn->requests,
+                &store->requests,
                 &call->request); /* it is being connected to for the first time: even in haste */
         else
-            park(conn, call);
+            park(store, call);
         return;
     }
     call->sent_to = node;
@@ -175,7 +175,7 @@ void redis_call_try(struct hfi_conn *conn, struct redis_call *call)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
         hfi_link_send(node->link, &call->command, &call->sent);
-    if (!conn->reactor.looping)
+    if (!store->reactor.looping)
         hfi_link_flush_if(node->link, EAGER);
 }
 
@@ -183,23 +183,23 @@ void redis_call_resend(struct hfi_request *request)
 {
     struct redis_call *call = (struct redis_call *)request;
 
-    redis_call_try(call->conn, call);
+    redis_call_try(call->store, call);
 }
 
 void redis_call_give_up(struct hfi_request *request)
 {
     struct redis_call *call = (struct redis_call *)request;
 
-    end_unsent(call->conn, call);
+    end_unsent(call->store, call);
 }
 
-void redis_calls_end_parked(struct hfi_conn *conn)
+void redis_calls_end_parked(struct redis_store *store)
 {
     struct hfi_request *request;
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the store is being closed");
-    while ((request = hfi_requests_pop(&conn->requests)))
+    while ((request = hfi_requests_pop(&store->requests)))
         redis_call_end((struct redis_call *)request, HFI_UNSENT, &err);
 }
 
@@ -207,13 +207,13 @@ void redis_calls_end_parked(struct hfi_conn *conn)
 
 static void unanswered(struct redis_call *call, bool maybe)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     hf_error err;
 
     call->was_sent = call->was_sent || maybe;
     call->resent = call->resent || maybe;
-    if (!conn->closing && (!maybe || call->idempotent)) {
-        park(conn, call);
+    if (!store->closing && (!maybe || call->idempotent)) {
+        park(store, call);
         return;
     }
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the connection broke before the answer came");
@@ -230,7 +230,7 @@ static bool is_noscript(const struct hfi_reply *reply)
 
 static void refused(struct redis_call *call, const struct hfi_reply *reply)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     hf_error err;
 
     if (call->command.script && !call->command.whole && is_noscript(reply)) {
@@ -238,18 +238,18 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
             call->command.whole = true;
         else
             redis_scripts_forget(call->sent_to); /* SCRIPT FLUSH: all are gone */
-        redis_call_try(conn, call);
+        redis_call_try(store, call);
         return;
     }
-    if (conn->topology->refused && conn->topology->refused(call, reply))
+    if (store->topology->refused && store->topology->refused(call, reply))
         return;
     (void)hfi_reply_status(reply, &err);
     /* It was made a replica under us; its name may lead to another server by now. */
-    if (conn->topology == &redis_single && hfi_reply_is_error(reply, "READONLY")) {
+    if (store->topology == &redis_single && hfi_reply_is_error(reply, "READONLY")) {
         hfi_link_unusable(call->sent_to->link, err.status, "%s", err.text);
     }
     /* Waiting would not help. (In a cluster, where these have been followed too often, it may.) */
-    if (conn->conf->topology != REDIS_TOPOLOGY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))
+    if (store->conf->topology != REDIS_TOPOLOGY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))
         hfi_error_set(&err, HF_CONFIG, 0,
                       "the server is one of a cluster, and another one has this name: use "
                       "redis+cluster:");
@@ -281,30 +281,30 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
 
 /* ---- replicas ---------------------------------------------------------------------- */
 
-struct redis_call *redis_wait_call(struct hfi_conn *conn, redis_answer_fn *answer)
+struct redis_call *redis_wait_call(struct redis_store *store, redis_answer_fn *answer)
 {
-    struct redis_call *call = redis_call_new(conn, NULL, 0, answer, NULL);
+    struct redis_call *call = redis_call_new(store, NULL, 0, answer, NULL);
 
     if (!call)
         return NULL;
     call->synced = true;
     hfi_command_add_text(&call->command, "WAIT");
-    hfi_command_add_number(&call->command, conn->conf->sync);
-    hfi_command_add_number(&call->command, conn->conf->sync_ms);
+    hfi_command_add_number(&call->command, store->conf->sync);
+    hfi_command_add_number(&call->command, store->conf->sync_ms);
     return call;
 }
 
-bool redis_wait_enough(const struct hfi_conn *conn, enum hfi_outcome outcome,
+bool redis_wait_enough(const struct redis_store *store, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, hf_error *ret_err)
 {
     if (outcome != HFI_ANSWERED || reply->type != HFI_REPLY_INTEGER) {
         hfi_error_set(ret_err, HF_UNAVAILABLE, 0, "sync: it is not known which replicas have it");
         return false;
     }
-    if (reply->integer >= conn->conf->sync)
+    if (reply->integer >= store->conf->sync)
         return true;
     hfi_error_set(ret_err, HF_UNAVAILABLE, 0, "sync: %lld of %u replicas had it in time",
-                  (long long)reply->integer, conn->conf->sync);
+                  (long long)reply->integer, store->conf->sync);
     return false;
 }
 
@@ -327,16 +327,16 @@ void redis_finish_gone(struct redis_call *call)
                   "the connection broke, and the lease is not there any more: it was released, or "
                   "lost before");
     if (call->was_sent)
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_UNKNOWN, &err);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_UNKNOWN, &err);
     else
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_LOST, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_LOST, NULL);
 }
 
-void redis_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply)
+void redis_finish_odd(struct redis_store *store, struct hfi_op *op, const struct hfi_reply *reply)
 {
     hf_error err;
 
     (void)reply;
     hfi_error_set(&err, HF_CORRUPT, 0, "the server gave an answer that none of our scripts gives");
-    hfi_reactor_finish(&conn->reactor, op, HF_CORRUPT, &err);
+    hfi_reactor_finish(&store->reactor, op, HF_CORRUPT, &err);
 }

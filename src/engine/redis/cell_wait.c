@@ -36,8 +36,8 @@
 enum channel_state { CHANNEL_OFF, CHANNEL_ASKED, CHANNEL_ON };
 
 struct redis_channel {
-    struct redis_channel *next; /* in conn->channels */
-    struct hfi_conn *conn;
+    struct redis_channel *next; /* in store->channels */
+    struct redis_store *store;
     struct redis_cell_wait *waits;
     struct redis_sent sent; /* ASKED: its SUBSCRIBE */
     enum channel_state state;
@@ -61,33 +61,33 @@ static void look(struct redis_cell_wait *wait);
 
 static void subscribe(struct redis_channel *channel)
 {
-    if (channel->state != CHANNEL_OFF || !channel->conn->inbox_up)
+    if (channel->state != CHANNEL_OFF || !channel->store->inbox_up)
         return;
     channel->state = CHANNEL_ASKED;
     channel->sent.answered = subscribed;
-    hfi_link_subscribe(channel->conn->inbox.link, channel->name, channel->len, &channel->sent);
+    hfi_link_subscribe(channel->store->inbox.link, channel->name, channel->len, &channel->sent);
 }
 
 /* Nobody waits on it any more: it goes, unless the link still has its address. */
 static void drop_unused(struct redis_channel *channel)
 {
-    struct hfi_conn *conn = channel->conn;
-    struct redis_channel **at = &conn->channels;
+    struct redis_store *store = channel->store;
+    struct redis_channel **at = &store->channels;
 
     if (channel->waits || channel->state == CHANNEL_ASKED)
         return;
     if (channel->state == CHANNEL_ON)
-        hfi_link_unsubscribe(conn->inbox.link, channel->name, channel->len);
+        hfi_link_unsubscribe(store->inbox.link, channel->name, channel->len);
     while (*at != channel)
         at = &(*at)->next;
     *at = channel->next;
-    conn->reactor.listeners--;
+    store->reactor.listeners--;
     hfi_free(channel);
 }
 
-static struct redis_channel *channel_of(struct hfi_conn *conn, const char *name, size_t len)
+static struct redis_channel *channel_of(struct redis_store *store, const char *name, size_t len)
 {
-    struct redis_channel *channel = conn->channels;
+    struct redis_channel *channel = store->channels;
 
     while (channel && (channel->len != len || memcmp(channel->name, name, len) != 0))
         channel = channel->next;
@@ -99,7 +99,7 @@ static struct redis_channel *channel_of(struct hfi_conn *conn, const char *name,
 static void end(struct redis_cell_wait *wait, hf_status status, const hf_error *err)
 {
     struct redis_channel *channel = wait->channel;
-    struct hfi_conn *conn = channel->conn;
+    struct redis_store *store = channel->store;
     struct redis_cell_wait **at = &channel->waits;
 
     while (*at != wait)
@@ -108,11 +108,11 @@ static void end(struct redis_cell_wait *wait, hf_status status, const hf_error *
     if (wait->call) {
         wait->call->data = NULL; /* its answer does not matter any more */
         wait->call->idempotent = false;
-        if (hfi_request_unpark(&conn->requests, &wait->call->request))
+        if (hfi_request_unpark(&store->requests, &wait->call->request))
             redis_call_free(wait->call);
     }
     redis_op(wait->op)->cell_wait = NULL;
-    hfi_reactor_finish(&conn->reactor, wait->op, status, err);
+    hfi_reactor_finish(&store->reactor, wait->op, status, err);
     hfi_free(wait);
 }
 
@@ -122,24 +122,24 @@ static void change(struct redis_cell_wait *wait, uint64_t version)
     end(wait, HF_OK, NULL);
 }
 
-void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+void redis_cell_wait(struct redis_store *store, struct hfi_op *op)
 {
     struct redis_cell_wait *wait = hfi_calloc(1, sizeof *wait);
     char name[REDIS_KEY_MAX];
-    size_t len = redis_cell_key(conn, &op->u.cell.name, name);
-    struct redis_channel *channel = channel_of(conn, name, len);
+    size_t len = redis_cell_key(store, &op->u.cell.name, name);
+    struct redis_channel *channel = channel_of(store, name, len);
 
     if (wait && !channel && (channel = hfi_calloc(1, sizeof *channel))) {
-        channel->conn = conn;
+        channel->store = store;
         channel->len = len;
         memcpy(channel->name, name, len);
-        channel->next = conn->channels;
-        conn->channels = channel;
-        conn->reactor.listeners++;
+        channel->next = store->channels;
+        store->channels = channel;
+        store->reactor.listeners++;
     }
     if (!wait || !channel) {
         hfi_free(wait);
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->channel = channel;
@@ -154,12 +154,12 @@ void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
         subscribe(channel); /* if there is no line now, when there is */
 }
 
-void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void redis_cell_cancel(struct redis_store *store, struct hfi_op *op, hf_status status)
 {
     struct redis_cell_wait *wait = redis_op(op)->cell_wait;
     struct redis_channel *channel;
 
-    (void)conn;
+    (void)store;
     if (!wait)
         return;
     channel = wait->channel;
@@ -171,10 +171,10 @@ void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status statu
 
 static void rest(struct redis_cell_wait *wait, int64_t pause_ms)
 {
-    struct hfi_conn *conn = wait->channel->conn;
+    struct redis_store *store = wait->channel->store;
 
     wait->read_ms = hfi_after_ms(hfi_now_ms(), pause_ms);
-    hfi_source_by(&conn->cell_read, wait->read_ms);
+    hfi_source_by(&store->cell_read, wait->read_ms);
 }
 
 /* The cell is as it was. The server's next reading of its time is a millisecond late at most. */
@@ -222,7 +222,7 @@ static void answered(struct redis_call *call, enum hfi_outcome outcome,
 
 static void look(struct redis_cell_wait *wait)
 {
-    struct hfi_conn *conn = wait->channel->conn;
+    struct redis_store *store = wait->channel->store;
     struct redis_call *call;
 
     if (wait->call) {
@@ -231,7 +231,7 @@ static void look(struct redis_cell_wait *wait)
     }
     wait->again = false;
     wait->read_ms = HFI_NEVER;
-    call = redis_call_new(conn, &hfi_script_cell_read, 1, answered, NULL);
+    call = redis_call_new(store, &hfi_script_cell_read, 1, answered, NULL);
     if (!call) {
         rest(wait, RETRY_MS);
         return;
@@ -247,9 +247,9 @@ static void look(struct redis_cell_wait *wait)
 
 void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms)
 {
-    struct hfi_conn *conn = hfi_container(cell_read, struct hfi_conn, cell_read);
+    struct redis_store *store = hfi_container(cell_read, struct redis_store, cell_read);
 
-    for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
+    for (struct redis_channel *channel = store->channels; channel; channel = channel->next)
         for (struct redis_cell_wait *wait = channel->waits; wait; wait = wait->next) {
             if (wait->read_ms <= now_ms)
                 look(wait);
@@ -283,15 +283,15 @@ static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, b
 }
 
 /* The line is there, again perhaps: what was published meanwhile, nobody heard. */
-void redis_channels_up(struct hfi_conn *conn)
+void redis_channels_up(struct redis_store *store)
 {
-    for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
+    for (struct redis_channel *channel = store->channels; channel; channel = channel->next)
         subscribe(channel);
 }
 
-void redis_channels_down(struct hfi_conn *conn)
+void redis_channels_down(struct redis_store *store)
 {
-    for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
+    for (struct redis_channel *channel = store->channels; channel; channel = channel->next)
         if (channel->state == CHANNEL_ON)
             channel->state = CHANNEL_OFF; /* one that is ASKED is told by its answer */
 }
@@ -309,10 +309,10 @@ static uint64_t told(const char *payload, size_t len)
     return version;
 }
 
-void redis_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
+void redis_channel_message(struct redis_store *store, const char *name, size_t name_len,
                            const char *payload, size_t len)
 {
-    struct redis_channel *channel = channel_of(conn, name, name_len);
+    struct redis_channel *channel = channel_of(store, name, name_len);
     uint64_t version = told(payload, len);
     struct redis_cell_wait *wait, *next;
 

@@ -18,34 +18,34 @@ static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_op *op = call->op;
 
     if (outcome != HFI_ANSWERED) {
-        hfi_reactor_finish(&call->conn->reactor, op,
+        hfi_reactor_finish(&call->store->reactor, op,
                            outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err),
                            err);
         return;
     }
     if (redis_letter(reply) == 'N') {
-        hfi_reactor_finish(&call->conn->reactor, op, HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_NOT_FOUND, NULL);
         return;
     }
     if (redis_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
-        redis_finish_odd(call->conn, op, reply);
+        redis_finish_odd(call->store, op, reply);
         return;
     }
     op->u.cell.ret_bytes = hfi_malloc(bytes->len ? bytes->len : 1);
     if (!op->u.cell.ret_bytes) {
-        hfi_reactor_finish(&call->conn->reactor, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     memcpy(op->u.cell.ret_bytes, bytes->text, bytes->len);
     op->u.cell.ret_len = bytes->len;
     op->u.cell.ret_version = (uint64_t)version->integer;
     op->u.cell.ret_ttl_ms = left->integer < 0 ? -1 : hfi_told_ms(left->integer);
-    hfi_reactor_finish(&call->conn->reactor, op, HF_OK, NULL);
+    hfi_reactor_finish(&call->store->reactor, op, HF_OK, NULL);
 }
 
-void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void redis_cell_read(struct redis_store *store, struct hfi_op *op)
 {
-    struct redis_call *call = redis_call_new(conn, &hfi_script_cell_read, 1, cell_read, op);
+    struct redis_call *call = redis_call_new(store, &hfi_script_cell_read, 1, cell_read, op);
 
     if (!call)
         return;
@@ -61,20 +61,20 @@ static void cell_swapped(struct redis_call *call, enum hfi_outcome outcome,
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED) {
-        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if ((letter != 'C' && letter != 'V') || !version || version->integer < 0) {
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
         return;
     }
     call->op->u.cell.ret_version = (uint64_t)version->integer;
-    hfi_reactor_finish(&call->conn->reactor, call->op, letter == 'C' ? HF_OK : HF_BUSY, NULL);
+    hfi_reactor_finish(&call->store->reactor, call->op, letter == 'C' ? HF_OK : HF_BUSY, NULL);
 }
 
-void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void redis_cell_swap(struct redis_store *store, struct hfi_op *op)
 {
-    struct redis_call *call = redis_call_new(conn, &hfi_script_cell_swap, 1, cell_swapped, op);
+    struct redis_call *call = redis_call_new(store, &hfi_script_cell_swap, 1, cell_swapped, op);
 
     if (!call)
         return;
@@ -106,7 +106,7 @@ static void time_told(struct redis_call *call, enum hfi_outcome outcome,
     int64_t seconds, us;
 
     if (outcome != HFI_ANSWERED) {
-        hfi_reactor_finish(&call->conn->reactor, call->op,
+        hfi_reactor_finish(&call->store->reactor, call->op,
                            outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err),
                            err);
         return;
@@ -114,23 +114,23 @@ static void time_told(struct redis_call *call, enum hfi_outcome outcome,
     if (!number_of(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), &seconds) ||
         !number_of(hfi_reply_at(reply, 1, HFI_REPLY_TEXT), &us) || us >= 1000000 ||
         seconds >= HFI_TOLD_S_MAX) {
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
         return;
     }
     call->op->u.time.ret_us = seconds * 1000000 + us;
-    hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+    hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
 }
 
 /* In a cluster there are as many clocks as servers: it is asked of the one that has the name. */
-void redis_time(struct hfi_conn *conn, struct hfi_op *op)
+void redis_time(struct redis_store *store, struct hfi_op *op)
 {
-    struct redis_call *call = redis_call_new(conn, NULL, 0, time_told, op);
+    struct redis_call *call = redis_call_new(store, NULL, 0, time_told, op);
 
     if (!call)
         return;
     call->idempotent = true;
-    if (conn->slots)
-        call->command.slot = redis_name_slot(conn, &op->u.time.name);
+    if (store->slots)
+        call->command.slot = redis_name_slot(store, &op->u.time.name);
     hfi_command_add_text(&call->command, "TIME");
     redis_call_send(call);
 }

@@ -40,7 +40,7 @@
 #define HOPS_AT_ONCE   2     /* further redirections come after a pause */
 
 struct redis_cluster {
-    struct hfi_conn *conn;
+    struct redis_store *store;
     struct redis_sent sent;
     struct redis_node *asked; /* for the map; NULL: nobody */
     struct redis_node *hint;  /* whom to ask next: it knows best */
@@ -53,15 +53,15 @@ struct redis_cluster {
     uint16_t fresh[SLOTS];    /* the map that is being read */
 };
 
-static bool add_seeds(struct hfi_conn *conn);
-static struct redis_node *find_or_add(struct hfi_conn *conn, const char *host, size_t len,
+static bool add_seeds(struct redis_store *store);
+static struct redis_node *find_or_add(struct redis_store *store, const char *host, size_t len,
                                       uint16_t port);
-static struct redis_node *any_up(const struct hfi_conn *conn);
-static void refresh(struct hfi_conn *conn, int64_t pause_ms);
-static void refresh_after_failure(struct hfi_conn *conn);
-static void ask(struct hfi_conn *conn, int64_t now_ms);
+static struct redis_node *any_up(const struct redis_store *store);
+static void refresh(struct redis_store *store, int64_t pause_ms);
+static void refresh_after_failure(struct redis_store *store);
+static void ask(struct redis_store *store, int64_t now_ms);
 static void slots_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void move_inbox(struct hfi_conn *conn, bool must);
+static void move_inbox(struct redis_store *store, bool must);
 
 static bool is_up(const struct redis_node *node)
 {
@@ -70,31 +70,31 @@ static bool is_up(const struct redis_node *node)
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-static hf_status cluster_open(struct hfi_conn *conn, hf_error *err)
+static hf_status cluster_open(struct redis_store *store, hf_error *err)
 {
-    conn->cluster = hfi_calloc(1, sizeof *conn->cluster);
-    conn->slots = hfi_malloc(SLOTS * sizeof *conn->slots);
-    if (!conn->cluster || !conn->slots)
+    store->cluster = hfi_calloc(1, sizeof *store->cluster);
+    store->slots = hfi_malloc(SLOTS * sizeof *store->slots);
+    if (!store->cluster || !store->slots)
         return hfi_error_memory(err);
-    conn->cluster->conn = conn;
-    conn->cluster->refresh_ms = HFI_NEVER;
-    memset(conn->slots, 0xff, SLOTS * sizeof *conn->slots);
-    if (!add_seeds(conn) || !redis_inbox_aim(conn, &conn->conf->url.hosts[0]))
+    store->cluster->store = store;
+    store->cluster->refresh_ms = HFI_NEVER;
+    memset(store->slots, 0xff, SLOTS * sizeof *store->slots);
+    if (!add_seeds(store) || !redis_inbox_aim(store, &store->conf->url.hosts[0]))
         return hfi_error_memory(err);
     return HF_OK;
 }
 
-static void cluster_close(struct hfi_conn *conn)
+static void cluster_close(struct redis_store *store)
 {
-    hfi_free(conn->cluster);
-    conn->cluster = NULL;
-    hfi_free(conn->slots);
-    conn->slots = NULL;
+    hfi_free(store->cluster);
+    store->cluster = NULL;
+    hfi_free(store->slots);
+    store->slots = NULL;
 }
 
-static bool cluster_ready(const struct hfi_conn *conn)
+static bool cluster_ready(const struct redis_store *store)
 {
-    return conn->inbox_up && conn->cluster->known && any_up(conn);
+    return store->inbox_up && store->cluster->known && any_up(store);
 }
 
 static bool is_hard(const hf_error *why)
@@ -103,44 +103,47 @@ static bool is_hard(const hf_error *why)
 }
 
 /* Hopeless only if nobody is up and everybody has a reason that will not pass. */
-static const hf_error *cluster_why(const struct hfi_conn *conn, bool hopeless)
+static const hf_error *cluster_why(const struct redis_store *store, bool hopeless)
 {
     const hf_error *why = NULL;
 
-    if (is_hard(&conn->inbox.why))
-        return &conn->inbox.why;
-    if (is_hard(&conn->cluster->why))
-        return &conn->cluster->why;
-    for (uint32_t i = 0; i < conn->node_count; i++) {
-        const struct redis_node *node = conn->nodes[i];
+    if (is_hard(&store->inbox.why))
+        return &store->inbox.why;
+    if (is_hard(&store->cluster->why))
+        return &store->cluster->why;
+    for (uint32_t i = 0; i < store->node_count; i++) {
+        const struct redis_node *node = store->nodes[i];
 
         if (!node->link)
             continue;
-        if (hopeless && !redis_is_final(conn, &node->why))
+        if (hopeless && !redis_is_final(store, &node->why))
             return NULL;
         if (node->why.status != HF_OK && (!why || is_hard(&node->why)))
             why = &node->why;
     }
     if (hopeless)
         return why;
-    return conn->cluster->why.status != HF_OK ? &conn->cluster->why : why ? why : &conn->inbox.why;
+    return store->cluster->why.status != HF_OK ? &store->cluster->why
+           : why                               ? why
+                                               : &store->inbox.why;
 }
 
 /* ---- nodes -------------------------------------------------------------------------- */
 
-static struct redis_node *find(struct hfi_conn *conn, const char *host, size_t len, uint16_t port)
+static struct redis_node *find(struct redis_store *store, const char *host, size_t len,
+                               uint16_t port)
 {
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        if (conn->nodes[i]->link && hfi_address_is(conn->nodes[i]->address, host, len, port))
-            return conn->nodes[i];
+    for (uint32_t i = 0; i < store->node_count; i++)
+        if (store->nodes[i]->link && hfi_address_is(store->nodes[i]->address, host, len, port))
+            return store->nodes[i];
     return NULL;
 }
 
-static bool add_seeds(struct hfi_conn *conn)
+static bool add_seeds(struct redis_store *store)
 {
-    for (size_t i = 0; i < conn->conf->url.host_count; i++) {
-        const struct hfi_address *seed = &conn->conf->url.hosts[i];
-        struct redis_node *node = find_or_add(conn, seed->host, strlen(seed->host), seed->port);
+    for (size_t i = 0; i < store->conf->url.host_count; i++) {
+        const struct hfi_address *seed = &store->conf->url.hosts[i];
+        struct redis_node *node = find_or_add(store, seed->host, strlen(seed->host), seed->port);
 
         if (!node)
             return false;
@@ -150,25 +153,25 @@ static bool add_seeds(struct hfi_conn *conn)
 }
 
 /* NULL: out of memory, too many, or no host at all. */
-static struct redis_node *find_or_add(struct hfi_conn *conn, const char *host, size_t len,
+static struct redis_node *find_or_add(struct redis_store *store, const char *host, size_t len,
                                       uint16_t port)
 {
-    struct redis_node *node = find(conn, host, len, port);
+    struct redis_node *node = find(store, host, len, port);
     struct hfi_address *address;
     uint32_t index;
 
     if (node)
         return node;
-    if (conn->node_count >= NODES_MAX)
+    if (store->node_count >= NODES_MAX)
         return NULL;
     address = hfi_address_new(host, len, port);
     if (!address)
         return NULL;
-    index = redis_node_add(conn, address);
+    index = redis_node_add(store, address);
     hfi_address_free(address);
     if (index == REDIS_NODE_ANY)
         return NULL;
-    node = conn->nodes[index];
+    node = store->nodes[index];
     hfi_link_keep(node->link, false); /* until somebody sends something there */
     node->gone = true;                /* until a map has it */
     node->keep_ms = hfi_now_ms() + KEEP_MS;
@@ -176,12 +179,12 @@ static struct redis_node *find_or_add(struct hfi_conn *conn, const char *host, s
 }
 
 /* Not always the same one: the first may be the one that knows least. */
-static struct redis_node *any_up(const struct hfi_conn *conn)
+static struct redis_node *any_up(const struct redis_store *store)
 {
-    uint32_t from = conn->node_count ? (uint32_t)hfi_random_u64() % conn->node_count : 0;
+    uint32_t from = store->node_count ? (uint32_t)hfi_random_u64() % store->node_count : 0;
 
-    for (uint32_t i = 0; i < conn->node_count; i++) {
-        struct redis_node *node = conn->nodes[(from + i) % conn->node_count];
+    for (uint32_t i = 0; i < store->node_count; i++) {
+        struct redis_node *node = store->nodes[(from + i) % store->node_count];
 
         if (is_up(node) && hfi_link_usable(node->link))
             return node;
@@ -189,63 +192,63 @@ static struct redis_node *any_up(const struct hfi_conn *conn)
     return NULL;
 }
 
-uint32_t redis_cluster_next(const struct hfi_conn *conn, uint32_t from)
+uint32_t redis_cluster_next(const struct redis_store *store, uint32_t from)
 {
-    for (; from < conn->node_count; from++)
-        if (conn->nodes[from]->link && conn->nodes[from]->serves)
+    for (; from < store->node_count; from++)
+        if (store->nodes[from]->link && store->nodes[from]->serves)
             return from;
     return REDIS_NODE_ANY;
 }
 
 /* A server that has left the map, and that nobody waits for. By the driver. */
-static void drop_gone(struct hfi_conn *conn, int64_t now_ms)
+static void drop_gone(struct redis_store *store, int64_t now_ms)
 {
-    for (uint32_t i = 0; i < conn->node_count; i++) {
-        struct redis_node *node = conn->nodes[i];
+    for (uint32_t i = 0; i < store->node_count; i++) {
+        struct redis_node *node = store->nodes[i];
 
-        if (!node->link || !node->gone || !conn->cluster->known || node->keep_ms > now_ms)
+        if (!node->link || !node->gone || !store->cluster->known || node->keep_ms > now_ms)
             continue;
         if (hfi_link_in_flight(node->link) > 0) {
             node->keep_ms = now_ms + KEEP_MS;
             continue;
         }
-        if (conn->cluster->hint == node)
-            conn->cluster->hint = NULL;
+        if (store->cluster->hint == node)
+            store->cluster->hint = NULL;
         redis_node_drop(node);
     }
 }
 
 static void cluster_up(struct redis_node *node)
 {
-    struct hfi_conn *conn = node->conn;
+    struct redis_store *store = node->store;
 
-    if (!conn->cluster->known || conn->cluster->failures > 0)
-        refresh(conn, 0);
+    if (!store->cluster->known || store->cluster->failures > 0)
+        refresh(store, 0);
 }
 
 static void cluster_down(struct redis_node *node)
 {
-    if (node->serves || !node->conn->cluster->known)
-        refresh_after_failure(node->conn);
+    if (node->serves || !node->store->cluster->known)
+        refresh_after_failure(node->store);
 }
 
 /* ---- routes -------------------------------------------------------------------------- */
 
-struct redis_node *redis_cluster_route(struct hfi_conn *conn, const struct redis_call *call)
+struct redis_node *redis_cluster_route(struct redis_store *store, const struct redis_call *call)
 {
     uint32_t slot = call->command.slot, index = call->node;
 
-    if (conn->node_count == 0)
+    if (store->node_count == 0)
         return NULL; /* being closed */
     if (index == REDIS_NODE_ANY && slot == HFI_SLOT_ANY)
-        return any_up(conn);
+        return any_up(store);
     if (index == REDIS_NODE_ANY)
-        index = conn->slots[slot] == NO_NODE ? REDIS_NODE_ANY : conn->slots[slot];
-    if (index == REDIS_NODE_ANY || !conn->nodes[index]->link) {
-        refresh(conn, 0);
+        index = store->slots[slot] == NO_NODE ? REDIS_NODE_ANY : store->slots[slot];
+    if (index == REDIS_NODE_ANY || !store->nodes[index]->link) {
+        refresh(store, 0);
         return NULL;
     }
-    return conn->nodes[index];
+    return store->nodes[index];
 }
 
 static void end_lost(struct redis_call *call, const struct redis_node *node)
@@ -260,7 +263,7 @@ static void end_lost(struct redis_call *call, const struct redis_node *node)
 /* Where the server says. false: that is nowhere. */
 static bool follow(struct redis_call *call, const struct hfi_reply *reply, bool asking)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct hfi_redirect to;
     struct redis_node *node;
     const char *here;
@@ -268,8 +271,8 @@ static bool follow(struct redis_call *call, const struct hfi_reply *reply, bool 
     if (!hfi_redirect_parse(reply, &to) || !call->sent_to)
         return false;
     here = call->sent_to->address->host;
-    node = to.len ? find_or_add(conn, to.host, to.len, to.port)
-                  : find_or_add(conn, here, strlen(here), to.port);
+    node = to.len ? find_or_add(store, to.host, to.len, to.port)
+                  : find_or_add(store, here, strlen(here), to.port);
     if (!node)
         return false;
 
@@ -280,15 +283,15 @@ static bool follow(struct redis_call *call, const struct hfi_reply *reply, bool 
         node->keep_ms = hfi_now_ms() + KEEP_MS;
     } else {
         call->node = REDIS_NODE_ANY;
-        conn->slots[to.slot] = (uint16_t)node->index;
+        store->slots[to.slot] = (uint16_t)node->index;
         node->gone = false;
-        conn->cluster->hint = node;
-        refresh(conn, 0);
+        store->cluster->hint = node;
+        refresh(store, 0);
     }
     if (call->hops > REDIS_HOPS_MAX)
         end_lost(call, node);
     else if (call->hops <= HOPS_AT_ONCE)
-        redis_call_try(conn, call);
+        redis_call_try(store, call);
     else if (!redis_call_later(call, reply))
         end_lost(call, node);
     return true;
@@ -325,7 +328,7 @@ static bool cluster_refused(struct redis_call *call, const struct hfi_reply *rep
     if (!wait)
         return false;
     if (!hfi_reply_is_error(reply, "TRYAGAIN"))
-        refresh(call->conn, 0);
+        refresh(call->store, 0);
     call->asking = false;
     if (call->command.slot != HFI_SLOT_ANY)
         call->node = REDIS_NODE_ANY;
@@ -335,9 +338,9 @@ static bool cluster_refused(struct redis_call *call, const struct hfi_reply *rep
 /* ---- the map --------------------------------------------------------------------------- */
 
 /* Ask for it, no earlier than in `pause_ms`. */
-static void refresh(struct hfi_conn *conn, int64_t pause_ms)
+static void refresh(struct redis_store *store, int64_t pause_ms)
 {
-    struct redis_cluster *cluster = conn->cluster;
+    struct redis_cluster *cluster = store->cluster;
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
     if (at_ms < cluster->asked_ms + REFRESH_MIN_MS)
@@ -346,25 +349,25 @@ static void refresh(struct hfi_conn *conn, int64_t pause_ms)
         cluster->refresh_ms = at_ms;
 }
 
-static void refresh_after_failure(struct hfi_conn *conn)
+static void refresh_after_failure(struct redis_store *store)
 {
-    conn->cluster->failures++;
-    refresh(conn, hfi_backoff_ms(conn->cluster->failures, (uint32_t)hfi_random_u64()));
+    store->cluster->failures++;
+    refresh(store, hfi_backoff_ms(store->cluster->failures, (uint32_t)hfi_random_u64()));
 }
 
-static void ask(struct hfi_conn *conn, int64_t now_ms)
+static void ask(struct redis_store *store, int64_t now_ms)
 {
-    struct redis_cluster *cluster = conn->cluster;
-    struct redis_node *node = cluster->hint && is_up(cluster->hint) ? cluster->hint : any_up(conn);
+    struct redis_cluster *cluster = store->cluster;
+    struct redis_node *node = cluster->hint && is_up(cluster->hint) ? cluster->hint : any_up(store);
     struct hfi_command command;
 
     cluster->refresh_ms = HFI_NEVER;
     cluster->asked_ms = now_ms;
     cluster->hint = NULL;
     if (!node) {
-        (void)add_seeds(conn); /* all that we know are down: begin as at first */
+        (void)add_seeds(store); /* all that we know are down: begin as at first */
         if (cluster->known)
-            refresh_after_failure(conn);
+            refresh_after_failure(store);
         return; /* the first that comes up makes us ask again */
     }
     cluster->asked = node;
@@ -377,7 +380,7 @@ static void ask(struct hfi_conn *conn, int64_t now_ms)
 }
 
 /* One range of slots: first, last, its master, its replicas. false: it has another form. */
-static bool take_range(struct hfi_conn *conn, const struct redis_node *from,
+static bool take_range(struct redis_store *store, const struct redis_node *from,
                        const struct hfi_reply *range)
 {
     const struct hfi_reply *first = hfi_reply_at(range, 0, HFI_REPLY_INTEGER);
@@ -391,84 +394,84 @@ static bool take_range(struct hfi_conn *conn, const struct redis_node *from,
     if (!first || !last || first->integer < 0 || last->integer >= SLOTS || !port ||
         port->integer <= 0 || port->integer > UINT16_MAX)
         return false;
-    node = find_or_add(conn, here ? from->address->host : host->text,
+    node = find_or_add(store, here ? from->address->host : host->text,
                        here ? strlen(from->address->host) : host->len, (uint16_t)port->integer);
     if (!node)
         return false;
     node->in_map = true;
     for (int64_t slot = first->integer; slot <= last->integer; slot++)
-        conn->cluster->fresh[slot] = (uint16_t)node->index;
+        store->cluster->fresh[slot] = (uint16_t)node->index;
     return true;
 }
 
-static bool read_map(struct hfi_conn *conn, const struct redis_node *from,
+static bool read_map(struct redis_store *store, const struct redis_node *from,
                      const struct hfi_reply *reply)
 {
     bool ok = reply->type == HFI_REPLY_LIST && reply->count > 0;
 
-    memset(conn->cluster->fresh, 0xff, sizeof conn->cluster->fresh);
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        conn->nodes[i]->in_map = false;
+    memset(store->cluster->fresh, 0xff, sizeof store->cluster->fresh);
+    for (uint32_t i = 0; i < store->node_count; i++)
+        store->nodes[i]->in_map = false;
     for (size_t i = 0; ok && i < reply->count; i++)
-        ok = take_range(conn, from, &reply->items[i]);
+        ok = take_range(store, from, &reply->items[i]);
     return ok;
 }
 
 /* Is there anything that another map might put right? */
-static bool is_whole(const struct hfi_conn *conn)
+static bool is_whole(const struct redis_store *store)
 {
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        if (conn->nodes[i]->link && conn->nodes[i]->serves &&
-            hfi_link_failures(conn->nodes[i]->link) > 0)
+    for (uint32_t i = 0; i < store->node_count; i++)
+        if (store->nodes[i]->link && store->nodes[i]->serves &&
+            hfi_link_failures(store->nodes[i]->link) > 0)
             return false;
     for (uint32_t slot = 0; slot < SLOTS; slot++)
-        if (conn->slots[slot] == NO_NODE)
+        if (store->slots[slot] == NO_NODE)
             return false;
     return true;
 }
 
-static void use_map(struct hfi_conn *conn)
+static void use_map(struct redis_store *store)
 {
-    struct redis_cluster *cluster = conn->cluster;
+    struct redis_cluster *cluster = store->cluster;
 
-    for (uint32_t i = 0; i < conn->node_count; i++) {
-        struct redis_node *node = conn->nodes[i];
+    for (uint32_t i = 0; i < store->node_count; i++) {
+        struct redis_node *node = store->nodes[i];
 
         if (node->serves && !node->in_map) {
-            redis_doubt(conn); /* its place was taken: what it had not passed on is lost */
-            redis_waits_hurry(conn);
+            redis_doubt(store); /* its place was taken: what it had not passed on is lost */
+            redis_waits_hurry(store);
         }
         if (!node->in_map && !node->gone)
             node->keep_ms = hfi_now_ms() + KEEP_MS;
         node->serves = node->in_map;
         node->gone = !node->in_map;
     }
-    memcpy(conn->slots, cluster->fresh, sizeof cluster->fresh);
+    memcpy(store->slots, cluster->fresh, sizeof cluster->fresh);
     cluster->known = cluster->look_at_inbox = true;
     cluster->why.status = HF_OK;
     cluster->why.text[0] = 0;
-    if (is_whole(conn))
+    if (is_whole(store))
         cluster->failures = 0;
     else
-        refresh_after_failure(conn);
-    hfi_requests_unpark(&conn->requests, hfi_now_ms());
+        refresh_after_failure(store);
+    hfi_requests_unpark(&store->requests, hfi_now_ms());
 }
 
 static void slots_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redis_cluster *cluster =
         (struct redis_cluster *)((char *)sent - offsetof(struct redis_cluster, sent));
-    struct hfi_conn *conn = cluster->conn;
+    struct redis_store *store = cluster->store;
     const struct redis_node *from = cluster->asked;
 
     (void)maybe;
     cluster->asked = NULL;
     if (!reply) {
-        refresh_after_failure(conn);
+        refresh_after_failure(store);
         return;
     }
-    if (reply->type != HFI_REPLY_ERROR && read_map(conn, from, reply)) {
-        use_map(conn);
+    if (reply->type != HFI_REPLY_ERROR && read_map(store, from, reply)) {
+        use_map(store);
         return;
     }
     if (reply->type == HFI_REPLY_ERROR)
@@ -478,56 +481,56 @@ static void slots_answered(struct redis_sent *sent, const struct hfi_reply *repl
     if (cluster->why.status == HF_CORRUPT)
         cluster->why.status = HF_UNAVAILABLE;
     hfi_error_wrap(&cluster->why, "%s: CLUSTER SLOTS", from->address->shown);
-    refresh_after_failure(conn);
+    refresh_after_failure(store);
 }
 
 /* ---- the inbox, and time ------------------------------------------------------------------ */
 
-static bool inbox_serves(const struct hfi_conn *conn)
+static bool inbox_serves(const struct redis_store *store)
 {
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        if (conn->nodes[i]->link && conn->nodes[i]->serves &&
-            hfi_address_same(conn->nodes[i]->address, conn->inbox.address))
+    for (uint32_t i = 0; i < store->node_count; i++)
+        if (store->nodes[i]->link && store->nodes[i]->serves &&
+            hfi_address_same(store->nodes[i]->address, store->inbox.address))
             return true;
     return false;
 }
 
 /* Before it is opened again, and when its server has left the cluster and hears nothing any more. */
-static void move_inbox(struct hfi_conn *conn, bool must)
+static void move_inbox(struct redis_store *store, bool must)
 {
-    const struct redis_node *node = any_up(conn);
+    const struct redis_node *node = any_up(store);
 
     if (!node || (must && !node->serves))
         return;
-    if (!hfi_address_same(node->address, conn->inbox.address))
-        (void)redis_inbox_aim(conn, node->address);
+    if (!hfi_address_same(node->address, store->inbox.address))
+        (void)redis_inbox_aim(store, node->address);
 }
 
-static void cluster_tick(struct hfi_conn *conn, int64_t now_ms)
+static void cluster_tick(struct redis_store *store, int64_t now_ms)
 {
-    struct redis_cluster *cluster = conn->cluster;
+    struct redis_cluster *cluster = store->cluster;
 
     if (cluster->refresh_ms <= now_ms && !cluster->asked)
-        ask(conn, now_ms);
-    if (hfi_link_opens_again(conn->inbox.link, now_ms)) {
-        move_inbox(conn, false);
+        ask(store, now_ms);
+    if (hfi_link_opens_again(store->inbox.link, now_ms)) {
+        move_inbox(store, false);
         cluster->look_at_inbox = true;
     } else if (cluster->look_at_inbox) {
-        if (inbox_serves(conn))
+        if (inbox_serves(store))
             cluster->look_at_inbox = false;
         else
-            move_inbox(conn, true);
+            move_inbox(store, true);
     }
-    drop_gone(conn, now_ms);
+    drop_gone(store, now_ms);
 }
 
-static int64_t cluster_next_ms(const struct hfi_conn *conn)
+static int64_t cluster_next_ms(const struct redis_store *store)
 {
-    int64_t next_ms = conn->cluster->asked ? HFI_NEVER : conn->cluster->refresh_ms;
+    int64_t next_ms = store->cluster->asked ? HFI_NEVER : store->cluster->refresh_ms;
 
-    for (uint32_t i = 0; conn->cluster->known && i < conn->node_count; i++)
-        if (conn->nodes[i]->link && conn->nodes[i]->gone && conn->nodes[i]->keep_ms < next_ms)
-            next_ms = conn->nodes[i]->keep_ms;
+    for (uint32_t i = 0; store->cluster->known && i < store->node_count; i++)
+        if (store->nodes[i]->link && store->nodes[i]->gone && store->nodes[i]->keep_ms < next_ms)
+            next_ms = store->nodes[i]->keep_ms;
     return next_ms;
 }
 

@@ -18,7 +18,7 @@
 
 static void mismatch(struct redis_call *call)
 {
-    hfi_reactor_finish(&call->conn->reactor, call->op, HF_MISMATCH,
+    hfi_reactor_finish(&call->store->reactor, call->op, HF_MISMATCH,
                        &(hf_error){ .text = "the key is a string that is no number" });
 }
 
@@ -42,7 +42,7 @@ static void not_answered(struct redis_call *call, enum hfi_outcome outcome, cons
 
     if (status == HF_UNKNOWN && call->op->u.counter->verb == HFI_COUNTER_GET)
         status = HF_UNAVAILABLE;
-    hfi_reactor_finish(&call->conn->reactor, call->op, status, err);
+    hfi_reactor_finish(&call->store->reactor, call->op, status, err);
 }
 
 static void added(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
@@ -51,10 +51,10 @@ static void added(struct redis_call *call, enum hfi_outcome outcome, const struc
     if (outcome != HFI_ANSWERED) {
         not_answered(call, outcome, err);
     } else if (reply->type != HFI_REPLY_INTEGER) {
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
     } else {
         call->op->u.counter->ret_value = reply->integer;
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
     }
 }
 
@@ -68,11 +68,11 @@ static void got(struct redis_call *call, enum hfi_outcome outcome, const struct 
         not_answered(call, outcome, err);
     else if (reply->type == HFI_REPLY_NIL ||
              (reply->type == HFI_REPLY_TEXT && parse(reply, &counter->ret_value)))
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
     else if (reply->type == HFI_REPLY_TEXT)
         mismatch(call);
     else
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
 }
 
 static void was_set(struct redis_call *call, enum hfi_outcome outcome,
@@ -84,18 +84,18 @@ static void was_set(struct redis_call *call, enum hfi_outcome outcome,
     if (outcome != HFI_ANSWERED)
         not_answered(call, outcome, err);
     else if (letter == 'C')
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
     else if (letter == 'V' && now && parse(now, &call->op->u.counter->ret_value))
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_CHANGED, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_CHANGED, NULL);
     else if (letter == 'M' || (letter == 'V' && now))
         mismatch(call);
     else
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
 }
 
-static void send_set(struct hfi_conn *conn, struct hfi_op *op)
+static void send_set(struct redis_store *store, struct hfi_op *op)
 {
-    struct redis_call *call = redis_call_new(conn, &hfi_script_counter_set, 1, was_set, op);
+    struct redis_call *call = redis_call_new(store, &hfi_script_counter_set, 1, was_set, op);
     const struct hfi_counter_op *counter = op->u.counter;
 
     if (!call)
@@ -112,10 +112,10 @@ static void send_set(struct hfi_conn *conn, struct hfi_op *op)
     redis_call_send(call);
 }
 
-static void send_plain(struct hfi_conn *conn, struct hfi_op *op, const char *verb,
+static void send_plain(struct redis_store *store, struct hfi_op *op, const char *verb,
                        redis_answer_fn *answer)
 {
-    struct redis_call *call = redis_call_new(conn, NULL, 0, answer, op);
+    struct redis_call *call = redis_call_new(store, NULL, 0, answer, op);
     const struct hfi_counter_op *counter = op->u.counter;
 
     if (!call)
@@ -128,19 +128,19 @@ static void send_plain(struct hfi_conn *conn, struct hfi_op *op, const char *ver
     redis_call_send(call);
 }
 
-void redis_counter(struct hfi_conn *conn, struct hfi_op *op)
+void redis_counter(struct redis_store *store, struct hfi_op *op)
 {
     switch (op->u.counter->verb) {
     case HFI_COUNTER_ADD:
-        send_plain(conn, op, "INCRBY", added);
+        send_plain(store, op, "INCRBY", added);
         return;
     case HFI_COUNTER_GET:
-        send_plain(conn, op, "GET", got);
+        send_plain(store, op, "GET", got);
         return;
     case HFI_COUNTER_SET:
     case HFI_COUNTER_SET_IF:
     case HFI_COUNTER_DELETE:
-        send_set(conn, op);
+        send_set(store, op);
         return;
     }
 }

@@ -21,22 +21,23 @@ static void check_sentinels(struct redis_checkup *r);
 static void check_cluster(struct redis_checkup *r);
 static void check_server(const struct redis_checkup *r, const struct hfi_address *address);
 
-hf_status redis_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status redis_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct redis_checkup r = { .report = { .finding = finding, .arg = arg }, .conf = conn->conf };
+    struct redis_store *store = self;
+    struct redis_checkup r = { .report = { .finding = finding, .arg = arg }, .conf = store->conf };
 
     (void)err;
-    if (conn->conf->topology == REDIS_TOPOLOGY_SENTINEL)
+    if (store->conf->topology == REDIS_TOPOLOGY_SENTINEL)
         check_sentinels(&r);
-    else if (conn->conf->topology == REDIS_TOPOLOGY_CLUSTER)
+    else if (store->conf->topology == REDIS_TOPOLOGY_CLUSTER)
         check_cluster(&r);
     else
-        check_server(&r, &conn->conf->url.hosts[0]);
+        check_server(&r, &store->conf->url.hosts[0]);
 
-    if (conn->conf->wire != HFI_WIRE_NATIVE)
+    if (store->conf->wire != HFI_WIRE_NATIVE)
         hfi_report(&r.report, HF_CHECK_LEVEL_WARNING, "wire",
                    "%s: locks shared with other libraries have no tokens and no order of waiting",
-                   conn->conf->wire == HFI_WIRE_PLAIN ? "plain" : "redisson");
+                   store->conf->wire == HFI_WIRE_PLAIN ? "plain" : "redisson");
     return HF_OK;
 }
 

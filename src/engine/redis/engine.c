@@ -16,37 +16,31 @@
 
 #define CALLS_KEPT 256 /* for use again */
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
-static void destroy(struct hfi_conn *conn);
+static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error *err);
+static void destroy(struct redis_store *store);
 static const struct hfi_promises *promises_of(enum hfi_wire wire);
 
 /* ---- open and close --------------------------------------------------------------- */
 
-static hf_status redis_open(struct hfi_conf *conf, struct hfi_host *host,
-                            struct hfi_conn **ret_conn, hf_error *err)
+static hf_status redis_open(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct redis_store *store = self;
     hf_status status;
 
-    if (!conn)
-        return hfi_error_memory(err);
-    conn->conf = (struct hfi_redis_conf *)conf;
-    status = redis_conf_finish(conn->conf, host->label, err);
-    host->location = conn->conf->location;
-    host->promises = promises_of(conn->conf->wire);
+    store->conf = (struct hfi_redis_conf *)conf;
+    status = redis_conf_finish(store->conf, host->label, err);
+    host->location = store->conf->location;
+    host->promises = promises_of(store->conf->wire);
     if (status == HF_OK)
-        status = init(conn, host, err);
+        status = init(store, host, err);
     if (status == HF_OK)
-        status = redis_servers_open(conn, err);
-    if (status != HF_OK) {
-        destroy(conn);
-        return status;
-    }
-    *ret_conn = conn;
-    return HF_OK;
+        status = redis_servers_open(store, err);
+    if (status != HF_OK)
+        destroy(store);
+    return status;
 }
 
-static bool add_timers(struct hfi_conn *conn)
+static bool add_timers(struct redis_store *store)
 {
     static const struct hfi_request_calls requests = { .send = redis_call_resend,
                                                        .give_up = redis_call_give_up };
@@ -54,113 +48,118 @@ static bool add_timers(struct hfi_conn *conn)
     static const struct hfi_source_calls cell_read = { .due = redis_cell_read_due };
     static const struct hfi_source_calls notes = { .due = redis_notes_due };
 
-    conn->heartbeat.listens = true; /* for the message that grants */
-    return hfi_requests_init(&conn->requests, &conn->reactor, &requests, sizeof(struct redis_call),
-                             CALLS_KEPT) &&
-           hfi_source_add(&conn->heartbeat, &conn->reactor, &heartbeat) &&
-           hfi_source_add(&conn->cell_read, &conn->reactor, &cell_read) &&
-           hfi_source_add(&conn->notes, &conn->reactor, &notes);
+    store->heartbeat.listens = true; /* for the message that grants */
+    return hfi_requests_init(&store->requests, &store->reactor, &requests,
+                             sizeof(struct redis_call), CALLS_KEPT) &&
+           hfi_source_add(&store->heartbeat, &store->reactor, &heartbeat) &&
+           hfi_source_add(&store->cell_read, &store->reactor, &cell_read) &&
+           hfi_source_add(&store->notes, &store->reactor, &notes);
 }
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
+static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error *err)
 {
     unsigned char id[REDIS_INBOX_ID_LEN / 2];
     char hex[REDIS_INBOX_ID_LEN + 1];
     hf_status status;
 
-    hfi_list_init(&conn->noted);
-    conn->wire = conn->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
-                 : conn->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
-                                                         : &redis_native;
+    hfi_list_init(&store->noted);
+    store->wire = store->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
+                  : store->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
+                                                           : &redis_native;
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, hex);
-    conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
-                                       conn->conf->prefix, hex);
-    status = hfi_reactor_init(&conn->reactor, host, err);
-    return status == HF_OK && !add_timers(conn) ? hfi_error_memory(err) : status;
+    store->inbox_len = (size_t)snprintf(store->inbox_name, sizeof store->inbox_name, "%sinbox:%s",
+                                        store->conf->prefix, hex);
+    status = hfi_reactor_init(&store->reactor, host, err);
+    return status == HF_OK && !add_timers(store) ? hfi_error_memory(err) : status;
 }
 
-static void destroy(struct hfi_conn *conn)
+static void destroy(struct redis_store *store)
 {
-    hfi_requests_done(&conn->requests);
-    hfi_reactor_done(&conn->reactor);
-    redis_conf_done(conn->conf);
-    hfi_free(conn);
+    hfi_requests_done(&store->requests);
+    hfi_reactor_done(&store->reactor);
+    redis_conf_done(store->conf);
 }
 
-static void redis_close(struct hfi_conn *conn)
+static void redis_close(void *self)
 {
-    hfi_reactor_enter(&conn->reactor);
-    conn->closing = true;
-    redis_servers_close(conn);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    destroy(conn);
+    struct redis_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    store->closing = true;
+    redis_servers_close(store);
+    hfi_reactor_leave_quietly(&store->reactor, false);
+    destroy(store);
 }
 
 /* ---- ops ------------------------------------------------------------------------------ */
 
-static void submit(struct hfi_conn *conn, struct hfi_op *op)
+static void submit(struct redis_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        redis_acquire(conn, op);
+        redis_acquire(store, op);
         return;
     case HFI_OP_RELEASE:
-        redis_claim_remove(conn, op->claim);
-        conn->wire->release(conn, op);
+        redis_claim_remove(store, op->claim);
+        store->wire->release(store, op);
         return;
     case HFI_OP_RENEW:
-        conn->wire->renew(conn, op);
+        store->wire->renew(store, op);
         return;
     case HFI_OP_ADOPT:
-        conn->wire->adopt(conn, op);
+        store->wire->adopt(store, op);
         return;
     case HFI_OP_INSPECT:
-        conn->wire->inspect(conn, op);
+        store->wire->inspect(store, op);
         return;
     case HFI_OP_BREAK:
-        conn->wire->brk(conn, op);
+        store->wire->brk(store, op);
         return;
     case HFI_OP_CELL_READ:
-        redis_cell_read(conn, op);
+        redis_cell_read(store, op);
         return;
     case HFI_OP_CELL_SWAP:
-        redis_cell_swap(conn, op);
+        redis_cell_swap(store, op);
         return;
     case HFI_OP_CELL_WAIT:
-        redis_cell_wait(conn, op);
+        redis_cell_wait(store, op);
         return;
     case HFI_OP_TIME:
-        redis_time(conn, op);
+        redis_time(store, op);
         return;
     case HFI_OP_COUNTER:
-        redis_counter(conn, op);
+        redis_counter(store, op);
         return;
     case HFI_OP_LIMIT:
-        redis_limit(conn, op);
+        redis_limit(store, op);
         return;
     case HFI_OP_SCRIPT:
-        redis_script(conn, op);
+        redis_script(store, op);
         return;
     }
-    hfi_reactor_finish(&conn->reactor, op, HF_UNSUPPORTED, NULL);
+    hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
 }
 
-static void redis_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void redis_submit(void *self, struct hfi_op *op)
 {
-    hfi_reactor_enter(&conn->reactor);
-    submit(conn, op);
-    hfi_reactor_leave(&conn->reactor);
+    struct redis_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    submit(store, op);
+    hfi_reactor_leave(&store->reactor);
 }
 
-static void redis_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void redis_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 {
-    hfi_reactor_enter(&conn->reactor);
+    struct redis_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
     if (op->kind == HFI_OP_CELL_WAIT)
-        redis_cell_cancel(conn, op, status);
+        redis_cell_cancel(store, op, status);
     else
-        redis_cancel(conn, op, status);
-    hfi_reactor_leave(&conn->reactor);
+        redis_cancel(store, op, status);
+    hfi_reactor_leave(&store->reactor);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
@@ -232,7 +231,7 @@ static const struct hfi_engine redis = {
     .abi = HFI_ENGINE_ABI,
     .promises = &native,
     .conf = &redis_conf_type,
-    HFI_ROOMS(struct redis_op, struct redis_claim),
+    HFI_STORAGE(struct redis_store, struct redis_op, struct redis_claim),
     .drive = &hfi_reactor_drive,
     .open = redis_open,
     .close = redis_close,

@@ -35,14 +35,14 @@
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
 
-static bool is_redisson(const struct hfi_conn *conn)
+static bool is_redisson(const struct redis_store *store)
 {
-    return conn->conf->wire == HFI_WIRE_REDISSON;
+    return store->conf->wire == HFI_WIRE_REDISSON;
 }
 
 static void add_key(struct redis_call *call, const struct hfi_name *name)
 {
-    if (call->conn->slots)
+    if (call->store->slots)
         call->command.slot = hfi_key_slot(name->bytes, name->len);
     hfi_command_add(&call->command, name->bytes, name->len);
 }
@@ -51,7 +51,7 @@ static void add_owner(struct redis_call *call, const struct hfi_claim *claim)
 {
     char hex[2 * HFI_OWNER_LEN + 1], field[FIELD_LEN + 1];
 
-    if (!is_redisson(call->conn)) {
+    if (!is_redisson(call->store)) {
         redis_add_owner(call, claim->owner);
         return;
     }
@@ -99,68 +99,68 @@ static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, b
     hfi_free(sent);
 }
 
-static void listen_for(struct hfi_conn *conn, struct redis_wait *wait)
+static void listen_for(struct redis_store *store, struct redis_wait *wait)
 {
     char channel[CHANNEL_MAX];
     struct redis_sent *sent;
 
-    if (!is_redisson(conn) || wait->listens || !conn->inbox_up)
+    if (!is_redisson(store) || wait->listens || !store->inbox_up)
         return;
     sent = hfi_calloc(1, sizeof *sent);
     if (!sent)
         return;
     sent->answered = subscribed;
     wait->listens = true;
-    hfi_link_subscribe(conn->inbox.link, channel, channel_of(&wait->claim->name, channel), sent);
+    hfi_link_subscribe(store->inbox.link, channel, channel_of(&wait->claim->name, channel), sent);
 }
 
-static void stop_listening(struct hfi_conn *conn, struct redis_wait *wait)
+static void stop_listening(struct redis_store *store, struct redis_wait *wait)
 {
     char channel[CHANNEL_MAX];
 
     if (!wait->listens)
         return;
     wait->listens = false;
-    for (const struct redis_wait *other = conn->waits; other; other = other->next)
+    for (const struct redis_wait *other = store->waits; other; other = other->next)
         if (other != wait && other->listens && same_name(other, wait))
             return;
-    hfi_link_unsubscribe(conn->inbox.link, channel, channel_of(&wait->claim->name, channel));
+    hfi_link_unsubscribe(store->inbox.link, channel, channel_of(&wait->claim->name, channel));
 }
 
 /* Somebody unlocked: one of ours who wait for it tries now. The others are told by whoever has it
  * next, or try after their pause. */
-static void heard(struct hfi_conn *conn, const char *channel, size_t len)
+static void heard(struct redis_store *store, const char *channel, size_t len)
 {
     char own[CHANNEL_MAX];
     struct redis_wait *first = NULL;
 
-    for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
+    for (struct redis_wait *wait = store->waits; wait; wait = wait->next)
         if (wait->state == HFI_WAITER_RESTING && channel_of(&wait->claim->name, own) == len &&
             memcmp(own, channel, len) == 0)
             first = wait; /* the list has the newest first */
     if (first) {
         first->heartbeat_ms = 0;
-        hfi_source_at(&conn->heartbeat, 0);
+        hfi_source_at(&store->heartbeat, 0);
     }
 }
 
 /* ---- acquiring ---------------------------------------------------------------------------- */
 
-static void end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+static void end(struct redis_store *store, struct redis_wait *wait, hf_status status,
                 const hf_error *err)
 {
-    stop_listening(conn, wait);
-    redis_wait_end(conn, wait, status, err);
+    stop_listening(store, wait);
+    redis_wait_end(store, wait, status, err);
 }
 
-static void ask(struct hfi_conn *conn, struct redis_wait *wait)
+static void ask(struct redis_store *store, struct redis_wait *wait)
 {
     const struct hfi_script *script =
-        is_redisson(conn) ? &hfi_script_redisson_acquire : &hfi_script_plain_acquire;
-    struct redis_call *call = redis_call_new(conn, script, 1, asked, NULL);
+        is_redisson(store) ? &hfi_script_redisson_acquire : &hfi_script_plain_acquire;
+    struct redis_call *call = redis_call_new(store, script, 1, asked, NULL);
 
     if (!call) {
-        end(conn, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
+        end(store, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
         return;
     }
     wait->state = HFI_WAITER_ASKING;
@@ -174,42 +174,42 @@ static void ask(struct hfi_conn *conn, struct redis_wait *wait)
     add_key(call, &wait->claim->name);
     add_owner(call, wait->claim);
     hfi_command_add_number(&call->command, wait->claim->ttl_ms);
-    if (!is_redisson(conn))
-        hfi_command_add_number(&call->command, conn->conf->repair_expiry_ms);
+    if (!is_redisson(store))
+        hfi_command_add_number(&call->command, store->conf->repair_expiry_ms);
     redis_call_send(call);
 }
 
 /* Until the holder's time is over, if that is known, but no longer than the pause. */
-static void rest(struct hfi_conn *conn, struct redis_wait *wait, int64_t left_ms)
+static void rest(struct redis_store *store, struct redis_wait *wait, int64_t left_ms)
 {
-    int64_t pause_ms = conn->conf->poll_ms;
+    int64_t pause_ms = store->conf->poll_ms;
 
     pause_ms = pause_ms / 2 + (int64_t)(hfi_random_u64() % (uint64_t)(pause_ms / 2 + 1));
     if (left_ms > 0 && left_ms + 1 < pause_ms)
         pause_ms = left_ms + 1;
-    listen_for(conn, wait);
+    listen_for(store, wait);
     wait->state = HFI_WAITER_RESTING;
     wait->heartbeat_ms = hfi_now_ms() + pause_ms;
-    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
+    hfi_source_by(&store->heartbeat, wait->heartbeat_ms);
 }
 
-static void not_now(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_outcome outcome,
+static void not_now(struct redis_store *store, struct redis_wait *wait, enum hfi_outcome outcome,
                     const hf_error *err)
 {
     hf_status status = hfi_outcome_status(outcome, err);
 
     if (wait->stop != HF_OK && status != HF_UNKNOWN)
-        end(conn, wait, wait->stop, NULL);
+        end(store, wait, wait->stop, NULL);
     else if (wait->stop == HF_OK && wait->op->may_wait && status == HF_UNAVAILABLE)
-        rest(conn, wait, 0);
+        rest(store, wait, 0);
     else
-        end(conn, wait, status, err);
+        end(store, wait, status, err);
 }
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct redis_wait *wait = call->data;
     const struct hfi_reply *time = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     char letter = redis_letter(reply);
@@ -217,39 +217,39 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
     if (outcome != HFI_ANSWERED) {
-        not_now(conn, wait, outcome, err);
+        not_now(store, wait, outcome, err);
     } else if (letter == 'G' && time && time->integer > 0) {
         wait->claim->token = 0;
         wait->claim->tokens = 1;
         wait->claim->granted_ttl_ms = hfi_told_ms(time->integer);
         wait->claim->sent_ms = call->sent.base.sent_ms;
-        end(conn, wait, HF_OK, NULL);
+        end(store, wait, HF_OK, NULL);
     } else if (letter == 'M') {
-        end(conn, wait, HF_MISMATCH,
+        end(store, wait, HF_MISMATCH,
             &(hf_error){ .status = HF_MISMATCH, .text = "a key of another type is in the way" });
     } else if (letter == 'B' && time) {
         if (wait->stop != HF_OK)
-            end(conn, wait, wait->stop, NULL);
+            end(store, wait, wait->stop, NULL);
         else if (!wait->op->may_wait)
-            end(conn, wait, HF_BUSY, NULL);
+            end(store, wait, HF_BUSY, NULL);
         else
-            rest(conn, wait, hfi_told_ms(time->integer));
+            rest(store, wait, hfi_told_ms(time->integer));
     } else {
         wait->unsure = true;
-        end(conn, wait, HF_UNKNOWN, NULL);
+        end(store, wait, HF_UNKNOWN, NULL);
     }
 }
 
-static void cancel(struct hfi_conn *conn, struct redis_wait *wait)
+static void cancel(struct redis_store *store, struct redis_wait *wait)
 {
     struct redis_call *call = wait->call;
     bool maybe;
 
     if (!call) {
-        end(conn, wait, wait->stop, NULL);
+        end(store, wait, wait->stop, NULL);
         return;
     }
-    if (!hfi_request_unpark(&conn->requests, &call->request)) {
+    if (!hfi_request_unpark(&store->requests, &call->request)) {
         /* It is under way: its answer decides. If the line breaks it is not parked for ever. */
         call->request.give_up_ms = hfi_now_ms() + CANCEL_MS;
         return;
@@ -258,7 +258,7 @@ static void cancel(struct hfi_conn *conn, struct redis_wait *wait)
     redis_call_free(call);
     wait->call = NULL;
     wait->unsure = wait->unsure || maybe;
-    end(conn, wait, maybe ? HF_UNKNOWN : wait->stop, NULL);
+    end(store, wait, maybe ? HF_UNKNOWN : wait->stop, NULL);
 }
 
 /* ---- holding ------------------------------------------------------------------------------- */
@@ -269,20 +269,20 @@ static void released(struct redis_call *call, enum hfi_outcome outcome,
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED)
-        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R')
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
     else if (letter == 'N')
         redis_finish_gone(call);
     else
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
 }
 
-static void release(struct hfi_conn *conn, struct hfi_op *op)
+static void release(struct redis_store *store, struct hfi_op *op)
 {
     const struct hfi_script *script =
-        is_redisson(conn) ? &hfi_script_redisson_release : &hfi_script_plain_release;
-    struct redis_call *call = redis_call_new(conn, script, 1, released, op);
+        is_redisson(store) ? &hfi_script_redisson_release : &hfi_script_plain_release;
+    struct redis_call *call = redis_call_new(store, script, 1, released, op);
     char channel[CHANNEL_MAX];
 
     if (!call)
@@ -290,15 +290,15 @@ static void release(struct hfi_conn *conn, struct hfi_op *op)
     call->idempotent = true;
     add_key(call, &op->claim->name);
     add_owner(call, op->claim);
-    if (is_redisson(conn))
+    if (is_redisson(store))
         hfi_command_add(&call->command, channel, channel_of(&op->claim->name, channel));
     redis_call_send(call);
 }
 
-static void renew(struct hfi_conn *conn, struct hfi_op *op)
+static void renew(struct redis_store *store, struct hfi_op *op)
 {
-    redis_renew_by(conn, op,
-                   is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew);
+    redis_renew_by(store, op,
+                   is_redisson(store) ? &hfi_script_redisson_renew : &hfi_script_plain_renew);
 }
 
 static void adopted(struct redis_call *call, enum hfi_outcome outcome,
@@ -308,11 +308,11 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_claim *claim = call->op->claim;
 
     if (outcome != HFI_ANSWERED) {
-        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
     } else if (!answer) {
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
     } else if (answer->integer != 1) {
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_NOT_FOUND, NULL);
     } else {
         claim->mode = HFI_MODE_MUTEX;
         claim->capacity = claim->permits = 1;
@@ -320,17 +320,17 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
         claim->tokens = 1;
         claim->granted_ttl_ms = claim->ttl_ms;
         claim->sent_ms = call->sent.base.sent_ms;
-        redis_claim_add(call->conn, claim);
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+        redis_claim_add(call->store, claim);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
     }
 }
 
 /* A value says nothing of the ttl that it was made with: without one, the default. */
-static void adopt(struct hfi_conn *conn, struct hfi_op *op)
+static void adopt(struct redis_store *store, struct hfi_op *op)
 {
     struct redis_call *call = redis_call_new(
-        conn, is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew, 1, adopted,
-        op);
+        store, is_redisson(store) ? &hfi_script_redisson_renew : &hfi_script_plain_renew, 1,
+        adopted, op);
 
     if (!call)
         return;
@@ -342,9 +342,9 @@ static void adopt(struct hfi_conn *conn, struct hfi_op *op)
     redis_call_send(call);
 }
 
-static void refuse(struct hfi_conn *conn, struct hfi_op *op)
+static void refuse(struct redis_store *store, struct hfi_op *op)
 {
-    hfi_reactor_finish(&conn->reactor, op, HF_UNSUPPORTED, NULL);
+    hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
 }
 
 #define FOREIGN                                                                           \

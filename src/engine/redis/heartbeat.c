@@ -12,9 +12,9 @@
 
 #include <string.h>
 
-static void beat_all(struct hfi_conn *conn, int64_t now_ms);
+static void beat_all(struct redis_store *store, int64_t now_ms);
 
-void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
+void redis_queued(struct redis_store *store, struct redis_wait *wait, const struct hfi_reply *reply,
                   int64_t sent_ms)
 {
     const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
@@ -22,7 +22,7 @@ void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct h
     int64_t beat_ms = hfi_heartbeat_ms(redis_window_ms(wait->claim->ttl_ms));
 
     if (!next || !last || last->integer < 0) {
-        redis_odd(conn, wait);
+        redis_odd(store, wait);
         return;
     }
     if (next->integer > 0 && next->integer < beat_ms - HFI_RECHECK_MS)
@@ -31,29 +31,29 @@ void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct h
     wait->heard_ms = sent_ms;
     wait->past = (uint64_t)last->integer;
     wait->heartbeat_ms = hfi_now_ms() + beat_ms;
-    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
+    hfi_source_by(&store->heartbeat, wait->heartbeat_ms);
 }
 
-void redis_waits_hurry(struct hfi_conn *conn)
+void redis_waits_hurry(struct redis_store *store)
 {
-    for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
+    for (struct redis_wait *wait = store->waits; wait; wait = wait->next)
         if (wait->state == HFI_WAITER_QUEUED || wait->state == HFI_WAITER_RESTING)
             wait->heartbeat_ms = 0;
-    hfi_source_at(&conn->heartbeat, 0);
+    hfi_source_at(&store->heartbeat, 0);
 }
 
 void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms)
 {
-    struct hfi_conn *conn = hfi_container(heartbeat, struct hfi_conn, heartbeat);
+    struct redis_store *store = hfi_container(heartbeat, struct redis_store, heartbeat);
     struct redis_wait *wait, *next;
 
-    for (wait = conn->waits; wait; wait = next) {
+    for (wait = store->waits; wait; wait = next) {
         next = wait->next;
         if (wait->heartbeat_ms <= now_ms && wait->state == HFI_WAITER_RESTING)
-            conn->wire->acquire(conn, wait);
+            store->wire->acquire(store, wait);
     }
-    beat_all(conn, now_ms);
-    for (wait = conn->waits; wait; wait = wait->next)
+    beat_all(store, now_ms);
+    for (wait = store->waits; wait; wait = wait->next)
         hfi_source_by(heartbeat, wait->heartbeat_ms);
 }
 
@@ -75,22 +75,22 @@ static bool beats_now(const struct redis_wait *wait, int64_t now_ms)
             (wait->heartbeat_ms != HFI_NEVER && now_ms - wait->heard_ms >= REDIS_HEARTBEAT_MIN_MS));
 }
 
-static void beat_later(struct hfi_conn *conn, struct redis_wait *wait)
+static void beat_later(struct redis_store *store, struct redis_wait *wait)
 {
     wait->heartbeat_ms = hfi_now_ms() + REDIS_HEARTBEAT_MIN_MS;
-    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
+    hfi_source_by(&store->heartbeat, wait->heartbeat_ms);
 }
 
-static void send_beat(struct hfi_conn *conn, struct redis_wait *const batch[], uint32_t count)
+static void send_beat(struct redis_store *store, struct redis_wait *const batch[], uint32_t count)
 {
     struct beat *beat = hfi_malloc(sizeof *beat);
     struct redis_call *call =
-        beat ? redis_call_new(conn, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
+        beat ? redis_call_new(store, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
 
     if (!call) {
         hfi_free(beat);
         for (uint32_t i = 0; i < count; i++)
-            beat_later(conn, batch[i]);
+            beat_later(store, batch[i]);
         return;
     }
     call->data = beat;
@@ -109,7 +109,7 @@ static void send_beat(struct hfi_conn *conn, struct redis_wait *const batch[], u
 
 /* Of this waiter, and of those behind it that may go in one command: in a cluster, those of its
  * slot that are not far. */
-static void beat_from(struct hfi_conn *conn, struct redis_wait *from, int64_t now_ms)
+static void beat_from(struct redis_store *store, struct redis_wait *from, int64_t now_ms)
 {
     struct redis_wait *batch[REDIS_BATCH], *wait = from;
     uint32_t count = 0, far = 0;
@@ -122,72 +122,72 @@ static void beat_from(struct hfi_conn *conn, struct redis_wait *from, int64_t no
         batch[count++] = wait;
         wait->heartbeat_ms = HFI_NEVER;
     }
-    send_beat(conn, batch, count);
+    send_beat(store, batch, count);
 }
 
-static void beat_all(struct hfi_conn *conn, int64_t now_ms)
+static void beat_all(struct redis_store *store, int64_t now_ms)
 {
-    struct redis_wait *wait = conn->waits;
+    struct redis_wait *wait = store->waits;
     bool due = false;
 
     for (; wait && !due; wait = wait->next)
         due = wait->state == HFI_WAITER_QUEUED && wait->heartbeat_ms <= now_ms;
     if (!due)
         return;
-    for (wait = conn->waits; wait; wait = wait->next)
+    for (wait = store->waits; wait; wait = wait->next)
         if (beats_now(wait, now_ms))
-            beat_from(conn, wait, now_ms);
+            beat_from(store, wait, now_ms);
 }
 
 /*
  * The server cannot, or will not, look at this name (another type of key, another version, no rights). That may
  * pass, as long as our place is ours; after the window it is not, and the call that waits is told why, as an acquire would be.
  */
-static void beat_failed(struct hfi_conn *conn, struct redis_wait *wait, const hf_error *err)
+static void beat_failed(struct redis_store *store, struct redis_wait *wait, const hf_error *err)
 {
     int64_t window_ms = redis_window_ms(wait->claim->ttl_ms);
 
     if (err->status == HF_UNAVAILABLE || err->status == HF_FULL ||
         hfi_now_ms() <= wait->heard_ms + window_ms) {
-        beat_later(conn, wait);
+        beat_later(store, wait);
         return;
     }
     wait->stop = err->status;
-    conn->wire->cancel(conn, wait);
+    store->wire->cancel(store, wait);
 }
 
 /* What the server says to one waiter's heartbeat. */
-static void beaten_one(struct hfi_conn *conn, struct redis_wait *wait,
+static void beaten_one(struct redis_store *store, struct redis_wait *wait,
                        const struct hfi_reply *reply, int64_t sent_ms)
 {
     hf_error err;
 
     if (reply->type == HFI_REPLY_ERROR) {
         (void)hfi_reply_status(reply, &err);
-        beat_failed(conn, wait, &err);
+        beat_failed(store, wait, &err);
         return;
     }
     switch (hfi_waiter_answered(HFI_WAITER_QUEUED, redis_letter(reply))) {
     case HFI_ANSWER_QUEUED:
-        redis_queued(conn, wait, reply, sent_ms);
+        redis_queued(store, wait, reply, sent_ms);
         return;
     case HFI_ANSWER_GRANTED: /* its message was lost; this was a renewal, too */
-        if (!redis_take_grant(conn, wait, reply, sent_ms))
-            redis_odd(conn, wait);
+        if (!redis_take_grant(store, wait, reply, sent_ms))
+            redis_odd(store, wait);
         return;
     case HFI_ANSWER_FORGOTTEN: /* or given up: it begins again, at the end of the queue */
-        conn->wire->acquire(conn, wait);
+        store->wire->acquire(store, wait);
         return;
     default:
-        redis_odd(conn, wait);
+        redis_odd(store, wait);
         return;
     }
 }
 
 /* One of those that the heartbeat was for, if it still waits as it did then. */
-static struct redis_wait *still_there(struct hfi_conn *conn, const struct beat *beat, size_t i)
+static struct redis_wait *still_there(struct redis_store *store, const struct beat *beat, size_t i)
 {
-    struct redis_claim *claim = redis_claim_find(conn, beat->owners[i]);
+    struct redis_claim *claim = redis_claim_find(store, beat->owners[i]);
     struct redis_wait *wait = claim ? claim->wait : NULL;
 
     return wait && wait->state == HFI_WAITER_QUEUED && wait->attempt == beat->attempts[i] ? wait
@@ -196,41 +196,41 @@ static struct redis_wait *still_there(struct hfi_conn *conn, const struct beat *
 
 /* The rights to one key are missing: the server has not begun with any of them. In halves, until it is
  * one that is refused. */
-static void beat_halves(struct hfi_conn *conn, const struct beat *beat)
+static void beat_halves(struct redis_store *store, const struct beat *beat)
 {
     struct redis_wait *batch[REDIS_BATCH];
     uint32_t count = 0;
 
     for (size_t i = 0; i < beat->count; i++)
-        if ((batch[count] = still_there(conn, beat, i)))
+        if ((batch[count] = still_there(store, beat, i)))
             count++;
     if (count > 1)
-        send_beat(conn, batch, count / 2);
+        send_beat(store, batch, count / 2);
     if (count > 0)
-        send_beat(conn, batch + count / 2, count - count / 2);
+        send_beat(store, batch + count / 2, count - count / 2);
 }
 
 static void beaten(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                    const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct beat *beat = call->data;
     struct redis_wait *wait;
 
     if (outcome == HFI_REFUSED && err->status == HF_DENIED && beat->count > 1) {
-        beat_halves(conn, beat);
+        beat_halves(store, beat);
         hfi_free(beat);
         return;
     }
     for (size_t i = 0; i < beat->count; i++) {
-        if (!(wait = still_there(conn, beat, i)))
+        if (!(wait = still_there(store, beat, i)))
             continue;
         if (outcome == HFI_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
-            beaten_one(conn, wait, &reply->items[i], call->sent.base.sent_ms);
+            beaten_one(store, wait, &reply->items[i], call->sent.base.sent_ms);
         else if (outcome == HFI_REFUSED)
-            beat_failed(conn, wait, err);
+            beat_failed(store, wait, err);
         else
-            beat_later(conn, wait);
+            beat_later(store, wait);
     }
     hfi_free(beat);
 }

@@ -35,28 +35,28 @@ struct search {
 
 static void looked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                    const hf_error *err);
-static void scan(struct hfi_conn *conn, struct search *search, const char *cursor, size_t len);
-static void go_on(struct hfi_conn *conn, struct search *search);
+static void scan(struct redis_store *store, struct search *search, const char *cursor, size_t len);
+static void go_on(struct redis_store *store, struct search *search);
 
-void redis_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void redis_inspect(struct redis_store *store, struct hfi_op *op)
 {
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct search *search;
     struct redis_call *call;
 
-    redis_notes_send(conn);
+    redis_notes_send(store);
     if (op->u.inspect.glob) {
         search = hfi_calloc(1, sizeof *search);
         if (!search) {
-            hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+            hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
             return;
         }
         search->op = op;
-        search->node = conn->slots ? redis_cluster_next(conn, 0) : REDIS_NODE_ANY;
-        scan(conn, search, "0", 1);
+        search->node = store->slots ? redis_cluster_next(store, 0) : REDIS_NODE_ANY;
+        scan(store, search, "0", 1);
         return;
     }
-    call = redis_call_new(conn, &hfi_script_look, 3, looked, op);
+    call = redis_call_new(store, &hfi_script_look, 3, looked, op);
     if (!call)
         return;
     call->idempotent = true;
@@ -160,19 +160,19 @@ static void looked(struct redis_call *call, enum hfi_outcome outcome, const stru
 {
     struct hfi_op *op = call->op;
 
-    hfi_reactor_finish(&call->conn->reactor, op,
+    hfi_reactor_finish(&call->store->reactor, op,
                        take_look(op, op->u.inspect.pattern, op->u.inspect.len, outcome, reply, err),
                        err);
 }
 
 /* ---- a pattern ------------------------------------------------------------------------------ */
 
-static void end_search(struct hfi_conn *conn, struct search *search)
+static void end_search(struct redis_store *store, struct search *search)
 {
     for (size_t i = 0; i < search->count; i++)
         hfi_free(search->names[i].bytes);
     hfi_free(search->names);
-    hfi_reactor_finish(&conn->reactor, search->op, search->status, &search->err);
+    hfi_reactor_finish(&store->reactor, search->op, search->status, &search->err);
     hfi_free(search);
 }
 
@@ -192,14 +192,14 @@ static int hex_digit(char c)
 }
 
 /* The name of a key "P{T}"; its length, or 0: not a name's first key. */
-static uint32_t key_name(const struct hfi_conn *conn, const char *key, size_t len,
+static uint32_t key_name(const struct redis_store *store, const char *key, size_t len,
                          unsigned char ret_name[HF_NAME_MAX])
 {
-    size_t skip = strlen(conn->conf->prefix) + 1;
+    size_t skip = strlen(store->conf->prefix) + 1;
     uint32_t used = 0;
 
     if (len < skip + 2 || key[skip - 1] != '{' || key[len - 1] != '}' ||
-        memcmp(key, conn->conf->prefix, skip - 1) != 0)
+        memcmp(key, store->conf->prefix, skip - 1) != 0)
         return 0;
     for (size_t i = skip; i < len - 1 && used < HF_NAME_MAX; i++) {
         int byte = (unsigned char)key[i];
@@ -280,45 +280,45 @@ static void scanned(struct redis_call *call, enum hfi_outcome outcome,
                     : status == HF_UNKNOWN  ? HF_UNAVAILABLE
                                             : status,
                     err);
-        end_search(call->conn, search);
+        end_search(call->store, search);
         return;
     }
     for (size_t i = 0; i < keys->count; i++) {
         const struct hfi_reply *key = hfi_reply_at(keys, i, HFI_REPLY_TEXT);
-        uint32_t len = key ? key_name(call->conn, key->text, key->len, name) : 0;
+        uint32_t len = key ? key_name(call->store, key->text, key->len, name) : 0;
 
         if (len > 0 && hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, name, len) &&
             !keep_name(search, name, len))
             fail_search(search, HF_NO_MEMORY, NULL);
     }
     if (cursor->len != 1 || cursor->text[0] != '0') {
-        scan(call->conn, search, cursor->text, cursor->len);
+        scan(call->store, search, cursor->text, cursor->len);
         return;
     }
-    if (call->conn->slots) {
-        search->node = redis_cluster_next(call->conn, search->node + 1);
+    if (call->store->slots) {
+        search->node = redis_cluster_next(call->store, search->node + 1);
         if (search->node != REDIS_NODE_ANY) {
-            scan(call->conn, search, "0", 1);
+            scan(call->store, search, "0", 1);
             return;
         }
     }
     drop_twins(search);
-    go_on(call->conn, search);
+    go_on(call->store, search);
 }
 
-static void scan(struct hfi_conn *conn, struct search *search, const char *cursor, size_t len)
+static void scan(struct redis_store *store, struct search *search, const char *cursor, size_t len)
 {
-    struct redis_call *call = redis_call_new(conn, NULL, 0, scanned, NULL);
+    struct redis_call *call = redis_call_new(store, NULL, 0, scanned, NULL);
     char pattern[2 * HFI_PREFIX_MAX + 3]; /* each byte escaped, and "{*}" */
     size_t used = 0;
 
     if (!call) {
         fail_search(search, HF_NO_MEMORY, NULL);
-        end_search(conn, search);
+        end_search(store, search);
         return;
     }
     /* The prefix as it is, although it may hold characters of patterns. */
-    for (const char *at = conn->conf->prefix; *at; at++) {
+    for (const char *at = store->conf->prefix; *at; at++) {
         if (strchr("*?[]\\^", *at))
             pattern[used++] = '\\';
         pattern[used++] = *at;
@@ -346,14 +346,14 @@ static void looked_at_one(struct redis_call *call, enum hfi_outcome outcome,
     if (status != HF_OK)
         fail_search(search, status, err);
     search->asking--;
-    go_on(call->conn, search);
+    go_on(call->store, search);
 }
 
-static void go_on(struct hfi_conn *conn, struct search *search)
+static void go_on(struct redis_store *store, struct search *search)
 {
     search->asking++; /* a call may be answered before it has been sent: do not end under us */
     while (search->status == HF_OK && search->next < search->count && search->asking <= ASK_MAX) {
-        struct redis_call *call = redis_call_new(conn, &hfi_script_look, 3, looked_at_one, NULL);
+        struct redis_call *call = redis_call_new(store, &hfi_script_look, 3, looked_at_one, NULL);
         struct found *found = &search->names[search->next];
 
         if (!call) {
@@ -370,5 +370,5 @@ static void go_on(struct hfi_conn *conn, struct search *search)
     }
     search->asking--;
     if (search->asking == 0 && (search->status != HF_OK || search->next == search->count))
-        end_search(conn, search);
+        end_search(store, search);
 }

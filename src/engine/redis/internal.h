@@ -60,7 +60,7 @@ typedef void redis_answer_fn(struct redis_call *call, enum hfi_outcome outcome,
 struct redis_call {
     struct hfi_request request; /* first: they are one address */
     struct redis_sent sent;
-    struct hfi_conn *conn;
+    struct redis_store *store;
     redis_answer_fn *answer;
     struct hfi_op *op; /* NULL: none, or it was finished without waiting for this */
     void *data;        /* the caller's */
@@ -81,7 +81,7 @@ struct redis_call {
 
 /* A waiting (or asking) acquire. */
 struct redis_wait {
-    struct redis_wait *next, *prev; /* in conn->waits */
+    struct redis_wait *next, *prev; /* in store->waits */
     struct hfi_op *op;              /* that it is in; NULL: it is to be finished */
     struct hfi_claim *claim;
     struct redis_call *call;     /* its acquire, while that is under way */
@@ -99,10 +99,10 @@ struct redis_wait {
 
 /* One server that we talk to. */
 struct redis_node {
-    struct hfi_conn *conn;
+    struct redis_store *store;
     struct hfi_link *link;
     struct hfi_address *address; /* our own copy */
-    uint32_t index;              /* in conn->nodes */
+    uint32_t index;              /* in store->nodes */
     bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
     int64_t keep_ms;           /* cluster: one that is gone is dropped then */
     char run_id[48], replid[48];
@@ -112,7 +112,7 @@ struct redis_node {
     const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
 };
 
-struct hfi_conn {
+struct redis_store {
     struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
     const struct redis_wire *wire;
@@ -167,8 +167,8 @@ static inline struct redis_op *redis_op(struct hfi_op *op)
 
 /* claim->room */
 struct redis_claim {
-    struct hfi_claim_entry entry; /* first; in conn->claims */
-    struct hfi_list noted;        /* in conn->noted */
+    struct hfi_claim_entry entry; /* first; in store->claims */
+    struct hfi_list noted;        /* in store->noted */
     struct redis_wait *wait;      /* while it is being acquired */
     uint64_t token; /* what holds now after a local pass, and in which thread; 0: none was */
     int64_t tid;
@@ -180,134 +180,137 @@ static inline struct redis_claim *redis_claim(struct hfi_claim *claim)
     return (struct redis_claim *)claim->room;
 }
 
-static inline void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
+static inline void redis_claim_add(struct redis_store *store, struct hfi_claim *claim)
 {
     struct redis_claim *own = redis_claim(claim);
 
     if (own->entry.claim)
         return;
     hfi_list_init(&own->noted);
-    hfi_claims_add(&conn->claims, &own->entry, claim);
+    hfi_claims_add(&store->claims, &own->entry, claim);
 }
 
-static inline void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+static inline void redis_claim_remove(struct redis_store *store, struct hfi_claim *claim)
 {
     struct redis_claim *own = redis_claim(claim);
 
     if (!own->entry.claim)
         return;
     hfi_list_remove(&own->noted);
-    hfi_claims_remove(&conn->claims, &own->entry);
+    hfi_claims_remove(&store->claims, &own->entry);
 }
 
 /* NULL: none. */
-static inline struct redis_claim *redis_claim_find(const struct hfi_conn *conn,
+static inline struct redis_claim *redis_claim_find(const struct redis_store *store,
                                                    const unsigned char *owner)
 {
-    return (struct redis_claim *)hfi_claims_find(&conn->claims, owner);
+    return (struct redis_claim *)hfi_claims_find(&store->claims, owner);
 }
 
 /* What one wire mode does differently. */
 struct redis_wire {
-    void (*acquire)(struct hfi_conn *conn, struct redis_wait *wait);
-    void (*heard)(struct hfi_conn *conn, const char *channel,
+    void (*acquire)(struct redis_store *store, struct redis_wait *wait);
+    void (*heard)(struct redis_store *store, const char *channel,
                   size_t len); /* a message, not our inbox' */
-    void (*cancel)(struct hfi_conn *conn, struct redis_wait *wait);
-    void (*release)(struct hfi_conn *conn, struct hfi_op *op);
-    void (*renew)(struct hfi_conn *conn, struct hfi_op *op);
-    void (*adopt)(struct hfi_conn *conn, struct hfi_op *op);
-    void (*brk)(struct hfi_conn *conn, struct hfi_op *op);
-    void (*inspect)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*cancel)(struct redis_store *store, struct redis_wait *wait);
+    void (*release)(struct redis_store *store, struct hfi_op *op);
+    void (*renew)(struct redis_store *store, struct hfi_op *op);
+    void (*adopt)(struct redis_store *store, struct hfi_op *op);
+    void (*brk)(struct redis_store *store, struct hfi_op *op);
+    void (*inspect)(struct redis_store *store, struct hfi_op *op);
     /* The key and the arguments of one lease in a renewal. */
     void (*add_key)(struct redis_call *call, const struct hfi_name *name);
     void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
     /* A name's slot in a cluster; NULL: names do not share a command. */
-    uint32_t (*slot)(const struct hfi_conn *conn, const struct hfi_name *name);
+    uint32_t (*slot)(const struct redis_store *store, const struct hfi_name *name);
 };
 extern const struct redis_wire redis_native, redis_plain, redis_redisson;
 
 /* ---- servers.c -------------------------------------------------------------------- */
 
 /* Some server, or its data, is another one now: core is told when the lock is dropped. */
-void redis_doubt(struct hfi_conn *conn);
+void redis_doubt(struct redis_store *store);
 
 /*
  * How the servers of a store are found. With the lock; open, tick and close by the driver, or when
  * nobody drives. All but open, ready and why may be NULL.
  */
 struct redis_topology {
-    hf_status (*open)(struct hfi_conn *conn, hf_error *err); /* the first links; does not wait */
-    void (*close)(struct hfi_conn *conn); /* also after a failed open; links of nodes are gone */
-    bool (*ready)(const struct hfi_conn *conn);
+    hf_status (*open)(struct redis_store *store,
+                      hf_error *err); /* the first links; does not wait */
+    void (*close)(
+        struct redis_store *store); /* also after a failed open; links of nodes are gone */
+    bool (*ready)(const struct redis_store *store);
     /* Why it is not ready; NULL: not known. `hopeless`: only what will not pass by waiting. */
-    const hf_error *(*why)(const struct hfi_conn *conn, bool hopeless);
+    const hf_error *(*why)(const struct redis_store *store, bool hopeless);
     void (*up)(struct redis_node *node);
     void (*down)(struct redis_node *node); /* any node, the inbox too */
     /* A server refused a call. true: it was sent elsewhere, parked, or ended. */
     bool (*refused)(struct redis_call *call, const struct hfi_reply *reply);
-    void (*tick)(struct hfi_conn *conn, int64_t now_ms);
-    int64_t (*next_ms)(const struct hfi_conn *conn);
+    void (*tick)(struct redis_store *store, int64_t now_ms);
+    int64_t (*next_ms)(const struct redis_store *store);
 };
 extern const struct redis_topology redis_single, redis_sentinel, redis_cluster;
 
 /* Opening: is this why a server cannot be used, and waiting will not mend it, or nobody wants to wait? */
-static inline bool redis_is_final(const struct hfi_conn *conn, const hf_error *why)
+static inline bool redis_is_final(const struct redis_store *store, const hf_error *why)
 {
-    return why->status != HF_OK && (why->status != HF_UNAVAILABLE || conn->reactor.host->open_once);
+    return why->status != HF_OK &&
+           (why->status != HF_UNAVAILABLE || store->reactor.host->open_once);
 }
 
-hf_status redis_servers_open(struct hfi_conn *conn,
+hf_status redis_servers_open(struct redis_store *store,
                              hf_error *err); /* blocks until host->open_deadline_ms */
-void redis_servers_close(struct hfi_conn *conn);
+void redis_servers_close(struct redis_store *store);
 
 /* A new server; its number, or REDIS_NODE_ANY: out of memory. */
-uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address);
+uint32_t redis_node_add(struct redis_store *store, const struct hfi_address *address);
 /* Its connection and address go; its number may be given to another. By the driver. */
 void redis_node_drop(struct redis_node *node);
 /* Lead the inbox, or all that belongs to the one server, elsewhere. By the driver. false: out of
  * memory. */
-bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
-bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
+bool redis_inbox_aim(struct redis_store *store, const struct hfi_address *address);
+bool redis_master_aim(struct redis_store *store, const struct hfi_address *address);
 
 /* ---- cluster.c ------------------------------------------------------------------------ */
 
 /* Where a call goes; NULL: that is not known yet. */
-struct redis_node *redis_cluster_route(struct hfi_conn *conn, const struct redis_call *call);
+struct redis_node *redis_cluster_route(struct redis_store *store, const struct redis_call *call);
 /* The first master from number `from` on; REDIS_NODE_ANY: none. */
-uint32_t redis_cluster_next(const struct hfi_conn *conn, uint32_t from);
+uint32_t redis_cluster_next(const struct redis_store *store, uint32_t from);
 
 /* ---- call.c ------------------------------------------------------------------------- */
 
 /* A call of a script on `key_count` keys; append keys and arguments to call->command, then send.
  * script NULL: a plain command. NULL: out of memory, and `op`, if there is one, is finished so. */
-struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script *script,
+struct redis_call *redis_call_new(struct redis_store *store, const struct hfi_script *script,
                                   uint32_t key_count, redis_answer_fn *answer, struct hfi_op *op);
 void redis_call_free(struct redis_call *call);
 void redis_call_send(struct redis_call *call);
-void redis_call_try(struct hfi_conn *conn, struct redis_call *call);
+void redis_call_try(struct redis_store *store, struct redis_call *call);
 /* It was refused, and not executed: send it again after a pause. false: its caller does not want
  * to wait so long; it is still his. */
 bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply);
-/* For conn->requests: send one that was parked; its time is over. */
+/* For store->requests: send one that was parked; its time is over. */
 void redis_call_resend(struct hfi_request *request);
 void redis_call_give_up(struct hfi_request *request);
 /* It may not have the texts of our scripts any more. */
 void redis_scripts_forget(struct redis_node *node);
 /* End what is parked: the store is being closed. */
-void redis_calls_end_parked(struct hfi_conn *conn);
+void redis_calls_end_parked(struct redis_store *store);
 /* Answer it with no reply, and free it. */
 void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err);
 /* sync=N: a WAIT for the replicas behind what was just sent there; `answer` gets their number. */
-struct redis_call *redis_wait_call(struct hfi_conn *conn, redis_answer_fn *answer);
+struct redis_call *redis_wait_call(struct redis_store *store, redis_answer_fn *answer);
 /* Did enough replicas have it? */
-bool redis_wait_enough(const struct hfi_conn *conn, enum hfi_outcome outcome,
+bool redis_wait_enough(const struct redis_store *store, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, hf_error *ret_err);
 /* Append the keys of a name. `all`: the three of a native name, else the first only. */
 void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all);
 /* The slot of its keys in a cluster. */
-uint32_t redis_name_slot(const struct hfi_conn *conn, const struct hfi_name *name);
+uint32_t redis_name_slot(const struct redis_store *store, const struct hfi_name *name);
 /* The key of a cell, and the channel of its changes; its length. */
-size_t redis_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
+size_t redis_cell_key(const struct redis_store *store, const struct hfi_name *name,
                       char ret_key[REDIS_KEY_MAX]);
 void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name);
 void redis_add_owner(struct redis_call *call, const unsigned char *owner);
@@ -316,76 +319,76 @@ char redis_letter(const struct hfi_reply *reply);
 /* The answer to a release: it is not there. */
 void redis_finish_gone(struct redis_call *call);
 /* HF_CORRUPT: an answer that no script of ours gives. */
-void redis_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply);
+void redis_finish_odd(struct redis_store *store, struct hfi_op *op, const struct hfi_reply *reply);
 
 /* ---- acquire.c ------------------------------------------------------------------------ */
 
-void redis_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void redis_acquire(struct redis_store *store, struct hfi_op *op);
+void redis_cancel(struct redis_store *store, struct hfi_op *op, hf_status status);
 redis_answer_fn redis_cancelled; /* to a native cancel */
-void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_status status,
                     const hf_error *err);
 int64_t redis_window_ms(int64_t ttl_ms);
 /* Native: ask the server, from the beginning. */
-void redis_ask(struct hfi_conn *conn, struct redis_wait *wait);
+void redis_ask(struct redis_store *store, struct redis_wait *wait);
 /* Native: the server said no. If an earlier copy of what we asked may still be executed, it must find
  * a tombstone, and not a name that has become free. */
-void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+void redis_denied(struct redis_store *store, struct redis_wait *wait, hf_status status,
                   const hf_error *err);
 
 /* A reply `G token tokens ttl` to what was sent at `from_ms`; false: it is not that. */
-bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
-                      int64_t from_ms);
+bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
+                      const struct hfi_reply *reply, int64_t from_ms);
 /* End it: an answer that no script of ours gives. */
-void redis_odd(struct hfi_conn *conn, struct redis_wait *wait);
-void redis_granted(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token, uint32_t tokens,
-                   int64_t ttl_ms, int64_t from_ms);
+void redis_odd(struct redis_store *store, struct redis_wait *wait);
+void redis_granted(struct redis_store *store, struct redis_wait *wait, uint64_t token,
+                   uint32_t tokens, int64_t ttl_ms, int64_t from_ms);
 
 /* ---- message.c ------------------------------------------------------------------------ */
 
-void redis_message(struct hfi_conn *conn, const char *payload, size_t len);
+void redis_message(struct redis_store *store, const char *payload, size_t len);
 /* A grant is too short, or must be on replicas: renew it before it is told. */
-void redis_confirm(struct hfi_conn *conn, struct redis_wait *wait);
+void redis_confirm(struct redis_store *store, struct redis_wait *wait);
 
 /* ---- heartbeat.c ---------------------------------------------------------------------- */
 
 /* The server has it in its queue, or still has: when do we look again? */
-void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
+void redis_queued(struct redis_store *store, struct redis_wait *wait, const struct hfi_reply *reply,
                   int64_t sent_ms);
 void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms);
-void redis_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
+void redis_waits_hurry(struct redis_store *store); /* messages may have been lost: beat now */
 
 /* ---- lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
 
-void redis_release(struct hfi_conn *conn, struct hfi_op *op);
-void redis_renew(struct hfi_conn *conn, struct hfi_op *op);
-void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_script *script);
-void redis_adopt(struct hfi_conn *conn, struct hfi_op *op);
-void redis_break(struct hfi_conn *conn, struct hfi_op *op);
-void redis_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
-void redis_notes_send(struct hfi_conn *conn);
+void redis_release(struct redis_store *store, struct hfi_op *op);
+void redis_renew(struct redis_store *store, struct hfi_op *op);
+void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
+void redis_adopt(struct redis_store *store, struct hfi_op *op);
+void redis_break(struct redis_store *store, struct hfi_op *op);
+void redis_inspect(struct redis_store *store, struct hfi_op *op);
+void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);
 /* Owner, ttl, and which token holds now: the arguments of the native renewal. */
 void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
 
-void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op);
-void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
-void redis_time(struct hfi_conn *conn, struct hfi_op *op);
-void redis_script(struct hfi_conn *conn, struct hfi_op *op);
+void redis_cell_read(struct redis_store *store, struct hfi_op *op);
+void redis_cell_swap(struct redis_store *store, struct hfi_op *op);
+void redis_time(struct redis_store *store, struct hfi_op *op);
+void redis_script(struct redis_store *store, struct hfi_op *op);
 hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                        void *arg, hf_error *err);
-void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
-void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
-void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void redis_counter(struct redis_store *store, struct hfi_op *op);
+void redis_cell_wait(struct redis_store *store, struct hfi_op *op);
+void redis_cell_cancel(struct redis_store *store, struct hfi_op *op, hf_status status);
 void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms);
 /* The inbox' line came or went; a message came on it that is not for the inbox. */
-void redis_channels_up(struct hfi_conn *conn);
-void redis_channels_down(struct hfi_conn *conn);
-void redis_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
+void redis_channels_up(struct redis_store *store);
+void redis_channels_down(struct redis_store *store);
+void redis_channel_message(struct redis_store *store, const char *name, size_t name_len,
                            const char *payload, size_t len);
-void redis_limit(struct hfi_conn *conn, struct hfi_op *op);
+void redis_limit(struct redis_store *store, struct hfi_op *op);
 
-hf_status redis_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+hf_status redis_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

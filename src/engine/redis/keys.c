@@ -8,13 +8,13 @@
 
 /* "P{T}" into ret_key; returns its length. The name's braces are escaped, so that the tag is the
  * whole name and every key of a name is in one slot. */
-static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
+static size_t name_key(const struct redis_store *store, const struct hfi_name *name,
                        char ret_key[REDIS_KEY_MAX])
 {
     static const char digits[] = "0123456789ABCDEF";
-    size_t len = strlen(conn->conf->prefix);
+    size_t len = strlen(store->conf->prefix);
 
-    memcpy(ret_key, conn->conf->prefix, len);
+    memcpy(ret_key, store->conf->prefix, len);
     ret_key[len++] = '{';
     for (uint32_t i = 0; i < name->len; i++) {
         unsigned char byte = name->bytes[i];
@@ -31,23 +31,23 @@ static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
     return len;
 }
 
-uint32_t redis_name_slot(const struct hfi_conn *conn, const struct hfi_name *name)
+uint32_t redis_name_slot(const struct redis_store *store, const struct hfi_name *name)
 {
     char key[REDIS_KEY_MAX];
 
-    return hfi_key_slot(key, name_key(conn, name, key));
+    return hfi_key_slot(key, name_key(store, name, key));
 }
 
 static void set_slot(struct redis_call *call, const char *key, size_t len)
 {
-    if (call->conn->slots)
+    if (call->store->slots)
         call->command.slot = hfi_key_slot(key, len);
 }
 
 void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all)
 {
     char key[REDIS_KEY_MAX];
-    size_t len = name_key(call->conn, name, key);
+    size_t len = name_key(call->store, name, key);
 
     set_slot(call, key, len);
     hfi_command_add(&call->command, key, len);
@@ -60,10 +60,10 @@ void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool a
     hfi_command_add(&call->command, key, len + 2);
 }
 
-size_t redis_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
+size_t redis_cell_key(const struct redis_store *store, const struct hfi_name *name,
                       char ret_key[REDIS_KEY_MAX])
 {
-    size_t len = name_key(conn, name, ret_key);
+    size_t len = name_key(store, name, ret_key);
 
     memcpy(ret_key + len, ":c", 2);
     return len + 2;
@@ -72,7 +72,7 @@ size_t redis_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
 void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name)
 {
     char key[REDIS_KEY_MAX];
-    size_t len = redis_cell_key(call->conn, name, key);
+    size_t len = redis_cell_key(call->store, name, key);
 
     set_slot(call, key, len);
     hfi_command_add(&call->command, key, len);

@@ -18,13 +18,13 @@ static void released(struct redis_call *call, enum hfi_outcome outcome,
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED)
-        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R')
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
     else if (letter == 'N')
         redis_finish_gone(call);
     else
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
 }
 
 /* Over by our own clock, which is ahead of the server's, and its lock delay must run: a release that
@@ -35,16 +35,16 @@ static bool must_lapse(const struct hfi_claim *claim)
            hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
 }
 
-void redis_release(struct hfi_conn *conn, struct hfi_op *op)
+void redis_release(struct redis_store *store, struct hfi_op *op)
 {
     bool unsure = redis_claim(op->claim)->unsure;
     struct redis_call *call;
 
     if (must_lapse(op->claim)) {
-        hfi_reactor_finish(&conn->reactor, op, HF_LOST, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_LOST, NULL);
         return;
     }
-    call = redis_call_new(conn, &hfi_script_release, 3, released, op);
+    call = redis_call_new(store, &hfi_script_release, 3, released, op);
     if (!call)
         return;
     call->idempotent = true;
@@ -70,10 +70,10 @@ struct share {
     struct hfi_renewal *items[REDIS_BATCH];
 };
 
-static void end_share(struct hfi_conn *conn, struct hfi_op *op)
+static void end_share(struct redis_store *store, struct hfi_op *op)
 {
     if (--redis_op(op)->shares == 0)
-        hfi_reactor_finish(&conn->reactor, op, HF_OK, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_OK, NULL);
 }
 
 /* What the server answered of one lease. Of the last that failed, op->error has the server's words. */
@@ -93,7 +93,7 @@ static void judge(struct hfi_op *op, struct hfi_renewal *item, const struct hfi_
     }
 }
 
-static bool split(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
+static bool split(struct redis_store *store, struct hfi_op *op, struct share *share,
                   const struct hfi_script *script);
 
 static void renewed(struct redis_call *call, enum hfi_outcome outcome,
@@ -103,7 +103,7 @@ static void renewed(struct redis_call *call, enum hfi_outcome outcome,
     bool listed = outcome == HFI_ANSWERED && reply->type == HFI_REPLY_LIST;
 
     if (outcome != HFI_REFUSED || err->status != HF_DENIED ||
-        !split(call->conn, call->op, share, call->command.script)) {
+        !split(call->store, call->op, share, call->command.script)) {
         for (uint32_t i = 0; i < share->count; i++)
             if (outcome == HFI_ANSWERED)
                 judge(call->op, share->items[i],
@@ -116,7 +116,7 @@ static void renewed(struct redis_call *call, enum hfi_outcome outcome,
     }
     if (call->synced)
         return; /* the WAIT behind it ends the share */
-    end_share(call->conn, call->op);
+    end_share(call->store, call->op);
     hfi_free(share);
 }
 
@@ -128,29 +128,30 @@ static void replicated(struct redis_call *call, enum hfi_outcome outcome,
     hf_error why;
 
     (void)err;
-    if (!redis_wait_enough(call->conn, outcome, reply, &why))
+    if (!redis_wait_enough(call->store, outcome, reply, &why))
         for (uint32_t i = 0; i < share->count; i++)
             if (share->items[i]->status == HF_OK)
                 share->items[i]->status = HF_UNKNOWN;
-    end_share(call->conn, call->op);
+    end_share(call->store, call->op);
     hfi_free(share);
 }
 
 /* Never sent twice: a late copy could shorten the lease under its holder. */
-static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
+static void send_share(struct redis_store *store, struct hfi_op *op, struct share *share,
                        const struct hfi_script *script)
 {
-    struct redis_call *call = redis_call_new(conn, script, share->count, renewed, NULL);
-    struct redis_call *behind = call && conn->sync.link ? redis_wait_call(conn, replicated) : NULL;
+    struct redis_call *call = redis_call_new(store, script, share->count, renewed, NULL);
+    struct redis_call *behind =
+        call && store->sync.link ? redis_wait_call(store, replicated) : NULL;
 
     redis_op(op)->shares++;
-    if (!call || (conn->sync.link && !behind)) {
+    if (!call || (store->sync.link && !behind)) {
         if (call)
             redis_call_free(call);
         for (uint32_t i = 0; i < share->count; i++)
             share->items[i]->status = HF_NO_MEMORY;
         hfi_free(share);
-        end_share(conn, op);
+        end_share(store, op);
         return;
     }
     call->op = op;
@@ -159,10 +160,10 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     call->fail_fast =
         true; /* core asks again soon; meanwhile the holder is told that it is AT_RISK */
     for (uint32_t i = 0; i < share->count; i++)
-        conn->wire->add_key(call, &share->items[i]->claim->name);
+        store->wire->add_key(call, &share->items[i]->claim->name);
     for (uint32_t i = 0; i < share->count; i++)
-        conn->wire->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms);
-    if (op->deadline_ms != HFI_NEVER && op->deadline_ms < hfi_now_ms() + conn->conf->op_ms)
+        store->wire->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms);
+    if (op->deadline_ms != HFI_NEVER && op->deadline_ms < hfi_now_ms() + store->conf->op_ms)
         call->request.give_up_ms = op->deadline_ms;
     if (behind) {
         behind->op = op;
@@ -177,7 +178,7 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
 
 /* Send the halves of a share that was refused, and not executed, by themselves; nothing is left in it then. false: there
  * are no halves, or no memory for them. */
-static bool split(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
+static bool split(struct redis_store *store, struct hfi_op *op, struct share *share,
                   const struct hfi_script *script)
 {
     uint32_t half = share->count / 2;
@@ -193,8 +194,8 @@ static bool split(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
     memcpy(first->items, share->items, half * sizeof *share->items);
     memcpy(second->items, share->items + half, second->count * sizeof *share->items);
     share->count = 0;
-    send_share(conn, op, first, script);
-    send_share(conn, op, second, script);
+    send_share(store, op, first, script);
+    send_share(store, op, second, script);
     return true;
 }
 
@@ -212,26 +213,26 @@ static int by_slot(const void *a, const void *b)
 
 /* In a cluster the keys of one command must be in one slot: its leases in the order of slots. NULL:
  * not needed, or no memory, and then every lease gets a command of its own. */
-static struct placed *place(struct hfi_conn *conn, struct hfi_op *op)
+static struct placed *place(struct redis_store *store, struct hfi_op *op)
 {
     size_t count = op->u.renew.count;
     struct placed *placed =
-        conn->slots && conn->wire->slot && count > 1 ? hfi_malloc(count * sizeof *placed) : NULL;
+        store->slots && store->wire->slot && count > 1 ? hfi_malloc(count * sizeof *placed) : NULL;
 
     if (!placed)
         return NULL;
     for (size_t i = 0; i < count; i++) {
         placed[i].item = &op->u.renew.items[i];
-        placed[i].slot = conn->wire->slot(conn, &placed[i].item->claim->name);
+        placed[i].slot = store->wire->slot(store, &placed[i].item->claim->name);
     }
     qsort(placed, count, sizeof *placed, by_slot);
     return placed;
 }
 
-void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_script *script)
+void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script)
 {
-    struct placed *placed = place(conn, op);
-    uint32_t most = conn->slots && !placed ? 1 : REDIS_BATCH;
+    struct placed *placed = place(store, op);
+    uint32_t most = store->slots && !placed ? 1 : REDIS_BATCH;
     struct share *share = NULL;
 
     redis_op(op)->shares = 1; /* ours, until all are sent */
@@ -240,7 +241,7 @@ void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_s
         uint32_t slot = placed ? placed[i].slot : 0;
 
         if (share && (share->count == most || share->slot != slot)) {
-            send_share(conn, op, share, script);
+            send_share(store, op, share, script);
             share = NULL;
         }
         if (!share) {
@@ -255,9 +256,9 @@ void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_s
         share->items[share->count++] = item;
     }
     if (share)
-        send_share(conn, op, share, script);
+        send_share(store, op, share, script);
     hfi_free(placed);
-    end_share(conn, op);
+    end_share(store, op);
 }
 
 void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
@@ -270,9 +271,9 @@ void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, i
     hfi_command_add_number(&call->command, own->tid);
 }
 
-void redis_renew(struct hfi_conn *conn, struct hfi_op *op)
+void redis_renew(struct redis_store *store, struct hfi_op *op)
 {
-    redis_renew_by(conn, op, &hfi_script_renew);
+    redis_renew_by(store, op, &hfi_script_renew);
 }
 
 /* ---- adopt ------------------------------------------------------------------------------ */
@@ -280,25 +281,25 @@ void redis_renew(struct hfi_conn *conn, struct hfi_op *op)
 static void adopted(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct hfi_claim *claim = call->op->claim;
     static const int64_t most[6] = { HFI_MODE_SEMAPHORE,           UINT32_MAX, UINT32_MAX,
                                      (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX, INT64_MAX };
     int64_t fields[6];
 
     if (outcome != HFI_ANSWERED) {
-        hfi_reactor_finish(&conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&store->reactor, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if (redis_letter(reply) == 'N') {
-        hfi_reactor_finish(&conn->reactor, call->op, HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&store->reactor, call->op, HF_NOT_FOUND, NULL);
         return;
     }
     for (size_t i = 0; i < 6; i++) {
         const struct hfi_reply *item = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
 
         if (redis_letter(reply) != 'A' || !item || item->integer < 0 || item->integer > most[i]) {
-            redis_finish_odd(conn, call->op, reply);
+            redis_finish_odd(store, call->op, reply);
             return;
         }
         fields[i] = item->integer;
@@ -310,13 +311,13 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     claim->tokens = (uint32_t)fields[4];
     claim->granted_ttl_ms = hfi_told_ms(fields[5]);
     claim->sent_ms = call->sent.base.sent_ms;
-    redis_claim_add(conn, claim);
-    hfi_reactor_finish(&conn->reactor, call->op, HF_OK, NULL);
+    redis_claim_add(store, claim);
+    hfi_reactor_finish(&store->reactor, call->op, HF_OK, NULL);
 }
 
-void redis_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void redis_adopt(struct redis_store *store, struct hfi_op *op)
 {
-    struct redis_call *call = redis_call_new(conn, &hfi_script_adopt, 1, adopted, op);
+    struct redis_call *call = redis_call_new(store, &hfi_script_adopt, 1, adopted, op);
 
     if (!call)
         return;
@@ -335,20 +336,20 @@ static void broken(struct redis_call *call, enum hfi_outcome outcome, const stru
     char letter = redis_letter(reply);
 
     if (outcome != HFI_ANSWERED)
-        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (letter == 'R' || letter == 'N')
-        hfi_reactor_finish(&call->conn->reactor, call->op, letter == 'R' ? HF_OK : HF_NOT_FOUND,
+        hfi_reactor_finish(&call->store->reactor, call->op, letter == 'R' ? HF_OK : HF_NOT_FOUND,
                            NULL);
     else
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
 }
 
-void redis_break(struct hfi_conn *conn, struct hfi_op *op)
+void redis_break(struct redis_store *store, struct hfi_op *op)
 {
     struct redis_call *call;
 
-    redis_notes_send(conn); /* our own passes, before anybody's token is compared */
-    call = redis_call_new(conn, &hfi_script_break, 3, broken, op);
+    redis_notes_send(store); /* our own passes, before anybody's token is compared */
+    call = redis_call_new(store, &hfi_script_break, 3, broken, op);
     if (!call)
         return;
     redis_add_keys(call, &op->u.brk.name, true);
@@ -364,34 +365,35 @@ void redis_break(struct hfi_conn *conn, struct hfi_op *op)
  * break, which travel on the same line behind it. A note that was not answered is put back; and every
  * renewal has the same with it, so that no pass stays unknown for longer than that.
  */
-static void push_note(struct hfi_conn *conn, struct redis_claim *claim)
+static void push_note(struct redis_store *store, struct redis_claim *claim)
 {
     if (hfi_list_empty(&claim->noted))
-        hfi_list_append(&conn->noted, &claim->noted);
+        hfi_list_append(&store->noted, &claim->noted);
 }
 
 /* Notes leave at `at_ms`, if not before. The answer: whoever drives must look at the time again. */
-static bool hasten_notes(struct hfi_conn *conn, int64_t at_ms)
+static bool hasten_notes(struct redis_store *store, int64_t at_ms)
 {
-    if (conn->notes.due_ms <= at_ms)
+    if (store->notes.due_ms <= at_ms)
         return false;
-    hfi_source_at(&conn->notes, at_ms);
+    hfi_source_at(&store->notes, at_ms);
     return true;
 }
 
-void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
+    struct redis_store *store = self;
     struct redis_claim *own = redis_claim(claim);
     bool sooner = false;
 
-    hfi_reactor_enter(&conn->reactor);
+    hfi_reactor_enter(&store->reactor);
     if (own->entry.claim) { /* else it is being released */
         own->token = token;
         own->tid = tid;
-        push_note(conn, own);
-        sooner = hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_MS);
+        push_note(store, own);
+        sooner = hasten_notes(store, hfi_now_ms() + REDIS_NOTE_MS);
     }
-    hfi_reactor_leave_quietly(&conn->reactor, sooner);
+    hfi_reactor_leave_quietly(&store->reactor, sooner);
 }
 
 /* Whose notes are under way. */
@@ -405,34 +407,34 @@ struct notes {
 static void noted(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct notes *notes = call->data;
     bool again =
-        outcome != HFI_ANSWERED && !conn->closing &&
+        outcome != HFI_ANSWERED && !store->closing &&
         (outcome != HFI_REFUSED || err->status == HF_UNAVAILABLE || err->status == HF_FULL);
 
     (void)reply;
     for (uint32_t i = 0; again && notes && i < notes->count; i++) {
-        struct redis_claim *claim = redis_claim_find(conn, notes->owners[i]);
+        struct redis_claim *claim = redis_claim_find(store, notes->owners[i]);
 
         if (claim)
-            push_note(conn, claim);
+            push_note(store, claim);
     }
-    if (!hfi_list_empty(&conn->noted))
-        (void)hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_AGAIN_MS);
+    if (!hfi_list_empty(&store->noted))
+        (void)hasten_notes(store, hfi_now_ms() + REDIS_NOTE_AGAIN_MS);
     hfi_free(notes);
 }
 
 /* Not now: no memory. */
-static void put_back(struct hfi_conn *conn, struct redis_claim *const claims[], uint32_t count)
+static void put_back(struct redis_store *store, struct redis_claim *const claims[], uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        push_note(conn, claims[i]);
+        push_note(store, claims[i]);
     if (count)
-        (void)hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_AGAIN_MS);
+        (void)hasten_notes(store, hfi_now_ms() + REDIS_NOTE_AGAIN_MS);
 }
 
-void redis_notes_send(struct hfi_conn *conn)
+void redis_notes_send(struct redis_store *store)
 {
     struct redis_claim *batch[REDIS_BATCH];
     struct hfi_list list, *node;
@@ -440,18 +442,18 @@ void redis_notes_send(struct hfi_conn *conn)
     struct notes *notes;
     uint32_t count;
 
-    hfi_list_init(&list); /* what fails at once is put back into conn->noted, for later */
-    hfi_list_move(&list, &conn->noted);
-    hfi_source_at(&conn->notes, HFI_NEVER);
+    hfi_list_init(&list); /* what fails at once is put back into store->noted, for later */
+    hfi_list_move(&list, &store->noted);
+    hfi_source_at(&store->notes, HFI_NEVER);
     do {
-        for (count = 0; count < (conn->slots ? 1 : REDIS_BATCH); count++) {
+        for (count = 0; count < (store->slots ? 1 : REDIS_BATCH); count++) {
             if (!(node = hfi_list_pop(&list)))
                 break;
             batch[count] = hfi_container(node, struct redis_claim, noted);
         }
-        call = count ? redis_call_new(conn, &hfi_script_note, count, noted, NULL) : NULL;
+        call = count ? redis_call_new(store, &hfi_script_note, count, noted, NULL) : NULL;
         if (!call) {
-            put_back(conn, batch, count);
+            put_back(store, batch, count);
             continue;
         }
         notes = hfi_malloc(sizeof *notes + count * sizeof *notes->owners);
@@ -474,5 +476,5 @@ void redis_notes_send(struct hfi_conn *conn)
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms)
 {
     (void)now_ms;
-    redis_notes_send(hfi_container(notes, struct hfi_conn, notes));
+    redis_notes_send(hfi_container(notes, struct redis_store, notes));
 }

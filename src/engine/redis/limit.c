@@ -57,21 +57,21 @@ static void limited(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_limit_op *limit = call->op->u.limit;
 
     if (outcome != HFI_ANSWERED)
-        hfi_reactor_finish(&call->conn->reactor, call->op, hfi_outcome_status(outcome, err), err);
+        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
     else if (!take_apart(reply, &limit->answer))
-        redis_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->store, call->op, reply);
     else
-        hfi_reactor_finish(&call->conn->reactor, call->op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
 }
 
-void redis_limit(struct hfi_conn *conn, struct hfi_op *op)
+void redis_limit(struct redis_store *store, struct hfi_op *op)
 {
     static const char *const acts[] = {
         [HFI_LIMIT_TAKE] = "t", [HFI_LIMIT_LOOK] = "l", [HFI_LIMIT_BACK] = "b"
     };
     const struct hfi_limit_rule *rule = &op->u.limit->rule;
     const struct hfi_limit_ask *ask = &op->u.limit->ask;
-    struct redis_call *call = redis_call_new(conn, &hfi_script_limit, 1, limited, op);
+    struct redis_call *call = redis_call_new(store, &hfi_script_limit, 1, limited, op);
 
     if (!call)
         return;

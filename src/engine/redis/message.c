@@ -33,7 +33,7 @@ static bool number(const char **at, uint64_t max, uint64_t *ret_value)
 
 /* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
  * ours, and a message can come late: for a claim that has gone on, it means nothing. */
-void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
+void redis_message(struct redis_store *store, const char *payload, size_t len)
 {
     unsigned char owner[HFI_OWNER_LEN];
     const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
@@ -45,14 +45,14 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
     if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
         !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
         return;
-    own = redis_claim_find(conn, owner);
+    own = redis_claim_find(store, owner);
     if (!own)
         return;
     claim = own->entry.claim;
     wait = own->wait;
     if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
         token >= claim->token && token < claim->token + claim->tokens) {
-        hfi_reactor_lost(&conn->reactor, claim, "it was broken");
+        hfi_reactor_lost(&store->reactor, claim, "it was broken");
         return;
     }
     if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
@@ -66,7 +66,7 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
         return;
     case HFI_MESSAGE_RECHECK: /* a heartbeat renews it, if it is there */
         wait->heartbeat_ms = 0;
-        hfi_source_at(&conn->heartbeat, 0);
+        hfi_source_at(&store->heartbeat, 0);
         return;
     case HFI_MESSAGE_GRANT:
         break;
@@ -78,11 +78,11 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
         wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
         wait->call->data = NULL;
         wait->call->idempotent = false; /* or a copy of it could come after the release */
-        if (hfi_request_unpark(&conn->requests, &wait->call->request))
+        if (hfi_request_unpark(&store->requests, &wait->call->request))
             redis_call_free(wait->call);
         wait->call = NULL;
     }
-    redis_granted(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
+    redis_granted(store, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
 }
 
 /* ---- confirming ---------------------------------------------------------------------------- */
@@ -98,16 +98,16 @@ static void rolled_back(struct redis_call *call, enum hfi_outcome outcome,
     (void)reply;
     (void)err;
     redis_wait_end(
-        call->conn, call->data, outcome == HFI_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
+        call->store, call->data, outcome == HFI_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
         &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
 }
 
-static void roll_back(struct hfi_conn *conn, struct redis_wait *wait)
+static void roll_back(struct redis_store *store, struct redis_wait *wait)
 {
-    struct redis_call *call = redis_call_new(conn, &hfi_script_release, 3, rolled_back, NULL);
+    struct redis_call *call = redis_call_new(store, &hfi_script_release, 3, rolled_back, NULL);
 
     if (!call) {
-        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        redis_wait_end(store, wait, HF_UNKNOWN, NULL);
         return;
     }
     call->data = wait;
@@ -118,18 +118,18 @@ static void roll_back(struct hfi_conn *conn, struct redis_wait *wait)
     redis_call_send(call);
 }
 
-static void end_confirm(struct hfi_conn *conn, struct redis_wait *wait, bool enough)
+static void end_confirm(struct redis_store *store, struct redis_wait *wait, bool enough)
 {
     if (wait->confirmed == HF_OK && enough)
-        redis_wait_end(conn, wait, HF_OK, NULL);
+        redis_wait_end(store, wait, HF_OK, NULL);
     else if (wait->confirmed == HF_OK)
-        roll_back(conn, wait);
+        roll_back(store, wait);
     else if (wait->confirmed != HF_LOST)
-        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        redis_wait_end(store, wait, HF_UNKNOWN, NULL);
     else if (wait->stop != HF_OK)
-        redis_denied(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
+        redis_denied(store, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
     else
-        redis_ask(conn, wait); /* it has lapsed: stand in line again */
+        redis_ask(store, wait); /* it has lapsed: stand in line again */
 }
 
 static void replicated(struct redis_call *call, enum hfi_outcome outcome,
@@ -138,7 +138,7 @@ static void replicated(struct redis_call *call, enum hfi_outcome outcome,
     hf_error why;
 
     (void)err;
-    end_confirm(call->conn, call->data, redis_wait_enough(call->conn, outcome, reply, &why));
+    end_confirm(call->store, call->data, redis_wait_enough(call->store, outcome, reply, &why));
 }
 
 static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
@@ -154,18 +154,19 @@ static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
     wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
     wait->claim->sent_ms = call->sent.base.sent_ms;
     if (!call->synced)
-        end_confirm(call->conn, wait, true);
+        end_confirm(call->store, wait, true);
 }
 
-void redis_confirm(struct hfi_conn *conn, struct redis_wait *wait)
+void redis_confirm(struct redis_store *store, struct redis_wait *wait)
 {
-    struct redis_call *call = redis_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
-    struct redis_call *behind = call && conn->sync.link ? redis_wait_call(conn, replicated) : NULL;
+    struct redis_call *call = redis_call_new(store, &hfi_script_renew, 1, confirmed, NULL);
+    struct redis_call *behind =
+        call && store->sync.link ? redis_wait_call(store, replicated) : NULL;
 
-    if (!call || (conn->sync.link && !behind)) {
+    if (!call || (store->sync.link && !behind)) {
         if (call)
             redis_call_free(call);
-        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        redis_wait_end(store, wait, HF_UNKNOWN, NULL);
         return;
     }
     wait->state = HFI_WAITER_CONFIRMING;

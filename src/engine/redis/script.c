@@ -26,13 +26,14 @@ struct user_script {
 
 static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err);
-static void send_to_all(struct hfi_conn *conn, struct hfi_op *op);
+static void send_to_all(struct redis_store *store, struct hfi_op *op);
 
-static void finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+static void finish(struct redis_store *store, struct hfi_op *op, hf_status status,
+                   const hf_error *err)
 {
     hfi_free(redis_op(op)->script.text);
     redis_op(op)->script.text = NULL;
-    hfi_reactor_finish(&conn->reactor, op, status, err);
+    hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
 static void sha_of(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN + 1])
@@ -51,11 +52,11 @@ static size_t length(const char *const *items, const size_t *lens, size_t i)
 }
 
 /* In a cluster one server has all keys, or there is none that could run it. */
-static bool find_slot(const struct hfi_conn *conn, const hf_script_request *script,
+static bool find_slot(const struct redis_store *store, const hf_script_request *script,
                       uint32_t *ret_slot)
 {
     *ret_slot = HFI_SLOT_ANY;
-    for (size_t i = 0; conn->slots && i < script->key_count; i++) {
+    for (size_t i = 0; store->slots && i < script->key_count; i++) {
         uint32_t slot = hfi_key_slot(script->keys[i], length(script->keys, script->key_lens, i));
 
         if (*ret_slot != HFI_SLOT_ANY && *ret_slot != slot)
@@ -65,7 +66,7 @@ static bool find_slot(const struct hfi_conn *conn, const hf_script_request *scri
     return true;
 }
 
-static void run(struct hfi_conn *conn, struct hfi_op *op)
+static void run(struct redis_store *store, struct hfi_op *op)
 {
     const hf_script_request *script = op->u.script->script;
     size_t len = script->text_len;
@@ -74,12 +75,12 @@ static void run(struct hfi_conn *conn, struct hfi_op *op)
     uint32_t slot;
 
     if (!theirs) {
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     redis_op(op)->script.text = theirs;
-    if (!find_slot(conn, script, &slot)) {
-        finish(conn, op, HF_INVALID,
+    if (!find_slot(store, script, &slot)) {
+        finish(store, op, HF_INVALID,
                &(hf_error){ .text = "keys: in a cluster all of them must be of one slot; {the same "
                                     "tag} makes them so" });
         return;
@@ -89,9 +90,9 @@ static void run(struct hfi_conn *conn, struct hfi_op *op)
     theirs->script = (struct hfi_script){ .name = "theirs", .text = theirs->text, .len = len };
     sha_of(theirs->text, len, theirs->script.sha);
 
-    call = redis_call_new(conn, &theirs->script, (uint32_t)script->key_count, ran, NULL);
+    call = redis_call_new(store, &theirs->script, (uint32_t)script->key_count, ran, NULL);
     if (!call) {
-        finish(conn, op, HF_NO_MEMORY, NULL);
+        finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->op = op;
@@ -220,25 +221,25 @@ static hf_status judge(const struct hfi_reply *reply, hf_error *err)
 static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     hf_error said;
     hf_status status;
 
     if (outcome == HFI_REFUSED && reply) {
         said = *err;
         status = judge(reply, &said);
-        finish(conn, call->op, status, &said);
+        finish(store, call->op, status, &said);
         return;
     }
     if (outcome != HFI_ANSWERED) {
-        finish(conn, call->op, hfi_outcome_status(outcome, err), err);
+        finish(store, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     call->op->u.script->ret_value = copy_tree(reply);
     if (call->op->u.script->ret_value)
-        finish(conn, call->op, HF_OK, NULL);
+        finish(store, call->op, HF_OK, NULL);
     else
-        finish(conn, call->op, HF_UNKNOWN,
+        finish(store, call->op, HF_UNKNOWN,
                &(hf_error){ .text = "it ran, but there is no memory for what it answered" });
 }
 
@@ -248,44 +249,44 @@ static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct 
 static void all_answered(struct redis_call *call, enum hfi_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
+    struct redis_store *store = call->store;
     struct hfi_op *op = call->op;
     struct hfi_script_op *script = op->u.script;
     const struct hfi_reply *found = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
     bool flush = script->verb == HFI_SCRIPT_FLUSH;
 
     if (outcome != HFI_ANSWERED) {
-        finish(conn, op, hfi_outcome_status(outcome, err), err);
+        finish(store, op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if (!flush && !found) {
-        finish(conn, op, HF_CORRUPT, NULL);
+        finish(store, op, HF_CORRUPT, NULL);
         return;
     }
     script->ret_exists = found && found->integer == 1;
-    if (conn->slots && (flush || script->ret_exists)) {
-        uint32_t next = redis_cluster_next(conn, call->node + 1);
+    if (store->slots && (flush || script->ret_exists)) {
+        uint32_t next = redis_cluster_next(store, call->node + 1);
 
         if (next != REDIS_NODE_ANY) {
             redis_op(op)->script.node = next;
-            send_to_all(conn, op);
+            send_to_all(store, op);
             return;
         }
     }
-    finish(conn, op, HF_OK, NULL);
+    finish(store, op, HF_OK, NULL);
 }
 
-static void send_to_all(struct hfi_conn *conn, struct hfi_op *op)
+static void send_to_all(struct redis_store *store, struct hfi_op *op)
 {
-    struct redis_call *call = redis_call_new(conn, NULL, 0, all_answered, NULL);
+    struct redis_call *call = redis_call_new(store, NULL, 0, all_answered, NULL);
 
     if (!call) {
-        finish(conn, op, HF_NO_MEMORY, NULL);
+        finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->op = op;
     call->idempotent = true; /* twice is as good as once */
-    if (conn->slots)
+    if (store->slots)
         call->node = redis_op(op)->script.node;
     hfi_command_add_text(&call->command, "SCRIPT");
     if (op->u.script->verb == HFI_SCRIPT_FLUSH) {
@@ -304,19 +305,19 @@ static bool is_sha(const char *text, size_t len)
     return len == HFI_SCRIPT_SHA_LEN && hfi_unhex(text, len, digest, sizeof digest);
 }
 
-void redis_script(struct hfi_conn *conn, struct hfi_op *op)
+void redis_script(struct redis_store *store, struct hfi_op *op)
 {
     const struct hfi_script_op *script = op->u.script;
     char *sha = NULL;
 
     if (script->verb == HFI_SCRIPT_RUN) {
-        run(conn, op);
+        run(store, op);
         return;
     }
     if (script->verb == HFI_SCRIPT_EXISTS) {
         sha = hfi_malloc(HFI_SCRIPT_SHA_LEN + 1);
         if (!sha) {
-            hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+            hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
             return;
         }
         if (is_sha(script->text, script->len))
@@ -326,6 +327,6 @@ void redis_script(struct hfi_conn *conn, struct hfi_op *op)
         sha[HFI_SCRIPT_SHA_LEN] = 0;
     }
     redis_op(op)->script.text = sha;
-    redis_op(op)->script.node = conn->slots ? redis_cluster_next(conn, 0) : 0;
-    send_to_all(conn, op);
+    redis_op(op)->script.node = store->slots ? redis_cluster_next(store, 0) : 0;
+    send_to_all(store, op);
 }

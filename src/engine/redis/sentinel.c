@@ -36,7 +36,7 @@
 
 /* One sentinel. */
 struct member {
-    struct hfi_conn *conn;
+    struct redis_store *store;
     struct hfi_address *address;
     struct hfi_link *link;
     bool learnt; /* from another one: asked only if none of the URL's answers */
@@ -62,7 +62,7 @@ struct redis_sentinel {
         lower_ms; /* since when all answers are below an epoch that was followed; 0: they are not */
 };
 
-static struct member *add_member(struct hfi_conn *conn, const struct hfi_address *address,
+static struct member *add_member(struct redis_store *store, const struct hfi_address *address,
                                  bool learnt);
 static void member_up(struct hfi_link *link);
 static void member_down(struct hfi_link *link, hf_status status, const char *why);
@@ -70,28 +70,28 @@ static void question(struct member *member, int64_t now_ms);
 static void epoch_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void master_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void others_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void choose(struct hfi_conn *conn, int64_t now_ms);
-static void ask_soon(struct hfi_conn *conn, unsigned failures);
+static void choose(struct redis_store *store, int64_t now_ms);
+static void ask_soon(struct redis_store *store, unsigned failures);
 
 static const struct hfi_link_owner member_owner = { .up = member_up, .down = member_down };
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-static hf_status sentinel_open(struct hfi_conn *conn, hf_error *err)
+static hf_status sentinel_open(struct redis_store *store, hf_error *err)
 {
-    conn->sentinel = hfi_calloc(1, sizeof *conn->sentinel);
-    if (!conn->sentinel)
+    store->sentinel = hfi_calloc(1, sizeof *store->sentinel);
+    if (!store->sentinel)
         return hfi_error_memory(err);
-    for (size_t i = 0; i < conn->conf->url.host_count; i++)
-        if (!add_member(conn, &conn->conf->url.hosts[i], false))
+    for (size_t i = 0; i < store->conf->url.host_count; i++)
+        if (!add_member(store, &store->conf->url.hosts[i], false))
             return hfi_error_memory(err);
     return HF_OK;
 }
 
-static struct member *add_member(struct hfi_conn *conn, const struct hfi_address *address,
+static struct member *add_member(struct redis_store *store, const struct hfi_address *address,
                                  bool learnt)
 {
-    struct redis_sentinel *sentinel = conn->sentinel;
+    struct redis_sentinel *sentinel = store->sentinel;
     struct member *member;
 
     if (sentinel->count == MEMBERS_MAX)
@@ -99,11 +99,11 @@ static struct member *add_member(struct hfi_conn *conn, const struct hfi_address
     member = hfi_calloc(1, sizeof *member);
     if (!member)
         return NULL;
-    member->conn = conn;
+    member->store = store;
     member->learnt = learnt;
     member->address = hfi_address_copy(address);
-    member->link = member->address ? hfi_link_new(conn->conf, member->address, false,
-                                                  &conn->reactor, &member_owner, member)
+    member->link = member->address ? hfi_link_new(store->conf, member->address, false,
+                                                  &store->reactor, &member_owner, member)
                                    : NULL;
     if (!member->link) {
         hfi_address_free(member->address);
@@ -116,23 +116,23 @@ static struct member *add_member(struct hfi_conn *conn, const struct hfi_address
     return member;
 }
 
-static void sentinel_close(struct hfi_conn *conn)
+static void sentinel_close(struct redis_store *store)
 {
-    for (size_t i = 0; conn->sentinel && i < conn->sentinel->count; i++) {
-        struct member *member = conn->sentinel->members[i];
+    for (size_t i = 0; store->sentinel && i < store->sentinel->count; i++) {
+        struct member *member = store->sentinel->members[i];
 
         hfi_link_free(member->link);
         hfi_address_free(member->address);
         hfi_address_free(member->master);
         hfi_free(member);
     }
-    hfi_free(conn->sentinel);
-    conn->sentinel = NULL;
+    hfi_free(store->sentinel);
+    store->sentinel = NULL;
 }
 
-static bool sentinel_ready(const struct hfi_conn *conn)
+static bool sentinel_ready(const struct redis_store *store)
 {
-    return conn->node_count > 0 && redis_single.ready(conn);
+    return store->node_count > 0 && redis_single.ready(store);
 }
 
 static bool is_hard(const hf_error *why)
@@ -142,18 +142,18 @@ static bool is_hard(const hf_error *why)
 
 /* Once a master is named, what is the matter with that one counts. Before, it is hopeless if no
  * sentinel is left that might name one. */
-static const hf_error *sentinel_why(const struct hfi_conn *conn, bool hopeless)
+static const hf_error *sentinel_why(const struct redis_store *store, bool hopeless)
 {
     const hf_error *why = NULL;
 
-    if (conn->node_count > 0)
-        return redis_single.why(conn, hopeless);
-    for (size_t i = 0; i < conn->sentinel->count; i++) {
-        const struct member *member = conn->sentinel->members[i];
+    if (store->node_count > 0)
+        return redis_single.why(store, hopeless);
+    for (size_t i = 0; i < store->sentinel->count; i++) {
+        const struct member *member = store->sentinel->members[i];
 
         if (member->learnt)
             continue;
-        if (hopeless && !redis_is_final(conn, &member->why))
+        if (hopeless && !redis_is_final(store, &member->why))
             return NULL;
         if (member->why.status != HF_OK && (!why || (is_hard(&member->why) && !is_hard(why))))
             why = &member->why;
@@ -178,7 +178,7 @@ static void member_down(struct hfi_link *link, hf_status status, const char *why
 
     hfi_address_free(member->master);
     member->master = NULL;
-    member->conn->sentinel->news = true;
+    member->store->sentinel->news = true;
     hfi_error_set(&member->why, status, 0, "sentinel %s", why);
 }
 
@@ -190,7 +190,7 @@ static void send_question(struct member *member, const char *verb, struct redis_
     hfi_command_init(&command);
     hfi_command_add_text(&command, "SENTINEL");
     hfi_command_add_text(&command, verb);
-    hfi_command_add_text(&command, member->conn->conf->master);
+    hfi_command_add_text(&command, member->store->conf->master);
     sent->answered = answered;
     member->awaited++;
     hfi_link_send(member->link, &command, sent);
@@ -199,7 +199,7 @@ static void send_question(struct member *member, const char *verb, struct redis_
 
 static void question(struct member *member, int64_t now_ms)
 {
-    int64_t pause_ms = member->conn->conf->ping_ms;
+    int64_t pause_ms = member->store->conf->ping_ms;
 
     if (member->awaited > 0)
         return;
@@ -259,24 +259,24 @@ static void master_answered(struct redis_sent *sent, const struct hfi_reply *rep
     hfi_address_free(member->master);
     member->master = master;
     member->epoch = member->asked_epoch;
-    member->conn->sentinel->news = true;
+    member->store->sentinel->news = true;
     if (master) {
         member->why.status = HF_OK;
-        if (member->conn->sentinel->first_ms == 0)
-            member->conn->sentinel->first_ms = hfi_now_ms();
+        if (member->store->sentinel->first_ms == 0)
+            member->store->sentinel->first_ms = hfi_now_ms();
     } else if (reply->type == HFI_REPLY_ERROR) {
         (void)hfi_reply_status(reply, &member->why);
         hfi_error_wrap(&member->why, "sentinel %s", member->address->shown);
     } else {
         hfi_error_set(&member->why, HF_CONFIG, 0, "sentinel %s: it knows no master called '%s'",
-                      member->address->shown, member->conn->conf->master);
+                      member->address->shown, member->store->conf->master);
     }
 }
 
 static void others_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct member *member = (struct member *)((char *)sent - offsetof(struct member, others_sent));
-    struct redis_sentinel *sentinel = member->conn->sentinel;
+    struct redis_sentinel *sentinel = member->store->sentinel;
 
     (void)maybe;
     member->awaited--;
@@ -292,19 +292,19 @@ static void others_answered(struct redis_sent *sent, const struct hfi_reply *rep
         for (size_t m = 0; m < sentinel->count && !known; m++)
             known = hfi_address_same(sentinel->members[m]->address, address);
         if (!known)
-            (void)add_member(member->conn, address, true); /* no room: it is not needed */
+            (void)add_member(member->store, address, true); /* no room: it is not needed */
         hfi_address_free(address);
     }
 }
 
-static void ask_soon(struct hfi_conn *conn, unsigned failures)
+static void ask_soon(struct redis_store *store, unsigned failures)
 {
     int64_t at_ms =
         hfi_now_ms() + hfi_backoff_ms(failures ? failures : 1, (uint32_t)hfi_random_u64());
 
-    for (size_t i = 0; i < conn->sentinel->count; i++)
-        if (at_ms < conn->sentinel->members[i]->ask_ms)
-            conn->sentinel->members[i]->ask_ms = at_ms;
+    for (size_t i = 0; i < store->sentinel->count; i++)
+        if (at_ms < store->sentinel->members[i]->ask_ms)
+            store->sentinel->members[i]->ask_ms = at_ms;
 }
 
 /* ---- following ---------------------------------------------------------------------------------- */
@@ -335,11 +335,11 @@ static bool stays_lower(struct redis_sentinel *sentinel, int64_t epoch, int64_t 
     return now_ms - sentinel->lower_ms >= LOWER_MS;
 }
 
-static void choose(struct hfi_conn *conn, int64_t now_ms)
+static void choose(struct redis_store *store, int64_t now_ms)
 {
-    struct redis_sentinel *sentinel = conn->sentinel;
+    struct redis_sentinel *sentinel = store->sentinel;
     struct hfi_sentinel_answer answers[MEMBERS_MAX];
-    const struct hfi_address *current = conn->node_count > 0 ? conn->nodes[0]->address : NULL;
+    const struct hfi_address *current = store->node_count > 0 ? store->nodes[0]->address : NULL;
     size_t count = 0, best;
 
     for (size_t i = 0; i < sentinel->count; i++)
@@ -348,16 +348,16 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
                                                              sentinel->members[i]->epoch };
     if (count == 0)
         sentinel->first_ms = 0;
-    if (count == 0 || !settled(sentinel, count, conn->conf->url.host_count, now_ms))
+    if (count == 0 || !settled(sentinel, count, store->conf->url.host_count, now_ms))
         return;
     best =
-        hfi_sentinel_choose(answers, count, conn->conf->url.host_count, current, sentinel->epoch);
+        hfi_sentinel_choose(answers, count, store->conf->url.host_count, current, sentinel->epoch);
     if (best == count || !stays_lower(sentinel, answers[best].epoch, now_ms)) {
         sentinel->news = false;
         return;
     }
     if ((!current || !hfi_address_same(current, answers[best].master)) &&
-        !redis_master_aim(conn, answers[best].master)) {
+        !redis_master_aim(store, answers[best].master)) {
         sentinel->first_ms = now_ms; /* out of memory: later */
         return;
     }
@@ -373,7 +373,7 @@ static void sentinel_up(struct redis_node *node)
 
 static void sentinel_down(struct redis_node *node)
 {
-    ask_soon(node->conn, hfi_link_failures(node->link));
+    ask_soon(node->store, hfi_link_failures(node->link));
 }
 
 static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *reply)
@@ -408,15 +408,15 @@ static void tick_member(struct member *member, bool others, int64_t now_ms)
         question(member, now_ms);
 }
 
-static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
+static void sentinel_tick(struct redis_store *store, int64_t now_ms)
 {
-    struct redis_sentinel *sentinel = conn->sentinel;
+    struct redis_sentinel *sentinel = store->sentinel;
     bool others = needs_others(sentinel);
 
     for (size_t i = 0; i < sentinel->count; i++)
         tick_member(sentinel->members[i], others, now_ms);
     if (sentinel->news)
-        choose(conn, now_ms);
+        choose(store, now_ms);
 }
 
 static int64_t member_next_ms(const struct member *member)
@@ -425,9 +425,9 @@ static int64_t member_next_ms(const struct member *member)
                                                                                  : HFI_NEVER;
 }
 
-static int64_t sentinel_next_ms(const struct hfi_conn *conn)
+static int64_t sentinel_next_ms(const struct redis_store *store)
 {
-    const struct redis_sentinel *sentinel = conn->sentinel;
+    const struct redis_sentinel *sentinel = store->sentinel;
     int64_t next_ms = HFI_NEVER;
 
     if (!sentinel->followed && sentinel->first_ms > 0)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void hush(struct hfi_conn *conn);
+static void hush(struct redis_store *store);
 static void node_up(struct hfi_link *link);
 static void node_down(struct hfi_link *link, hf_status status, const char *why);
 static void inbox_up(struct hfi_link *link);
@@ -31,10 +31,10 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
  * memory, and it is as it was. */
 static bool aim(struct redis_node *node, const struct hfi_address *address)
 {
-    struct hfi_conn *conn = node->conn;
-    bool is_inbox = node == &conn->inbox;
+    struct redis_store *store = node->store;
+    bool is_inbox = node == &store->inbox;
     struct hfi_address *copy = hfi_address_copy(address);
-    struct hfi_link *link = copy ? hfi_link_new(conn->conf, copy, is_inbox, &conn->reactor,
+    struct hfi_link *link = copy ? hfi_link_new(store->conf, copy, is_inbox, &store->reactor,
                                                 is_inbox ? &inbox_owner : &node_owner, node)
                                  : NULL;
 
@@ -43,7 +43,7 @@ static bool aim(struct redis_node *node, const struct hfi_address *address)
         return false;
     }
     redis_node_drop(node);
-    if (!is_inbox && node != &conn->sync)
+    if (!is_inbox && node != &store->sync)
         hfi_link_sleep_here(link);
     node->link = link;
     node->address = copy;
@@ -59,56 +59,56 @@ void redis_node_drop(struct redis_node *node)
     hfi_address_free(node->address);
     node->link = NULL;
     node->address = NULL;
-    if (node == &node->conn->inbox)
-        hush(node->conn);
+    if (node == &node->store->inbox)
+        hush(node->store);
 }
 
-uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address)
+uint32_t redis_node_add(struct redis_store *store, const struct hfi_address *address)
 {
     struct redis_node *node;
 
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        if (!conn->nodes[i]->link) {
-            *conn->nodes[i] = (struct redis_node){ .conn = conn, .index = i };
-            return aim(conn->nodes[i], address) ? i : REDIS_NODE_ANY;
+    for (uint32_t i = 0; i < store->node_count; i++)
+        if (!store->nodes[i]->link) {
+            *store->nodes[i] = (struct redis_node){ .store = store, .index = i };
+            return aim(store->nodes[i], address) ? i : REDIS_NODE_ANY;
         }
-    if (conn->node_count == conn->node_room) {
-        uint32_t room = conn->node_room ? 2 * conn->node_room : 4;
-        struct redis_node **nodes = hfi_realloc(conn->nodes, room * sizeof *nodes);
+    if (store->node_count == store->node_room) {
+        uint32_t room = store->node_room ? 2 * store->node_room : 4;
+        struct redis_node **nodes = hfi_realloc(store->nodes, room * sizeof *nodes);
 
         if (!nodes)
             return REDIS_NODE_ANY;
-        conn->nodes = nodes;
-        conn->node_room = room;
+        store->nodes = nodes;
+        store->node_room = room;
     }
     node = hfi_calloc(1, sizeof *node);
     if (!node)
         return REDIS_NODE_ANY;
-    node->conn = conn;
-    node->index = conn->node_count;
+    node->store = store;
+    node->index = store->node_count;
     if (!aim(node, address)) {
         hfi_free(node);
         return REDIS_NODE_ANY;
     }
-    conn->nodes[conn->node_count] = node;
-    return conn->node_count++;
+    store->nodes[store->node_count] = node;
+    return store->node_count++;
 }
 
-bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address)
+bool redis_inbox_aim(struct redis_store *store, const struct hfi_address *address)
 {
-    conn->inbox.conn = conn;
-    return aim(&conn->inbox, address);
+    store->inbox.store = store;
+    return aim(&store->inbox, address);
 }
 
 /* The node itself is the last: if memory ends before, it is still where it was, and who asks again
  * sees that. */
-bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
+bool redis_master_aim(struct redis_store *store, const struct hfi_address *address)
 {
-    conn->sync.conn = conn;
-    if (!redis_inbox_aim(conn, address) || (conn->conf->sync > 0 && !aim(&conn->sync, address)))
+    store->sync.store = store;
+    if (!redis_inbox_aim(store, address) || (store->conf->sync > 0 && !aim(&store->sync, address)))
         return false;
-    return conn->node_count > 0 ? aim(conn->nodes[0], address)
-                                : redis_node_add(conn, address) != REDIS_NODE_ANY;
+    return store->node_count > 0 ? aim(store->nodes[0], address)
+                                 : redis_node_add(store, address) != REDIS_NODE_ANY;
 }
 
 /* ---- links come and go ------------------------------------------------------------------------ */
@@ -116,35 +116,35 @@ bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
 static void note_down(struct redis_node *node, hf_status status, const char *why)
 {
     hfi_error_set(&node->why, status, 0, "%s", why);
-    if (node->conn->topology->down)
-        node->conn->topology->down(node);
-    if (hfi_link_failures(node->link) == 1 && node->conn->requests.parked)
-        hfi_requests_unpark(&node->conn->requests,
+    if (node->store->topology->down)
+        node->store->topology->down(node);
+    if (hfi_link_failures(node->link) == 1 && node->store->requests.parked)
+        hfi_requests_unpark(&node->store->requests,
                             hfi_now_ms()); /* who is in haste waited for this only */
 }
 
-void redis_doubt(struct hfi_conn *conn)
+void redis_doubt(struct redis_store *store)
 {
-    conn->reactor.doubt = "the server, or its data, is another one now";
+    store->reactor.doubt = "the server, or its data, is another one now";
 }
 
 static void node_up(struct hfi_link *link)
 {
     struct redis_node *node = hfi_link_data(link);
-    struct hfi_conn *conn = node->conn;
+    struct redis_store *store = node->store;
     const struct hfi_server *server = hfi_link_server(link);
 
-    if (server->is_replica && !conn->slots) { /* in a cluster it says where its master is */
+    if (server->is_replica && !store->slots) { /* in a cluster it says where its master is */
         hfi_link_unusable(link, HF_UNAVAILABLE, "it is a replica, and locks need its master");
         return;
     }
-    if (conn->slots && !server->is_cluster) {
+    if (store->slots && !server->is_cluster) {
         hfi_link_unusable(link, HF_CONFIG, "it is no node of a cluster: use redis://");
         return;
     }
     if (node->was_up &&
         (strcmp(node->run_id, server->run_id) != 0 || strcmp(node->replid, server->replid) != 0))
-        redis_doubt(conn);
+        redis_doubt(store);
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
     snprintf(node->replid, sizeof node->replid, "%s", server->replid);
     node->was_up = true;
@@ -152,9 +152,9 @@ static void node_up(struct hfi_link *link)
     hfi_link_settled(link);
     node->why.status = HF_OK;
     node->why.text[0] = 0;
-    if (conn->topology->up)
-        conn->topology->up(node);
-    hfi_requests_unpark(&conn->requests, hfi_now_ms());
+    if (store->topology->up)
+        store->topology->up(node);
+    hfi_requests_unpark(&store->requests, hfi_now_ms());
 }
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)
@@ -165,16 +165,16 @@ static void node_down(struct hfi_link *link, hf_status status, const char *why)
 static void inbox_up(struct hfi_link *link)
 {
     struct redis_node *node = hfi_link_data(link);
-    struct hfi_conn *conn = node->conn;
+    struct redis_store *store = node->store;
 
-    conn->inbox_sent.answered = inbox_answered;
-    hfi_link_subscribe(link, conn->inbox_name, conn->inbox_len, &conn->inbox_sent);
+    store->inbox_sent.answered = inbox_answered;
+    hfi_link_subscribe(link, store->inbox_name, store->inbox_len, &store->inbox_sent);
 }
 
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct hfi_conn *conn =
-        (struct hfi_conn *)((char *)sent - offsetof(struct hfi_conn, inbox_sent));
+    struct redis_store *store =
+        (struct redis_store *)((char *)sent - offsetof(struct redis_store, inbox_sent));
     hf_error err;
 
     (void)maybe;
@@ -182,32 +182,32 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
         return; /* the link is going down */
     if (reply->type == HFI_REPLY_ERROR) {
         (void)hfi_reply_status(reply, &err);
-        hfi_link_unusable(conn->inbox.link, err.status, "SUBSCRIBE %s: %s", conn->inbox_name,
+        hfi_link_unusable(store->inbox.link, err.status, "SUBSCRIBE %s: %s", store->inbox_name,
                           err.text);
         return;
     }
-    conn->inbox_up = true;
-    hfi_link_settled(conn->inbox.link);
-    conn->inbox.why.status = HF_OK;
-    conn->inbox.why.text[0] = 0;
-    redis_waits_hurry(conn); /* grants may have been published to nobody */
-    redis_channels_up(conn);
+    store->inbox_up = true;
+    hfi_link_settled(store->inbox.link);
+    store->inbox.why.status = HF_OK;
+    store->inbox.why.text[0] = 0;
+    redis_waits_hurry(store); /* grants may have been published to nobody */
+    redis_channels_up(store);
 }
 
 /* Nothing is subscribed any more: subscriptions end with the line. */
-static void hush(struct hfi_conn *conn)
+static void hush(struct redis_store *store)
 {
-    conn->inbox_up = false;
-    for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
+    store->inbox_up = false;
+    for (struct redis_wait *wait = store->waits; wait; wait = wait->next)
         wait->listens = false;
-    redis_channels_down(conn);
+    redis_channels_down(store);
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
 {
     struct redis_node *node = hfi_link_data(link);
 
-    hush(node->conn);
+    hush(node->store);
     note_down(node, status, why);
 }
 
@@ -215,35 +215,35 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
                           const char *payload, size_t len)
 {
     struct redis_node *node = hfi_link_data(link);
-    struct hfi_conn *conn = node->conn;
+    struct redis_store *store = node->store;
 
-    if (channel_len == conn->inbox_len && memcmp(channel, conn->inbox_name, channel_len) == 0)
-        redis_message(conn, payload, len);
-    else if (conn->wire->heard)
-        conn->wire->heard(conn, channel, channel_len);
+    if (channel_len == store->inbox_len && memcmp(channel, store->inbox_name, channel_len) == 0)
+        redis_message(store, payload, len);
+    else if (store->wire->heard)
+        store->wire->heard(store, channel, channel_len);
     else
-        redis_channel_message(conn, channel, channel_len, payload, len);
+        redis_channel_message(store, channel, channel_len, payload, len);
 }
 
 /* ---- one server -------------------------------------------------------------------------- */
 
-static hf_status single_open(struct hfi_conn *conn, hf_error *err)
+static hf_status single_open(struct redis_store *store, hf_error *err)
 {
-    return redis_master_aim(conn, &conn->conf->url.hosts[0]) ? HF_OK : hfi_error_memory(err);
+    return redis_master_aim(store, &store->conf->url.hosts[0]) ? HF_OK : hfi_error_memory(err);
 }
 
-static bool single_ready(const struct hfi_conn *conn)
+static bool single_ready(const struct redis_store *store)
 {
-    return conn->inbox_up && hfi_link_state(conn->nodes[0]->link) == HFI_STREAM_UP &&
-           (!conn->sync.link || hfi_link_state(conn->sync.link) == HFI_STREAM_UP);
+    return store->inbox_up && hfi_link_state(store->nodes[0]->link) == HFI_STREAM_UP &&
+           (!store->sync.link || hfi_link_state(store->sync.link) == HFI_STREAM_UP);
 }
 
-static const hf_error *single_why(const struct hfi_conn *conn, bool hopeless)
+static const hf_error *single_why(const struct redis_store *store, bool hopeless)
 {
-    const struct redis_node *both[2] = { conn->nodes[0], &conn->inbox };
+    const struct redis_node *both[2] = { store->nodes[0], &store->inbox };
 
     for (int i = 0; i < 2; i++)
-        if (hopeless ? redis_is_final(conn, &both[i]->why) : both[i]->why.status != HF_OK)
+        if (hopeless ? redis_is_final(store, &both[i]->why) : both[i]->why.status != HF_OK)
             return &both[i]->why;
     return NULL;
 }
@@ -258,78 +258,79 @@ const struct redis_topology redis_single = {
 
 static void topology_due(struct hfi_source *timer, int64_t now_ms)
 {
-    struct hfi_conn *conn = hfi_container(timer, struct hfi_conn, topology_timer);
+    struct redis_store *store = hfi_container(timer, struct redis_store, topology_timer);
 
-    conn->topology->tick(conn, now_ms);
+    store->topology->tick(store, now_ms);
 }
 
 static int64_t topology_next_ms(const struct hfi_source *timer)
 {
-    const struct hfi_conn *conn = hfi_container(timer, struct hfi_conn, topology_timer);
+    const struct redis_store *store = hfi_container(timer, struct redis_store, topology_timer);
 
-    return conn->topology->next_ms(conn);
+    return store->topology->next_ms(store);
 }
 
 /* Before any node's: it may lead one elsewhere instead of opening it. */
-static bool add_topology_timer(struct hfi_conn *conn)
+static bool add_topology_timer(struct redis_store *store)
 {
     static const struct hfi_source_calls calls = { .due = topology_due,
                                                    .next_ms = topology_next_ms };
 
-    return !conn->topology->tick || hfi_source_add(&conn->topology_timer, &conn->reactor, &calls);
+    return !store->topology->tick ||
+           hfi_source_add(&store->topology_timer, &store->reactor, &calls);
 }
 
 /* ---- opening and closing the store ----------------------------------------------------------- */
 
-hf_status redis_servers_open(struct hfi_conn *conn, hf_error *err)
+hf_status redis_servers_open(struct redis_store *store, hf_error *err)
 {
-    int64_t until_ms = conn->reactor.host->open_deadline_ms;
+    int64_t until_ms = store->reactor.host->open_deadline_ms;
     const struct redis_topology *topology =
-        conn->conf->topology == REDIS_TOPOLOGY_SENTINEL  ? &redis_sentinel
-        : conn->conf->topology == REDIS_TOPOLOGY_CLUSTER ? &redis_cluster
-                                                         : &redis_single;
+        store->conf->topology == REDIS_TOPOLOGY_SENTINEL  ? &redis_sentinel
+        : store->conf->topology == REDIS_TOPOLOGY_CLUSTER ? &redis_cluster
+                                                          : &redis_single;
     const hf_error *why = NULL;
     hf_status status;
 
-    conn->topology = topology;
-    status = add_topology_timer(conn) ? topology->open(conn, err) : hfi_error_memory(err);
+    store->topology = topology;
+    status = add_topology_timer(store) ? topology->open(store, err) : hfi_error_memory(err);
     if (status == HF_OK)
-        while (!topology->ready(conn) && !(why = topology->why(conn, true)) &&
+        while (!topology->ready(store) && !(why = topology->why(store, true)) &&
                hfi_now_ms() < until_ms)
-            hfi_reactor_turn(&conn->reactor, until_ms);
-    if (status == HF_OK && topology->ready(conn))
+            hfi_reactor_turn(&store->reactor, until_ms);
+    if (status == HF_OK && topology->ready(store))
         return HF_OK;
 
     if (status == HF_OK) {
         if (!why)
-            why = topology->why(conn, false);
+            why = topology->why(store, false);
         status = why && why->status != HF_OK
                      ? hfi_error_set(err, why->status, why->native, "%s", why->text)
                      : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                                     conn->conf->url.hosts[0].shown);
+                                     store->conf->url.hosts[0].shown);
     }
-    hfi_reactor_enter(&conn->reactor);
-    conn->closing = true;
-    redis_servers_close(conn);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
+    hfi_reactor_enter(&store->reactor);
+    store->closing = true;
+    redis_servers_close(store);
+    hfi_reactor_leave_quietly(&store->reactor, false);
     return status;
 }
 
-void redis_servers_close(struct hfi_conn *conn)
+void redis_servers_close(struct redis_store *store)
 {
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        redis_node_drop(conn->nodes[i]); /* all, before any is gone: answers may look at others */
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        hfi_free(conn->nodes[i]);
-    hfi_free(conn->nodes);
-    conn->nodes = NULL;
-    conn->node_count = 0;
-    conn->sync.conn = conn->inbox.conn = conn;
-    redis_node_drop(&conn->sync);
-    redis_node_drop(&conn->inbox);
+    for (uint32_t i = 0; i < store->node_count; i++)
+        redis_node_drop(store->nodes[i]); /* all, before any is gone: answers may look at others */
+    for (uint32_t i = 0; i < store->node_count; i++)
+        hfi_free(store->nodes[i]);
+    hfi_free(store->nodes);
+    store->nodes = NULL;
+    store->node_count = 0;
+    store->sync.store = store->inbox.store = store;
+    redis_node_drop(&store->sync);
+    redis_node_drop(&store->inbox);
 
-    redis_calls_end_parked(conn);
-    hfi_source_remove(&conn->topology_timer);
-    if (conn->topology->close)
-        conn->topology->close(conn);
+    redis_calls_end_parked(store);
+    hfi_source_remove(&store->topology_timer);
+    if (store->topology->close)
+        store->topology->close(store);
 }

@@ -28,14 +28,14 @@
 
 static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
-static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlock_round *round,
-                  unsigned node, const struct hfi_reply *reply);
-static void lose(struct hfi_conn *conn, struct redlock_wait *wait,
+static void voted(struct redlock_store *store, struct redlock_wait *wait,
+                  struct redlock_round *round, unsigned node, const struct hfi_reply *reply);
+static void lose(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out);
 
-int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
+int64_t redlock_window_ms(const struct redlock_store *store, const struct hfi_claim *claim)
 {
-    int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms; /* what heal waits for */
+    int64_t most_ms = store->max_ttl_ms - claim->lock_delay_ms; /* what heal waits for */
 
     return hfi_window_ms(claim->ttl_ms, HFI_WINDOW_MIN_MS,
                          most_ms < HFI_WINDOW_MAX_MS ? most_ms : HFI_WINDOW_MAX_MS);
@@ -54,60 +54,61 @@ uint64_t redlock_choice(const char *slots, size_t len)
 /* ---- beginning and ending ---------------------------------------------------------------- */
 
 /* What no node would grant. */
-static hf_status refusal(const struct hfi_conn *conn, const struct hfi_claim *claim, hf_error *err)
+static hf_status refusal(const struct redlock_store *store, const struct hfi_claim *claim,
+                         hf_error *err)
 {
     if (claim->mode == HFI_MODE_SEMAPHORE && claim->permits > REDLOCK_SLOTS_MAX)
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "permits: one lease on redlock has at most %d",
                              REDLOCK_SLOTS_MAX);
-    if (claim->ttl_ms + claim->lock_delay_ms > conn->max_ttl_ms)
+    if (claim->ttl_ms + claim->lock_delay_ms > store->max_ttl_ms)
         return hfi_error_set(
             err, HF_INVALID, 0,
             "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
-            (long long)conn->max_ttl_ms);
+            (long long)store->max_ttl_ms);
     return HF_OK;
 }
 
-void redlock_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_acquire(struct redlock_store *store, struct hfi_op *op)
 {
     struct hfi_claim *claim = op->claim;
     struct redlock_wait *wait;
     struct redlock_hold *hold;
     hf_error err;
-    hf_status status = refusal(conn, claim, &err);
+    hf_status status = refusal(store, claim, &err);
 
     if (status != HF_OK) {
-        hfi_reactor_finish(&conn->reactor, op, status, &err);
+        hfi_reactor_finish(&store->reactor, op, status, &err);
         return;
     }
     wait = hfi_calloc(1, sizeof *wait);
-    hold = wait ? redlock_hold_new(conn, claim) : NULL;
+    hold = wait ? redlock_hold_new(store, claim) : NULL;
     if (!hold) {
         hfi_free(wait);
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->op = op;
     wait->claim = claim;
     wait->hold = hold;
     wait->due_ms = HFI_NEVER;
-    wait->stamp = redlock_proposal(conn);
+    wait->stamp = redlock_proposal(store);
     /* Blocks that are not used up make counters run ahead of the clock, and a cluster that is made anew by force goes on
      * by the clock (manage.c). So only one token is asked for until the clock has caught up: then every process
      * adds one block at most to what is allowed. */
-    if (conn->last_token > wait->stamp + REDLOCK_AHEAD_US)
+    if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
     if (claim->mode == HFI_MODE_SEMAPHORE)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
     redlock_op(op)->wait = wait;
-    wait->next = conn->waits;
-    if (conn->waits)
-        conn->waits->prev = wait;
-    conn->waits = wait;
-    redlock_begin(conn, wait);
+    wait->next = store->waits;
+    if (store->waits)
+        store->waits->prev = wait;
+    store->waits = wait;
+    redlock_begin(store, wait);
 }
 
-void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status,
+void redlock_wait_end(struct redlock_store *store, struct redlock_wait *wait, hf_status status,
                       const hf_error *err)
 {
     if (wait->next)
@@ -115,44 +116,44 @@ void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_statu
     if (wait->prev)
         wait->prev->next = wait->next;
     else
-        conn->waits = wait->next;
+        store->waits = wait->next;
     wait->hold->wait = NULL;
     if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
-        redlock_hold_free(conn, wait->hold);
+        redlock_hold_free(store, wait->hold);
     redlock_op(wait->op)->wait = NULL;
-    hfi_reactor_finish(&conn->reactor, wait->op, status, err);
+    hfi_reactor_finish(&store->reactor, wait->op, status, err);
     hfi_free(wait);
 }
 
-void redlock_rest(struct hfi_conn *conn, struct redlock_wait *wait, int64_t pause_ms)
+void redlock_rest(struct redlock_store *store, struct redlock_wait *wait, int64_t pause_ms)
 {
-    redlock_give_back(conn, wait->claim, wait->hold, wait->hold->sent);
+    redlock_give_back(store, wait->claim, wait->hold, wait->hold->sent);
     wait->tries++;
     if (wait->claim->mode == HFI_MODE_SEMAPHORE) /* others may be after the same slots */
         wait->start = (uint32_t)(hfi_random_u64() % wait->claim->capacity);
     wait->state = HFI_WAITER_RESTING;
     wait->due_ms = hfi_now_ms() + 1 + (int64_t)(hfi_random_u64() % (uint64_t)(2 * pause_ms));
-    redlock_hasten(conn, wait->due_ms);
+    redlock_hasten(store, wait->due_ms);
 }
 
-void redlock_end_refused(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status)
+void redlock_end_refused(struct redlock_store *store, struct redlock_wait *wait, hf_status status)
 {
     hf_error err = wait->err;
 
-    redlock_give_back(conn, wait->claim, wait->hold, wait->hold->sent);
-    redlock_wait_end(conn, wait, status, err.status == status ? &err : NULL);
+    redlock_give_back(store, wait->claim, wait->hold, wait->hold->sent);
+    redlock_wait_end(store, wait, status, err.status == status ? &err : NULL);
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-void redlock_begin(struct hfi_conn *conn, struct redlock_wait *wait)
+void redlock_begin(struct redlock_store *store, struct redlock_wait *wait)
 {
     int64_t now_ms = hfi_now_ms(), limit_ms = wait->claim->ttl_ms / 10;
 
     limit_ms = limit_ms < LIMIT_MIN_MS ? LIMIT_MIN_MS : limit_ms;
     limit_ms = limit_ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : limit_ms;
     wait->hold->attempt++;
-    wait->epoch = conn->epoch;
+    wait->epoch = store->epoch;
     wait->state = HFI_WAITER_ASKING;
     wait->due_ms = now_ms + limit_ms;
     wait->moved = false;
@@ -160,16 +161,16 @@ void redlock_begin(struct hfi_conn *conn, struct redlock_wait *wait)
     wait->err.status = HF_OK;
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
     memset(wait->known, 0, sizeof wait->known);
-    hfi_ballot_init(&wait->ballot, conn->n);
-    redlock_hasten(conn, wait->due_ms);
-    redlock_ask(conn, wait, redlock_nodes_voting(conn, now_ms));
-    redlock_step(conn, wait);
+    hfi_ballot_init(&wait->ballot, store->n);
+    redlock_hasten(store, wait->due_ms);
+    redlock_ask(store, wait, redlock_nodes_voting(store, now_ms));
+    redlock_step(store, wait);
 }
 
-static bool hears(const struct hfi_conn *conn, uint32_t nodes)
+static bool hears(const struct redlock_store *store, uint32_t nodes)
 {
-    for (unsigned i = 0; i < conn->n; i++)
-        if (nodes & 1u << i && !conn->nodes[i].inbox_up)
+    for (unsigned i = 0; i < store->n; i++)
+        if (nodes & 1u << i && !store->nodes[i].inbox_up)
             return false;
     return true;
 }
@@ -177,25 +178,25 @@ static bool hears(const struct hfi_conn *conn, uint32_t nodes)
 static void add_request(struct redlock_round *round, const struct redlock_wait *wait,
                         uint32_t nodes)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     const struct hfi_claim *claim = wait->claim;
     struct hfi_command *command = &round->command;
 
     uint64_t flags = (wait->op->may_wait ? FLAG_WAIT : 0) |
                      (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
                      (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) |
-                     (hears(conn, nodes) ? FLAG_HEARS : 0);
+                     (hears(store, nodes) ? FLAG_HEARS : 0);
     const uint64_t numbers[] = {
         round->attempt,
         (uint64_t)claim->mode,
         claim->capacity,
         claim->permits,
         flags,
-        redlock_proposal(conn),
+        redlock_proposal(store),
         claim->tokens_wanted,
         (uint64_t)claim->ttl_ms,
         (uint64_t)claim->lock_delay_ms,
-        (uint64_t)redlock_window_ms(conn, claim),
+        (uint64_t)redlock_window_ms(store, claim),
         wait->stamp,
         wait->start,
     };
@@ -209,25 +210,25 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     hfi_command_add(command, claim->name.bytes, claim->name.len);
     redlock_add_owner(round, claim->owner);
     hfi_command_add(command, request, sizeof request);
-    hfi_command_add(command, conn->inbox_name, conn->inbox_len);
-    hfi_command_add_text(command, claim->label ? claim->label : conn->reactor.host->label);
+    hfi_command_add(command, store->inbox_name, store->inbox_len);
+    hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
 }
 
 /* An acquire that a node did not carry out for want of the script must not be sent again behind its
  * own release, which may have found its script there. */
 static bool still_wanted(const struct redlock_round *round)
 {
-    return redlock_wait_find(round->conn, round->owner, round->attempt) != NULL;
+    return redlock_wait_find(round->store, round->owner, round->attempt) != NULL;
 }
 
-void redlock_ask(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes)
+void redlock_ask(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes)
 {
     struct redlock_round *round;
 
-    nodes &= redlock_nodes_up(conn);
+    nodes &= redlock_nodes_up(store);
     if (!nodes)
         return;
-    round = redlock_round_new(conn, &redlock_script_acquire, 2, asked);
+    round = redlock_round_new(store, &redlock_script_acquire, 2, asked);
     if (!round) { /* no vote for want of memory, here */
         hfi_error_memory(&wait->err);
         return;
@@ -237,7 +238,7 @@ void redlock_ask(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t node
     round->wanted = still_wanted;
     add_request(round, wait, nodes);
     wait->hold->sent |= nodes;
-    for (unsigned i = 0; i < conn->n; i++)
+    for (unsigned i = 0; i < store->n; i++)
         if (nodes & 1u << i) {
             hfi_ballot_asked(&wait->ballot, i);
             if (wait->heard_ms[i] == 0)
@@ -248,10 +249,10 @@ void redlock_ask(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t node
     redlock_round_send(round, nodes);
 }
 
-struct redlock_wait *redlock_wait_find(struct hfi_conn *conn, const unsigned char *owner,
+struct redlock_wait *redlock_wait_find(struct redlock_store *store, const unsigned char *owner,
                                        uint64_t attempt)
 {
-    struct redlock_hold *hold = redlock_hold_find(conn, owner);
+    struct redlock_hold *hold = redlock_hold_find(store, owner);
     struct redlock_wait *wait = hold && hold->attempt == attempt ? hold->wait : NULL;
 
     return wait && (wait->state == HFI_WAITER_ASKING || wait->state == HFI_WAITER_QUEUED) ? wait
@@ -264,21 +265,21 @@ static void late_answer(struct redlock_round *round, unsigned node, const struct
     const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
 
     if (reply && reply->type == HFI_REPLY_INTEGER)
-        redlock_late_grant(round->conn, round->owner, round->attempt, node,
+        redlock_late_grant(round->store, round->owner, round->attempt, node,
                            (uint64_t)reply->integer, 0);
     else if (redlock_letter(reply) == 'G' && counter && slots)
-        redlock_late_grant(round->conn, round->owner, round->attempt, node,
+        redlock_late_grant(round->store, round->owner, round->attempt, node,
                            (uint64_t)counter->integer, redlock_choice(slots->text, slots->len));
 }
 
 static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = round->conn;
-    struct redlock_wait *wait = redlock_wait_find(conn, round->owner, round->attempt);
+    struct redlock_store *store = round->store;
+    struct redlock_wait *wait = redlock_wait_find(store, round->owner, round->attempt);
     struct redlock_hold *hold;
 
-    if (outcome == HFI_MAYBE && (hold = redlock_hold_find(conn, round->owner)))
+    if (outcome == HFI_MAYBE && (hold = redlock_hold_find(store, round->owner)))
         hold->unsure |= 1u << node;
     if (!wait) {
         late_answer(round, node, reply);
@@ -286,7 +287,7 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
     }
     switch (outcome) {
     case HFI_ANSWERED:
-        voted(conn, wait, round, node, reply);
+        voted(store, wait, round, node, reply);
         break;
     case HFI_REFUSED:
         wait->err = *err;
@@ -303,14 +304,14 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
         break;
     }
     if (!round->sending)
-        redlock_step(conn, wait);
+        redlock_step(store, wait);
 }
 
 /* What it is in now is for heal.c to find out, together with what the others are in. */
 void redlock_no_vote(struct redlock_node *node)
 {
     node->view.state = HFI_NODE_UNKNOWN;
-    redlock_heal_doubt(node->conn);
+    redlock_heal_doubt(node->store);
 }
 
 bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct hfi_reply *reply,
@@ -331,8 +332,8 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
 }
 
 /* One node's answer. A later reason never hides that the kind is another one, or that we are refused. */
-static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlock_round *round,
-                  unsigned node, const struct hfi_reply *reply)
+static void voted(struct redlock_store *store, struct redlock_wait *wait,
+                  struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
 {
     enum hfi_vote vote = HFI_VOTE_OTHER;
     char letter = redlock_letter(reply);
@@ -349,7 +350,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
             return;
         break;
     case 'Q':
-        redlock_still_waiting(conn, wait, node, reply, round->sent_ms);
+        redlock_still_waiting(store, wait, node, reply, round->sent_ms);
         return;
     case 'B':
         vote = HFI_VOTE_BUSY;
@@ -365,7 +366,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
     case 'E':
     case 'U':
         wait->moved = true;
-        redlock_no_vote(&conn->nodes[node]);
+        redlock_no_vote(&store->nodes[node]);
         break;
     case 'T':
         hfi_error_set(&wait->err, HF_INVALID, 0, "ttl_ms: longer than max_ttl of this cluster");
@@ -374,7 +375,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
         break;
     default:
         hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an answer that none of our scripts gives",
-                      hfi_link_address(conn->nodes[node].link)->shown);
+                      hfi_link_address(store->nodes[node].link)->shown);
         wait->hold->unsure |= 1u << node;
     }
     hfi_ballot_voted(&wait->ballot, node, vote);
@@ -382,7 +383,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
 
 /* ---- deciding ---------------------------------------------------------------------------------- */
 
-void redlock_step(struct hfi_conn *conn, struct redlock_wait *wait)
+void redlock_step(struct redlock_store *store, struct redlock_wait *wait)
 {
     struct hfi_ballot_outcome out = hfi_ballot_decide(&wait->ballot, wait->op->may_wait);
 
@@ -390,65 +391,65 @@ void redlock_step(struct hfi_conn *conn, struct redlock_wait *wait)
     case HFI_BALLOT_OPEN:
         return;
     case HFI_BALLOT_WON:
-        redlock_win(conn, wait, &out);
+        redlock_win(store, wait, &out);
         return;
     case HFI_BALLOT_WRITE:
-        redlock_write_back(conn, wait, &out);
+        redlock_write_back(store, wait, &out);
         return;
     case HFI_BALLOT_WAITING:
-        redlock_queued(conn, wait);
+        redlock_queued(store, wait);
         return;
     case HFI_BALLOT_SPLIT:
-        redlock_split(conn, wait, out.nodes);
+        redlock_split(store, wait, out.nodes);
         return;
     case HFI_BALLOT_BUSY:
     case HFI_BALLOT_KIND:
     case HFI_BALLOT_FULL:
     case HFI_BALLOT_FEW:
-        lose(conn, wait, &out);
+        lose(store, wait, &out);
         return;
     }
 }
 
 /* A majority cannot be had in this attempt. */
-static void lose(struct hfi_conn *conn, struct redlock_wait *wait,
+static void lose(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out)
 {
     hf_status why = wait->err.status;
 
     if (out->verdict == HFI_BALLOT_KIND || out->verdict == HFI_BALLOT_FULL) {
-        redlock_end_refused(conn, wait, out->verdict == HFI_BALLOT_KIND ? HF_MISMATCH : HF_FULL);
+        redlock_end_refused(store, wait, out->verdict == HFI_BALLOT_KIND ? HF_MISMATCH : HF_FULL);
         return;
     }
     if (out->verdict == HFI_BALLOT_BUSY) {
         /* Granted at some: perhaps nobody has a majority, and all who tried at once refuse each other. */
         if (out->nodes && wait->tries < TRIES_MAX)
-            redlock_rest(conn, wait, REDLOCK_TRY_MS << wait->tries);
+            redlock_rest(store, wait, REDLOCK_TRY_MS << wait->tries);
         else
-            redlock_end_refused(conn, wait, HF_BUSY);
+            redlock_end_refused(store, wait, HF_BUSY);
         return;
     }
     if (why == HF_DENIED || why == HF_INVALID || why == HF_CONFIG || why == HF_VERSION) {
-        redlock_end_refused(conn, wait, why);
+        redlock_end_refused(store, wait, why);
         return;
     }
     if (wait->op->may_wait || (wait->moved && wait->tries < TRIES_MAX)) {
-        redlock_rest(conn, wait,
+        redlock_rest(store, wait,
                      wait->moved ? REDLOCK_TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
         return;
     }
     if (why == HF_NO_MEMORY) {
-        redlock_end_refused(conn, wait, why);
+        redlock_end_refused(store, wait, why);
         return;
     }
     if (why == HF_OK || why == HF_MISMATCH || why == HF_FULL) {
-        if (!conn->has_epoch && conn->stuck.status != HF_OK)
-            wait->err = conn->stuck;
+        if (!store->has_epoch && store->stuck.status != HF_OK)
+            wait->err = store->stuck;
         else
             hfi_error_set(&wait->err, HF_UNAVAILABLE, 0,
                           "too few nodes answer: %u of %u are connected, %u are needed",
-                          redlock_count(redlock_nodes_up(conn)), conn->n, conn->need);
+                          redlock_count(redlock_nodes_up(store)), store->n, store->need);
     }
     wait->err.status = HF_UNAVAILABLE;
-    redlock_end_refused(conn, wait, HF_UNAVAILABLE);
+    redlock_end_refused(store, wait, HF_UNAVAILABLE);
 }

@@ -74,15 +74,15 @@ static unsigned agree(const struct adoption *adoption, unsigned *ret_first)
 static hf_status adopt_it(struct redlock_round *round, const struct adoption *adoption,
                           unsigned first)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     struct hfi_claim *claim = round->op->claim;
-    struct redlock_hold *hold = redlock_hold_new(conn, claim);
+    struct redlock_hold *hold = redlock_hold_new(store, claim);
 
     if (!hold)
         return HF_NO_MEMORY;
     hold->attempt = adoption->said[first].attempt;
     hold->choice = adoption->said[first].choice;
-    hold->sent = redlock_all(conn);
+    hold->sent = redlock_all(store);
     hold->top = adoption->said[first].counter;
     for (unsigned i = 0; i < adoption->count; i++)
         if (adoption->said[i].counter == hold->top && adoption->said[i].choice == hold->choice)
@@ -100,7 +100,7 @@ static hf_status adopt_it(struct redlock_round *round, const struct adoption *ad
 
 static void decide_adoption(struct redlock_round *round)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     const struct adoption *adoption = round->data;
     struct hfi_op *op = round->op;
     unsigned first = 0;
@@ -108,7 +108,7 @@ static void decide_adoption(struct redlock_round *round)
 
     if (!op)
         return;
-    switch (hfi_tally(conn->n, agree(adoption, &first), round->no, redlock_count(round->open))) {
+    switch (hfi_tally(store->n, agree(adoption, &first), round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
@@ -121,7 +121,7 @@ static void decide_adoption(struct redlock_round *round)
         status = HF_UNAVAILABLE;
     }
     round->op = NULL;
-    hfi_reactor_finish(&conn->reactor, op, status, NULL);
+    hfi_reactor_finish(&store->reactor, op, status, NULL);
 }
 
 static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -138,19 +138,19 @@ static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome
         decide_adoption(round);
 }
 
-void redlock_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_adopt(struct redlock_store *store, struct hfi_op *op)
 {
     struct redlock_round *round;
     struct adoption *adoption;
     hf_error err;
 
-    if (op->claim->ttl_ms > conn->max_ttl_ms) { /* nodes would say that they have none such */
+    if (op->claim->ttl_ms > store->max_ttl_ms) { /* nodes would say that they have none such */
         hfi_error_set(&err, HF_INVALID, 0, "ttl_ms: at most %lld here (max_ttl of this cluster)",
-                      (long long)conn->max_ttl_ms);
-        hfi_reactor_finish(&conn->reactor, op, HF_INVALID, &err);
+                      (long long)store->max_ttl_ms);
+        hfi_reactor_finish(&store->reactor, op, HF_INVALID, &err);
         return;
     }
-    round = redlock_round_new(conn, &redlock_script_adopt, 1, adopted);
+    round = redlock_round_new(store, &redlock_script_adopt, 1, adopted);
     adoption = hfi_calloc(1, sizeof *adoption);
     if (round) {
         redlock_add_name(round, &op->claim->name);
@@ -161,14 +161,14 @@ void redlock_adopt(struct hfi_conn *conn, struct hfi_op *op)
         if (round)
             redlock_round_free(round);
         hfi_free(adoption);
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     round->op = op;
     round->data = adoption;
     round->over = adoption_over;
     round->depth++;
-    redlock_round_send(round, redlock_all(conn));
+    redlock_round_send(round, redlock_all(store));
     decide_adoption(round);
     round->depth--;
     if (!round->open && !round->depth) {

@@ -37,16 +37,17 @@ static void check_cluster(struct doctor *d);
 static void check_clocks(struct doctor *d);
 static void check_places(struct doctor *d);
 
-hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
+    struct redlock_store *store = self;
     struct doctor d = { .report = { .finding = finding, .arg = arg }, .sure = true };
 
     (void)err;
-    redlock_probe_init(&d.probe, conn->conf);
+    redlock_probe_init(&d.probe, store->conf);
     redlock_probe_look(&d.probe);
     for (unsigned i = 0; i < d.probe.n; i++) {
         d.report.where = redlock_probe_name(&d.probe, i);
-        check_node(&d, i, conn->max_ttl_ms);
+        check_node(&d, i, store->max_ttl_ms);
     }
     d.report.where = NULL;
     check_cluster(&d);

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static hf_status wait_ready(struct hfi_conn *conn, hf_error *err);
-static void destroy(struct hfi_conn *conn);
+static hf_status wait_ready(struct redlock_store *store, hf_error *err);
+static void destroy(struct redlock_store *store);
 
 #define ROUNDS_KEPT 64 /* for use again */
 
@@ -25,68 +25,63 @@ static void destroy(struct hfi_conn *conn);
 
 static void heal_due(struct hfi_source *timer, int64_t now_ms)
 {
-    redlock_heal_tick(hfi_container(timer, struct hfi_conn, heal_timer), now_ms);
+    redlock_heal_tick(hfi_container(timer, struct redlock_store, heal_timer), now_ms);
 }
 
 static int64_t heal_next_ms(const struct hfi_source *timer)
 {
-    return redlock_heal_next_ms(hfi_container(timer, struct hfi_conn, heal_timer));
+    return redlock_heal_next_ms(hfi_container(timer, struct redlock_store, heal_timer));
 }
 
 static void waits_due(struct hfi_source *timer, int64_t now_ms)
 {
-    redlock_waits_tick(hfi_container(timer, struct hfi_conn, waits_timer), now_ms);
+    redlock_waits_tick(hfi_container(timer, struct redlock_store, waits_timer), now_ms);
 }
 
 static void notes_due(struct hfi_source *timer, int64_t now_ms)
 {
     (void)now_ms;
-    redlock_notes_send(hfi_container(timer, struct hfi_conn, notes_timer));
+    redlock_notes_send(hfi_container(timer, struct redlock_store, notes_timer));
 }
 
-static bool add_timers(struct hfi_conn *conn)
+static bool add_timers(struct redlock_store *store)
 {
     static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
     static const struct hfi_source_calls waits = { .due = waits_due };
     static const struct hfi_source_calls notes = { .due = notes_due };
 
-    hfi_list_init(&conn->noted);
-    return hfi_requests_init(&conn->rounds, &conn->reactor, NULL, sizeof(struct redlock_round),
+    hfi_list_init(&store->noted);
+    return hfi_requests_init(&store->rounds, &store->reactor, NULL, sizeof(struct redlock_round),
                              ROUNDS_KEPT) &&
-           hfi_source_add(&conn->heal_timer, &conn->reactor, &heal) &&
-           hfi_source_add(&conn->waits_timer, &conn->reactor, &waits) &&
-           hfi_source_add(&conn->notes_timer, &conn->reactor, &notes);
+           hfi_source_add(&store->heal_timer, &store->reactor, &heal) &&
+           hfi_source_add(&store->waits_timer, &store->reactor, &waits) &&
+           hfi_source_add(&store->notes_timer, &store->reactor, &notes);
 }
 
 /* ---- open and close -------------------------------------------------------------------- */
 
-static hf_status redlock_open(struct hfi_conf *conf, struct hfi_host *host,
-                              struct hfi_conn **ret_conn, hf_error *err)
+static hf_status redlock_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                              hf_error *err)
 {
-    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct redlock_store *store = self;
     hf_status status;
 
-    if (!conn)
-        return hfi_error_memory(err);
-    status = redlock_parse(conn, conf, host->label, err);
-    host->location = conn->conf->location;
-    conn->may_start = !host->existing;
+    status = redlock_parse(store, conf, host->label, err);
+    host->location = store->conf->location;
+    store->may_start = !host->existing;
     if (status == HF_OK)
-        status = hfi_reactor_init(&conn->reactor, host, err);
-    if (status == HF_OK && !add_timers(conn))
+        status = hfi_reactor_init(&store->reactor, host, err);
+    if (status == HF_OK && !add_timers(store))
         status = hfi_error_memory(err);
     if (status == HF_OK)
-        status = redlock_nodes_open(conn, err);
+        status = redlock_nodes_open(store, err);
     if (status == HF_OK)
-        status = redlock_heal_open(conn, err);
+        status = redlock_heal_open(store, err);
     if (status == HF_OK)
-        status = wait_ready(conn, err);
-    if (status != HF_OK) {
-        destroy(conn);
-        return status;
-    }
-    *ret_conn = conn;
-    return HF_OK;
+        status = wait_ready(store, err);
+    if (status != HF_OK)
+        destroy(store);
+    return status;
 }
 
 /* ---- what the URL says ------------------------------------------------------------------ */
@@ -141,7 +136,7 @@ static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
     return HF_OK;
 }
 
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
+hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, const char *label,
                         hf_error *err)
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
@@ -149,22 +144,22 @@ hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char
     char hex[REDLOCK_INBOX_ID_LEN + 1];
     hf_status status;
 
-    conn->conf = &redlock->redis;
-    conn->max_ttl_ms = redlock->max_ttl_ms;
-    status = redis_conf_finish(conn->conf, label, err);
+    store->conf = &redlock->redis;
+    store->max_ttl_ms = redlock->max_ttl_ms;
+    status = redis_conf_finish(store->conf, label, err);
     if (status == HF_OK)
         status = check_nodes(redlock, err);
     if (status != HF_OK)
         return status;
 
-    conn->n = (unsigned)conn->conf->url.host_count;
-    conn->need = hfi_majority(conn->n);
-    conn->prefix_len =
-        (size_t)snprintf(conn->prefix, sizeof conn->prefix, "%srl:", conn->conf->prefix);
+    store->n = (unsigned)store->conf->url.host_count;
+    store->need = hfi_majority(store->n);
+    store->prefix_len =
+        (size_t)snprintf(store->prefix, sizeof store->prefix, "%srl:", store->conf->prefix);
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, hex);
-    conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
-                                       conn->prefix, hex);
+    store->inbox_len = (size_t)snprintf(store->inbox_name, sizeof store->inbox_name, "%sinbox:%s",
+                                        store->prefix, hex);
     return HF_OK;
 }
 
@@ -177,10 +172,10 @@ static bool looked_at(const struct redlock_node *node)
            (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);
 }
 
-static bool all_looked_at(const struct hfi_conn *conn)
+static bool all_looked_at(const struct redlock_store *store)
 {
-    for (unsigned i = 0; i < conn->n; i++)
-        if (!looked_at(&conn->nodes[i]))
+    for (unsigned i = 0; i < store->n; i++)
+        if (!looked_at(&store->nodes[i]))
             return false;
     return true;
 }
@@ -188,18 +183,18 @@ static bool all_looked_at(const struct hfi_conn *conn)
 /* Why it cannot be opened: what a person must decide, else the first node that says why. `hopeless`:
  * only what will not pass by waiting. "Too few nodes answer" passes while one of them has not been heard yet, and
  * unless each is tried once only, also after that. */
-static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
+static const hf_error *why_not(const struct redlock_store *store, bool hopeless)
 {
     unsigned bad = 0;
     const hf_error *first = NULL;
-    bool once = conn->reactor.host->open_once;
+    bool once = store->reactor.host->open_once;
     bool passing = hopeless && !once; /* a node that is away may come */
-    bool few_pass = hopeless && !(once && all_looked_at(conn));
+    bool few_pass = hopeless && !(once && all_looked_at(store));
 
-    if (conn->stuck.status != HF_OK && (!few_pass || conn->stuck.status != HF_UNAVAILABLE))
-        return &conn->stuck;
-    for (unsigned i = 0; i < conn->n; i++) {
-        const hf_error *why = &conn->nodes[i].why;
+    if (store->stuck.status != HF_OK && (!few_pass || store->stuck.status != HF_UNAVAILABLE))
+        return &store->stuck;
+    for (unsigned i = 0; i < store->n; i++) {
+        const hf_error *why = &store->nodes[i].why;
 
         if (why->status == HF_OK || (passing && why->status == HF_UNAVAILABLE))
             continue;
@@ -210,174 +205,179 @@ static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
         if (hopeless && why->status == HF_CONFIG)
             return why;
     }
-    return hopeless && bad <= conn->n - conn->need ? NULL : first;
+    return hopeless && bad <= store->n - store->need ? NULL : first;
 }
 
 /* A majority is up and in one epoch; and every node has been looked at that can be within a moment, so
  * that a mistake in the list is found now, and the first lease is granted by all of them. */
-static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
+static bool ready(const struct redlock_store *store, int64_t now_ms, int64_t since_ms)
 {
-    if (!conn->has_epoch || redlock_count(redlock_nodes_voting(conn, now_ms)) < conn->need)
+    if (!store->has_epoch || redlock_count(redlock_nodes_voting(store, now_ms)) < store->need)
         return false;
     if (now_ms - since_ms > REDLOCK_SILENT_MS)
         return true;
-    return !redlock_heal_busy(conn) &&
-           all_looked_at(conn); /* while it heals views are from before */
+    return !redlock_heal_busy(store) &&
+           all_looked_at(store); /* while it heals views are from before */
 }
 
-static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
+static hf_status wait_ready(struct redlock_store *store, hf_error *err)
 {
-    int64_t until_ms = conn->reactor.host->open_deadline_ms, since_ms = hfi_now_ms(),
+    int64_t until_ms = store->reactor.host->open_deadline_ms, since_ms = hfi_now_ms(),
             now_ms = since_ms;
     const hf_error *why = NULL;
 
-    while (!(why = why_not(conn, true)) && !ready(conn, now_ms, since_ms) && now_ms < until_ms) {
-        int64_t turn_ms = conn->has_epoch ? since_ms + REDLOCK_SILENT_MS + 1 : until_ms;
+    while (!(why = why_not(store, true)) && !ready(store, now_ms, since_ms) && now_ms < until_ms) {
+        int64_t turn_ms = store->has_epoch ? since_ms + REDLOCK_SILENT_MS + 1 : until_ms;
 
-        hfi_reactor_turn(&conn->reactor,
+        hfi_reactor_turn(&store->reactor,
                          turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
         now_ms = hfi_now_ms();
     }
-    if (!why && ready(conn, now_ms, since_ms))
+    if (!why && ready(store, now_ms, since_ms))
         return HF_OK;
     if (!why)
-        why = why_not(conn, false);
+        why = why_not(store, false);
     return why ? hfi_error_set(err, why->status, why->native, "%s", why->text)
                : hfi_error_set(err, HF_UNAVAILABLE, 0, "%u of %u nodes answered in time",
-                               redlock_count(redlock_nodes_up(conn)), conn->n);
+                               redlock_count(redlock_nodes_up(store)), store->n);
 }
 
-static void destroy(struct hfi_conn *conn)
+static void destroy(struct redlock_store *store)
 {
     struct hfi_claim_entry *hold;
 
-    conn->closing = true;
-    if (conn->reactor.host) {
-        hfi_reactor_enter(&conn->reactor);
-        redlock_nodes_close(conn);
-        redlock_heal_close(conn);
-        hfi_reactor_leave_quietly(&conn->reactor, false);
+    store->closing = true;
+    if (store->reactor.host) {
+        hfi_reactor_enter(&store->reactor);
+        redlock_nodes_close(store);
+        redlock_heal_close(store);
+        hfi_reactor_leave_quietly(&store->reactor, false);
     }
-    while ((hold = hfi_claims_any(&conn->holds))) {
-        hfi_claims_remove(&conn->holds, hold); /* its claim may be another's by now */
+    while ((hold = hfi_claims_any(&store->holds))) {
+        hfi_claims_remove(&store->holds, hold); /* its claim may be another's by now */
         hfi_free(hold);
     }
-    hfi_requests_done(&conn->rounds);
-    hfi_reactor_done(&conn->reactor);
-    redis_conf_done(conn->conf);
-    hfi_free(conn);
+    hfi_requests_done(&store->rounds);
+    hfi_reactor_done(&store->reactor);
+    redis_conf_done(store->conf);
 }
 
-static void redlock_close(struct hfi_conn *conn)
+static void redlock_close(void *self)
 {
-    destroy(conn);
+    struct redlock_store *store = self;
+
+    destroy(store);
 }
 
 /* ---- ops --------------------------------------------------------------------------------- */
 
-static void submit(struct hfi_conn *conn, struct hfi_op *op)
+static void submit(struct redlock_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        redlock_acquire(conn, op);
+        redlock_acquire(store, op);
         return;
     case HFI_OP_RELEASE:
-        redlock_release(conn, op);
+        redlock_release(store, op);
         return;
     case HFI_OP_RENEW:
-        redlock_renew(conn, op);
+        redlock_renew(store, op);
         return;
     case HFI_OP_ADOPT:
-        redlock_adopt(conn, op);
+        redlock_adopt(store, op);
         return;
     case HFI_OP_INSPECT:
-        redlock_notes_send(conn);
-        redlock_inspect(conn, op);
+        redlock_notes_send(store);
+        redlock_inspect(store, op);
         return;
     case HFI_OP_BREAK:
-        redlock_notes_send(conn);
-        redlock_break(conn, op);
+        redlock_notes_send(store);
+        redlock_break(store, op);
         return;
     default: /* cells: a majority cannot compare and swap without consensus */
-        hfi_reactor_finish(&conn->reactor, op, HF_UNSUPPORTED, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
     }
 }
 
-static void redlock_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void redlock_submit(void *self, struct hfi_op *op)
 {
-    hfi_reactor_enter(&conn->reactor);
-    submit(conn, op);
-    hfi_reactor_leave(&conn->reactor);
+    struct redlock_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    submit(store, op);
+    hfi_reactor_leave(&store->reactor);
 }
 
-static void redlock_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void redlock_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 {
-    hfi_reactor_enter(&conn->reactor);
-    redlock_cancel(conn, op, status);
-    hfi_reactor_leave(&conn->reactor);
+    struct redlock_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    redlock_cancel(store, op, status);
+    hfi_reactor_leave(&store->reactor);
 }
 
-void redlock_hasten(struct hfi_conn *conn, int64_t due_ms)
+void redlock_hasten(struct redlock_store *store, int64_t due_ms)
 {
-    hfi_source_by(&conn->waits_timer, due_ms);
+    hfi_source_by(&store->waits_timer, due_ms);
 }
 
-uint64_t redlock_proposal(struct hfi_conn *conn)
+uint64_t redlock_proposal(struct redlock_store *store)
 {
     struct timespec t;
     uint64_t us;
 
     clock_gettime(CLOCK_REALTIME, &t);
     us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-    if (us <= conn->last_proposal) /* the clock was set back, or two in one microsecond */
-        us = conn->last_proposal + 1;
-    conn->last_proposal = us;
+    if (us <= store->last_proposal) /* the clock was set back, or two in one microsecond */
+        us = store->last_proposal + 1;
+    store->last_proposal = us;
     return us;
 }
 
 /* ---- claims by owner ------------------------------------------------------------------------ */
 
-struct redlock_hold *redlock_hold_new(struct hfi_conn *conn, struct hfi_claim *claim)
+struct redlock_hold *redlock_hold_new(struct redlock_store *store, struct hfi_claim *claim)
 {
     struct redlock_hold *hold = hfi_calloc(1, sizeof *hold);
 
     if (!hold)
         return NULL;
     hfi_list_init(&hold->noted);
-    hfi_claims_add(&conn->holds, &hold->entry, claim);
+    hfi_claims_add(&store->holds, &hold->entry, claim);
     ((struct redlock_claim *)claim->room)->hold = hold;
     return hold;
 }
 
-void redlock_hold_free(struct hfi_conn *conn, struct redlock_hold *hold)
+void redlock_hold_free(struct redlock_store *store, struct redlock_hold *hold)
 {
     ((struct redlock_claim *)hold->entry.claim->room)->hold = NULL;
     hfi_list_remove(&hold->noted);
-    hfi_claims_remove(&conn->holds, &hold->entry);
+    hfi_claims_remove(&store->holds, &hold->entry);
     hfi_free(hold);
 }
 
-struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned char *id)
+struct redlock_hold *redlock_hold_find(struct redlock_store *store, const unsigned char *id)
 {
-    return (struct redlock_hold *)hfi_claims_find(&conn->holds, id);
+    return (struct redlock_hold *)hfi_claims_find(&store->holds, id);
 }
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
-static void redlock_engine_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token,
-                                  int64_t tid)
+static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
+    struct redlock_store *store = self;
     bool sooner;
 
-    hfi_reactor_enter(&conn->reactor);
-    sooner = redlock_passed(conn, claim, token, tid);
-    hfi_reactor_leave_quietly(&conn->reactor, sooner);
+    hfi_reactor_enter(&store->reactor);
+    sooner = redlock_passed(store, claim, token, tid);
+    hfi_reactor_leave_quietly(&store->reactor, sooner);
 }
 
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
     .drive = &hfi_reactor_drive,
-    HFI_ROOMS(struct redlock_op, struct redlock_claim),
+    HFI_STORAGE(struct redlock_store, struct redlock_op, struct redlock_claim),
     .open = redlock_open,
     .close = redlock_close,
     .conf = &conf_type,

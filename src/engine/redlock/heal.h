@@ -29,11 +29,11 @@ struct redlock_healing {
     unsigned streak;   /* steps since there was nothing to do */
     enum hfi_heal_step last;
     /* A start that is under way: its marker, since when, and which nodes carry it. */
-    unsigned char start_id[HFI_EPOCH_ID]; /* a start: its id ... */
-    int64_t start_ms;                     /* ... since when it is under way ... */
-    uint32_t sent;                        /* ... the nodes that were sent its markers ... */
-    uint32_t mine;                        /* ... those that carry them ... */
-    void (*then)(struct hfi_conn *conn);  /* ... and what comes next */
+    unsigned char start_id[HFI_EPOCH_ID];      /* a start: its id ... */
+    int64_t start_ms;                          /* ... since when it is under way ... */
+    uint32_t sent;                             /* ... the nodes that were sent its markers ... */
+    uint32_t mine;                             /* ... those that carry them ... */
+    void (*then)(struct redlock_store *store); /* ... and what comes next */
 };
 
 /* ---- heal_wire.c -------------------------------------------------------------------------- */
@@ -68,19 +68,21 @@ const char *redlock_why(const struct hfi_redis_conf *conf, unsigned node, const 
 /* ---- heal.c --------------------------------------------------------------------------------- */
 
 /* Look at all nodes again: in `from_ms` to `from_ms + spread_ms` from now, or earlier. */
-void redlock_heal_soon(struct hfi_conn *conn, int64_t from_ms, int64_t spread_ms);
-void redlock_heal_again(struct hfi_conn *conn); /* after a pause that grows */
+void redlock_heal_soon(struct redlock_store *store, int64_t from_ms, int64_t spread_ms);
+void redlock_heal_again(struct redlock_store *store); /* after a pause that grows */
 /* A step's round; unless `over` is changed, all nodes are looked at when the last is over. */
-struct redlock_round *redlock_heal_round(struct hfi_conn *conn, const struct hfi_script *script,
+struct redlock_round *redlock_heal_round(struct redlock_store *store,
+                                         const struct hfi_script *script,
                                          redlock_answer_fn *answer);
 /* An answer that needs nothing but to be there; the end of a round (or of what counted as one). */
 void redlock_heal_answered(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                            const struct hfi_reply *reply, const hf_error *err);
-void redlock_heal_stepped(struct hfi_conn *conn);
-void redlock_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX]);
+void redlock_heal_stepped(struct redlock_store *store);
+void redlock_heal_views(const struct redlock_store *store,
+                        struct hfi_node_view ret_views[HFI_NODES_MAX]);
 
 /* ---- heal_start.c ----------------------------------------------------------------------------- */
 
-void redlock_start(struct hfi_conn *conn); /* all nodes are up and empty */
+void redlock_start(struct redlock_store *store); /* all nodes are up and empty */
 
 #endif

@@ -30,39 +30,39 @@
 
 #include <string.h>
 
-static void first_marked(struct hfi_conn *conn);
-static void all_marked(struct hfi_conn *conn);
-static void all_confirmed(struct hfi_conn *conn);
+static void first_marked(struct redlock_store *store);
+static void all_marked(struct redlock_store *store);
+static void all_confirmed(struct redlock_store *store);
 
-static unsigned meeting_point(const struct hfi_conn *conn)
+static unsigned meeting_point(const struct redlock_store *store)
 {
     unsigned first = 0;
 
-    for (unsigned i = 1; i < conn->n; i++)
-        if (strcmp(conn->nodes[i].run_id, conn->nodes[first].run_id) < 0)
+    for (unsigned i = 1; i < store->n; i++)
+        if (strcmp(store->nodes[i].run_id, store->nodes[first].run_id) < 0)
             first = i;
     return first;
 }
 
 /* Somebody else is at it, or something went wrong: look again soon. */
-static void turn_back(struct hfi_conn *conn)
+static void turn_back(struct redlock_store *store)
 {
-    conn->healing->eager = false;
-    if (conn->healing->failures < 4) {
-        conn->healing->failures++;
-        redlock_heal_soon(conn, 20, 80);
+    store->healing->eager = false;
+    if (store->healing->failures < 4) {
+        store->healing->failures++;
+        redlock_heal_soon(store, 20, 80);
     } else {
-        redlock_heal_again(conn);
+        redlock_heal_again(store);
     }
 }
 
 /* One round of a stage is over; after the last one comes the next stage. */
 static void stage_over(struct redlock_round *round)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
 
-    if (--conn->healing->steps == 0 && !conn->closing)
-        conn->healing->then(conn);
+    if (--store->healing->steps == 0 && !store->closing)
+        store->healing->then(store);
 }
 
 /* ---- marking -------------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ static void stage_over(struct redlock_round *round)
 static void marked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
-    struct redlock_healing *healing = round->conn->healing;
+    struct redlock_healing *healing = round->store->healing;
     const unsigned char *marker = outcome == HFI_ANSWERED ? redlock_read_marker(reply) : NULL;
     unsigned char mine[HFI_EPOCH_ID];
 
@@ -80,45 +80,46 @@ static void marked(struct redlock_round *round, unsigned node, enum hfi_outcome 
         healing->mine |= 1u << node;
 }
 
-static void mark(struct hfi_conn *conn, unsigned node)
+static void mark(struct redlock_store *store, unsigned node)
 {
-    struct redlock_round *round = redlock_heal_round(conn, &redlock_script_mark, marked);
+    struct redlock_round *round = redlock_heal_round(store, &redlock_script_mark, marked);
     unsigned char marker[HFI_EPOCH_ID];
 
     if (!round)
         return; /* then not all are marked */
-    hfi_start_marker(conn->healing->start_id, node, marker);
+    hfi_start_marker(store->healing->start_id, node, marker);
     redlock_say_mark(&round->command, marker, REDLOCK_START_STALE_MS);
-    conn->healing->sent |= 1u << node;
+    store->healing->sent |= 1u << node;
     round->over = stage_over;
     redlock_round_send(round, 1u << node);
 }
 
 /* `steps` is raised meanwhile: a round may be over before the next one has been sent. */
-static void mark_some(struct hfi_conn *conn, uint32_t nodes, void (*then)(struct hfi_conn *conn))
+static void mark_some(struct redlock_store *store, uint32_t nodes,
+                      void (*then)(struct redlock_store *store))
 {
-    struct redlock_healing *healing = conn->healing;
+    struct redlock_healing *healing = store->healing;
 
     healing->then = then;
     healing->steps++;
-    for (unsigned i = 0; i < conn->n; i++)
+    for (unsigned i = 0; i < store->n; i++)
         if (nodes & 1u << i)
-            mark(conn, i);
+            mark(store, i);
     if (--healing->steps == 0)
-        then(conn);
+        then(store);
 }
 
 /* A start of ours for which memory ran out on the way goes on where it was: its markers are young, and would be
  * in the way of another. No marker is sent twice for that. */
-static bool can_go_on(const struct hfi_conn *conn)
+static bool can_go_on(const struct redlock_store *store)
 {
-    const struct redlock_healing *healing = conn->healing;
+    const struct redlock_healing *healing = store->healing;
     unsigned char mine[HFI_EPOCH_ID];
 
     if (!healing->sent || hfi_now_ms() - healing->start_ms > REDLOCK_START_LIMIT_MS)
         return false;
-    for (unsigned i = 0; i < conn->n; i++) {
-        const struct hfi_node_view *view = &conn->nodes[i].view;
+    for (unsigned i = 0; i < store->n; i++) {
+        const struct hfi_node_view *view = &store->nodes[i].view;
 
         hfi_start_marker(healing->start_id, i, mine);
         if (healing->sent & 1u << i &&
@@ -128,27 +129,27 @@ static bool can_go_on(const struct hfi_conn *conn)
     return true;
 }
 
-void redlock_start(struct hfi_conn *conn)
+void redlock_start(struct redlock_store *store)
 {
-    struct redlock_healing *healing = conn->healing;
+    struct redlock_healing *healing = store->healing;
 
-    if (can_go_on(conn)) {
+    if (can_go_on(store)) {
         healing->mine = healing->sent;
-        mark_some(conn, redlock_all(conn) & ~healing->sent, all_marked);
+        mark_some(store, redlock_all(store) & ~healing->sent, all_marked);
         return;
     }
     healing->start_ms = hfi_now_ms();
     healing->mine = healing->sent = 0;
     hfi_random_bytes(healing->start_id, sizeof healing->start_id);
-    mark_some(conn, 1u << meeting_point(conn), first_marked);
+    mark_some(store, 1u << meeting_point(store), first_marked);
 }
 
-static void first_marked(struct hfi_conn *conn)
+static void first_marked(struct redlock_store *store)
 {
-    if (conn->healing->mine == 0)
-        turn_back(conn);
+    if (store->healing->mine == 0)
+        turn_back(store);
     else
-        mark_some(conn, redlock_all(conn) & ~conn->healing->mine, all_marked);
+        mark_some(store, redlock_all(store) & ~store->healing->mine, all_marked);
 }
 
 /* ---- confirming --------------------------------------------------------------------------------- */
@@ -156,7 +157,7 @@ static void first_marked(struct hfi_conn *conn)
 static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
-    struct redlock_healing *healing = round->conn->healing;
+    struct redlock_healing *healing = round->store->healing;
     unsigned char mine[HFI_EPOCH_ID];
     struct redlock_told told;
 
@@ -168,56 +169,56 @@ static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outco
         healing->mine |= 1u << node;
 }
 
-static void all_marked(struct hfi_conn *conn)
+static void all_marked(struct redlock_store *store)
 {
     struct redlock_round *ask;
 
-    if (conn->healing->mine != redlock_all(conn)) {
-        turn_back(conn);
+    if (store->healing->mine != redlock_all(store)) {
+        turn_back(store);
         return;
     }
-    conn->healing->mine = 0;
-    ask = redlock_heal_round(conn, &redlock_script_status, confirmed);
+    store->healing->mine = 0;
+    ask = redlock_heal_round(store, &redlock_script_status, confirmed);
     if (!ask) {
-        turn_back(conn);
+        turn_back(store);
         return;
     }
     ask->over = stage_over;
-    conn->healing->then = all_confirmed;
-    redlock_round_send(ask, redlock_all(conn));
+    store->healing->then = all_confirmed;
+    redlock_round_send(ask, redlock_all(store));
 }
 
 /* ---- installing ----------------------------------------------------------------------------------- */
 
-static void install(struct hfi_conn *conn, unsigned node, const struct hfi_node_view *as,
+static void install(struct redlock_store *store, unsigned node, const struct hfi_node_view *as,
                     const struct hfi_epoch *epoch)
 {
     struct redlock_round *round =
-        redlock_heal_round(conn, &redlock_script_install, redlock_heal_answered);
+        redlock_heal_round(store, &redlock_script_install, redlock_heal_answered);
     unsigned char marker[HFI_EPOCH_ID];
 
     if (!round)
         return; /* somebody will carry it on */
-    hfi_start_marker(conn->healing->start_id, node, marker);
+    hfi_start_marker(store->healing->start_id, node, marker);
     redlock_say_install(&round->command, marker, as, epoch, 0);
     redlock_round_send(round, 1u << node);
 }
 
-static void all_confirmed(struct hfi_conn *conn)
+static void all_confirmed(struct redlock_store *store)
 {
-    struct redlock_healing *healing = conn->healing;
-    struct hfi_node_view as = { .n = conn->n, .max_ttl_ms = conn->max_ttl_ms };
+    struct redlock_healing *healing = store->healing;
+    struct hfi_node_view as = { .n = store->n, .max_ttl_ms = store->max_ttl_ms };
     struct hfi_epoch epoch;
 
-    if (healing->mine != redlock_all(conn) ||
+    if (healing->mine != redlock_all(store) ||
         hfi_now_ms() - healing->start_ms > REDLOCK_START_LIMIT_MS) {
-        turn_back(conn);
+        turn_back(store);
         return;
     }
     hfi_random_bytes(as.cluster, sizeof as.cluster);
     hfi_start_epoch(healing->start_id, &epoch);
     healing->steps++;
-    for (unsigned i = 0; i < conn->n; i++)
-        install(conn, i, &as, &epoch);
-    redlock_heal_stepped(conn);
+    for (unsigned i = 0; i < store->n; i++)
+        install(store, i, &as, &epoch);
+    redlock_heal_stepped(store);
 }

@@ -50,33 +50,33 @@ static void looked(struct redlock_round *round, unsigned node, enum hfi_outcome 
 static void all_looked(struct redlock_round *round);
 static hf_status emit(const struct look *look, struct hfi_sink *sink,
                       struct redlock_merged *merged);
-static void scan_all(struct hfi_conn *conn, struct hfi_op *op);
-static void scan(struct hfi_conn *conn, struct search *search, unsigned node, const char *cursor,
-                 size_t len);
-static void go_on(struct hfi_conn *conn, struct search *search);
-static void break_found(struct hfi_conn *conn, const struct look *look,
+static void scan_all(struct redlock_store *store, struct hfi_op *op);
+static void scan(struct redlock_store *store, struct search *search, unsigned node,
+                 const char *cursor, size_t len);
+static void go_on(struct redlock_store *store, struct search *search);
+static void break_found(struct redlock_store *store, const struct look *look,
                         const struct redlock_merged *merged);
 
 /* ---- one name ---------------------------------------------------------------------------- */
 
 /* Nodes that owe an answer for long are left out as long as the others are enough. */
-static uint32_t askable(const struct hfi_conn *conn)
+static uint32_t askable(const struct redlock_store *store)
 {
-    uint32_t up = redlock_nodes_up(conn), quick = up;
+    uint32_t up = redlock_nodes_up(store), quick = up;
     int64_t now_ms = hfi_now_ms();
 
-    for (unsigned i = 0; i < conn->n; i++)
-        if (up & 1u << i && redlock_node_silent(&conn->nodes[i], now_ms))
+    for (unsigned i = 0; i < store->n; i++)
+        if (up & 1u << i && redlock_node_silent(&store->nodes[i], now_ms))
             quick &= ~(1u << i);
-    return redlock_count(quick) >= conn->need ? quick : up;
+    return redlock_count(quick) >= store->need ? quick : up;
 }
 
-static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *search,
+static bool look_at(struct redlock_store *store, struct hfi_op *op, struct search *search,
                     const struct hfi_name *name)
 {
     struct look *look = hfi_calloc(1, sizeof *look);
-    struct redlock_round *round = redlock_round_new(conn, &redlock_script_look, 1, looked);
-    uint32_t nodes = askable(conn);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_look, 1, looked);
+    uint32_t nodes = askable(store);
 
     if (!look || !round) {
         hfi_free(look);
@@ -87,8 +87,8 @@ static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *sea
     look->op = op;
     look->search = search;
     look->name = *name;
-    look->view.n = conn->n;
-    look->view.need = conn->need;
+    look->view.n = store->n;
+    look->view.need = store->need;
     round->data = look;
     round->over = all_looked;
     redlock_add_name(round, name);
@@ -96,20 +96,20 @@ static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *sea
     return true;
 }
 
-void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_inspect(struct redlock_store *store, struct hfi_op *op)
 {
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
 
     if (op->u.inspect.glob)
-        scan_all(conn, op);
-    else if (!look_at(conn, op, NULL, &name))
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+        scan_all(store, op);
+    else if (!look_at(store, op, NULL, &name))
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
 }
 
-void redlock_break(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_break(struct redlock_store *store, struct hfi_op *op)
 {
-    if (!look_at(conn, op, NULL, &op->u.brk.name))
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+    if (!look_at(store, op, NULL, &op->u.brk.name))
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
 }
 
 static void looked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -123,23 +123,23 @@ static void looked(struct redlock_round *round, unsigned node, enum hfi_outcome 
     } else if (!redlock_view_take(&look->view, node, reply)) {
         look->status = hfi_error_set(&look->err, HF_CORRUPT, 0,
                                      "%s: an answer to look that is not one of ours",
-                                     round->conn->conf->url.hosts[node].shown);
+                                     round->store->conf->url.hosts[node].shown);
     }
 }
 
 /* Too few nodes have answered: why. */
-static hf_status too_few(const struct hfi_conn *conn, unsigned answered, hf_status status,
+static hf_status too_few(const struct redlock_store *store, unsigned answered, hf_status status,
                          hf_error *err)
 {
     if (status == HF_OK || status == HF_UNAVAILABLE)
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "%u of %u nodes answered, and %u are needed",
-                             answered, conn->n, conn->need);
+                             answered, store->n, store->need);
     return status;
 }
 
 static void all_looked(struct redlock_round *round)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     struct look *look = round->data;
     struct search *search = look->search;
     struct redlock_merged merged = { .parties = NULL };
@@ -147,18 +147,18 @@ static void all_looked(struct redlock_round *round)
 
     if (look->view.failed)
         status = hfi_error_memory(&look->err);
-    else if (look->view.answered < conn->need)
-        status = too_few(conn, look->view.answered, look->status, &look->err);
+    else if (look->view.answered < store->need)
+        status = too_few(store, look->view.answered, look->status, &look->err);
     else if (!redlock_merge(&look->view, &merged))
         status = hfi_error_memory(&look->err);
 
     if (look->op->kind == HFI_OP_BREAK && status == HF_OK) {
-        break_found(conn, look, &merged);
+        break_found(store, look, &merged);
     } else {
         if (status == HF_OK)
             status = emit(look, look->op->u.inspect.sink, &merged);
         if (!search)
-            hfi_reactor_finish(&conn->reactor, look->op, status, &look->err);
+            hfi_reactor_finish(&store->reactor, look->op, status, &look->err);
         else if (status != HF_OK && search->status == HF_OK) {
             search->status = status;
             search->err = look->err;
@@ -169,7 +169,7 @@ static void all_looked(struct redlock_round *round)
     hfi_free(look);
     if (search) {
         search->asking--;
-        go_on(conn, search);
+        go_on(store, search);
     }
 }
 
@@ -228,7 +228,7 @@ static hf_status emit(const struct look *look, struct hfi_sink *sink, struct red
 static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
     const struct hfi_name *name = round->op ? &round->op->u.brk.name : NULL;
 
@@ -238,10 +238,10 @@ static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome o
     else if (letter == 'N')
         round->no++;
     else if (name) /* it is told when it can be */
-        redlock_defer_release(&conn->nodes[node], name, round->owner, round->attempt,
+        redlock_defer_release(&store->nodes[node], name, round->owner, round->attempt,
                               round->ttl_ms);
-    if (round->op && round->yes + round->no >= conn->need && !round->sending) {
-        hfi_reactor_finish(&conn->reactor, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
+    if (round->op && round->yes + round->no >= store->need && !round->sending) {
+        hfi_reactor_finish(&store->reactor, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
         round->op = NULL;
     }
 }
@@ -252,24 +252,24 @@ static void all_broke(struct redlock_round *round)
 
     if (!round->op)
         return;
-    if (round->yes + round->no >= round->conn->need)
-        hfi_reactor_finish(&round->conn->reactor, round->op, round->yes ? HF_OK : HF_NOT_FOUND,
+    if (round->yes + round->no >= round->store->need)
+        hfi_reactor_finish(&round->store->reactor, round->op, round->yes ? HF_OK : HF_NOT_FOUND,
                            NULL);
     else {
         hfi_error_set(&err, HF_UNKNOWN, 0, "%u of %u nodes confirmed it, and %u are needed",
-                      round->yes + round->no, round->conn->n, round->conn->need);
-        hfi_reactor_finish(&round->conn->reactor, round->op, HF_UNKNOWN, &err);
+                      round->yes + round->no, round->store->n, round->store->need);
+        hfi_reactor_finish(&round->store->reactor, round->op, HF_UNKNOWN, &err);
     }
 }
 
-static void break_owner(struct hfi_conn *conn, struct hfi_op *op,
+static void break_owner(struct redlock_store *store, struct hfi_op *op,
                         const struct redlock_record *record)
 {
-    struct redlock_round *round = redlock_round_new(conn, &redlock_script_break, 2, broke);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_break, 2, broke);
     const struct hfi_name *name = &op->u.brk.name;
 
     if (!round || !hfi_unhex(record->owner, sizeof record->owner, round->owner, HFI_OWNER_LEN)) {
-        hfi_reactor_finish(&conn->reactor, op, round ? HF_CORRUPT : HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, round ? HF_CORRUPT : HF_NO_MEMORY, NULL);
         if (round)
             redlock_round_free(round);
         return;
@@ -284,29 +284,29 @@ static void break_owner(struct hfi_conn *conn, struct hfi_op *op,
     redlock_add_owner(round, round->owner);
     hfi_command_add_number(&round->command, (int64_t)record->attempt);
     hfi_command_add_number(&round->command, record->ttl_ms);
-    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
-    redlock_round_send(round, (1u << conn->n) - 1);
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
+    redlock_round_send(round, (1u << store->n) - 1);
 }
 
-static void break_found(struct hfi_conn *conn, const struct look *look,
+static void break_found(struct redlock_store *store, const struct look *look,
                         const struct redlock_merged *merged)
 {
     for (size_t i = 0; i < merged->holders; i++)
         if (merged->parties[i].token == look->op->u.brk.token) {
-            break_owner(conn, look->op, merged->parties[i].record);
+            break_owner(store, look->op, merged->parties[i].record);
             return;
         }
-    hfi_reactor_finish(&conn->reactor, look->op, HF_NOT_FOUND, NULL);
+    hfi_reactor_finish(&store->reactor, look->op, HF_NOT_FOUND, NULL);
 }
 
 /* ---- a pattern ------------------------------------------------------------------------------ */
 
-static void end_search(struct hfi_conn *conn, struct search *search)
+static void end_search(struct redlock_store *store, struct search *search)
 {
     for (size_t i = 0; i < search->count; i++)
         hfi_free(search->names[i].bytes);
     hfi_free(search->names);
-    hfi_reactor_finish(&conn->reactor, search->op, search->status, &search->err);
+    hfi_reactor_finish(&store->reactor, search->op, search->status, &search->err);
     hfi_free(search);
 }
 
@@ -326,14 +326,14 @@ static int hex_digit(char c)
 }
 
 /* The name of a key "P{T}"; its length, or 0: not a name's first key. */
-static uint32_t key_name(const struct hfi_conn *conn, const char *key, size_t len,
+static uint32_t key_name(const struct redlock_store *store, const char *key, size_t len,
                          unsigned char ret_name[HF_NAME_MAX])
 {
-    size_t skip = conn->prefix_len + 1;
+    size_t skip = store->prefix_len + 1;
     uint32_t used = 0;
 
     if (len < skip + 2 || key[skip - 1] != '{' || key[len - 1] != '}' ||
-        memcmp(key, conn->prefix, skip - 1) != 0)
+        memcmp(key, store->prefix, skip - 1) != 0)
         return 0;
     for (size_t i = skip; i < len - 1 && used < HF_NAME_MAX; i++) {
         int byte = (unsigned char)key[i];
@@ -396,14 +396,15 @@ static void drop_twins(struct search *search)
     search->count = kept;
 }
 
-static void keep_keys(struct hfi_conn *conn, struct search *search, const struct hfi_reply *keys)
+static void keep_keys(struct redlock_store *store, struct search *search,
+                      const struct hfi_reply *keys)
 {
     const struct hfi_op *op = search->op;
     unsigned char name[HF_NAME_MAX];
 
     for (size_t i = 0; i < keys->count; i++) {
         const struct hfi_reply *key = hfi_reply_at(keys, i, HFI_REPLY_TEXT);
-        uint32_t len = key ? key_name(conn, key->text, key->len, name) : 0;
+        uint32_t len = key ? key_name(store, key->text, key->len, name) : 0;
 
         if (len > 0 && hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, name, len) &&
             !keep_name(search, name, len))
@@ -426,34 +427,34 @@ static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome
         fail_search(search, HF_CORRUPT, NULL);
         return;
     }
-    keep_keys(round->conn, search, keys);
+    keep_keys(round->store, search, keys);
     if (search->status == HF_OK && (cursor->len != 1 || cursor->text[0] != '0'))
-        scan(round->conn, search, node, cursor->text, cursor->len);
+        scan(round->store, search, node, cursor->text, cursor->len);
     else
         search->scanned++;
 }
 
 /* When no node is being scanned any more the names are asked about. */
-static void scan_over(struct hfi_conn *conn, struct search *search)
+static void scan_over(struct redlock_store *store, struct search *search)
 {
     if (--search->asking > 0)
         return;
-    if (search->status == HF_OK && search->scanned < conn->need)
-        search->status = too_few(conn, search->scanned, search->err.status, &search->err);
+    if (search->status == HF_OK && search->scanned < store->need)
+        search->status = too_few(store, search->scanned, search->err.status, &search->err);
     drop_twins(search);
-    go_on(conn, search);
+    go_on(store, search);
 }
 
 static void one_scanned(struct redlock_round *round)
 {
-    scan_over(round->conn, round->data);
+    scan_over(round->store, round->data);
 }
 
-static void scan(struct hfi_conn *conn, struct search *search, unsigned node, const char *cursor,
-                 size_t len)
+static void scan(struct redlock_store *store, struct search *search, unsigned node,
+                 const char *cursor, size_t len)
 {
-    struct redlock_round *round = redlock_round_new(conn, NULL, 0, scanned);
-    char pattern[2 * sizeof conn->prefix + 3]; /* each byte escaped, and "{*}" */
+    struct redlock_round *round = redlock_round_new(store, NULL, 0, scanned);
+    char pattern[2 * sizeof store->prefix + 3]; /* each byte escaped, and "{*}" */
     size_t used = 0;
 
     if (!round) {
@@ -461,10 +462,10 @@ static void scan(struct hfi_conn *conn, struct search *search, unsigned node, co
         return;
     }
     /* The prefix as it is, although it may hold characters of patterns. */
-    for (size_t i = 0; i < conn->prefix_len; i++) {
-        if (strchr("*?[]\\^", conn->prefix[i]))
+    for (size_t i = 0; i < store->prefix_len; i++) {
+        if (strchr("*?[]\\^", store->prefix[i]))
             pattern[used++] = '\\';
-        pattern[used++] = conn->prefix[i];
+        pattern[used++] = store->prefix[i];
     }
     memcpy(pattern + used, "{*}", 3);
     round->data = search;
@@ -479,24 +480,24 @@ static void scan(struct hfi_conn *conn, struct search *search, unsigned node, co
     redlock_round_send(round, 1u << node);
 }
 
-static void scan_all(struct hfi_conn *conn, struct hfi_op *op)
+static void scan_all(struct redlock_store *store, struct hfi_op *op)
 {
     struct search *search = hfi_calloc(1, sizeof *search);
-    uint32_t nodes = askable(conn);
+    uint32_t nodes = askable(store);
 
     if (!search) {
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     search->op = op;
     search->asking = 1; /* one may be over before the next is sent: do not end under us */
-    for (unsigned i = 0; i < conn->n; i++)
+    for (unsigned i = 0; i < store->n; i++)
         if (nodes & 1u << i)
-            scan(conn, search, i, "0", 1);
-    scan_over(conn, search);
+            scan(store, search, i, "0", 1);
+    scan_over(store, search);
 }
 
-static void go_on(struct hfi_conn *conn, struct search *search)
+static void go_on(struct redlock_store *store, struct search *search)
 {
     search->asking++; /* as above */
     while (search->status == HF_OK && search->next < search->count && search->asking <= ASK_MAX) {
@@ -504,12 +505,12 @@ static void go_on(struct hfi_conn *conn, struct search *search)
         struct hfi_name name = { .bytes = found->bytes, .len = found->len };
 
         search->asking++;
-        if (!look_at(conn, search->op, search, &name)) {
+        if (!look_at(store, search->op, search, &name)) {
             search->asking--;
             fail_search(search, HF_NO_MEMORY, NULL);
         }
     }
     search->asking--;
     if (search->asking == 0 && (search->status != HF_OK || search->next == search->count))
-        end_search(conn, search);
+        end_search(store, search);
 }

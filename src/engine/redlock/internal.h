@@ -75,7 +75,7 @@ struct redlock_leg {
  */
 struct redlock_round {
     struct hfi_request request; /* first: they are one address */
-    struct hfi_conn *conn;
+    struct redlock_store *store;
     redlock_answer_fn *answer;
     redlock_over_fn *over;
     redlock_wanted_fn *wanted; /* is it, if it has to be sent again? NULL: always */
@@ -106,7 +106,7 @@ struct redlock_deferred_release {
 };
 
 struct redlock_node {
-    struct hfi_conn *conn;
+    struct redlock_store *store;
     unsigned index;
     struct hfi_link *link, *inbox; /* commands; messages */
     bool inbox_up;
@@ -124,7 +124,7 @@ struct redlock_node {
 struct redlock_hold {
     struct hfi_claim_entry entry; /* first; its claim may be gone once the store is being closed */
     struct redlock_wait *wait;    /* while it is being acquired */
-    struct hfi_list noted;        /* in conn->noted */
+    struct hfi_list noted;        /* in store->noted */
     uint64_t attempt;             /* the last one */
     uint64_t choice;              /* which slots it was granted */
     uint64_t token_now;           /* of the last local pass; 0: none */
@@ -149,7 +149,7 @@ struct redlock_hold {
  *                               +---------+---> CANCELLING --> given back
  */
 struct redlock_wait {
-    struct redlock_wait *next, *prev; /* in conn->waits */
+    struct redlock_wait *next, *prev; /* in store->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct redlock_hold *hold;
@@ -180,7 +180,7 @@ struct redlock_conf { /* what the URL says */
     int64_t max_ttl_ms;
 };
 
-struct hfi_conn {
+struct redlock_store {
     struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
     unsigned n, need;
@@ -235,9 +235,9 @@ static inline struct redlock_hold *redlock_hold_of(const struct hfi_claim *claim
 }
 
 /* Sets of nodes: a bit each. */
-static inline uint32_t redlock_all(const struct hfi_conn *conn)
+static inline uint32_t redlock_all(const struct redlock_store *store)
 {
-    return (UINT32_C(1) << conn->n) - 1;
+    return (UINT32_C(1) << store->n) - 1;
 }
 
 static inline unsigned redlock_count(uint32_t nodes)
@@ -247,26 +247,28 @@ static inline unsigned redlock_count(uint32_t nodes)
 
 /* ---- engine.c -------------------------------------------------------------------------- */
 
-/* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
+/* What the URL says, into a store that is all zero; store->conf is the caller's to free, also after a failure. */
+hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, const char *label,
                         hf_error *err);
-struct redlock_hold *redlock_hold_new(struct hfi_conn *conn,
+struct redlock_hold *redlock_hold_new(struct redlock_store *store,
                                       struct hfi_claim *claim); /* NULL: memory */
-void redlock_hold_free(struct hfi_conn *conn, struct redlock_hold *hold);
-struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned char *owner);
-void redlock_hasten(struct hfi_conn *conn, int64_t due_ms); /* a wait has something to do then */
+void redlock_hold_free(struct redlock_store *store, struct redlock_hold *hold);
+struct redlock_hold *redlock_hold_find(struct redlock_store *store, const unsigned char *owner);
+void redlock_hasten(struct redlock_store *store,
+                    int64_t due_ms); /* a wait has something to do then */
 /* Microseconds of this machine's clock, rising: what a client proposes. */
-uint64_t redlock_proposal(struct hfi_conn *conn);
+uint64_t redlock_proposal(struct redlock_store *store);
 
 /* ---- node.c ------------------------------------------------------------------------------ */
 
-hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
-void redlock_nodes_close(struct hfi_conn *conn);
+hf_status redlock_nodes_open(struct redlock_store *store,
+                             hf_error *err); /* begins; does not wait */
+void redlock_nodes_close(struct redlock_store *store);
 bool redlock_node_up(const struct redlock_node *node);
 bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms);
-uint32_t redlock_nodes_up(const struct hfi_conn *conn);
+uint32_t redlock_nodes_up(const struct redlock_store *store);
 /* Those that an acquire goes to: up, in our epoch, not silent (or too few are). */
-uint32_t redlock_nodes_voting(const struct hfi_conn *conn, int64_t now_ms);
+uint32_t redlock_nodes_voting(const struct redlock_store *store, int64_t now_ms);
 void redlock_defer_release(struct redlock_node *node, const struct hfi_name *name,
                            const unsigned char *owner, uint64_t attempt, int64_t ttl_ms);
 
@@ -274,8 +276,9 @@ void redlock_defer_release(struct redlock_node *node, const struct hfi_name *nam
 
 /* A call of a script on `key_count` keys; append keys and arguments to round->command, then send. NULL:
  * out of memory. script NULL: a plain command. */
-struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_script *script,
-                                        uint32_t key_count, redlock_answer_fn *answer);
+struct redlock_round *redlock_round_new(struct redlock_store *store,
+                                        const struct hfi_script *script, uint32_t key_count,
+                                        redlock_answer_fn *answer);
 /* To those of `nodes` that are up; the others are answered HFI_UNSENT. It may be gone on return. */
 void redlock_round_send(struct redlock_round *round, uint32_t nodes);
 void redlock_round_free(struct redlock_round *round); /* one that was not sent */
@@ -292,75 +295,77 @@ char redlock_letter(const struct hfi_reply *reply);
 
 /* ---- acquire.c ------------------------------------------------------------------------------ */
 
-void redlock_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void redlock_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void redlock_ask(struct hfi_conn *conn, struct redlock_wait *wait,
-                 uint32_t nodes);                                     /* the same attempt */
-void redlock_begin(struct hfi_conn *conn, struct redlock_wait *wait); /* a new attempt */
+void redlock_acquire(struct redlock_store *store, struct hfi_op *op);
+void redlock_cancel(struct redlock_store *store, struct hfi_op *op, hf_status status);
+void redlock_ask(struct redlock_store *store, struct redlock_wait *wait,
+                 uint32_t nodes);                                           /* the same attempt */
+void redlock_begin(struct redlock_store *store, struct redlock_wait *wait); /* a new attempt */
 /* Give back everywhere, and end with `status` (and why). */
-void redlock_end_refused(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status);
+void redlock_end_refused(struct redlock_store *store, struct redlock_wait *wait, hf_status status);
 /* Give back everywhere, and begin again after about `pause_ms`. */
-void redlock_rest(struct hfi_conn *conn, struct redlock_wait *wait, int64_t pause_ms);
+void redlock_rest(struct redlock_store *store, struct redlock_wait *wait, int64_t pause_ms);
 /* CONFIRMING: it has lapsed, or that is not known. Give it back, and stand in line again, or end. */
-void redlock_unconfirmed(struct hfi_conn *conn, struct redlock_wait *wait);
-void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status,
+void redlock_unconfirmed(struct redlock_store *store, struct redlock_wait *wait);
+void redlock_wait_end(struct redlock_store *store, struct redlock_wait *wait, hf_status status,
                       const hf_error *err);
 /* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */
-struct redlock_wait *redlock_wait_find(struct hfi_conn *conn, const unsigned char *owner,
+struct redlock_wait *redlock_wait_find(struct redlock_store *store, const unsigned char *owner,
                                        uint64_t attempt);
 /* A grant that comes after it was won: one more node that counts, or other slots, which are given back. */
-void redlock_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
+void redlock_late_grant(struct redlock_store *store, const unsigned char *owner, uint64_t attempt,
                         unsigned node, uint64_t counter, uint64_t choice);
 /* A node said E or U: it has no vote, and the cluster must be looked at. */
 void redlock_no_vote(struct redlock_node *node);
-void redlock_step(struct hfi_conn *conn,
+void redlock_step(struct redlock_store *store,
                   struct redlock_wait *wait); /* decide; `wait` may be gone */
 /* `G c tokens ms slots` of a reply, from its second item on, into the ballot. false: it is not that. */
 bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct hfi_reply *reply,
                         int64_t sent_ms);
-int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim);
+int64_t redlock_window_ms(const struct redlock_store *store, const struct hfi_claim *claim);
 uint64_t redlock_choice(const char *slots, size_t len); /* 0: none */
 
 /* ---- majority.c ----------------------------------------------------------------------------------- */
 
-void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait,
+void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out);
-void redlock_write_back(struct hfi_conn *conn, struct redlock_wait *wait,
+void redlock_write_back(struct redlock_store *store, struct redlock_wait *wait,
                         const struct hfi_ballot_outcome *out);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
-void redlock_waits_tick(struct hfi_conn *conn, int64_t now_ms);
-void redlock_queued(struct hfi_conn *conn, struct redlock_wait *wait); /* it waits from now on */
-void redlock_split(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes);
+void redlock_waits_tick(struct redlock_store *store, int64_t now_ms);
+void redlock_queued(struct redlock_store *store,
+                    struct redlock_wait *wait); /* it waits from now on */
+void redlock_split(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes);
 void redlock_message(struct redlock_node *node, const char *payload, size_t len);
 /* A node said that we are in its queue, or still are: as of `sent_ms`. */
-void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, unsigned node,
+void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wait, unsigned node,
                            const struct hfi_reply *reply, int64_t sent_ms);
-void redlock_waits_hurry(struct hfi_conn *conn);   /* messages may have been lost: beat now */
-void redlock_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
+void redlock_waits_hurry(struct redlock_store *store);   /* messages may have been lost: beat now */
+void redlock_waits_restart(struct redlock_store *store); /* the epoch is another one */
 
 /* ---- lease.c ---------------------------------------------------------------------------------- */
 
-void redlock_release(struct hfi_conn *conn, struct hfi_op *op);
-void redlock_renew(struct hfi_conn *conn, struct hfi_op *op);
+void redlock_release(struct redlock_store *store, struct hfi_op *op);
+void redlock_renew(struct redlock_store *store, struct hfi_op *op);
 /* A renewal for ttl_ms may still arrive at a node, and cut short what later ones gave: they count for no more
  * than that from now on. `hold` may be NULL. */
 void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
-void redlock_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void redlock_adopt(struct redlock_store *store, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
 /* The arguments of one lease in a renewal, behind all keys. */
 void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim,
                          int64_t ttl_ms);
-bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
-void redlock_notes_send(struct hfi_conn *conn);
+bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
+                    int64_t tid);
+void redlock_notes_send(struct redlock_store *store);
 /* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is deferred. */
-void redlock_give_back(struct hfi_conn *conn, const struct hfi_claim *claim,
+void redlock_give_back(struct redlock_store *store, const struct hfi_claim *claim,
                        struct redlock_hold *hold, uint32_t nodes);
 /* A round of release: a `tombstone` for those where an acquire may come late. NULL: memory. */
-struct redlock_round *redlock_release_round(struct hfi_conn *conn, const struct hfi_name *name,
-                                            const unsigned char *owner, uint64_t attempt,
-                                            int64_t ttl_ms, bool tombstone,
+struct redlock_round *redlock_release_round(struct redlock_store *store,
+                                            const struct hfi_name *name, const unsigned char *owner,
+                                            uint64_t attempt, int64_t ttl_ms, bool tombstone,
                                             redlock_answer_fn *answer);
 /* A node that did not hear of this release, or may not have, is told later: with a tombstone, for the acquire
  * may be behind it by then. */
@@ -369,20 +374,23 @@ void redlock_send_deferred(struct redlock_node *node);
 
 /* ---- heal.c: with the lock --------------------------------------------------------------------- */
 
-hf_status redlock_heal_open(struct hfi_conn *conn, hf_error *err);
-void redlock_heal_close(struct hfi_conn *conn);       /* no node is there any more */
+hf_status redlock_heal_open(struct redlock_store *store, hf_error *err);
+void redlock_heal_close(struct redlock_store *store); /* no node is there any more */
 void redlock_heal_node_up(struct redlock_node *node); /* ask it what it is */
 void redlock_heal_node_down(struct redlock_node *node);
-void redlock_heal_doubt(struct hfi_conn *conn); /* a node said E or U: look at all again, soon */
-bool redlock_heal_busy(const struct hfi_conn *conn); /* nodes are being looked at, or worked on */
-void redlock_heal_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
+void redlock_heal_doubt(
+    struct redlock_store *store); /* a node said E or U: look at all again, soon */
+bool redlock_heal_busy(
+    const struct redlock_store *store); /* nodes are being looked at, or worked on */
+void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
+int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
 /* ---- inspect.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
 
-void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
-hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+void redlock_inspect(struct redlock_store *store, struct hfi_op *op);
+void redlock_break(struct redlock_store *store,
+                   struct hfi_op *op); /* finds the owner, then break */
+hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                          void *arg, hf_error *err);
 

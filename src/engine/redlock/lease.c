@@ -16,12 +16,12 @@
 
 /* ---- release ------------------------------------------------------------------------------ */
 
-struct redlock_round *redlock_release_round(struct hfi_conn *conn, const struct hfi_name *name,
-                                            const unsigned char *owner, uint64_t attempt,
-                                            int64_t ttl_ms, bool tombstone,
+struct redlock_round *redlock_release_round(struct redlock_store *store,
+                                            const struct hfi_name *name, const unsigned char *owner,
+                                            uint64_t attempt, int64_t ttl_ms, bool tombstone,
                                             redlock_answer_fn *answer)
 {
-    struct redlock_round *round = redlock_round_new(conn, &redlock_script_release, 2, answer);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_release, 2, answer);
 
     if (!round)
         return NULL;
@@ -36,7 +36,7 @@ struct redlock_round *redlock_release_round(struct hfi_conn *conn, const struct 
     redlock_add_owner(round, owner);
     hfi_command_add_number(&round->command, (int64_t)attempt);
     hfi_command_add_number(&round->command, tombstone ? ttl_ms : 0);
-    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
     return round;
 }
 
@@ -46,7 +46,7 @@ void redlock_owe_release(struct redlock_round *round, unsigned node)
                              .len = round->name_len };
 
     if (!round->command.failed)
-        redlock_defer_release(&round->conn->nodes[node], &name, round->owner, round->attempt,
+        redlock_defer_release(&round->store->nodes[node], &name, round->owner, round->attempt,
                               round->ttl_ms);
 }
 
@@ -59,14 +59,14 @@ static void given_back(struct redlock_round *round, unsigned node, enum hfi_outc
         redlock_owe_release(round, node);
 }
 
-void redlock_give_back(struct hfi_conn *conn, const struct hfi_claim *claim,
+void redlock_give_back(struct redlock_store *store, const struct hfi_claim *claim,
                        struct redlock_hold *hold, uint32_t nodes)
 {
     struct redlock_round *round;
 
     if (!nodes)
         return;
-    round = redlock_release_round(conn, &claim->name, claim->owner, hold->attempt, claim->ttl_ms,
+    round = redlock_release_round(store, &claim->name, claim->owner, hold->attempt, claim->ttl_ms,
                                   (hold->unsure & nodes) != 0, given_back);
     hold->sent &= ~nodes;
     hold->unsure &= ~nodes;
@@ -87,9 +87,10 @@ void redlock_send_deferred(struct redlock_node *node)
         int64_t left_ms = release->until_ms - now_ms;
         /* Half of it: a release is deferred for twice its ttl, and may be deferred again. */
         struct redlock_round *round =
-            left_ms > 0 ? redlock_release_round(node->conn, &name, release->owner, release->attempt,
-                                                (left_ms + 1) / 2, true, given_back)
-                        : NULL;
+            left_ms > 0
+                ? redlock_release_round(node->store, &name, release->owner, release->attempt,
+                                        (left_ms + 1) / 2, true, given_back)
+                : NULL;
 
         next = release->next;
         if (round)
@@ -101,24 +102,24 @@ void redlock_send_deferred(struct redlock_node *node)
 /* One more node has, or has not, released. */
 static void tally_release(struct redlock_round *round)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     struct hfi_op *op = round->op;
     struct redlock_hold *hold;
 
     if (!op)
         return;
     hold = redlock_hold_of(op->claim);
-    switch (hfi_tally(conn->n, round->yes, round->no, redlock_count(round->open))) {
+    switch (hfi_tally(store->n, round->yes, round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
     case HFI_TALLY_NO:
         if (hold)
-            redlock_hold_free(conn, hold);
-        hfi_reactor_finish(&conn->reactor, op, round->yes >= conn->need ? HF_OK : HF_LOST, NULL);
+            redlock_hold_free(store, hold);
+        hfi_reactor_finish(&store->reactor, op, round->yes >= store->need ? HF_OK : HF_LOST, NULL);
         break;
     case HFI_TALLY_UNKNOWN:
-        hfi_reactor_finish(&conn->reactor, op, HF_UNKNOWN, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_UNKNOWN, NULL);
         break;
     }
     round->op = NULL; /* the rest is for the nodes' sake */
@@ -144,26 +145,26 @@ static void released(struct redlock_round *round, unsigned node, enum hfi_outcom
         tally_release(round);
 }
 
-void redlock_release(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_release(struct redlock_store *store, struct hfi_op *op)
 {
     const struct hfi_claim *claim = op->claim;
     struct redlock_hold *hold = redlock_hold_of(claim);
-    uint32_t sent = hold ? hold->sent : redlock_all(conn);
+    uint32_t sent = hold ? hold->sent : redlock_all(store);
     uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
-    int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : conn->max_ttl_ms;
+    int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : store->max_ttl_ms;
     struct redlock_round *round =
-        redlock_release_round(conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
+        redlock_release_round(store, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
                               ttl_ms, !hold || (hold->unsure & sent) != 0, released);
 
     if (!round || round->command.failed) {
         if (round)
             redlock_round_free(round);
-        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     round->op = op;
     round->yes = redlock_count(before);
-    round->no = conn->n - redlock_count(sent);
+    round->no = store->n - redlock_count(sent);
     round->depth++; /* all may be answered at once: it is decided here */
     redlock_round_send(round, left);
     tally_release(round);
@@ -201,11 +202,11 @@ void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms)
 
 static void decide_renewal(struct redlock_round *round, struct renewal *renewal, size_t index)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     struct hfi_renewal *item = &renewal->items[index];
     const struct redlock_hold *hold = redlock_hold_of(item->claim);
 
-    switch (hfi_tally(conn->n, renewal->tally[index].yes, renewal->tally[index].no,
+    switch (hfi_tally(store->n, renewal->tally[index].yes, renewal->tally[index].no,
                       redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
@@ -220,21 +221,22 @@ static void decide_renewal(struct redlock_round *round, struct renewal *renewal,
         item->status = HF_LOST;
         break;
     case HFI_TALLY_UNKNOWN:
-        item->status = renewal->tally[index].why != HF_OK      ? renewal->tally[index].why
-                       : round->asked & redlock_nodes_up(conn) ? HF_UNKNOWN
-                                                               : HF_UNAVAILABLE;
+        item->status = renewal->tally[index].why != HF_OK       ? renewal->tally[index].why
+                       : round->asked & redlock_nodes_up(store) ? HF_UNKNOWN
+                                                                : HF_UNAVAILABLE;
         break;
     }
     renewal->tally[index].decided = true;
     renewal->left--;
 }
 
-static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
+static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count);
 
 /* Each lease is judged alone. Scripts see to that, but rights to keys are looked at before they begin: if too few nodes have
  * renewed some of these for that reason, then one name must not cost the others theirs. */
-static void renew_halves(struct hfi_conn *conn, struct hfi_op *op, const struct renewal *renewal)
+static void renew_halves(struct redlock_store *store, struct hfi_op *op,
+                         const struct renewal *renewal)
 {
     size_t half = renewal->count / 2;
     bool fine = true;
@@ -245,8 +247,8 @@ static void renew_halves(struct hfi_conn *conn, struct hfi_op *op, const struct 
     if (fine)
         return;
     redlock_op(op)->rounds += 2;
-    renew_some(conn, op, renewal->items, half);
-    renew_some(conn, op, renewal->items + half, renewal->count - half);
+    renew_some(store, op, renewal->items, half);
+    renew_some(store, op, renewal->items + half, renewal->count - half);
 }
 
 static void decide_renewals(struct redlock_round *round)
@@ -263,9 +265,9 @@ static void decide_renewals(struct redlock_round *round)
         return;
     round->op = NULL;
     if (renewal->denied && renewal->count > 1)
-        renew_halves(round->conn, op, renewal);
+        renew_halves(round->store, op, renewal);
     if (--redlock_op(op)->rounds == 0)
-        hfi_reactor_finish(&round->conn->reactor, op, HF_OK, NULL);
+        hfi_reactor_finish(&round->store->reactor, op, HF_OK, NULL);
 }
 
 static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -275,7 +277,7 @@ static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome
 
     renewal->denied |= outcome == HFI_REFUSED && err->status == HF_DENIED;
     for (size_t i = 0; outcome == HFI_MAYBE && i < renewal->count; i++)
-        redlock_renewal_late(redlock_hold_find(round->conn, renewal->tally[i].owner),
+        redlock_renewal_late(redlock_hold_find(round->store, renewal->tally[i].owner),
                              renewal->tally[i].ttl_ms);
     if (!round->op)
         return;
@@ -331,21 +333,22 @@ static void add_renewals(struct redlock_round *round, const struct hfi_renewal *
 
 /* A node that forgot it would grant it again too soon, so that the others refuse such a renewal; but that
  * does not mean that the lease is lost. */
-static bool too_long(const struct hfi_conn *conn, const struct hfi_renewal *item, hf_error *ret_err)
+static bool too_long(const struct redlock_store *store, const struct hfi_renewal *item,
+                     hf_error *ret_err)
 {
-    if (item->ttl_ms + item->claim->lock_delay_ms <= conn->max_ttl_ms)
+    if (item->ttl_ms + item->claim->lock_delay_ms <= store->max_ttl_ms)
         return false;
     hfi_error_set(ret_err, HF_INVALID, 0,
                   "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
-                  (long long)conn->max_ttl_ms);
+                  (long long)store->max_ttl_ms);
     return true;
 }
 
-static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
+static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count)
 {
     struct redlock_round *round =
-        redlock_round_new(conn, &redlock_script_renew, (uint32_t)count, renewed);
+        redlock_round_new(store, &redlock_script_renew, (uint32_t)count, renewed);
     struct renewal *renewal = hfi_calloc(1, sizeof *renewal + count * sizeof *renewal->tally);
 
     if (round)
@@ -363,7 +366,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     for (size_t i = 0; i < count; i++) {
         memcpy(renewal->tally[i].owner, items[i].claim->owner, HFI_OWNER_LEN);
         renewal->tally[i].ttl_ms = items[i].ttl_ms;
-        if (too_long(conn, &items[i], &op->error)) {
+        if (too_long(store, &items[i], &op->error)) {
             items[i].status = HF_INVALID;
             renewal->tally[i].decided = true;
             renewal->left--;
@@ -373,7 +376,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     round->data = renewal;
     round->over = renewal_over;
     round->depth++;
-    redlock_round_send(round, redlock_all(conn));
+    redlock_round_send(round, redlock_all(store));
     decide_renewals(round);
     round->depth--;
     if (!round->open && !round->depth) {
@@ -382,22 +385,23 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     }
 }
 
-void redlock_renew(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_renew(struct redlock_store *store, struct hfi_op *op)
 {
     size_t count = op->u.renew.count, rounds = (count + REDLOCK_BATCH - 1) / REDLOCK_BATCH;
 
     /* One more than there are: it is not finished before all have been sent. */
     redlock_op(op)->rounds = rounds + 1;
     for (size_t i = 0; i < count; i += REDLOCK_BATCH)
-        renew_some(conn, op, op->u.renew.items + i,
+        renew_some(store, op, op->u.renew.items + i,
                    count - i < REDLOCK_BATCH ? count - i : REDLOCK_BATCH);
     if (--redlock_op(op)->rounds == 0)
-        hfi_reactor_finish(&conn->reactor, op, HF_OK, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_OK, NULL);
 }
 
 /* ---- notes of local passes ---------------------------------------------------------------------- */
 
-bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
+                    int64_t tid)
 {
     struct redlock_hold *hold = redlock_hold_of(claim);
 
@@ -407,10 +411,10 @@ bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t tok
     hold->tid = tid;
     if (!hfi_list_empty(&hold->noted))
         return false;
-    hfi_list_append(&conn->noted, &hold->noted);
-    if (conn->notes_timer.due_ms != HFI_NEVER)
+    hfi_list_append(&store->noted, &hold->noted);
+    if (store->notes_timer.due_ms != HFI_NEVER)
         return false;
-    hfi_source_at(&conn->notes_timer, hfi_now_ms() + REDLOCK_NOTE_MS);
+    hfi_source_at(&store->notes_timer, hfi_now_ms() + REDLOCK_NOTE_MS);
     return true;
 }
 
@@ -424,10 +428,10 @@ static void noted(struct redlock_round *round, unsigned node, enum hfi_outcome o
     (void)err; /* a note for people: who holds now, not whether */
 }
 
-static void send_notes(struct hfi_conn *conn, struct redlock_hold *const some[], size_t count)
+static void send_notes(struct redlock_store *store, struct redlock_hold *const some[], size_t count)
 {
     struct redlock_round *round =
-        redlock_round_new(conn, &redlock_script_note, (uint32_t)count, noted);
+        redlock_round_new(store, &redlock_script_note, (uint32_t)count, noted);
 
     if (!round)
         return;
@@ -438,23 +442,23 @@ static void send_notes(struct hfi_conn *conn, struct redlock_hold *const some[],
         hfi_command_add_number(&round->command, (int64_t)some[i]->token_now);
         hfi_command_add_number(&round->command, some[i]->tid);
     }
-    redlock_round_send(round, redlock_nodes_voting(conn, hfi_now_ms()));
+    redlock_round_send(round, redlock_nodes_voting(store, hfi_now_ms()));
 }
 
-void redlock_notes_send(struct hfi_conn *conn)
+void redlock_notes_send(struct redlock_store *store)
 {
     struct redlock_hold *some[REDLOCK_BATCH];
     struct hfi_list *node;
     size_t count = 0;
 
-    hfi_source_at(&conn->notes_timer, HFI_NEVER);
-    while ((node = hfi_list_pop(&conn->noted))) {
+    hfi_source_at(&store->notes_timer, HFI_NEVER);
+    while ((node = hfi_list_pop(&store->noted))) {
         some[count++] = hfi_container(node, struct redlock_hold, noted);
         if (count == REDLOCK_BATCH) {
-            send_notes(conn, some, count);
+            send_notes(store, some, count);
             count = 0;
         }
     }
     if (count)
-        send_notes(conn, some, count);
+        send_notes(store, some, count);
 }

@@ -12,13 +12,13 @@
 
 #define CONFIRM_MS 2000 /* a confirmation that takes longer is none */
 
-static void confirm(struct hfi_conn *conn, struct redlock_wait *wait);
-static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_t token,
+static void confirm(struct redlock_store *store, struct redlock_wait *wait);
+static bool send_token(struct redlock_store *store, struct redlock_wait *wait, uint64_t token,
                        uint32_t nodes);
 
 /* ---- winning --------------------------------------------------------------------------------------- */
 
-void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait,
+void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out)
 {
     struct hfi_claim *claim = wait->claim;
@@ -28,8 +28,8 @@ void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait,
 
     claim->token = out->token - claim->tokens_wanted + 1;
     claim->tokens = claim->tokens_wanted;
-    if (out->token > conn->last_token)
-        conn->last_token = out->token;
+    if (out->token > store->last_token)
+        store->last_token = out->token;
     claim->granted_ttl_ms = out->held_ms;
     claim->sent_ms = out->sent_ms;
     hold->choice = out->choice;
@@ -39,28 +39,28 @@ void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait,
     if (out->wrong) {
         uint32_t sent = hold->sent;
 
-        redlock_give_back(conn, claim, hold, out->wrong);
+        redlock_give_back(store, claim, hold, out->wrong);
         hold->sent = sent; /* its attempt is still ours */
     }
     /* Those that hold with another counter become witnesses too, if they can: so that more may be lost. */
-    for (unsigned i = 0; i < conn->n; i++)
+    for (unsigned i = 0; i < store->n; i++)
         if (wait->ballot.node[i].vote == HFI_VOTE_GRANTED &&
             wait->ballot.node[i].choice == out->choice && !(out->nodes & 1u << i))
             behind |= 1u << i;
     if (behind)
-        (void)send_token(conn, wait, out->token, behind);
+        (void)send_token(store, wait, out->token, behind);
     if (hfi_grant_needs_renewal(left_ms, out->held_ms, claim->ttl_ms, claim->min_valid_ms))
-        confirm(conn, wait);
+        confirm(store, wait);
     else
-        redlock_wait_end(conn, wait, HF_OK, NULL);
+        redlock_wait_end(store, wait, HF_OK, NULL);
 }
 
 /* The slots decide which lock of a semaphore it is: other ones are not ours to keep. A grant with another
  * counter may have come after somebody else had won and gone: it holds, but proves nothing. */
-void redlock_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
+void redlock_late_grant(struct redlock_store *store, const unsigned char *owner, uint64_t attempt,
                         unsigned node, uint64_t counter, uint64_t choice)
 {
-    struct redlock_hold *hold = redlock_hold_find(conn, owner);
+    struct redlock_hold *hold = redlock_hold_find(store, owner);
     uint32_t sent;
 
     if (!hold || hold->attempt != attempt ||
@@ -72,15 +72,15 @@ void redlock_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint6
         return;
     }
     sent = hold->sent;
-    redlock_give_back(conn, hold->entry.claim, hold, 1u << node);
+    redlock_give_back(store, hold->entry.claim, hold, 1u << node);
     hold->sent = sent;
 }
 
 static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = round->conn;
-    struct redlock_hold *hold = redlock_hold_find(conn, round->owner);
+    struct redlock_store *store = round->store;
+    struct redlock_hold *hold = redlock_hold_find(store, round->owner);
     struct redlock_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
@@ -94,39 +94,39 @@ static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outco
         round->yes++;
     else if (outcome == HFI_ANSWERED)
         round->no++;
-    switch (hfi_tally(conn->n, round->yes, round->no, redlock_count(round->open))) {
+    switch (hfi_tally(store->n, round->yes, round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
         wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
         wait->claim->sent_ms = round->sent_ms;
-        redlock_wait_end(conn, wait, HF_OK, NULL);
+        redlock_wait_end(store, wait, HF_OK, NULL);
         return;
     default:
-        redlock_unconfirmed(conn, wait);
+        redlock_unconfirmed(store, wait);
     }
 }
 
-void redlock_unconfirmed(struct hfi_conn *conn, struct redlock_wait *wait)
+void redlock_unconfirmed(struct redlock_store *store, struct redlock_wait *wait)
 {
     if (wait->stop != HF_OK)
-        redlock_end_refused(conn, wait, wait->stop);
+        redlock_end_refused(store, wait, wait->stop);
     else
-        redlock_rest(conn, wait, REDLOCK_TRY_MS);
+        redlock_rest(store, wait, REDLOCK_TRY_MS);
 }
 
-static void confirm(struct hfi_conn *conn, struct redlock_wait *wait)
+static void confirm(struct redlock_store *store, struct redlock_wait *wait)
 {
-    struct redlock_round *round = redlock_round_new(conn, &redlock_script_renew, 1, confirmed);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_renew, 1, confirmed);
     const struct hfi_claim *claim = wait->claim;
 
     if (!round) {
-        redlock_rest(conn, wait, REDLOCK_TRY_MS);
+        redlock_rest(store, wait, REDLOCK_TRY_MS);
         return;
     }
     wait->state = HFI_WAITER_CONFIRMING;
     wait->due_ms = hfi_now_ms() + CONFIRM_MS;
-    redlock_hasten(conn, wait->due_ms);
+    redlock_hasten(store, wait->due_ms);
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
     redlock_add_name(round, &claim->name);
@@ -139,16 +139,16 @@ static void confirm(struct hfi_conn *conn, struct redlock_wait *wait)
 static void wrote(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = round->conn;
-    struct redlock_wait *wait = redlock_wait_find(conn, round->owner, round->attempt);
+    struct redlock_store *store = round->store;
+    struct redlock_wait *wait = redlock_wait_find(store, round->owner, round->attempt);
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
     const struct redlock_hold *hold;
 
     if (!wait) {
-        if (letter == 'G' && counter && (hold = redlock_hold_find(conn, round->owner)))
-            redlock_late_grant(conn, round->owner, round->attempt, node, (uint64_t)counter->integer,
-                               hold->choice);
+        if (letter == 'G' && counter && (hold = redlock_hold_find(store, round->owner)))
+            redlock_late_grant(store, round->owner, round->attempt, node,
+                               (uint64_t)counter->integer, hold->choice);
         return;
     }
     if (letter == 'G' && counter && counter->integer > 0) {
@@ -158,7 +158,7 @@ static void wrote(struct redlock_round *round, unsigned node, enum hfi_outcome o
     } else {
         if (letter == 'E' || letter == 'U') {
             wait->moved = true;
-            redlock_no_vote(&conn->nodes[node]);
+            redlock_no_vote(&store->nodes[node]);
         }
         if (err)
             wait->err = *err;
@@ -166,15 +166,15 @@ static void wrote(struct redlock_round *round, unsigned node, enum hfi_outcome o
                          outcome == HFI_MAYBE ? HFI_VOTE_SILENT : HFI_VOTE_OTHER);
     }
     if (!round->sending)
-        redlock_step(conn, wait);
+        redlock_step(store, wait);
 }
 
 /* false: out of memory. */
-static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_t token,
+static bool send_token(struct redlock_store *store, struct redlock_wait *wait, uint64_t token,
                        uint32_t nodes)
 {
     const struct hfi_claim *claim = wait->claim;
-    struct redlock_round *round = redlock_round_new(conn, &redlock_script_write, 2, wrote);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_write, 2, wrote);
 
     if (!round)
         return false;
@@ -187,7 +187,7 @@ static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_
     redlock_add_owner(round, claim->owner);
     hfi_command_add_number(&round->command, (int64_t)round->attempt);
     hfi_command_add_number(&round->command, (int64_t)token);
-    for (unsigned i = 0; i < conn->n; i++)
+    for (unsigned i = 0; i < store->n; i++)
         if (nodes & 1u << i)
             hfi_ballot_writing(&wait->ballot, i, token);
     redlock_round_send(round, nodes);
@@ -196,9 +196,9 @@ static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_
 
 /* A majority holds for us, with different counters: raise them to one. Nodes that were not up are without a
  * vote by now; if that decides it, the next answer or the limit of this attempt says so. */
-void redlock_write_back(struct hfi_conn *conn, struct redlock_wait *wait,
+void redlock_write_back(struct redlock_store *store, struct redlock_wait *wait,
                         const struct hfi_ballot_outcome *out)
 {
-    if (!send_token(conn, wait, out->token, out->nodes))
-        redlock_end_refused(conn, wait, HF_NO_MEMORY);
+    if (!send_token(store, wait, out->token, out->nodes))
+        redlock_end_refused(store, wait, HF_NO_MEMORY);
 }

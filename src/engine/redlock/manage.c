@@ -23,7 +23,7 @@
     61000000 /* microseconds: no client's clock is believed that is further ahead */
 
 struct manager {
-    struct hfi_conn conn; /* parsed, never opened */
+    struct redlock_store store; /* parsed, never opened */
     struct redlock_probe probe;
     struct hfi_report report;
     bool force;
@@ -49,15 +49,15 @@ hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_fi
         return hfi_error_memory(err);
     m->report = (struct hfi_report){ .finding = finding, .arg = arg };
     m->node = -1;
-    result = redlock_parse(&m->conn, conf, "manage", err);
+    result = redlock_parse(&m->store, conf, "manage", err);
     if (result == HF_OK)
         result = read_words(m, words, &joins, err);
     if (result == HF_OK) {
-        redlock_probe_init(&m->probe, m->conn.conf);
+        redlock_probe_init(&m->probe, m->store.conf);
         result = joins ? join(m, err) : status(m, err);
         redlock_probe_done(&m->probe);
     }
-    redis_conf_done(m->conn.conf);
+    redis_conf_done(m->store.conf);
     hfi_free(m);
     return result;
 }
@@ -65,7 +65,7 @@ hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_fi
 static hf_status read_words(struct manager *m, const char *const *words, bool *ret_join,
                             hf_error *err)
 {
-    const struct hfi_redis_conf *conf = m->conn.conf;
+    const struct hfi_redis_conf *conf = m->store.conf;
 
     if (!words[0] || (strcmp(words[0], "status") != 0 && strcmp(words[0], "join") != 0))
         return hfi_error_set(err, HF_INVALID, 0, "redlock has status and join");
@@ -92,7 +92,7 @@ static const char *name_of(const struct manager *m, unsigned node)
 
 static const char *why_of(const struct manager *m, unsigned node)
 {
-    return redlock_why(m->conn.conf, node, &m->probe.nodes[node].why);
+    return redlock_why(m->store.conf, node, &m->probe.nodes[node].why);
 }
 
 static void look(struct manager *m)
@@ -107,7 +107,7 @@ static hf_status stuck(const struct manager *m, enum hfi_stuck why, hf_error *er
 
     for (unsigned i = 0; i < m->probe.n; i++)
         whys[i] = &m->probe.nodes[i].why;
-    return redlock_stuck_text(m->conn.conf, m->views, m->probe.n, why, whys, err);
+    return redlock_stuck_text(m->store.conf, m->views, m->probe.n, why, whys, err);
 }
 
 /* ---- status ------------------------------------------------------------------------------------ */
@@ -306,7 +306,7 @@ static void wait_aged(struct manager *m, uint32_t nodes, int64_t wait_ms)
 /* As heal_start.c does it: mark all with one fresh marker, see that all carry it still, install. */
 static hf_status start(struct manager *m, hf_error *err)
 {
-    struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->conn.max_ttl_ms };
+    struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->store.max_ttl_ms };
     struct hfi_epoch epoch = { .number = 1 };
     int64_t since_ms = hfi_now_ms();
     hf_status result = HF_OK;

@@ -31,17 +31,17 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
 
 /* ---- open and close ------------------------------------------------------------------- */
 
-hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
+hf_status redlock_nodes_open(struct redlock_store *store, hf_error *err)
 {
-    for (unsigned i = 0; i < conn->n; i++) {
-        struct redlock_node *node = &conn->nodes[i];
-        const struct hfi_address *address = &conn->conf->url.hosts[i];
+    for (unsigned i = 0; i < store->n; i++) {
+        struct redlock_node *node = &store->nodes[i];
+        const struct hfi_address *address = &store->conf->url.hosts[i];
 
-        node->conn = conn;
+        node->store = store;
         node->index = i;
         node->deferred_end = &node->deferred;
-        node->link = hfi_link_new(conn->conf, address, false, &conn->reactor, &node_owner, node);
-        node->inbox = hfi_link_new(conn->conf, address, true, &conn->reactor, &inbox_owner, node);
+        node->link = hfi_link_new(store->conf, address, false, &store->reactor, &node_owner, node);
+        node->inbox = hfi_link_new(store->conf, address, true, &store->reactor, &inbox_owner, node);
         if (!node->link || !node->inbox)
             return hfi_error_memory(err);
         hfi_link_keep(node->link, true);
@@ -50,15 +50,15 @@ hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
     return HF_OK;
 }
 
-void redlock_nodes_close(struct hfi_conn *conn)
+void redlock_nodes_close(struct redlock_store *store)
 {
     struct redlock_deferred_release *release;
 
-    for (unsigned i = 0; i < conn->n; i++) /* all, before any is gone: answers look at others */
-        if (conn->nodes[i].link)
-            hfi_link_close(conn->nodes[i].link);
-    for (unsigned i = 0; i < conn->n; i++) {
-        struct redlock_node *node = &conn->nodes[i];
+    for (unsigned i = 0; i < store->n; i++) /* all, before any is gone: answers look at others */
+        if (store->nodes[i].link)
+            hfi_link_close(store->nodes[i].link);
+    for (unsigned i = 0; i < store->n; i++) {
+        struct redlock_node *node = &store->nodes[i];
 
         if (node->inbox)
             hfi_link_close(node->inbox);
@@ -83,36 +83,36 @@ bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms)
     return hfi_link_in_flight(node->link) > 0 && now_ms - node->heard_ms > REDLOCK_SILENT_MS;
 }
 
-uint32_t redlock_nodes_up(const struct hfi_conn *conn)
+uint32_t redlock_nodes_up(const struct redlock_store *store)
 {
     uint32_t up = 0;
 
-    for (unsigned i = 0; i < conn->n; i++)
-        if (redlock_node_up(&conn->nodes[i]))
+    for (unsigned i = 0; i < store->n; i++)
+        if (redlock_node_up(&store->nodes[i]))
             up |= 1u << i;
     return up;
 }
 
 /* A silent node is left alone as long as the others are enough. It may only be slow, so if they
  * are not it is asked all the same, up to a bound: what waits for it stays small. */
-uint32_t redlock_nodes_voting(const struct hfi_conn *conn, int64_t now_ms)
+uint32_t redlock_nodes_voting(const struct redlock_store *store, int64_t now_ms)
 {
     uint32_t quick = 0, slow = 0;
 
-    if (!conn->has_epoch)
+    if (!store->has_epoch)
         return 0;
-    for (unsigned i = 0; i < conn->n; i++) {
-        const struct redlock_node *node = &conn->nodes[i];
+    for (unsigned i = 0; i < store->n; i++) {
+        const struct redlock_node *node = &store->nodes[i];
 
         if (!redlock_node_up(node) || node->view.state != HFI_NODE_READY ||
-            hfi_epoch_compare(&node->view.epoch, &conn->epoch) != 0)
+            hfi_epoch_compare(&node->view.epoch, &store->epoch) != 0)
             continue;
         if (!redlock_node_silent(node, now_ms))
             quick |= 1u << i;
         else if (hfi_link_in_flight(node->link) < REDLOCK_FLIGHT_MAX)
             slow |= 1u << i;
     }
-    return redlock_count(quick) >= conn->need ? quick : quick | slow;
+    return redlock_count(quick) >= store->need ? quick : quick | slow;
 }
 
 /* ---- deferred releases ---------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ void redlock_defer_release(struct redlock_node *node, const struct hfi_name *nam
 {
     struct redlock_deferred_release *release;
 
-    if (node->conn->closing)
+    if (node->store->closing)
         return;
     if (node->deferred_count >=
         REDLOCK_DEFERRED_MAX) { /* the oldest has the least of its ttl left */
@@ -152,8 +152,8 @@ void redlock_defer_release(struct redlock_node *node, const struct hfi_name *nam
 /* Two addresses that lead to one server are one vote, not two. */
 static const struct redlock_node *twin(const struct redlock_node *node, const char *run_id)
 {
-    for (unsigned i = 0; i < node->conn->n; i++) {
-        const struct redlock_node *other = &node->conn->nodes[i];
+    for (unsigned i = 0; i < node->store->n; i++) {
+        const struct redlock_node *other = &node->store->nodes[i];
 
         if (other != node && other->link && hfi_link_usable(other->link) &&
             strcmp(other->run_id, run_id) == 0)
@@ -210,7 +210,7 @@ static void inbox_up(struct hfi_link *link)
     struct redlock_node *node = hfi_link_data(link);
 
     node->inbox_sent.answered = inbox_answered;
-    hfi_link_subscribe(link, node->conn->inbox_name, node->conn->inbox_len, &node->inbox_sent);
+    hfi_link_subscribe(link, node->store->inbox_name, node->store->inbox_len, &node->inbox_sent);
 }
 
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
@@ -223,7 +223,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
         return; /* without messages heartbeats find what was granted */
     node->inbox_up = true;
     hfi_link_settled(node->inbox);
-    redlock_waits_hurry(node->conn); /* grants may have been published to nobody */
+    redlock_waits_hurry(node->store); /* grants may have been published to nobody */
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
@@ -239,8 +239,8 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
                           const char *payload, size_t len)
 {
     struct redlock_node *node = hfi_link_data(link);
-    struct hfi_conn *conn = node->conn;
+    struct redlock_store *store = node->store;
 
-    if (channel_len == conn->inbox_len && memcmp(channel, conn->inbox_name, channel_len) == 0)
+    if (channel_len == store->inbox_len && memcmp(channel, store->inbox_name, channel_len) == 0)
         redlock_message(node, payload, len);
 }

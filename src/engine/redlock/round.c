@@ -16,16 +16,17 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
 static void end_leg(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err);
 
-struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_script *script,
-                                        uint32_t key_count, redlock_answer_fn *answer)
+struct redlock_round *redlock_round_new(struct redlock_store *store,
+                                        const struct hfi_script *script, uint32_t key_count,
+                                        redlock_answer_fn *answer)
 {
     struct redlock_round *round =
-        (struct redlock_round *)hfi_request_new(&conn->rounds, script == &redlock_script_release);
+        (struct redlock_round *)hfi_request_new(&store->rounds, script == &redlock_script_release);
 
     if (!round)
         return NULL;
     memset(round, 0, offsetof(struct redlock_round, command));
-    round->conn = conn;
+    round->store = store;
     round->answer = answer;
     if (script)
         hfi_command_init_script(&round->command, script, key_count);
@@ -37,7 +38,7 @@ struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_
 void redlock_round_free(struct redlock_round *round)
 {
     hfi_command_done(&round->command);
-    hfi_request_free(&round->conn->rounds, &round->request);
+    hfi_request_free(&round->store->rounds, &round->request);
 }
 
 static void over(struct redlock_round *round)
@@ -55,7 +56,7 @@ void redlock_round_send(struct redlock_round *round, uint32_t nodes)
     round->sent_ms = hfi_now_ms();
     round->sending = true;
     round->depth++; /* not over before all have been sent */
-    for (unsigned i = 0; i < round->conn->n; i++) {
+    for (unsigned i = 0; i < round->store->n; i++) {
         if (!(nodes & 1u << i))
             continue;
         if (round->command.failed) {
@@ -88,7 +89,7 @@ static bool knows_script(struct redlock_node *node, const struct hfi_script *scr
 
 static void send_leg(struct redlock_round *round, unsigned index)
 {
-    struct redlock_node *node = &round->conn->nodes[index];
+    struct redlock_node *node = &round->store->nodes[index];
     struct redlock_leg *leg = &round->legs[index];
     hf_error err;
 
@@ -113,7 +114,7 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
     struct redlock_leg *leg =
         (struct redlock_leg *)((char *)sent - offsetof(struct redlock_leg, sent));
     struct redlock_round *round = leg->round;
-    struct redlock_node *node = &round->conn->nodes[leg->node];
+    struct redlock_node *node = &round->store->nodes[leg->node];
     hf_error err;
 
     if (!reply) {
@@ -161,22 +162,22 @@ static void end_leg(struct redlock_round *round, unsigned node, enum hfi_outcome
 
 void redlock_add_cluster(struct redlock_round *round)
 {
-    char key[sizeof round->conn->prefix + sizeof "cluster"];
-    size_t len = round->conn->prefix_len;
+    char key[sizeof round->store->prefix + sizeof "cluster"];
+    size_t len = round->store->prefix_len;
 
-    memcpy(key, round->conn->prefix, len);
+    memcpy(key, round->store->prefix, len);
     memcpy(key + len, "cluster", 7);
     hfi_command_add(&round->command, key, len + 7);
 }
 
 /* "P{T}" into ret_key; returns its length. */
-static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
+static size_t name_key(const struct redlock_store *store, const struct hfi_name *name,
                        char ret_key[REDLOCK_KEY_MAX])
 {
     static const char digits[] = "0123456789ABCDEF";
-    size_t len = conn->prefix_len;
+    size_t len = store->prefix_len;
 
-    memcpy(ret_key, conn->prefix, len);
+    memcpy(ret_key, store->prefix, len);
     ret_key[len++] = '{';
     for (uint32_t i = 0; i < name->len; i++) {
         unsigned char byte = name->bytes[i];
@@ -197,7 +198,7 @@ void redlock_add_name(struct redlock_round *round, const struct hfi_name *name)
 {
     char key[REDLOCK_KEY_MAX];
 
-    hfi_command_add(&round->command, key, name_key(round->conn, name, key));
+    hfi_command_add(&round->command, key, name_key(round->store, name, key));
 }
 
 void redlock_add_owner(struct redlock_round *round, const unsigned char *owner)

@@ -47,49 +47,49 @@ struct batch {
     } items[];
 };
 
-static void beat_all(struct hfi_conn *conn, int64_t now_ms);
+static void beat_all(struct redlock_store *store, int64_t now_ms);
 static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err);
 
-static int64_t beat_interval_ms(const struct hfi_conn *conn, const struct redlock_wait *wait)
+static int64_t beat_interval_ms(const struct redlock_store *store, const struct redlock_wait *wait)
 {
-    return hfi_heartbeat_ms(redlock_window_ms(conn, wait->claim));
+    return hfi_heartbeat_ms(redlock_window_ms(store, wait->claim));
 }
 
-static void set_due(struct hfi_conn *conn, struct redlock_wait *wait, int64_t due_ms)
+static void set_due(struct redlock_store *store, struct redlock_wait *wait, int64_t due_ms)
 {
     wait->due_ms = due_ms;
-    redlock_hasten(conn, due_ms);
+    redlock_hasten(store, due_ms);
 }
 
-static void set_times(struct hfi_conn *conn, struct redlock_wait *wait, int64_t heartbeat_ms,
+static void set_times(struct redlock_store *store, struct redlock_wait *wait, int64_t heartbeat_ms,
                       int64_t yield_ms)
 {
     wait->heartbeat_ms = heartbeat_ms;
     wait->yield_ms = yield_ms;
-    set_due(conn, wait, heartbeat_ms < yield_ms ? heartbeat_ms : yield_ms);
+    set_due(store, wait, heartbeat_ms < yield_ms ? heartbeat_ms : yield_ms);
 }
 
 /* It waits from now on, if it did not. */
-static void stand(struct hfi_conn *conn, struct redlock_wait *wait)
+static void stand(struct redlock_store *store, struct redlock_wait *wait)
 {
     if (wait->state == HFI_WAITER_QUEUED)
         return;
     wait->state = HFI_WAITER_QUEUED;
-    set_times(conn, wait, hfi_now_ms() + beat_interval_ms(conn, wait), HFI_NEVER);
+    set_times(store, wait, hfi_now_ms() + beat_interval_ms(store, wait), HFI_NEVER);
 }
 
 /* ---- standing in line --------------------------------------------------------------------- */
 
-void redlock_queued(struct hfi_conn *conn, struct redlock_wait *wait)
+void redlock_queued(struct redlock_store *store, struct redlock_wait *wait)
 {
-    stand(conn, wait);
+    stand(store, wait);
     wait->splits = 0;
     if (wait->yield_ms != HFI_NEVER)
-        set_times(conn, wait, wait->heartbeat_ms, HFI_NEVER);
+        set_times(store, wait, wait->heartbeat_ms, HFI_NEVER);
 }
 
-void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, unsigned node,
+void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wait, unsigned node,
                            const struct hfi_reply *reply, int64_t sent_ms)
 {
     const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
@@ -104,21 +104,21 @@ void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, uns
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_QUEUED);
         wait->known[node] = known;
     }
-    if (next && next->integer > 0 && next->integer < beat_interval_ms(conn, wait)) {
+    if (next && next->integer > 0 && next->integer < beat_interval_ms(store, wait)) {
         int64_t due_ms = hfi_now_ms() + next->integer + HFI_RECHECK_MS;
 
-        stand(conn, wait); /* answers may still be under way: they find it so */
+        stand(store, wait); /* answers may still be under way: they find it so */
         if (due_ms < wait->heartbeat_ms)
-            set_times(conn, wait, due_ms, wait->yield_ms);
+            set_times(store, wait, due_ms, wait->yield_ms);
     }
 }
 
 /* ---- a part, and not the whole --------------------------------------------------------------- */
 
 /* `back`: also if nobody there is before us. */
-static void yield(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes, bool back)
+static void yield(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes, bool back)
 {
-    struct redlock_round *round = redlock_round_new(conn, &redlock_script_beat, 2, beaten);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_beat, 2, beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + sizeof *batch->items);
 
     if (!round || !batch) {
@@ -135,13 +135,13 @@ static void yield(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nod
     redlock_add_cluster(round);
     redlock_add_name(round, &wait->claim->name);
     redlock_add_epoch(round, &wait->epoch);
-    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
     redlock_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
-    hfi_command_add_number(&round->command, redlock_window_ms(round->conn, wait->claim));
+    hfi_command_add_number(&round->command, redlock_window_ms(round->store, wait->claim));
     hfi_command_add_number(&round->command, back ? FLAG_YIELD | FLAG_BACK : FLAG_YIELD);
-    for (unsigned i = 0; i < conn->n; i++)
+    for (unsigned i = 0; i < store->n; i++)
         if (nodes & 1u << i) {
             const struct hfi_ballot_node *vote = &wait->ballot.node[i];
 
@@ -154,19 +154,19 @@ static void yield(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nod
 
 /* At once the first time, for whoever else holds a part finds out now too; then at growing intervals:
  * most likely there is a holder, and ours is a part that it does not need. */
-void redlock_split(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes)
+void redlock_split(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes)
 {
-    int64_t most_ms = beat_interval_ms(conn, wait), pause_ms = YIELD_MS;
+    int64_t most_ms = beat_interval_ms(store, wait), pause_ms = YIELD_MS;
 
     /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
-    if (redlock_count(nodes) >= conn->need) {
-        redlock_rest(conn, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
+    if (redlock_count(nodes) >= store->need) {
+        redlock_rest(store, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
         return;
     }
-    stand(conn, wait);
+    stand(store, wait);
     if (wait->splits == 0) {
         wait->splits = 1;
-        yield(conn, wait, nodes, false);
+        yield(store, wait, nodes, false);
         return;
     }
     for (unsigned i = 1; i < wait->splits && pause_ms < most_ms; i++)
@@ -174,7 +174,7 @@ void redlock_split(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t no
     pause_ms = pause_ms > most_ms ? most_ms : pause_ms;
     pause_ms = hfi_now_ms() + pause_ms / 2 + (int64_t)(hfi_random_u64() % (uint64_t)pause_ms);
     if (wait->yield_ms == HFI_NEVER)
-        set_times(conn, wait, wait->heartbeat_ms, pause_ms);
+        set_times(store, wait, wait->heartbeat_ms, pause_ms);
 }
 
 /* ---- heartbeats -------------------------------------------------------------------------------- */
@@ -185,15 +185,15 @@ static void add_beat(struct redlock_round *round, const struct redlock_wait *wai
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
     redlock_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
-    hfi_command_add_number(&round->command, redlock_window_ms(round->conn, wait->claim));
+    hfi_command_add_number(&round->command, redlock_window_ms(round->store, wait->claim));
     hfi_command_add_number(&round->command, 0); /* flags */
 }
 
-static void send_batch(struct hfi_conn *conn, unsigned node, struct redlock_wait *const waits[],
-                       size_t count)
+static void send_batch(struct redlock_store *store, unsigned node,
+                       struct redlock_wait *const waits[], size_t count)
 {
     struct redlock_round *round =
-        redlock_round_new(conn, &redlock_script_beat, (uint32_t)(1 + count), beaten);
+        redlock_round_new(store, &redlock_script_beat, (uint32_t)(1 + count), beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + count * sizeof *batch->items);
 
     if (!round || !batch) {
@@ -208,7 +208,7 @@ static void send_batch(struct hfi_conn *conn, unsigned node, struct redlock_wait
     for (size_t i = 0; i < count; i++)
         redlock_add_name(round, &waits[i]->claim->name);
     redlock_add_epoch(round, &waits[0]->epoch);
-    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
     for (size_t i = 0; i < count; i++) {
         memcpy(batch->items[i].owner, waits[i]->claim->owner, HFI_OWNER_LEN);
         batch->items[i].attempt = waits[i]->hold->attempt;
@@ -227,50 +227,50 @@ static bool in_line(const struct redlock_wait *wait, unsigned node)
 
 /* One command for each node, for all whose heartbeat is due; nodes that do not know of a waiter
  * (they were away, or forgot it) are asked anew. */
-static void beat_all(struct hfi_conn *conn, int64_t now_ms)
+static void beat_all(struct redlock_store *store, int64_t now_ms)
 {
-    uint32_t voting = redlock_nodes_voting(conn, now_ms);
+    uint32_t voting = redlock_nodes_voting(store, now_ms);
     struct redlock_wait *some[REDLOCK_BATCH], *next;
 
-    for (unsigned node = 0; node < conn->n; node++) {
+    for (unsigned node = 0; node < store->n; node++) {
         size_t count = 0;
 
         if (!(voting & 1u << node))
             continue;
-        for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next) {
+        for (struct redlock_wait *wait = store->waits; wait; wait = wait->next) {
             if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms ||
-                !in_line(wait, node) || hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
+                !in_line(wait, node) || hfi_epoch_compare(&wait->epoch, &store->epoch) != 0)
                 continue;
             some[count++] = wait;
             if (count == REDLOCK_BATCH) {
-                send_batch(conn, node, some, count);
+                send_batch(store, node, some, count);
                 count = 0;
             }
         }
         if (count)
-            send_batch(conn, node, some, count);
+            send_batch(store, node, some, count);
     }
-    for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
+    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
         uint32_t unknown = 0;
 
         next = wait->next;
         if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms)
             continue;
-        set_times(conn, wait, now_ms + beat_interval_ms(conn, wait), wait->yield_ms);
-        for (unsigned node = 0; node < conn->n; node++)
+        set_times(store, wait, now_ms + beat_interval_ms(store, wait), wait->yield_ms);
+        for (unsigned node = 0; node < store->n; node++)
             if (!in_line(wait, node) && wait->ballot.node[node].vote != HFI_VOTE_ASKED &&
-                !redlock_node_silent(&conn->nodes[node], now_ms))
+                !redlock_node_silent(&store->nodes[node], now_ms))
                 unknown |= 1u << node;
-        redlock_ask(conn, wait, unknown & voting);
+        redlock_ask(store, wait, unknown & voting);
     }
 }
 
-static void beat_answer(struct hfi_conn *conn, struct redlock_wait *wait, unsigned node,
+static void beat_answer(struct redlock_store *store, struct redlock_wait *wait, unsigned node,
                         bool yields, const struct hfi_reply *reply, int64_t sent_ms)
 {
     switch (redlock_letter(reply)) {
     case 'Q':
-        redlock_still_waiting(conn, wait, node, reply, sent_ms);
+        redlock_still_waiting(store, wait, node, reply, sent_ms);
         break;
     case 'G':
         if (wait->ballot.node[node].vote == HFI_VOTE_GRANTED || yields ||
@@ -279,23 +279,23 @@ static void beat_answer(struct hfi_conn *conn, struct redlock_wait *wait, unsign
         break;
     default: /* it does not know us (any more): ask again */
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
-        redlock_ask(conn, wait, 1u << node);
+        redlock_ask(store, wait, 1u << node);
     }
 }
 
 static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = round->conn;
+    struct redlock_store *store = round->store;
     struct batch *batch = round->data;
     char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
 
     (void)err; /* refused, for one of the names perhaps: each is asked for anew, by itself */
     if (letter == 'E' || letter == 'U')
-        redlock_no_vote(&conn->nodes[node]);
+        redlock_no_vote(&store->nodes[node]);
     for (size_t i = 0; i < batch->count; i++) {
         struct redlock_wait *wait =
-            redlock_wait_find(conn, batch->items[i].owner, batch->items[i].attempt);
+            redlock_wait_find(store, batch->items[i].owner, batch->items[i].attempt);
         const struct hfi_reply *one =
             outcome == HFI_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
 
@@ -304,18 +304,18 @@ static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome 
         /* It may still be carried out, and take back what we are granted there from now on: this attempt is
          * of no use any more. */
         if (batch->items[i].yields && outcome == HFI_MAYBE) {
-            redlock_rest(conn, wait, YIELD_MS);
+            redlock_rest(store, wait, YIELD_MS);
             continue;
         }
         if (one)
-            beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
+            beat_answer(store, wait, node, batch->items[i].yields, one, round->sent_ms);
         else
             hfi_ballot_voted(&wait->ballot, node,
                              letter                  ? HFI_VOTE_OTHER
                              : outcome == HFI_UNSENT ? HFI_VOTE_NONE
                                                      : HFI_VOTE_SILENT);
         if (!round->sending)
-            redlock_step(conn, wait);
+            redlock_step(store, wait);
     }
     if (!round->open) {
         hfi_free(batch);
@@ -346,8 +346,8 @@ static unsigned split_words(char *text, char *ret_words[WORDS_MAX])
 static void granted_by_message(struct redlock_node *node, const unsigned char *owner,
                                uint64_t attempt, char *const words[], unsigned count)
 {
-    struct hfi_conn *conn = node->conn;
-    struct redlock_wait *wait = redlock_wait_find(conn, owner, attempt);
+    struct redlock_store *store = node->store;
+    struct redlock_wait *wait = redlock_wait_find(store, owner, attempt);
     uint64_t counter, tokens, window_ms;
     const char *slots = count > 6 ? words[6] : "";
     uint64_t choice = redlock_choice(slots, strlen(slots));
@@ -357,7 +357,7 @@ static void granted_by_message(struct redlock_node *node, const unsigned char *o
         hfi_parse_u64(words[5], 1, HF_DURATION_MAX_MS, &window_ms))
         return;
     if (!wait) {
-        redlock_late_grant(conn, owner, attempt, node->index, counter, choice);
+        redlock_late_grant(store, owner, attempt, node->index, counter, choice);
         return;
     }
     if (tokens != wait->claim->tokens_wanted || counter < tokens)
@@ -367,27 +367,27 @@ static void granted_by_message(struct redlock_node *node, const unsigned char *o
     case HFI_MESSAGE_IGNORE:
         return;
     case HFI_MESSAGE_RECHECK:
-        set_times(conn, wait, hfi_now_ms(), wait->yield_ms);
+        set_times(store, wait, hfi_now_ms(), wait->yield_ms);
         return;
     case HFI_MESSAGE_GRANT:
         break;
     }
     hfi_ballot_granted(&wait->ballot, node->index, counter, choice, wait->heard_ms[node->index],
                        (int64_t)window_ms);
-    redlock_step(conn, wait);
+    redlock_step(store, wait);
 }
 
 static void broken_by_message(struct redlock_node *node, const unsigned char *owner,
                               uint64_t attempt)
 {
-    struct hfi_conn *conn = node->conn;
-    struct redlock_hold *hold = redlock_hold_find(conn, owner);
+    struct redlock_store *store = node->store;
+    struct redlock_hold *hold = redlock_hold_find(store, owner);
 
     if (!hold || hold->wait || hold->attempt != attempt)
         return;
     hold->broken |= 1u << node->index;
-    if (redlock_count(hold->broken) == conn->n - conn->need + 1)
-        hfi_reactor_lost(&conn->reactor, hold->entry.claim, "broken by an operator");
+    if (redlock_count(hold->broken) == store->n - store->need + 1)
+        hfi_reactor_lost(&store->reactor, hold->entry.claim, "broken by an operator");
 }
 
 /* "G owner attempt counter tokens window slots", "L owner attempt counter". Anybody may publish
@@ -418,56 +418,56 @@ void redlock_message(struct redlock_node *node, const char *payload, size_t len)
     hfi_free(copy);
 }
 
-void redlock_waits_hurry(struct hfi_conn *conn)
+void redlock_waits_hurry(struct redlock_store *store)
 {
-    for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next)
+    for (struct redlock_wait *wait = store->waits; wait; wait = wait->next)
         if (wait->state == HFI_WAITER_QUEUED)
-            set_times(conn, wait, hfi_now_ms(), wait->yield_ms);
+            set_times(store, wait, hfi_now_ms(), wait->yield_ms);
 }
 
 /* All replies of the old epoch count for nothing: a new attempt. */
-void redlock_waits_restart(struct hfi_conn *conn)
+void redlock_waits_restart(struct redlock_store *store)
 {
     struct redlock_wait *next;
 
-    if (!conn->has_epoch || conn->closing)
+    if (!store->has_epoch || store->closing)
         return;
-    for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
+    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
         next = wait->next;
         if (wait->state == HFI_WAITER_RESTING)
-            set_due(conn, wait, hfi_now_ms());
+            set_due(store, wait, hfi_now_ms());
         else if ((wait->state == HFI_WAITER_ASKING || wait->state == HFI_WAITER_QUEUED) &&
-                 hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
-            redlock_begin(conn, wait);
+                 hfi_epoch_compare(&wait->epoch, &store->epoch) != 0)
+            redlock_begin(store, wait);
     }
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------- */
 
 /* Nodes that may still have something of it are too few to be a majority. */
-static bool forgotten(const struct hfi_conn *conn, const struct redlock_wait *wait)
+static bool forgotten(const struct redlock_store *store, const struct redlock_wait *wait)
 {
-    return redlock_count(wait->hold->sent & ~wait->forgot) <= conn->n - conn->need;
+    return redlock_count(wait->hold->sent & ~wait->forgot) <= store->n - store->need;
 }
 
 /* Otherwise a majority may have granted it, and nobody could use that: core goes on giving it back. */
-static void end_cancelled(struct hfi_conn *conn, struct redlock_wait *wait)
+static void end_cancelled(struct redlock_store *store, struct redlock_wait *wait)
 {
     hf_error err;
 
-    if (forgotten(conn, wait)) {
-        redlock_wait_end(conn, wait, wait->stop, NULL);
+    if (forgotten(store, wait)) {
+        redlock_wait_end(store, wait, wait->stop, NULL);
         return;
     }
     hfi_error_set(&err, HF_UNKNOWN, 0, "too few nodes have confirmed that they forgot it");
-    redlock_wait_end(conn, wait, HF_UNKNOWN, &err);
+    redlock_wait_end(store, wait, HF_UNKNOWN, &err);
 }
 
 static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
-    struct hfi_conn *conn = round->conn;
-    struct redlock_hold *hold = redlock_hold_find(conn, round->owner);
+    struct redlock_store *store = round->store;
+    struct redlock_hold *hold = redlock_hold_find(store, round->owner);
     struct redlock_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
 
     (void)reply;
@@ -478,8 +478,8 @@ static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outco
         return;
     if (outcome == HFI_ANSWERED)
         wait->forgot |= 1u << node;
-    if (!round->sending && (!round->open || forgotten(conn, wait)))
-        end_cancelled(conn, wait);
+    if (!round->sending && (!round->open || forgotten(store, wait)))
+        end_cancelled(store, wait);
 }
 
 /*
@@ -487,7 +487,7 @@ static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outco
  * and from now on it is not. But only when a majority has forgotten it is it known that nothing is in the way
  * of who asks next; if that cannot be had in a while, the outcome is unknown.
  */
-void redlock_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void redlock_cancel(struct redlock_store *store, struct hfi_op *op, hf_status status)
 {
     struct redlock_wait *wait = op->kind == HFI_OP_ACQUIRE ? redlock_op(op)->wait : NULL;
     struct redlock_round *round;
@@ -500,80 +500,80 @@ void redlock_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
         return; /* it was granted first */
     sent = wait->hold->sent;
     round = sent && wait->state != HFI_WAITER_RESTING
-                ? redlock_release_round(conn, &wait->claim->name, wait->claim->owner,
+                ? redlock_release_round(store, &wait->claim->name, wait->claim->owner,
                                         wait->hold->attempt, wait->claim->ttl_ms,
                                         (wait->hold->unsure & sent) != 0, cancelled)
                 : NULL;
     wait->state = HFI_WAITER_CANCELLING;
     if (!round) {
-        end_cancelled(conn, wait);
+        end_cancelled(store, wait);
         return;
     }
-    set_due(conn, wait, hfi_now_ms() + REDLOCK_CANCEL_MS);
+    set_due(store, wait, hfi_now_ms() + REDLOCK_CANCEL_MS);
     redlock_round_send(round, sent);
-    if (!(sent & redlock_nodes_up(conn)))
-        end_cancelled(conn, wait);
+    if (!(sent & redlock_nodes_up(store)))
+        end_cancelled(store, wait);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------ */
 
 /* Nodes that have not answered in time are without a vote in this attempt. What is then written back to others
  * has a limit too. */
-static void too_late(struct hfi_conn *conn, struct redlock_wait *wait, int64_t now_ms)
+static void too_late(struct redlock_store *store, struct redlock_wait *wait, int64_t now_ms)
 {
-    for (unsigned i = 0; i < conn->n; i++)
+    for (unsigned i = 0; i < store->n; i++)
         if (wait->ballot.node[i].vote == HFI_VOTE_ASKED || wait->ballot.node[i].asked)
             hfi_ballot_voted(&wait->ballot, i, HFI_VOTE_SILENT);
-    set_due(conn, wait, now_ms + AGAIN_MS);
-    redlock_step(conn, wait);
+    set_due(store, wait, now_ms + AGAIN_MS);
+    redlock_step(store, wait);
 }
 
-static void tick_one(struct hfi_conn *conn, struct redlock_wait *wait, int64_t now_ms)
+static void tick_one(struct redlock_store *store, struct redlock_wait *wait, int64_t now_ms)
 {
     struct hfi_ballot_outcome out;
 
     switch (wait->state) {
     case HFI_WAITER_ASKING:
-        too_late(conn, wait, now_ms);
+        too_late(store, wait, now_ms);
         return;
     case HFI_WAITER_RESTING:
-        redlock_begin(conn, wait);
+        redlock_begin(store, wait);
         return;
     case HFI_WAITER_CANCELLING:
-        end_cancelled(conn, wait);
+        end_cancelled(store, wait);
         return;
     case HFI_WAITER_QUEUED:
         if (wait->yield_ms > now_ms)
             return;
-        set_times(conn, wait, wait->heartbeat_ms, HFI_NEVER);
+        set_times(store, wait, wait->heartbeat_ms, HFI_NEVER);
         out = hfi_ballot_decide(&wait->ballot, true);
         if (out.verdict == HFI_BALLOT_SPLIT) {
             wait->splits++;
-            yield(conn, wait, out.nodes,
+            yield(store, wait, out.nodes,
                   wait->splits > SPLITS_PATIENT && hfi_random_u64() % 2 == 0);
         }
         return;
     case HFI_WAITER_CONFIRMING:
-        redlock_unconfirmed(conn, wait);
+        redlock_unconfirmed(store, wait);
         return;
     }
 }
 
-void redlock_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void redlock_waits_tick(struct redlock_store *store, int64_t now_ms)
 {
     struct redlock_wait *next;
     bool beats = false;
 
-    for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
+    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
         next = wait->next;
         if (wait->due_ms > now_ms)
             continue;
         beats = beats || wait->state == HFI_WAITER_QUEUED;
-        tick_one(conn, wait, now_ms);
+        tick_one(store, wait, now_ms);
     }
     if (beats)
-        beat_all(conn, now_ms);
-    hfi_source_at(&conn->waits_timer, HFI_NEVER);
-    for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next)
-        redlock_hasten(conn, wait->due_ms);
+        beat_all(store, now_ms);
+    hfi_source_at(&store->waits_timer, HFI_NEVER);
+    for (struct redlock_wait *wait = store->waits; wait; wait = wait->next)
+        redlock_hasten(store, wait->due_ms);
 }

@@ -22,7 +22,7 @@
 #define DENY_TRIES 3
 
 struct attempt {
-    struct hfi_conn *store;
+    struct sql_store *store;
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct sql_wait wait;
@@ -41,7 +41,7 @@ static hf_status deny(struct attempt *a, hf_status status);
 static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, int64_t from_ms,
                             int64_t lasts_ms, hf_status *ret_status);
 
-int64_t sql_window_ms(const struct hfi_conn *store, int64_t ttl_ms)
+int64_t sql_window_ms(const struct sql_store *store, int64_t ttl_ms)
 {
     const struct sql_conf *conf = &store->conf;
 
@@ -85,7 +85,7 @@ static void rest(struct attempt *a)
         sql_wait_sleep(a->store, &a->wait, until_ms);
 }
 
-void sql_acquire(struct hfi_conn *store, struct hfi_op *op)
+void sql_acquire(struct sql_store *store, struct hfi_op *op)
 {
     struct attempt a = { .store = store, .op = op, .claim = op->claim };
     hf_status status = HF_OK;
@@ -241,7 +241,7 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
 static enum step queued(struct attempt *a, hf_status *ret_status)
 {
     struct sql_wait *wait = &a->wait;
-    struct hfi_conn *store = a->store;
+    struct sql_store *store = a->store;
 
     a->in_store = true;
     for (;;) {

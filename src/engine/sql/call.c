@@ -24,7 +24,7 @@ static void pause_a_little(unsigned tries)
     nanosleep(&t, NULL);
 }
 
-static hf_status take(struct hfi_conn *store, struct sql_request *r,
+static hf_status take(struct sql_store *store, struct sql_request *r,
                       struct sql_connection **ret_connection)
 {
     hf_status status = HF_OK;
@@ -59,7 +59,7 @@ static hf_status judge(struct sql_request *r, hf_status status)
 }
 
 /* The server said no. HF_OK: try again. */
-static hf_status refused(struct hfi_conn *store, struct sql_request *r,
+static hf_status refused(struct sql_store *store, struct sql_request *r,
                          struct sql_connection *connection, unsigned tries)
 {
     if (r->trouble.no_table && store->conf.create && !r->connection && tries == 0) {
@@ -87,7 +87,7 @@ enum sql_outcome sql_send(struct sql_connection *connection, enum sql_call call,
     return SQL_MAYBE;
 }
 
-hf_status sql_call(struct hfi_conn *store, struct sql_request *r)
+hf_status sql_call(struct sql_store *store, struct sql_request *r)
 {
     int64_t limit_ms = hfi_after_ms(hfi_now_ms(), store->conf.op_ms);
     struct sql_connection *connection;

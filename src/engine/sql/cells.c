@@ -16,7 +16,7 @@ static hf_status plain(hf_status status)
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
 }
 
-void sql_cell_read(struct hfi_conn *store, struct hfi_op *op)
+void sql_cell_read(struct sql_store *store, struct hfi_op *op)
 {
     struct sql_value name = sql_bytes(op->u.cell.name.bytes, op->u.cell.name.len);
     struct sql_request r = { .call = SQL_CELL_READ,
@@ -48,7 +48,7 @@ void sql_cell_read(struct hfi_conn *store, struct hfi_op *op)
     sql_finish(op, status, NULL);
 }
 
-void sql_cell_swap(struct hfi_conn *store, struct hfi_op *op)
+void sql_cell_swap(struct sql_store *store, struct hfi_op *op)
 {
     struct sql_value params[4] = {
         sql_bytes(op->u.cell.name.bytes, op->u.cell.name.len),
@@ -72,7 +72,7 @@ void sql_cell_swap(struct hfi_conn *store, struct hfi_op *op)
 }
 
 /* Is it another version? HF_OK: yes; HF_BUSY: not yet, and *ret_ms is when it ends by itself. */
-static hf_status look(struct hfi_conn *store, struct hfi_op *op, int64_t *ret_ms, hf_error *err)
+static hf_status look(struct sql_store *store, struct hfi_op *op, int64_t *ret_ms, hf_error *err)
 {
     struct sql_value params[4] = { sql_int_of(store->client), sql_int_of(store->conf.window_max_ms),
                                    sql_bytes(op->u.cell.name.bytes, op->u.cell.name.len),
@@ -92,7 +92,7 @@ static hf_status look(struct hfi_conn *store, struct hfi_op *op, int64_t *ret_ms
     return op->u.cell.ret_version != op->u.cell.version ? HF_OK : HF_BUSY;
 }
 
-static hf_status wait_for(struct hfi_conn *store, struct sql_wait *wait, hf_error *err)
+static hf_status wait_for(struct sql_store *store, struct sql_wait *wait, hf_error *err)
 {
     struct hfi_op *op = wait->op;
     hf_status status, stop;
@@ -120,7 +120,7 @@ static hf_status wait_for(struct hfi_conn *store, struct sql_wait *wait, hf_erro
     }
 }
 
-void sql_cell_wait(struct hfi_conn *store, struct hfi_op *op)
+void sql_cell_wait(struct sql_store *store, struct hfi_op *op)
 {
     struct sql_wait wait = { .op = op, .cell = op->u.cell.name.hash[0], .recheck_ms = HFI_NEVER };
     hf_error err = { .status = HF_OK };
@@ -132,7 +132,7 @@ void sql_cell_wait(struct hfi_conn *store, struct hfi_op *op)
     sql_finish(op, status, &err);
 }
 
-void sql_time(struct hfi_conn *store, struct hfi_op *op)
+void sql_time(struct sql_store *store, struct hfi_op *op)
 {
     struct sql_request r = { .call = SQL_TIME, .deadline_ms = op->deadline_ms, .again = true };
     hf_status status = plain(sql_call(store, &r));

@@ -16,7 +16,7 @@
 #define CLOCK_NEAR 1000 /* ms */
 
 /* Tokens come from its clock; leases are counted by it alone, whatever ours says. */
-static void check_clock(struct hfi_conn *store, const struct hfi_report *r, int64_t deadline_ms)
+static void check_clock(struct sql_store *store, const struct hfi_report *r, int64_t deadline_ms)
 {
     struct sql_request request = { .call = SQL_TIME, .deadline_ms = deadline_ms, .again = true };
     struct timespec t;
@@ -49,7 +49,7 @@ static const char *const tables_text[] = {
     [SQL_FOUND_ALL] = "%s%s%s... are there",
 };
 
-hf_status sql_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_report r = { .finding = finding, .arg = arg };
     int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
@@ -91,7 +91,7 @@ hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
 {
     struct hfi_report r = { .finding = finding, .arg = arg };
     struct sql_conf *sql = (struct sql_conf *)conf;
-    struct hfi_conn *store;
+    struct sql_store *store;
     hf_status status;
 
     if (!words[0] || strcmp(words[0], "sql") != 0 || words[1])

@@ -22,7 +22,7 @@
 
 #define SWEEP_ONE_IN 4 /* stores that are closed */
 
-static hf_status init(struct hfi_conn *store, struct hfi_host *host, hf_error *err)
+static hf_status init(struct sql_store *store, struct hfi_host *host, hf_error *err)
 {
     pthread_condattr_t attr;
 
@@ -42,7 +42,7 @@ static hf_status init(struct hfi_conn *store, struct hfi_host *host, hf_error *e
     return HF_OK;
 }
 
-static void destroy(struct hfi_conn *store)
+static void destroy(struct sql_store *store)
 {
     sql_fork_remove(store);
     if (store->conf.mode == SQL_MODE_LEASE)
@@ -54,11 +54,10 @@ static void destroy(struct hfi_conn *store)
     store->driver->free_conf(store);
     if (store->kick_fd >= 0)
         close(store->kick_fd);
-    hfi_free(store);
 }
 
 /* Reach the server, and find or make what we need there. */
-static hf_status reach_once(struct hfi_conn *store, int64_t until_ms, hf_error *err)
+static hf_status reach_once(struct sql_store *store, int64_t until_ms, hf_error *err)
 {
     struct sql_connection *connection;
     hf_status status = sql_take(store, until_ms, &connection, err);
@@ -75,7 +74,7 @@ static hf_status reach_once(struct hfi_conn *store, int64_t until_ms, hf_error *
 }
 
 /* A server that is just being started is worth a wait, as long as opening may take. */
-static hf_status reach(struct hfi_conn *store, hf_error *err)
+static hf_status reach(struct sql_store *store, hf_error *err)
 {
     const struct timespec pause = { .tv_nsec = REACH_PAUSE_MS * 1000000L };
     int64_t until_ms = store->host->open_deadline_ms;
@@ -93,15 +92,12 @@ static hf_status reach(struct hfi_conn *store, hf_error *err)
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
 }
 
-hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
-                         struct hfi_host *host, struct hfi_conn **ret_store, hf_error *err)
+hf_status sql_store_open(struct sql_store *store, const struct sql_driver *driver,
+                         struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
     struct sql_conf *sql = (struct sql_conf *)conf;
-    struct hfi_conn *store = hfi_calloc(1, sizeof *store);
     hf_status status;
 
-    if (!store)
-        return hfi_error_memory(err);
     store->driver = driver;
     store->kick_fd = -1;
     status = sql_conf_finish(sql, err);
@@ -117,12 +113,9 @@ hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
         sql_fork_add(store);
         status = reach(store, err);
     }
-    if (status != HF_OK) {
+    if (status != HF_OK)
         destroy(store);
-        return status;
-    }
-    *ret_store = store;
-    return HF_OK;
+    return status;
 }
 
 const struct hfi_promises *sql_promises(const struct sql_conf *conf,
@@ -133,8 +126,10 @@ const struct hfi_promises *sql_promises(const struct sql_conf *conf,
                                         : &native[conf->mode == SQL_MODE_SESSION][conf->tokens];
 }
 
-void sql_close(struct hfi_conn *store)
+void sql_close(void *self)
 {
+    struct sql_store *store = self;
+
     sql_listener_stop(store);
     if (!store->host->existing && hfi_random_u64() % SWEEP_ONE_IN == 0)
         sql_sweep(store);
@@ -143,7 +138,7 @@ void sql_close(struct hfi_conn *store)
 
 /* In a forked child: descriptors are copies, and closing them tells the server nothing. The rest
  * belongs to threads that do not exist here. */
-void sql_abandon(struct hfi_conn *store)
+void sql_abandon(struct sql_store *store)
 {
     for (struct sql_connection *connection = store->all; connection;
          connection = connection->all_next)
@@ -165,7 +160,7 @@ void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err)
     hfi_op_finish(op, status);
 }
 
-static void submit_lease(struct hfi_conn *store, struct hfi_op *op)
+static void submit_lease(struct sql_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
@@ -192,8 +187,10 @@ static void submit_lease(struct hfi_conn *store, struct hfi_op *op)
     }
 }
 
-void sql_submit(struct hfi_conn *store, struct hfi_op *op)
+void sql_submit(void *self, struct hfi_op *op)
 {
+    struct sql_store *store = self;
+
     switch (op->kind) {
     case HFI_OP_CELL_READ:
         sql_cell_read(store, op);
@@ -216,8 +213,10 @@ void sql_submit(struct hfi_conn *store, struct hfi_op *op)
     }
 }
 
-void sql_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status)
+void sql_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct sql_store *store = self;
+
     if (store->conf.mode == SQL_MODE_LEASE || op->kind == HFI_OP_CELL_WAIT)
         sql_wait_cancel(store, op, status);
     else

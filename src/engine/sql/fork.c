@@ -15,14 +15,14 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hfi_conn *conns;
+static struct sql_store *stores;
 static _Atomic unsigned forks;
 
 /* store->lock and locks->lock are never taken one under the other by anybody else. */
 static void before(void)
 {
     pthread_mutex_lock(&list_lock);
-    for (struct hfi_conn *store = conns; store; store = store->fork_next) {
+    for (struct sql_store *store = stores; store; store = store->fork_next) {
         pthread_mutex_lock(&store->lock);
         if (store->locks)
             pthread_mutex_lock(&store->locks->lock);
@@ -32,7 +32,7 @@ static void before(void)
 
 static void unlock_all(void)
 {
-    for (struct hfi_conn *store = conns; store; store = store->fork_next) {
+    for (struct sql_store *store = stores; store; store = store->fork_next) {
         if (store->locks)
             pthread_mutex_unlock(&store->locks->lock);
         pthread_mutex_unlock(&store->lock);
@@ -42,10 +42,10 @@ static void unlock_all(void)
 
 static void in_child(void)
 {
-    for (struct hfi_conn *store = conns; store; store = store->fork_next)
+    for (struct sql_store *store = stores; store; store = store->fork_next)
         sql_abandon(store);
     unlock_all();
-    conns = NULL; /* they are nobody's here */
+    stores = NULL; /* they are nobody's here */
 }
 
 static void start(void)
@@ -53,19 +53,19 @@ static void start(void)
     pthread_atfork(before, unlock_all, in_child);
 }
 
-void sql_fork_add(struct hfi_conn *store)
+void sql_fork_add(struct sql_store *store)
 {
     pthread_once(&once, start);
     pthread_mutex_lock(&list_lock);
-    store->fork_next = conns;
-    conns = store;
+    store->fork_next = stores;
+    stores = store;
     pthread_mutex_unlock(&list_lock);
 }
 
-void sql_fork_remove(struct hfi_conn *store)
+void sql_fork_remove(struct sql_store *store)
 {
     pthread_mutex_lock(&list_lock);
-    for (struct hfi_conn **at = &conns; *at; at = &(*at)->fork_next)
+    for (struct sql_store **at = &stores; *at; at = &(*at)->fork_next)
         if (*at == store) {
             *at = store->fork_next;
             break;
@@ -73,18 +73,18 @@ void sql_fork_remove(struct hfi_conn *store)
     pthread_mutex_unlock(&list_lock);
 }
 
-static bool is_same_store(const struct hfi_conn *a, const struct hfi_conn *b)
+static bool is_same_store(const struct sql_store *a, const struct sql_store *b)
 {
     return a->driver == b->driver && a->conf.mode == b->conf.mode &&
            strcmp(a->conf.schema, b->conf.schema) == 0 &&
            strcmp(a->conf.prefix, b->conf.prefix) == 0 && strcmp(a->location, b->location) == 0;
 }
 
-void sql_each(const struct hfi_conn *store, void (*visit)(struct hfi_conn *store, void *arg),
+void sql_each(const struct sql_store *store, void (*visit)(struct sql_store *store, void *arg),
               void *arg)
 {
     pthread_mutex_lock(&list_lock);
-    for (struct hfi_conn *one = conns; one; one = one->fork_next)
+    for (struct sql_store *one = stores; one; one = one->fork_next)
         if (is_same_store(one, store))
             visit(one, arg);
     pthread_mutex_unlock(&list_lock);

@@ -21,7 +21,7 @@ static void batch_add(struct sql_heartbeat_batch *batch, const struct hfi_claim 
 
 /* Those that have not been named in this round. With `held` also what we hold: what was said while nobody
  * listened may have been that it was broken. */
-static void fill_batch(struct hfi_conn *store, struct sql_heartbeat_batch *batch, uint32_t round,
+static void fill_batch(struct sql_store *store, struct sql_heartbeat_batch *batch, uint32_t round,
                        bool held)
 {
     batch->count = 0;
@@ -48,7 +48,7 @@ static void fill_batch(struct hfi_conn *store, struct sql_heartbeat_batch *batch
 }
 
 /* One answer of a HEARTBEAT. */
-static void heartbeat_answered(struct hfi_conn *store, const struct sql_heartbeat_batch *batch,
+static void heartbeat_answered(struct sql_store *store, const struct sql_heartbeat_batch *batch,
                                const struct sql_rows *rows, uint32_t row, int64_t sent_ms)
 {
     int64_t i = sql_int(rows, row, 0), ms = sql_int(rows, row, 4);
@@ -84,12 +84,12 @@ static void heartbeat_answered(struct hfi_conn *store, const struct sql_heartbea
         sql_held_lost(store, batch->owners[i]);
 }
 
-struct sql_connection *sql_listener_connection(const struct hfi_conn *store)
+struct sql_connection *sql_listener_connection(const struct sql_store *store)
 {
     return store->driver->listener_calls ? store->listener_connection : NULL;
 }
 
-static hf_status heartbeat_some(struct hfi_conn *store, struct sql_heartbeat_batch *batch,
+static hf_status heartbeat_some(struct sql_store *store, struct sql_heartbeat_batch *batch,
                                 hf_error *err)
 {
     struct sql_request r = { .call = SQL_HEARTBEAT,
@@ -113,7 +113,7 @@ static hf_status heartbeat_some(struct hfi_conn *store, struct sql_heartbeat_bat
     return HF_OK;
 }
 
-hf_status sql_heartbeat(struct hfi_conn *store, struct sql_heartbeat_batch *batch, bool held,
+hf_status sql_heartbeat(struct sql_store *store, struct sql_heartbeat_batch *batch, bool held,
                         hf_error *err)
 {
     struct sql_listener *listener = store->listener;
@@ -137,7 +137,7 @@ hf_status sql_heartbeat(struct hfi_conn *store, struct sql_heartbeat_batch *batc
 }
 
 /* Something ahead of this wait must be over. Others of the same name need not ask too. */
-static hf_status recheck(struct hfi_conn *store, const unsigned char *bytes, uint32_t len,
+static hf_status recheck(struct sql_store *store, const unsigned char *bytes, uint32_t len,
                          hf_error *err)
 {
     struct sql_value name = sql_bytes(bytes, len);
@@ -165,7 +165,7 @@ static hf_status recheck(struct hfi_conn *store, const unsigned char *bytes, uin
     return HF_OK;
 }
 
-hf_status sql_recheck_due(struct hfi_conn *store, hf_error *err)
+hf_status sql_recheck_due(struct sql_store *store, hf_error *err)
 {
     unsigned char name[HF_NAME_MAX];
     hf_status status = HF_OK;

@@ -92,7 +92,7 @@ static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_
     return last;
 }
 
-void sql_inspect(struct hfi_conn *store, struct hfi_op *op)
+void sql_inspect(struct sql_store *store, struct hfi_op *op)
 {
     bool glob = op->u.inspect.glob;
     struct sql_value name = glob ? sql_null() : sql_bytes(op->u.inspect.pattern, op->u.inspect.len);

@@ -92,7 +92,7 @@ struct sql_trouble {
 };
 
 struct sql_connection {
-    struct hfi_conn *store;
+    struct sql_store *store;
     bool dead;         /* of no use any more */
     bool in_txn;       /* mode=row: a transaction is open */
     int64_t server_id; /* the server's name for this connection: backend pid, CONNECTION_ID() */
@@ -222,12 +222,12 @@ struct sql_driver {
 
     /* Its part of the URL into store->native (and store->location: no secrets). free_conf() also of what
      * is half made, or NULL. */
-    hf_status (*parse)(struct hfi_conn *store, struct sql_conf *conf, hf_error *err);
-    void (*free_conf)(struct hfi_conn *store);
+    hf_status (*parse)(struct sql_store *store, struct sql_conf *conf, hf_error *err);
+    void (*free_conf)(struct sql_store *store);
 
     /* Connect; the session is made ready (time zone, autocommit, keepalives, application name, statement
      * timeouts off, plan settings). HF_UNAVAILABLE, HF_DENIED, HF_CONFIG. */
-    hf_status (*open)(struct hfi_conn *store, int64_t deadline_ms,
+    hf_status (*open)(struct sql_store *store, int64_t deadline_ms,
                       struct sql_connection **ret_connection, hf_error *err);
     void (*close)(struct sql_connection *connection); /* also of a dead one */
     /* In a child after fork(): memory and descriptors only; nothing may be written to the server. */
@@ -255,7 +255,7 @@ struct sql_driver {
     /* The listener of this store: a connection that is told when this client is granted something or loses it, or a
      * cell that it watches changes. next_notice() blocks until that, until_ms, or `kick` (an eventfd, which
      * it empties) is readable. HF_UNAVAILABLE: the connection is gone. */
-    hf_status (*listen)(struct hfi_conn *store, int64_t deadline_ms,
+    hf_status (*listen)(struct sql_store *store, int64_t deadline_ms,
                         struct sql_connection **ret_connection, hf_error *err);
     hf_status (*next_notice)(struct sql_connection *listener, int kick, int64_t until_ms,
                              struct sql_message *ret_message, hf_error *err);
@@ -265,13 +265,13 @@ struct sql_driver {
                        enum sql_found *ret_found, hf_error *err);
     /* The schema: SQL that makes what is missing and replaces routines that are there, statements one by one (`emit` returns
      * false: stop), for store->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
-    bool (*schema)(struct hfi_conn *store, bool (*emit)(void *arg, const char *sql), void *arg);
+    bool (*schema)(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
     /* What this server's settings mean for the promises. May be NULL. */
     hf_status (*doctor)(struct sql_connection *connection, int64_t deadline_ms,
                         hfi_finding_fn *finding, void *arg, hf_error *err);
     /* Make sure that statements of a lost connection do not run any more (stale_statements.c). HF_OK: they do not. */
-    hf_status (*wait_until_gone)(struct hfi_conn *store, int64_t server_id, int64_t since,
+    hf_status (*wait_until_gone)(struct sql_store *store, int64_t server_id, int64_t since,
                                  int64_t deadline_ms, hf_error *err);
 };
 
@@ -326,7 +326,7 @@ struct sql_wait;            /* listener.c: one acquire that waits in the store *
 struct sql_stale_statement; /* stale_statements.c */
 struct sql_locks;           /* native_lock.c */
 
-struct hfi_conn {
+struct sql_store {
     const struct sql_driver *driver;
     struct hfi_host *host;
     struct sql_conf conf;
@@ -363,8 +363,8 @@ struct hfi_conn {
     int64_t heartbeat_sent_ms; /* when the last HEARTBEAT left that was answered; 0: none */
     struct sql_listener *listener;
 
-    struct sql_locks *locks;    /* native_lock.c's own */
-    struct hfi_conn *fork_next; /* fork.c's */
+    struct sql_locks *locks;     /* native_lock.c's own */
+    struct sql_store *fork_next; /* fork.c's */
 };
 
 /* claim->room: a lease that is held, in mode=lease, and in the other modes. */
@@ -394,20 +394,21 @@ static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
 {
     return &((union sql_claim *)(void *)claim->room)->lock;
 }
-#define SQL_ROOMS HFI_ROOMS(char, union sql_claim) /* for the tables of both engines */
+#define SQL_STORAGE \
+    HFI_STORAGE(struct sql_store, char, union sql_claim) /* for the tables of both engines */
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
-hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
-                         struct hfi_host *host, struct hfi_conn **ret_store, hf_error *err);
+hf_status sql_store_open(struct sql_store *store, const struct sql_driver *driver,
+                         struct hfi_conf *conf, struct hfi_host *host, hf_error *err);
 /* What a URL's mode promises: mode=lease, or a native lock, [mode is session][tokens=on]. */
 const struct hfi_promises *sql_promises(const struct sql_conf *conf,
                                         const struct hfi_promises *lease,
                                         const struct hfi_promises native[2][2]);
-void sql_close(struct hfi_conn *store);
-void sql_abandon(struct hfi_conn *store);
-void sql_submit(struct hfi_conn *store, struct hfi_op *op);
-void sql_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
+void sql_close(void *self);
+void sql_abandon(struct sql_store *store);
+void sql_submit(void *self, struct hfi_op *op);
+void sql_cancel(void *self, struct hfi_op *op, hf_status status);
 /* Finish op with `status` and these words (NULL: the status' own). No lock held. */
 void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 
@@ -419,10 +420,10 @@ hf_status sql_conf_finish(struct sql_conf *conf, hf_error *err);
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
 /* A connection for this thread alone, with the schema made; waits for one, or opens one. */
-hf_status sql_take(struct hfi_conn *store, int64_t deadline_ms,
+hf_status sql_take(struct sql_store *store, int64_t deadline_ms,
                    struct sql_connection **ret_connection, hf_error *err);
 /* Likewise, but the schema is the caller's business. */
-hf_status sql_take_raw(struct hfi_conn *store, int64_t deadline_ms,
+hf_status sql_take_raw(struct sql_store *store, int64_t deadline_ms,
                        struct sql_connection **ret_connection, hf_error *err);
 /* Give it back, or close it if it is dead. */
 void sql_give(struct sql_connection *connection);
@@ -431,7 +432,7 @@ void sql_keep(struct sql_connection *connection);
 /* A connection that is the driver's open(), listen() becomes known to the pool; the end of any connection. */
 void sql_pool_adopt(struct sql_connection *connection);
 void sql_drop(struct sql_connection *connection);
-void sql_pool_close(struct hfi_conn *store);
+void sql_pool_close(struct sql_store *store);
 /* Sleep on a condition of CLOCK_MONOTONIC, at most until until_ms; may return early. With its lock. */
 void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms);
 
@@ -456,7 +457,7 @@ struct sql_request {
 };
 /* HF_OK: request->rows. HF_UNAVAILABLE, HF_DENIED, HF_CONFIG, ...: it was not done. HF_UNKNOWN: it may have been,
  * or may still be. The words are in request->trouble.error. */
-hf_status sql_call(struct hfi_conn *store, struct sql_request *request);
+hf_status sql_call(struct sql_store *store, struct sql_request *request);
 /* The driver's call(), whose answer has the shape that it must have. SQL_MAYBE with HF_CORRUPT: it has not. */
 enum sql_outcome sql_send(struct sql_connection *connection, enum sql_call call,
                           const struct sql_value *params, uint32_t count, int64_t deadline_ms,
@@ -500,13 +501,13 @@ static inline struct sql_value sql_null(void)
 /* ---- fork.c ------------------------------------------------------------------------------------------------ */
 
 /* Between these a forked child closes all connections of the store. */
-void sql_fork_add(struct hfi_conn *store);
-void sql_fork_remove(struct hfi_conn *store);
+void sql_fork_add(struct sql_store *store);
+void sql_fork_remove(struct sql_store *store);
 /* How often this process has been forked. */
 unsigned sql_forks(void);
 /* All open stores of this process that have the same server and tables as `store`, and `store` itself. None is closed meanwhile,
  * nor is the process forked. */
-void sql_each(const struct hfi_conn *store, void (*visit)(struct hfi_conn *store, void *arg),
+void sql_each(const struct sql_store *store, void (*visit)(struct sql_store *store, void *arg),
               void *arg);
 
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
@@ -521,44 +522,44 @@ bool sql_stale_reserve(struct sql_connection *connection);
 /* The statement on this connection, which is dead, may still run and grant `claim`. sql_stale_reserve() was true. */
 void sql_stale_add(struct sql_connection *connection, const struct hfi_claim *claim);
 /* HF_OK: nothing of ours that could grant `claim` runs any more. */
-hf_status sql_stale_wait_until_gone(struct hfi_conn *store, const struct hfi_claim *claim,
+hf_status sql_stale_wait_until_gone(struct sql_store *store, const struct hfi_claim *claim,
                                     int64_t deadline_ms, hf_error *err);
-void sql_stale_free(struct hfi_conn *store);
+void sql_stale_free(struct sql_store *store);
 
 /* ---- lease.c, listener.c, inspect.c, cells.c: the ops; each finishes its op ----------------------------------------------- */
 
-void sql_acquire(struct hfi_conn *store, struct hfi_op *op);
-void sql_release(struct hfi_conn *store, struct hfi_op *op);
-void sql_renew(struct hfi_conn *store, struct hfi_op *op);
-void sql_adopt(struct hfi_conn *store, struct hfi_op *op);
-void sql_break(struct hfi_conn *store, struct hfi_op *op);
-void sql_passed(struct hfi_conn *store, struct hfi_claim *claim, uint64_t token, int64_t tid);
-void sql_inspect(struct hfi_conn *store, struct hfi_op *op);
-void sql_cell_read(struct hfi_conn *store, struct hfi_op *op);
-void sql_cell_swap(struct hfi_conn *store, struct hfi_op *op);
-void sql_cell_wait(struct hfi_conn *store, struct hfi_op *op);
-void sql_time(struct hfi_conn *store, struct hfi_op *op);
+void sql_acquire(struct sql_store *store, struct hfi_op *op);
+void sql_release(struct sql_store *store, struct hfi_op *op);
+void sql_renew(struct sql_store *store, struct hfi_op *op);
+void sql_adopt(struct sql_store *store, struct hfi_op *op);
+void sql_break(struct sql_store *store, struct hfi_op *op);
+void sql_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void sql_inspect(struct sql_store *store, struct hfi_op *op);
+void sql_cell_read(struct sql_store *store, struct hfi_op *op);
+void sql_cell_swap(struct sql_store *store, struct hfi_op *op);
+void sql_cell_wait(struct sql_store *store, struct hfi_op *op);
+void sql_time(struct sql_store *store, struct hfi_op *op);
 /* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread. */
-void sql_wait_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
-void sql_listener_stop(struct hfi_conn *store);
+void sql_wait_cancel(struct sql_store *store, struct hfi_op *op, hf_status status);
+void sql_listener_stop(struct sql_store *store);
 /* Now and then: remove what is old. Best effort. */
-void sql_sweep(struct hfi_conn *store);
-hf_status sql_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err);
+void sql_sweep(struct sql_store *store);
+hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg, hf_error *err);
 /* hf_sql_get_schema(): the words "sql" give the statements that make the tables, without connecting. */
 hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
                      const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- native_lock.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 
-hf_status sql_locks_open(struct hfi_conn *store, hf_error *err);
-void sql_locks_close(struct hfi_conn *store);
-void sql_locks_abandon(struct hfi_conn *store);
+hf_status sql_locks_open(struct sql_store *store, hf_error *err);
+void sql_locks_close(struct sql_store *store);
+void sql_locks_abandon(struct sql_store *store);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
-void sql_locks_submit(struct hfi_conn *store, struct hfi_op *op);
-void sql_locks_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
-hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg,
+void sql_locks_submit(struct sql_store *store, struct hfi_op *op);
+void sql_locks_cancel(struct sql_store *store, struct hfi_op *op, hf_status status);
+hf_status sql_locks_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg,
                            hf_error *err);
 /* The one of the store's mode. */
-hf_status sql_any_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err);
+hf_status sql_any_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

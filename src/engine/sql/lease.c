@@ -27,7 +27,7 @@ struct sql_note {
 
 /* ---- what we hold ------------------------------------------------------------------------------- */
 
-void sql_held_add(struct hfi_conn *store, struct hfi_claim *claim)
+void sql_held_add(struct sql_store *store, struct hfi_claim *claim)
 {
     struct sql_note *note = claim->tokens > 1 ? hfi_calloc(1, sizeof *note) : NULL;
 
@@ -44,7 +44,7 @@ void sql_held_add(struct hfi_conn *store, struct hfi_claim *claim)
     pthread_mutex_unlock(&store->lock);
 }
 
-void sql_held_remove(struct hfi_conn *store, struct hfi_claim *claim)
+void sql_held_remove(struct sql_store *store, struct hfi_claim *claim)
 {
     struct sql_lease_claim *own = sql_lease_claim(claim);
     struct sql_note *note, **at;
@@ -79,7 +79,7 @@ static bool must_lapse(const struct hfi_claim *claim)
            hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
 }
 
-static hf_status release(struct hfi_conn *store, struct hfi_op *op, hf_error *err)
+static hf_status release(struct sql_store *store, struct hfi_op *op, hf_error *err)
 {
     const struct hfi_claim *claim = op->claim;
     struct sql_value params[2] = { sql_bytes(claim->name.bytes, claim->name.len),
@@ -113,7 +113,7 @@ static hf_status release(struct hfi_conn *store, struct hfi_op *op, hf_error *er
     return letter == 'L' ? HF_LOST : HF_UNKNOWN;
 }
 
-void sql_release(struct hfi_conn *store, struct hfi_op *op)
+void sql_release(struct sql_store *store, struct hfi_op *op)
 {
     hf_error err = { .status = HF_OK };
     hf_status status;
@@ -125,7 +125,7 @@ void sql_release(struct hfi_conn *store, struct hfi_op *op)
     sql_finish(op, status, &err);
 }
 
-void sql_sweep(struct hfi_conn *store)
+void sql_sweep(struct sql_store *store)
 {
     struct sql_value blocks = sql_int_of(SWEEP_BLOCKS);
     struct sql_request r = { .call = SQL_SWEEP, .params = &blocks, .count = 1 };
@@ -147,7 +147,7 @@ static int by_name(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static void renew_some(struct hfi_conn *store, struct hfi_op *op, int64_t deadline_ms,
+static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadline_ms,
                        struct hfi_renewal **items, uint32_t count, struct sql_value *params)
 {
     struct sql_request r = {
@@ -187,7 +187,7 @@ static void renew_some(struct hfi_conn *store, struct hfi_op *op, int64_t deadli
 
 /* Those at whose rows somebody was: one by one. All of them together may not take so long that the others, which were
  * renewed before, are late next time. */
-static void renew_rest(struct hfi_conn *store, struct hfi_op *op, struct hfi_renewal **items,
+static void renew_rest(struct sql_store *store, struct hfi_op *op, struct hfi_renewal **items,
                        size_t count, struct sql_value *params)
 {
     int64_t until_ms = op->deadline_ms;
@@ -206,7 +206,7 @@ static void renew_rest(struct hfi_conn *store, struct hfi_op *op, struct hfi_ren
         }
 }
 
-void sql_renew(struct hfi_conn *store, struct hfi_op *op)
+void sql_renew(struct sql_store *store, struct hfi_op *op)
 {
     size_t count = op->u.renew.count;
     struct hfi_renewal **items = hfi_calloc(count, sizeof *items);
@@ -232,7 +232,7 @@ void sql_renew(struct hfi_conn *store, struct hfi_op *op)
 
 /* ---- adopt --------------------------------------------------------------------------------------------- */
 
-static hf_status adopt(struct hfi_conn *store, struct hfi_op *op, hf_error *err)
+static hf_status adopt(struct sql_store *store, struct hfi_op *op, hf_error *err)
 {
     struct hfi_claim *claim = op->claim;
     struct sql_value params[4] = { sql_bytes(claim->name.bytes, claim->name.len),
@@ -262,7 +262,7 @@ static hf_status adopt(struct hfi_conn *store, struct hfi_op *op, hf_error *err)
     return status;
 }
 
-void sql_adopt(struct hfi_conn *store, struct hfi_op *op)
+void sql_adopt(struct sql_store *store, struct hfi_op *op)
 {
     hf_error err = { .status = HF_OK };
     hf_status status = adopt(store, op, &err);
@@ -275,7 +275,7 @@ void sql_adopt(struct hfi_conn *store, struct hfi_op *op)
 /* ---- break ---------------------------------------------------------------------------------------------- */
 
 /* One of our own need not wait for the message. */
-static void tell_own(struct hfi_conn *store, const struct hfi_op *op)
+static void tell_own(struct sql_store *store, const struct hfi_op *op)
 {
     unsigned char owner[HFI_OWNER_LEN];
     struct hfi_claim *claim;
@@ -293,7 +293,7 @@ static void tell_own(struct hfi_conn *store, const struct hfi_op *op)
         store->host->lost(store->host, claim, owner, "it was broken");
 }
 
-void sql_break(struct hfi_conn *store, struct hfi_op *op)
+void sql_break(struct sql_store *store, struct hfi_op *op)
 {
     struct sql_value params[2] = { sql_bytes(op->u.brk.name.bytes, op->u.brk.name.len),
                                    sql_int_of((int64_t)op->u.brk.token) };
@@ -318,8 +318,9 @@ void sql_break(struct hfi_conn *store, struct hfi_op *op)
 
 /* ---- local passes ----------------------------------------------------------------------------------------- */
 
-void sql_passed(struct hfi_conn *store, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void sql_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
+    struct sql_store *store = self;
     struct sql_note *note;
 
     pthread_mutex_lock(&store->lock);
@@ -352,10 +353,10 @@ static int by_pass(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static hf_status send_notes(struct hfi_conn *store, struct sql_connection *connection,
+static hf_status send_notes(struct sql_store *store, struct sql_connection *connection,
                             int64_t deadline_ms, hf_error *err);
 
-static uint32_t take_notes(struct hfi_conn *store, struct pass *passes)
+static uint32_t take_notes(struct sql_store *store, struct pass *passes)
 {
     struct sql_note *note;
     uint32_t count = 0;
@@ -378,7 +379,7 @@ static uint32_t take_notes(struct hfi_conn *store, struct pass *passes)
 
 /* The server may not have heard of these passes: with the next notes, as far as they are still held. Or else break would go
  * by a token that has ended. */
-static void put_back(struct hfi_conn *store, const struct pass *passes, uint32_t count)
+static void put_back(struct sql_store *store, const struct pass *passes, uint32_t count)
 {
     pthread_mutex_lock(&store->lock);
     for (struct hfi_claim *claim = store->held; claim; claim = sql_lease_claim(claim)->next) {
@@ -398,7 +399,7 @@ static void put_back(struct hfi_conn *store, const struct pass *passes, uint32_t
 
 /* One sender at a time: an inspection must find what another sender has just taken along, and of two notes of one
  * claim the newer one must come last. */
-hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connection,
+hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err)
 {
     hf_status status;
@@ -409,7 +410,7 @@ hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connecti
     return status;
 }
 
-static hf_status send_notes(struct hfi_conn *store, struct sql_connection *connection,
+static hf_status send_notes(struct sql_store *store, struct sql_connection *connection,
                             int64_t deadline_ms, hf_error *err)
 {
     struct sql_request r = { .call = SQL_NOTE,

@@ -26,7 +26,7 @@ static void *listener_main(void *arg);
 
 /* ---- from outside ------------------------------------------------------------------------------------ */
 
-void sql_listener_kick(struct hfi_conn *store)
+void sql_listener_kick(struct sql_store *store)
 {
     uint64_t one = 1;
     ssize_t rc = write(store->kick_fd, &one, sizeof one);
@@ -34,7 +34,7 @@ void sql_listener_kick(struct hfi_conn *store)
     (void)rc; /* it is full: the listener is being kicked already */
 }
 
-bool sql_listener_fresh(const struct hfi_conn *store)
+bool sql_listener_fresh(const struct sql_store *store)
 {
     const struct sql_listener *listener = store->listener;
 
@@ -48,7 +48,7 @@ static bool wait_is_cancelled(const struct sql_wait *wait)
 }
 
 /* With the lock. */
-static hf_status start(struct hfi_conn *store, hf_error *err)
+static hf_status start(struct sql_store *store, hf_error *err)
 {
     struct sql_listener *listener = store->listener;
     sigset_t all, old;
@@ -72,7 +72,7 @@ static hf_status start(struct hfi_conn *store, hf_error *err)
     return HF_OK;
 }
 
-hf_status sql_listener_ready(struct hfi_conn *store, struct sql_wait *wait, int64_t deadline_ms,
+hf_status sql_listener_ready(struct sql_store *store, struct sql_wait *wait, int64_t deadline_ms,
                              hf_error *err)
 {
     hf_status status;
@@ -103,7 +103,7 @@ hf_status sql_listener_ready(struct hfi_conn *store, struct sql_wait *wait, int6
     return status;
 }
 
-void sql_listener_stop(struct hfi_conn *store)
+void sql_listener_stop(struct sql_store *store)
 {
     struct sql_listener *listener = store->listener;
 
@@ -122,7 +122,7 @@ void sql_listener_stop(struct hfi_conn *store)
     store->listener = NULL;
 }
 
-void sql_listener_by(struct hfi_conn *store, int64_t at_ms)
+void sql_listener_by(struct sql_store *store, int64_t at_ms)
 {
     const struct sql_listener *listener = store->listener;
 
@@ -130,7 +130,7 @@ void sql_listener_by(struct hfi_conn *store, int64_t at_ms)
         sql_listener_kick(store);
 }
 
-void sql_listener_held(struct hfi_conn *store)
+void sql_listener_held(struct sql_store *store)
 {
     struct sql_listener *listener;
     hf_error err;
@@ -144,7 +144,7 @@ void sql_listener_held(struct hfi_conn *store)
     }
 }
 
-void sql_listener_note(struct hfi_conn *store)
+void sql_listener_note(struct sql_store *store)
 {
     struct sql_listener *listener = store->listener;
 
@@ -163,7 +163,7 @@ void sql_listener_changed(struct sql_listener *listener)
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
 /* When there is something to do by ourselves; *ret_heartbeat: a heartbeat is due now. */
-static int64_t next_ms(struct hfi_conn *store, bool *ret_heartbeat)
+static int64_t next_ms(struct sql_store *store, bool *ret_heartbeat)
 {
     struct sql_listener *listener = store->listener;
     int64_t now_ms = hfi_now_ms(), next_ms = HFI_NEVER, third_ms = HFI_NEVER;
@@ -188,7 +188,7 @@ static int64_t next_ms(struct hfi_conn *store, bool *ret_heartbeat)
     return next_ms;
 }
 
-static bool is_stopped(struct hfi_conn *store)
+static bool is_stopped(struct sql_store *store)
 {
     const struct sql_listener *listener = store->listener;
     bool stop;
@@ -199,7 +199,7 @@ static bool is_stopped(struct hfi_conn *store)
     return stop;
 }
 
-static bool notes_due(struct hfi_conn *store)
+static bool notes_due(struct sql_store *store)
 {
     struct sql_listener *listener = store->listener;
     bool due;
@@ -213,7 +213,7 @@ static bool notes_due(struct hfi_conn *store)
 }
 
 /* Notes that could not be sent on our own connection: it is lost. */
-static hf_status notes(struct hfi_conn *store, hf_error *err)
+static hf_status notes(struct sql_store *store, hf_error *err)
 {
     hf_status status = sql_notes_send(store, sql_listener_connection(store),
                                       hfi_now_ms() + store->conf.op_ms, err);
@@ -222,7 +222,7 @@ static hf_status notes(struct hfi_conn *store, hf_error *err)
 }
 
 /* Waits for cells have missed what was said while nobody listened. */
-static void recheck_cells(struct hfi_conn *store)
+static void recheck_cells(struct sql_store *store)
 {
     pthread_mutex_lock(&store->lock);
     for (struct sql_wait *w = store->waits; w; w = w->next)
@@ -234,7 +234,7 @@ static void recheck_cells(struct hfi_conn *store)
 }
 
 /* Listen, and work, until the connection is lost or we are stopped. */
-static hf_status serve(struct hfi_conn *store, struct sql_heartbeat_batch *batch, hf_error *err)
+static hf_status serve(struct sql_store *store, struct sql_heartbeat_batch *batch, hf_error *err)
 {
     hf_status status =
         sql_heartbeat(store, batch, true, err); /* what was said before we listened is learnt now */
@@ -266,7 +266,7 @@ static hf_status serve(struct hfi_conn *store, struct sql_heartbeat_batch *batch
     return status;
 }
 
-static void failed(struct hfi_conn *store, const hf_error *err)
+static void failed(struct sql_store *store, const hf_error *err)
 {
     struct sql_listener *listener = store->listener;
 
@@ -281,7 +281,7 @@ static void failed(struct hfi_conn *store, const hf_error *err)
 }
 
 /* A while, or until we are stopped. */
-static void listener_pause(struct hfi_conn *store, int64_t ms)
+static void listener_pause(struct sql_store *store, int64_t ms)
 {
     int64_t until_ms = hfi_now_ms() + ms, left_ms;
     struct pollfd at = { .fd = store->kick_fd, .events = POLLIN };
@@ -293,7 +293,7 @@ static void listener_pause(struct hfi_conn *store, int64_t ms)
 }
 
 /* Until somebody needs to be told something; false: we are stopped. */
-static bool wait_for_work(struct hfi_conn *store)
+static bool wait_for_work(struct sql_store *store)
 {
     struct sql_listener *listener = store->listener;
     struct pollfd at = { .fd = store->kick_fd, .events = POLLIN };
@@ -323,7 +323,7 @@ static bool wait_for_work(struct hfi_conn *store)
 
 static void *listener_main(void *arg)
 {
-    struct hfi_conn *store = arg;
+    struct sql_store *store = arg;
     struct sql_heartbeat_batch *batch = hfi_calloc(1, sizeof *batch);
     int64_t pause_ms = PAUSE_MIN_MS;
     hf_error err;

@@ -35,14 +35,14 @@ struct sql_wait {
     bool changed;  /* ... and there is reason to look at it */
 };
 
-void sql_wait_add(struct hfi_conn *store, struct sql_wait *wait);
-void sql_wait_remove(struct hfi_conn *store, struct sql_wait *wait);
+void sql_wait_add(struct sql_store *store, struct sql_wait *wait);
+void sql_wait_remove(struct sql_store *store, struct sql_wait *wait);
 /* Sleep until something has happened to it, or until_ms. Without the lock. */
-void sql_wait_sleep(struct hfi_conn *store, struct sql_wait *wait, int64_t until_ms);
+void sql_wait_sleep(struct sql_store *store, struct sql_wait *wait, int64_t until_ms);
 /* With the lock: its thread shall look. */
 void sql_wait_wake(struct sql_wait *wait);
 /* With the lock: a message said that it was granted this. */
-void sql_wait_message(struct hfi_conn *store, struct sql_wait *wait, uint64_t token,
+void sql_wait_message(struct sql_store *store, struct sql_wait *wait, uint64_t token,
                       uint32_t tokens, int64_t window_ms);
 
 /* What the listener keeps for itself; under store->lock. */
@@ -62,28 +62,28 @@ struct sql_listener {
 
 /* The listener runs, listens, and has told the server lately that we live: a wait can be answered by a message.
  * Starts it if need be, and waits for it until deadline_ms or until `wait` is to stop. */
-hf_status sql_listener_ready(struct hfi_conn *store, struct sql_wait *wait, int64_t deadline_ms,
+hf_status sql_listener_ready(struct sql_store *store, struct sql_wait *wait, int64_t deadline_ms,
                              hf_error *err);
 /* Is it so now? With the lock. */
-bool sql_listener_fresh(const struct hfi_conn *store);
+bool sql_listener_fresh(const struct sql_store *store);
 /* Have the listener look at what there is to do. */
-void sql_listener_kick(struct hfi_conn *store);
+void sql_listener_kick(struct sql_store *store);
 
 /* With the lock: something is held from now on; a pass is to be noted soon. */
-void sql_listener_held(struct hfi_conn *store);
-void sql_listener_note(struct hfi_conn *store);
+void sql_listener_held(struct sql_store *store);
+void sql_listener_note(struct sql_store *store);
 
 /* With the lock: it must not sleep past that. */
-void sql_listener_by(struct hfi_conn *store, int64_t at_ms);
+void sql_listener_by(struct sql_store *store, int64_t at_ms);
 
-int64_t sql_window_ms(const struct hfi_conn *store, int64_t ttl_ms);
+int64_t sql_window_ms(const struct sql_store *store, int64_t ttl_ms);
 
 /* A lease of ours, as long as it is held: for messages that it was broken. */
-void sql_held_add(struct hfi_conn *store, struct hfi_claim *claim);
-void sql_held_remove(struct hfi_conn *store, struct hfi_claim *claim);
+void sql_held_add(struct sql_store *store, struct hfi_claim *claim);
+void sql_held_remove(struct sql_store *store, struct hfi_claim *claim);
 /* Tell the server what was passed on locally. On `connection`, or one of the pool. */
 /* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have heard them; they are sent again with the next. */
-hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connection,
+hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err);
 
 /* ---- between waits.c, heartbeat.c and listener.c ---- */
@@ -92,15 +92,15 @@ hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connecti
 void sql_wait_granted(struct sql_wait *wait, uint64_t token, uint32_t tokens, int64_t from_ms,
                       int64_t lasts_ms);
 /* With the lock. NULL: nobody waits as this owner. */
-struct sql_wait *sql_wait_find(struct hfi_conn *store, const unsigned char *owner);
+struct sql_wait *sql_wait_find(struct sql_store *store, const unsigned char *owner);
 /* A lease of this owner, if it is held here, is lost. Without the lock. */
-void sql_held_lost(struct hfi_conn *store, const unsigned char *owner);
+void sql_held_lost(struct sql_store *store, const unsigned char *owner);
 /* What the server told the listener. Without the lock. */
-void sql_take_notice(struct hfi_conn *store, const struct sql_message *m);
+void sql_take_notice(struct sql_store *store, const struct sql_message *m);
 /* With the lock: a thread that waits for the listener shall look. */
 void sql_listener_changed(struct sql_listener *listener);
 /* The connection for the listener's own calls; NULL: one of the pool. Its thread only, as the rest. */
-struct sql_connection *sql_listener_connection(const struct hfi_conn *store);
+struct sql_connection *sql_listener_connection(const struct sql_store *store);
 
 #define SQL_HEARTBEAT_BATCH 256 /* waits that one HEARTBEAT names */
 
@@ -114,9 +114,9 @@ struct sql_heartbeat_batch {
 };
 
 /* A heartbeat of all that wait; with `held` also of what is held. */
-hf_status sql_heartbeat(struct hfi_conn *store, struct sql_heartbeat_batch *batch, bool held,
+hf_status sql_heartbeat(struct sql_store *store, struct sql_heartbeat_batch *batch, bool held,
                         hf_error *err);
 /* A recheck of every name for which one is due. */
-hf_status sql_recheck_due(struct hfi_conn *store, hf_error *err);
+hf_status sql_recheck_due(struct sql_store *store, hf_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static void about_mode(const struct hfi_report *report, const struct hfi_conn *store)
+static void about_mode(const struct hfi_report *report, const struct sql_store *store)
 {
     hfi_report(
         report, HF_CHECK_LEVEL_OK, "mode",
@@ -70,7 +70,7 @@ static void about_circles(const struct hfi_report *report, struct sql_locks *loc
                "found within a process only: this user may not write to the table lock_waits");
 }
 
-hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg,
+hf_status sql_locks_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg,
                            hf_error *err)
 {
     struct hfi_report report = { .finding = finding, .arg = arg };
@@ -103,8 +103,10 @@ hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void
     return HF_OK;
 }
 
-hf_status sql_any_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_any_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
+    struct sql_store *store = self;
+
     return store->conf.mode == SQL_MODE_LEASE ? sql_doctor(store, finding, arg, err)
                                               : sql_locks_doctor(store, finding, arg, err);
 }

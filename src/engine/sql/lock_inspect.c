@@ -26,12 +26,12 @@ bool sql_lines_room(struct sql_lines *lines, size_t more)
 }
 
 struct collection {
-    const struct hfi_conn *store; /* that looks */
+    const struct sql_store *store; /* that looks */
     struct sql_lines lines;
     size_t count;
 };
 
-static void count_waits(struct hfi_conn *store, void *arg)
+static void count_waits(struct sql_store *store, void *arg)
 {
     struct collection *c = arg;
 
@@ -42,7 +42,7 @@ static void count_waits(struct hfi_conn *store, void *arg)
 }
 
 /* What there is no room for came after the count: it will be seen the next time. */
-static bool add(struct collection *c, struct hfi_conn *store, const struct hfi_claim *claim,
+static bool add(struct collection *c, struct sql_store *store, const struct hfi_claim *claim,
                 bool waits)
 {
     struct sql_line *line;
@@ -61,7 +61,7 @@ static bool add(struct collection *c, struct hfi_conn *store, const struct hfi_c
     return true;
 }
 
-static void add_waits(struct hfi_conn *store, void *arg)
+static void add_waits(struct sql_store *store, void *arg)
 {
     struct collection *c = arg;
 
@@ -89,7 +89,7 @@ static bool is_waited_for(const struct sql_lines *lines, const struct hfi_claim 
     return false;
 }
 
-static void add_holders(struct hfi_conn *store, void *arg)
+static void add_holders(struct sql_store *store, void *arg)
 {
     struct collection *c = arg;
 
@@ -137,7 +137,7 @@ static hf_status tell_all(struct sql_lines *lines, struct hfi_sink *sink)
     return HF_OK;
 }
 
-static hf_status collect(struct hfi_conn *store, struct collection *c)
+static hf_status collect(struct sql_store *store, struct collection *c)
 {
     bool others;
 
@@ -154,7 +154,7 @@ static hf_status collect(struct hfi_conn *store, struct collection *c)
     return HF_OK;
 }
 
-void sql_locks_inspect(struct hfi_conn *store, struct hfi_op *op)
+void sql_locks_inspect(struct sql_store *store, struct hfi_op *op)
 {
     struct collection c = { .store = store };
     hf_status status;

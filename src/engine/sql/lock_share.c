@@ -136,14 +136,14 @@ struct who {
     bool ours;
 };
 
-static void is_ours(struct hfi_conn *store, void *arg)
+static void is_ours(struct sql_store *store, void *arg)
 {
     struct who *who = arg;
 
     who->ours = who->ours || store->client == who->client;
 }
 
-static bool take_notice(struct hfi_conn *store, struct sql_rows *rows, struct sql_lines *lines)
+static bool take_notice(struct sql_store *store, struct sql_rows *rows, struct sql_lines *lines)
 {
     if (!sql_fits(rows, "iniB", 0, ROWS_MAX) || !sql_lines_room(lines, rows->count))
         return false;
@@ -167,7 +167,7 @@ static bool take_notice(struct hfi_conn *store, struct sql_rows *rows, struct sq
     return true;
 }
 
-bool sql_share_waits(struct hfi_conn *store, struct sql_lines *lines)
+bool sql_share_waits(struct sql_store *store, struct sql_lines *lines)
 {
     struct sql_locks *locks = store->locks;
     struct sql_rows rows = { 0 };
@@ -188,7 +188,7 @@ bool sql_share_waits(struct hfi_conn *store, struct sql_lines *lines)
     return ok;
 }
 
-void sql_share_holders(struct hfi_conn *store, const struct sql_lines *lines)
+void sql_share_holders(struct sql_store *store, const struct sql_lines *lines)
 {
     struct sql_connection *connection = take(store->locks);
 

@@ -31,14 +31,14 @@ enum sql_turn {
     TURN_FAILED
 };
 
-static void acquire(struct hfi_conn *store, struct hfi_op *op);
+static void acquire(struct sql_store *store, struct hfi_op *op);
 static hf_status acquire_on_connection(struct sql_locks *locks, struct sql_lock_wait *wait,
                                        hf_error *err);
 static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
                          struct sql_lock_connection *lock_conn, enum sql_lock_how how,
                          hf_status *ret_status, hf_error *err);
-static void release(struct hfi_conn *store, struct hfi_op *op);
-static hf_status raise_token(struct hfi_conn *store, struct hfi_op *op, hf_error *err);
+static void release(struct sql_store *store, struct hfi_op *op);
+static hf_status raise_token(struct sql_store *store, struct hfi_op *op, hf_error *err);
 static hf_status free_lock(struct sql_locks *locks, struct sql_lock_connection *lock_conn,
                            struct hfi_claim *claim, int64_t deadline_ms, hf_error *err);
 
@@ -68,7 +68,7 @@ static hf_status init(struct sql_locks *locks, hf_error *err)
     return HF_OK;
 }
 
-hf_status sql_locks_open(struct hfi_conn *store, hf_error *err)
+hf_status sql_locks_open(struct sql_store *store, hf_error *err)
 {
     struct sql_locks *locks;
 
@@ -86,7 +86,7 @@ hf_status sql_locks_open(struct hfi_conn *store, hf_error *err)
     return init(locks, err);
 }
 
-void sql_locks_close(struct hfi_conn *store)
+void sql_locks_close(struct sql_store *store)
 {
     struct sql_locks *locks = store->locks;
 
@@ -109,7 +109,7 @@ void sql_locks_close(struct hfi_conn *store)
 }
 
 /* The connections themselves are in store's list. */
-void sql_locks_abandon(struct hfi_conn *store)
+void sql_locks_abandon(struct sql_store *store)
 {
     struct sql_locks *locks = store->locks;
 
@@ -138,7 +138,7 @@ static void renew(struct sql_locks *locks, struct hfi_op *op)
     sql_finish(op, HF_OK, NULL);
 }
 
-void sql_locks_submit(struct hfi_conn *store, struct hfi_op *op)
+void sql_locks_submit(struct sql_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
@@ -159,7 +159,7 @@ void sql_locks_submit(struct hfi_conn *store, struct hfi_op *op)
     }
 }
 
-void sql_locks_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status)
+void sql_locks_cancel(struct sql_store *store, struct hfi_op *op, hf_status status)
 {
     struct sql_locks *locks = store->locks;
 
@@ -203,7 +203,7 @@ static void leave(struct sql_locks *locks, struct sql_lock_wait *wait)
     pthread_mutex_unlock(&locks->lock);
 }
 
-static void acquire(struct hfi_conn *store, struct hfi_op *op)
+static void acquire(struct sql_store *store, struct hfi_op *op)
 {
     struct sql_locks *locks = store->locks;
     struct sql_lock_wait wait = { .op = op, .act_ms = HFI_NEVER };
@@ -491,7 +491,7 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
 
 /* Raised and committed on another connection while the lock is ours: a transaction that is rolled back
  * would take it back. */
-static hf_status raise_token(struct hfi_conn *store, struct hfi_op *op, hf_error *err)
+static hf_status raise_token(struct sql_store *store, struct hfi_op *op, hf_error *err)
 {
     struct hfi_claim *claim = op->claim;
     struct sql_value params[2] = { sql_bytes(claim->name.bytes, claim->name.len), sql_int_of(1) };
@@ -558,7 +558,7 @@ static hf_status free_lock(struct sql_locks *locks, struct sql_lock_connection *
     return freed ? HF_OK : HF_LOST;
 }
 
-static void release(struct hfi_conn *store, struct hfi_op *op)
+static void release(struct sql_store *store, struct hfi_op *op)
 {
     struct sql_locks *locks = store->locks;
     struct sql_lock_connection *lock_conn;

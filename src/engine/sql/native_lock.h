@@ -100,7 +100,7 @@ struct sql_lock_wait {
 };
 
 struct sql_locks {
-    struct hfi_conn *store;
+    struct sql_store *store;
     const struct sql_lock_sql *sql;
     pthread_mutex_t lock;
     pthread_cond_t
@@ -147,15 +147,15 @@ struct sql_lines {
     size_t count, room;
 };
 
-void sql_locks_inspect(struct hfi_conn *store, struct hfi_op *op);
+void sql_locks_inspect(struct sql_store *store, struct hfi_op *op);
 /* Room for `more` lines. false: no memory. */
 bool sql_lines_room(struct sql_lines *lines, size_t more);
 
 /* Tell other processes of the waits among `lines` that are here; add what they tell. With share_lock. false: it did not work, and
  * only this process is known. */
-bool sql_share_waits(struct hfi_conn *store, struct sql_lines *lines);
+bool sql_share_waits(struct sql_store *store, struct sql_lines *lines);
 /* The same of those that hold what is waited for. */
-void sql_share_holders(struct hfi_conn *store, const struct sql_lines *lines);
+void sql_share_holders(struct sql_store *store, const struct sql_lines *lines);
 /* A wait of which others were told is over: before its caller can release anything. NULL: what could not be taken back before. */
 void sql_unshare_wait(struct sql_locks *locks, const struct sql_lock_wait *wait);
 

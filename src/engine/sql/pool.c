@@ -32,7 +32,7 @@ void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms
 }
 
 /* Until until_ms or a signal; with the lock. */
-static void sleep_until(struct hfi_conn *store, int64_t until_ms)
+static void sleep_until(struct sql_store *store, int64_t until_ms)
 {
     store->takers++;
     sql_cond_wait(&store->connection_free, &store->lock, until_ms);
@@ -40,7 +40,7 @@ static void sleep_until(struct hfi_conn *store, int64_t until_ms)
 }
 
 /* An idle connection that is alive, or NULL and our right to open one. HF_UNAVAILABLE: neither, in time. */
-static hf_status find(struct hfi_conn *store, int64_t deadline_ms,
+static hf_status find(struct sql_store *store, int64_t deadline_ms,
                       struct sql_connection **ret_connection, hf_error *err)
 {
     pthread_mutex_lock(&store->lock);
@@ -70,7 +70,7 @@ static hf_status find(struct hfi_conn *store, int64_t deadline_ms,
 }
 
 /* One connection less. */
-static void uncount(struct hfi_conn *store)
+static void uncount(struct sql_store *store)
 {
     pthread_mutex_lock(&store->lock);
     store->connections--;
@@ -79,7 +79,7 @@ static void uncount(struct hfi_conn *store)
     pthread_mutex_unlock(&store->lock);
 }
 
-hf_status sql_take_raw(struct hfi_conn *store, int64_t deadline_ms,
+hf_status sql_take_raw(struct sql_store *store, int64_t deadline_ms,
                        struct sql_connection **ret_connection, hf_error *err)
 {
     struct sql_connection *connection = NULL;
@@ -118,7 +118,7 @@ hf_status sql_take_raw(struct hfi_conn *store, int64_t deadline_ms,
     return status;
 }
 
-hf_status sql_take(struct hfi_conn *store, int64_t deadline_ms,
+hf_status sql_take(struct sql_store *store, int64_t deadline_ms,
                    struct sql_connection **ret_connection, hf_error *err)
 {
     struct sql_connection *connection;
@@ -139,7 +139,7 @@ hf_status sql_take(struct hfi_conn *store, int64_t deadline_ms,
 
 void sql_give(struct sql_connection *connection)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
 
     if (connection->dead) {
         sql_drop(connection);
@@ -159,7 +159,7 @@ void sql_keep(struct sql_connection *connection)
     uncount(connection->store);
 }
 
-void sql_pool_close(struct hfi_conn *store)
+void sql_pool_close(struct sql_store *store)
 {
     struct sql_connection *connection;
 
@@ -173,7 +173,7 @@ void sql_pool_close(struct hfi_conn *store)
  * is one pointer that others follow. */
 void sql_pool_adopt(struct sql_connection *connection)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
 
     pthread_mutex_lock(&store->lock);
     connection->all_prev = NULL;
@@ -186,7 +186,7 @@ void sql_pool_adopt(struct sql_connection *connection)
 
 void sql_drop(struct sql_connection *connection)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
 
     pthread_mutex_lock(&store->lock);
     if (connection->all_prev)

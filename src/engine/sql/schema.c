@@ -81,7 +81,7 @@ static hf_status make_all(struct sql_connection *connection, bool missing, int64
 static hf_status complete(struct sql_connection *connection, enum sql_found found, bool missing,
                           int64_t deadline_ms, hf_error *err)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
 
     if (found == SQL_FOUND_ALL)
         return HF_OK;
@@ -104,7 +104,7 @@ static hf_status complete(struct sql_connection *connection, enum sql_found foun
 
 hf_status sql_schema(struct sql_connection *connection, int64_t deadline_ms, hf_error *err)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
     enum sql_found found = SQL_FOUND_ALL;
     hf_status status = HF_OK;
     bool missing;

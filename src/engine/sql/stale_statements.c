@@ -32,7 +32,7 @@ bool sql_stale_reserve(struct sql_connection *connection)
 
 void sql_stale_add(struct sql_connection *connection, const struct hfi_claim *claim)
 {
-    struct hfi_conn *store = connection->store;
+    struct sql_store *store = connection->store;
     struct sql_stale_statement *stale = connection->stale;
 
     connection->stale = NULL;
@@ -46,7 +46,7 @@ void sql_stale_add(struct sql_connection *connection, const struct hfi_claim *cl
 }
 
 /* Take one stale statement of this owner out of the list; NULL: there is none. */
-static struct sql_stale_statement *take(struct hfi_conn *store, const unsigned char *owner)
+static struct sql_stale_statement *take(struct sql_store *store, const unsigned char *owner)
 {
     struct sql_stale_statement **at, *stale;
 
@@ -60,7 +60,7 @@ static struct sql_stale_statement *take(struct hfi_conn *store, const unsigned c
     return stale;
 }
 
-hf_status sql_stale_wait_until_gone(struct hfi_conn *store, const struct hfi_claim *claim,
+hf_status sql_stale_wait_until_gone(struct sql_store *store, const struct hfi_claim *claim,
                                     int64_t deadline_ms, hf_error *err)
 {
     struct sql_stale_statement *stale;
@@ -81,7 +81,7 @@ hf_status sql_stale_wait_until_gone(struct hfi_conn *store, const struct hfi_cla
     return HF_OK;
 }
 
-void sql_stale_free(struct hfi_conn *store)
+void sql_stale_free(struct sql_store *store)
 {
     struct sql_stale_statement *stale;
 

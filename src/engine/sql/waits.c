@@ -12,7 +12,7 @@
 
 /* ---- the list ------------------------------------------------------------------------------------ */
 
-void sql_wait_add(struct hfi_conn *store, struct sql_wait *wait)
+void sql_wait_add(struct sql_store *store, struct sql_wait *wait)
 {
     pthread_mutex_lock(&store->lock);
     wait->prev = NULL;
@@ -23,7 +23,7 @@ void sql_wait_add(struct hfi_conn *store, struct sql_wait *wait)
     pthread_mutex_unlock(&store->lock);
 }
 
-void sql_wait_remove(struct hfi_conn *store, struct sql_wait *wait)
+void sql_wait_remove(struct sql_store *store, struct sql_wait *wait)
 {
     pthread_mutex_lock(&store->lock);
     if (wait->next)
@@ -41,7 +41,7 @@ void sql_wait_wake(struct sql_wait *wait)
     hfi_futex_wake(&wait->word, 1, false);
 }
 
-void sql_wait_sleep(struct hfi_conn *store, struct sql_wait *wait, int64_t until_ms)
+void sql_wait_sleep(struct sql_store *store, struct sql_wait *wait, int64_t until_ms)
 {
     uint32_t word = atomic_load(&wait->word);
     bool busy;
@@ -53,7 +53,7 @@ void sql_wait_sleep(struct hfi_conn *store, struct sql_wait *wait, int64_t until
         hfi_futex_wait(&wait->word, word, until_ms, false);
 }
 
-void sql_wait_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status)
+void sql_wait_cancel(struct sql_store *store, struct hfi_op *op, hf_status status)
 {
     struct sql_listener *listener;
 
@@ -84,7 +84,7 @@ void sql_wait_granted(struct sql_wait *wait, uint64_t token, uint32_t tokens, in
     sql_wait_wake(wait);
 }
 
-void sql_wait_message(struct hfi_conn *store, struct sql_wait *wait, uint64_t token,
+void sql_wait_message(struct sql_store *store, struct sql_wait *wait, uint64_t token,
                       uint32_t tokens, int64_t window_ms)
 {
     struct sql_listener *listener = store->listener;
@@ -103,7 +103,7 @@ void sql_wait_message(struct hfi_conn *store, struct sql_wait *wait, uint64_t to
     }
 }
 
-struct sql_wait *sql_wait_find(struct hfi_conn *store, const unsigned char *owner)
+struct sql_wait *sql_wait_find(struct sql_store *store, const unsigned char *owner)
 {
     struct sql_wait *wait = store->waits;
 
@@ -112,7 +112,7 @@ struct sql_wait *sql_wait_find(struct hfi_conn *store, const unsigned char *owne
     return wait;
 }
 
-void sql_held_lost(struct hfi_conn *store, const unsigned char *owner)
+void sql_held_lost(struct sql_store *store, const unsigned char *owner)
 {
     struct hfi_claim *claim;
 
@@ -124,7 +124,7 @@ void sql_held_lost(struct hfi_conn *store, const unsigned char *owner)
         store->host->lost(store->host, claim, owner, "it was broken");
 }
 
-void sql_take_notice(struct hfi_conn *store, const struct sql_message *m)
+void sql_take_notice(struct sql_store *store, const struct sql_message *m)
 {
     struct sql_listener *listener = store->listener;
     struct sql_wait *wait;

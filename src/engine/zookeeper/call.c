@@ -9,13 +9,14 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_claim_node *node)
+struct zk_call *zk_call_new(struct zk_store *store, zk_answer_fn *answer,
+                            struct zk_claim_node *node)
 {
     struct zk_call *call = hfi_calloc(1, sizeof *call);
 
     if (!call)
         return NULL;
-    call->conn = conn;
+    call->store = store;
     call->answer = answer;
     call->node = node;
     if (node)
@@ -45,17 +46,17 @@ hf_status zk_refusal(int rc, const char *what, hf_error *ret_err)
 
 static void settle_leader(struct zk_call *call, int rc)
 {
-    struct hfi_conn *conn = call->conn;
+    struct zk_store *store = call->store;
 
     if (!call->leader)
         return;
-    if (conn->asking > 0)
-        conn->asking--;
-    conn->asked_ms = conn->asking > 0 ? hfi_now_ms() : HFI_NEVER;
+    if (store->asking > 0)
+        store->asking--;
+    store->asked_ms = store->asking > 0 ? hfi_now_ms() : HFI_NEVER;
     if (!zk_is_reply(rc))
         return;
-    zk_validity_confirm(&conn->validity, call->sent_ms);
-    zk_renewals_confirmed(conn, call->sent_ms);
+    zk_validity_confirm(&store->validity, call->sent_ms);
+    zk_renewals_confirmed(store, call->sent_ms);
 }
 
 static void answer(struct zk_call *call, const struct zk_reply *reply)
@@ -63,7 +64,7 @@ static void answer(struct zk_call *call, const struct zk_reply *reply)
     struct zk_claim_node *node = call->node;
 
     if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
-        call->conn->connected = false; /* nothing more is sent until it is connected anew */
+        call->store->connected = false; /* nothing more is sent until it is connected anew */
     settle_leader(call, reply->rc);
     call->answer(call, reply);
     hfi_free(call);
@@ -112,22 +113,22 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
 {
     (void)state, (void)path;
     if (type != ZOO_SESSION_EVENT) /* which all watchers get */
-        zk_node_event((struct hfi_conn *)(uintptr_t)zoo_get_context(zh), type, (uintptr_t)context);
+        zk_node_event((struct zk_store *)(uintptr_t)zoo_get_context(zh), type, (uintptr_t)context);
 }
 
 /* Every request is between this and sent(). */
 static void sending(struct zk_call *call, bool leader)
 {
-    struct hfi_conn *conn = call->conn;
+    struct zk_store *store = call->store;
 
     zk_library_lock();
     call->sent_ms = hfi_now_ms();
     call->leader = leader;
     if (!leader)
         return;
-    if (conn->asking++ == 0)
-        conn->asked_ms = call->sent_ms;
-    conn->beat_ms = call->sent_ms + conn->validity.timeout_ms / ZK_BEATS;
+    if (store->asking++ == 0)
+        store->asked_ms = call->sent_ms;
+    store->beat_ms = call->sent_ms + store->validity.timeout_ms / ZK_BEATS;
 }
 
 /* What could not even be queued is answered at the next tick, as if its connection had been lost. */
@@ -137,16 +138,16 @@ static void sent(struct zk_call *call, int rc)
     if (rc == ZOK)
         return;
     call->rc = zk_is_reply(rc) ? ZSYSTEMERROR : rc;
-    call->next = call->conn->failed;
-    call->conn->failed = call;
+    call->next = call->store->failed;
+    call->store->failed = call;
 }
 
-void zk_failed_calls(struct hfi_conn *conn)
+void zk_failed_calls(struct zk_store *store)
 {
     struct zk_call *call;
 
-    while ((call = conn->failed)) {
-        conn->failed = call->next;
+    while ((call = store->failed)) {
+        store->failed = call->next;
         answer(call, &(struct zk_reply){ .rc = call->rc, .len = -1 });
     }
 }
@@ -154,45 +155,45 @@ void zk_failed_calls(struct hfi_conn *conn)
 void zk_send_create(struct zk_call *call, const char *path, const char *data, int len, int flags)
 {
     sending(call, true);
-    sent(call, zoo_acreate2(call->conn->zh, path, data, len, &call->conn->acl, flags,
+    sent(call, zoo_acreate2(call->store->zh, path, data, len, &call->store->acl, flags,
                             on_string_stat, call));
 }
 
 void zk_send_delete(struct zk_call *call, const char *path)
 {
     sending(call, true);
-    sent(call, zoo_adelete(call->conn->zh, path, -1, on_void, call));
+    sent(call, zoo_adelete(call->store->zh, path, -1, on_void, call));
 }
 
 void zk_send_set(struct zk_call *call, const char *path, const char *data, int len)
 {
     sending(call, true);
-    sent(call, zoo_aset(call->conn->zh, path, data, len, -1, on_stat, call));
+    sent(call, zoo_aset(call->store->zh, path, data, len, -1, on_stat, call));
 }
 
 void zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count, zoo_op_result_t *results)
 {
     sending(call, true);
-    sent(call, zoo_amulti(call->conn->zh, count, ops, results, on_void, call));
+    sent(call, zoo_amulti(call->store->zh, count, ops, results, on_void, call));
 }
 
 void zk_send_sync(struct zk_call *call, const char *path)
 {
     sending(call, true);
-    sent(call, zoo_async(call->conn->zh, path, on_string, call));
+    sent(call, zoo_async(call->store->zh, path, on_string, call));
 }
 
 void zk_send_exists(struct zk_call *call, const char *path, uint64_t watch_id)
 {
     sending(call, false);
-    sent(call, zoo_awexists(call->conn->zh, path, watch_id ? on_node : NULL,
+    sent(call, zoo_awexists(call->store->zh, path, watch_id ? on_node : NULL,
                             (void *)(uintptr_t)watch_id, on_stat, call)); /* NOLINT: a number */
 }
 
 void zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id)
 {
     sending(call, false);
-    sent(call, zoo_awget(call->conn->zh, path, watch_id ? on_node : NULL,
+    sent(call, zoo_awget(call->store->zh, path, watch_id ? on_node : NULL,
                          (void *)(uintptr_t)watch_id, on_data, call)); /* NOLINT: a number */
 }
 
@@ -200,25 +201,25 @@ void zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id)
 {
     sending(call, false);
     call->watches = watch_id != 0;
-    sent(call, zoo_awget_children(call->conn->zh, path, watch_id ? on_node : NULL,
+    sent(call, zoo_awget_children(call->store->zh, path, watch_id ? on_node : NULL,
                                   (void *)(uintptr_t)watch_id, on_list, call)); /* NOLINT */
 }
 
-bool zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count)
+bool zk_members(struct zk_store *store, const struct String_vector *list, size_t *ret_count)
 {
     size_t count = 0;
 
-    if (conn->member_room < (size_t)list->count) {
+    if (store->member_room < (size_t)list->count) {
         size_t room = (size_t)list->count * 2;
-        struct zk_member *members = hfi_realloc(conn->members, room * sizeof *members);
+        struct zk_member *members = hfi_realloc(store->members, room * sizeof *members);
 
         if (!members)
             return false;
-        conn->members = members;
-        conn->member_room = room;
+        store->members = members;
+        store->member_room = room;
     }
     for (int32_t i = 0; i < list->count; i++)
-        count += zk_node_parse(list->data[i], &conn->members[count]);
+        count += zk_node_parse(list->data[i], &store->members[count]);
     *ret_count = count;
     return true;
 }

@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 struct zk_cell_wait {
-    struct zk_cell_wait *next; /* in conn->cell_waits, unless it is over */
+    struct zk_cell_wait *next; /* in store->cell_waits, unless it is over */
     struct hfi_op *op;         /* NULL: it is over, and a look is still under way */
     uint64_t watch_id;
     bool looking;
@@ -24,14 +24,14 @@ struct zk_cell_wait {
 };
 
 static zk_answer_fn cell_looked, clock_set, clock_made;
-static void cell_look(struct hfi_conn *conn, struct zk_cell_wait *wait);
+static void cell_look(struct zk_store *store, struct zk_cell_wait *wait);
 
 /* ---- waiting ----------------------------------------------------------------------------------- */
 
-static void end_cell_wait(struct hfi_conn *conn, struct zk_cell_wait *wait, hf_status status,
+static void end_cell_wait(struct zk_store *store, struct zk_cell_wait *wait, hf_status status,
                           const hf_error *err)
 {
-    struct zk_cell_wait **at = &conn->cell_waits;
+    struct zk_cell_wait **at = &store->cell_waits;
     struct hfi_op *op = wait->op;
 
     while (*at != wait)
@@ -40,43 +40,43 @@ static void end_cell_wait(struct hfi_conn *conn, struct zk_cell_wait *wait, hf_s
     wait->op = NULL;
     if (!wait->looking)
         hfi_free(wait);
-    zk_finish(conn, op, status, err);
+    zk_finish(store, op, status, err);
 }
 
-void zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+void zk_cell_wait(struct zk_store *store, struct hfi_op *op)
 {
     struct zk_cell_wait *wait;
 
-    if (!conn->connected) {
-        zk_finish(conn, op, HF_UNAVAILABLE, &conn->why);
+    if (!store->connected) {
+        zk_finish(store, op, HF_UNAVAILABLE, &store->why);
         return;
     }
     wait = hfi_calloc(1, sizeof *wait);
     if (!wait) {
-        zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->op = op;
-    wait->next = conn->cell_waits;
-    conn->cell_waits = wait;
+    wait->next = store->cell_waits;
+    store->cell_waits = wait;
     zk_op(op)->cell_wait = wait;
-    cell_look(conn, wait);
+    cell_look(store, wait);
 }
 
-static void cell_look(struct hfi_conn *conn, struct zk_cell_wait *wait)
+static void cell_look(struct zk_store *store, struct zk_cell_wait *wait)
 {
-    struct zk_call *call = zk_call_new(conn, cell_looked, NULL);
+    struct zk_call *call = zk_call_new(store, cell_looked, NULL);
     char path[ZK_PATH_MAX];
 
     if (!call) {
-        end_cell_wait(conn, wait, HF_NO_MEMORY, NULL);
+        end_cell_wait(store, wait, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = wait;
     wait->looking = true;
     wait->again = false;
-    wait->watch_id = ++conn->last_watch;
-    zk_parent_path(conn, "cells", &wait->op->u.cell.name, path);
+    wait->watch_id = ++store->last_watch;
+    zk_parent_path(store, "cells", &wait->op->u.cell.name, path);
     zk_send_exists(call, path, wait->watch_id);
 }
 
@@ -92,18 +92,18 @@ static void cell_looked(struct zk_call *call, const struct zk_reply *reply)
     } else if (reply->rc != ZOK && reply->rc != ZNONODE) {
         hf_status status = zk_refusal(reply->rc, "looking at the cell", &err);
 
-        end_cell_wait(call->conn, wait, status, &err);
+        end_cell_wait(call->store, wait, status, &err);
     } else if (version != wait->op->u.cell.version) {
         wait->op->u.cell.ret_version = version;
-        end_cell_wait(call->conn, wait, HF_OK, NULL);
+        end_cell_wait(call->store, wait, HF_OK, NULL);
     } else if (wait->again) {
-        cell_look(call->conn, wait);
+        cell_look(call->store, wait);
     }
 }
 
-void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id)
+void zk_cell_event(struct zk_store *store, uint64_t watch_id)
 {
-    struct zk_cell_wait *wait = conn->cell_waits;
+    struct zk_cell_wait *wait = store->cell_waits;
 
     while (wait && wait->watch_id != watch_id)
         wait = wait->next;
@@ -111,27 +111,27 @@ void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id)
         return; /* nobody waits for it any more */
     if (wait->looking)
         wait->again = true;
-    else if (conn->connected)
-        cell_look(conn, wait);
+    else if (store->connected)
+        cell_look(store, wait);
     else
-        end_cell_wait(conn, wait, HF_UNAVAILABLE, &conn->why);
+        end_cell_wait(store, wait, HF_UNAVAILABLE, &store->why);
 }
 
-void zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void zk_cell_cancel(struct zk_store *store, struct hfi_op *op, hf_status status)
 {
     struct zk_cell_wait *wait = zk_op(op)->cell_wait;
 
     if (wait)
-        end_cell_wait(conn, wait, status, NULL);
+        end_cell_wait(store, wait, status, NULL);
 }
 
-void zk_cells_expire(struct hfi_conn *conn)
+void zk_cells_expire(struct zk_store *store)
 {
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the session has expired");
-    while (conn->cell_waits)
-        end_cell_wait(conn, conn->cell_waits, HF_UNAVAILABLE, &err);
+    while (store->cell_waits)
+        end_cell_wait(store, store->cell_waits, HF_UNAVAILABLE, &err);
 }
 
 /* ---- the clock ---------------------------------------------------------------------------------- */
@@ -140,29 +140,29 @@ void zk_cells_expire(struct hfi_conn *conn)
  * No request asks a server for its time; but every write is stamped by the leader. So one node is
  * written to, and the answer says when.
  */
-static void clock_path(const struct hfi_conn *conn, char ret_path[ZK_PATH_MAX])
+static void clock_path(const struct zk_store *store, char ret_path[ZK_PATH_MAX])
 {
-    snprintf(ret_path, ZK_PATH_MAX, "%s/clock", conn->conf->root);
+    snprintf(ret_path, ZK_PATH_MAX, "%s/clock", store->conf->root);
 }
 
-static void ask_clock(struct hfi_conn *conn, struct hfi_op *op, size_t tries)
+static void ask_clock(struct zk_store *store, struct hfi_op *op, size_t tries)
 {
-    struct zk_call *call = zk_call_new(conn, clock_set, NULL);
+    struct zk_call *call = zk_call_new(store, clock_set, NULL);
     char path[ZK_PATH_MAX];
 
     if (!call) {
-        zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = op;
     call->index = tries;
-    clock_path(conn, path);
+    clock_path(store, path);
     zk_send_set(call, path, "", 0);
 }
 
-void zk_time(struct hfi_conn *conn, struct hfi_op *op)
+void zk_time(struct zk_store *store, struct hfi_op *op)
 {
-    ask_clock(conn, op, 0);
+    ask_clock(store, op, 0);
 }
 
 static void clock_told(struct zk_call *call, const struct zk_reply *reply)
@@ -173,14 +173,14 @@ static void clock_told(struct zk_call *call, const struct zk_reply *reply)
     if (reply->rc == ZOK &&
         (reply->stat->mtime < 0 || reply->stat->mtime / 1000 >= HFI_TOLD_S_MAX)) {
         hfi_error_set(&err, HF_CORRUPT, 0, "a time that no server has");
-        zk_finish(call->conn, op, HF_CORRUPT, &err);
+        zk_finish(call->store, op, HF_CORRUPT, &err);
     } else if (reply->rc == ZOK) {
         op->u.time.ret_us = reply->stat->mtime * 1000;
-        zk_finish(call->conn, op, HF_OK, NULL);
+        zk_finish(call->store, op, HF_OK, NULL);
     } else {
         hf_status status = zk_refusal(reply->rc, "asking for the time", &err);
 
-        zk_finish(call->conn, op, status, &err);
+        zk_finish(call->store, op, status, &err);
     }
 }
 
@@ -193,15 +193,15 @@ static void clock_set(struct zk_call *call, const struct zk_reply *reply)
         clock_told(call, reply);
         return;
     }
-    clock_path(call->conn, path);
-    make = zk_call_new(call->conn, clock_made, NULL);
+    clock_path(call->store, path);
+    make = zk_call_new(call->store, clock_made, NULL);
     if (!make) {
-        zk_finish(call->conn, call->data, HF_NO_MEMORY, NULL);
+        zk_finish(call->store, call->data, HF_NO_MEMORY, NULL);
         return;
     }
     make->data = call->data;
     make->index = call->index + 1;
-    zk_make_parents(call->conn, path);
+    zk_make_parents(call->store, path);
     zk_send_create(make, path, "", 0, ZOO_PERSISTENT);
 }
 
@@ -209,7 +209,7 @@ static void clock_made(struct zk_call *call, const struct zk_reply *reply)
 {
     /* Somebody else made it; or its parent could not be made, or has gone again. */
     if (reply->rc == ZNODEEXISTS || (reply->rc == ZNONODE && call->index < ZK_TRIES_MAX))
-        ask_clock(call->conn, call->data, call->index);
+        ask_clock(call->store, call->data, call->index);
     else
         clock_told(call, reply);
 }

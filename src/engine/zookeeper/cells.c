@@ -36,36 +36,36 @@ struct swap {
 };
 
 static zk_answer_fn cell_read, swap_read, swapped, made_read;
-static void swap_begin(struct hfi_conn *conn, struct swap *swap);
+static void swap_begin(struct zk_store *store, struct swap *swap);
 
 static bool is_cell(const struct zk_reply *reply)
 {
     return reply->rc == ZOK && reply->text && reply->len >= MARK_LEN;
 }
 
-static void finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct zk_reply *reply)
+static void finish_odd(struct zk_store *store, struct hfi_op *op, const struct zk_reply *reply)
 {
     hf_error err;
     hf_status status = reply->rc == ZOK
                            ? hfi_error_set(&err, HF_CORRUPT, 0, "the node is not a cell")
                            : zk_refusal(reply->rc, "reading the cell", &err);
 
-    zk_finish(conn, op, status, &err);
+    zk_finish(store, op, status, &err);
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-void zk_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void zk_cell_read(struct zk_store *store, struct hfi_op *op)
 {
-    struct zk_call *call = zk_call_new(conn, cell_read, NULL);
+    struct zk_call *call = zk_call_new(store, cell_read, NULL);
     char path[ZK_PATH_MAX];
 
     if (!call) {
-        zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = op;
-    zk_parent_path(conn, "cells", &op->u.cell.name, path);
+    zk_parent_path(store, "cells", &op->u.cell.name, path);
     zk_send_get(call, path, 0);
 }
 
@@ -75,67 +75,67 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
     size_t len;
 
     if (reply->rc == ZNONODE) {
-        zk_finish(call->conn, op, HF_NOT_FOUND, NULL);
+        zk_finish(call->store, op, HF_NOT_FOUND, NULL);
         return;
     }
     if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING) {
-        zk_park(call->conn, op);
+        zk_park(call->store, op);
         return;
     }
     if (!is_cell(reply)) {
-        finish_odd(call->conn, op, reply);
+        finish_odd(call->store, op, reply);
         return;
     }
     len = (size_t)reply->len - MARK_LEN;
     op->u.cell.ret_bytes = hfi_malloc(len ? len : 1);
     if (!op->u.cell.ret_bytes) {
-        zk_finish(call->conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(call->store, op, HF_NO_MEMORY, NULL);
         return;
     }
     memcpy(op->u.cell.ret_bytes, reply->text + MARK_LEN, len);
     op->u.cell.ret_len = len;
     op->u.cell.ret_version = (uint64_t)reply->stat->mzxid;
     op->u.cell.ret_ttl_ms = -1;
-    zk_finish(call->conn, op, HF_OK, NULL);
+    zk_finish(call->store, op, HF_OK, NULL);
 }
 
 /* ---- swap ------------------------------------------------------------------------------------ */
 
-static void swap_end(struct hfi_conn *conn, struct swap *swap, hf_status status,
+static void swap_end(struct zk_store *store, struct swap *swap, hf_status status,
                      const hf_error *err)
 {
-    zk_finish(conn, swap->op, status, err);
+    zk_finish(store, swap->op, status, err);
     hfi_free(swap->reader);
     hfi_free(swap->data);
     hfi_free(swap);
 }
 
-void zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void zk_cell_swap(struct zk_store *store, struct hfi_op *op)
 {
     struct swap *swap = hfi_calloc(1, sizeof *swap);
 
     if (!swap) {
-        zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     swap->op = op;
     swap->data = hfi_malloc(MARK_LEN + op->u.cell.len + 1);
     if (!swap->data) {
-        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        swap_end(store, swap, HF_NO_MEMORY, NULL);
         return;
     }
     if (op->u.cell.len > 0)
         memcpy(swap->data + MARK_LEN, op->u.cell.bytes, op->u.cell.len);
-    zk_parent_path(conn, "cells", &op->u.cell.name, swap->path);
-    swap_begin(conn, swap);
+    zk_parent_path(store, "cells", &op->u.cell.name, swap->path);
+    swap_begin(store, swap);
 }
 
-static void swap_begin(struct hfi_conn *conn, struct swap *swap)
+static void swap_begin(struct zk_store *store, struct swap *swap)
 {
-    struct zk_call *call = zk_call_new(conn, swap_read, NULL);
+    struct zk_call *call = zk_call_new(store, swap_read, NULL);
 
     if (!call) {
-        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        swap_end(store, swap, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = swap;
@@ -149,36 +149,37 @@ static void set_mark(struct swap *swap, const char *mark)
     snprintf(swap->mark_path, sizeof swap->mark_path, "%s/%s", swap->path, swap->mark);
 }
 
-static void send_swap(struct hfi_conn *conn, struct swap *swap)
+static void send_swap(struct zk_store *store, struct swap *swap)
 {
-    struct zk_call *call = zk_call_new(conn, swapped, NULL);
+    struct zk_call *call = zk_call_new(store, swapped, NULL);
 
     if (!call) {
-        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        swap_end(store, swap, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = swap;
     zk_send_multi(call, swap->ops, 2, swap->results);
 }
 
-static void send_create(struct hfi_conn *conn, struct swap *swap)
+static void send_create(struct zk_store *store, struct swap *swap)
 {
     unsigned char bytes[MARK_LEN / 2];
     char mark[MARK_LEN + 1];
 
     if (!swap->reader)
-        swap->reader = zk_call_new(conn, made_read, NULL);
+        swap->reader = zk_call_new(store, made_read, NULL);
     if (!swap->reader) {
-        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        swap_end(store, swap, HF_NO_MEMORY, NULL);
         return;
     }
     hfi_random_bytes(bytes, sizeof bytes);
     hfi_hex(bytes, sizeof bytes, mark);
     set_mark(swap, mark);
     zoo_create_op_init(&swap->ops[0], swap->path, swap->data,
-                       (int)(MARK_LEN + swap->op->u.cell.len), &conn->acl, ZOO_PERSISTENT, NULL, 0);
-    zoo_create_op_init(&swap->ops[1], swap->mark_path, "", 0, &conn->acl, ZOO_PERSISTENT, NULL, 0);
-    send_swap(conn, swap);
+                       (int)(MARK_LEN + swap->op->u.cell.len), &store->acl, ZOO_PERSISTENT, NULL,
+                       0);
+    zoo_create_op_init(&swap->ops[1], swap->mark_path, "", 0, &store->acl, ZOO_PERSISTENT, NULL, 0);
+    send_swap(store, swap);
 }
 
 static void swap_read(struct zk_call *call, const struct zk_reply *reply)
@@ -190,9 +191,9 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
 
     if (reply->rc != ZNONODE && !is_cell(reply)) {
         if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
-            zk_park(call->conn, op);
+            zk_park(call->store, op);
         else
-            finish_odd(call->conn, op, reply);
+            finish_odd(call->store, op, reply);
         hfi_free(swap->reader);
         hfi_free(swap->data);
         hfi_free(swap);
@@ -200,20 +201,20 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
     }
     if (version != op->u.cell.version) {
         op->u.cell.ret_version = version;
-        swap_end(call->conn, swap, HF_BUSY, NULL);
+        swap_end(call->store, swap, HF_BUSY, NULL);
         return;
     }
     if (version == 0 && !op->u.cell.bytes) {
-        swap_end(call->conn, swap, HF_OK, NULL); /* it is not there */
+        swap_end(call->store, swap, HF_OK, NULL); /* it is not there */
         return;
     }
     if (version == 0) {
-        send_create(call->conn, swap);
+        send_create(call->store, swap);
         return;
     }
     if (reply->stat->version >= VERSION_MAX && op->u.cell.bytes) {
         hfi_error_set(&err, HF_FULL, 0, "the cell was written too often: delete it");
-        swap_end(call->conn, swap, HF_FULL, &err);
+        swap_end(call->store, swap, HF_FULL, &err);
         return;
     }
     set_mark(swap, reply->text);
@@ -225,7 +226,7 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
         zoo_delete_op_init(&swap->ops[0], swap->mark_path, -1);
         zoo_delete_op_init(&swap->ops[1], swap->path, reply->stat->version);
     }
-    send_swap(call->conn, swap);
+    send_swap(call->store, swap);
 }
 
 /* A cell was made. Its version is the number of that transaction, which the answer does not tell. */
@@ -247,32 +248,32 @@ static void made_read(struct zk_call *call, const struct zk_reply *reply)
      * that no cell has now is as good as the one that ours had. */
     if (zk_is_reply(reply->rc)) {
         swap->op->u.cell.ret_version = ours ? (uint64_t)reply->stat->czxid : 1;
-        swap_end(call->conn, swap, HF_OK, NULL);
+        swap_end(call->store, swap, HF_OK, NULL);
     } else {
-        swap_end(call->conn, swap, HF_UNKNOWN, NULL);
+        swap_end(call->store, swap, HF_UNKNOWN, NULL);
     }
 }
 
 static void swapped(struct zk_call *call, const struct zk_reply *reply)
 {
     struct swap *swap = call->data;
-    struct hfi_conn *conn = call->conn;
+    struct zk_store *store = call->store;
     hf_error err;
 
     if (!zk_is_reply(reply->rc)) {
-        swap_end(conn, swap, HF_UNKNOWN, NULL);
+        swap_end(store, swap, HF_UNKNOWN, NULL);
     } else if (reply->rc == ZOK && swap->op->u.cell.version == 0) {
         read_made(swap);
     } else if (reply->rc == ZOK) {
         swap->op->u.cell.ret_version =
             swap->op->u.cell.bytes ? (uint64_t)swap->stat.mzxid : swap->op->u.cell.version;
-        swap_end(conn, swap, HF_OK, NULL);
+        swap_end(store, swap, HF_OK, NULL);
     } else if (++swap->tries > ZK_TRIES_MAX || reply->rc == ZNOAUTH) {
-        swap_end(conn, swap, zk_refusal(reply->rc, "writing the cell", &err), &err);
+        swap_end(store, swap, zk_refusal(reply->rc, "writing the cell", &err), &err);
     } else {
         /* Somebody was faster, and reading again says who; or there is no place for cells yet. */
         if (reply->rc == ZNONODE && swap->op->u.cell.version == 0)
-            zk_make_parents(conn, swap->path);
-        swap_begin(conn, swap);
+            zk_make_parents(store, swap->path);
+        swap_begin(store, swap);
     }
 }

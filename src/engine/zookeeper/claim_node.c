@@ -53,13 +53,13 @@ void zk_claim_node_enter(struct zk_claim_node *node, enum zk_state state)
 
 /* ---- paths ------------------------------------------------------------------------------- */
 
-void zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
+void zk_parent_path(const struct zk_store *store, const char *kind, const struct hfi_name *name,
                     char *ret_path)
 {
     char escaped[ZK_NAME_MAX + 1];
 
     zk_escape(name->bytes, name->len, escaped);
-    snprintf(ret_path, ZK_PATH_MAX, "%s/%s/%s", conn->conf->root, kind, escaped);
+    snprintf(ret_path, ZK_PATH_MAX, "%s/%s/%s", store->conf->root, kind, escaped);
 }
 
 /* The parent of its node; `ret_path` has room for ZK_PATH_MAX. */
@@ -83,13 +83,13 @@ static void answer_ignored(struct zk_call *call, const struct zk_reply *reply)
     (void)call, (void)reply;
 }
 
-void zk_make_parents(struct hfi_conn *conn, const char *path)
+void zk_make_parents(struct zk_store *store, const char *path)
 {
     char part[ZK_PATH_MAX];
 
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        struct zk_call *call = zk_call_new(conn, answer_ignored, NULL);
+        struct zk_call *call = zk_call_new(store, answer_ignored, NULL);
 
         if (!call)
             return; /* what needs it fails, and tries again */
@@ -101,47 +101,47 @@ void zk_make_parents(struct hfi_conn *conn, const char *path)
 
 /* ---- beginning ------------------------------------------------------------------------------ */
 
-void zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void zk_acquire(struct zk_store *store, struct hfi_op *op)
 {
     char parent[ZK_PATH_MAX];
     struct zk_claim_node *node;
     size_t len;
 
-    if (conn->denied) {
-        zk_finish(conn, op, HF_DENIED, &conn->why);
+    if (store->denied) {
+        zk_finish(store, op, HF_DENIED, &store->why);
         return;
     }
-    zk_parent_path(conn, "locks", &op->claim->name, parent);
+    zk_parent_path(store, "locks", &op->claim->name, parent);
     len = strlen(parent);
     node = hfi_calloc(1, sizeof *node + len + 1 + ZK_NODE_MAX);
     if (!node) {
-        zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
-    node->conn = conn;
+    node->store = store;
     node->claim = op->claim;
     node->op = op;
     node->due_ms = node->end_ms = node->again_ms = HFI_NEVER;
     node->parent_len = len;
     memcpy(node->path, parent, len);
     set_prefix(node);
-    hfi_list_append(&conn->claim_nodes, &node->listed);
+    hfi_list_append(&store->claim_nodes, &node->listed);
     zk_op(op)->node = node;
     zk_claim(op->claim)->node = node;
 
     /* Nobody drove the store for so long that the session may be over: connecting anew asks for it. */
-    if (conn->connected && hfi_grant_is_stale(zk_validity_left(&conn->validity, hfi_now_ms()),
-                                              conn->validity.timeout_ms))
-        zk_session_drop(conn);
-    if (conn->connected)
+    if (store->connected && hfi_grant_is_stale(zk_validity_left(&store->validity, hfi_now_ms()),
+                                               store->validity.timeout_ms))
+        zk_session_drop(store);
+    if (store->connected)
         zk_claim_node_restart(node);
 }
 
 int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size)
 {
-    const char *label = node->claim->label ? node->claim->label : node->conn->reactor.host->label;
+    const char *label = node->claim->label ? node->claim->label : node->store->reactor.host->label;
 
-    return snprintf(data, size, "1 %lld\n%.*s", (long long)node->conn->validity.timeout_ms,
+    return snprintf(data, size, "1 %lld\n%.*s", (long long)node->store->validity.timeout_ms,
                     HF_LABEL_MAX, label ? label : "");
 }
 
@@ -149,7 +149,7 @@ int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size
 void zk_claim_node_restart(struct zk_claim_node *node)
 {
     char data[ZK_DATA_MAX], parent[ZK_PATH_MAX];
-    struct hfi_conn *conn = node->conn;
+    struct zk_store *store = node->store;
     struct zk_call *make = NULL, *create, *look;
     int len = zk_claim_node_data(node, data, sizeof data);
     bool no_parent = node->presence == ZK_NO_PARENT;
@@ -169,13 +169,13 @@ void zk_claim_node_restart(struct zk_claim_node *node)
     }
     if (no_parent) {
         if (node->tries > 2)
-            zk_make_parents(conn, parent);
-        make = zk_call_new(conn, parent_made, node);
+            zk_make_parents(store, parent);
+        make = zk_call_new(store, parent_made, node);
         if (make)
             zk_send_create(make, parent, "", 0, ZOO_CONTAINER);
     }
-    create = zk_call_new(conn, node_created, node);
-    look = create ? zk_call_new(conn, zk_looked, node) : NULL;
+    create = zk_call_new(store, node_created, node);
+    look = create ? zk_call_new(store, zk_looked, node) : NULL;
     if (!create) {
         zk_claim_node_end(node, HF_NO_MEMORY, NULL);
         return;
@@ -246,20 +246,20 @@ static void node_created(struct zk_call *call, const struct zk_reply *reply)
 static void go_on_later(struct zk_claim_node *node)
 {
     node->again_ms = hfi_now_ms() + ZK_AGAIN_MS;
-    if (node->again_ms < node->conn->due_ms)
-        node->conn->due_ms = node->again_ms;
+    if (node->again_ms < node->store->due_ms)
+        node->store->due_ms = node->again_ms;
 }
 
 /* Is there a node of ours? */
 static void find_node(struct zk_claim_node *node)
 {
-    struct zk_call *sync = zk_call_new(node->conn, answer_ignored, NULL), *look = NULL;
+    struct zk_call *sync = zk_call_new(node->store, answer_ignored, NULL), *look = NULL;
     char parent[ZK_PATH_MAX];
 
     if (node->state != ZK_LEAVING)
         zk_claim_node_enter(node, ZK_FINDING);
     if (sync)
-        look = zk_call_new(node->conn, node_found, node);
+        look = zk_call_new(node->store, node_found, node);
     if (!look) {
         hfi_free(sync);
         go_on_later(node);
@@ -282,7 +282,7 @@ static void node_not_found(struct zk_claim_node *node)
 static void node_found(struct zk_call *call, const struct zk_reply *reply)
 {
     struct zk_claim_node *node = call->node;
-    struct hfi_conn *conn = call->conn;
+    struct zk_store *store = call->store;
     struct zk_call *next;
     size_t count = 0, i = 0;
 
@@ -292,23 +292,23 @@ static void node_found(struct zk_call *call, const struct zk_reply *reply)
         node_not_found(node);
         return;
     }
-    if (reply->rc != ZOK || !zk_members(conn, reply->list, &count)) {
+    if (reply->rc != ZOK || !zk_members(store, reply->list, &count)) {
         go_on_later(node);
         return;
     }
-    while (i < count && memcmp(conn->members[i].owner, node->claim->owner, HFI_OWNER_LEN) != 0)
+    while (i < count && memcmp(store->members[i].owner, node->claim->owner, HFI_OWNER_LEN) != 0)
         i++;
     if (i == count) {
         node_not_found(node);
         return;
     }
-    snprintf(node->path + node->parent_len, 1 + ZK_NODE_MAX, "/%s", conn->members[i].node);
+    snprintf(node->path + node->parent_len, 1 + ZK_NODE_MAX, "/%s", store->members[i].node);
     node->presence = ZK_NODE_MADE;
     if (node->state == ZK_LEAVING) {
         zk_claim_node_drop(node);
         return;
     }
-    next = zk_call_new(conn, node_found_stat, node);
+    next = zk_call_new(store, node_found_stat, node);
     if (next)
         zk_send_exists(next, node->path, 0);
     else
@@ -374,7 +374,7 @@ void zk_claim_node_expire(struct zk_claim_node *node)
     node->tries = 0;
     switch (node->state) {
     case ZK_HELD:
-        zk_lost(node->conn, node->claim, "the session with ZooKeeper has expired");
+        zk_lost(node->store, node->claim, "the session with ZooKeeper has expired");
         zk_claim_node_gone(node, HF_LOST);
         return;
     case ZK_LEAVING:
@@ -398,17 +398,17 @@ void zk_claim_node_end(struct zk_claim_node *node, hf_status status, const hf_er
 
 void zk_claim_node_gone(struct zk_claim_node *node, hf_status how)
 {
-    struct hfi_conn *conn = node->conn;
+    struct zk_store *store = node->store;
 
     zk_claim_node_enter(node, ZK_GONE);
     node->ended = node->lapsed ? HF_LOST : how;
     node->presence = ZK_NO_NODE;
     if (node->op) {
-        zk_finish(conn, node->op, node->stop != HF_OK ? node->stop : HF_CANCELLED,
+        zk_finish(store, node->op, node->stop != HF_OK ? node->stop : HF_CANCELLED,
                   node->error.text[0] ? &node->error : NULL);
         node->op = NULL;
     } else if (node->release) {
-        zk_finish(conn, node->release, node->ended, NULL);
+        zk_finish(store, node->release, node->ended, NULL);
         node->release = NULL;
     } else {
         return; /* a release will come, and is told `ended` */
@@ -428,13 +428,13 @@ void zk_claim_node_drop(struct zk_claim_node *node)
         zk_claim_node_gone(node, node->deleted ? HF_OK : HF_LOST);
         return;
     }
-    if (!node->conn->connected)
+    if (!node->store->connected)
         return; /* when it is again */
     if (node->presence == ZK_NODE_UNSURE) {
         find_node(node);
         return;
     }
-    call = zk_call_new(node->conn, node_deleted, node);
+    call = zk_call_new(node->store, node_deleted, node);
     if (call)
         zk_send_delete(call, node->path);
     else
@@ -458,7 +458,7 @@ static void node_deleted(struct zk_call *call, const struct zk_reply *reply)
     if (node->release) {
         hf_error err;
 
-        zk_finish(call->conn, node->release, zk_refusal(reply->rc, "deleting our node", &err),
+        zk_finish(call->store, node->release, zk_refusal(reply->rc, "deleting our node", &err),
                   &err);
         node->release = NULL;
     }
@@ -475,7 +475,7 @@ void zk_claim_node_free(struct zk_claim_node *node)
         hfi_free(node);
 }
 
-void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void zk_cancel(struct zk_store *store, struct hfi_op *op, hf_status status)
 {
     struct zk_claim_node *node = zk_op(op)->node;
 
@@ -483,8 +483,8 @@ void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
         return;
     stop_acquire(node, status, NULL);
     node->due_ms = hfi_now_ms() + ZK_STOP_MS;
-    if (node->due_ms < conn->due_ms)
-        conn->due_ms = node->due_ms;
+    if (node->due_ms < store->due_ms)
+        store->due_ms = node->due_ms;
     zk_claim_node_drop(node);
 }
 
@@ -492,12 +492,12 @@ void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 
 uint64_t zk_watch_set(struct zk_claim_node *node)
 {
-    struct hfi_conn *conn = node->conn;
+    struct zk_store *store = node->store;
     struct zk_claim_node **at;
 
     zk_watch_clear(node);
-    node->watch_id = ++conn->last_watch;
-    at = &conn->watches[node->watch_id % ZK_BUCKETS];
+    node->watch_id = ++store->last_watch;
+    at = &store->watches[node->watch_id % ZK_BUCKETS];
     node->next_watch = *at;
     *at = node;
     return node->watch_id;
@@ -505,7 +505,7 @@ uint64_t zk_watch_set(struct zk_claim_node *node)
 
 void zk_watch_clear(struct zk_claim_node *node)
 {
-    struct zk_claim_node **at = &node->conn->watches[node->watch_id % ZK_BUCKETS];
+    struct zk_claim_node **at = &node->store->watches[node->watch_id % ZK_BUCKETS];
 
     if (!node->watch_id)
         return;

@@ -48,9 +48,9 @@ enum zk_kind_check {
 };
 
 struct zk_claim_node {
-    struct hfi_list listed;           /* in conn->claim_nodes */
+    struct hfi_list listed;           /* in store->claim_nodes */
     struct zk_claim_node *next_watch; /* in its bucket, by watch_id */
-    struct hfi_conn *conn;
+    struct zk_store *store;
     struct hfi_claim *claim;
     struct hfi_op *op;      /* the acquire, until it is finished */
     struct hfi_op *release; /* a release that waits for the node to be gone */

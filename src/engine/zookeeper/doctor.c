@@ -103,25 +103,26 @@ static void check_session(const struct checkup *r, int64_t asked_ms, int64_t giv
                    "timeout %s: a lease is freed so long after its holder died", given);
 }
 
-hf_status zk_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
+hf_status zk_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
+    struct zk_store *store = self;
     struct checkup r = { .report = { .finding = finding, .arg = arg } };
     int64_t timeout_ms;
     bool connected;
 
     (void)err;
-    hfi_reactor_enter(&conn->reactor);
-    timeout_ms = conn->validity.timeout_ms;
-    connected = conn->connected;
-    hfi_reactor_leave_quietly(&conn->reactor, false);
+    hfi_reactor_enter(&store->reactor);
+    timeout_ms = store->validity.timeout_ms;
+    connected = store->connected;
+    hfi_reactor_leave_quietly(&store->reactor, false);
     if (connected)
-        check_session(&r, conn->conf->timeout_ms, timeout_ms);
+        check_session(&r, store->conf->timeout_ms, timeout_ms);
     else
         hfi_report(&r.report, HF_CHECK_LEVEL_BAD, "session", "not connected");
-    for (size_t i = 0; i < conn->conf->url.host_count; i++)
-        check_server(&r, &conn->conf->url.hosts[i]);
-    check_ensemble(&r, conn->conf->url.host_count);
-    if (conn->conf->acl == ZK_ACL_OPEN)
+    for (size_t i = 0; i < store->conf->url.host_count; i++)
+        check_server(&r, &store->conf->url.hosts[i]);
+    check_ensemble(&r, store->conf->url.host_count);
+    if (store->conf->acl == ZK_ACL_OPEN)
         hfi_report(
             &r.report, HF_CHECK_LEVEL_WARNING, "access",
             "nodes are open to everybody who reaches the servers (a user in the URL, acl=creator)");

@@ -8,168 +8,168 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
-static void destroy(struct hfi_conn *conn);
+static hf_status init(struct zk_store *store, struct hfi_host *host, hf_error *err);
+static void destroy(struct zk_store *store);
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-static hf_status zk_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err)
+static hf_status zk_open(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
 {
-    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct zk_store *store = self;
     hf_status status;
 
-    if (!conn)
-        return hfi_error_memory(err);
-    conn->socket_fd = -1;
-    hfi_list_init(&conn->claim_nodes);
-    conn->conf = (struct zk_conf *)conf;
-    status = zk_conf_finish(conn->conf, err);
-    host->location = conn->conf->location;
+    store->socket_fd = -1;
+    hfi_list_init(&store->claim_nodes);
+    store->conf = (struct zk_conf *)conf;
+    status = zk_conf_finish(store->conf, err);
+    host->location = store->conf->location;
     if (status == HF_OK)
-        status = init(conn, host, err);
+        status = init(store, host, err);
     if (status == HF_OK)
-        status = zk_session_open(conn, err);
+        status = zk_session_open(store, err);
     if (status != HF_OK) {
-        zk_session_close(conn);
-        destroy(conn);
-        return status;
+        zk_session_close(store);
+        destroy(store);
     }
-    *ret_conn = conn;
-    return HF_OK;
+    return status;
 }
 
-static void init_acl(struct hfi_conn *conn)
+static void init_acl(struct zk_store *store)
 {
-    bool open = conn->conf->acl == ZK_ACL_OPEN;
+    bool open = store->conf->acl == ZK_ACL_OPEN;
 
-    conn->acl.data = conn->acl_room;
-    conn->acl.count = conn->conf->acl == ZK_ACL_READ ? 2 : 1;
-    conn->acl_room[0].perms = ZOO_PERM_ALL;
-    conn->acl_room[0].id = open ? ZOO_ANYONE_ID_UNSAFE : ZOO_AUTH_IDS;
-    conn->acl_room[1].perms = ZOO_PERM_READ;
-    conn->acl_room[1].id = ZOO_ANYONE_ID_UNSAFE;
+    store->acl.data = store->acl_room;
+    store->acl.count = store->conf->acl == ZK_ACL_READ ? 2 : 1;
+    store->acl_room[0].perms = ZOO_PERM_ALL;
+    store->acl_room[0].id = open ? ZOO_ANYONE_ID_UNSAFE : ZOO_AUTH_IDS;
+    store->acl_room[1].perms = ZOO_PERM_READ;
+    store->acl_room[1].id = ZOO_ANYONE_ID_UNSAFE;
 }
 
-static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
+static hf_status init(struct zk_store *store, struct hfi_host *host, hf_error *err)
 {
     hf_status status;
 
-    conn->due_ms = conn->op_due_ms = conn->asked_ms = HFI_NEVER;
-    conn->validity.timeout_ms = conn->conf->timeout_ms;
-    atomic_store(&host->max_ttl_ms, conn->conf->timeout_ms);
-    init_acl(conn);
-    status = hfi_reactor_init(&conn->reactor, host, err);
-    if (status == HF_OK && !hfi_source_add(&conn->library, &conn->reactor, &zk_library_calls))
+    store->due_ms = store->op_due_ms = store->asked_ms = HFI_NEVER;
+    store->validity.timeout_ms = store->conf->timeout_ms;
+    atomic_store(&host->max_ttl_ms, store->conf->timeout_ms);
+    init_acl(store);
+    status = hfi_reactor_init(&store->reactor, host, err);
+    if (status == HF_OK && !hfi_source_add(&store->library, &store->reactor, &zk_library_calls))
         status = hfi_error_memory(err);
     return status;
 }
 
-static void destroy(struct hfi_conn *conn)
+static void destroy(struct zk_store *store)
 {
-    while (!hfi_list_empty(&conn->claim_nodes))
-        zk_claim_node_free(hfi_container(conn->claim_nodes.next, struct zk_claim_node, listed));
-    hfi_reactor_done(&conn->reactor);
-    hfi_free(conn->members);
-    zk_servers_done(&conn->servers);
-    hfi_free(conn);
+    while (!hfi_list_empty(&store->claim_nodes))
+        zk_claim_node_free(hfi_container(store->claim_nodes.next, struct zk_claim_node, listed));
+    hfi_reactor_done(&store->reactor);
+    hfi_free(store->members);
+    zk_servers_done(&store->servers);
 }
 
-static void zk_close(struct hfi_conn *conn)
+static void zk_close(void *self)
 {
-    hfi_reactor_enter(&conn->reactor);
-    zk_session_close(conn);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    destroy(conn);
+    struct zk_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    zk_session_close(store);
+    hfi_reactor_leave_quietly(&store->reactor, false);
+    destroy(store);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-void zk_begin(struct hfi_conn *conn, struct hfi_op *op)
+void zk_begin(struct zk_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_INSPECT:
-        zk_inspect(conn, op);
+        zk_inspect(store, op);
         return;
     case HFI_OP_BREAK:
-        zk_break(conn, op);
+        zk_break(store, op);
         return;
     case HFI_OP_CELL_READ:
-        zk_cell_read(conn, op);
+        zk_cell_read(store, op);
         return;
     case HFI_OP_CELL_SWAP:
-        zk_cell_swap(conn, op);
+        zk_cell_swap(store, op);
         return;
     case HFI_OP_TIME:
-        zk_time(conn, op);
+        zk_time(store, op);
         return;
     default:
-        zk_finish(conn, op, HF_UNSUPPORTED, NULL);
+        zk_finish(store, op, HF_UNSUPPORTED, NULL);
     }
 }
 
-void zk_park(struct hfi_conn *conn, struct hfi_op *op)
+void zk_park(struct zk_store *store, struct hfi_op *op)
 {
-    zk_op(op)->next = conn->parked;
-    conn->parked = op;
-    if (op->deadline_ms < conn->op_due_ms)
-        conn->op_due_ms = op->deadline_ms;
+    zk_op(op)->next = store->parked;
+    store->parked = op;
+    if (op->deadline_ms < store->op_due_ms)
+        store->op_due_ms = op->deadline_ms;
 }
 
-static void submit(struct hfi_conn *conn, struct hfi_op *op)
+static void submit(struct zk_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        zk_acquire(conn, op);
+        zk_acquire(store, op);
         return;
     case HFI_OP_RELEASE:
-        zk_release(conn, op);
+        zk_release(store, op);
         return;
     case HFI_OP_RENEW:
-        zk_renew(conn, op);
+        zk_renew(store, op);
         return;
     case HFI_OP_CELL_WAIT:
-        zk_cell_wait(conn, op);
+        zk_cell_wait(store, op);
         return;
     default:
         break;
     }
-    if (conn->denied) {
-        zk_finish(conn, op, HF_DENIED, &conn->why);
-    } else if (conn->connected) {
-        zk_begin(conn, op);
+    if (store->denied) {
+        zk_finish(store, op, HF_DENIED, &store->why);
+    } else if (store->connected) {
+        zk_begin(store, op);
     } else {
-        zk_park(conn, op);
+        zk_park(store, op);
     }
 }
 
-static void zk_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void zk_submit(void *self, struct hfi_op *op)
 {
-    hfi_reactor_enter(&conn->reactor);
-    submit(conn, op);
-    hfi_reactor_leave(&conn->reactor);
+    struct zk_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
+    submit(store, op);
+    hfi_reactor_leave(&store->reactor);
 }
 
-static void zk_cancel_op(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void zk_cancel_op(void *self, struct hfi_op *op, hf_status status)
 {
-    hfi_reactor_enter(&conn->reactor);
+    struct zk_store *store = self;
+
+    hfi_reactor_enter(&store->reactor);
     if (op->kind == HFI_OP_CELL_WAIT)
-        zk_cell_cancel(conn, op, status);
+        zk_cell_cancel(store, op, status);
     else
-        zk_cancel(conn, op, status);
-    hfi_reactor_leave(&conn->reactor);
+        zk_cancel(store, op, status);
+    hfi_reactor_leave(&store->reactor);
 }
 
-void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     zk_op(op)->node = NULL;
     zk_op(op)->cell_wait = NULL;
-    hfi_reactor_finish(&conn->reactor, op, status, err);
+    hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
-void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why)
 {
-    hfi_reactor_lost(&conn->reactor, claim, why);
+    hfi_reactor_lost(&store->reactor, claim, why);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 static const struct hfi_engine zookeeper = {
     .abi = HFI_ENGINE_ABI,
     .drive = &hfi_reactor_drive,
-    HFI_ROOMS(struct zk_op, struct zk_claim),
+    HFI_STORAGE(struct zk_store, struct zk_op, struct zk_claim),
     .open = zk_open,
     .close = zk_close,
     .conf = &zk_conf_type,

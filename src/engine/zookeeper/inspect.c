@@ -29,7 +29,7 @@ struct seen {
 
 /* One inspect or break under way. */
 struct view {
-    struct hfi_conn *conn;
+    struct zk_store *store;
     struct hfi_op *op;
     char **names; /* escaped, of a pattern */
     size_t name_count, next;
@@ -51,9 +51,9 @@ static void next_name(struct view *view);
 static void view_end(struct view *view)
 {
     if (view->again && !view->told)
-        zk_park(view->conn, view->op);
+        zk_park(view->store, view->op);
     else
-        zk_finish(view->conn, view->op, view->status, view->err.text[0] ? &view->err : NULL);
+        zk_finish(view->store, view->op, view->status, view->err.text[0] ? &view->err : NULL);
     for (size_t i = 0; i < view->name_count; i++)
         hfi_free(view->names[i]);
     hfi_free(view->names);
@@ -80,22 +80,22 @@ static void view_fail_rc(struct view *view, int rc, const char *what)
     view->again = !zk_is_reply(rc) && rc != ZCLOSING;
 }
 
-static struct view *view_new(struct hfi_conn *conn, struct hfi_op *op)
+static struct view *view_new(struct zk_store *store, struct hfi_op *op)
 {
     struct view *view = hfi_calloc(1, sizeof *view);
 
     if (!view) {
-        zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(store, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
-    view->conn = conn;
+    view->store = store;
     view->op = op;
     return view;
 }
 
 static struct zk_call *view_call_new(struct view *view, zk_answer_fn *answer)
 {
-    struct zk_call *call = zk_call_new(view->conn, answer, NULL);
+    struct zk_call *call = zk_call_new(view->store, answer, NULL);
 
     if (call)
         call->data = view;
@@ -110,12 +110,12 @@ static void take_name(struct view *view, const unsigned char *name, uint32_t len
 
     memcpy(view->name, name, len);
     view->name_len = len;
-    zk_parent_path(view->conn, "locks", &one, view->parent);
+    zk_parent_path(view->store, "locks", &one, view->parent);
 }
 
-void zk_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void zk_inspect(struct zk_store *store, struct hfi_op *op)
 {
-    struct view *view = view_new(conn, op);
+    struct view *view = view_new(store, op);
     struct zk_call *call;
     char path[ZK_PATH_MAX];
 
@@ -131,13 +131,13 @@ void zk_inspect(struct hfi_conn *conn, struct hfi_op *op)
         view_end(view);
         return;
     }
-    snprintf(path, sizeof path, "%s/locks", conn->conf->root);
+    snprintf(path, sizeof path, "%s/locks", store->conf->root);
     zk_send_children(call, path, 0);
 }
 
-void zk_break(struct hfi_conn *conn, struct hfi_op *op)
+void zk_break(struct zk_store *store, struct hfi_op *op)
 {
-    struct view *view = view_new(conn, op);
+    struct view *view = view_new(store, op);
 
     if (!view)
         return;
@@ -206,7 +206,7 @@ static bool take_members(struct view *view, const struct String_vector *list)
 {
     size_t count = 0;
 
-    if (!zk_members(view->conn, list, &count))
+    if (!zk_members(view->store, list, &count))
         return false;
     if (view->room < count) {
         struct seen *seen = hfi_realloc(view->seen, count * sizeof *seen);
@@ -220,8 +220,8 @@ static bool take_members(struct view *view, const struct String_vector *list)
         struct seen *seen = &view->seen[i];
 
         memset(seen, 0, sizeof *seen);
-        snprintf(seen->name, sizeof seen->name, "%s", view->conn->members[i].node);
-        seen->member = view->conn->members[i];
+        snprintf(seen->name, sizeof seen->name, "%s", view->store->members[i].node);
+        seen->member = view->store->members[i];
     }
     for (size_t i = 0; i < count; i++)
         view->seen[i].member.node = view->seen[i].name;
@@ -392,7 +392,7 @@ static void node_broken(struct zk_call *call, const struct zk_reply *reply)
 
 static void all_nodes_read(struct view *view)
 {
-    struct zk_member *members = view->conn->members;
+    struct zk_member *members = view->store->members;
     size_t count = 0, holders = 0;
 
     for (size_t i = 0; i < view->count; i++)

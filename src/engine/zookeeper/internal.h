@@ -57,8 +57,8 @@ typedef void zk_answer_fn(struct zk_call *call, const struct zk_reply *reply);
 /* One request under way. Freed after its answer, which always comes: from the server, or as
  * "connection lost" or "closing" from the library. */
 struct zk_call {
-    struct zk_call *next; /* in conn->failed */
-    struct hfi_conn *conn;
+    struct zk_call *next; /* in store->failed */
+    struct zk_store *store;
     zk_answer_fn *answer;
     struct zk_claim_node *node; /* or NULL */
     void *data;
@@ -69,7 +69,7 @@ struct zk_call {
     int rc; /* of a call that could not be sent */
 };
 
-struct hfi_conn {
+struct zk_store {
     struct hfi_reactor reactor;
     struct hfi_source library;
     struct zk_conf *conf;
@@ -110,7 +110,7 @@ struct hfi_conn {
 /* In op->room. */
 struct zk_op {
     struct hfi_reactor_op reactor;
-    struct hfi_op *next;            /* in a list of conn */
+    struct hfi_op *next;            /* in a list of store */
     struct zk_claim_node *node;     /* an acquire, until it is to be finished */
     struct zk_cell_wait *cell_wait; /* a wait for a cell, likewise */
     int64_t since_ms;               /* a renewal: when it was submitted */
@@ -132,24 +132,24 @@ static inline struct zk_claim *zk_claim(struct hfi_claim *claim)
 }
 
 /* ---- engine.c */
-void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
-void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
-void zk_begin(struct hfi_conn *conn, struct hfi_op *op); /* an op that is no claim; connected */
+void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err);
+void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why);
+void zk_begin(struct zk_store *store, struct hfi_op *op); /* an op that is no claim; connected */
 /* The same when it is connected again: nothing has been changed yet, and nothing told. */
-void zk_park(struct hfi_conn *conn, struct hfi_op *op);
+void zk_park(struct zk_store *store, struct hfi_op *op);
 
 /* ---- drive.c */
 extern const struct hfi_source_calls zk_library_calls;
 
 /* ---- session.c */
-hf_status zk_session_open(struct hfi_conn *conn, hf_error *err);
-void zk_session_close(struct hfi_conn *conn);
-void zk_session_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t zk_session_next_ms(const struct hfi_conn *conn);
-void zk_session_drop(struct hfi_conn *conn); /* this connection is of no use */
-void zk_session_look(struct hfi_conn *conn,
+hf_status zk_session_open(struct zk_store *store, hf_error *err);
+void zk_session_close(struct zk_store *store);
+void zk_session_tick(struct zk_store *store, int64_t now_ms);
+int64_t zk_session_next_ms(const struct zk_store *store);
+void zk_session_drop(struct zk_store *store); /* this connection is of no use */
+void zk_session_look(struct zk_store *store,
                      int64_t before_ms); /* after every call of the library */
-void zk_beat(struct hfi_conn *conn);
+void zk_beat(struct zk_store *store);
 
 /* ---- library.c */
 void zk_library_use(void); /* before the first call */
@@ -158,7 +158,7 @@ void zk_library_unlock(void);
 
 /* ---- call.c */
 /* NULL: out of memory. */
-struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer,
+struct zk_call *zk_call_new(struct zk_store *store, zk_answer_fn *answer,
                             struct zk_claim_node *node);
 void zk_send_create(struct zk_call *call, const char *path, const char *data, int len, int flags);
 void zk_send_delete(struct zk_call *call, const char *path);
@@ -168,46 +168,46 @@ void zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id);
 void zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id);
 void zk_send_sync(struct zk_call *call, const char *path);
 void zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count, zoo_op_result_t *results);
-void zk_failed_calls(struct hfi_conn *conn);
+void zk_failed_calls(struct zk_store *store);
 /* Did a server say it? Else it may have been done or not. */
 bool zk_is_reply(int rc);
 /* The status for a refusal by a server, with its text. */
 hf_status zk_refusal(int rc, const char *what, hf_error *ret_err);
-/* Parse a list into conn->members. false: out of memory. */
-bool zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count);
+/* Parse a list into store->members. false: out of memory. */
+bool zk_members(struct zk_store *store, const struct String_vector *list, size_t *ret_count);
 
 /* ---- claim_node.c: see claim_node.h, too */
-void zk_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
+void zk_acquire(struct zk_store *store, struct hfi_op *op);
+void zk_cancel(struct zk_store *store, struct hfi_op *op, hf_status status);
+void zk_parent_path(const struct zk_store *store, const char *kind, const struct hfi_name *name,
                     char *ret_path);
 /* Make every parent of `path` that is missing; answers are ignored. */
-void zk_make_parents(struct hfi_conn *conn, const char *path);
+void zk_make_parents(struct zk_store *store, const char *path);
 
 /* ---- wait.c */
 void zk_looked(struct zk_call *call, const struct zk_reply *reply);
-void zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id);
+void zk_node_event(struct zk_store *store, int type, uint64_t watch_id);
 
 /* ---- lease.c */
-void zk_release(struct hfi_conn *conn, struct hfi_op *op);
-void zk_renew(struct hfi_conn *conn, struct hfi_op *op);
-void zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms);
-void zk_claim_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
-void zk_ops_tick(struct hfi_conn *conn, int64_t now_ms);
+void zk_release(struct zk_store *store, struct hfi_op *op);
+void zk_renew(struct zk_store *store, struct hfi_op *op);
+void zk_renewals_confirmed(struct zk_store *store, int64_t sent_ms);
+void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms);
+void zk_ops_tick(struct zk_store *store, int64_t now_ms);
 
 /* ---- inspect.c, cells.c, doctor.c */
-void zk_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void zk_break(struct hfi_conn *conn, struct hfi_op *op);
-void zk_cell_read(struct hfi_conn *conn, struct hfi_op *op);
-void zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void zk_inspect(struct zk_store *store, struct hfi_op *op);
+void zk_break(struct zk_store *store, struct hfi_op *op);
+void zk_cell_read(struct zk_store *store, struct hfi_op *op);
+void zk_cell_swap(struct zk_store *store, struct hfi_op *op);
 
 /* ---- cell_wait.c */
-void zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
-void zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id);
-void zk_cells_expire(struct hfi_conn *conn); /* the session has ended */
-void zk_time(struct hfi_conn *conn, struct hfi_op *op);
+void zk_cell_wait(struct zk_store *store, struct hfi_op *op);
+void zk_cell_cancel(struct zk_store *store, struct hfi_op *op, hf_status status);
+void zk_cell_event(struct zk_store *store, uint64_t watch_id);
+void zk_cells_expire(struct zk_store *store); /* the session has ended */
+void zk_time(struct zk_store *store, struct hfi_op *op);
 
-hf_status zk_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+hf_status zk_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

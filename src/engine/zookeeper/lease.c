@@ -18,36 +18,36 @@ static zk_answer_fn own_watch_set, heartbeat_answered;
 void zk_grant_ttl(struct zk_claim_node *node, int64_t ttl_ms, int64_t now_ms)
 {
     struct hfi_claim *claim = node->claim;
-    int64_t left_ms = zk_validity_left(&node->conn->validity, now_ms);
+    int64_t left_ms = zk_validity_left(&node->store->validity, now_ms);
 
     if (left_ms < 1)
         left_ms = 1; /* 0 would mean that it has no end */
     claim->sent_ms = now_ms;
     claim->granted_ttl_ms = ttl_ms > 0 && ttl_ms < left_ms ? ttl_ms : left_ms;
     node->end_ms = now_ms + claim->granted_ttl_ms;
-    if (node->end_ms < node->conn->due_ms)
-        node->conn->due_ms = node->end_ms;
+    if (node->end_ms < node->store->due_ms)
+        node->store->due_ms = node->end_ms;
 }
 
 /* ---- release ------------------------------------------------------------------------------------ */
 
-void zk_release(struct hfi_conn *conn, struct hfi_op *op)
+void zk_release(struct zk_store *store, struct hfi_op *op)
 {
     struct zk_claim_node *node = zk_claim(op->claim)->node;
 
     if (!node) {
-        zk_finish(conn, op, HF_LOST, NULL);
+        zk_finish(store, op, HF_LOST, NULL);
         return;
     }
     if (node->state == ZK_GONE) {
-        zk_finish(conn, op, node->ended, NULL);
+        zk_finish(store, op, node->ended, NULL);
         zk_claim_node_free(node);
         return;
     }
     node->release = op;
-    if (op->deadline_ms < conn->due_ms)
-        conn->due_ms = op->deadline_ms;
-    if (node->state != ZK_LEAVING || (node->calls == 0 && conn->connected))
+    if (op->deadline_ms < store->due_ms)
+        store->due_ms = op->deadline_ms;
+    if (node->state != ZK_LEAVING || (node->calls == 0 && store->connected))
         zk_claim_node_drop(node);
 }
 
@@ -58,14 +58,14 @@ static void heartbeat_answered(struct zk_call *call, const struct zk_reply *repl
     (void)call, (void)reply; /* call.c has drawn its conclusions */
 }
 
-void zk_beat(struct hfi_conn *conn)
+void zk_beat(struct zk_store *store)
 {
-    struct zk_call *call = zk_call_new(conn, heartbeat_answered, NULL);
+    struct zk_call *call = zk_call_new(store, heartbeat_answered, NULL);
 
     if (call)
-        zk_send_sync(call, conn->conf->root);
+        zk_send_sync(call, store->conf->root);
     else
-        conn->beat_ms = hfi_now_ms() + 100;
+        store->beat_ms = hfi_now_ms() + 100;
 }
 
 static void renew_item(struct hfi_renewal *item, int64_t now_ms)
@@ -80,32 +80,32 @@ static void renew_item(struct hfi_renewal *item, int64_t now_ms)
     item->status = HF_OK;
 }
 
-static void renew_all(struct hfi_conn *conn, struct hfi_op *op)
+static void renew_all(struct zk_store *store, struct hfi_op *op)
 {
     int64_t now_ms = hfi_now_ms();
 
     for (size_t i = 0; i < op->u.renew.count; i++)
         renew_item(&op->u.renew.items[i], now_ms);
-    zk_finish(conn, op, HF_OK, NULL);
+    zk_finish(store, op, HF_OK, NULL);
 }
 
-void zk_renew(struct hfi_conn *conn, struct hfi_op *op)
+void zk_renew(struct zk_store *store, struct hfi_op *op)
 {
     int64_t now_ms = hfi_now_ms();
 
     zk_op(op)->since_ms = now_ms;
-    zk_op(op)->next = conn->renewals;
-    conn->renewals = op;
-    if (op->deadline_ms < conn->op_due_ms)
-        conn->op_due_ms = op->deadline_ms;
-    if (conn->connected)
-        zk_beat(conn);
+    zk_op(op)->next = store->renewals;
+    store->renewals = op;
+    if (op->deadline_ms < store->op_due_ms)
+        store->op_due_ms = op->deadline_ms;
+    if (store->connected)
+        zk_beat(store);
 }
 
 /* The leader has answered what was sent at sent_ms: renewals that were asked for before are done. */
-void zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms)
+void zk_renewals_confirmed(struct zk_store *store, int64_t sent_ms)
 {
-    struct hfi_op **at = &conn->renewals, *op;
+    struct hfi_op **at = &store->renewals, *op;
 
     while ((op = *at)) {
         if (zk_op(op)->since_ms > sent_ms) {
@@ -113,7 +113,7 @@ void zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms)
             continue;
         }
         *at = zk_op(op)->next;
-        renew_all(conn, op);
+        renew_all(store, op);
     }
 }
 
@@ -128,11 +128,11 @@ static void own_watch_set(struct zk_call *call, const struct zk_reply *reply)
     if (!zk_is_reply(reply->rc)) {
         zk_watch_clear(node);
         node->watch = ZK_WATCH_NONE;
-        node->due_ms = call->conn->due_ms = hfi_now_ms() + ZK_ARM_MS;
+        node->due_ms = call->store->due_ms = hfi_now_ms() + ZK_ARM_MS;
         return;
     }
     if (reply->rc == ZNONODE)
-        zk_node_event(call->conn, ZOO_DELETED_EVENT, node->watch_id);
+        zk_node_event(call->store, ZOO_DELETED_EVENT, node->watch_id);
 }
 
 /* Held for longer than a moment: be told if somebody breaks it. */
@@ -140,8 +140,8 @@ static void watch_own_node(struct zk_claim_node *node, int64_t now_ms)
 {
     struct zk_call *call = NULL;
 
-    if (node->conn->connected)
-        call = zk_call_new(node->conn, own_watch_set, node);
+    if (node->store->connected)
+        call = zk_call_new(node->store, own_watch_set, node);
     if (!call) {
         node->due_ms = now_ms + ZK_ARM_MS;
         return;
@@ -153,11 +153,11 @@ static void watch_own_node(struct zk_claim_node *node, int64_t now_ms)
 
 static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)
 {
-    struct hfi_conn *conn = node->conn;
+    struct zk_store *store = node->store;
 
     if (node->again_ms <= now_ms) {
         node->again_ms = HFI_NEVER;
-        if (conn->connected)
+        if (store->connected)
             zk_claim_node_resume(node); /* it may be gone after this */
         return;
     }
@@ -168,11 +168,11 @@ static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)
         watch_own_node(node, now_ms);
     } else if (node->op && node->stop != HF_OK && node->due_ms <= now_ms) {
         /* Neither in the queue for certain nor out of it. Core releases it by owner. */
-        zk_finish(conn, node->op, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
+        zk_finish(store, node->op, HF_UNKNOWN, store->connected ? NULL : &store->why);
         node->op = NULL;
         node->due_ms = HFI_NEVER;
     } else if (node->release && node->release->deadline_ms <= now_ms) {
-        zk_finish(conn, node->release, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
+        zk_finish(store, node->release, HF_UNKNOWN, store->connected ? NULL : &store->why);
         node->release = NULL;
     }
 }
@@ -191,34 +191,34 @@ static int64_t claim_node_due(const struct zk_claim_node *node)
     return due_ms;
 }
 
-void zk_claim_nodes_tick(struct hfi_conn *conn, int64_t now_ms)
+void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms)
 {
     struct hfi_list *at, *next;
 
-    if (now_ms < conn->due_ms)
+    if (now_ms < store->due_ms)
         return;
-    for (at = conn->claim_nodes.next; at != &conn->claim_nodes; at = next) {
+    for (at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
         next = at->next;
         claim_node_tick(hfi_container(at, struct zk_claim_node, listed), now_ms);
     }
-    conn->due_ms = HFI_NEVER;
-    for (at = conn->claim_nodes.next; at != &conn->claim_nodes; at = at->next) {
+    store->due_ms = HFI_NEVER;
+    for (at = store->claim_nodes.next; at != &store->claim_nodes; at = at->next) {
         int64_t due_ms = claim_node_due(hfi_container(at, struct zk_claim_node, listed));
 
-        if (due_ms < conn->due_ms)
-            conn->due_ms = due_ms;
+        if (due_ms < store->due_ms)
+            store->due_ms = due_ms;
     }
 }
 
 /* End what has waited for a connection, or for the leader, for long enough. */
-static void ops_tick(struct hfi_conn *conn, struct hfi_op **list, int64_t now_ms)
+static void ops_tick(struct zk_store *store, struct hfi_op **list, int64_t now_ms)
 {
     struct hfi_op *op;
 
     while ((op = *list)) {
         if (op->deadline_ms > now_ms) {
-            if (op->deadline_ms < conn->op_due_ms)
-                conn->op_due_ms = op->deadline_ms;
+            if (op->deadline_ms < store->op_due_ms)
+                store->op_due_ms = op->deadline_ms;
             list = &zk_op(op)->next;
             continue;
         }
@@ -226,15 +226,15 @@ static void ops_tick(struct hfi_conn *conn, struct hfi_op **list, int64_t now_ms
         if (op->kind == HFI_OP_RENEW)
             for (size_t i = 0; i < op->u.renew.count; i++)
                 op->u.renew.items[i].status = HF_UNAVAILABLE;
-        zk_finish(conn, op, HF_UNAVAILABLE, conn->connected ? NULL : &conn->why);
+        zk_finish(store, op, HF_UNAVAILABLE, store->connected ? NULL : &store->why);
     }
 }
 
-void zk_ops_tick(struct hfi_conn *conn, int64_t now_ms)
+void zk_ops_tick(struct zk_store *store, int64_t now_ms)
 {
-    if (now_ms < conn->op_due_ms)
+    if (now_ms < store->op_due_ms)
         return;
-    conn->op_due_ms = HFI_NEVER;
-    ops_tick(conn, &conn->renewals, now_ms);
-    ops_tick(conn, &conn->parked, now_ms);
+    store->op_due_ms = HFI_NEVER;
+    ops_tick(store, &store->renewals, now_ms);
+    ops_tick(store, &store->parked, now_ms);
 }

@@ -31,46 +31,46 @@ static void quiet(const char *message);
 
 static void auth_done(int rc, const void *data)
 {
-    struct hfi_conn *conn = (struct hfi_conn *)(uintptr_t)data; /* NOLINT: the library's const */
+    struct zk_store *store = (struct zk_store *)(uintptr_t)data; /* NOLINT: the library's const */
 
     if (rc == ZAUTHFAILED || rc == ZNOAUTH) {
-        conn->denied = true;
-        hfi_error_set(&conn->why, HF_DENIED, rc, "the server refused our user or password");
+        store->denied = true;
+        hfi_error_set(&store->why, HF_DENIED, rc, "the server refused our user or password");
     }
 }
 
-static hf_status new_handle(struct hfi_conn *conn, hf_error *err)
+static hf_status new_handle(struct zk_store *store, hf_error *err)
 {
     int64_t now_ms = hfi_now_ms();
 
     zk_library_use();
     zk_library_lock();
-    conn->zh = zookeeper_init2(conn->servers.text, on_session, (int)conn->conf->timeout_ms, NULL,
-                               conn, ZOO_NO_LOG_CLIENTENV, quiet);
-    if (conn->zh && conn->conf->auth)
-        zoo_add_auth(conn->zh, "digest", conn->conf->auth, (int)strlen(conn->conf->auth), auth_done,
-                     conn);
+    store->zh = zookeeper_init2(store->servers.text, on_session, (int)store->conf->timeout_ms, NULL,
+                                store, ZOO_NO_LOG_CLIENTENV, quiet);
+    if (store->zh && store->conf->auth)
+        zoo_add_auth(store->zh, "digest", store->conf->auth, (int)strlen(store->conf->auth),
+                     auth_done, store);
     zk_library_unlock();
-    if (!conn->zh)
+    if (!store->zh)
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "the library makes no handle: %s",
                              strerror(errno));
-    zoo_set_servers_resolution_delay(conn->zh, -1); /* they are addresses */
-    conn->connected = conn->fresh = conn->expired = false;
-    conn->begun_ms = conn->primed_ms = now_ms;
-    conn->asking = 0;
-    conn->asked_ms = HFI_NEVER;
+    zoo_set_servers_resolution_delay(store->zh, -1); /* they are addresses */
+    store->connected = store->fresh = store->expired = false;
+    store->begun_ms = store->primed_ms = now_ms;
+    store->asking = 0;
+    store->asked_ms = HFI_NEVER;
     return HF_OK;
 }
 
 /* Everything that is under way is answered from here. */
-static void close_handle(struct hfi_conn *conn)
+static void close_handle(struct zk_store *store)
 {
-    if (!conn->zh)
+    if (!store->zh)
         return;
     zk_library_lock();
-    zookeeper_close(conn->zh);
+    zookeeper_close(store->zh);
     zk_library_unlock();
-    conn->zh = NULL;
+    store->zh = NULL;
 }
 
 static void quiet(const char *message)
@@ -82,178 +82,180 @@ static void quiet(const char *message)
 
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
-    struct hfi_conn *conn = context;
+    struct zk_store *store = context;
 
     (void)path;
     if (type != ZOO_SESSION_EVENT)
         return;
     if (state == ZOO_CONNECTED_STATE) {
-        zk_validity_begin(&conn->validity, conn->primed_ms, zoo_recv_timeout(zh));
-        atomic_store(&conn->reactor.host->max_ttl_ms, conn->validity.timeout_ms);
-        conn->connected = conn->fresh = true;
-        conn->beat_ms = hfi_now_ms() + conn->validity.timeout_ms / ZK_BEATS;
+        zk_validity_begin(&store->validity, store->primed_ms, zoo_recv_timeout(zh));
+        atomic_store(&store->reactor.host->max_ttl_ms, store->validity.timeout_ms);
+        store->connected = store->fresh = true;
+        store->beat_ms = hfi_now_ms() + store->validity.timeout_ms / ZK_BEATS;
         return;
     }
     if (state == ZOO_EXPIRED_SESSION_STATE)
-        conn->expired = true;
+        store->expired = true;
     else if (state == ZOO_AUTH_FAILED_STATE)
-        auth_done(ZAUTHFAILED, conn);
-    else if (conn->connected || !hfi_list_empty(&conn->claim_nodes))
-        conn->reactor.doubt = disconnected; /* leases are AT_RISK until a renewal is answered */
-    conn->connected = false;
+        auth_done(ZAUTHFAILED, store);
+    else if (store->connected || !hfi_list_empty(&store->claim_nodes))
+        store->reactor.doubt = disconnected; /* leases are AT_RISK until a renewal is answered */
+    store->connected = false;
 }
 
 /*
  * After every call of the library, which began at before_ms. If the handshake was sent in it, that was
  * not before then: the session's time is counted from there.
  */
-void zk_session_look(struct hfi_conn *conn, int64_t before_ms)
+void zk_session_look(struct zk_store *store, int64_t before_ms)
 {
-    int state = zoo_state(conn->zh);
+    int state = zoo_state(store->zh);
 
     if (state == ZOO_EXPIRED_SESSION_STATE)
-        conn->expired = true;
-    if (state == ZOO_CONNECTED_STATE && !conn->expired)
+        store->expired = true;
+    if (state == ZOO_CONNECTED_STATE && !store->expired)
         return;
-    if (conn->connected) {
-        conn->connected = false;
-        conn->reactor.doubt = disconnected;
+    if (store->connected) {
+        store->connected = false;
+        store->reactor.doubt = disconnected;
     }
     if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE)
-        conn->primed_ms = before_ms; /* not yet */
+        store->primed_ms = before_ms; /* not yet */
     /* 0 after a failure. The library has closed its socket, and the number may be another's by now. */
-    if ((state == 0 || state == ZOO_NOTCONNECTED_STATE) && conn->socket_fd >= 0) {
-        conn->socket_fd = -1;
-        conn->begun_ms = before_ms;
-        conn->library_due_ms = 0; /* let it connect */
+    if ((state == 0 || state == ZOO_NOTCONNECTED_STATE) && store->socket_fd >= 0) {
+        store->socket_fd = -1;
+        store->begun_ms = before_ms;
+        store->library_due_ms = 0; /* let it connect */
     }
 }
 
 /* ---- ticking ------------------------------------------------------------------------------------- */
 
-static int64_t dial_ms(const struct hfi_conn *conn)
+static int64_t dial_ms(const struct zk_store *store)
 {
-    int64_t dial_ms = conn->conf->timeout_ms / DIAL_PARTS;
+    int64_t dial_ms = store->conf->timeout_ms / DIAL_PARTS;
 
     return dial_ms > DIAL_MIN_MS ? dial_ms : DIAL_MIN_MS;
 }
 
-void zk_session_drop(struct hfi_conn *conn)
+void zk_session_drop(struct zk_store *store)
 {
-    if (conn->socket_fd >= 0)
-        (void)shutdown(conn->socket_fd, SHUT_RDWR);
-    if (conn->connected) {
-        conn->reactor.doubt = disconnected;
-        hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no answer from the server");
+    if (store->socket_fd >= 0)
+        (void)shutdown(store->socket_fd, SHUT_RDWR);
+    if (store->connected) {
+        store->reactor.doubt = disconnected;
+        hfi_error_set(&store->why, HF_UNAVAILABLE, 0, "no answer from the server");
     }
-    conn->connected = false;
-    conn->begun_ms = hfi_now_ms();
-    conn->library_due_ms = 0; /* let the library see it */
+    store->connected = false;
+    store->begun_ms = hfi_now_ms();
+    store->library_due_ms = 0; /* let the library see it */
 }
 
 /* A new session instead of the one that has ended. What was under way is answered by closing it. */
-static void renew_session(struct hfi_conn *conn)
+static void renew_session(struct zk_store *store)
 {
     struct hfi_list *next;
     hf_error err;
 
-    conn->connected = false;
-    conn->socket_fd = -1;
-    close_handle(conn);
-    for (struct hfi_list *at = conn->claim_nodes.next; at != &conn->claim_nodes; at = next) {
+    store->connected = false;
+    store->socket_fd = -1;
+    close_handle(store);
+    for (struct hfi_list *at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
         next = at->next;
         zk_claim_node_expire(hfi_container(at, struct zk_claim_node, listed));
     }
-    zk_cells_expire(conn);
-    hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "the session has expired");
-    if (new_handle(conn, &err) != HF_OK)
-        conn->begun_ms = hfi_now_ms(); /* again at the next tick */
+    zk_cells_expire(store);
+    hfi_error_set(&store->why, HF_UNAVAILABLE, 0, "the session has expired");
+    if (new_handle(store, &err) != HF_OK)
+        store->begun_ms = hfi_now_ms(); /* again at the next tick */
 }
 
-static void resume(struct hfi_conn *conn)
+static void resume(struct zk_store *store)
 {
     struct hfi_list *next;
     struct hfi_op *op;
 
-    conn->fresh = false;
-    for (struct hfi_list *at = conn->claim_nodes.next; at != &conn->claim_nodes; at = next) {
+    store->fresh = false;
+    for (struct hfi_list *at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
         next = at->next;
         zk_claim_node_resume(hfi_container(at, struct zk_claim_node, listed));
     }
     /* Connecting went to the leader: it has renewed everything. */
-    zk_renewals_confirmed(conn, INT64_MAX);
-    while (conn->connected && (op = conn->parked)) {
-        conn->parked = zk_op(op)->next;
-        zk_begin(conn, op);
+    zk_renewals_confirmed(store, INT64_MAX);
+    while (store->connected && (op = store->parked)) {
+        store->parked = zk_op(op)->next;
+        zk_begin(store, op);
     }
 }
 
-void zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
+void zk_session_tick(struct zk_store *store, int64_t now_ms)
 {
-    zk_failed_calls(conn);
-    if (conn->denied)
+    zk_failed_calls(store);
+    if (store->denied)
         return;
-    if (conn->expired || !conn->zh)
-        renew_session(conn);
-    if (conn->connected && conn->fresh)
-        resume(conn);
-    if (conn->connected && now_ms >= conn->beat_ms && conn->asking == 0)
-        zk_beat(conn);
-    if (conn->connected && conn->asked_ms != HFI_NEVER &&
-        now_ms - conn->asked_ms >= conn->validity.timeout_ms / ZK_STALL)
-        zk_session_drop(conn);
-    if (!conn->connected && conn->socket_fd >= 0 && now_ms - conn->begun_ms >= dial_ms(conn))
-        zk_session_drop(conn);
+    if (store->expired || !store->zh)
+        renew_session(store);
+    if (store->connected && store->fresh)
+        resume(store);
+    if (store->connected && now_ms >= store->beat_ms && store->asking == 0)
+        zk_beat(store);
+    if (store->connected && store->asked_ms != HFI_NEVER &&
+        now_ms - store->asked_ms >= store->validity.timeout_ms / ZK_STALL)
+        zk_session_drop(store);
+    if (!store->connected && store->socket_fd >= 0 && now_ms - store->begun_ms >= dial_ms(store))
+        zk_session_drop(store);
 }
 
-int64_t zk_session_next_ms(const struct hfi_conn *conn)
+int64_t zk_session_next_ms(const struct zk_store *store)
 {
-    int64_t next_ms = conn->library_due_ms;
+    int64_t next_ms = store->library_due_ms;
 
-    if (conn->denied)
+    if (store->denied)
         return HFI_NEVER;
-    if (conn->failed || conn->expired || !conn->zh || (conn->connected && conn->fresh))
+    if (store->failed || store->expired || !store->zh || (store->connected && store->fresh))
         return 0;
-    if (!conn->connected)
-        return conn->begun_ms + dial_ms(conn) < next_ms ? conn->begun_ms + dial_ms(conn) : next_ms;
-    if (conn->asking == 0 && conn->beat_ms < next_ms)
-        next_ms = conn->beat_ms;
-    if (conn->asked_ms != HFI_NEVER &&
-        conn->asked_ms + conn->validity.timeout_ms / ZK_STALL < next_ms)
-        next_ms = conn->asked_ms + conn->validity.timeout_ms / ZK_STALL;
+    if (!store->connected)
+        return store->begun_ms + dial_ms(store) < next_ms ? store->begun_ms + dial_ms(store)
+                                                          : next_ms;
+    if (store->asking == 0 && store->beat_ms < next_ms)
+        next_ms = store->beat_ms;
+    if (store->asked_ms != HFI_NEVER &&
+        store->asked_ms + store->validity.timeout_ms / ZK_STALL < next_ms)
+        next_ms = store->asked_ms + store->validity.timeout_ms / ZK_STALL;
     return next_ms;
 }
 
 /* ---- open and close -------------------------------------------------------------------------------- */
 
-hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
+hf_status zk_session_open(struct zk_store *store, hf_error *err)
 {
-    int64_t until_ms = conn->reactor.host->open_deadline_ms;
-    hf_status status = zk_servers_resolve(conn->conf, until_ms, &conn->servers, err);
+    int64_t until_ms = store->reactor.host->open_deadline_ms;
+    hf_status status = zk_servers_resolve(store->conf, until_ms, &store->servers, err);
 
     if (status != HF_OK)
         return status;
-    hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no server answers");
-    if (conn->reactor.host->open_once && zk_servers_refuse(&conn->servers, until_ms, err))
+    hfi_error_set(&store->why, HF_UNAVAILABLE, 0, "no server answers");
+    if (store->reactor.host->open_once && zk_servers_refuse(&store->servers, until_ms, err))
         return HF_UNAVAILABLE;
-    hfi_reactor_enter(&conn->reactor);
-    status = new_handle(conn, err);
-    hfi_reactor_leave_quietly(&conn->reactor, false);
-    while (status == HF_OK && !conn->connected && !conn->denied) {
+    hfi_reactor_enter(&store->reactor);
+    status = new_handle(store, err);
+    hfi_reactor_leave_quietly(&store->reactor, false);
+    while (status == HF_OK && !store->connected && !store->denied) {
         if (hfi_now_ms() >= until_ms) /* the library does not say why */
-            return zk_servers_refuse(&conn->servers, hfi_now_ms() + EXPLAIN_MS, err)
+            return zk_servers_refuse(&store->servers, hfi_now_ms() + EXPLAIN_MS, err)
                        ? HF_UNAVAILABLE
-                       : hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
-        hfi_reactor_turn(&conn->reactor, until_ms);
+                       : hfi_error_set(err, HF_UNAVAILABLE, store->why.native, "%s",
+                                       store->why.text);
+        hfi_reactor_turn(&store->reactor, until_ms);
     }
-    if (status == HF_OK && conn->denied)
-        return hfi_error_set(err, HF_DENIED, conn->why.native, "%s", conn->why.text);
+    if (status == HF_OK && store->denied)
+        return hfi_error_set(err, HF_DENIED, store->why.native, "%s", store->why.text);
     return status;
 }
 
-void zk_session_close(struct hfi_conn *conn)
+void zk_session_close(struct zk_store *store)
 {
-    conn->connected = false;
-    close_handle(conn); /* ends the session, and so deletes what is left of its nodes */
-    zk_failed_calls(conn);
+    store->connected = false;
+    close_handle(store); /* ends the session, and so deletes what is left of its nodes */
+    zk_failed_calls(store);
 }

@@ -25,7 +25,7 @@ static zk_answer_fn watch_set, waiter_told;
 /* Look at the list of children. `watch`: and be told when it changes. */
 void zk_look(struct zk_claim_node *node, bool watch)
 {
-    struct zk_call *call = zk_call_new(node->conn, zk_looked, node);
+    struct zk_call *call = zk_call_new(node->store, zk_looked, node);
     char parent[ZK_PATH_MAX];
 
     if (!call) {
@@ -53,7 +53,7 @@ static void wait_for(struct zk_claim_node *node, const struct zk_position *posit
             zk_look(node, true);
         return;
     }
-    call = zk_call_new(node->conn, watch_set, node);
+    call = zk_call_new(node->store, watch_set, node);
     if (!call) {
         zk_claim_node_end(node, HF_NO_MEMORY, NULL);
         return;
@@ -103,7 +103,7 @@ static void decide(struct zk_claim_node *node, const struct zk_position *positio
 void zk_looked(struct zk_call *call, const struct zk_reply *reply)
 {
     struct zk_claim_node *node = call->node;
-    struct hfi_conn *conn = call->conn;
+    struct zk_store *store = call->store;
     struct zk_position position;
     size_t count = 0;
     hf_error err;
@@ -119,10 +119,10 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
         zk_claim_node_restart(node); /* somebody has deleted all */
     else if (reply->rc != ZOK)
         zk_claim_node_end(node, zk_refusal(reply->rc, "looking at the queue", &err), &err);
-    else if (!zk_members(conn, reply->list, &count))
+    else if (!zk_members(store, reply->list, &count))
         zk_claim_node_end(node, HF_NO_MEMORY, NULL);
     else {
-        position = zk_queue_find(conn->members, count, node->claim->owner);
+        position = zk_queue_find(store->members, count, node->claim->owner);
         decide(node, &position, call->watches);
     }
 }
@@ -153,25 +153,25 @@ static void watch_set(struct zk_call *call, const struct zk_reply *reply)
         zk_look(node, true); /* it holds, and has told so before we watched */
 }
 
-void zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
+void zk_node_event(struct zk_store *store, int type, uint64_t watch_id)
 {
-    struct zk_claim_node *node = conn->watches[watch_id % ZK_BUCKETS];
+    struct zk_claim_node *node = store->watches[watch_id % ZK_BUCKETS];
 
     while (node && node->watch_id != watch_id)
         node = node->next_watch;
     if (!node) {
-        zk_cell_event(conn, watch_id);
+        zk_cell_event(store, watch_id);
         return;
     }
     zk_watch_clear(node);
     if (node->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
-        zk_lost(conn, node->claim, "its node in ZooKeeper was deleted");
+        zk_lost(store, node->claim, "its node in ZooKeeper was deleted");
         zk_claim_node_gone(node, HF_LOST);
     } else if (node->state == ZK_HELD) {
         node->watch = ZK_WATCH_NONE; /* written: watch it again */
         node->due_ms = hfi_now_ms();
-        conn->due_ms = node->due_ms;
-    } else if (!conn->connected) {
+        store->due_ms = node->due_ms;
+    } else if (!store->connected) {
         return; /* it looks again when it is */
     } else if (node->state == ZK_WATCHING && type == ZOO_DELETED_EVENT &&
                node->watch != ZK_WATCH_LIST) {
@@ -192,7 +192,7 @@ static void waiter_told(struct zk_call *call, const struct zk_reply *reply)
 
 void zk_tell(struct zk_claim_node *node)
 {
-    struct zk_call *call = zk_call_new(node->conn, waiter_told, node);
+    struct zk_call *call = zk_call_new(node->store, waiter_told, node);
     char data[ZK_DATA_MAX];
     int len = zk_claim_node_data(node, data, sizeof data);
 
@@ -204,7 +204,7 @@ void zk_tell(struct zk_claim_node *node)
  * timeout, and the lag of validity.h, leave a half of it, and a connection without an answer for a third is dropped anyway. */
 static bool is_worth(const struct zk_claim_node *node, int64_t now_ms)
 {
-    const struct zk_validity *validity = &node->conn->validity;
+    const struct zk_validity *validity = &node->store->validity;
     int64_t left_ms = zk_validity_left(validity, now_ms);
 
     if (node->refreshed)
@@ -215,16 +215,16 @@ static bool is_worth(const struct zk_claim_node *node, int64_t now_ms)
 
 void zk_granted(struct zk_claim_node *node)
 {
-    struct hfi_conn *conn = node->conn;
+    struct zk_store *store = node->store;
     struct hfi_claim *claim = node->claim;
     int64_t now_ms = hfi_now_ms();
 
     zk_watch_clear(node);
-    if (!conn->connected || !is_worth(node, now_ms)) {
+    if (!store->connected || !is_worth(node, now_ms)) {
         /* Connecting anew goes to the leader: afterwards the whole timeout is certain. */
         zk_claim_node_enter(node, ZK_CONFIRMING);
         node->refreshed = true;
-        zk_session_drop(conn);
+        zk_session_drop(store);
         return;
     }
     claim->token = node->czxid;
@@ -233,10 +233,10 @@ void zk_granted(struct zk_claim_node *node)
     node->watch = ZK_WATCH_NONE;
     zk_grant_ttl(node, claim->ttl_ms, now_ms);
     node->due_ms = now_ms + ZK_ARM_MS;
-    if (node->due_ms < conn->due_ms)
-        conn->due_ms = node->due_ms;
+    if (node->due_ms < store->due_ms)
+        store->due_ms = node->due_ms;
     if (node->tells)
         zk_tell(node);
-    zk_finish(conn, node->op, HF_OK, NULL);
+    zk_finish(store, node->op, HF_OK, NULL);
     node->op = NULL;
 }

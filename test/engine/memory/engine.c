@@ -19,21 +19,21 @@
 
 struct memory_lock { /* a name that is held; a name that is free has none */
     struct memory_lock *next;
-    struct hfi_conn *conn; /* the holder's */
+    struct memory_store *store; /* the holder's */
     struct hfi_claim *holder;
     struct hfi_op *first, *last; /* acquires that wait, oldest first; linked by memory_op */
 };
 
 struct memory_op { /* op->room */
     struct hfi_op *next;
-    struct hfi_conn *conn; /* of an acquire that waits */
+    struct memory_store *store; /* of an acquire that waits */
 };
 
 struct memory_claim { /* claim->room */
     struct memory_lock *lock;
 };
 
-struct hfi_conn {
+struct memory_store {
     const char *name; /* NAME: stores of one name share their locks */
 };
 
@@ -71,25 +71,23 @@ static void make_condition(void)
     pthread_condattr_destroy(&attr);
 }
 
-static hf_status memory_open(struct hfi_conf *conf, struct hfi_host *host,
-                             struct hfi_conn **ret_conn, hf_error *err)
+static hf_status memory_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
+                             hf_error *err)
 {
-    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    struct memory_store *store = self;
 
-    (void)host;
-    if (!conn)
-        return hfi_error_memory(err);
+    (void)host, (void)err;
     pthread_once(&once, make_condition);
-    conn->name = conf->path;
-    *ret_conn = conn;
+    store->name = conf->path;
     return HF_OK;
 }
 
-static void memory_close(struct hfi_conn *conn)
+static void memory_close(void *self)
 {
+    struct memory_store *store = self;
     pthread_mutex_lock(&guard);
     for (struct memory_lock **at = &locks, *lock; (lock = *at);) {
-        if (lock->conn != conn) {
+        if (lock->store != store) {
             at = &lock->next;
             continue;
         }
@@ -97,14 +95,13 @@ static void memory_close(struct hfi_conn *conn)
         hfi_free(lock);
     }
     pthread_mutex_unlock(&guard);
-    hfi_free(conn);
 }
 
 /* ---- acquire and release ----------------------------------------------------------------------- */
 
-static void grant(struct memory_lock *lock, struct hfi_conn *conn, struct hfi_claim *claim)
+static void grant(struct memory_lock *lock, struct memory_store *store, struct hfi_claim *claim)
 {
-    lock->conn = conn;
+    lock->store = store;
     lock->holder = claim;
     claim_of(claim)->lock = lock;
     claim->token = ++last_token;
@@ -113,25 +110,25 @@ static void grant(struct memory_lock *lock, struct hfi_conn *conn, struct hfi_cl
     claim->sent_ms = hfi_now_ms();
 }
 
-static struct memory_lock *find(const struct hfi_conn *conn, const struct hfi_name *name)
+static struct memory_lock *find(const struct memory_store *store, const struct hfi_name *name)
 {
     struct memory_lock *lock = locks;
 
     while (lock &&
-           (strcmp(lock->conn->name, conn->name) != 0 || lock->holder->name.len != name->len ||
+           (strcmp(lock->store->name, store->name) != 0 || lock->holder->name.len != name->len ||
             memcmp(lock->holder->name.bytes, name->bytes, name->len) != 0))
         lock = lock->next;
     return lock;
 }
 
 /* HF_OK: granted; HF_BUSY: somebody has it, and *ret_queued says whether `op` waits for it. */
-static hf_status try_acquire(struct hfi_conn *conn, struct hfi_op *op, bool *ret_queued)
+static hf_status try_acquire(struct memory_store *store, struct hfi_op *op, bool *ret_queued)
 {
-    struct memory_lock *lock = find(conn, &op->claim->name);
+    struct memory_lock *lock = find(store, &op->claim->name);
 
     *ret_queued = lock && op->may_wait;
     if (*ret_queued) {
-        room_of(op)->conn = conn;
+        room_of(op)->store = store;
         *(lock->last ? &room_of(lock->last)->next : &lock->first) = op;
         lock->last = op;
     }
@@ -142,17 +139,17 @@ static hf_status try_acquire(struct hfi_conn *conn, struct hfi_op *op, bool *ret
         return HF_NO_MEMORY;
     lock->next = locks;
     locks = lock;
-    grant(lock, conn, op->claim);
+    grant(lock, store, op->claim);
     return HF_OK;
 }
 
-static void acquire(struct hfi_conn *conn, struct hfi_op *op)
+static void acquire(struct memory_store *store, struct hfi_op *op)
 {
     hf_status status;
     bool queued;
 
     pthread_mutex_lock(&guard);
-    status = try_acquire(conn, op, &queued);
+    status = try_acquire(store, op, &queued);
     pthread_mutex_unlock(&guard);
     if (!queued)
         hfi_op_finish(op, status);
@@ -184,7 +181,7 @@ static void release(struct hfi_op *op)
     if (next) {
         lock->first = room_of(next)->next;
         lock->last = lock->first ? lock->last : NULL;
-        grant(lock, room_of(next)->conn, next->claim);
+        grant(lock, room_of(next)->store, next->claim);
     } else {
         *at = lock->next;
         hfi_free(lock);
@@ -195,10 +192,12 @@ static void release(struct hfi_op *op)
     hfi_op_finish(op, HF_OK);
 }
 
-static void memory_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void memory_submit(void *self, struct hfi_op *op)
 {
+    struct memory_store *store = self;
+
     if (op->kind == HFI_OP_ACQUIRE)
-        acquire(conn, op);
+        acquire(store, op);
     else if (op->kind == HFI_OP_RELEASE)
         release(op);
     else
@@ -225,11 +224,12 @@ static bool leave(struct hfi_op *op)
     return false;
 }
 
-static void memory_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void memory_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct memory_store *store = self;
     bool left;
 
-    (void)conn;
+    (void)store;
     pthread_mutex_lock(&guard);
     left = leave(op);
     pthread_mutex_unlock(&guard);
@@ -238,12 +238,13 @@ static void memory_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status st
 }
 
 /* Core comes back if nothing has happened for a second. */
-static void memory_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+static void memory_wait(void *self, struct hfi_op *op, int64_t until_ms)
 {
+    struct memory_store *store = self;
     int64_t left_ms = until_ms - hfi_now_ms();
     struct timespec end;
 
-    (void)conn;
+    (void)store;
     left_ms = left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : left_ms;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_nsec += (long)left_ms * 1000000;
@@ -255,10 +256,11 @@ static void memory_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_
     pthread_mutex_unlock(&guard);
 }
 
-static hf_status memory_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg,
-                               hf_error *err)
+static hf_status memory_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
-    (void)conn, (void)err;
+    struct memory_store *store = self;
+
+    (void)store, (void)err;
     finding(HF_CHECK_LEVEL_OK, "memory", "locks between the threads of this process", arg);
     return HF_OK;
 }
@@ -280,7 +282,7 @@ static const struct hfi_engine engine = {
                                               .on_partition = "one process only",
                                               .fairness = "FIFO",
                                               .wakeup = "the winner, by a condition variable" },
-    HFI_ROOMS(struct memory_op, struct memory_claim),
+    HFI_STORAGE(struct memory_store, struct memory_op, struct memory_claim),
     .conf = &conf_type,
     .open = memory_open,
     .close = memory_close,
