@@ -119,8 +119,8 @@ hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, 
     return status;
 }
 
-/* In a BLOCKING engine a request that waits without a thread takes a worker: a crowd for one name queues here, in its
- * order, and takes one, whether leases can be passed on or not. */
+/* In a BLOCKING engine that does not suspend it, a request that waits without a thread takes a worker: a crowd for one name
+ * queues here, in its order, and takes one, whether leases can be passed on or not. */
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
 {
     return store->pass_limit > 0 || (receiver != HFI_TO_THREAD && store->drive == HFI_BLOCKING &&
@@ -174,7 +174,8 @@ static hf_status prepare_async(struct hfi_call *call, hf_error *err)
 
     call->waited = call->may_wait;
     call->lease->in_loop = true;
-    if (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_LONG))
+    if (store->drive == HFI_BLOCKING &&
+        !hfi_pool_start(&store->pool, hfi_workers_lane(store, call->may_wait)))
         return hfi_error_memory(err);
     if (call->deadline_ms != HFI_NEVER && !(call->timed = hfi_keeper_reserve(store)))
         return hfi_error_memory(err);
@@ -415,11 +416,11 @@ static void acquire_done(struct hfi_op *op)
 
 static void submit_async(struct hfi_call *call)
 {
+    call->job.op.done = acquire_done;
     if (call->store->drive == HFI_BLOCKING) {
-        hfi_workers_acquire(call, answered);
+        hfi_workers_submit(call, answered);
         return;
     }
-    call->job.op.done = acquire_done;
     atomic_fetch_add(&call->refs, 1); /* it may be done before submit() returns */
     hfi_job_submit(&call->job);
     hfi_wait_in_store(&call->wait, &call->job.op);

@@ -79,7 +79,7 @@ struct hfi_call {
     _Atomic int refs;
     struct hfi_timer timer;
     struct hfi_pool_task work;      /* what may block, on the pool ... */
-    hfi_answered_fn *answered_by;   /* ... and then */
+    hfi_answered_fn *stopped_by;    /* ... or, if it is to end before that, this */
     struct hfi_pool_task stop_task; /* likewise, at the deadline */
     struct hfi_list due;
     hf_done_fn *done;
@@ -139,8 +139,13 @@ static inline bool hfi_call_has_thread(const struct hfi_call *call)
 
 /* ---- workers.c: BLOCKING engines, without a thread of the caller's --------------------------- */
 
-/* Submit the acquire on a worker; `answered` is called there. */
-void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered);
+/* Which lane has to be started for hfi_workers_submit(). */
+enum hfi_lane hfi_workers_lane(struct hfi_store *store, bool may_wait);
+/* Submit an acquire, or an op that may wait, on a worker. Its canceller and the like know it already. job.op.done is called when
+ * it is finished, and `stopped` instead if it was to end before it came to the engine. */
+void hfi_workers_submit(struct hfi_call *call, hfi_answered_fn *stopped);
+/* host->resume() */
+void hfi_workers_resume(struct hfi_host *host, struct hfi_op *op);
 /* It is to end early, but waits for a worker to wait with: any other will do for that. Under any lock. */
 void hfi_workers_hurry(struct hfi_call *call);
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A few threads that run what may block in an engine, so that the keeper and
- * event loops never do. Several lanes, because a request that waits for ever in a
- * blocking engine must not stand in the way of the release it waits for, nor of
- * one that need not wait.
+ * Threads that run what may block in an engine, so that the keeper and event loops never do. There are
+ * several lanes, because a request that waits for ever in a blocking engine must not stand in the way of the
+ * release that it waits for, nor of a request that need not wait.
  *
- * What is left: a wait has a thread, and there are so many. A request that finds all
- * of them taken is tried once, and gets what is free. If it must wait, it is in no queue of
- * the store before one of the threads comes back, even if its name becomes free meanwhile.
+ * A task of the long lane keeps its thread for as long as it waits. Where acquires of the store wait in that way
+ * (mode=row and mode=session of SQL), the lane has a thread for each of them.
  */
 #ifndef HFI_POOL_H
 #define HFI_POOL_H
@@ -20,14 +18,15 @@ struct hfi_store;
 
 enum hfi_lane {
     HFI_LANE_SHORT, /* renewals, releases, cancels: bounded */
-    HFI_LANE_LONG,  /* acquires of BLOCKING engines: may wait */
-    HFI_LANE_TRY,   /* such for which the long lane has no thread: bounded, as they do not wait */
+    HFI_LANE_STEP,  /* of BLOCKING engines, bounded: acquires that do not wait, steps of ops that can be suspended */
+    HFI_LANE_LONG,  /* what waits in its thread */
     HFI_LANES
 };
 
 #define HFI_POOL_SHORT_MAX 2
+#define HFI_POOL_STEP_MAX  16
 #define HFI_POOL_LONG_MAX  16
-#define HFI_POOL_TRY_MAX   4
+#define HFI_POOL_WAITS_MAX 1000 /* instead, where acquires wait there: as many as connections= allows */
 
 struct hfi_pool_task {
     struct hfi_list node;
@@ -41,12 +40,15 @@ struct hfi_pool {
         struct hfi_list tasks;
         unsigned queued;      /* tasks in the list */
         unsigned idle, count; /* threads that sleep, or were woken but do not run yet; threads */
-        pthread_t threads[HFI_POOL_LONG_MAX];
+        unsigned most, room;  /* of `count`; of `threads` */
+        pthread_t *threads;
     } lanes[HFI_LANES];
     bool stop;
 };
 
 void hfi_pool_init(struct hfi_pool *pool);
+/* Acquires wait in the long lane, each in a thread. Before anything is added. */
+void hfi_pool_allow_waits(struct hfi_pool *pool);
 /* Make sure that the lane has a thread. false: none could be started. */
 bool hfi_pool_start(struct hfi_pool *pool, enum hfi_lane lane);
 /* Run the task soon. The lane has been started. */

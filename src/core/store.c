@@ -2,6 +2,7 @@
 /* Stores: opening them, finding them by handle, and what they say of themselves. close.c ends them. */
 #include "core/store.h"
 
+#include "core/call.h"
 #include "core/conf.h"
 #include "core/registry.h"
 #include "core/request.h"
@@ -155,6 +156,8 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
     }
     atomic_store(&store->promises, store->host.promises);
     store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
+    if (store->drive == HFI_BLOCKING && !store->host.promises->suspends)
+        hfi_pool_allow_waits(&store->pool);
     hfi_detect_init(store, own->deadlock_check_ms);
     store->exposed[0] = 0;
     if (url->exposed)
@@ -206,6 +209,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     store->host.lost = hfi_lease_gone;
     store->host.doubt = hfi_lease_doubt;
     store->host.wake = hfi_drive_host_wake;
+    store->host.resume = hfi_workers_resume;
     store->host.label = store->label;
     hfi_keeper_init(&store->keeper);
     hfi_notify_init(&store->notify);

@@ -97,7 +97,8 @@ hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_
     /* For timers, and for what an engine may block in. */
     if (!hfi_store_start(store, HFI_STARTED_KEEPER) ||
         (store->drive != HFI_EVENT && (!hfi_pool_start(&store->pool, HFI_LANE_SHORT) ||
-                                       !hfi_pool_start(&store->pool, HFI_LANE_LONG))))
+                                       !hfi_pool_start(&store->pool, HFI_LANE_LONG))) ||
+        (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_STEP)))
         return hfi_error_memory(err);
     call = hfi_call_new(store, HFI_TO_LOOP);
     if (!call)
@@ -603,11 +604,18 @@ static void begin_op(struct hfi_call *child)
         hfi_call_listen(child, true);
         hfi_call_arm(child);
     }
-    if (store->drive == HFI_BLOCKING || (store->drive == HFI_INLINE && child->may_wait)) {
+    if (store->drive == HFI_INLINE && child->may_wait) {
         child->work.run = op_run;
-        hfi_pool_add(&store->pool, child->may_wait ? HFI_LANE_LONG : HFI_LANE_SHORT, &child->work);
-        if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
+        hfi_pool_add(&store->pool, HFI_LANE_LONG, &child->work);
+        if (atomic_load(&child->wait.stop) != HF_OK)
             hfi_workers_hurry(child);
+    } else if (store->drive == HFI_BLOCKING && !child->may_wait) {
+        child->work.run = op_run;
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &child->work);
+    } else if (store->drive == HFI_BLOCKING) {
+        op->blocking = false;
+        op->done = op_done;
+        hfi_workers_submit(child, end_child);
     } else {
         op->blocking = false;
         op->done = op_done;

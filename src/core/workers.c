@@ -1,34 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acquires of BLOCKING engines that no caller's thread waits for: submit() runs on a worker. One that finds all workers
- * for waiting taken is tried once by another, and then queues for one.
+ * Ops of BLOCKING engines that no caller's thread waits for: submit() runs on a worker. An op that the engine suspends leaves
+ * its worker, and comes to another one when there is something to do for it. An acquire of an engine that suspends none
+ * keeps its worker while it waits.
  */
 #include "core/call.h"
 #include "core/op.h"
-#include "core/owner.h"
-#include "util/clock.h"
 
-static void wait_run(struct hfi_pool_task *task);
-static void try_run(struct hfi_pool_task *task);
-
-static void queue_for_worker(struct hfi_call *call);
-
-void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered)
+enum hfi_lane hfi_workers_lane(struct hfi_store *store, bool may_wait)
 {
-    struct hfi_pool *pool = &call->store->pool;
+    return may_wait && !hfi_store_promises(store)->suspends ? HFI_LANE_LONG : HFI_LANE_STEP;
+}
 
-    call->answered_by = answered;
-    call->work.run = wait_run;
-    if (hfi_pool_offer(pool, HFI_LANE_LONG, &call->work))
-        return;
-    if (!hfi_pool_start(pool, HFI_LANE_TRY)) {
-        queue_for_worker(call);
-        return;
-    }
-    call->job.op.may_wait = false;
-    call->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    call->work.run = try_run;
-    hfi_pool_add(pool, HFI_LANE_TRY, &call->work);
+static void submit_run(struct hfi_pool_task *task)
+{
+    hfi_job_submit(&hfi_container(task, struct hfi_call, work)->job);
+}
+
+void hfi_workers_resume(struct hfi_host *host, struct hfi_op *op)
+{
+    struct hfi_call *call =
+        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
+
+    (void)host;
+    call->work.run = submit_run;
+    hfi_pool_add(&call->store->pool, HFI_LANE_STEP, &call->work);
+}
+
+/* From here on cancel() finds it, and it need not come to submit() if it was stopped before. */
+static void begin_run(struct hfi_pool_task *task)
+{
+    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
+    hf_status stop;
+
+    hfi_wait_in_store(&call->wait, &call->job.op);
+    stop = (hf_status)atomic_load(&call->wait.stop);
+    if (stop != HF_OK)
+        call->stopped_by(call, stop, NULL);
+    else
+        hfi_job_submit(&call->job);
+}
+
+void hfi_workers_submit(struct hfi_call *call, hfi_answered_fn *stopped)
+{
+    call->stopped_by = stopped;
+    call->work.run = begin_run;
+    atomic_fetch_add(&call->refs, 1); /* it may be done before we are through here */
+    hfi_pool_add(&call->store->pool, hfi_workers_lane(call->store, call->may_wait), &call->work);
+    if (atomic_load(&call->wait.stop) != HF_OK) /* it was told so before, or after this */
+        hfi_workers_hurry(call);
+    hfi_call_unref(call);
 }
 
 void hfi_workers_hurry(struct hfi_call *call)
@@ -36,61 +57,6 @@ void hfi_workers_hurry(struct hfi_call *call)
     struct hfi_pool *pool = &call->store->pool;
 
     if (hfi_pool_take_back(pool, HFI_LANE_LONG, &call->work) &&
-        !hfi_pool_offer(pool, HFI_LANE_TRY, &call->work))
+        !hfi_pool_offer(pool, HFI_LANE_STEP, &call->work))
         hfi_pool_add(pool, HFI_LANE_SHORT, &call->work);
-}
-
-/* Behind all that wait for one. It may be told to end early at any moment: before this, or after it. */
-static void queue_for_worker(struct hfi_call *call)
-{
-    call->work.run = wait_run;
-    atomic_fetch_add(&call->refs, 1); /* it may be done before we are through here */
-    hfi_pool_add(&call->store->pool, HFI_LANE_LONG, &call->work);
-    if (atomic_load(&call->wait.stop) != HF_OK)
-        hfi_workers_hurry(call);
-    hfi_call_unref(call);
-}
-
-/* The engine blocks this worker. */
-static void wait_run(struct hfi_pool_task *task)
-{
-    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
-    hf_status stop;
-
-    hfi_wait_in_store(&call->wait, &call->job.op);
-    stop = (hf_status)atomic_load(&call->wait.stop);
-    if (stop != HF_OK) {
-        call->answered_by(call, stop, NULL);
-        return;
-    }
-    hfi_job_submit(&call->job);
-    call->answered_by(call, hfi_op_status(&call->job.op), &call->job.op.error);
-}
-
-/* An acquisition has an owner id of its own: the store takes what comes again for a late copy. */
-static void change_owner(struct hfi_lease *lease)
-{
-    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
-
-    pthread_mutex_lock(&shard->lock);
-    hfi_owner_new(lease->claim.owner, true);
-    pthread_mutex_unlock(&shard->lock);
-}
-
-/* All workers for waiting are taken. Perhaps it need not wait. */
-static void try_run(struct hfi_pool_task *task)
-{
-    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
-    struct hfi_op *op = &call->job.op;
-
-    hfi_job_submit(&call->job);
-    if (hfi_op_status(op) != HF_BUSY || !call->may_wait) {
-        call->answered_by(call, hfi_op_status(op), &op->error);
-        return;
-    }
-    change_owner(call->lease);
-    hfi_op_init(op, hfi_store_engine(call->store), HFI_OP_ACQUIRE, &call->lease->claim,
-                call->deadline_ms);
-    op->may_wait = true;
-    queue_for_worker(call);
 }

@@ -6,7 +6,7 @@
  */
 #include "ops.h"
 
-#include "engine/sql/internal.h"
+#include "engine/sql/listener.h"
 #include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"

@@ -5,6 +5,7 @@
  */
 #include "engine/mariadb/internal.h"
 
+#include "engine/sql/listener.h"
 #include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
 #include "util/alloc.h"
@@ -48,6 +49,7 @@ static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
 static const struct hfi_promises lease = {
     .default_ttl_ms = SQL_TTL_MS,
     .min_ttl_ms = SQL_MIN_TTL_MS,
+    .suspends = true,
     .guard_ms = SQL_GUARD_MS,
     .name = "mariadb",
     .schemes = "mysql mariadb",

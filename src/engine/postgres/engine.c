@@ -2,6 +2,7 @@
 /* The PostgreSQL engine: its driver, and its tables. */
 #include "engine/postgres/internal.h"
 
+#include "engine/sql/listener.h"
 #include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
 
@@ -41,6 +42,7 @@ static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words
 static const struct hfi_promises lease = {
     .default_ttl_ms = SQL_TTL_MS,
     .min_ttl_ms = SQL_MIN_TTL_MS,
+    .suspends = true,
     .guard_ms = SQL_GUARD_MS,
     .name = "postgres",
     .schemes = "postgresql postgres",

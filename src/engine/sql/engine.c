@@ -151,11 +151,12 @@ void sql_abandon(struct sql_store *store)
 
 void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    if (status != HF_OK) {
-        if (err && err->text[0])
-            hfi_error_set(&op->error, status, err->native, "%s", err->text);
-        else
-            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    if (status != HF_OK && !(err && err->text[0])) {
+        hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    } else if (status != HF_OK) {
+        if (err != &op->error)
+            op->error = *err;
+        op->error.status = status;
     }
     hfi_op_finish(op, status);
 }
@@ -218,7 +219,7 @@ void sql_cancel(void *self, struct hfi_op *op, hf_status status)
     struct sql_store *store = self;
 
     if (store->conf.mode == SQL_MODE_LEASE || op->kind == HFI_OP_CELL_WAIT)
-        sql_wait_cancel(store, op, status);
+        sql_wait_cancel(store, op);
     else
         sql_locks_cancel(store, op, status);
 }

@@ -394,8 +394,6 @@ static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
 {
     return &((union sql_claim *)(void *)claim->room)->lock;
 }
-#define SQL_STORAGE \
-    HFI_STORAGE(struct sql_store, char, union sql_claim) /* for the tables of both engines */
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
@@ -435,6 +433,8 @@ void sql_drop(struct sql_connection *connection);
 void sql_pool_close(struct sql_store *store);
 /* Sleep on a condition of CLOCK_MONOTONIC, at most until until_ms; may return early. With its lock. */
 void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms);
+/* For poll() and epoll_wait(); they may return early. */
+int sql_poll_ms(int64_t until_ms);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
 
@@ -539,8 +539,8 @@ void sql_cell_read(struct sql_store *store, struct hfi_op *op);
 void sql_cell_swap(struct sql_store *store, struct hfi_op *op);
 void sql_cell_wait(struct sql_store *store, struct hfi_op *op);
 void sql_time(struct sql_store *store, struct hfi_op *op);
-/* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread. */
-void sql_wait_cancel(struct sql_store *store, struct hfi_op *op, hf_status status);
+/* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread or a worker. */
+void sql_wait_cancel(struct sql_store *store, struct hfi_op *op);
 void sql_listener_stop(struct sql_store *store);
 /* Now and then: remove what is old. Best effort. */
 void sql_sweep(struct sql_store *store);
