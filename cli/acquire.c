@@ -4,7 +4,7 @@
  * free, and then nothing else is needed. Only if it is busy and we may wait do
  * we queue asynchronously, so that one poll() sees the grant and the signals.
  *
- * Main thread; wait_line.c looks on from a thread of its own.
+ * Main thread; wait_line.c has a thread of its own.
  */
 #include "acquire.h"
 
@@ -177,7 +177,7 @@ static hf_status queue_once(struct acquiring *acquiring, hf_acquire_request *req
     wait_line_end(line);
 
     if (outcome.status == HF_OK && (*ret_stop || acquiring->ended_by.number)) {
-        /* Granted in the very moment: give it back, we are going away. */
+        /* Granted at the last moment: release it, we are leaving. */
         hf_release(outcome.lease, NULL);
         return HF_CANCELLED;
     }
@@ -201,7 +201,7 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
 
     if (err->status == HF_DEADLOCK) {
         say_error("%s",
-                  err->text); /* a bug of the program that made the circle: said even with -E 0 */
+                  err->text); /* a deadlock is a bug of the program: reported even with -E 0 */
         return wanted >= 0 ? (int)wanted : EXIT_BUSY;
     }
     if (!not_acquired(err->status))
@@ -210,7 +210,7 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
     /* A caller that asks for 0 says that it is no failure: cron must not send mail about it. */
     if (wanted == 0 && !cli->args.verbose)
         return (int)wanted;
-    if (cli->args.also.count > 0) /* which of them */
+    if (cli->args.also.count > 0) /* several names: say which one */
         say(cli, "%s", err->text);
     else
         say(cli, "'%s' was not acquired: %s", shown(cli->args.name), hf_status_text(err->status));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Acquiring for `run` and `lock`: waiting that people can see, and that a signal ends at once. */
+/* Acquiring for `run` and `lock`: the wait is shown to the user, and a signal ends it at once. */
 #ifndef CLI_ACQUIRE_H
 #define CLI_ACQUIRE_H
 
@@ -8,9 +8,10 @@
 #include "status.h"
 #include "store.h"
 
-#define SESSION_VARIABLE "HOLDFAST_SESSION" /* what runs around us hold: hf_session_get() */
+#define SESSION_VARIABLE "HOLDFAST_SESSION" /* what the outer runs hold: hf_session_get() */
 
-/* Check what both verbs share: -n with -w, -s with --slots and so on. EXIT_FINE or EXIT_USAGE. */
+/* Check the options that both verbs share: -n with -w, -s with --slots and so on. EXIT_FINE or
+ * EXIT_USAGE. */
 int acquire_check(const struct cli *cli);
 /* The request that the options ask for. */
 hf_acquire_request acquire_request(const struct cli *cli);
@@ -26,12 +27,12 @@ struct acquiring {
 };
 
 /*
- * Acquire. true: *ret_leases, of the name and then of all `also`, are ours. false: *ret_code is the exit code, after a
- * message: -E's (which may be 0) or 75 if it was busy, 128 + signal if one ended
- * the waiting. We hold nothing and wait for nothing then.
+ * Acquire. true: we hold *ret_leases, that of the name and then those of all `also`. false: we hold
+ * nothing and wait for nothing, and *ret_code is the exit code, after a message: that of -E (which
+ * may be 0) or 75 if it was busy, 128 + signal if a signal ended the wait.
  */
 bool acquire(struct acquiring *acquiring, hf_lease **ret_leases, int *ret_code);
-/* Read the signals that came. true: one of them ends the waiting, for good or to stop. */
+/* Read the signals that came. true: one of them ends the wait, for good or because it stops us. */
 bool acquire_ended(struct acquiring *acquiring, int *ret_stop);
 
 /* ---- several.c: more than one name -------------------------------------------- */
@@ -45,8 +46,8 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
 
 struct wait_line;
 
-/* Begin to show: on a terminal one line, on a status descriptor an event per change. NULL: there
- * is nobody to show it to. */
+/* Begin to show the wait: on a terminal as one line, on a status descriptor as an event per change.
+ * NULL: there is neither. */
 struct wait_line *wait_line_begin(struct acquiring *acquiring);
 /* Erase the line and stop. Accepts NULL. */
 void wait_line_end(struct wait_line *line);

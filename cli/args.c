@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line, taken apart by the table. Options may stand anywhere before
- * "--", the global ones before the verb too; "-w 5s", "-w5s", "--wait 5s" and
- * "--wait=5s" are the same; flags bundle ("-nq"). Nothing is abbreviated: what
- * works in a script today must not become ambiguous with a later version.
+ * Parses the command line by the table. Options may be anywhere before "--", the global ones before
+ * the verb too; "-w 5s", "-w5s", "--wait 5s" and "--wait=5s" are the same; flags bundle ("-nq").
+ * Nothing is abbreviated: what works in a script today must not become ambiguous with a later
+ * version.
  */
 #include "cli.h"
 #include "secret.h"
@@ -94,8 +94,8 @@ static int parse_verb(struct parser *parser, char *word)
     return usage_error(parser->cli, "unknown verb '%s'", shown(word));
 }
 
-/* What to do, to what, with what. */
-static int parse_deed(struct cli *cli, const char *word)
+/* The operands of OPERAND_DEED: action, name, value. */
+static int parse_action_name_value(struct cli *cli, const char *word)
 {
     const char **field = !cli->args.action ? &cli->args.action
                          : !cli->args.name ? &cli->args.name
@@ -113,7 +113,7 @@ static int parse_operand(struct parser *parser, char *word)
     enum operand operand = cli->verb->operand;
 
     if (operand == OPERAND_DEED || operand == OPERAND_SCRIPT)
-        return parse_deed(cli, word);
+        return parse_action_name_value(cli, word);
     if (operand == OPERAND_NONE)
         return usage_error(cli, "'%s' is one argument too many", shown(word));
     if (cli->args.name && operand == OPERAND_COMMAND)

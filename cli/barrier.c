@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast barrier`: wait until all are there. With a command: a double barrier, whose parties start their
- * commands together and end together. Main thread.
+ * `holdfast barrier`: wait until all parties have arrived. With a command: a double barrier, whose
+ * parties start their commands together and end together. Main thread.
  */
 #include "party.h"
 #include "table.h"

@@ -16,7 +16,7 @@ int verb_break(struct cli *cli)
     int code = need_name(cli);
 
     if (code == EXIT_FINE && cli->args.token < 0)
-        code = usage_error(cli, "no token: --token T, as `show` tells it");
+        code = usage_error(cli, "no token: --token T, as `show` prints it");
     if (code == EXIT_FINE)
         code = store_find(cli, &store);
     if (code != EXIT_FINE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A call of the library that waits, and that a signal ends: it takes its place back and returns. */
+/* Lets a signal end a waiting call of the library: the call leaves its queue and returns. */
 #ifndef CLI_CANCELLER_H
 #define CLI_CANCELLER_H
 
@@ -16,7 +16,8 @@ struct canceller {
     struct signal_event ended_by; /* after canceller_end(): number 0: none */
 };
 
-/* From now on a signal that would end us fires canceller->cancel. false after a message. */
+/* From now on a signal that would end the process fires canceller->cancel. false after a
+ * message. */
 bool canceller_begin(struct canceller *canceller, const struct signals *signals);
 void canceller_end(struct canceller *canceller);
 

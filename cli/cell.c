@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast cell get|put|cas|rm|watch NAME [VALUE]`: bytes with a version. What is printed of a
- * value are its bytes and nothing else, but to a terminal, which must not obey them.
+ * `holdfast cell get|put|cas|rm|watch NAME [VALUE]`: bytes with a version. A value is printed as
+ * its bytes and nothing else; on a terminal control characters are escaped.
  */
 #include "holdfast/primitives.h"
 #include "json.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_MS 1000 /* how often a watch looks whether anybody reads it */
+#define LOOK_MS 1000 /* how often a watch checks that its output is still read */
 
 /* A value to write. */
 struct content {
@@ -131,7 +131,7 @@ static int print_version(const struct cli *cli, uint64_t version)
     return out_finish(cli);
 }
 
-/* There is no such cell: for a script an answer, and no failure of the store. */
+/* There is no such cell: that is an answer for a script, not a failure of the store. */
 static int absent(const struct cli *cli)
 {
     say(cli, "no such cell: '%s'", shown(cli->args.name));
@@ -165,7 +165,8 @@ static int get(struct cli *cli, struct cli_store *store)
 
 /* ---- put, cas ------------------------------------------------------------------------- */
 
-/* VALUE, or else (also for "-") standard input. One byte more than is allowed is too much. */
+/* Read VALUE, or standard input if it is "-" or missing. At most one byte more than allowed is
+ * read: the library refuses that. */
 static int read_value(const struct cli *cli, struct content *ret_value)
 {
     const char *given = cli->args.value;
@@ -189,7 +190,7 @@ static int read_value(const struct cli *cli, struct content *ret_value)
     return EXIT_NO_INPUT;
 }
 
-/* Of the cell that is named; what else a call needs is the caller's to fill in. */
+/* A request with the name of the cell; the caller fills in the rest. */
 static hf_cell_request cell_request(const struct cli *cli)
 {
     hf_cell_request request = HF_CELL_REQUEST_INIT;
@@ -274,7 +275,7 @@ static int rm(struct cli *cli, struct cli_store *store)
 
 /* ---- watch ---------------------------------------------------------------------------- */
 
-/* A reader that has gone is how a watch in a pipeline ends: nothing to complain about. */
+/* Is our output still read? In a pipeline a watch ends when its reader does: that is no error. */
 static bool is_read(void)
 {
     struct pollfd polled = { .fd = STDOUT_FILENO };
@@ -297,7 +298,8 @@ static void tell(const struct cli *cli, const hf_cell *cell)
 }
 
 /* Print what is there now if it is not what was printed last. */
-static hf_status look(const struct cli *cli, struct cli_store *store, uint64_t *seen, hf_error *err)
+static hf_status print_if_changed(const struct cli *cli, struct cli_store *store, uint64_t *seen,
+                                  hf_error *err)
 {
     const char *name = cli->args.name;
     hf_cell cell = HF_CELL_INIT;
@@ -320,15 +322,15 @@ static int watch(struct cli *cli, struct cli_store *store)
     hf_status status;
     hf_error err;
 
-    request.version = UINT64_MAX; /* what was printed last: nothing yet */
+    request.version = UINT64_MAX; /* nothing was printed yet */
     request.wait_ms = LOOK_MS;
     if (cli->stdout_closed)
         return out_finish(cli);
     if (!(store->info.caps & HF_CAP_CELL_WATCH))
-        say_more(cli, "engine %s does not tell of changes: it is looked at every second",
+        say_more(cli, "engine %s does not report changes: the cell is read every second",
                  store->info.engine);
     do {
-        status = look(cli, store, &request.version, &err);
+        status = print_if_changed(cli, store, &request.version, &err);
         if (fflush(stdout) != 0)
             return errno == EPIPE ? EXIT_FINE : out_finish(cli);
         if (status == HF_OK)

@@ -46,10 +46,9 @@ int child_start(struct child *child, char **argv, const struct signals *signals)
 }
 
 /*
- * vfork(2): the fastest way, and safe with the library's threads, for the child
- * only makes system calls. It borrows our memory until exec, which is how
- * `error` gets here. All signals are blocked until the mask is restored, the
- * last thing before exec.
+ * Uses vfork(2): it is the fastest, and safe with the library's threads, since the child only makes
+ * system calls. The child shares our memory until exec, so it can set `error`. All signals are
+ * blocked until the mask is restored, just before exec.
  */
 static pid_t start(char **argv, const struct signals *signals, int give_tty, volatile int *error)
 {
@@ -61,7 +60,7 @@ static pid_t start(char **argv, const struct signals *signals, int give_tty, vol
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(1); /* it died before the line above could tell */
+        _exit(1); /* we died before the line above took effect */
     setpgid(0, 0);
     if (give_tty >= 0)
         tcsetpgrp(give_tty, getpid()); /* SIGTTOU is blocked */
@@ -86,7 +85,7 @@ int child_look(struct child *child, bool end_group)
 {
     int status, stopped = 0;
 
-    /* Before it is reaped its number cannot be anybody else's. */
+    /* Until it is reaped, its number cannot be given to another process. */
     if (end_group && child_has_ended(child))
         child_signal(child, SIGKILL);
 
@@ -136,7 +135,7 @@ static bool in_pipeline(void)
 
 void child_give_tty(struct child *child)
 {
-    if (child->tty < 0) /* all three are redirected; the command found it, so do we */
+    if (child->tty < 0) /* all three are redirected: find the terminal as the command would */
         child->tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (child->tty < 0 || tcgetpgrp(child->tty) != getpgrp())
         return;

@@ -23,7 +23,7 @@
 enum {
     EXIT_FINE = 0,
     EXIT_WARNED = 1, /* doctor, deadlocks */
-    EXIT_ABSENT = 1, /* cell and its like: there is none */
+    EXIT_ABSENT = 1, /* cell, latch, script: there is none */
     EXIT_BAD = 2,    /* doctor only */
     EXIT_USAGE = 64,
     EXIT_MISMATCH = 65,
@@ -96,11 +96,11 @@ const char *closest(const char *word, const char *const *candidates, size_t coun
 
 /* ---- messages --------------------------------------------------------------- */
 
-/* From now on no message blocks: what cannot be written at once comes later, or never. */
+/* From now on no message blocks: what cannot be written at once is written later, or dropped. */
 void say_without_waiting(void);
-/* Before we die of a signal: give what was said a moment to come out. exit() does so too. */
+/* Before we die of a signal: wait a moment until messages are written. exit() does so too. */
 void say_drain(void);
-/* Is something said that could not be written yet? Any thread. */
+/* Are there messages that could not be written yet? Any thread. */
 bool say_is_late(void);
 /* Bytes on stderr as they are. Any thread. */
 void say_bytes(const char *bytes, size_t len);
@@ -127,12 +127,12 @@ int out_finish(const struct cli *cli);
 /* Colours of standard output, "" where there are none. */
 enum tone { TONE_OFF, TONE_HEAD, TONE_GOOD, TONE_WARN, TONE_BAD, TONE_FAINT };
 const char *tone(const struct cli *cli, enum tone which);
-/* Any bytes, as people may see them. */
+/* Print any bytes, escaped so that they are safe on a terminal. */
 void out_safe(const char *bytes, size_t len);
 
 /* ---- names ------------------------------------------------------------------- */
 
-/* The NAME operand is there and can be a name. EXIT_FINE, or EXIT_USAGE after a message. */
+/* Check that the NAME operand is given and valid. EXIT_FINE, or EXIT_USAGE after a message. */
 int need_name(const struct cli *cli);
 
 /* ---- memory: out of it is the end, with EXIT_INTERNAL -------------------------- */

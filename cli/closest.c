@@ -13,7 +13,7 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* How many letters to add, drop, change or swap with their neighbour to get from a to b. */
+/* The edit distance from a to b: letters to add, drop, change or swap with their neighbour. */
 static size_t distance(const char *a, const char *b)
 {
     size_t a_len = strlen(a), b_len = strlen(b);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast completion bash|zsh|fish`: scripts that are printed from the table,
- * so that what they offer is what the parser takes. What needs more than the
- * table is in completion/helpers.*.
+ * `holdfast completion bash|zsh|fish`: scripts that are generated from the table, so that they
+ * offer exactly what the parser accepts. Code that needs more than the table is in
+ * completion/helpers.*.
  *
- * Names are asked for live. A name is any bytes, chosen by any user of
- * the store; pressing TAB must not run them. So names come from `holdfast
- * ls -0`, where nothing in a name can look like the end of it, and no script
- * expands, evaluates or globs one.
+ * Names are read from the store when TAB is pressed. A name is any bytes, chosen by any user of the
+ * store, and must never be executed. So names come from `holdfast ls -0`, where no byte of a name
+ * can look like its end, and no script expands, evaluates or globs one.
  */
 #include "completion.h"
 #include "store.h"
@@ -20,7 +19,7 @@
 #define SCHEMES \
     "file: redis:// rediss:// redlock:// postgresql:// mysql:// etcd:// zk:// memcached://"
 
-/* What the value of an option is, if it can be offered. */
+/* Which values can be offered for an option. */
 enum offer { OFFER_NOTHING, OFFER_NAMES, OFFER_TOKENS, OFFER_STORES };
 
 static enum offer offer_of(const struct option_def *option)
@@ -66,7 +65,7 @@ static bool has_action(const struct verb *verb)
            verb->operand == OPERAND_SCRIPT;
 }
 
-/* What the synopsis begins with: "a|b NAME" as "a b" */
+/* The actions at the beginning of the synopsis: "a|b NAME" as "a b" */
 static void print_actions(const struct verb *verb)
 {
     for (const char *at = verb->synopsis; *at && *at != ' '; at++)
@@ -383,7 +382,7 @@ int verb_completion(struct cli *cli)
     static char whole[WHOLE];
     const char *shell = cli->args.name;
 
-    setvbuf(stdout, whole, _IOFBF, sizeof whole); /* one write: if it fails, why is still known */
+    setvbuf(stdout, whole, _IOFBF, sizeof whole); /* one write: if it fails, errno still says why */
     if (!shell)
         return usage_error(cli, "which shell: bash, zsh or fish?");
     if (strcmp(shell, "bash") == 0)

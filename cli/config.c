@@ -10,8 +10,8 @@
  * Read from /etc/holdfast/config, then ~/.config/holdfast/config, whose
  * profiles and default win; or only from the file that HOLDFAST_CONFIG names.
  * Home comes from the passwd entry and not from HOME, as for the embedded
- * store: cron and a login shell must mean the same. Whatever is not understood
- * is an error with its file and line: a misspelt key must not choose a store.
+ * store: cron and a login shell must mean the same. Anything that is not understood is an error
+ * that names file and line: a misspelt key must not choose a store.
  */
 #include "store.h"
 
@@ -247,7 +247,7 @@ static int unknown_key(const struct reader *reader, const char *key)
                         "unknown key '%s': a profile has url, password_file, password_env",
                         shown(key));
     return wrong_at(reader->file, reader->line,
-                    "unknown key '%s': before the first section only 'default' may stand",
+                    "unknown key '%s': before the first section only 'default' is allowed",
                     shown(key));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a store takes a moment, or seconds if its server is away: then a line on the terminal says what is waited
- * for, and is erased in the end. A thread of its own, which sleeps for that moment; only for a person who looks: the
- * foreground of a terminal. A terminal that takes nothing (Ctrl-S) is never waited for.
+ * Shows a line on the terminal while a store is being opened, if that takes longer than a moment,
+ * and erases it in the end. It runs on a thread of its own, and only in the foreground of a
+ * terminal. It never waits for a terminal that is stopped (Ctrl-S).
  */
 #include "store.h"
 
@@ -82,7 +82,7 @@ struct connecting *connecting_begin(const struct cli *cli, const char *to)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0)
         return connecting;
-    free(connecting); /* opening works without being shown */
+    free(connecting); /* without the line, opening still works */
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `holdfast counter NAME [--add N | --set N [--if M] | --delete]`: a number that everybody counts up. */
+/* `holdfast counter NAME [--add N | --set N [--if M] | --delete]`: a number shared by all
+ * clients. */
 #include "holdfast/primitives.h"
 #include "json.h"
 #include "store.h"
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was asked for, as numbers. */
-struct wish {
+/* The options as numbers. */
+struct counter_options {
     int64_t add, set, expected;
 };
 
@@ -32,7 +33,7 @@ static int number_of(const struct cli *cli, const char *option, const char *text
     return usage_error(cli, "%s '%s' is not a whole number of 64 bits", option, shown(text));
 }
 
-static int check(const struct cli *cli, struct wish *ret_wish)
+static int check(const struct cli *cli, struct counter_options *ret_wish)
 {
     const struct args *args = &cli->args;
     int code = need_name(cli);
@@ -50,20 +51,23 @@ static int check(const struct cli *cli, struct wish *ret_wish)
     return code;
 }
 
-/* Do it; *ret_value is what the counter is then, also if it was not what --if wanted. */
-static hf_status count(const struct cli *cli, hf_store *store, const struct wish *wish,
-                       int64_t *ret_value, hf_error *err)
+/* Do what the options ask for; *ret_value is the counter's value afterwards, also if --if did not
+ * match. */
+static hf_status count(const struct cli *cli, hf_store *store,
+                       const struct counter_options *counter_options, int64_t *ret_value,
+                       hf_error *err)
 {
     const char *name = cli->args.name;
     size_t len = strlen(name);
 
-    *ret_value = wish->set;
+    *ret_value = counter_options->set;
     if (cli->args.add)
-        return hf_counter_add(store, name, len, wish->add, ret_value, err);
+        return hf_counter_add(store, name, len, counter_options->add, ret_value, err);
     if (cli->args.expected)
-        return hf_counter_swap(store, name, len, wish->expected, wish->set, ret_value, err);
+        return hf_counter_swap(store, name, len, counter_options->expected, counter_options->set,
+                               ret_value, err);
     if (cli->args.set)
-        return hf_counter_set(store, name, len, wish->set, err);
+        return hf_counter_set(store, name, len, counter_options->set, err);
     if (cli->args.delete)
         return hf_counter_delete(store, name, len, err);
     return hf_counter_get(store, name, len, ret_value, err);
@@ -87,11 +91,11 @@ static void print(const struct cli *cli, int64_t value)
 int verb_counter(struct cli *cli)
 {
     struct cli_store store;
-    struct wish wish;
+    struct counter_options counter_options;
     hf_status status = HF_OK;
     hf_error err;
     int64_t value = 0;
-    int code = check(cli, &wish);
+    int code = check(cli, &counter_options);
 
     if (code == EXIT_FINE && !cli->args.add && !cli->args.set)
         code = store_find(cli, &store); /* to read or to delete */
@@ -100,7 +104,7 @@ int verb_counter(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     if (!store.absent[0])
-        status = count(cli, store.store, &wish, &value, &err);
+        status = count(cli, store.store, &counter_options, &value, &err);
     store_close(&store);
     if (status != HF_OK && status != HF_CHANGED)
         return say_failure(&err);

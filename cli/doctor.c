@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `holdfast doctor [--sql] [URL]`: is this store safe for what it promises? Or: the SQL of its tables. */
+/* `holdfast doctor [--sql] [URL]`: checks whether a store can keep its promises; with --sql prints
+ * the SQL of its tables. */
 #include "json.h"
 #include "look.h"
 #include "table.h"
@@ -54,7 +55,7 @@ static void print_json(const struct findings *findings, const struct cli_store *
     json_print(object, true);
 }
 
-/* As the statements would be sent, ready for psql or mariadb. */
+/* Print the statements as they would be sent, ready for psql or mariadb. */
 static int print_sql(struct cli *cli)
 {
     hf_status status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast elect`: a run whose lease is leadership. It says so in the store when it has it, and that nobody
- * leads when it ends; with --again it campaigns anew after it lost it. `--observe` runs nothing and prints
- * the leader, and each change. Main thread.
+ * `holdfast elect`: a run whose lease is leadership. It publishes in the store that it leads, and
+ * at the end that nobody leads; with --again it campaigns again after it has lost leadership.
+ * `--observe` runs nothing and prints the leader, and each change. Main thread.
  */
 #include "holdfast/primitives.h"
 #include "look.h"
@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AWAY_MS    1000 /* --again: how long not to ask a store that was away */
-#define OBSERVE_MS 1000 /* then we look whether anybody still reads us */
+#define AWAY_MS    1000 /* --again: the pause after the store was away */
+#define OBSERVE_MS 1000 /* how often we check that our output is still read */
 
 /* ---- leading ------------------------------------------------------------------------------------- */
 
@@ -32,7 +32,7 @@ static bool proclaim(struct run *run, int *ret_code)
     return false;
 }
 
-/* --again: was it lost, and has nobody told us to end? */
+/* --again: campaign again if leadership was lost and no signal has ended us. */
 static bool again(struct run *run, int code)
 {
     static bool led;
@@ -83,7 +83,7 @@ static void print_leader(const struct cli *cli, const hf_leader *leader)
         printf("vacant  %s\n", shown(name));
 }
 
-/* A reader that has gone is how it ends in a pipeline: nothing to complain about. */
+/* Is our output still read? In a pipeline we end when the reader does: that is no error. */
 static bool is_read(void)
 {
     struct pollfd polled = { .fd = STDOUT_FILENO };
@@ -146,8 +146,7 @@ static bool check(struct run *run, int *ret_code)
 {
     if (run->store.info.caps & HF_CAP_CELLS)
         return true;
-    say_error("engine %s has no cells, in which a leader could say that it leads",
-              run->store.info.engine);
+    say_error("engine %s has no cells, which elections need", run->store.info.engine);
     *ret_code = EXIT_CONFIG;
     return false;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ending the command of a `run` whose lease is lost, with everything that descends from it: also what has left
- * its process group or its session (kin.h). Signals come first; words only when they have been sent. What
- * cannot be ended, because it runs as another user or does not die of KILL, is named, and the program behind
- * --status-fd hears of it. Main thread.
+ * its process group or its session (kin.h). Signals are sent first, messages after that. A process
+ * that cannot be ended, because it runs as another user or does not die of KILL, is named in a
+ * message and on --status-fd. Main thread.
  */
 #include "run.h"
 
@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define CHASE_MS 20 /* between two looks at what is left */
+#define CHASE_MS 20 /* between two checks of what is left */
 #define LATE_MS \
     1000 /* a process that is alive this long after KILL is not waited for, unless it is the command */
 
@@ -26,9 +26,9 @@ void ending_term(struct run *run, int64_t grace_ms)
                                  .tree_count = run->nest.inner_count };
     struct kin_seen seen;
 
-    nest_tell(&run->nest, NEST_ENDING, (uint64_t)grace_ms); /* these see to their own */
+    nest_tell(&run->nest, NEST_ENDING, (uint64_t)grace_ms); /* inner runs end their own commands */
     child_signal(&run->child, SIGTERM);
-    child_signal(&run->child, SIGCONT); /* a stopped one could not hear it */
+    child_signal(&run->child, SIGCONT); /* a stopped process does not receive TERM */
     seen = kin_signal(&run->kin, SIGTERM, &others);
     run->ending = (struct run_ending){ .left = true };
     run->ending.denied = seen.alive > 0 && seen.denied == seen.alive;
@@ -56,7 +56,7 @@ int64_t ending_chase(struct run *run, int64_t until_ms)
     int64_t now_ms = hfi_now_ms();
     struct kin_seen seen;
 
-    /* Until KILL is due the command has its time; what it leaves behind has the same. */
+    /* Until KILL is due the command may end by itself, and so may what it leaves behind. */
     if (!ending_is_on(run) || (!killing && !run->child.exited))
         return until_ms;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Which exit code a status of the library becomes. */
+/* Maps a status of the library to an exit code. */
 #include "cli.h"
 
 int exit_of(hf_status status)
 {
     switch (status) {
     case HF_OK:
-    case HF_DONE: /* by somebody else: `once` says so */
+    case HF_DONE: /* by another process: `once` prints that */
         return EXIT_FINE;
 
     case HF_BUSY:
@@ -23,7 +23,7 @@ int exit_of(hf_status status)
         return EXIT_MISMATCH;
 
     case HF_LOST:
-    case HF_FENCED: /* somebody holds it after us */
+    case HF_FENCED: /* a later holder has used the resource */
     case HF_BROKEN: /* a participant died */
         return EXIT_LOST;
 

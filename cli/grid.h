@@ -18,7 +18,7 @@ void grid_begin(struct grid *grid, ...);
 void grid_row(struct grid *grid, ...);
 /* Print to stdout and free. On a terminal the last column is cut to its width. */
 void grid_end(struct grid *grid, const struct cli *cli);
-void grid_drop(struct grid *grid); /* free without printing; of one that has ended: nothing */
+void grid_drop(struct grid *grid); /* free without printing; does nothing after grid_end() */
 
 /* How many columns `text` takes on a terminal. */
 size_t width_of(const char *text);

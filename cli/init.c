@@ -84,7 +84,8 @@ static int failed(const char *path)
     return saved == EACCES || saved == EPERM || saved == EROFS ? EXIT_DENIED : EXIT_CONFIG;
 }
 
-/* A directory of ours that is new or empty, or has a store in it: the modes of any other are not our business. */
+/* Open a directory that belongs to us and is new, empty or has a store in it: we do not change the
+ * modes of any other. */
 static int open_directory(const char *path, int *ret_fd)
 {
     bool other = false, has_store;

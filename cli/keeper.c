@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the keeper answers: how adopting the lease went. */
+/* The keeper's answer: whether it could adopt the lease. */
 struct answer {
     int32_t code; /* an exit code */
     char text[HF_ERROR_TEXT_MAX];

@@ -3,11 +3,10 @@
  * `lock --for PID`: a process in the background that keeps a lease renewed
  * while PID lives, releases it when PID has ended, and ends when the lease has.
  *
- * It is forked before the library is touched, for a fork of a process with
- * threads is no good place to begin. Until it is told which lease, it waits; if
- * the process that forked it ends without a word, it ends too. It keeps nothing of
- * what it inherited but the pipe and PID's descriptor: a shell that captures the
- * output of `lock` would wait for ever for it.
+ * It is forked before the library is used, since a fork of a process with threads can do little.
+ * Then it waits for the handle of the lease; if the process that forked it ends without sending
+ * one, it ends too. It keeps no inherited descriptors but the pipe and the pidfd of PID: otherwise
+ * a shell that captures the output of `lock` would wait for it for ever.
  */
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What descends from us: see kin.h. */
+/* Our descendants: see kin.h. */
 #include "kin.h"
 
 #include "cli.h"
@@ -125,7 +125,7 @@ static void read_all(struct processes *all)
             struct process *items = realloc(all->items, room * sizeof *items);
 
             if (!items)
-                break; /* those that we have, then */
+                break; /* out of memory: use those that we have read */
             all->items = items;
             all->room = room;
         }
@@ -202,8 +202,8 @@ static bool parent_is_ours(const struct processes *all, const struct process *on
     return parent && parent->ours;
 }
 
-/* A child of ours is ours: until there is no more. Children mostly have larger numbers than their
- * parents, so one or two rounds do. */
+/* Mark all descendants: every child of a marked process, until there are no more. Children mostly
+ * have larger numbers than their parents, so one or two rounds are enough. */
 static void mark_ours(const struct kin *kin, const struct kin_choice *choice, struct processes *all)
 {
     bool more = true;
@@ -222,7 +222,8 @@ static void mark_ours(const struct kin *kin, const struct kin_choice *choice, st
     }
 }
 
-/* To this very process: its number may have been given to another one since. 0, ESRCH or EPERM. */
+/* Send to exactly this process: its number may have been given to another one since. 0, ESRCH or
+ * EPERM. */
 static int send_to(const struct process *process, int number)
 {
     int fd = (int)syscall(SYS_pidfd_open, process->pid, 0);

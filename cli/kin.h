@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything that descends from us: the command, what it started, what that
- * started. As a child subreaper we stay the ancestor of all of it, also of what
- * changed its process group or its session and of what lost its parent, so all of
- * it can be found, stopped and ended.
+ * All our descendants: the command, what it started, and so on. As a child subreaper we stay the
+ * ancestor of all of them, also of those that changed their process group or session and of those
+ * that lost their parent. So all of them can be found, stopped and ended.
  *
- * It is found in /proc. Whatever forks while we read is found the next time:
- * the caller repeats until nothing is left. Main thread.
+ * They are found in /proc. A process that forks while we read is found the next time: the caller
+ * repeats until nothing is left. Main thread.
  */
 #ifndef CLI_KIN_H
 #define CLI_KIN_H
@@ -18,14 +17,14 @@
 #define KIN_NAMED 8 /* processes that are named, of those that cannot be signalled */
 
 struct kin {
-    pid_t *strangers; /* children from before exec made us what we are */
+    pid_t *strangers; /* children that we had before exec: not the command's */
     size_t stranger_count;
 };
 
 /* Which of them. Zero: all. */
 struct kin_choice {
     pid_t session;          /* only this one's */
-    pid_t but_group;        /* these have got the signal already; they are looked at and counted */
+    pid_t but_group;        /* this group has got the signal already: it is only counted */
     const pid_t *but_trees; /* not these, nor what descends from them */
     size_t tree_count;
 };
@@ -39,12 +38,13 @@ struct kin_seen {
     size_t named;
 };
 
-/* Before the command is started: become the reaper of all that descends from us, and note children that
- * are not the command's. */
+/* Before the command is started: become the subreaper of our descendants, and note the children
+ * that are not the command's. */
 void kin_begin(struct kin *kin);
-/* Send `number` (0: only look) to each. TERM continues what is stopped: it could not hear it. */
+/* Send `number` (0: only count) to each. TERM also continues stopped processes, which would not
+ * receive it otherwise. */
 struct kin_seen kin_signal(const struct kin *kin, int number, const struct kin_choice *choice);
-/* Reap what was left to us, but not `command`. false: there is nothing more that descends from us. */
+/* Reap the processes that we inherited, but not `command`. false: we have no descendants left. */
 bool kin_reap(const struct kin *kin, pid_t command);
 
 #endif

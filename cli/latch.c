@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast latch`: make one, count down, wait for it, remove it, or look. With a command, the participant is
- * missed if it dies before. Main thread.
+ * `holdfast latch`: creates a latch, counts down, waits for it, removes it or shows it. With a
+ * command the latch breaks if the participant dies first. Main thread.
  */
 #include "json.h"
 #include "party.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `holdfast limit NAME --rate N/D [-- COMMAND]`: take permits of a rate limit, then become COMMAND.
- * Nothing is held while it runs, so nobody has to watch over it: we are replaced by it.
+ * Nothing is held while COMMAND runs, so it needs no supervisor: it replaces us.
  *
- * A signal must end the waiting and give the permits back. So once it must wait, a thread does, and
- * the main thread reads signals.
+ * A signal must end the wait and give the permits back. So if it has to wait, a thread of its own
+ * waits, and the main thread reads signals.
  */
 #include "holdfast/primitives.h"
 #include "json.h"
@@ -153,7 +153,8 @@ static void *wait_main(void *arg)
     return NULL;
 }
 
-/* Until it is through, or a signal ends it. One that stops us does not: its moment stays its own. */
+/* Read signals until the call has ended, or end it by a signal. A signal that stops us does not end
+ * it: the reservation stays. */
 static void read_signals(struct waiting *waiting, const struct signals *signals,
                          struct signal_event *ret_ended_by)
 {
@@ -262,7 +263,8 @@ static int refuse(struct cli *cli, const hf_limit_result *result)
 
 /* ---- the command ----------------------------------------------------------------------------------- */
 
-/* With the signals as we were given them. Returns only if it cannot be done. */
+/* Execute the command, with the signal mask that we were started with. Returns only if that
+ * fails. */
 static int become(struct cli *cli, struct cli_store *store, const struct signals *signals)
 {
     char **command = cli->args.command;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast lock NAME`: a lease that outlives this command. Anybody with its
- * handle can release it; if the handle could not be printed, nobody has it, and
- * then the lease is given back.
+ * `holdfast lock NAME`: a lease that outlives this command. Any process with its handle can release
+ * it. If the handle could not be printed, nobody has it, so the lease is released.
  */
 #include "acquire.h"
 #include "keeper.h"
@@ -34,7 +33,7 @@ static int print_lease(const struct cli *cli, hf_lease *lease, const char *handl
     return out_finish(cli);
 }
 
-/* Everything after the grant: whatever fails here, the lease is given back. */
+/* Everything after the grant: if any of it fails, the lease is released. */
 static int hand_out(const struct cli *cli, hf_lease *lease, struct keeper *keeper)
 {
     char handle[HF_LEASE_TEXT_MAX];
@@ -51,7 +50,7 @@ static int hand_out(const struct cli *cli, hf_lease *lease, struct keeper *keepe
     return code;
 }
 
-/* The command itself is gone in a moment: name the process that the lease is for. */
+/* This process ends in a moment, so the label names the process that the lease is for. */
 static const char *label_for(pid_t pid)
 {
     static char label[HF_LABEL_MAX + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ls, show and watch have in common: words for what the library sees. */
+/* What ls, show and watch have in common: reading views of a store, and texts for them. */
 #ifndef CLI_LOOK_H
 #define CLI_LOOK_H
 
@@ -8,10 +8,10 @@
 
 #define CELL_MAX 64
 
-/* Open the store and check that it can be looked into. Nothing is made: store_look(). */
+/* Open the store and check that it can be inspected. No store is created: store_look(). */
 int look_open(const struct cli *cli, struct cli_store *ret_store);
-/* Look at one name, or with `glob` at all that match it (NULL: all). EXIT_FINE with *ret_view NULL: there is no store
- * yet, and that has been said. */
+/* Read the view of one name, or with `glob` of all names that match it (NULL: all). EXIT_FINE with
+ * *ret_view NULL: there is no store yet, and a message said so. */
 int look_view(const struct cli_store *store, const char *name, bool glob, hf_view **ret_view);
 /* There is no store yet: say where it would be. EXIT_FINE. */
 int look_absent(const struct cli_store *store);

@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 /*
- * Nobody may get descriptor 0, 1 or 2 for something else: a store whose file is
- * "standard output" would be written to by the first message. What is closed
- * gets a stand-in that a child does not inherit, so that for the child it is
- * still closed.
+ * Descriptors 0, 1 and 2 must not be reused: if a file of a store got number 1, the first message
+ * would be written into it. So closed ones are filled with a placeholder that children do not
+ * inherit: for them the descriptor is still closed.
  */
 static void fill_closed(struct cli *cli)
 {
@@ -26,8 +25,8 @@ static void fill_closed(struct cli *cli)
     }
 }
 
-/* A closed pipe shall be an error that we can report. Blocked and not ignored: a child would
- * inherit "ignored", and for `run` the mask of a child is restored anyway. */
+/* A closed pipe must be an error that we can report. Blocked and not ignored: a child would inherit
+ * "ignored", and for `run` the mask of a child is restored anyway. */
 static void block_sigpipe(void)
 {
     sigset_t set;

@@ -15,10 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC     UINT32_C(0x48465231) /* "HFR1": also the version of what is said here */
-#define FIRST_FD  60                   /* out of the way of a script's `exec 3>file` */
-#define DEPTH_MAX 16                   /* runs around us that we ask */
-#define LATE_MS   1000                 /* with -n: an outer run that is stopped does not answer */
+#define MAGIC UINT32_C(0x48465231) /* "HFR1": also the version of this protocol */
+#define FIRST_FD \
+    60                 /* high enough not to collide with a script's `exec
+                                        * 3>file` */
+#define DEPTH_MAX 16   /* outer runs that we ask */
+#define LATE_MS   1000 /* with -n: an outer run that is stopped does not answer */
 
 /* The fixed part of an inner run's first message; the name and the location follow. */
 struct hello {
@@ -55,7 +57,7 @@ void nest_open(struct nest *nest, int64_t grace_ms)
         return;
     }
 
-    /* The innermost first; what is around us stays reachable for our command too. */
+    /* The innermost first; our command can reach the outer runs too. */
     text = must_alloc(64 + (around ? strlen(around) : 0));
     sprintf(text, "%d:%" PRIu64 "%s%s", nest->inherited, (uint64_t)about.st_ino, around ? "," : "",
             around ? around : "");
@@ -82,7 +84,7 @@ void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_
         bool granted = false;
 
         if (inner < 0)
-            continue; /* not understood, and nobody to answer to */
+            continue; /* not understood, and there is no connection to answer on */
         for (size_t i = 0; i < count && !granted; i++) {
             granted = covers(&holds[i], &hello, name, location);
             if (granted)
@@ -109,7 +111,7 @@ static void add(struct nest *nest, int inner)
         say_error("out of memory");
         exit(EXIT_INTERNAL);
     }
-    getsockopt(inner, SOL_SOCKET, SO_PEERCRED, &who, &len); /* it made the pair */
+    getsockopt(inner, SOL_SOCKET, SO_PEERCRED, &who, &len); /* the process that made the pair */
     nest->inners[nest->inner_count] = inner;
     nest->pids[nest->inner_count++] = who.pid;
 }
@@ -125,7 +127,7 @@ void nest_tell(const struct nest *nest, enum nest_word word, uint64_t value)
 {
     struct nest_message message = { .word = word, .value = value };
 
-    /* An inner run that does not read is told by the hang-up at last. */
+    /* An inner run that does not read learns it from the hang-up. */
     for (size_t i = 0; i < nest->inner_count; i++)
         if (send(nest->inners[i], &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
             continue;
@@ -173,7 +175,7 @@ static int take_fd(struct msghdr *message)
     return result;
 }
 
-/* The connection of an inner run that wants in. -1: no message is there; -2: one, but no good. */
+/* Receive the connection of an inner run. -1: there is no message; -2: it was not valid. */
 static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_location)
 {
     union {
@@ -214,10 +216,10 @@ static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_
 }
 
 /*
- * Is what the inner run wants ours to give? An exclusive lease covers everything
- * of its kind; readers share anyway, and an inner reader that queued behind a
- * writer that waits for the outer reader would wait for ever. Permits of a
- * semaphore are counted, so an inner one takes its own.
+ * Does our lease cover what the inner run wants? An exclusive lease covers everything of its kind.
+ * A reader covers an inner reader: if that one queued behind a writer that waits for the outer
+ * reader, it would wait for ever. Permits of a semaphore are counted, so an inner run takes its
+ * own.
  */
 static bool covers(const struct nest_hold *hold, const struct hello *hello, const char *name,
                    const char *location)
@@ -237,7 +239,7 @@ static bool same_store(const char *a, const char *b)
     if (strcmp(a, b) == 0)
         return true;
 
-    /* Two ways to write one directory. */
+    /* The same directory can be written in two ways. */
     a += strncmp(a, "file:", 5) == 0 ? 5 : 0;
     b += strncmp(b, "file:", 5) == 0 ? 5 : 0;
     return a[0] == '/' && b[0] == '/' && stat(a, &a_about) == 0 && stat(b, &b_about) == 0 &&
@@ -246,7 +248,7 @@ static bool same_store(const char *a, const char *b)
 
 /* ---- the inner one ------------------------------------------------------------------- */
 
-/* Wait for the answer. false: this outer run does not give it, or is gone. */
+/* Wait for the answer. false: this outer run refuses, or is gone. */
 static bool answered(int fd, int64_t until_ms, const struct signals *signals,
                      struct nest_answer *answer)
 {

@@ -6,24 +6,24 @@
  * The outer run makes a pair of connected sockets. One end stays with it; the
  * other is inherited by everything that its command starts, its number and
  * inode in HOLDFAST_RUN_FD. An inner run makes a pair of its own and sends one
- * end of that through the inherited socket, with what it wants to hold. From
- * then on that pair is the connection of these two:
+ * end of that through the inherited socket, with what it wants to hold. From then on that pair is
+ * the connection of the two runs:
  *
  *   outer -> inner   GRANTED token, grace | REFUSED   the answer
- *                    ENDING ms                   the lease ends so soon: end your command
+ *                    ENDING ms                   the lease ends in `ms`: end your command
  *                    LOST ms                     it has ended: your command has `ms` from TERM to KILL
- *                    SIGNAL n                    somebody signalled the outer run, whose own
+ *                    SIGNAL n                    the outer run received a signal, and its own
  *                                                command has ended already
  *   hang-up of inner: it has ended. The outer one releases only when all have.
  *   hang-up of outer: it is gone, and the lease ends soon. The outer one would have ended its own command
  *   `grace` ms before the lease ends, and cannot have died later than that without a word (ENDING): so an
  *   inner one that ends its command within `grace` of the hang-up ends it in time.
  *
- * A run from before `grace` was said sends 0 there, and does not look at what it is sent: next to such an
- * outer run an inner one takes the grace that fits every ttl (NEST_GRACE_UNTOLD_MS).
+ * A run of a version without `grace` sends 0 there and ignores what it receives: under such an
+ * outer run an inner one uses a grace that fits every ttl (NEST_GRACE_UNTOLD_MS).
  *
- * An environment that outlived its run, or that somebody made up, means
- * nothing: the descriptor must be the very socket, and its other end must answer.
+ * An environment variable that outlived its run, or that was set by hand, has no effect: the
+ * descriptor must be that very socket, and its other end must answer.
  */
 #ifndef CLI_NEST_H
 #define CLI_NEST_H
@@ -72,16 +72,17 @@ struct nest {
     uint32_t grace_ms;
 };
 
-/* Open, and put it into the environment. Without descriptors there is no nesting, and no error. */
+/* Open the pair and put it into the environment. Without descriptors there is no nesting, and no
+ * error. */
 void nest_open(struct nest *nest, int64_t grace_ms);
-/* The command has its end: close ours of it. */
+/* The command has inherited its end: close our copy. */
 void nest_started(struct nest *nest);
-/* Take in what inner runs have sent: they may share one of what we hold. */
+/* Answer the inner runs that have asked: each may share one of the leases that we hold. */
 void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_t *tokens,
                  size_t count);
 /* The inner run at `index` has hung up. */
 void nest_remove(struct nest *nest, size_t index);
-/* Take in no more; those inside stay. */
+/* Accept no more inner runs; those inside stay. */
 void nest_hang_up(struct nest *nest);
 void nest_tell(const struct nest *nest, enum nest_word word, uint64_t value);
 void nest_close(struct nest *nest);
@@ -96,7 +97,7 @@ struct nest_answer {
     bool timed_out;
 };
 
-/* Ask the runs around us, the innermost first, for at most wait_ms (HF_FOREVER). */
+/* Ask the outer runs, the innermost first, for at most wait_ms (HF_FOREVER). */
 struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
                             const struct signals *signals);
 /* The next message of the outer run. false: none now. */

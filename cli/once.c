@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast once`: a run that looks first whether it has been done, looks again when it has the lock, and
- * sets the mark when the command succeeded. Main thread.
+ * `holdfast once`: a run that checks the mark first, checks it again under the lock, and sets it
+ * when the command has succeeded. Main thread.
  */
 #include "holdfast/primitives.h"
 #include "run.h"
@@ -51,8 +51,7 @@ static bool look_first(struct run *run, int *ret_code)
     hf_error err;
 
     if (run->cli->args.mark_ms && !(run->store.info.caps & HF_CAP_CELL_TTL)) {
-        say_error("--for: marks that end by themselves cannot be had of engine %s",
-                  run->store.info.engine);
+        say_error("--for: engine %s has no marks that expire", run->store.info.engine);
         *ret_code = EXIT_CONFIG;
         return false;
     }
@@ -79,7 +78,7 @@ static bool claim(struct run *run, int *ret_code)
     return status == HF_OK;
 }
 
-/* While we hold the lock nobody begins it anew: so a store that is away is waited for. */
+/* While we hold the lock nobody else begins: so if the store is away, we wait for it. */
 static int mark_done(struct run *run, int code)
 {
     struct run_tries tries = { .said = false };

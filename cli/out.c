@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Standard output. A result that nobody could read is a failure: a full disk or
- * a closed pipe must not look like success to the script that asked. But a closed
- * pipe is no news for the process that closed it.
+ * Standard output. A result that could not be written is a failure: a full disk or a closed pipe
+ * must not look like success to a script. But the process that closed a pipe needs no message about
+ * it.
  */
 #include "cli.h"
 
@@ -28,7 +28,7 @@ int out_finish(const struct cli *cli)
     if (!error)
         return EXIT_FINE;
 
-    /* `| head -1`: the reader has what it wanted, and the code tells a script. */
+    /* `| head -1`: the reader has what it wanted, and a script sees the exit code. */
     if (error != EPIPE)
         say_error("write error: %s", strerror(error));
     return EXIT_OUTPUT;
@@ -59,7 +59,7 @@ const char *tone(const struct cli *cli, enum tone which)
     return coloured ? codes[which] : "";
 }
 
-/* In pieces, for they may be many. */
+/* In pieces: there may be many bytes. */
 void out_safe(const char *bytes, size_t len)
 {
     char text[HFI_QUOTED_MAX];

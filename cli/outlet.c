@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define QUEUE_MAX   65536 /* bytes that wait for a reader */
-#define ORDER_MS    20    /* how long a message is waited for, so that it keeps its place */
+#define ORDER_MS    20    /* how long the caller waits for a message, so that the order is kept */
 #define PATIENCE_MS 300   /* at the end: for a reader that reads nothing */
 #define DRAIN_MS    5000  /* at the end: for our own thread, while there is room */
 
@@ -76,7 +76,7 @@ void outlet_drain(struct outlet *outlet)
         empty = wait_until_empty(outlet, hfi_now_ms() + ORDER_MS);
         pthread_mutex_unlock(&outlet->mutex);
         if (!empty && has_room(outlet->fd))
-            room_ms = hfi_now_ms(); /* our thread has not had its turn yet */
+            room_ms = hfi_now_ms(); /* our thread has not run yet */
     } while (!empty && hfi_now_ms() < room_ms + PATIENCE_MS && hfi_now_ms() < began_ms + DRAIN_MS);
 }
 
@@ -118,7 +118,7 @@ static bool start(struct outlet *outlet)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the others */
     if (pthread_create(&thread, NULL, pour, outlet) == 0) {
-        pthread_detach(thread); /* nobody may ever wait for it */
+        pthread_detach(thread); /* nothing may ever wait for this thread */
         outlet->started = true;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -9,10 +9,9 @@
  * not room for a message. O_NONBLOCK belongs to the open file, which the command
  * shares, and would break its writes; opening the file anew through /proc is
  * refused for a pipe or a terminal of another user (sudo, su), and impossible for
- * a socket. So a thread of its own does the writing, and the caller waits for
- * that thread for a moment only: long enough that messages and the command's
- * output keep their order where somebody reads, and too short to matter where
- * nobody does. What is not written yet stays in a queue and comes out when the
+ * a socket. So a thread of its own writes, and the caller waits for that thread for a moment only:
+ * long enough that messages and the command's output keep their order if the reader reads, and too
+ * short to matter if it does not. What is not written yet stays in a queue and comes out when the
  * reader reads again. A full queue drops whole messages, the new ones.
  */
 #ifndef CLI_OUTLET_H
@@ -32,7 +31,7 @@ struct outlet {
     struct outlet_piece *first, *last; /* to be written; the first may be half written */
     size_t bytes;                      /* in the queue */
     bool started;                      /* the thread */
-    bool late; /* it was waited for in vain, and the queue has not been empty since */
+    bool late; /* a wait for the thread has timed out, and the queue has not been empty since */
 };
 
 #define OUTLET_INIT(descriptor)                                 \

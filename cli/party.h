@@ -11,9 +11,10 @@
 const char *party_who(const struct cli *cli);
 /* How long to wait: -n, -w or for ever. */
 int64_t party_wait_ms(const struct cli *cli);
-/* All of it that latch and barrier need: the name and --parties too. */
+/* The request of latch and barrier: with the name and --parties. */
 hf_party_request party_request(const struct cli *cli, hf_cancel *cancel);
-/* The exit code of a wait that came to nothing, after a message. `ended_by` ended it, or none did. */
+/* The exit code of a wait that failed, after a message. `ended_by`: the signal that ended it, if
+ * one did. */
 int party_failure(const struct cli *cli, const hf_error *err, const struct signal_event *ended_by);
 
 /* Open the store and wait in `call`; a signal that was typed ends us afterwards. Returns the exit code. */

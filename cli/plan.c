@@ -30,8 +30,8 @@ static struct run_step running(const struct run_plan *plan, const struct run_lea
     if (plan->on_lost == ON_LOST_WARN)
         return (struct run_step){ RUN_SLEEP, PLAN_NEVER };
 
-    /* Broken by an operator or forgotten by the store: nobody could foresee it, and TERM with its
-     * grace is what was asked for. */
+    /* Broken by an operator or forgotten by the store: that could not be foreseen, so TERM with the
+     * grace that was asked for. */
     if (lease->lost && now_ms < lease->valid_until_ms)
         return plan->on_lost == ON_LOST_KILL ? (struct run_step){ RUN_KILL, now_ms }
                                              : (struct run_step){ RUN_TERM, now_ms + grace_ms };
@@ -39,7 +39,7 @@ static struct run_step running(const struct run_plan *plan, const struct run_lea
         return (struct run_step){ RUN_SLEEP, PLAN_NEVER };
 
     last_ms = lease->valid_until_ms - KILL_MARGIN_MS;
-    if (now_ms >= last_ms) /* we slept through it (stopped, or the machine was): no time for TERM */
+    if (now_ms >= last_ms) /* we were stopped or suspended past it: there is no time for TERM */
         return (struct run_step){ RUN_KILL, now_ms };
     if (now_ms >= last_ms - grace_ms)
         return (struct run_step){ RUN_TERM, last_ms };

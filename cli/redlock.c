@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast redlock status|join`: what the nodes of a Redlock store are, and healing them by hand. The store is not opened: one
- * that needs this need not open. Main thread.
+ * `holdfast redlock status|join`: shows the nodes of a Redlock store, and heals them by hand. The
+ * store is not opened: one that needs this may fail to open. Main thread.
  */
 #include "grid.h"
 #include "holdfast/redis.h"
@@ -33,7 +33,7 @@ static void set_text(json_t *object, const char *key, const char *text)
     json_object_set_new(object, key, json_text(text, strlen(text)));
 }
 
-/* Numbers that count nodes are numbers, all others are text: they may be larger than a double holds. */
+/* Counts of nodes are JSON numbers. All others are strings: they may exceed what a double holds. */
 static json_t *node_json(const hf_redlock_node *node)
 {
     json_t *object = json_object();
@@ -138,7 +138,7 @@ static int show_status(const struct cli *cli, const char *url)
     hf_status status = hf_redlock_get_status(url, &found, &err);
     int code;
 
-    /* What was found is printed also where the end is an error: it says why. */
+    /* Print the findings also if the call failed: they say why. */
     if (found && cli->args.json)
         print_json(found);
     else if (found)

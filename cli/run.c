@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `holdfast run`: from the options to the exit code. In order: check everything
- * that can be checked, open the store, get the lease (from the run around us if
- * it has it, else from the store), start the command, watch over it
- * (supervise.c), release. Other verbs that run a command under a lease (once,
- * elect) do the same, with steps of their own in between: struct run_hooks.
+ * that can be checked, open the store, get the lease (from the outer run if it holds it, else from
+ * the store), start the command, watch over it (supervise.c), release. Other verbs that run a
+ * command under a lease (once, elect) do the same, with steps of their own in between: struct
+ * run_hooks.
  */
 #include "run.h"
 
@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN_MS     250  /* between two tries to write what the end of the command means */
+#define AGAIN_MS     250  /* between two attempts to write the outcome of the command */
 #define RELEASE_MS   5000 /* at the end: how long the store may take to give the lease back */
 #define UNSETTLED_MS 300  /* likewise if the lease is lost, or the store has not answered */
 
@@ -101,19 +101,20 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
     closed = store_close_within(&run.store, run.unsettled ? UNSETTLED_MS : RELEASE_MS);
     status_drain(&run.status);
 
-    /* What was typed at the terminal must end a process that waits for us the way it ended the command. */
+    /* A signal typed at the terminal must end the process that waits for us as it ended the
+     * command. */
     if (run.die_of && !run.lost) {
         say_drain();
         signals_die(run.die_of, run.child.wants_tty);
     }
-    if (!closed) { /* the library is still at work: exit() would pull the ground from under it */
+    if (!closed) { /* a thread of the library still runs: exit() would free what it uses */
         say_drain();
         _exit(code);
     }
     return code;
 }
 
-/* The store is open: once, or as often as the hooks says. */
+/* Run once, or again as long as hooks->again() says so. The store is open. */
 static int run_all(struct run *run)
 {
     char *around = secure_getenv(NEST_VARIABLE) ? must_strdup(secure_getenv(NEST_VARIABLE)) : NULL;
@@ -177,7 +178,7 @@ static int check(const struct cli *cli)
     return acquire_check(cli);
 }
 
-/* How the command will be ended if it must be; a --kill-after that does not fit is refused. */
+/* Decide the time between TERM and KILL; a --kill-after that does not fit is refused. */
 static int make_plan(struct run *run)
 {
     const struct args *args = &run->cli->args;
@@ -196,7 +197,7 @@ static int make_plan(struct run *run)
 
 /* ---- getting the lease --------------------------------------------------------------------- */
 
-/* false: *ret_code, which may be 0 (-E 0), is the end of it. */
+/* false: *ret_code, which may be 0 (-E 0), is the exit code. */
 static bool enter(struct run *run, int *ret_code)
 {
     hf_acquire_request request = acquire_request(run->cli);
@@ -254,7 +255,7 @@ static void prepare_holds(struct run *run)
     }
 }
 
-/* true with run->outer < 0: there is no run around us that holds it. */
+/* true with run->outer < 0: no outer run holds it. */
 static bool enter_nested(struct run *run, int *ret_code)
 {
     struct nest_answer answer;
@@ -273,8 +274,8 @@ static bool enter_nested(struct run *run, int *ret_code)
     return answer.ended_by.number == 0;
 }
 
-/* Several names are acquired together or not at all: one that a run around us has would be waited for for
- * ever. */
+/* Several names are acquired together or not at all: if an outer run held one of them, we would
+ * wait for ever. */
 static bool none_is_around(struct run *run, int *ret_code)
 {
     for (size_t i = 0; i < run->count; i++) {
@@ -317,7 +318,8 @@ static bool acquire_own(struct run *run, int *ret_code)
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-/* What is waited for inside of the command, we wait for. A nested run has nothing of its own. */
+/* Tell runs inside the command what we hold, for deadlock detection. A nested run holds nothing of
+ * its own. */
 static void set_session(const struct run *run)
 {
     const char *around = secure_getenv(SESSION_VARIABLE);
@@ -390,7 +392,7 @@ static int execute(struct run *run)
     return run->hooks->ended ? run->hooks->ended(run, code) : code;
 }
 
-/* Start the command, watch over it, hold on as long as asked. Returns its exit code. */
+/* Start the command, supervise it, and hold the lease for --min-hold. Returns its exit code. */
 static int execute_command(struct run *run)
 {
     const struct args *args = &run->cli->args;
@@ -407,7 +409,7 @@ static int execute_command(struct run *run)
         return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
     }
 
-    /* The command is already on its way while we prepare to watch over it. */
+    /* The command already runs while we prepare to supervise it. */
     nest_started(&run->nest);
     if (run->lease)
         run->lease_fd = watch_leases(run);
@@ -427,7 +429,7 @@ static int execute_command(struct run *run)
     return EXIT_SIGNAL_BASE + run->ended_by.number;
 }
 
-/* Giving the leases back, on a thread that may outlive the wait for it: so it has copies. */
+/* Releases the leases on a thread that may outlive the wait for it: so it has copies. */
 struct giving_back {
     hf_status (*release)(hf_lease *lease, hf_error *err);
     size_t count;
@@ -445,8 +447,9 @@ static void give_back(void *arg)
 }
 
 /*
- * HF_UNAVAILABLE: the store did not answer in time. A lease that is lost is nobody's to give back, and nobody
- * waits for it here; only its handle must end if we campaign again. One that --max-hold ended is given back.
+ * HF_UNAVAILABLE: the store did not answer in time. A lost lease cannot be released, and we do not
+ * wait for it; only its handle must end if we campaign again. A lease that --max-hold ended is
+ * released.
  */
 static hf_status release(struct run *run, hf_error *err)
 {

@@ -12,23 +12,25 @@
 
 struct run;
 
-/* What a verb adds to a run. Each may be NULL. Those that return bool: false ends it, with *ret_code. */
+/* What a verb adds to a run. Each may be NULL. Those that return bool: false ends the run with
+ * *ret_code. */
 struct run_hooks {
     bool nests;                                     /* may run under the lease of an outer run */
     bool (*before)(struct run *run, int *ret_code); /* the store is open, and nothing is acquired */
-    bool (*acquire)(struct run *run,
-                    int *ret_code); /* another way to run->lease and run->tokens[0] */
+    bool (*acquire)(struct run *run, int *ret_code); /* instead of hf_acquire(): sets run->lease and
+                                     * run->tokens[0] */
     bool (*entered)(struct run *run, int *ret_code); /* the lease is ours, no command runs yet */
-    int (*ended)(struct run *run, int code);         /* so did the command; returns the exit code */
+    int (*ended)(struct run *run, int code);         /* the command has ended; returns the exit
+                                                      * code */
     hf_status (*release)(hf_lease *lease, hf_error *err); /* instead of hf_release() */
-    bool (*again)(struct run *run, int code);             /* all is over: once more? */
+    bool (*again)(struct run *run, int code);             /* after everything: run again? */
 };
 
 /* ending.c: the command must end, with all that it started. */
 struct run_ending {
     int64_t killed_ms; /* when KILL was sent first */
     bool left;         /* something that the command started may still be alive */
-    bool denied;       /* nothing of it may be signalled by us */
+    bool denied;       /* we may not signal any of it */
     bool gave_up;      /* what is still alive cannot be ended; that was said */
 };
 
@@ -37,7 +39,8 @@ struct run_stop {
     int number;   /* by which signal; 0: not now */
     bool group;   /* and our process group with us */
     bool forced;  /* by SIGSTOP */
-    bool blocked; /* so it was at the last look, and SIGSTOP was sent after it */
+    bool blocked; /* the last check found only processes that no signal interrupts, and SIGSTOP was
+                   * sent after it */
     int64_t force_ms, give_up_ms;
 };
 
@@ -50,7 +53,7 @@ struct run {
     struct nest nest;
     struct run_plan plan;
 
-    /* What we run under: a lease of our own, or that of the run around us. */
+    /* What we run under: leases of our own, or that of the outer run. */
     size_t count;            /* names: NAME and every --also */
     hf_lease **leases;       /* of each, in the order of the command line */
     hf_lease *lease;         /* the first; NULL: nested */
@@ -71,7 +74,7 @@ struct run {
     struct run_lease known; /* about the lease, as of the last look */
     size_t lost_name;       /* whose lease was lost */
     bool lost_by_limit;     /* ... because of --max-hold: it is still ours to give back */
-    bool unsettled;         /* the store did not answer when we left: it is not waited for again */
+    bool unsettled;         /* the store did not answer at the end: do not wait for it again */
     bool lost;              /* the command ran, or was about to run, without its lease: exit 76 */
     int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */
     struct signal_event ended_by; /* a signal that came when the command had ended already */
@@ -80,20 +83,20 @@ struct run {
 
 /* From the options to the exit code. */
 int run_under(struct cli *cli, const struct run_hooks *hooks);
-/* Tries to write something at the end, all zero before the first. */
+/* The attempts to write something at the end; all zero before the first. */
 struct run_tries {
-    bool said;  /* that it is tried again */
+    bool said;  /* a message said that it is tried again */
     bool doubt; /* one of them may have been done */
 };
-/* `ended`: what was to be written failed like this. true, after a while: try again, for the store is away
- * and we still hold the lease. A signal ends it. After a try whose outcome is unknown, err's status says so
- * until one succeeds. */
+/* For `ended`: the write failed with *err. Returns true after a pause if it should be tried again,
+ * because the store is away and we still hold the lease. A signal ends it. After an attempt whose
+ * outcome is unknown, err's status says so until one succeeds. */
 bool run_again(const struct run *run, hf_error *err, struct run_tries *tries);
 
 /* ---- supervise.c */
 
-/* Watch over the command until it has ended, and every inner run too; then hold on until
- * hold_until_ms, which a signal ends: run->ended_by. */
+/* Supervise the command until it and every inner run have ended; then hold the lease until
+ * hold_until_ms. A signal ends that too: run->ended_by. */
 void supervise(struct run *run);
 /* We are continued: so is the command, but only under its lease. */
 void supervise_resume(struct run *run);
@@ -104,7 +107,7 @@ void supervise_resume(struct run *run);
 void ending_term(struct run *run, int64_t grace_ms);
 /* KILL to everything. */
 void ending_kill(struct run *run);
-/* Look after what is left of it, now and then. Returns when to look again, at most until_ms. */
+/* Signal what is left of the command again. Returns when to call this again, at most until_ms. */
 int64_t ending_chase(struct run *run, int64_t until_ms);
 /* Is there something that could still be ended? */
 bool ending_is_on(const struct run *run);
@@ -114,7 +117,7 @@ bool ending_is_on(const struct run *run);
 /* Stop the command because of signal `number`, and then ourselves. With `group` the terminal has stopped the
  * command already, and our process group is stopped with us. */
 void suspend_begin(struct run *run, int number, bool group);
-/* Go on with it. Returns when to look again, at most until_ms. */
+/* Take the next step of stopping. Returns when to call this again, at most until_ms. */
 int64_t suspend_go_on(struct run *run, int64_t until_ms);
 /* Continue what was stopped. */
 void suspend_end(struct run *run);

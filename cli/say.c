@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Our words: on stderr, each message one write, nothing in it that a terminal would obey. From
- * say_without_waiting() on, which every verb calls that holds or waits for something, no message
- * blocks: outlet.h says how and why. Before that nobody is kept waiting but our caller.
+ * Messages on stderr: each is one write, without control characters. Every verb that holds or waits
+ * for something calls say_without_waiting(); after that no message blocks: outlet.h says how and
+ * why. Before that a blocked message delays only our caller.
  */
 #include "cli.h"
 
@@ -118,7 +118,7 @@ int say_failure(const hf_error *err)
     return exit_of(err->status);
 }
 
-/* A URL in the wrong place may still have a password in it. */
+/* Quotes `text`; a URL in the wrong place may have a password in it, which is masked. */
 const char *shown(const char *text)
 {
     static char ring[4][SHOWN_MAX];

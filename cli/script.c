@@ -33,7 +33,7 @@ static char *grow(char *text, size_t room)
     exit(EXIT_INTERNAL);
 }
 
-/* One byte more than is allowed is too much for the library, which says so. */
+/* At most one byte more than allowed is read: the library refuses that. */
 static void read_all(FILE *from, struct file *file)
 {
     size_t room = 4096, got;
@@ -104,7 +104,7 @@ static json_t *value_json(const hf_value *value)
     return json_null();
 }
 
-/* One value a line; those of a list inside a list are moved in. */
+/* One value per line; those of a list inside a list are indented. */
 static void print_value(const hf_value *value, int depth)
 {
     size_t len;

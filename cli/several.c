@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * More than one name at once, for `run --also`. The library's call for that blocks, so
- * it has a thread of its own; the main thread looks after signals meanwhile.
+ * More than one name at once, for `run --also`. The library's call for that blocks, so it runs on a
+ * thread of its own, while the main thread reads signals.
  */
 #include "acquire.h"
 
@@ -54,8 +54,8 @@ static hf_acquire_request *make_requests(const struct acquiring *acquiring, int6
 }
 
 /* Until it is done; a signal ends it early. */
-static void look_after(struct acquiring *acquiring, const struct work *work, hf_cancel *cancel,
-                       int *ret_stop)
+static void read_signals(struct acquiring *acquiring, const struct work *work, hf_cancel *cancel,
+                         int *ret_stop)
 {
     struct pollfd polled[] = { { .fd = acquiring->signals->fd, .events = POLLIN },
                                { .fd = work->done, .events = POLLIN } };
@@ -87,7 +87,7 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
     work.requests = make_requests(acquiring, wait_ms, cancel);
     work.status = HF_NO_MEMORY;
     if (pthread_create(&thread, NULL, work_run, &work) == 0) {
-        look_after(acquiring, &work, cancel, ret_stop);
+        read_signals(acquiring, &work, cancel, ret_stop);
         pthread_join(thread, NULL);
         *err = work.err;
     }
@@ -96,7 +96,7 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
     free(work.requests);
 
     if (work.status == HF_OK && (*ret_stop || acquiring->ended_by.number)) {
-        /* Granted in the very moment: give them back, we are going away. */
+        /* Granted at the last moment: release them, we are leaving. */
         hf_release_all(ret_leases, work.count, NULL);
         return HF_CANCELLED;
     }

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A name that nobody holds or waits for has no entry: then this is what there is to say. */
+/* A name that nobody holds or waits for has no entry: this is its JSON form. */
 static json_t *free_json(const struct cli *cli, bool tracked)
 {
     json_t *object = json_object();

@@ -9,7 +9,7 @@
 
 bool signals_open(struct signals *signals)
 {
-    /* Faults stay what they are, and so does SIGABRT: nobody could handle them later. */
+    /* Fault signals and SIGABRT keep their action: they cannot be handled later. */
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
     sigset_t set;
     struct sigaction action;
@@ -26,7 +26,7 @@ bool signals_open(struct signals *signals)
     if (signals->child_ignored)
         signal(SIGCHLD, SIG_DFL);
 
-    /* Written by ourselves (a closed pipe) or to ourselves (tcsetpgrp): never events. */
+    /* Caused by our own writes (a closed pipe) or calls (tcsetpgrp): never events. */
     sigdelset(&set, SIGPIPE);
     sigdelset(&set, SIGTTOU);
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -72,8 +72,8 @@ void signals_stop(int number, bool group)
 {
     sigset_t set;
 
-    /* A SIGCONT that nobody has read yet came after the wish to stop, and overtakes it: to raise a stop signal
-     * throws it away, and we would stay stopped. */
+    /* A pending SIGCONT came after the stop signal and cancels it. Raising a stop signal would
+     * discard that SIGCONT, and we would stay stopped. */
     if (sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1)
         return;
 
@@ -82,7 +82,7 @@ void signals_stop(int number, bool group)
 
     sigemptyset(&set);
     sigaddset(&set, number);
-    sigprocmask(SIG_UNBLOCK, &set, NULL); /* here we stop */
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* we stop here */
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 

@@ -22,7 +22,7 @@ int status_open(struct status_out *status, const struct cli *cli, int64_t fd)
     if ((flags & O_ACCMODE) == O_RDONLY)
         return usage_error(cli, "--status-fd %lld is not open for writing", (long long)fd);
 
-    /* The standard ones belong to the command too: there we write to a copy. */
+    /* The command shares the standard descriptors: for these we write to a copy. */
     if (fd > STDERR_FILENO && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
         status->outlet.fd = (int)fd;
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --status-fd: what happens to a `run`, one JSON object a line, for the program that started us. */
+/* --status-fd: events of a `run`, one JSON object per line, for the program that started us. */
 #ifndef CLI_STATUS_H
 #define CLI_STATUS_H
 
@@ -14,13 +14,13 @@ struct status_out {
  * after a message: it is not open for writing. */
 int status_open(struct status_out *status, const struct cli *cli, int64_t fd);
 bool status_wanted(const struct status_out *status);
-/* {"event": event} to put more into; NULL if nobody listens, and then json_object_set_new() on it does
- * nothing. Any thread. */
+/* Begin an event, {"event": event}. NULL if there is no reader; json_object_set_new() accepts that
+ * and does nothing. Any thread. */
 json_t *status_begin(const struct status_out *status, const char *event);
-/* Send and free it; accepts NULL. Any thread. A reader that does not read
- * gets lines late, or loses them: a lease is never kept waiting for it. */
+/* Send and free it; accepts NULL. Any thread. A slow reader gets lines late, or loses them: it
+ * never delays the handling of the lease. */
 void status_send(struct status_out *status, json_t *event);
-/* At the end: give what was sent a moment to be read. */
+/* At the end: wait a moment until everything is written. */
 void status_drain(struct status_out *status);
 
 #endif

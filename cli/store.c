@@ -19,7 +19,7 @@
 
 #define BUILT_IN    "the built-in default"
 #define OLD_DEFAULT "/var/lib/holdfast" /* of all users, until version 0.1 */
-#define SHARED      "?shared=group"     /* as the library says it of a store, and as a URL has it */
+#define SHARED      "?shared=group"     /* in a location of the library and in a URL */
 
 static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url);
 static int from_profile(const char *name, struct cli_store *store, char **ret_url);
@@ -32,10 +32,11 @@ static void wipe_environment(const struct cli_store *store);
 
 #define OPEN_MS 5000 /* the library's own limit */
 
-static int64_t spent_ms; /* in reaching a store */
+static int64_t spent_ms; /* time spent to reach the store */
 
-/* A store that is made because of a misspelt URL is no lock: so the command that makes one says so. A server says nothing of
- * the kind, and an embedded store is asked for first without making it. */
+/* A store that is created because of a misspelt URL protects nothing: so the command that creates
+ * one says so. An embedded store is opened without creating it first, so that we know; a server
+ * does not tell. */
 static hf_status open_or_make(const char *url, const hf_open_options *options, hf_store **ret_store,
                               bool *ret_made, hf_error *err)
 {
@@ -52,7 +53,7 @@ static hf_status open_or_make(const char *url, const hf_open_options *options, h
     return hf_open(url, options, ret_store, err);
 }
 
-/* -n: a server that is away is an answer. -w D: opening it is a part of the waiting. */
+/* -n: if the server is away, fail at once. -w D: the time to open the store counts. */
 static hf_status reach(const struct cli *cli, const char *url, uint64_t flags,
                        struct cli_store *store, bool *ret_made, hf_error *err)
 {
@@ -123,8 +124,8 @@ static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
     if (made)
         say(cli, "new store made: %s", shown(store.info.location));
 
-    /* A relative path or the default would mean another store in another directory or for
-     * another user: a child gets the place itself. */
+    /* A relative path or the default would mean another store in another directory or for another
+     * user: a child gets the absolute path. */
     if (strncmp(store.info.location, "file:/", 6) == 0) {
         free(store.for_child);
         store.for_child = url_of_location(store.info.location);
@@ -182,7 +183,8 @@ static bool has_scheme(const char *words, const char *url)
     return false;
 }
 
-/* "no store yet at LOCATION": its words are all that is known of it. NULL: the default, an embedded one. */
+/* The library's text "no store yet at LOCATION" is all that is known of the store. NULL: the
+ * default, an embedded one. */
 static void note_absent(struct cli_store *store, const char *url, const hf_error *err)
 {
     const char *place = strstr(err->text, " at ");
@@ -253,7 +255,7 @@ void store_leave(struct cli_store *store)
     close_with(store, 0);
 }
 
-/* A path may hold bytes that mean something in a URL. */
+/* A path may hold bytes that have a meaning in a URL. */
 char *url_of_path(const char *path, bool shared)
 {
     char *url = must_alloc(3 * strlen(path) + sizeof "file:" SHARED);

@@ -23,12 +23,13 @@ struct cli_store {
  */
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /*
- * The same for verbs that only look: nothing is made. EXIT_FINE also if there is no store yet: `store` is NULL then, and
- * info has an engine's name and a location and nothing else. A server may tell only when it is looked at: HF_NOT_FOUND.
+ * The same for verbs that only look: nothing is made. EXIT_FINE also if there is no store yet:
+ * `store` is NULL then, and info has only an engine's name and a location. A server may report that
+ * only when it is inspected: HF_NOT_FOUND.
  */
 int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store);
-/* For verbs that only read, remove or end what is there: an embedded store is not made for them. If there is none,
- * that is said, `store` is NULL and `absent` is set, and the code is EXIT_FINE. */
+/* For verbs that only read, remove or end something: no embedded store is created for them. If
+ * there is none, a message says so, `store` is NULL, `absent` is set, and the code is EXIT_FINE. */
 int store_find(const struct cli *cli, struct cli_store *ret_store);
 /* Which store it would be, without opening it: a URL to wipe and free. NULL: the built-in default. */
 int store_url(const struct cli *cli, const char *spec, char **ret_url);
@@ -45,8 +46,8 @@ void store_leave(struct cli_store *store);
 
 /* ---- connecting.c ------------------------------------------------------------ */
 
-/* From now on a line on the terminal says that `to` is being opened, if it takes a moment and somebody looks. Both
- * may be given, and return, NULL. */
+/* Show a line on the terminal while `to` is being opened, if that takes a moment. Both accept NULL,
+ * and this may return NULL. */
 struct connecting *connecting_begin(const struct cli *cli, const char *to);
 void connecting_end(struct connecting *connecting);
 

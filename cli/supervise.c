@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Watching over the command of a `run`: one poll() over signals, the lease (or
- * the outer run), inner runs and a timer. Every decision about ending the
- * command is made by plan.c, and carried out by ending.c. Nothing in here may
- * block: what we have to say goes through outlets (say.c, status.c), and is said
- * after the signals are sent. Main thread.
+ * Supervises the command of a `run`: one poll() over signals, the lease (or the outer run), inner
+ * runs and a timer. Every decision about ending the command is made by plan.c, and carried out by
+ * ending.c. Nothing here may block: messages go through outlets (say.c, status.c), and are sent
+ * after the signals. Main thread.
  */
 #include "run.h"
 
@@ -44,9 +43,9 @@ void supervise(struct run *run)
         } else {
             look_at_lease(run);
             if (run->known.lost && !settled && !run->lost)
-                lose(run); /* in the last moment, before anybody told us */
+                lose(run); /* at the last moment, before the event arrived */
             settled = true;
-            /* Of a lease that could not be renewed something is left, and --min-hold has no use for that. */
+            /* The rest of a lease that could not be renewed is not worth holding for --min-hold. */
             if (run->lost || run->known.lost || run->ended_by.number || hfi_now_ms() >= until_ms)
                 return;
         }
@@ -54,8 +53,8 @@ void supervise(struct run *run)
     }
 }
 
-/* Does anything run under the lease? An inner run may come even while we only hold on. When the command must
- * end, all that it started must. */
+/* Does anything run under the lease? An inner run may come even while we only hold it for
+ * --min-hold. When the command must end, so must all that it started. */
 static bool is_working(const struct run *run)
 {
     if (!run->child.exited)
@@ -71,7 +70,7 @@ static void look_at_lease(struct run *run)
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
     int64_t left_ms = INT64_MAX;
 
-    /* Of several, what is true of the first to end. */
+    /* Of several leases, the one that ends first counts. */
     for (size_t i = 0; run->lease && i < run->count && !run->known.lost; i++) {
         int64_t one_ms = hf_lease_remaining_ms(run->leases[i]);
 
@@ -88,7 +87,7 @@ static void look_at_lease(struct run *run)
         run->known.lost = true;
 }
 
-/* Do what the lease demands now; returns when to look again. */
+/* Do what the state of the lease demands; returns when to decide again. */
 static int64_t decide(struct run *run)
 {
     int64_t now_ms = hfi_now_ms();
@@ -107,7 +106,7 @@ static int64_t decide(struct run *run)
         break;
     case RUN_KILL:
         run->phase = RUN_KILLED;
-        ending_kill(run); /* and at once a look at what is left */
+        ending_kill(run); /* and check at once what is left */
         break;
     }
     if ((run->known.lost || step.act != RUN_SLEEP) && !run->lost)
@@ -146,7 +145,7 @@ static const char *why_lost(const struct run *run)
     return run->known.lost ? "it has expired" : "it could not be renewed";
 }
 
-/* Say once that the lease is lost, or that it ends before anybody could save it. */
+/* Report once that the lease is lost, or will end because it can no longer be renewed in time. */
 static void lose(struct run *run)
 {
     static const char *const next[] = { [ON_LOST_TERM] = "; ending the command",
@@ -166,12 +165,12 @@ static void lose(struct run *run)
     json_object_set_new(event, "reason", json_string(why));
     status_send(&run->status, event);
 
-    nest_hang_up(&run->nest); /* it is nobody's to share any more */
+    nest_hang_up(&run->nest); /* inner runs can no longer share it */
     if (run->plan.on_lost == ON_LOST_WARN)
         nest_tell(&run->nest, NEST_LOST, (uint64_t)run->plan.kill_after_ms);
 }
 
-/* The lease is over for us, and our command has at most this time from TERM to KILL. */
+/* The outer run has lost the lease: our command has at most this time from TERM to KILL. */
 static void hear_loss(struct run *run, int64_t grace_ms)
 {
     run->known.lost = true;
@@ -181,7 +180,7 @@ static void hear_loss(struct run *run, int64_t grace_ms)
     run->outer = -1;
 }
 
-/* What the outer run says about the lease that is not ours. */
+/* Read what the outer run says about its lease. */
 static void hear_outer(struct run *run)
 {
     struct nest_message message;
@@ -238,7 +237,7 @@ static void wait_for_events(struct run *run, int64_t until_ms)
 
     if (!run->lease)
         hear_outer(run);
-    for (size_t i = inner_count; i-- > 0;) /* they say nothing; this is the hang-up */
+    for (size_t i = inner_count; i-- > 0;) /* inner runs send nothing more: this is the hang-up */
         if (polled[SLOT_INNER + i].revents)
             nest_remove(&run->nest, i);
     if (polled[SLOT_NEST].revents)
@@ -270,12 +269,14 @@ static void on_signal(struct run *run, const struct signal_event *event)
     }
 }
 
-/* To the command; when it has ended, to inner runs; and if we only hold on, it is for us. */
+/* Pass a signal on to the command; when that has ended, to inner runs; if nothing runs, it ends
+ * us. */
 static void pass_on(struct run *run, const struct signal_event *event)
 {
     bool stays = run->nest.inner_count > 0 || hfi_now_ms() < run->hold_until_ms;
 
-    /* Its SIGCHLD may be the next that we read. A dead process hears nothing, and we would stay. */
+    /* The command may have ended although its SIGCHLD has not been read. A dead process receives
+     * nothing, and we would stay. */
     if (stays && !run->child.exited && child_has_ended(&run->child))
         on_child(run);
 
@@ -306,12 +307,12 @@ static void on_child(struct run *run)
         return;
     }
     if (!signal_stops(stopped))
-        return; /* SIGSTOP: somebody looks at it; the lease is kept meanwhile */
+        return; /* SIGSTOP: a debugger or a user stopped it; the lease is kept meanwhile */
 
     if (run->stop.number)
         return; /* we asked for it */
 
-    /* It wants to use the terminal, which is ours: then it shall have it. */
+    /* It stopped because it wants the terminal, which we have: give it. */
     if (stopped != SIGTSTP && !child->has_tty) {
         child_give_tty(child);
         if (child->has_tty) {
@@ -322,7 +323,7 @@ static void on_child(struct run *run)
     if (child->tty < 0)
         return;
 
-    /* As a job without us would: all of it stops, and the shell sees it. */
+    /* The whole job stops, as it would without us, and the shell sees it. */
     suspend_begin(run, stopped, true);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stopping a `run` (Ctrl-Z, SIGTSTP, SIGTTIN, SIGTTOU). While we are stopped nobody renews, so nothing may go on
- * under the lease: first the command stops, then we do.
+ * Stopping a `run` (Ctrl-Z, SIGTSTP, SIGTTIN, SIGTTOU). While we are stopped the lease is not
+ * renewed, so nothing may run under it: first the command stops, then we do.
  *
  *            the signal         everything has stopped
  *   running ------------> asked ----------------------> stopped -- SIGCONT --> running, if the lease is good
@@ -14,11 +14,12 @@
  * it cannot come back from its system call before SIGCONT. It may be for good in that state: a shell in vfork(2) waits
  * for its child, which we have stopped before it could exec.
  *
- * All this time the supervisor goes on: if the lease is lost meanwhile the command is ended and not stopped.
+ * The supervisor keeps running all this time: if the lease is lost meanwhile, the command is ended
+ * and not stopped.
  *
- * What stops: all that descends from the command, if the lease can run out meanwhile. If it cannot, because it
- * has no ttl, what has left our session is spared: a daemon that others use, too, need not stop with a job.
- * Main thread.
+ * What stops: all descendants of the command, if the lease can expire meanwhile. If it cannot,
+ * because it has no ttl, processes that have left our session are spared: a daemon that others use
+ * need not stop with a job. Main thread.
  */
 #include "run.h"
 
@@ -27,11 +28,11 @@
 #include <unistd.h>
 
 #define LOOK_MS 20
-#define STOP_MS 500 /* for programs that put the terminal right before they stop */
+#define STOP_MS 500 /* for programs that reset the terminal before they stop */
 #define GIVE_UP_MS \
-    5000 /* a process stops when it next runs: on a busy machine that takes its time */
+    5000 /* a process stops when it is next scheduled, which may be late on a busy machine */
 
-/* Can the lease end while we are stopped? Of that of an outer run we do not know. */
+/* Can the lease end while we are stopped? That of an outer run may: we do not know its ttl. */
 static bool can_run_out(const struct run *run)
 {
     const struct args *args = &run->cli->args;
@@ -72,7 +73,7 @@ int64_t suspend_go_on(struct run *run, int64_t until_ms)
 
     seen = kin_signal(&run->kin, 0, &choice);
     if (seen.moving == 0 || (stop->blocked && seen.moving == seen.blocked)) {
-        if (seen.alive == 0) /* or /proc does not show it */
+        if (seen.alive == 0) /* all have ended, or /proc hides them */
             child_signal(&run->child, SIGSTOP);
         if (stop->group)
             child_take_tty(&run->child);
@@ -86,7 +87,7 @@ int64_t suspend_go_on(struct run *run, int64_t until_ms)
         return now_ms;
     }
     if (now_ms >= stop->force_ms) {
-        if (!stop->forced) /* counted from the first SIGSTOP: we may have been kept from sending it */
+        if (!stop->forced) /* counted from the first SIGSTOP, which may have been sent late */
             stop->give_up_ms = now_ms + GIVE_UP_MS;
         stop->forced = true;
         stop->blocked = seen.moving == seen.blocked;

@@ -177,7 +177,7 @@ static const struct option_def ls_options[] = {
 static const struct option_def break_options[] = {
     NAME_ROW,
     NUMBER(0, "token", "T", 1, TOKEN_MAX, token,
-           "the token of the lease to end, as `show` tells it"),
+           "the token of the lease to end, as `show` prints it"),
 };
 
 static const struct option_def redlock_options[] = {

@@ -60,7 +60,8 @@ extern const struct option_def global_options[];
 extern const size_t global_option_count;
 
 const struct verb *verb_find(const char *name);
-/* Has the verb an option of the same name as this global one? Then it is that one that is meant. */
+/* Does the verb have an option with the same name as this global one? Then the verb's option is
+ * meant. */
 bool option_hidden(const struct verb *verb, const struct option_def *global);
 
 int verb_run(struct cli *cli);

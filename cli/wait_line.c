@@ -3,10 +3,10 @@
  * Showing what a waiting `run` waits for: on a terminal one line that is
  * rewritten and at last erased, on a status descriptor an event per change.
  *
- * A thread of its own, and only if there is somebody to show it to. It sleeps
- * in hf_store_wait(); a busy store wakes it for the changes of others, too, so
- * it looks at most five times a second. The age in the line needs one wake-up a
- * second; a status descriptor alone needs none.
+ * It runs on a thread of its own, and only if there is a terminal or a status descriptor. It sleeps
+ * in hf_store_wait(). In a busy store changes of other names wake it too, so it reads the queue at
+ * most five times a second. The age in the line needs one wake-up a second; a status descriptor
+ * alone needs none.
  */
 #include "acquire.h"
 
@@ -20,7 +20,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define LOOK_MS     200  /* at least between two looks */
+#define LOOK_MS     200  /* least time between two reads of the queue */
 #define REDRAW_MS   1000 /* the age in the line */
 #define LABEL_SHOWN 60
 
@@ -35,7 +35,6 @@ struct wait_line {
     bool stop; /* under the mutex */
 };
 
-/* What there is to be shown. */
 struct queue_status {
     bool held;
     size_t others; /* holders beside this one */
@@ -77,7 +76,7 @@ struct wait_line *wait_line_begin(struct acquiring *acquiring)
             return line;
         hf_cancel_close(line->cancel);
     }
-    free(line); /* waiting works without being shown */
+    free(line); /* without the line, waiting still works */
     return NULL;
 }
 
@@ -110,7 +109,7 @@ static void *watch(void *arg)
     struct queue_status last = { 0 };
     uint64_t seq = 0;
 
-    /* Where we stand, before the first look: what changes during it must wake us. */
+    /* Read the change counter before the first view: a change during that view must wake us. */
     hf_store_wait(store, &seq, 0, line->cancel, NULL);
     do {
         struct queue_status queue_status = { 0 };
@@ -204,7 +203,7 @@ static void draw(struct wait_line *line, const struct queue_status *queue_status
     struct winsize size;
     size_t used, columns = 80;
 
-    /* Under Ctrl-S a line that is not seen yet says as much as the next one would. */
+    /* Under Ctrl-S the line that waits to be written is as good as a new one. */
     if (!line->drawing || !in_foreground() || say_is_late())
         return;
 
@@ -213,7 +212,7 @@ static void draw(struct wait_line *line, const struct queue_status *queue_status
     if (queue_status->held) {
         int64_t age_ms = hfi_now_ms() - queue_status->since_ms;
 
-        /* Whole seconds: a line that is rewritten once a second has no use for tenths. */
+        /* Whole seconds: the line is rewritten once a second. */
         hfi_format_duration(age_ms < 1000 ? 0 : age_ms / 1000 * 1000, age, sizeof age);
         used += (size_t)snprintf(text + used, sizeof text - used, ", held by %s for %s",
                                  queue_status->label, age_ms < 1000 ? "0s" : age);
@@ -237,7 +236,7 @@ static void draw(struct wait_line *line, const struct queue_status *queue_status
     line->drawn = true;
 }
 
-/* Is the terminal ours to draw on? In the background somebody else types there. */
+/* Are we in the foreground of the terminal? In the background another program uses it. */
 static bool in_foreground(void)
 {
     return tcgetpgrp(STDERR_FILENO) == getpgrp();

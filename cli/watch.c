@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast watch [GLOB]`: print what changes, as it happens. Each wake-up
- * compares what is there with what was there: a lease that came and went
- * between two looks is not seen, and the man page says so.
+ * `holdfast watch [GLOB]`: print what changes, as it happens. Each wake-up compares two views of
+ * the store: a lease that came and went between two views is not seen, as the man page says.
  */
 #include "look.h"
 #include "table.h"
@@ -15,17 +14,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Changes wake us, if the engine tells of them. What ends by itself does not (a ttl that runs out, a
- * holder that is killed while nobody waits for it), nor does a reader of ours that goes away: for
- * those we look again. */
+/* Changes wake us, if the engine reports them. An end without an event does not (a ttl that
+ * expires, a holder that is killed while nobody waits for it), nor does the end of our reader: so
+ * we also read a view at this interval. */
 #define LOOK_AGAIN_MS 1000
-#define LOOK_SHARE    10 /* ... but a look that takes long gets no more than this part of the time */
+#define LOOK_SHARE    10 /* ... but reading views takes no more than this part of the time */
 
 struct watching {
     const struct cli *cli;
     bool tracked;    /* the engine lists waiters */
-    bool told;       /* the engine tells of changes; else we look again and again */
-    bool first;      /* the first look: what is there already */
+    bool told;       /* the engine reports changes; otherwise we poll */
+    bool first;      /* the first view: what exists already */
     int write_error; /* errno; 0: none */
 };
 
@@ -40,7 +39,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
     uint64_t seq = 0;
     int code = EXIT_FINE;
 
-    /* Where we stand, before the first look: what changes during it must wake us. */
+    /* Read the change counter before the first view: a change during that view must wake us. */
     if (watching->told)
         hf_store_wait(store->store, &seq, 0, NULL, NULL);
     watching->first = true;
@@ -76,8 +75,8 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
     return code;
 }
 
-/* A reader that has gone is how a watch in a pipeline ends: nothing to complain about. Asks for
- * wait_ms, or until it has. */
+/* Is our output still read? In a pipeline a watch ends when its reader does: that is no error.
+ * Waits for that for up to wait_ms. */
 static bool is_read(int wait_ms)
 {
     struct pollfd polled = { .fd = STDOUT_FILENO };
@@ -85,7 +84,7 @@ static bool is_read(int wait_ms)
     return poll(&polled, 1, wait_ms) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
 }
 
-/* How long not to look after a look that took `took_ms`. */
+/* How long to pause after a view that took `took_ms` to read. */
 static int pause_ms(int64_t took_ms)
 {
     if (took_ms <= LOOK_AGAIN_MS / LOOK_SHARE)
@@ -114,7 +113,7 @@ int verb_watch(struct cli *cli)
         return code;
     watching.told = store.info.caps & HF_CAP_WATCH;
     if (!watching.told && !store.absent[0])
-        say_more(cli, "engine %s does not tell of changes: looking every %d ms", store.info.engine,
+        say_more(cli, "engine %s does not report changes: polling every %d ms", store.info.engine,
                  LOOK_AGAIN_MS);
 
     code = watch_loop(&watching, &store);

@@ -521,7 +521,7 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * The names are acquired one by one. Leases go back, if one of them cannot be had, before `done` comes. */
+ * Leases go back, if one of them cannot be had, before `done` comes. */
 HF_API HF_USE hf_status hf_acquire_all_async(hf_store *store, const hf_acquire_request *requests,
                                              size_t count, hf_done_fn *done, void *arg,
                                              hf_op **ret_op, hf_error *err);

@@ -34,37 +34,41 @@ static void step_down(struct hfi_lease *lease);
 
 /* ---- the two forms ------------------------------------------------------------------ */
 
+/* The request is looked at all the same: what is wrong with it comes first. */
+static hf_status no_ret_lease(struct hfi_store *store, const hf_acquire_request *request,
+                              hf_error *err)
+{
+    struct hfi_checked_request checked;
+    hf_acquire_request whole;
+    hf_status status = check(store, HFI_TO_THREAD, request, &whole, &checked, err);
+
+    return status == HF_OK ? hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL") : status;
+}
+
 hf_status hf_acquire(hf_store *handle, const hf_acquire_request *request, hf_lease **ret_lease,
                      hf_error *err)
 {
-    struct hfi_call *call;
-    hf_status status = hfi_acquire_begin(handle, request, ret_lease ? &call : NULL, err);
-
-    return status == HF_OK ? hfi_acquire_end(call, ret_lease) : status;
-}
-
-hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
-                            struct hfi_call **ret_call, hf_error *err)
-{
     struct hfi_store *store;
+    struct hfi_call *call;
     hf_status status = hfi_store_find(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    if (!ret_call) {
-        struct hfi_checked_request checked;
-        hf_acquire_request whole;
-
-        status = check(store, HFI_TO_THREAD, request, &whole, &checked, err);
-        return status == HF_OK ? hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL") : status;
-    }
-    *ret_call = hfi_call_new(store, HFI_TO_THREAD);
-    if (!*ret_call)
+    if (!ret_lease)
+        return no_ret_lease(store, request, err);
+    call = hfi_call_new(store, HFI_TO_THREAD);
+    if (!call)
         return hfi_error_memory(err);
-    (*ret_call)->err = err;
-    status = hfi_acquire_to(*ret_call, handle, request, err);
-    if (status != HF_OK)
-        hfi_call_free(*ret_call);
+    call->err = err;
+    status = hfi_acquire_to(call, handle, request, err);
+    if (status == HF_OK) {
+        if (!call->answered && !hfi_acquire_await(call))
+            return HF_UNKNOWN; /* the call goes on without us */
+        status = call->status;
+        if (status == HF_OK)
+            *ret_lease = call->handle;
+    }
+    hfi_call_free(call);
     return status;
 }
 
@@ -76,19 +80,6 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
     hf_status status = check(call->store, call->receiver, request, &whole, &checked, err);
 
     return status == HF_OK ? begin(handle, call, &checked, err) : status;
-}
-
-hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease)
-{
-    hf_status status;
-
-    if (!call->answered && !hfi_acquire_await(call))
-        return HF_UNKNOWN; /* the call goes on without us */
-    status = call->status;
-    if (status == HF_OK)
-        *ret_lease = call->handle;
-    hfi_call_free(call);
-    return status;
 }
 
 hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, hf_done_fn *done,

@@ -6,16 +6,6 @@
 #include "core/call.h"
 #include "core/request.h"
 
-/*
- * Begin an acquire whose receiver is this thread. HF_OK: hfi_acquire_end() must follow; meanwhile others may be begun, and
- * all are under way at once (but for a BLOCKING engine, which does them one after the other). Else that is the
- * answer. `request` is used during this call only; *err (may be NULL) until the end.
- */
-hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
-                            struct hfi_call **ret_call, hf_error *err);
-/* Wait for its answer. */
-hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease);
-
 /* Begin an acquire for the receiver of `call`. HF_OK: it is under way, or has its answer. Else nothing began; a lease slot that it
  * may have is the caller's to free. */
 hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acquire_request *request,

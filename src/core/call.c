@@ -188,7 +188,7 @@ void hfi_call_end(struct hfi_call *call)
 void hfi_call_deliver(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
-    const struct hfi_store *outer = hfi_self.calling;
+    struct hfi_calling calling = { store, hfi_self.calling };
     struct hfi_task *task = call->task;
     hf_result result = {
         .size = sizeof result, .status = call->status, .error = &call->error, .lease = call->handle
@@ -197,13 +197,13 @@ void hfi_call_deliver(struct hfi_call *call)
     hfi_call_unlisten(call);
     retire(call);
 
-    hfi_self.calling = store;
+    hfi_self.calling = &calling;
     if (task && task->finish)
         task->finish(task, &result);
     call->done(&result, call->arg);
     if (task)
         task->free(task);
-    hfi_self.calling = outer;
+    hfi_self.calling = calling.outer;
 
     hfi_call_free(call);
     uncount(store);

@@ -87,6 +87,7 @@ struct hfi_call {
     hf_error error;
 
     /* Children of tasks (task.h). */
+    unsigned mark;
     _Atomic int pausing;
     hf_status (*do_work)(struct hfi_task *task, const _Atomic int *stop);
     void (*stopper)(struct hfi_wait *wait);

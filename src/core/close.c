@@ -59,8 +59,9 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
         return status;
     if (flags & ~HF_CLOSE_FLAG_RELEASE)
         return HF_INVALID;
-    if (hfi_self.calling == store)
-        return HF_IN_USE; /* from one of its callbacks, which it would wait for */
+    for (const struct hfi_calling *calling = hfi_self.calling; calling; calling = calling->outer)
+        if (calling->store == store)
+            return HF_IN_USE; /* from one of its callbacks, which it would wait for */
 
     lock_all(store);
     if (!hfi_slot_is(&store->slot, handle))

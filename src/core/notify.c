@@ -104,7 +104,7 @@ void hfi_notify_run(struct hfi_store *store, enum hfi_way way)
 static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
 {
     struct hfi_notify *notify = &store->notify;
-    const struct hfi_store *outer;
+    struct hfi_calling calling = { store, hfi_self.calling };
     struct hfi_list *node;
     struct hfi_lease *lease;
     struct hfi_call *call;
@@ -123,10 +123,9 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
         snprintf(why, sizeof why, "%s", lease->why);
         pthread_mutex_unlock(&notify->lock);
 
-        outer = hfi_self.calling;
-        hfi_self.calling = store;
+        hfi_self.calling = &calling;
         on_lost(handle, HF_LOST, why, arg);
-        hfi_self.calling = outer;
+        hfi_self.calling = calling.outer;
 
         pthread_mutex_lock(&notify->lock);
         call = way->running == lease ? lease->releasing : NULL;

@@ -76,33 +76,6 @@ static hf_status end_call(struct hfi_call *call)
     return status;
 }
 
-hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_error *err)
-{
-    hf_status status;
-
-    *ret_call = hfi_call_new(NULL, HFI_TO_THREAD);
-    if (!*ret_call)
-        return hfi_release_without(handle, err);
-    (*ret_call)->err = &(*ret_call)->error;
-    status = hfi_release_to(*ret_call, handle, err);
-    if (status == HF_OK)
-        return HF_OK;
-    hfi_call_free(*ret_call);
-    *ret_call = NULL;
-    return status;
-}
-
-hf_status hfi_release_end(struct hfi_call *call, hf_error *err)
-{
-    if (!call->answered && !call->lost)
-        call->err = err;
-    else if (call->status == HF_OK)
-        hfi_ok(err);
-    else if (err)
-        *err = call->error; /* it was there before this */
-    return end_call(call);
-}
-
 hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_op **ret_op,
                            hf_error *err)
 {

@@ -7,11 +7,6 @@
 
 struct hfi_call;
 
-/* hf_release(), begun. *ret_call NULL: this is the answer, else hfi_release_end() must follow; meanwhile others may be
- * begun. */
-hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_error *err);
-hf_status hfi_release_end(struct hfi_call *call, hf_error *err);
-
 /* There is no memory for a call: the lease ends all the same, and the store hears of it in the background. HF_NO_MEMORY. */
 hf_status hfi_release_without(hf_lease *handle, hf_error *err);
 

@@ -3,8 +3,8 @@
  * A task: a public call that needs several steps. The primitives stand on this, and core's own calls that are not an
  * acquire or a release.
  *
- * A task begins one *child* at a time (a raw op, an acquire, a release, a pause) and is asked what to do next when the
- * child has ended. Its code is the same in both forms:
+ * A task begins a *child* (a raw op, an acquire, a release, a pause), or several of them, and is asked what to do next each
+ * time that one has ended. Its code is the same in both forms:
  *
  *   hf_X()        hfi_task_run() takes all steps on the calling thread, and returns the final status
  *   hf_X_async()  hfi_task_begin() takes the first step; the thread that brings a child's answer takes the next; in the
@@ -27,8 +27,8 @@
 
 struct hfi_task;
 
-/* The child has ended with `got`; the first time there was none, and it is HF_OK. Returns HFI_BEGUN, or the
- * final status, with task->error filled in. */
+/* A child has ended with `got`; the first time there was none, and it is HF_OK. Returns HFI_BEGUN, also if nothing was begun
+ * but others are under way; or the final status, with task->error filled in, when none is under way. */
 typedef hf_status hfi_step_fn(struct hfi_task *task, hf_status got);
 /* Asynchronous form, in hf_store_process(): status and error are in the result; add what was found. */
 typedef void hfi_finish_fn(struct hfi_task *task, hf_result *result);
@@ -46,15 +46,18 @@ struct hfi_task {
     hfi_task_free_fn *free;
     hf_cancel *cancel; /* the caller's; NULL: none */
     int state;         /* which step is due: the owner's business */
+    unsigned mark; /* of the children that are begun from now on, to tell them apart: likewise */
 
     /* What the child that has just ended brought; good during step(). */
     struct {
         struct hfi_op *op; /* of a raw op that was finished. What u.cell.ret_bytes points to is the
                               owner's if it sets that to NULL, else it is freed with the child */
         hf_lease *lease;   /* of an acquire, with HF_OK */
-        bool given_up;     /* blocking form: it did not end in time, and what it does is not known.
+        unsigned
+            mark; /* as it was when the child was begun; not of one that had no memory to begin */
+        bool given_up;  /* blocking form: it did not end in time, and what it does is not known.
                               HF_UNKNOWN */
-        hf_error error;    /* not HF_OK: the text, of the engine or (acquire, release) of core */
+        hf_error error; /* not HF_OK: the text, of the engine or (acquire, release) of core */
     } child;
 
     hf_error error; /* the call's own, for the caller */
@@ -63,12 +66,12 @@ struct hfi_task {
     struct hfi_call *call;  /* asynchronous: what hf_op * stands for; NULL: a thread runs it */
     struct hfi_cancel stop; /* asynchronous: what the children follow; never a handle */
     pthread_mutex_t lock;
-    struct hfi_list ended;   /* children, by `due` */
-    bool running;            /* some thread takes steps */
-    bool out_of_memory;      /* a child could not begin */
-    struct hfi_call *ending; /* the child that step() sees */
-    struct hfi_call *turn;   /* the child that ends in hf_store_process(); NULL: none */
-    struct hfi_call *begun;  /* the child: being prepared or, in the blocking form, under way */
+    struct hfi_list children;  /* by `due`: that have ended; in the blocking form, under way */
+    bool running;              /* some thread takes steps */
+    unsigned without;          /* children that could not begin: no memory */
+    struct hfi_call *ending;   /* the child that step() sees */
+    struct hfi_call *turn;     /* the child that ends in hf_store_process(); NULL: none */
+    struct hfi_call *prepared; /* the raw op that is being prepared; NULL: none */
 };
 
 /* All zero, but for these two. */
@@ -121,6 +124,13 @@ hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
                         void (*stopper)(struct hfi_wait *wait), int64_t until_ms);
 /* Take the next step where user code may run: in hf_store_process(), or at once in the blocking form. HF_OK. */
 hf_status hfi_task_turn(struct hfi_task *task);
+
+/* ---- between task.c and child.c ---------------------------------------------------------------------- */
+
+/* Blocking form: until it has ended. false: given up, and it is not ours any more; task->child.error says so. */
+bool hfi_child_await(struct hfi_call *child);
+/* It has ended, and step() has seen it; or it never began. */
+void hfi_child_free(struct hfi_call *child);
 
 /* ---- for call.c ----------------------------------------------------------------------------------- */
 

@@ -19,13 +19,20 @@ struct hfi_spares {
     unsigned count;
 };
 
+/* A callback of a store that this thread is in. On its stack; they nest. */
+struct hfi_calling {
+    const struct hfi_store *store;
+    const struct hfi_calling *outer; /* NULL: none */
+};
+
 /* One per thread. After a fork it describes the parent's thread until hfi_thread_id() is asked. */
 struct hfi_self {
     uint64_t process; /* hfi_process_id() of when the ids were drawn */
     uint64_t id;      /* of this thread; never used again in this process */
     int64_t tid;
-    const struct hfi_store *calling; /* whose callback this thread is in; NULL: none */
-    unsigned stopping;               /* it is ending waits early, perhaps with locks */
+    const struct hfi_calling
+        *calling;      /* the innermost callback that this thread is in; NULL: none */
+    unsigned stopping; /* it is ending waits early, perhaps with locks */
 
     struct hfi_spares leases, calls; /* spare.h */
     bool watched;                    /* the end of this thread is noticed */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cycles: groups of the stuck in which everybody waits for everybody, directly or not, and for
- * nobody outside. They are the strongly connected components that no edge leaves.
+ * Finds the cycles among the stuck waiters: groups whose members all wait for each other, directly
+ * or not, and for nothing outside the group. They are the strongly connected components that no
+ * edge leaves.
  */
 #include "deadlock/graph_internal.h"
 
@@ -41,7 +42,7 @@ uint32_t hfi_graph_next_edge(const struct hfi_graph *g, uint32_t node, uint32_t 
         if (!is_node(ahead))
             continue;
         if (!ahead->tag.barge)
-            *cursor = HFI_GRAPH_NONE - 1; /* the rest is ahead of this one too */
+            *cursor = HFI_GRAPH_NONE - 1; /* this one waits for the rest itself */
         return node - back;
     }
     return HFI_GRAPH_NONE;
@@ -60,7 +61,7 @@ static void visit(struct search *s, uint32_t node)
     s->path[s->path_count++] = node;
 }
 
-/* All edges of the node are gone through. */
+/* All edges of the node have been followed. */
 static void leave(struct hfi_graph *g, struct search *s, uint32_t node)
 {
     uint32_t member;
@@ -97,7 +98,8 @@ static void search_from(struct hfi_graph *g, struct search *s, uint32_t start)
     }
 }
 
-/* A session that waits for itself alone, with a limit, gets what it asked for: it waits until that limit. */
+/* Does this session wait for itself alone, with a time limit? That is no deadlock: it waits until
+ * the limit, as it asked. */
 static bool is_alone(const struct hfi_graph *g, uint32_t victim)
 {
     uint32_t others = 0;
@@ -115,7 +117,8 @@ bool hfi_graph_find_cycles(struct hfi_graph *g)
                         .cursor = g->scratch + 2 * (size_t)nodes,
                         .open = g->scratch + 3 * (size_t)nodes,
                         .path = g->scratch + 4 * (size_t)nodes };
-    /* One of each component, + 1; 0: none of it yet, HFI_GRAPH_NONE: it waits for another one. */
+    /* For each component one of its members, + 1; 0: none seen yet; HFI_GRAPH_NONE: the component
+     * waits for another one. */
     uint32_t *members;
 
     for (uint32_t i = 0; i < g->waiter_count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said of a cycle: a shortest circle through the victim, as links for a program and in
- * words for people.
+ * Describes a cycle: a shortest circle through the victim, as links for a program and as text for
+ * people.
  */
 #include "deadlock/graph_internal.h"
 
@@ -35,8 +35,8 @@ static hf_deadlock_waiter make_link(const struct hfi_graph *g, uint32_t node, ui
                                  .label = waiter->info->label };
 }
 
-/* Breadth first from the victim until it comes round; `from` says from which node each was reached. Returns the
- * last before it. */
+/* Search breadth first from the victim until an edge leads back to it; `from` says from which node
+ * each node was reached. Returns the last node of the circle. */
 static uint32_t go_round(const struct hfi_graph *g, uint32_t victim, uint32_t *from,
                          uint32_t *queue)
 {
@@ -75,7 +75,7 @@ hf_deadlock_waiter *hfi_graph_circle(const struct hfi_graph *g, size_t cycle, si
     if (links) {
         uint32_t at = count, next = HFI_GRAPH_NONE;
 
-        /* From its end to its beginning, leaving out the names in between. */
+        /* From the end of the circle to its beginning, without the nodes that are names. */
         for (uint32_t node = last; node != victim; node = from[node] - 1) {
             if (node >= g->waiter_count)
                 continue;
@@ -95,7 +95,7 @@ hf_deadlock_waiter *hfi_graph_circle(const struct hfi_graph *g, size_t cycle, si
     return links;
 }
 
-#define NAME_SHOWN 60 /* of each: there may be several, and the text has an end */
+#define NAME_SHOWN 60 /* bytes of each name: a circle may have several, and the text is bounded */
 
 void hfi_circle_words(const hf_deadlock_waiter *links, size_t count, char *ret_text, size_t size)
 {

@@ -13,8 +13,8 @@
 
 #define NEEDED (HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_TOKEN)
 
-/* Two looks at one store, the second compared with the first. */
-struct looks {
+/* Two views of one store, the second compared with the first. */
+struct two_views {
     hf_view *views[2];
     struct hfi_graph *graphs[2];
 };
@@ -22,8 +22,8 @@ struct looks {
 static void *detect_main(void *arg);
 static struct hfi_wait *surface_one(struct hfi_store *store, int64_t now_ms);
 static void check(struct hfi_store *store, int64_t now_ms);
-static hf_status look_twice(struct hfi_store *store, struct looks *looks, hf_error *err);
-static void looks_free(struct looks *looks);
+static hf_status read_two_views(struct hfi_store *store, struct two_views *views, hf_error *err);
+static void views_free(struct two_views *views);
 
 /* ---- the thread ------------------------------------------------------------------------ */
 
@@ -38,13 +38,13 @@ void hfi_detect_init(struct hfi_store *store, int64_t first_ms)
     d->started = d->stop = false;
     d->rest_ms = 0;
     atomic_store(&d->awake, 0);
-    atomic_store(&d->bell, 0);
+    atomic_store(&d->wakeups, 0);
 }
 
 static void ring(struct hfi_detector *d)
 {
-    atomic_fetch_add(&d->bell, 1);
-    hfi_futex_wake(&d->bell, 1, false);
+    atomic_fetch_add(&d->wakeups, 1);
+    hfi_futex_wake(&d->wakeups, 1, false);
 }
 
 void hfi_detect_stop(struct hfi_store *store)
@@ -97,7 +97,7 @@ static bool stopped(struct hfi_detector *d)
     return stop;
 }
 
-/* Is anybody there to be watched? */
+/* Is there a wait that needs the detector? */
 static bool anybody(struct hfi_store *store)
 {
     bool found = false;
@@ -110,8 +110,8 @@ static bool anybody(struct hfi_store *store)
     return found;
 }
 
-/* When to look at the list again: when a wait is due, but as often as a wait can become old enough; and a
- * moment later for one that was just sent to the store. */
+/* When to look at the list of waits again: when the next wait is due, at the latest after first_ms
+ * (a new wait may be due by then), and not before an eighth of that. */
 static int64_t next_round(struct hfi_store *store, int64_t now_ms)
 {
     const struct hfi_detector *d = &store->detector;
@@ -128,8 +128,9 @@ static int64_t next_round(struct hfi_store *store, int64_t now_ms)
     return next_ms > least_ms ? next_ms : least_ms;
 }
 
-/* While anybody waits it looks at the list as often as a wait can become old enough; and once more after
- * the last has gone, so that waits that come and go all the time do not ring each time. */
+/* While anything waits, the thread looks at the list of waits once per first_ms at least. It looks
+ * once more after the last wait has gone: so waits that come and go all the time need not wake it
+ * each time. */
 static void *detect_main(void *arg)
 {
     struct hfi_store *store = arg;
@@ -137,7 +138,7 @@ static void *detect_main(void *arg)
     bool lingers = true;
 
     while (!stopped(d)) {
-        uint32_t rung = atomic_load(&d->bell);
+        uint32_t seen = atomic_load(&d->wakeups);
         bool busy = anybody(store);
 
         if (busy) {
@@ -150,7 +151,7 @@ static void *detect_main(void *arg)
         if (busy || lingers) {
             lingers = busy;
             if (!stopped(d))
-                hfi_futex_wait(&d->bell, rung, next_round(store, hfi_now_ms()), false);
+                hfi_futex_wait(&d->wakeups, seen, next_round(store, hfi_now_ms()), false);
             continue;
         }
         lingers = true;
@@ -158,14 +159,14 @@ static void *detect_main(void *arg)
         if (anybody(store))
             atomic_store(&d->awake, 1);
         else
-            hfi_futex_wait(&d->bell, rung, HFI_NEVER, false);
+            hfi_futex_wait(&d->wakeups, seen, HFI_NEVER, false);
     }
     return NULL;
 }
 
 /* ---- local waiters ------------------------------------------------------------------------ */
 
-/* One that has waited here long enough, taken out of its queue. NULL: there is none. */
+/* A wait that has been in the local queue for long enough, taken out of it. NULL: there is none. */
 static struct hfi_wait *surface_one(struct hfi_store *store, int64_t now_ms)
 {
     struct hfi_wait *found = NULL;
@@ -185,7 +186,8 @@ static struct hfi_wait *surface_one(struct hfi_store *store, int64_t now_ms)
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
-/* Is a look due for one of the waits? Those that it serves are put off. */
+/* Is one of the waits to be examined now? The next examination of all waits that this one serves is
+ * put off. */
 static bool is_due(struct hfi_store *store, int64_t now_ms)
 {
     int64_t longest_ms = store->detector.first_ms * HFI_DETECT_LONGEST;
@@ -231,15 +233,15 @@ static void end_wait(struct hfi_store *store, const struct hfi_graph *graph, siz
 
 static void check(struct hfi_store *store, int64_t now_ms)
 {
-    struct looks looks = { 0 };
+    struct two_views views = { 0 };
     hf_error err;
 
     if (now_ms < store->detector.rest_ms || !is_due(store, now_ms))
         return;
-    if (look_twice(store, &looks, &err) == HF_OK && looks.graphs[1])
-        for (size_t i = 0; i < hfi_graph_cycles(looks.graphs[1]); i++)
-            end_wait(store, looks.graphs[1], i);
-    looks_free(&looks);
+    if (read_two_views(store, &views, &err) == HF_OK && views.graphs[1])
+        for (size_t i = 0; i < hfi_graph_cycles(views.graphs[1]); i++)
+            end_wait(store, views.graphs[1], i);
+    views_free(&views);
     store->detector.rest_ms = hfi_now_ms() + (hfi_now_ms() - now_ms) * HFI_DETECT_SHARE;
 }
 
@@ -250,31 +252,31 @@ const hf_error *hfi_detect_error(const struct hfi_wait *wait, hf_error *ret_erro
     return ret_error;
 }
 
-/* If the first look finds nothing there is no second one. */
-static hf_status look_twice(struct hfi_store *store, struct looks *looks, hf_error *err)
+/* If the first view has no cycle, no second one is read. */
+static hf_status read_two_views(struct hfi_store *store, struct two_views *views, hf_error *err)
 {
     bool fifo = hfi_store_promises(store)->caps & HF_CAP_FIFO;
 
     for (int i = 0; i < 2; i++) {
         hf_status status =
-            hfi_look(store, "*", 1, HFI_LOOK_GLOB | HFI_LOOK_CONTENDED, &looks->views[i], err);
+            hfi_look(store, "*", 1, HFI_LOOK_GLOB | HFI_LOOK_CONTENDED, &views->views[i], err);
 
         if (status != HF_OK)
             return status;
-        looks->graphs[i] = hfi_graph_new(looks->views[i], fifo, i ? looks->graphs[0] : NULL);
-        if (!looks->graphs[i])
+        views->graphs[i] = hfi_graph_new(views->views[i], fifo, i ? views->graphs[0] : NULL);
+        if (!views->graphs[i])
             return hfi_error_memory(err);
-        if (hfi_graph_cycles(looks->graphs[i]) == 0)
+        if (hfi_graph_cycles(views->graphs[i]) == 0)
             break;
     }
     return HF_OK;
 }
 
-static void looks_free(struct looks *looks)
+static void views_free(struct two_views *views)
 {
     for (int i = 0; i < 2; i++) {
-        hfi_graph_free(looks->graphs[i]);
-        hfi_free(looks->views[i]);
+        hfi_graph_free(views->graphs[i]);
+        hfi_free(views->views[i]);
     }
 }
 
@@ -285,17 +287,17 @@ struct list_call {
     hf_deadlocks *deadlocks;
 };
 
-/* Two looks at the whole store: on the caller's thread, or on a worker. */
+/* Reads two views of the whole store, on the caller's thread or on a worker. */
 static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
 {
     struct list_call *call = hfi_container(task, struct list_call, task);
-    struct looks looks = { 0 };
-    hf_status status = look_twice(task->store, &looks, &task->child.error);
+    struct two_views views = { 0 };
+    hf_status status = read_two_views(task->store, &views, &task->child.error);
 
     (void)stop;
-    if (status == HF_OK && !hfi_deadlocks_new(looks.graphs[1], &call->deadlocks))
+    if (status == HF_OK && !hfi_deadlocks_new(views.graphs[1], &call->deadlocks))
         status = hfi_error_memory(&task->child.error);
-    looks_free(&looks);
+    views_free(&views);
     return status;
 }
 

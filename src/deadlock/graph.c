@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A graph's life: read the view, match tags with leases; then reduce.c lets go on who
- * can, and cycles.c finds the cycles among the rest. graph_internal.h has the whole.
+ * Builds a graph: reads the view and matches tags with leases. Then reduce.c removes every waiter
+ * that can proceed, and cycles.c finds the cycles among the rest. graph_internal.h lists the parts.
  */
 #include "deadlock/graph_internal.h"
 
@@ -189,7 +189,7 @@ static uint32_t find_holder(const struct hfi_graph *g, uint64_t id)
     return g->by_id[low];
 }
 
-/* Was this wait there at the earlier look? */
+/* Was this wait in the earlier view? */
 static bool was_there(const struct hfi_graph *before, const struct hfi_graph_waiter *waiter)
 {
     return !before || bsearch(&waiter->key, before->keys, before->waiter_count,
@@ -233,7 +233,7 @@ static void match(struct hfi_graph *g, const struct hfi_graph *before)
         if (g->holders[i].stuck)
             g->names[g->holders[i].name].kept += g->holders[i].info->permits;
 
-    /* A wait that is new at the second look is in its first second: not our business. */
+    /* A wait that is new in the second view is in its first second: too young to be examined. */
     for (uint32_t i = 0; i < g->waiter_count; i++)
         if (g->waiters[i].tagged && !was_there(before, &g->waiters[i]))
             g->waiters[i].stuck = false;

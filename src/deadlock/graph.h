@@ -4,22 +4,21 @@
  * goes in, cycles come out; no clock, no lock, no I/O.
  *
  * The graph is reduced by everything that can proceed. A holder that is not known to wait is
- * assumed to release some day. What is then free goes to the waiters, in their order; a waiter
- * that gets what it waits for proceeds too, and releases all that it holds; and so on until
- * nothing changes any more. The remaining waiters are stuck for good: nothing that another
- * process does can help them. That is exact for permits of semaphores and for readers and
- * writers too, where a circle alone would prove nothing.
+ * assumed to release some day. What is then free goes to the waiters, in their order. A waiter that
+ * gets what it waits for proceeds too, and releases all that it holds; this is repeated until
+ * nothing changes. The remaining waiters are stuck for good: nothing that another process does can
+ * help them. That is exact for permits of semaphores and for readers and writers too, where a
+ * circle alone would prove nothing.
  *
- * Some of the stuck only wait for others that wait in a circle. A *cycle* is a group in which
- * each member waits for every other, directly or not, and for nothing outside of the group:
- * one of each cycle must give up.
+ * Some stuck waiters only wait for others that wait in a circle. A *cycle* is a group in which each
+ * member waits for every other, directly or not, and for nothing outside of the group. One member
+ * of each cycle must give up.
  *
- * A view of a store is read piece by piece, and what was read first may have changed
- * when the last was read. So what is found is looked at a second time, and what is not
- * the same lease (its token) and the same wait (its number) in both does not count. A
- * lease or a wait that is seen before and after a moment was there at that moment: all
- * of a cycle that is seen twice existed at once, between the two looks. And a waiter that is
- * ahead of us in a queue was ahead before.
+ * A view of a store is read piece by piece, and what was read first may have changed before the
+ * last was read. So a second view is read, and only leases (by their tokens) and waits (by their
+ * numbers) that are in both views count. Such a lease or wait existed at every moment between the
+ * two views: so all of a cycle that is in both existed at the same time. And a waiter that is ahead
+ * of us in a queue was ahead before.
  */
 #ifndef HFI_DEADLOCK_GRAPH_H
 #define HFI_DEADLOCK_GRAPH_H
@@ -29,17 +28,17 @@
 struct hfi_graph;
 
 /*
- * What a view says. It takes the tags off the labels of the view, in place, and fills in the sessions;
- * the view must outlive the graph. `fifo`: a waiter that does not fit is not overtaken. `before`: an earlier
- * look, NULL: none. NULL: out of memory.
+ * The graph of a view. This takes the tags off the labels of the view, in place, and fills in the
+ * sessions; the view must outlive the graph. `fifo`: a waiter that does not fit is not overtaken.
+ * `before`: the graph of an earlier view; NULL: none. Returns NULL if out of memory.
  */
 struct hfi_graph *hfi_graph_new(hf_view *view, bool fifo, const struct hfi_graph *before);
 void hfi_graph_free(struct hfi_graph *graph);
 
-/* How many cycles there are. Which wait is to end: its tag. */
+/* The number of cycles; and of each the tag of the wait that must end. */
 size_t hfi_graph_cycles(const struct hfi_graph *graph);
 const struct hfi_tag *hfi_graph_victim(const struct hfi_graph *graph, size_t cycle);
-/* Does the waiter at `index` (all of the view's, counted through) wait for ever? */
+/* Does the waiter at `index` (counted over all names of the view) wait for ever? */
 bool hfi_graph_stuck(const struct hfi_graph *graph, size_t index);
 
 /* A shortest circle through the victim, which comes first; from hfi_malloc(). NULL: out of memory. */
@@ -47,7 +46,7 @@ hf_deadlock_waiter *hfi_graph_circle(const struct hfi_graph *graph, size_t cycle
                                      size_t *ret_count);
 /* All circles, for the caller of the library: one block, from hfi_malloc(). `graph` NULL: none. false: out of memory. */
 bool hfi_deadlocks_new(const struct hfi_graph *graph, hf_deadlocks **ret_deadlocks);
-/* The circle in words, as said to the first of it. */
+/* The circle as text, addressed to its first member. */
 void hfi_circle_words(const hf_deadlock_waiter *links, size_t count, char *ret_text, size_t size);
 
 static inline bool hfi_tag_same(const struct hfi_tag *a, const struct hfi_tag *b)

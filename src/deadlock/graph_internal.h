@@ -19,8 +19,8 @@ struct hfi_graph_name {
     const hf_entry *entry;
     uint64_t hash[2];
     uint32_t first_holder, first_waiter, first_claim, claims;
-    uint64_t kept; /* permits of holders that are stuck, or not known yet to go on */
-    bool due;      /* on the list of names to look at */
+    uint64_t kept; /* permits of holders that are stuck, or not yet known to proceed */
+    bool due;      /* on the list of names to examine */
 };
 
 struct hfi_graph_holder {
@@ -33,7 +33,7 @@ struct hfi_graph_holder {
 struct hfi_graph_waiter {
     hf_waiter *info;
     struct hfi_tag tag; /* if it is `tagged` */
-    uint64_t key;       /* the same in every look at the same wait */
+    uint64_t key;       /* the same in every view of the same wait */
     uint32_t name;
     uint32_t held[HFI_HOLDS_MAX], held_count; /* holders */
     bool tagged, stuck;
@@ -54,18 +54,18 @@ struct hfi_graph {
     struct hfi_graph_claim *claims;           /* sorted by name */
     uint32_t *by_id;                          /* holders, sorted by id */
     uint64_t *keys;                           /* of waiters, sorted */
-    uint32_t *due, *parts, *cycles, *scratch; /* parts: which component a node is of */
+    uint32_t *due, *parts, *cycles, *scratch; /* parts: the component of each node */
 };
 
-/* An array that is there also if it is empty. NULL: out of memory. */
+/* An array; an empty one is not NULL either. NULL: out of memory. */
 void *hfi_graph_array(size_t count, size_t size);
 
 /* ---- reduce.c ---- */
 
-/* Leave only those marked as stuck that are. */
+/* Clear the mark `stuck` of everything that can proceed. */
 void hfi_graph_drop_runnable(struct hfi_graph *g);
-/* If this wait ended, would another member of its cycle go on? Changes all that
- * hfi_graph_drop_runnable() does; the caller has a copy. */
+/* If this wait ended, would another member of its cycle proceed? Changes all that
+ * hfi_graph_drop_runnable() changes; the caller has a copy. */
 bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim);
 
 /* ---- cycles.c ---- */
@@ -73,15 +73,17 @@ bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim);
 /* Fill in parts and cycles. false: out of memory. */
 bool hfi_graph_find_cycles(struct hfi_graph *g);
 /*
- * The edges of a node, one after the other; *cursor is 0 at first. A waiter waits for its name and for
- * those ahead of it; that is, for the nearest of them, which waits for the next, unless it may overtake.
- * A name waits for its holders. HFI_GRAPH_NONE: there are no more.
+ * The edges of a node, one after the other; *cursor is 0 at first. A waiter waits for its name and,
+ * unless it may overtake, for the waiters ahead of it. Of those only the ones up to the nearest
+ * that may not overtake are edges: that one waits for the rest. A name waits for its holders.
+ * HFI_GRAPH_NONE: there are no more.
  */
 uint32_t hfi_graph_next_edge(const struct hfi_graph *g, uint32_t node, uint32_t *cursor);
 
 /* ---- victim.c ---- */
 
-/* Of each cycle, in g->cycles: the member that gives up, in place of any one of it. false: out of memory. */
+/* Replace each entry of g->cycles, which is any member of its cycle, by the member that gives up.
+ * false: out of memory. */
 bool hfi_graph_choose(struct hfi_graph *g);
 
 #endif

@@ -19,7 +19,7 @@ struct hf_deadlocks {
     struct deadlock *items;
 };
 
-/* What the block needs, and then where its next piece goes. */
+/* First counts what the block needs, then says where its next piece goes. */
 struct room {
     size_t deadlocks, waiters, texts;
     hf_deadlock_waiter *waiter;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which waiters can proceed. A holder that is not known to wait releases some day; what is then free
- * goes to the waiters, in their order, and they release what they hold, until nothing changes.
+ * Which waiters can proceed. A holder that is not known to wait is assumed to release. What is then
+ * free goes to the waiters, in their order, and they release what they hold; this is repeated until
+ * nothing changes.
  */
 #include "deadlock/graph_internal.h"
 
@@ -13,8 +14,8 @@ static void name_due(struct hfi_graph *g, uint32_t name, uint32_t *count)
     g->due[(*count)++] = name;
 }
 
-/* It gets what it waits for: it goes on, and releases what it holds. */
-static void goes_on(struct hfi_graph *g, struct hfi_graph_waiter *waiter, uint32_t *count)
+/* This waiter gets what it waits for: it proceeds, and releases what it holds. */
+static void proceed(struct hfi_graph *g, struct hfi_graph_waiter *waiter, uint32_t *count)
 {
     waiter->stuck = false;
     for (uint32_t i = 0; i < waiter->held_count; i++) {
@@ -28,8 +29,8 @@ static void goes_on(struct hfi_graph *g, struct hfi_graph_waiter *waiter, uint32
     }
 }
 
-/* Give what can be free of a name to its waiters. They give it back: so a waiter that fits alone
- * fits in the end. */
+/* Give the permits of a name that can become free to its waiters. They give them back: so a waiter
+ * that fits alone fits in the end. */
 static void grant(struct hfi_graph *g, uint32_t index, uint32_t *count)
 {
     struct hfi_graph_name *name = &g->names[index];
@@ -43,7 +44,7 @@ static void grant(struct hfi_graph *g, uint32_t index, uint32_t *count)
         if (!waiter->stuck)
             continue;
         if (fits && (!closed || (waiter->tagged && waiter->tag.barge)))
-            goes_on(g, waiter, count);
+            proceed(g, waiter, count);
         else if (g->fifo)
             closed = true;
     }
@@ -65,7 +66,7 @@ void hfi_graph_drop_runnable(struct hfi_graph *g)
 
     for (uint32_t i = 0; i < g->waiter_count; i++)
         if (!g->waiters[i].stuck)
-            goes_on(g, &g->waiters[i], &count);
+            proceed(g, &g->waiters[i], &count);
     for (uint32_t i = 0; i < g->name_count; i++)
         name_due(g, i, &count);
     grant_due(g, count);
@@ -75,8 +76,8 @@ bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim)
 {
     uint32_t count = 0;
 
-    goes_on(g, &g->waiters[victim], &count);
-    name_due(g, g->waiters[victim].name, &count); /* it is in nobody's way there any more */
+    proceed(g, &g->waiters[victim], &count);
+    name_due(g, g->waiters[victim].name, &count); /* it blocks nobody in that queue any more */
     grant_due(g, count);
     for (uint32_t i = 0; i < g->waiter_count; i++)
         if (i != victim && g->parts[i] == g->parts[victim] && !g->waiters[i].stuck)

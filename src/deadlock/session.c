@@ -3,9 +3,9 @@
  * What sessions hold, and the tags that say so: see session.h. Runs on the threads of
  * callers.
  *
- * A thread keeps the handles of its latest leases where nobody else looks. It is not
- * told when one of them is released, maybe by another thread: an old handle is known
- * by its number, and dropped when the list is gone through the next time.
+ * A thread keeps the handles of its latest leases in memory of its own. It is not told when one of
+ * them is released, perhaps by another thread: the number of a handle shows that it is old, and the
+ * thread drops it when it next walks the list.
  */
 #include "deadlock/session.h"
 
@@ -122,7 +122,7 @@ uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token)
     return hash[0] & BITS(48);
 }
 
-/* As other processes find it in the store. */
+/* The id by which other processes find this lease in the store. */
 static uint64_t id_of(const struct hfi_lease *lease)
 {
     bool own = hfi_store_promises(lease->store)->tells_own;
@@ -133,7 +133,7 @@ static uint64_t id_of(const struct hfi_lease *lease)
 
 /* ---- asking ---------------------------------------------------------------------------- */
 
-/* Threads are one session in all stores; scopes are counted by store. */
+/* A thread is the same session in all stores; a scope is a session of one store. */
 static uint64_t session_id(uint64_t number, uintptr_t store)
 {
     uint64_t what[3] = { hfi_process_id(), number, store }, hash[2];
@@ -142,13 +142,13 @@ static uint64_t session_id(uint64_t number, uintptr_t store)
     return hash[0] & BITS(36);
 }
 
-/* Does nothing end the wait but a grant? */
+/* Is a grant the only end of this wait? */
 static bool for_ever(const hf_acquire_request *request)
 {
     return request->wait_ms == HF_FOREVER && !request->cancel;
 }
 
-/* What is the same for every tag of a request. */
+/* Fill in the fields that are the same in every tag of a request. */
 static void complete(struct hfi_store *store, const struct hfi_checked_request *checked,
                      struct hfi_tag *tag)
 {
@@ -193,7 +193,7 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_requ
     return HF_OK;
 }
 
-/* Two handles of one store are one store to its waiters. With the lock of the lease. */
+/* Is the lease in this store, perhaps opened twice? With the lock of the lease. */
 static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 {
     return lease->store == store ||
@@ -202,12 +202,12 @@ static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 }
 
 /*
- * Is this lease of ours in the way of our own request for good? A reader that wants to write never
- * can, whatever its patience: another reader may want the same. Else a session that waits for itself with a
- * limit gets what it asked for: it waits until that limit. With the lock of the lease.
+ * Does this lease of ours block our own request for ever? A reader that wants to write is refused
+ * even with a time limit: another reader may want the same. Any other session that waits for itself
+ * with a limit waits until that limit, as it asked. With the lock of the lease.
  */
-static bool in_own_way(const struct hfi_lease *lease, struct hfi_store *store,
-                       const struct hfi_checked_request *checked, uint64_t *taken)
+static bool blocks_own_request(const struct hfi_lease *lease, struct hfi_store *store,
+                               const struct hfi_checked_request *checked, uint64_t *taken)
 {
     const hf_acquire_request *request = checked->request;
     const struct hfi_name *name = &lease->claim.name;
@@ -218,13 +218,13 @@ static bool in_own_way(const struct hfi_lease *lease, struct hfi_store *store,
     if (checked->mode == HFI_MODE_RW && lease->claim.permits == 1 && checked->permits > 1)
         return true;
     if (request->flags & HF_FLAG_REENTRANT && lease->reentrant && lease->store == store)
-        return false; /* it is entered again */
+        return false; /* reentrant: the lease is acquired again */
     *taken += lease->claim.permits;
     return for_ever(request) && *taken + checked->permits > checked->capacity;
 }
 
-static hf_status own_way_error(struct hfi_store *store, const struct hfi_checked_request *checked,
-                               uint64_t token, hf_error *err)
+static hf_status own_block_error(struct hfi_store *store, const struct hfi_checked_request *checked,
+                                 uint64_t token, hf_error *err)
 {
     struct hfi_name name = { .bytes = checked->name, .len = checked->name_len };
     hf_error inner;
@@ -241,11 +241,12 @@ static hf_status own_way_error(struct hfi_store *store, const struct hfi_checked
 }
 
 /*
- * A tag names a lease as the store knows it, and a local pass changes nothing of that. So a lease that may
- * be in the tag of a session that still waits is not passed on: else its tag would say that it holds what
- * another one has. A thread that releases does not wait. With the lock of the lease.
+ * Note that the tag of a waiting session names this lease. A tag names a lease as the store knows
+ * it, and a local pass does not change that. So such a lease is not passed on: else the tag would
+ * say that the session holds what another one has. (A thread that releases does not wait.) With the
+ * lock of the lease.
  */
-static void name_by(struct hfi_lease *lease, uint64_t thread)
+static void note_named(struct hfi_lease *lease, uint64_t thread)
 {
     lease->named_by = lease->named_by && lease->named_by != thread ? HFI_NAMED_ANY : thread;
 }
@@ -263,14 +264,14 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_checked_requ
         if (hfi_lease_lock(held.handles[i], &lease, &next) != HF_OK)
             continue;
         if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store)) {
-            if (in_own_way(lease, store, checked, &taken))
+            if (blocks_own_request(lease, store, checked, &taken))
                 blocked_by = lease->token;
-            name_by(lease, checked->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
+            note_named(lease, checked->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
             tag->holds[tag->count++] = id_of(lease);
         }
         hfi_lease_unlock(lease, next);
     }
-    return blocked_by ? own_way_error(store, checked, blocked_by, err) : HF_OK;
+    return blocked_by ? own_block_error(store, checked, blocked_by, err) : HF_OK;
 }
 
 static hf_status ask_scope(struct hfi_store *store, const struct hfi_checked_request *checked,
@@ -280,7 +281,7 @@ static hf_status ask_scope(struct hfi_store *store, const struct hfi_checked_req
     struct hfi_scope *found;
     uint32_t count = 0;
 
-    /* A copy: a thread that is woken while we look at leases may come by here. */
+    /* A copy: another thread of this scope may change the list while we look at the leases. */
     pthread_mutex_lock(&store->scopes.lock);
     found = find_scope(&store->scopes, checked->request->scope, false);
     if (found) {
@@ -334,7 +335,7 @@ void hfi_session_holds(struct hfi_store *store, uint64_t scope, hf_lease *handle
     pthread_mutex_unlock(&store->scopes.lock);
 }
 
-/* Scopes that hold nothing any more are freed on the way. NULL: there is none, or no memory. */
+/* Frees the scopes that hold nothing any more. NULL: there is no such scope, or no memory. */
 static struct hfi_scope *find_scope(struct hfi_scopes *scopes, uint64_t scope, bool make)
 {
     uint64_t hash[2];
@@ -418,7 +419,7 @@ static void ask_text(struct hfi_store *store, const char *text, struct hfi_tag *
     size_t count;
 
     if (!read_text(text, &session, &count))
-        return; /* an environment that somebody made up means nothing */
+        return; /* not a text of ours: the environment variable was set by hand */
     tag->session = session;
     text += TEXT_SESSION;
     for (size_t i = 0; i < count && tag->count < HFI_HOLDS_MAX; i++) {
@@ -453,7 +454,7 @@ hf_status hf_session_get(hf_lease *handle, const char *around, char ret_text[HF_
     if (!around || !read_text(around, &session, &count))
         session = session_id(hfi_thread_id(), 0);
     at = write_letters(at, session, TEXT_SESSION);
-    if (count > 0) { /* of many, the latest */
+    if (count > 0) { /* of too many, the latest */
         size_t skip = count == HFI_HOLDS_MAX ? 1 : 0;
 
         memmove(at, around + TEXT_SESSION + skip * TEXT_ONE, (count - skip) * TEXT_ONE);
@@ -463,7 +464,7 @@ hf_status hf_session_get(hf_lease *handle, const char *around, char ret_text[HF_
     at = write_letters(at, store_id(lease->store), 8);
     at = write_letters(at, id_of(lease), 8);
     *at = 0;
-    name_by(lease, HFI_NAMED_ANY);
+    note_named(lease, HFI_NAMED_ANY);
     hfi_lease_unlock(lease, next);
     return hfi_ok(err);
 }

@@ -3,11 +3,10 @@
  * Sessions: what a waiter holds while it waits. For deadlock detection.
  *
  * A session is a thread, or the scope that a request names, or what another process
- * told about itself (hf_session_get()). What it holds is known here only, and is
- * told to others at the one moment when it matters: a request that may have to wait,
- * of a session that holds something in that store, carries a *tag* behind its label.
- * Engines store labels anyway. A holder carries nothing: it is a waiter's tag that
- * says "that lease is mine". So
+ * told about itself (hf_session_get()). Only its process knows what it holds, and tells others when
+ * it matters: if a session holds something in a store and makes a request that may have to wait,
+ * that request carries a *tag* behind its label. Engines store labels anyway. A lease carries
+ * nothing: the tag of the waiter says "that lease is mine". So
  *
  *   - an acquire of a session that holds nothing costs a look at one number;
  *   - a lease that was passed on from thread to thread has no wrong name on it: the
@@ -38,12 +37,12 @@ struct hfi_lease;
 struct hfi_store;
 
 struct hfi_tag {
-    uint64_t session; /* 36 bits */
-    uint32_t began;   /* 24 bits */
-    uint32_t number;  /* 12 bits: which wait of this session */
-    bool timed;       /* it gives up by itself, or may be told to: a limit, a canceller */
-    bool barge;       /* it may overtake others */
-    uint32_t count;   /* 0: it holds nothing, and no other process need know of it */
+    uint64_t session;              /* 36 bits */
+    uint32_t began;                /* 24 bits */
+    uint32_t number;               /* 12 bits: which wait of this session */
+    bool timed;                    /* it has a time limit or a canceller */
+    bool barge;                    /* it may overtake others */
+    uint32_t count;                /* 0: it holds nothing, and no other process need know of it */
     uint64_t holds[HFI_HOLDS_MAX]; /* hfi_hold_id() */
 };
 
@@ -52,7 +51,7 @@ uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token);
 
 /* Write the tag behind a label; returns its length. */
 size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX]);
-/* May the label have one? */
+/* May the label have a tag? */
 static inline bool hfi_tag_maybe(const char *label)
 {
     return strchr(label, HFI_TAG_MARK) != NULL;
@@ -84,7 +83,7 @@ static inline bool hfi_session_counts(const hf_acquire_request *request)
     return !(request->flags & (HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&
            request->max_hold_ms == 0;
 }
-/* It was granted to this scope, or with 0 to this thread. */
+/* The lease was granted to this scope, or with 0 to this thread. */
 void hfi_session_holds(struct hfi_store *store, uint64_t scope, hf_lease *handle);
 
 #endif

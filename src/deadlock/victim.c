@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which member of a cycle gives up: the first, in an order that stands in the tags, so that all processes
- * agree, whose end would let another one of it go on.
+ * Which member of a cycle gives up: the first one whose end would let another member proceed. The
+ * order is that of the tags, so all processes choose the same one.
  */
 #include "deadlock/graph_internal.h"
 
 #include "util/alloc.h"
 
-/* Should `a` rather than `b` be the one to give up? One with a limit first, then the latest. */
-static bool rather(const struct hfi_tag *a, const struct hfi_tag *b)
+/* Does `a` give up rather than `b`? A wait with a time limit does first, then the latest. */
+static bool gives_up_first(const struct hfi_tag *a, const struct hfi_tag *b)
 {
     if (a->timed != b->timed)
         return a->timed;
@@ -19,7 +19,7 @@ static bool rather(const struct hfi_tag *a, const struct hfi_tag *b)
     return a->number > b->number;
 }
 
-/* What hfi_graph_would_help() changes, kept and put back. */
+/* A copy of what hfi_graph_would_help() changes. */
 struct memory {
     bool *holders, *waiters;
     uint64_t *kept;
@@ -45,22 +45,24 @@ static void put_back(struct hfi_graph *g, const struct memory *memory)
         g->names[i].kept = memory->kept[i];
 }
 
-/* The first of a cycle, in the order of rather(), behind `last` (HFI_GRAPH_NONE: from the beginning). */
+/* The member of a cycle that comes next after `last` in the order of gives_up_first();
+ * HFI_GRAPH_NONE: the first of all. */
 static uint32_t candidate(const struct hfi_graph *g, uint32_t part, uint32_t last)
 {
     uint32_t best = HFI_GRAPH_NONE;
 
     for (uint32_t i = 0; i < g->waiter_count; i++)
         if (g->parts[i] == part &&
-            (last == HFI_GRAPH_NONE || rather(&g->waiters[last].tag, &g->waiters[i].tag)) &&
-            (best == HFI_GRAPH_NONE || rather(&g->waiters[i].tag, &g->waiters[best].tag)))
+            (last == HFI_GRAPH_NONE || gives_up_first(&g->waiters[last].tag, &g->waiters[i].tag)) &&
+            (best == HFI_GRAPH_NONE || gives_up_first(&g->waiters[i].tag, &g->waiters[best].tag)))
             best = i;
     return best;
 }
 
 /*
- * A waiter in a queue of the cycle may be part of it although no member needs what it holds: that it gave
- * up would help nobody. So the first whose end helps is chosen; if more than one must give up, the first.
+ * A waiter in a queue of the cycle may belong to it although no member needs what it holds: its end
+ * would help nobody. So the first member whose end helps is chosen. If no single end helps, because
+ * several must give up, it is the first member.
  */
 static uint32_t choose(struct hfi_graph *g, uint32_t part, const struct memory *memory)
 {

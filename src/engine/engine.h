@@ -63,7 +63,7 @@ static inline int64_t hfi_told_ms(int64_t ms)
     ((int64_t)(HFI_TOKEN_LIMIT / \
                1000000)) /* the latest time of a server's clock, in seconds since 1970 */
 
-/* Report one finding of doctor() or manage(). The strings are valid during the call only. */
+/* Report one finding of doctor(), or one step of an extension. The strings are valid during the call only. */
 typedef void hfi_finding_fn(hf_check_level level, const char *topic, const char *text, void *arg);
 
 /*
@@ -150,6 +150,7 @@ enum hfi_op_kind {
     HFI_OP_LIMIT,   /* limit */
     HFI_OP_SCRIPT   /* HF_CAP_SCRIPTS: script */
 };
+#define HFI_OP_KINDS (HFI_OP_SCRIPT + 1)
 
 #define HFI_NATIVE_COUNTER (1u << 0)
 #define HFI_NATIVE_LIMIT   (1u << 1)
@@ -314,14 +315,21 @@ struct hfi_drive {
     void (*cork)(void *store, bool on);
 };
 
-/* Administration. Each may block, and each may be NULL. */
-struct hfi_admin {
-    /* Report on an open store. */
-    hf_status (*doctor)(void *store, hfi_finding_fn *finding, void *arg, hf_error *err);
+/*
+ * The calls that only one kind of engine has. They administer the store of `conf`, which is not open and may be in no state to
+ * be opened. Each kind has a struct of its own that begins with this one, in a header of the engine: redis/extension.h,
+ * redlock/extension.h, sql/extension.h. Core finds it by its name (core/by_url.h).
+ */
+struct hfi_extension {
+    const char *name; /* of the kind */
+    size_t size;      /* of the whole struct: core does not call a module that has another one */
+};
 
-    /* Administer the store of `conf`, which is not open and may be in no state to be opened: see core/by_url.c. */
-    hf_status (*manage)(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                        void *arg, hf_error *err);
+/* Administration. Each may be NULL. */
+struct hfi_admin {
+    /* Report on an open store. May block. */
+    hf_status (*doctor)(void *store, hfi_finding_fn *finding, void *arg, hf_error *err);
+    const struct hfi_extension *extension;
 };
 
 struct hfi_engine {

@@ -27,7 +27,8 @@ static const enum hfi_op_kind op_kinds[] = {
     [HFI_ACT_SCRIPT] = HFI_OP_SCRIPT
 };
 
-/* Memory that lives as long as the op that is being prepared, which may be finished after it was given up. NULL: none. */
+/* Memory that lives as long as the op that is being prepared. The op may finish after the task has
+ * given it up. NULL: out of memory. */
 static void *op_memory(struct hfi_prim_task *task, const void *bytes, size_t len)
 {
     void *memory = hfi_malloc(len + 1);
@@ -100,7 +101,7 @@ static void end_op(struct hfi_prim_task *task, struct hfi_op *op, hf_status got)
                                           .len = op->u.cell.ret_len,
                                           .version = op->u.cell.ret_version,
                                           .ttl_ms = op->u.cell.ret_ttl_ms };
-        op->u.cell.ret_bytes = NULL; /* ours now */
+        op->u.cell.ret_bytes = NULL; /* the task owns it now */
         break;
     case HFI_ACT_SWAP:
     case HFI_ACT_WAIT:
@@ -129,7 +130,7 @@ static void end_op(struct hfi_prim_task *task, struct hfi_op *op, hf_status got)
 
 struct hfi_lease_sink {
     struct hfi_sink sink;
-    uint64_t token; /* 0: whichever */
+    uint64_t token; /* 0: any token */
     bool holds;
 };
 
@@ -144,7 +145,8 @@ static bool sink_holder(struct hfi_sink *sink, const hf_holder *holder)
 {
     struct hfi_lease_sink *own = hfi_container(sink, struct hfi_lease_sink, sink);
 
-    /* The store hears of local passes late: until then it tells an earlier token of the same block. */
+    /* The store learns of local passes late: until then it names an earlier token of the same
+     * block. */
     if (own->token == 0 || (holder->first <= own->token && holder->token <= own->token))
         own->holds = true;
     return true;
@@ -191,7 +193,7 @@ static void end_holds(struct hfi_prim_task *task, hf_status got)
 
 /* ---- all ------------------------------------------------------------------------------------------------ */
 
-/* What may wait is stopped by the canceller, if it is one. */
+/* An action that may wait is stopped by the task's canceller: check that it is one. */
 static hf_status check_cancel(struct hfi_prim_task *task)
 {
     hf_status status = task->core.cancel ? hfi_cancel_look(task->core.cancel) : HF_OK;
@@ -242,7 +244,7 @@ hf_status hfi_action_begin(struct hfi_prim_task *task)
     }
 }
 
-/* What changes nothing: that it was not answered is all that there is to know. */
+/* Does the action change nothing? Then an unanswered one is HF_UNAVAILABLE, not HF_UNKNOWN. */
 static bool only_reads(const struct hfi_action *action)
 {
     switch (action->kind) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_barrier_*(): barriers, single and double. All of one is in a cell of its name (barrier_plan.h). Each participant holds
- * a lease, by which it is missed when it dies (participant.h), from before it comes until after it has gone. A waiter that
- * finds one missing breaks the generation, in the cell, where all see it.
+ * hf_barrier_*(): barriers, single and double. The whole state of a barrier is in the cell of its
+ * name (barrier_plan.h). Each participant holds a lease from before it arrives until after it has
+ * left, so that the others notice when it dies (participant.h). A waiter that finds such a lease
+ * gone marks the generation as broken in the cell, where all see it.
  *
  *   hf_barrier_wait, _enter:   ENTER ---> PASS ----------------------> LEAVE ---> end
  *                                |          | gave up: WITHDRAW ---------^
@@ -21,19 +22,19 @@
 
 #include <string.h>
 
-/* A call, and what it has learnt. Large: not on a stack. */
+/* A call and its state. Large: not on a stack. */
 struct barrier_call {
     struct hfi_prim_task task;
     struct hfi_presence presence;
     struct hfi_lease_cell lease_cell; /* leaving */
     uint32_t parties;
     bool twice;          /* a double barrier */
-    bool leaving;        /* it */
-    bool counted;        /* we have arrived, or left: what is missing is the others */
-    uint64_t generation; /* ours */
-    uint64_t tried;      /* that we may have come in, if an outcome is unknown */
+    bool leaving;        /* hf_barrier_leave() */
+    bool counted;        /* we have arrived, or left: now we wait for the others */
+    uint64_t generation; /* our generation */
+    uint64_t tried;      /* the generation that we may have joined: the outcome is unknown */
     hf_status withdrawn; /* what the barrier said when we gave up */
-    hf_status result;    /* what the caller is told after the lease is given back */
+    hf_status result;    /* the status for the caller, after the lease is released */
     struct hfi_survey survey;
     struct hfi_barrier barrier;
 };
@@ -77,7 +78,8 @@ static enum hfi_verdict maybe_passed(struct hfi_cell_run *run)
 
 /* ---- the others ------------------------------------------------------------------------------------------ */
 
-/* The lease that we asked about is gone: its generation is broken from now on. Whether it is done is not our outcome. */
+/* The lease that we asked about is gone: mark its generation as broken. Whether that write succeeds
+ * does not decide our own outcome. */
 static enum hfi_verdict break_generation(struct hfi_cell_run *run, struct barrier_call *call)
 {
     bool changed = false;
@@ -87,7 +89,8 @@ static enum hfi_verdict break_generation(struct hfi_cell_run *run, struct barrie
     return changed ? write_barrier(run, call) : HFI_WAIT;
 }
 
-/* Is somebody missing of those who are here? */
+/* Wait for the other participants, and check that those who have arrived still hold their
+ * leases. */
 static enum hfi_verdict wait_for_others(struct hfi_cell_run *run, struct barrier_call *call)
 {
     run->patient = run->leases = true;
@@ -99,8 +102,9 @@ static enum hfi_verdict wait_for_others(struct hfi_cell_run *run, struct barrier
 }
 
 /*
- * Do those live who were here before us? A waiter looks at the others, so one that lives is enough. But if all of them died
- * nobody has noticed, and we must not count them. NULL: nobody was here.
+ * One of those who arrived before us, whose lease is to be checked. Each waiter checks the others,
+ * so one live participant is enough. But if all of them died, nobody has noticed, and we must not
+ * count them. NULL: nobody arrived before us.
  */
 static const struct hfi_participant *somebody_else(const struct barrier_call *call)
 {
@@ -114,7 +118,8 @@ static const struct hfi_participant *somebody_else(const struct barrier_call *ca
 
 /* ---- decisions ------------------------------------------------------------------------------------------- */
 
-/* Does the cell name us? Nobody else takes a participant off its list; it has those of two generations. */
+/* Does the cell list us? Nobody else takes a participant off its list; it lists those of two
+ * generations. */
 static bool is_listed(struct barrier_call *call)
 {
     return hfi_participant_find(&call->barrier.participants, call->presence.who) ||
@@ -134,7 +139,8 @@ static enum hfi_verdict see_end(struct hfi_cell_run *run, struct barrier_call *c
     }
 }
 
-/* Be one of a generation. What is written by others' leases comes first: nobody is counted together with the dead. */
+/* Join a generation. The leases of the others are checked first: nobody is counted together with a
+ * dead participant. */
 static enum hfi_verdict arrive(struct hfi_cell_run *run, struct barrier_call *call)
 {
     struct hfi_barrier *barrier = &call->barrier;
@@ -169,7 +175,7 @@ static enum hfi_verdict arrive(struct hfi_cell_run *run, struct barrier_call *ca
     return write_barrier(run, call);
 }
 
-/* Come, and wait until all are here. */
+/* Arrive, and wait until all are here. */
 static enum hfi_verdict decide_pass(struct hfi_cell_run *run, void *arg)
 {
     struct barrier_call *call = arg;
@@ -201,7 +207,7 @@ static enum hfi_verdict decide_leave(struct hfi_cell_run *run, void *arg)
     return changed ? write_barrier(run, call) : see_end(run, call);
 }
 
-/* Give up: then we have not come, unless it was too late for that. */
+/* Give up: take our arrival back, unless the generation has ended before that. */
 static enum hfi_verdict decide_withdraw(struct hfi_cell_run *run, void *arg)
 {
     struct barrier_call *call = arg;
@@ -227,12 +233,13 @@ static enum hfi_verdict decide_withdraw(struct hfi_cell_run *run, void *arg)
 
 enum barrier_state { BARRIER_BEGIN, BARRIER_ENTER, BARRIER_PASS, BARRIER_WITHDRAW, BARRIER_LEAVE };
 
-/* What the caller is told who gave up with `result`, after withdrawing ended with `got`. */
+/* The status for a caller that gave up with `result`, after the withdrawal ended with `got`. */
 static hf_status withdrew(struct barrier_call *call, hf_status got)
 {
     hf_error *error = &call->task.error;
 
-    /* We have been counted. Our lease ends now, so the others will miss us; but they may have passed. */
+    /* We have been counted. Our lease ends now, so the others will see that we are gone; but they
+     * may have passed. */
     if (got == HF_UNAVAILABLE || got == HF_BUSY)
         return HF_UNKNOWN;
     if (got != HF_OK || call->withdrawn == HF_OK)
@@ -259,7 +266,7 @@ static hf_status step_barrier(struct hfi_prim_task *task, hf_status got)
         if (call->leaving)
             return hfi_begin_cell(task, BARRIER_PASS, decide_leave, call);
         return hfi_presence_acquire(&call->presence, task, BARRIER_ENTER);
-    case BARRIER_ENTER: /* the lease by which we are missed */
+    case BARRIER_ENTER: /* the lease that shows the others that we live */
         task->whole = got != HF_OK;
         if (got != HF_OK)
             return got;
@@ -291,7 +298,7 @@ static struct barrier_call *barrier_call_new(void)
     hfi_prim_task_init(&call->task, step_barrier);
     call->task.run.look_again = true;
     call->task.run.leases_ms =
-        hfi_now_ms() + HFI_LEASES_FIRST_MS; /* most are through before that */
+        hfi_now_ms() + HFI_LEASES_FIRST_MS; /* most barriers are passed before that */
     call->survey.turn = (uint32_t)hfi_random_u64();
     return call;
 }
@@ -302,7 +309,7 @@ static void barrier_call_free(struct barrier_call *call)
     hfi_free(call);
 }
 
-/* Who comes; NULL: a name by chance. */
+/* The participant's name; NULL: a random one. */
 static hf_status name_participant(struct barrier_call *call, const char *who, hf_error *err)
 {
     unsigned char chance[8];
@@ -315,7 +322,8 @@ static hf_status name_participant(struct barrier_call *call, const char *who, hf
     return hfi_presence_name(&call->presence, &call->task.prim, hex, err);
 }
 
-/* A call to come to a barrier, in a store that it has entered. `twice`: a double one. */
+/* Prepare a call that arrives at a barrier, in a store that it has entered. `twice`: a double
+ * barrier. */
 static hf_status prepare_come(hf_store *store, const hf_party_request *given, bool twice,
                               struct barrier_call **ret_call, hf_error *err)
 {
@@ -413,7 +421,7 @@ hf_status hf_barrier_enter_async(hf_store *store, const hf_party_request *reques
 
 /* ---- leaving --------------------------------------------------------------------------------------------- */
 
-/* The barrier's name, and who we are, from the name of our lease. */
+/* The name of our lease consists of the barrier's name and our own. */
 static hf_status take_apart(struct hfi_prim *prim, char ret_who[HF_PARTICIPANT_MAX + 1],
                             hf_error *err)
 {
@@ -430,7 +438,8 @@ static hf_status take_apart(struct hfi_prim *prim, char ret_who[HF_PARTICIPANT_M
     return HF_OK;
 }
 
-/* A call to leave. *ret_ends: the lease is one that entered a barrier, so it ends whatever happens. */
+/* Prepare a call that leaves. *ret_ends: the lease is one that entered a barrier, so it ends
+ * whatever happens. */
 static hf_status prepare_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel,
                                struct barrier_call **ret_call, bool *ret_ends, hf_error *err)
 {

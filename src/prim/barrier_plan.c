@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a barrier: see barrier_plan.h. Pure. */
+/* The transitions of a barrier: see barrier_plan.h. Pure. */
 #include "prim/barrier_plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define REMEMBERED 64 /* generations of which we know how they ended */
+#define REMEMBERED 64 /* generations whose outcome is remembered */
 
 /* ---- the cell --------------------------------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ static void break_up(struct hfi_barrier *barrier, const char *who)
     snprintf(barrier->gone, sizeof barrier->gone, "%s", who);
 }
 
-/* token 0: whichever it has. */
+/* token 0: any. */
 static struct hfi_participant *find(struct hfi_participants *participants, const char *who,
                                     uint64_t token)
 {
@@ -99,7 +99,7 @@ hf_status hfi_barrier_arrive(struct hfi_barrier *barrier, uint32_t parties, bool
     *ret_changed = false;
     *ret_generation = barrier->generation;
     if (find(&barrier->participants, who, token))
-        return HF_OK; /* we came already; and if it was broken, we are told that */
+        return HF_OK; /* we arrived already; if the generation was broken, the caller learns that */
     if (find(&barrier->before, who, token)) {
         --*ret_generation; /* likewise, and the others have begun the next one */
         return HF_OK;
@@ -109,7 +109,8 @@ hf_status hfi_barrier_arrive(struct hfi_barrier *barrier, uint32_t parties, bool
     if (barrier->phase == HFI_OPEN)
         return HF_BUSY;
 
-    /* It was here and is gone, for its lease is ours now: so is its generation. */
+    /* An earlier incarnation of `who` was here. It is gone, since we hold its lease: so its
+     * generation is broken. */
     if (!over && hfi_participant_find(&barrier->participants, who))
         break_up(barrier, who);
     if (barrier->phase != HFI_FILLING || !same)
@@ -148,11 +149,11 @@ hf_status hfi_barrier_leave(struct hfi_barrier *barrier, const char *who, uint64
     *ret_changed = false;
     *ret_generation = barrier->generation;
     if (!participant && was && was->flag == HFI_LEFT) {
-        --*ret_generation; /* we had left, and the next have come */
+        --*ret_generation; /* we had left, and the next generation has begun */
         return HF_OK;
     }
     if (!participant || barrier->phase == HFI_BROKEN_UP || barrier->phase == HFI_FILLING)
-        return HF_BROKEN; /* a generation does not end otherwise while one of it is inside */
+        return HF_BROKEN; /* while we are inside, a generation ends in no other way */
     if (participant->flag == HFI_LEFT)
         return HF_OK;
     participant->flag = HFI_LEFT;
@@ -177,7 +178,7 @@ hf_status hfi_barrier_outcome(const struct hfi_barrier *barrier, uint64_t genera
 {
     uint64_t since = barrier->generation - generation;
 
-    if (barrier->generation > generation) /* too long ago to be sure: then it did not end well */
+    if (barrier->generation > generation) /* too long ago to know: assume that it was broken */
         return since > REMEMBERED || barrier->broken >> (since - 1) & 1 ? HF_BROKEN : HF_OK;
     if (barrier->generation < generation)
         return HF_BROKEN; /* somebody removed it */

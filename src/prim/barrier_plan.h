@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a barrier is, and what becomes of it: pure functions of what its cell says. One generation after
- * the other:
+ * A barrier and its transitions: pure functions of the contents of its cell. Generations follow
+ * each other:
  *
  *              all are here (single)                        somebody comes
  *   FILLING --------------------------------------> PASSED ---------------> FILLING of the next
@@ -9,10 +9,10 @@
  *    |  |  +-----------------------> OPEN ------------+
  *    |  | somebody is gone            | somebody is gone            somebody comes
  *    |  +-----------------------------+-----------> BROKEN ---------------> FILLING of the next
- *    +-- who gives up is taken out again
+ *    +-- a participant that gives up is taken out
  *
- * A waiter knows its generation, and may look late: the cell keeps, for the last 64 generations, which
- * of them were broken.
+ * A waiter knows its generation, and may read the cell late: the cell keeps which of the last 64
+ * generations were broken.
  */
 #ifndef HFI_BARRIER_PLAN_H
 #define HFI_BARRIER_PLAN_H
@@ -26,42 +26,43 @@ enum hfi_barrier_phase { HFI_FILLING = 'f', HFI_OPEN = 'o', HFI_PASSED = 'p', HF
 
 struct hfi_barrier {
     uint32_t parties;
-    bool twice; /* a double one */
+    bool twice; /* double barrier */
     enum hfi_barrier_phase phase;
-    uint64_t generation; /* from 1; 0: new, nobody has come yet */
-    uint64_t broken;     /* bit i: generation - 1 - i was */
+    uint64_t generation; /* from 1; 0: new, nobody has arrived yet */
+    uint64_t broken;     /* bit i: generation - 1 - i was broken */
     char gone[HF_PARTICIPANT_MAX + 1];
     struct hfi_participants participants; /* of this generation */
     struct hfi_participants
-        before; /* of the one before, as they were at its end: for who does not know yet
-                                   whether it was counted */
+        before; /* of the generation before, at its end: for a participant that does not know yet
+                 * whether it was counted */
 };
 
 bool hfi_barrier_get(struct hfi_barrier *barrier, const void *bytes, size_t len);
 bool hfi_barrier_put(const struct hfi_barrier *barrier, struct hfi_buffer *to);
-/* One that nobody has come to yet. */
+/* A new barrier, at which nobody has arrived yet. */
 void hfi_barrier_new(struct hfi_barrier *barrier, uint32_t parties, bool twice);
 
 /*
- * `who` comes, with a lease of `token`. HF_OK: it is here, in *ret_generation. HF_MISMATCH: others take
- * part in another kind, or in another number. HF_BUSY: those inside must leave first.
+ * `who` arrives, with a lease of `token`. HF_OK: it belongs to *ret_generation. HF_MISMATCH: the
+ * barrier is in use as another kind, or with another number of parties. HF_BUSY: those inside must
+ * leave first.
  */
 hf_status hfi_barrier_arrive(struct hfi_barrier *barrier, uint32_t parties, bool twice,
                              const char *who, uint64_t token, uint64_t *ret_generation,
                              bool *ret_changed);
-/* It gives up: HF_TIMEOUT, or how its generation ended before that. */
+/* `who` gives up: HF_TIMEOUT, or the outcome of its generation if that ended before. */
 hf_status hfi_barrier_withdraw(struct hfi_barrier *barrier, const char *who, uint64_t token,
                                uint64_t generation, bool *ret_changed);
-/* It leaves an open one; token 0: whichever it has. HF_OK: in *ret_generation, whose end is to be waited
- * for. HF_BROKEN. */
+/* `who` leaves an open barrier; token 0: any. HF_OK: the caller waits for the end of
+ * *ret_generation. HF_BROKEN. */
 hf_status hfi_barrier_leave(struct hfi_barrier *barrier, const char *who, uint64_t token,
                             uint64_t *ret_generation, bool *ret_changed);
 /* The lease of `who` with `token` is gone. */
 void hfi_barrier_break(struct hfi_barrier *barrier, const char *who, uint64_t token,
                        bool *ret_changed);
 
-/* How did that generation end, or begin: HF_OK, HF_BROKEN; HF_TIMEOUT: not yet. `open`: it is enough
- * that all are inside. */
+/* The outcome of that generation: HF_OK, HF_BROKEN; HF_TIMEOUT: none yet. `open`: it is enough that
+ * all are inside. */
 hf_status hfi_barrier_outcome(const struct hfi_barrier *barrier, uint64_t generation, bool open);
 
 #endif

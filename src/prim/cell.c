@@ -2,12 +2,13 @@
 /*
  * hf_cell_*(): versioned cells for the caller's own bytes.
  *
- * The bytes in the store begin with "C1", so that a cell of the caller's and one of another primitive (a guarded thing is
- * "G...") are never taken for each other. That is checked whenever one is read. hf_cell_swap() and hf_cell_delete() need
- * not check it: a version that was told of a cell of the caller's is never that of another kind.
+ * The bytes in the store begin with "C1", so that the caller's cells and those of other primitives
+ * (a guarded value is "G...") are never confused. That is checked whenever one is read.
+ * hf_cell_swap() and hf_cell_delete() need not check it: a version that was read from one of the
+ * caller's cells is never that of another kind.
  *
- * A swap whose outcome is unknown is never sent again from here: if it arrives late it finds the version that it expects,
- * and is what was asked for, or another one, and does nothing.
+ * A swap whose outcome is unknown is never sent again. If it arrives late and finds the version
+ * that it expects, it does what the caller asked for; if it finds another version, it does nothing.
  */
 #include "core/request.h"
 #include "core/thread.h"
@@ -42,7 +43,7 @@ static hf_status enter(struct cell_call *call, hf_store *store, const char *verb
     return hfi_prim_enter(&call->task.prim, store, verb, name, name_len, HF_CAP_CELLS, err);
 }
 
-/* What a request says. The callers' structs may be of another size than ours. */
+/* Copy a request. The caller's struct may have another size than ours. */
 static hf_status take_request(struct cell_call *call, const hf_cell_request *given,
                               hf_cell_request *whole, hf_error *err)
 {
@@ -111,10 +112,12 @@ static bool is_ours(const struct hfi_cell *found)
 
 static enum hfi_verdict not_ours(struct hfi_cell_run *run)
 {
-    return hfi_run_fail(run, HF_MISMATCH, "that name's cell is something else");
+    return hfi_run_fail(
+        run, HF_MISMATCH,
+        "the cell of that name is not a cell of the caller's: another primitive uses it");
 }
 
-/* What was read, as callers see it: the bytes move to where the head was, which leaves room for a NUL. */
+/* What was read, as callers see it: the bytes move over the head, which leaves room for a NUL. */
 static hf_cell show(struct hfi_cell *found)
 {
     hf_cell cell = { .size = sizeof cell, .ttl_ms = -1 };
@@ -160,7 +163,7 @@ hf_status hf_cell_get(hf_store *store, const void *name, size_t name_len, hf_cel
     status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK) {
         cell = show(&call.task.run.found);
-        call.task.run.owned = NULL; /* it is the caller's now */
+        call.task.run.owned = NULL; /* the caller owns it now */
         cell.size = size;
         memset(ret_cell, 0, size);
         memcpy(ret_cell, &cell, size < sizeof cell ? size : sizeof cell);
@@ -176,7 +179,7 @@ static void finish_get(struct hfi_prim_task *task, hf_result *result)
     if (result->status != HF_OK)
         return;
     cell = show(&task->run.found);
-    task->run.owned = NULL; /* the callback's now */
+    task->run.owned = NULL; /* the callback owns it now */
     result->bytes = cell.bytes;
     result->len = cell.len;
     result->version = cell.version;
@@ -397,14 +400,14 @@ hf_status hf_cell_delete_async(hf_store *store, const void *name, size_t name_le
 static hf_status ask_caller(struct cell_call *call, struct hfi_cell *found,
                             hf_cell_change *ret_change)
 {
-    const struct hfi_store *outer = hfi_self.calling;
+    struct hfi_calling calling = { call->task.prim.store, hfi_self.calling };
     hf_cell old = show(found);
     hf_status status;
 
     *ret_change = (hf_cell_change){ .size = sizeof *ret_change };
-    hfi_self.calling = call->task.prim.store;
+    hfi_self.calling = &calling;
     status = call->fn(&old, ret_change, call->arg);
-    hfi_self.calling = outer;
+    hfi_self.calling = calling.outer;
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The loop over a cell: see cell_run.h. It never blocks: what is to be done next is the task's action. */
+/* The loop over a cell: see cell_run.h. It never blocks: the next thing to do is the task's
+ * action. */
 #include "prim/cell_run.h"
 
 #include "prim/task.h"
@@ -11,11 +12,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define RACE_FIRST_US \
-    100 /* how long we step back when others were quicker, at most; each time twice the last */
-#define RACE_LAST_US 20000
+#define RACE_FIRST_US 100 /* the longest pause after a lost race; each pause is twice the last */
+#define RACE_LAST_US  20000
 #define REST_FIRST_MS \
-    25 /* between two reads of a cell that nobody tells us of, or of an absent store */
+    25 /* between two reads of a cell that the engine cannot watch, or of a store that is away */
 #define REST_LAST_MS 1000
 
 enum run_state {
@@ -67,13 +67,14 @@ static hf_status begin_action(struct hfi_prim_task *task, enum run_state state,
 
 /* ---- failures ----------------------------------------------------------------------------------------- */
 
-/* What could not be settled now may be at the next look. */
+/* May the outcome of such a failure be known after the next read? */
 static bool is_unsettled(hf_status status)
 {
     return status == HF_UNAVAILABLE || status == HF_UNKNOWN || status == HF_BUSY;
 }
 
-/* If an earlier swap may have been done, that is what the caller must know, and the failure is why it is not settled. */
+/* If an earlier swap may have been done, the caller must learn that; the failure only says why it
+ * is not known. */
 static hf_status end_failed(struct hfi_prim_task *task, hf_status status)
 {
     char why[sizeof task->error.text];
@@ -93,7 +94,7 @@ static hf_status failed(struct hfi_prim_task *task, hf_status status)
 
 /* ---- reading ------------------------------------------------------------------------------------------ */
 
-/* What there is now. `owned` is its memory, if that is ours. */
+/* Set what the cell holds now. `owned` is its memory if the run owns it. */
 static void set_found(struct hfi_cell_run *run, const struct hfi_cell *cell, unsigned char *owned)
 {
     if (run->owned != owned)
@@ -137,7 +138,7 @@ static hf_status ask_decision(struct hfi_prim_task *task)
     case HFI_END:
         return HF_OK;
     case HFI_FAIL:
-        return run->status; /* it knows of the doubt: its word is good */
+        return run->status; /* the decision knows of the doubt: its status stands */
     case HFI_WRITE:
         return swap_cell(task, true);
     case HFI_DELETE:
@@ -182,7 +183,7 @@ static hf_status swap_cell(struct hfi_prim_task *task, bool write)
     return begin_action(task, RUN_SWAP, HFI_ACT_SWAP);
 }
 
-/* From now on what we wrote is what there is. */
+/* Our write succeeded: it is what the cell holds now. */
 static void set_written(struct hfi_prim_task *task)
 {
     struct hfi_cell_run *run = &task->run;
@@ -203,7 +204,8 @@ static void set_written(struct hfi_prim_task *task)
     run->begun_ms = hfi_now_ms();
 }
 
-/* Others who begin again at the same moment would meet again: a while, longer each time, and none as long as another's. */
+/* Pause before the next attempt: longer each time and of random length, since competitors that
+ * start again at the same moment would collide again. */
 static hf_status step_back(struct hfi_prim_task *task, hf_status got)
 {
     struct hfi_cell_run *run = &task->run;
@@ -292,7 +294,8 @@ static int64_t twice(int64_t pause_ms, int64_t first_ms, int64_t last_ms)
     return pause_ms * 2 < last_ms ? pause_ms * 2 : last_ms;
 }
 
-/* Read again after a while, longer each time and never as long as another's; at `until_ms` at the latest. */
+/* Read again after a pause that grows each time and has a random part; at `until_ms` at the
+ * latest. */
 static hf_status rest_until(struct hfi_prim_task *task, int64_t until_ms)
 {
     struct hfi_cell_run *run = &task->run;
@@ -306,8 +309,8 @@ static hf_status rest_until(struct hfi_prim_task *task, int64_t until_ms)
     return begin_action(task, RUN_PAUSE, HFI_ACT_PAUSE);
 }
 
-/* The store is away, or did not say for sure. When the time is up, that is not the same as a store where nothing has
- * changed. */
+/* The store is away, or its answer is unknown. When the time is up, the caller must not be told
+ * that nothing has changed. */
 static hf_status rest_then_read(struct hfi_prim_task *task)
 {
     return hfi_now_ms() < task->until_ms ? rest_until(task, task->until_ms) : HF_UNAVAILABLE;
@@ -348,7 +351,7 @@ static hf_status wait_for_change(struct hfi_prim_task *task)
     return is_told(task) ? wait_until(task, now_ms, until_ms) : rest_until(task, until_ms);
 }
 
-/* Where nobody tells us of changes, and when there is no time to wait, the cell is read. */
+/* If the engine cannot watch cells, or there is no time to wait, the cell is read. */
 static hf_status wait_for_version(struct hfi_prim_task *task)
 {
     int64_t now_ms = hfi_now_ms();
@@ -364,7 +367,7 @@ static hf_status was_waiting(struct hfi_prim_task *task, hf_status got)
     bool over = now_ms >= task->action.until_ms;
 
     if (now_ms - run->wait_begun_ms > REST_LAST_MS)
-        run->rest_ms = REST_FIRST_MS; /* the engine did well for a while */
+        run->rest_ms = REST_FIRST_MS; /* the engine has worked for a while */
     if (got == HF_OK && run->version_only) {
         set_found(run, &(struct hfi_cell){ .version = task->action.version }, NULL);
         return ask_decision(task);
@@ -436,7 +439,8 @@ enum hfi_verdict hfi_run_fail(struct hfi_cell_run *run, hf_status status, const 
 
 enum hfi_verdict hfi_run_mismatch(struct hfi_cell_run *run)
 {
-    return hfi_run_fail(run, HF_MISMATCH, "the cell of that name is something else");
+    return hfi_run_fail(run, HF_MISMATCH,
+                        "the cell of that name belongs to another kind of primitive");
 }
 
 enum hfi_verdict hfi_run_memory(struct hfi_cell_run *run)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The only loop over a cell: read it, ask a pure decision what it should become, act on the verdict, ask again.
+ * The only loop over a cell: read it, call a pure decision function, act on its verdict, repeat.
  *
  *            +--------------------------------------------------------------+
  *            v                                                              |
@@ -14,12 +14,13 @@
  *
  * After a successful write the decision sees what it wrote, without another read: a change costs one read and one swap.
  *
- * A decision may be asked any number of times, and must find its own work done. With `look_again` a swap whose outcome is
- * unknown is followed by another read. If the first copy has arrived, the decision sees it; if it has not, and the second
- * one gets there first, then the version has moved, and the first one does nothing. If that read fails too, or the time is
- * up, the outcome is HF_UNKNOWN and never the failure of the read, which would say that nothing was done. A decision that
- * finds no trace of its work although there is `doubt` says itself whether that is HF_UNKNOWN: somebody may have covered
- * or removed it.
+ * A decision may be called any number of times, and must recognise its own work. With `look_again`
+ * a swap whose outcome is unknown is followed by another read. If the first copy has arrived, the
+ * decision sees it; if it has not, and the second one gets there first, then the version has moved,
+ * and the first one does nothing. If that read fails too, or the time is up, the outcome is
+ * HF_UNKNOWN and never the failure of the read, which would say that nothing was done. A decision
+ * that finds no trace of its work although there is `doubt` says itself whether that is HF_UNKNOWN:
+ * another process may have overwritten or removed it.
  *
  * There is no event for the end of a foreign lease short of queueing for it. So a decision that depends on leases is asked
  * again in a while: soon at first, and once a second in the end.
@@ -30,14 +31,14 @@
 #include "prim/action.h"
 #include "util/buffer.h"
 
-#define HFI_LEASES_FIRST_MS 125 /* between two looks at leases; each time is twice the last */
+#define HFI_LEASES_FIRST_MS 125 /* between two checks of the leases; each time is twice the last */
 #define HFI_LEASES_LAST_MS  1000
 
 struct hfi_cell_run;
 struct hfi_prim_task;
 
 enum hfi_verdict {
-    HFI_END,    /* it is as we want it */
+    HFI_END,    /* the cell is as it should be */
     HFI_FAIL,   /* hfi_run_fail() has said why */
     HFI_WRITE,  /* hfi_run_write() has said what */
     HFI_DELETE, /* the cell */
@@ -54,35 +55,34 @@ struct hfi_cell_run {
     /* Set before it begins. */
     hfi_decide_fn *decide;
     void *arg;
-    bool
-        patient; /* nothing of our own is at stake: what cannot be settled now is tried again until the time is
-                              up. A decision may change it */
+    bool patient; /* nothing of this call's own is at stake, so failures are retried until the time
+                  * is up. A decision may change it */
     bool look_again; /* after a swap whose outcome is unknown */
     bool
         version_only; /* begin by waiting until the version is not that of `found`; the bytes do not matter */
-    bool
-        asks_user; /* the decision calls user code: in hf_store_process(), or on the caller's thread */
-    bool stoppable; /* the canceller ends it also while others are quicker */
-    int64_t
-        race_until_ms; /* when to give up because others are quicker; 0: HFI_CALL_LIMIT_MS after the last verdict that
-                              settled something */
-    hf_status late;        /* what that is; HF_OK: HF_BUSY */
+    bool asks_user;        /* the decision calls user code: it runs in hf_store_process(), or on the
+                    * caller's thread */
+    bool stoppable;        /* the canceller ends the run also while it loses races */
+    int64_t race_until_ms; /* when to give up after lost races; 0: HFI_CALL_LIMIT_MS after the last
+                        * verdict that settled something */
+    hf_status late;        /* the status then; HF_OK means HF_BUSY */
     const char *late_text; /* NULL: the engine's */
 
     /* For the decision to read. */
     struct hfi_cell found; /* what is there: as it was read, or written */
-    bool wrote;            /* it was written by the last verdict of this run */
+    bool wrote;            /* the last verdict of this run wrote it */
     bool doubt;            /* an earlier swap of this run may have been done */
-    bool leases_due;       /* it is time to look at leases */
+    bool leases_due;       /* it is time to check leases */
     enum hfi_answer answer;
     bool has_time;
     int64_t now_us;   /* with has_time */
-    int64_t heard_ns; /* likewise: a moment after it was read, by hfi_now_ns() */
+    int64_t heard_ns; /* likewise: our time (hfi_now_ns()) just after now_us was read */
 
     /* For the decision to write. */
-    bool foreign;      /* with WRITE: it is about somebody else. An unknown outcome is not ours */
+    bool foreign;      /* with WRITE: the write is about another participant: its outcome is not
+                        * that of this call */
     bool leases;       /* with WAIT: it depends on leases too */
-    int64_t leases_ms; /* when to look at them; 0: at once */
+    int64_t leases_ms; /* when to check them; 0: at once */
 
     /* The run's own. */
     bool active;
@@ -98,17 +98,17 @@ struct hfi_cell_run {
     uint64_t ask_token;
     bool ask_may_try;
     hf_acquire_request try_request;
-    int round;        /* swaps that came too late, one after the other */
+    int round;        /* lost races in a row */
     int64_t begun_ms; /* of the race */
     int64_t leases_pause_ms, rest_ms, wait_begun_ms;
 };
 
-/* Set it up: the flags above are set before or after this, all else is new. */
+/* Set up a run: the flags above are set before or after this, everything else is reset. */
 void hfi_cell_run_begin(struct hfi_cell_run *run, hfi_decide_fn *decide, void *arg);
-/* The run has an answer to its action, or begins (got is HF_OK then). HFI_BEGUN: task->action is to be done. Else that
- * is the end; the text is in task->error. */
+/* The run's action has ended with `got`, or the run begins (got is HF_OK then). HFI_BEGUN:
+ * task->action is to be done. Any other status is the end; the text is in task->error. */
 hf_status hfi_cell_run_step(struct hfi_prim_task *task, hf_status got);
-/* Give back its memory; `found` is gone. */
+/* Free its memory; `found` is gone. */
 void hfi_cell_run_done(struct hfi_cell_run *run);
 
 /* ---- for decisions ------------------------------------------------------------------------------------ */
@@ -129,8 +129,9 @@ enum hfi_verdict hfi_run_write(struct hfi_cell_run *run, int64_t ttl_ms);
 /* WRITE bytes that stay where they are while the run lasts. */
 enum hfi_verdict hfi_run_write_bytes(struct hfi_cell_run *run, const void *bytes, size_t len,
                                      int64_t ttl_ms);
-/* ASK whether the lease with this token (0: whichever) holds `name`, whose bytes stay where they are. Where nobody can look,
- * and `may_try`, the name is tried: nobody gets one that is held. Else the answer is that it is held. */
+/* ASK whether the lease with this token (0: any) holds `name`, whose bytes stay where they are. If
+ * the engine cannot inspect and `may_try` is set, the run tries to acquire the name instead: that
+ * fails while it is held. Without `may_try` the answer is then that it is held. */
 enum hfi_verdict hfi_run_ask(struct hfi_cell_run *run, const void *name, uint32_t len,
                              uint64_t token, bool may_try);
 

@@ -3,9 +3,9 @@
  * hf_counter_add() and the others: a 64-bit number under a name.
  *
  * An engine with HFI_NATIVE_COUNTER does each of them in one step of its own (Redis: INCRBY). Elsewhere a counter is a
- * cell: its bytes are "N" and the number in decimal digits, written in one way only. Each call that changes it reads,
- * computes, and swaps at the version that was read; if that moved meanwhile, again. A swap whose outcome is unknown is not
- * sent again: it could count twice.
+ * cell: its bytes are "N" and the number in decimal digits, written in one way only. Each call that
+ * changes it reads, computes, and swaps at the version that was read; if the version has moved, it
+ * begins again. A swap whose outcome is unknown is not sent again: it could count twice.
  */
 #include "holdfast/primitives.h"
 #include "prim/task.h"
@@ -122,7 +122,7 @@ static void finish(struct hfi_prim_task *task, hf_result *result)
         result->number = call->op.ret_value;
 }
 
-/* What the caller listens with. */
+/* The caller's callback. */
 struct listener {
     hf_done_fn *done;
     void *arg;
@@ -219,7 +219,8 @@ static bool parse(const struct hfi_cell *cell, int64_t *ret_value)
     memcpy(text, cell->bytes, cell->len);
     text[cell->len] = 0;
     *ret_value = strtoll(text + 1, NULL, 10);
-    /* What it would be written as: so "N007", what is too large and what is no number are not ours. */
+    /* Compare with the one way in which we write it: so "N007", numbers that are too large and
+     * texts that are no number are refused. */
     snprintf(again, sizeof again, "N%" PRId64, *ret_value);
     return strlen(text) == cell->len && strcmp(again, text) == 0;
 }

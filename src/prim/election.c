@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_election_*(): the leader is the holder of the lock, and what the leader has to say is in the cell of the same name:
- * "E1", its token, its label and the value; "E0" and the token after it resigned.
+ * hf_election_*(): the leader is the holder of the lock, and the leader's value is in the cell of
+ * the same name: "E1", its token, its label and the value; "E0" and the token after it resigned.
  *
  * A leader is one for as long as its lease is valid by its own clock, which ends before the store lets another one lead;
- * nothing here makes that longer. What a former leader proclaims late never covers what a later one has said: see
+ * nothing here makes that longer. A former leader can never overwrite the value of a later one: see
  * lease_cell.h for the rule.
  *
- * Observers are woken by the change of the cell. That a leader died and nobody follows shows only in its lease, at which
- * they look once a second.
+ * Observers are woken by the change of the cell. If a leader dies and nobody follows, only the end
+ * of its lease shows it, so observers check the lease once a second.
  */
 #include "core/request.h"
 #include "holdfast/primitives.h"
@@ -64,7 +64,7 @@ struct leading {
     hf_acquire_request request; /* campaign: in full size */
     hf_lease *leader;
     struct record say;
-    hf_status result; /* what the caller is told after the lease is given back ... */
+    hf_status result; /* the status for the caller, after the lease is released ... */
     hf_error unsaid;  /* ... and why */
 };
 
@@ -78,7 +78,7 @@ static enum hfi_verdict decide_say(struct hfi_cell_run *run, void *arg)
     if (!get(&run->found, &found))
         return hfi_run_mismatch(run);
     if (found.token > leading->lease_cell.token)
-        return hfi_run_fail(run, HF_FENCED, "a later leader, of token %" PRIu64 ", was there",
+        return hfi_run_fail(run, HF_FENCED, "a later leader (token %" PRIu64 ") has been elected",
                             found.token);
     if (!hfi_lease_cell_valid(&leading->lease_cell)) /* after the reading: see lease_cell.h */
         return hfi_run_fail(run, HF_LOST, "%s", hf_status_text(HF_LOST));
@@ -91,7 +91,7 @@ static void set_speech(struct leading *leading, bool leads, const void *value, s
     leading->task.run.look_again = true;
 }
 
-/* The lease is known: what is said is said under its token and label. */
+/* The lease is known: the value is published under its token and label. */
 static void sign(struct leading *leading)
 {
     leading->say.token = leading->lease_cell.token;
@@ -143,7 +143,7 @@ hf_status hf_election_set(hf_lease *leader, const void *value, size_t len, hf_er
     return status;
 }
 
-/* What is said is the task's own from now on. The prim was entered. */
+/* Copy the value into the task. The prim was entered. */
 static hf_status keep_value(struct leading *leading, hf_error *err)
 {
     leading->say.value = hfi_prim_keep(&leading->task, leading->say.value, leading->say.len);
@@ -177,14 +177,13 @@ static hf_status check_campaign(hf_store *store, const hf_acquire_request *reque
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "store: %s", hf_status_text(status));
     if (!(info.caps & HF_CAP_CELLS))
-        return hfi_error_set(
-            err, HF_UNSUPPORTED, 0,
-            "campaign: engine %s has no cells, in which a leader could say that it leads",
-            info.engine);
+        return hfi_error_set(err, HF_UNSUPPORTED, 0,
+                             "campaign: engine %s has no cells, which elections need", info.engine);
     if (!request || request->size < offsetof(hf_acquire_request, capacity))
-        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or of no such size");
+        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or its size is not known");
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
-        return hfi_error_set(err, HF_INVALID, 0, "kind: one leads at a time");
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "kind: an election needs a mutex or an exclusive lock");
     return HF_OK;
 }
 
@@ -282,7 +281,8 @@ hf_status hf_election_campaign_async(hf_store *store, const hf_acquire_request *
 
 enum resign_state { RESIGN_BEGIN, RESIGN_SAID, RESIGN_RELEASED };
 
-/* The lease ends, whether others could be told or not. That it was lost comes before what could not be said. */
+/* The lease ends, whether the cell could be written or not. If the lease was lost, the caller
+ * learns that rather than the failed write. */
 static hf_status step_resign(struct hfi_prim_task *task, hf_status got)
 {
     struct leading *leading = hfi_container(task, struct leading, task);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_lease_fence(), hf_guard_claim(), hf_guard_set(): a resource that checks tokens, made of a cell of any engine that has
- * them.
+ * hf_lease_fence(), hf_guard_claim(), hf_guard_set(): a resource that checks tokens, made of a cell
+ * of any engine that has cells.
  *
- * The cell's bytes are "G1", the highest token as 16 digits, and the thing itself; "G0" before the first write. Both calls
- * read, refuse a token below the highest, and swap at the version that was read. A swap that succeeds proves that nobody
- * wrote in between, so reading, comparing and writing are one step for everybody else. If the version has moved, the call
- * begins again: the token may be too low by now, or still the highest.
+ * The cell's bytes are "G1", the highest token as 16 digits, and the value; "G0" before the first
+ * write. Both calls read, refuse a token below the highest, and swap at the version that was read.
+ * A swap that succeeds proves that nobody wrote in between, so reading, comparing and writing are
+ * one step for everybody else. If the version has moved, the call begins again: the token may be
+ * too low by now, or still the highest.
  *
- * A swap whose outcome is unknown is not sent again by itself. If it arrives late it finds the version that it expects, and
- * is what the caller asked for, or another one, and does nothing.
+ * A swap whose outcome is unknown is not sent again by itself. If it arrives late and finds the
+ * version that it expects, it does what the caller asked for; if it finds another version, it does
+ * nothing.
  */
 #include "core/local_queue.h"
 #include "holdfast/primitives.h"
@@ -60,7 +62,7 @@ struct guard_call {
     size_t len;
 };
 
-/* What the cell says. `bytes` are in it. */
+/* The contents of the cell. `bytes` point into it. */
 struct record {
     uint64_t highest; /* 0: there is no cell */
     bool written;
@@ -107,12 +109,12 @@ static enum hfi_verdict decide_guard(struct hfi_cell_run *run, void *arg)
         return hfi_run_fail(run, HF_MISMATCH, "%s", hf_status_text(HF_MISMATCH));
     if (record.highest > call->token)
         return hfi_run_fail(run, HF_FENCED,
-                            "token %" PRIu64 " is refused: %" PRIu64 " has been there", call->token,
+                            "token %" PRIu64 " is refused: %" PRIu64 " has been used", call->token,
                             record.highest);
     if (call->writes)
         return put(run, call, true, call->bytes, call->len);
     if (record.highest == call->token)
-        return HFI_END; /* ours already: what we read is of a time when no lower token could write */
+        return HFI_END; /* claimed by us already: no lower token could write when we read */
     return put(run, call, record.written, record.bytes, record.len);
 }
 
@@ -128,12 +130,12 @@ static hf_status enter(struct guard_call *call, hf_store *at, const char *verb, 
     status = hfi_prim_enter(&task->prim, at, verb, name, name_len, HF_CAP_CELLS, err);
     if (status == HF_OK && (call->token == 0 || call->token >= HFI_TOKEN_LIMIT)) {
         hfi_prim_leave(&task->prim);
-        status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
+        status = hfi_error_set(err, HF_INVALID, 0, "token: must be from 1 to 2^53 - 1");
     }
     return status;
 }
 
-/* The thing itself, with a NUL behind it: it moves to where the head was, and its memory is the caller's. */
+/* The value, with a NUL behind it: it moves over the head, and the caller owns its memory. */
 static void take_out(struct hfi_cell_run *run, void **ret_bytes, size_t *ret_len)
 {
     struct record record;

@@ -4,11 +4,12 @@
  * connection. We only write the statements; the caller's function runs them, so nothing of any
  * database client is linked here.
  *
- * One row per guarded thing holds the highest token that was claimed. The claim raises it to ours,
- * unless it is higher, and reads back what is there then: ours, or the token that refuses us. Why that
- * is enough, if everything that the lock protects is written in the transaction that claimed:
+ * One row for each guarded resource holds the highest token that was claimed. The claim raises it
+ * to ours, unless it is higher, and reads back what is there then: ours, or the token that refuses
+ * us. Why that is enough, if everything that the lock protects is written in the transaction that
+ * claimed:
  *
- *  - the claim locks the row until the transaction ends, so transactions that claim one thing come
+ * - the claim locks the row until the transaction ends, so transactions that claim one resource run
  *    one after the other, in some order;
  *  - one with a lower token that comes after one with a higher token sees the higher one and is refused;
  *  - one with a lower token that comes before has ended, with all that it wrote, before the higher one
@@ -16,8 +17,8 @@
  *
  * PostgreSQL does it in one statement, without a backslash, which means another name in a session with
  * standard_conforming_strings = off. MySQL has no RETURNING, and the number of changed rows that it
- * reports depends on a flag of the connection (CLIENT_FOUND_ROWS): there it is a second statement that
- * reads, which costs no lock that we do not have already.
+ * reports depends on a flag of the connection (CLIENT_FOUND_ROWS): so there a second statement
+ * reads the row, which needs no lock beyond those that we have.
  */
 #include "core/request.h"
 #include "core/store.h"
@@ -50,7 +51,8 @@ const char *hf_guard_sql_schema(hf_sql_dialect dialect)
     return NULL;
 }
 
-/* It goes into statements as it is: letters, digits and _, with a dot for schema.table. */
+/* Is this a table name that is safe unquoted? Letters, digits and _, with a dot for
+ * schema.table. */
 static bool is_table(const char *table)
 {
     size_t len = strnlen(table, TABLE_MAX);
@@ -117,7 +119,7 @@ hf_status hf_guard_claim_sql(const hf_guard_sql_request *given, hf_error *err)
     claim.table = request.table ? request.table : DEFAULT_TABLE;
     claim.token = request.token;
     if (claim.token == 0 || claim.token >= HFI_TOKEN_LIMIT)
-        return hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
+        return hfi_error_set(err, HF_INVALID, 0, "token: must be from 1 to 2^53 - 1");
     if (!is_table(claim.table))
         return hfi_error_set(err, HF_INVALID, 0, "table: letters, digits, _ and . only");
     if (!request.run)
@@ -133,7 +135,7 @@ hf_status hf_guard_claim_sql(const hf_guard_sql_request *given, hf_error *err)
         status = claim_mysql(&claim, request.run, request.run_arg, &highest, err);
         break;
     default:
-        return hfi_error_set(err, HF_INVALID, 0, "dialect: no such one");
+        return hfi_error_set(err, HF_INVALID, 0, "dialect: not an hf_sql_dialect");
     }
     if (status != HF_OK)
         return status;

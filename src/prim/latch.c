@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_latch_*(): a count that participants bring down to nothing, each once, and that others wait for. All of it is in one
- * cell, of the latch's name (latch_plan.h). A participant that joins also holds a lease, by which it is missed when it dies
- * (participant.h). A waiter that finds one missing writes that into the cell, where all see it.
+ * hf_latch_*(): a count that participants bring down to 0, each once, and that others wait for. The
+ * whole state is in the cell of the latch's name (latch_plan.h). A participant that joins also
+ * holds a lease, so that waiters notice when it dies (participant.h). A waiter that finds such a
+ * lease gone writes that into the cell, where all see it.
  */
 #include "prim/latch_plan.h"
 #include "prim/participant.h"
@@ -10,14 +11,14 @@
 #include "util/error.h"
 #include "util/random.h"
 
-/* A call, and what it has learnt. Large: not on a stack. */
+/* A call and its state. Large: not on a stack. */
 struct latch_call {
     struct hfi_prim_task task;
     bool joins;                   /* else it counts down */
-    uint32_t count;               /* of one that is created */
-    struct hfi_presence presence; /* of one that joins or counts down */
-    hf_status result;             /* of joining: what the latch said */
-    struct hfi_survey survey;     /* of one that waits */
+    uint32_t count;               /* hf_latch_create() */
+    struct hfi_presence presence; /* joining and counting down */
+    hf_status result;             /* joining: the outcome of the write */
+    struct hfi_survey survey;     /* waiting */
     struct hfi_latch latch;
 };
 
@@ -121,7 +122,8 @@ static enum hfi_verdict decide_wait(struct hfi_cell_run *run, void *arg)
         return broken(run, latch);
     run->leases = hfi_participants_with(&latch->participants, HFI_JOINED) > 0;
     if (run->answer == HFI_IS_GONE) {
-        run->foreign = true; /* for everybody; unless it has counted down meanwhile, or is back */
+        run->foreign = true; /* not our outcome: the participant may have counted down meanwhile, or
+                              * be back */
         hfi_latch_break(latch, call->survey.last.who, call->survey.last.token, &changed);
         return changed ? write_latch(run, latch) : HFI_WAIT;
     }

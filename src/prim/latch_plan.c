@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a latch: see latch_plan.h. Pure. */
+/* The transitions of a latch: see latch_plan.h. Pure. */
 #include "prim/latch_plan.h"
 
 #include <stdio.h>
@@ -64,7 +64,7 @@ hf_status hfi_latch_join(struct hfi_latch *latch, const char *who, uint64_t toke
     if (!participant && !hfi_participant_add(&latch->participants, HFI_JOINED, token, who))
         return HF_FULL;
     if (participant)
-        participant->token = token; /* it came back before anybody noticed that it had gone */
+        participant->token = token; /* it died and came back before anybody noticed */
     *ret_changed = true;
     return HF_OK;
 }

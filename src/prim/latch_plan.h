@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a latch is, and what becomes of it: pure functions of what its cell says.
+ * A latch and its transitions: pure functions of the contents of its cell.
  *
  *                     `count` have counted down
  *   CLOSED -------------------------------------> OPEN      for ever
- *      |       one who joined is gone
+ *      |       a participant is gone
  *      +----------------------------------------> BROKEN    for ever
  *
  * Both ends last until the latch is removed.
@@ -19,7 +19,7 @@
 
 struct hfi_latch {
     uint32_t count;
-    char broken[HF_PARTICIPANT_MAX + 1]; /* who is gone; "": nobody */
+    char broken[HF_PARTICIPANT_MAX + 1]; /* the participant that is gone; "": none */
     struct hfi_participants participants;
 };
 
@@ -28,8 +28,8 @@ bool hfi_latch_put(const struct hfi_latch *latch, struct hfi_buffer *to);   /* f
 
 uint32_t hfi_latch_left(const struct hfi_latch *latch); /* 0: open */
 
-/* Each says what the caller is told, and in *ret_changed whether the latch is another one now. HF_BROKEN:
- * it is. HF_FULL: more than HF_PARTICIPANTS_MAX take part. */
+/* Each returns the status for the caller; *ret_changed says whether the latch has changed.
+ * HF_BROKEN: the latch is broken. HF_FULL: more than HF_PARTICIPANTS_MAX take part. */
 hf_status hfi_latch_down(struct hfi_latch *latch, const char *who, bool *ret_changed);
 hf_status hfi_latch_join(struct hfi_latch *latch, const char *who, uint64_t token,
                          bool *ret_changed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Primitives that stand on a lease: see lease_cell.h. Any thread. */
+/* Primitives built on a lease and a cell: see lease_cell.h. Any thread. */
 #include "prim/lease_cell.h"
 
 #include "core/local_queue.h"

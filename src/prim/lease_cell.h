@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A primitive that stands on a lease and a cell of the same name: entering the store by the lease, and asking whether the
- * lease is still held.
+ * A primitive built on a lease and a cell of the same name: entering the store by the lease, and
+ * asking whether the lease is still held.
  *
- * The rule by which a cell is written under a lease, without any trust in clocks of others: read the cell; then look whether
- * the lease is valid; then swap, at the version that was read. If it was valid at the look, nobody held the name after us
- * when we read, so what we read is ours or older; and if somebody has written since, the swap fails. Tokens, where there
- * are any, are compared besides.
+ * The rule by which a cell is written under a lease, without trust in other clocks: read the cell;
+ * then check that the lease is valid; then swap, at the version that was read. If the lease was
+ * valid at that check, nobody held the name after us when we read, so what we read is ours or
+ * older. If another process has written since, the swap fails. Tokens, if the engine has them, are
+ * compared too.
  */
 #ifndef HFI_LEASE_CELL_H
 #define HFI_LEASE_CELL_H
@@ -21,15 +22,15 @@ struct hfi_lease_cell {
 };
 
 /* Find the lease, which may be lost but must be an exclusive one, and enter its store for `prim`, whose name is that of the
- * lease. HF_INVALID, HF_FORKED: no such lease. HF_LOST: its store was closed. HF_UNSUPPORTED: shared, or the engine has not
- * all of `caps`. */
+ * lease. HF_INVALID, HF_FORKED: no such lease. HF_LOST: its store was closed. HF_UNSUPPORTED: the
+ * lease is shared, or the engine lacks some of `caps`. */
 hf_status hfi_lease_cell_enter(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
                                const char *verb, uint64_t caps, hf_error *err);
 /* Likewise, for a call that has entered the store and acquired this lease. */
 hf_status hfi_lease_cell_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
                               hf_error *err);
 
-/* Is it held at this moment, by our clock? */
+/* Is the lease valid now, by our clock? */
 bool hfi_lease_cell_valid(const struct hfi_lease_cell *cell);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_limit_take(), hf_limit_get(): rate limits. limit_plan.h decides; here is how a decision gets into the store, and the
- * waiting.
+ * hf_limit_take(), hf_limit_get(): rate limits. limit_plan.h decides; this file writes the decision
+ * into the store, and waits.
  *
- * Where the engine decides by itself (HFI_NATIVE_LIMIT) that is one op. Elsewhere: read the cell, then the store's clock,
- * decide, and swap at the version that was read. A swap that succeeds proves that nobody decided in between. A state that
- * is over says nothing more than no state, so it has a ttl where cells can have one.
+ * An engine that decides by itself (HFI_NATIVE_LIMIT) does it in one op. Elsewhere: read the cell,
+ * then the store's clock, decide, and swap at the version that was read. A swap that succeeds
+ * proves that nobody decided in between. A state that is over means the same as no state, so it has
+ * a ttl where cells can have one.
  *
  * Waiting. A reservation says "at T, and it is N now" by the store's clock. We sleep for T - N, counted by our own clock
  * from a moment after that N was read, and a little longer than two clocks may drift apart in that time. So we wake at T or
@@ -27,12 +28,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RACE_MS (4 * HFI_CALL_LIMIT_MS) /* for how long we begin again */
+#define RACE_MS (4 * HFI_CALL_LIMIT_MS) /* how long a lost race is repeated */
 #define DRIFT_PARTS \
     1000 /* two clocks drift apart by less than a thousandth: 500 ppm each at most */
 #define TTL_SLACK_MS 2000
 
-/* A call. */
 struct limiter {
     struct hfi_prim_task task;
     hf_limit_request limit; /* in full size */
@@ -40,10 +40,10 @@ struct limiter {
     struct hfi_limit_ask ask;
     struct hfi_limit_answer answer;
     int64_t begun_ms;
-    int64_t heard_ns;      /* a moment after the store's time was read, by our clock */
+    int64_t heard_ns;      /* our time just after the store's time was read */
     int64_t waited_ms;     /* how long it slept */
     hf_limit_result found; /* asynchronous */
-    hf_status result;      /* what the caller is told after the permits were given back */
+    hf_status result;      /* the status for the caller, after the permits were given back */
 };
 
 /* ---- deciding ------------------------------------------------------------------------------------ */
@@ -165,8 +165,9 @@ static hf_status reserved(struct limiter *limiter)
     return hfi_begin_act(task, LIMIT_SLEPT, HFI_ACT_PAUSE);
 }
 
-/* Whether it works makes no difference to the caller: what could not be given back is used up. It is never tried twice, for
- * the second one could give back what somebody else has reserved. */
+/* Give the reserved permits back. The caller does not learn whether that works: permits that could
+ * not be given back are used up. It is never tried twice, since a second attempt could give back
+ * what another caller has reserved. */
 static hf_status give_back(struct limiter *limiter)
 {
     limiter->ask = (struct hfi_limit_ask){ .act = HFI_LIMIT_BACK,
@@ -189,7 +190,7 @@ static hf_status step_take(struct hfi_prim_task *task, hf_status got)
         limiter->waited_ms = (hfi_now_ns() - limiter->heard_ns) / 1000000;
         if (got == HF_OK)
             return HF_OK;
-        /* The canceller has been looked at before: it was fired, or closed, since. */
+        /* The canceller was valid before: so it has been fired or closed since. */
         limiter->result = got == HF_INVALID || got == HF_FORKED ? HF_CANCELLED : got;
         return give_back(limiter);
     case LIMIT_BACK:

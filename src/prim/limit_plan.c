@@ -40,7 +40,7 @@ static void put(unsigned char *at, int64_t value)
     memcpy(at, &bytes, sizeof bytes);
 }
 
-/* What Lua can count with, and so what a state can have in it. */
+/* Can Lua compute with this number exactly? Then a state may have it. */
 static bool is_number(int64_t value)
 {
     return value > -(INT64_C(1) << 53) && value < INT64_C(1) << 53;
@@ -86,8 +86,8 @@ static int64_t fixed_begin(const struct plan *plan)
     return plan->over - plan->rule->period_us;
 }
 
-/* Where the last window has no room for it the next one begins: right where that one ends, for
- * somebody waits for it. */
+/* If the last window has no room, the request goes into the next one, which begins where the last
+ * one ends. */
 static void fixed_plan(struct plan *plan, int64_t permits)
 {
     int64_t begin = fixed_begin(plan);
@@ -111,8 +111,8 @@ static size_t fixed_take(struct plan *plan, int64_t permits, unsigned char *ret_
     return HFI_LIMIT_MORE + 16;
 }
 
-/* A window that nobody wants any more has not been opened. How full the one before the one before it is
- * we do not know then: full. */
+/* A window whose last reservation is given back is closed again. Then the fill of the window before
+ * its predecessor is not known: it counts as full. */
 static size_t fixed_back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)
 {
     if (at != fixed_begin(plan) || plan->used < permits)
@@ -157,8 +157,8 @@ static void sliding_drop(struct plan *plan)
     plan->total -= line_permits(plan, plan->first++);
 }
 
-/* The first moment at which as much as needed is a period ago. No moment in the log is later, so
- * (at - period, at] has all that any interval with this grant can have. */
+/* The first moment at which enough earlier permits are a period old. No moment in the log is later,
+ * so (at - period, at] contains the most that any interval with this grant can contain. */
 static void sliding_plan(struct plan *plan, int64_t permits)
 {
     int64_t period = plan->rule->period_us;
@@ -170,7 +170,7 @@ static void sliding_plan(struct plan *plan, int64_t permits)
     if (!plan->fresh && plan->gone + period > plan->at)
         plan->at = plan->gone + period;
     if (plan->count > plan->first && line_at(plan, plan->count - 1) > plan->at)
-        plan->at = line_at(plan, plan->count - 1); /* nobody overtakes */
+        plan->at = line_at(plan, plan->count - 1); /* requests are not overtaken */
     plan->left = plan->at > plan->now ? 0 : plan->rule->rate - plan->total;
 
     total = plan->total;
@@ -206,9 +206,9 @@ static size_t sliding_take(struct plan *plan, int64_t permits, unsigned char *re
 {
     size_t len;
 
-    /* What lies a period before our moment or longer counts for nobody who comes after us; it stays
-     * for who comes when we have given up, as long as there is room. There is always something of
-     * the kind when there is none: within a period of us there are fewer than `rate` lines. */
+    /* Lines that are a period older than our moment do not count for later requests. They stay as
+     * long as there is room, for requests that come after we have given up. If there is no room,
+     * such a line exists: within a period of us there are fewer than `rate` lines. */
     while (plan->count > plan->first && plan->count - plan->first >= (size_t)plan->rule->rate)
         sliding_drop(plan);
     plan->total += permits;
@@ -283,7 +283,7 @@ static size_t bucket_save(struct plan *plan, int64_t permits, unsigned char *ret
     return HFI_LIMIT_MORE + 8;
 }
 
-/* Only for the last one: that is whom the level has to come back to 0 for. */
+/* Only the last reservation is given back: it is the one for which the level returns to 0. */
 static size_t bucket_back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)
 {
     if (plan->level >= 0 || at != plan->now + divide_up(-plan->level, plan->rule->speed))
@@ -293,7 +293,7 @@ static size_t bucket_back(struct plan *plan, int64_t permits, int64_t at, unsign
 
 /* ---- all of them --------------------------------------------------------------------------------- */
 
-/* Is it a state, and ours? Then what time it is for it. */
+/* Is it a state of this limit? Then compute the state's time. */
 static enum hfi_limit_said begin(struct plan *plan, const unsigned char *state, size_t len,
                                  int64_t *ret_seen)
 {
@@ -356,7 +356,8 @@ static size_t take(struct plan *plan, int64_t permits, unsigned char *ret_state)
     return bucket_save(plan, permits, ret_state);
 }
 
-/* Before its moment nobody has used it, and the state that counts it cannot be over. */
+/* Before its moment a reservation has not been used, and the state that counts it cannot be
+ * over. */
 static size_t back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)
 {
     if (plan->fresh || at <= plan->now)

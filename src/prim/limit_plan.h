@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rate limits: what is decided, without clock, heap or I/O. One decision takes the bytes of a
- * limit's state and the store's time, and gives an answer and the bytes that replace them. Where an
- * engine decides by itself (engine/redis/scripts/limit.lua) it must decide the same; a test
- * compares both, bytes and all.
+ * The decisions of rate limits, without clock, heap or I/O. One decision takes the bytes of a
+ * limit's state and the store's time, and gives an answer and the bytes that replace them. An
+ * engine that decides by itself (engine/redis/scripts/limit.lua) must decide the same; a test
+ * compares answers and bytes.
  *
- * Whoever may wait *reserves*: a request is served at the first moment `at` that is no earlier than
- * that of any request before it and at which it fits, and is counted there at once. So nobody polls,
- * waiters are served in the order in which they asked, and one that would be too late is told so now
- * and reserves nothing.
+ * A request that may wait *reserves*: it is served at the first moment `at` that is no earlier than
+ * that of any request before it and at which it fits, and is counted there at once. So nobody
+ * polls, and waiters are served in the order in which they asked. A request that would be too late
+ * is refused at once and reserves nothing.
  *
  *   FIXED    `rate` permits in a window of `period`, which begins with the first request after the
  *            end of the one before it. Reserved windows follow each other without a gap.
@@ -20,16 +20,17 @@
  *            moment that is told is rounded up to a microsecond.
  *
  * Time is that of the store, in microseconds, and never goes back: the state knows the latest time
- * that it was changed at, and an earlier reading counts as that one. That may hold a limit for as
- * long as the clock was set back, but for HFI_LIMIT_HOLD_US at most: beyond, all times in the
- * state move back by as much, as though no time had passed. Either way the state's time passes
- * no faster than the true one, so what is apart in the state is as far apart in truth. (A clock
- * that jumps forward ends windows early: nothing here can see that.)
+ * that it was changed at, and an earlier reading counts as that one. So a clock that is set back
+ * may stop a limit for that time, but for HFI_LIMIT_HOLD_US at most: beyond that all times in the
+ * state move back by the same amount, as though no time had passed. Either way the state's time
+ * runs no faster than real time, so two moments of the state are at least as far apart in real
+ * time. (A clock that jumps forward ends windows early: nothing here can see that.)
  *
- * What a cancelled waiter gives back, before its moment: SLIDING, always, for what is left are fewer
- * grants at the same moments. FIXED, if its window is the last one reserved. BUCKET, if nobody has
- * reserved behind it: those behind keep their later moments, and what would have refilled
- * meanwhile might be more than `burst`. Else its permits are lost. They are lost with a waiter that dies, too.
+ * When a waiter is cancelled before its moment, its permits are given back in these cases. SLIDING:
+ * always, since the remaining grants keep their moments. FIXED: if its window is the last one
+ * reserved. BUCKET: if nobody has reserved after it; otherwise the later ones would keep their
+ * moments, and the refill until then might exceed `burst`. In all other cases, and when the waiter
+ * dies, its permits are lost.
  */
 #ifndef HFI_LIMIT_PLAN_H
 #define HFI_LIMIT_PLAN_H
@@ -56,12 +57,13 @@
 #define HFI_LIMIT_LINE     12
 #define HFI_LIMIT_ROOM_MAX (HFI_LIMIT_LOG + HFI_LIMIT_LINE * (HF_LIMIT_SLIDING_MAX + 1))
 
-/* The rule of a limit. NULL, or what is wrong with it: "rate: ...". */
+/* Check and compute the rule of a limit. Returns NULL, or a text that says what is wrong: "rate:
+ * ...". */
 const char *hfi_limit_rule(hf_limit_algorithm algorithm, int64_t rate, int64_t period_us,
                            int64_t burst, struct hfi_limit_rule *ret_rule);
-/* How many may be taken at once at most. */
+/* The most permits that can be taken at once. */
 int64_t hfi_limit_most(const struct hfi_limit_rule *rule);
-/* The longest wait that can be reckoned with. */
+/* The longest wait that can be computed without overflow. */
 int64_t hfi_limit_wait_max(const struct hfi_limit_rule *rule);
 /* Room for the bytes of the state after one more decision. */
 size_t hfi_limit_room(const struct hfi_limit_rule *rule);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a rate limit may be, and what that means for its state: see limit_plan.h. */
+/* The bounds of a rate limit's parameters, and the size of its state: see limit_plan.h. */
 #include "prim/limit_plan.h"
 
 #include <endian.h>
@@ -30,7 +30,7 @@ const char *hfi_limit_rule(hf_limit_algorithm algorithm, int64_t rate, int64_t p
 
     if (algorithm != HF_LIMIT_ALGORITHM_FIXED && algorithm != HF_LIMIT_ALGORITHM_SLIDING &&
         algorithm != HF_LIMIT_ALGORITHM_BUCKET)
-        return "algorithm: none of them";
+        return "algorithm: not an hf_limit_algorithm";
     if (rate < 1 || rate > HF_CAPACITY_MAX)
         return "rate: from 1 to 1000000000";
     if (period_us < 1000 || period_us > HFI_LIMIT_WAIT_MAX_US)
@@ -53,7 +53,7 @@ const char *hfi_limit_rule(hf_limit_algorithm algorithm, int64_t rate, int64_t p
         ret_rule->unit = period_us / divisor;
         ret_rule->speed = rate / divisor;
         if (ret_rule->unit > HFI_LIMIT_PARTS_MAX / burst)
-            return "burst: too many for so odd a rate and so long a period";
+            return "burst: too large to count exactly with this rate and period";
     }
     memcpy(ret_rule->head, "L1", 2);
     ret_rule->head[2] = (unsigned char)"fsb"[algorithm];

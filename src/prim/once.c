@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_once_*(): something that is to be done only once, by whoever comes first; across machines and crashes. The lock keeps
- * the others out while it is done, and a mark in the cell of the same name says that it has been.
+ * hf_once_*(): work that is to be done only once, across machines and crashes. The lock keeps
+ * others out while the work is being done, and a mark in the cell of the same name says that it has
+ * been done.
  *
- * The cell is "O0" while a holder is at it (or was, and crashed) and "O1" when it is done; then the token, for how long the
- * mark is to stay, when it was written (by the writer's clock, for people) and a label. "O0" is a claim: from then on a
- * holder of an earlier lease, however late it comes, cannot say that it is done, for the record is not its own any more.
- * For the same reason a holder that has lost its lease while nobody came after it may still say so: it has been done, and
- * by nobody else.
+ * The cell is "O0" while a holder does the work (or did, and crashed) and "O1" when it is done;
+ * then follow the token, how long the mark stays, when it was written (by the writer's clock, for
+ * people) and a label. "O0" is a claim: from then on a holder of an earlier lease, however late it
+ * comes, cannot set the mark, since the record is not its own any more. For the same reason a
+ * holder that has lost its lease may still set the mark if nobody came after it: the work has been
+ * done, and by nobody else.
  */
 #include "core/request.h"
 #include "holdfast/primitives.h"
@@ -85,12 +87,12 @@ struct once_call {
     int64_t for_ms;
     bool done; /* it has been done, and `mark` says by whom */
     hf_once_mark mark;
-    hf_status result; /* what the caller is told after the lease is given back */
+    hf_status result; /* the status for the caller, after the lease is released */
 };
 
 static enum hfi_verdict later(struct hfi_cell_run *run, const struct record *record)
 {
-    return hfi_run_fail(run, HF_FENCED, "a later lease, of token %" PRIu64 ", is at it",
+    return hfi_run_fail(run, HF_FENCED, "a later lease (token %" PRIu64 ") has begun it",
                         record->token);
 }
 
@@ -156,7 +158,7 @@ static enum hfi_verdict decide_finish(struct hfi_cell_run *run, void *arg)
     if (run->doubt && !record.there)
         return hfi_run_fail(run, HF_UNKNOWN, "it may have been marked, and the mark removed since");
     if (!valid && (!fenced || !record.there))
-        return lost(run); /* nothing tells whether somebody came after us */
+        return lost(run); /* no token shows whether another holder came after us */
     if (!record.there)
         return hfi_run_fail(run, HF_INVALID, "it was not begun under this lease");
     if (record.done)
@@ -184,11 +186,12 @@ static enum hfi_verdict decide_delete(struct hfi_cell_run *run, void *arg)
 static hf_status check_mark(const hf_once_mark *mark, hf_error *err)
 {
     if (mark && (mark->size < offsetof(hf_once_mark, at_ms) || mark->size > HFI_STRUCT_MAX))
-        return hfi_error_set(err, HF_INVALID, 0, "ret_mark: no such size");
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "ret_mark: its size is not set; use HF_ONCE_MARK_INIT");
     return HF_OK;
 }
 
-/* As much of it as the caller knows of. */
+/* Fill in the caller's mark, up to its size. */
 static void give_mark(struct once_call *call, hf_once_mark *ret_mark)
 {
     hf_once_mark *mark = &call->mark;
@@ -221,7 +224,7 @@ static void once_call_init(struct once_call *call, hfi_decide_fn *decide, int64_
     call->done = false;
 }
 
-/* What the caller is told that it is done: not a failure of the store, so its text is all. */
+/* The error text of HF_DONE: not a failure of the store, so nothing is put before it. */
 static hf_status tell_done(struct once_call *call, hf_status got, hf_status done,
                            hf_status not_done)
 {
@@ -435,7 +438,7 @@ static hf_status step_begin(struct hfi_prim_task *task, hf_status got)
             return hfi_begin_release(task, BEGIN_RELEASED, call->lease);
         task->whole = false;
         return hfi_begin_cell(task, BEGIN_CLAIMED, decide_claim, call);
-    case BEGIN_CLAIMED: /* whoever had it before us may have done it */
+    case BEGIN_CLAIMED: /* the holder before us may have done the work */
         call->result = got;
         if (got == HF_OK && !call->done)
             return HF_OK;
@@ -456,9 +459,10 @@ static hf_status check_begin(hf_store *store, const hf_acquire_request *request,
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "store: %s", hf_status_text(status));
     if (!request || request->size < offsetof(hf_acquire_request, capacity))
-        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or of no such size");
+        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or its size is not known");
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
-        return hfi_error_set(err, HF_INVALID, 0, "kind: one at a time, or it is not once");
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "kind: run-once needs a mutex or an exclusive lock");
     return check_for(info.caps, for_ms, err);
 }
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define LOOKS 8 /* leases that are looked at each time */
+#define LOOKS 8 /* leases that are checked each time */
 
 /* The name of the lease of `who`. */
 static hf_status lease_name(const struct hfi_prim *prim, const char *who,
@@ -18,7 +18,7 @@ static hf_status lease_name(const struct hfi_prim *prim, const char *who,
     size_t len = strlen(who);
 
     if (prim->name.len + 1 + len > HF_NAME_MAX)
-        return hfi_error_set(err, HF_INVALID, 0, "name: with `who` more than %d bytes",
+        return hfi_error_set(err, HF_INVALID, 0, "name: longer than %d bytes together with `who`",
                              HF_NAME_MAX);
     memcpy(ret_name, prim->name.bytes, prim->name.len);
     ret_name[prim->name.len] = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A participant of a latch or a barrier holds a lease on a name of its own: that of the latch, a NUL, and its `who`. When
- * that lease is gone, so is its holder. The only one who waits in the queue of such a name is a later incarnation of the
- * same `who`.
+ * A participant of a latch or a barrier holds a lease on a name of its own: that of the latch, a
+ * NUL, and its `who`. When that lease is gone, so is its holder. Only a later incarnation of the
+ * same `who` ever waits in the queue of such a name.
  */
 #ifndef HFI_PARTICIPANT_H
 #define HFI_PARTICIPANT_H
@@ -17,10 +17,10 @@ struct hfi_presence {
     uint32_t len;
     hf_acquire_request request;
     hf_lease *lease; /* NULL: none */
-    uint64_t id;     /* its token, or a number by chance where the engine has none; never 0 */
+    uint64_t id;     /* its token, or a random number if the engine has no tokens; never 0 */
 };
 
-/* A request, whole. */
+/* Copy a request, in full size. */
 hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *given, hf_error *err);
 /* Can `who` take part in what `prim` is about? */
 hf_status hfi_presence_name(struct hfi_presence *presence, const struct hfi_prim *prim,
@@ -31,10 +31,11 @@ hf_status hfi_presence_acquire(struct hfi_presence *presence, struct hfi_prim_ta
                                int state);
 void hfi_presence_acquired(struct hfi_presence *presence, struct hfi_prim_task *task);
 
-/* Which of the others' leases are looked at: a few each time, the next ones at each look, since many waiters look. */
+/* Checks the leases of the other participants: a few each time, then the next ones. Many waiters
+ * check, so a few are enough. */
 struct hfi_survey {
-    uint32_t turn;   /* where the next look begins */
-    uint32_t passed; /* participants that this look has passed ... */
+    uint32_t turn;   /* where the next check begins */
+    uint32_t passed; /* participants that this check has passed ... */
     uint32_t asked;  /* ... and asked about */
     struct hfi_participant last;
     unsigned char name[HF_NAME_MAX];
@@ -43,7 +44,8 @@ struct hfi_survey {
 /* ASK whether the lease of this one is held. */
 enum hfi_verdict hfi_survey_ask(struct hfi_survey *survey, struct hfi_cell_run *run,
                                 const struct hfi_participant *participant);
-/* Leases are due: ASK about the next with `flag`, or WAIT if there were enough. run->answer is not HFI_IS_GONE. */
+/* Leases are to be checked: ASK about the next participant with `flag`, or WAIT if this check is
+ * complete. run->answer is not HFI_IS_GONE. */
 enum hfi_verdict hfi_survey_next(struct hfi_survey *survey, struct hfi_cell_run *run,
                                  const struct hfi_participants *participants, char flag);
 

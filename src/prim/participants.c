@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Those who take part: see participants.h. Pure. */
+/* The participants of a latch or a barrier: see participants.h. Pure. */
 #include "prim/participants.h"
 
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Those who take part in a latch or a barrier, as its cell lists them. Pure: no I/O. */
+/* The participants of a latch or a barrier, as its cell lists them. Pure: no I/O. */
 #ifndef HFI_PARTICIPANTS_H
 #define HFI_PARTICIPANTS_H
 
 #include "holdfast/primitives.h"
 #include "prim/record.h"
 
-/* One who takes part. Its lease is that of the name, a NUL, and `who`. */
+/* A participant. The name of its lease is the name of the latch, a NUL, and `who`. */
 struct hfi_participant {
     char flag;
-    uint64_t token; /* of its lease, or a number by chance where the engine has none; 0: no lease */
+    uint64_t token; /* of its lease, or a random number if the engine has no tokens; 0: no lease */
     char who[HF_PARTICIPANT_MAX + 1];
 };
 

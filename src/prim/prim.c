@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a call of a primitive is about: see prim.h. Any thread. */
+/* The store and name of a primitive's call: see prim.h. Any thread. */
 #include "prim/prim.h"
 
 #include "core/request.h"
@@ -13,9 +13,9 @@ hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_err
 
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s has no %s",
                          store->host.location, verb, info->name,
-                         info->caps & HF_CAP_CELLS ? "clock that all could go by"
+                         info->caps & HF_CAP_CELLS ? "clock for all clients"
                                                    : "cells (bytes with a version), which this "
-                                                     "stands on");
+                                                     "needs");
 }
 
 hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,

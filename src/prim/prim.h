@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a call of a primitive is about: the store, which stays open for as long as the call lasts, the name, and the verb
- * of its error texts.
+ * What every call of a primitive has: the store, which stays open for as long as the call lasts,
+ * the name, and the verb of its error texts.
  */
 #ifndef HFI_PRIM_H
 #define HFI_PRIM_H

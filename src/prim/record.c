@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What primitives write into a cell: see record.h. Pure. */
+/* The encoding of cells: see record.h. Pure. */
 #include "prim/record.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What primitives write into a cell: numbers of a fixed width, and texts behind their length. Pure: no I/O. */
+/* The encoding of what primitives write into a cell: numbers of a fixed width, and texts after
+ * their length. Pure: no I/O. */
 #ifndef HFI_RECORD_H
 #define HFI_RECORD_H
 
@@ -7,14 +8,15 @@
 
 #include <stdint.h>
 
-#define HFI_DIGITS 16 /* 2^53 has so many */
+#define HFI_DIGITS 16 /* digits of 2^53 */
 
 /* Append to the buffer. false: out of memory. */
 bool hfi_put_bytes(struct hfi_buffer *to, const void *bytes, size_t len);
 bool hfi_put_number(struct hfi_buffer *to, uint64_t number); /* HFI_DIGITS digits */
 bool hfi_put_text(struct hfi_buffer *to, const char *text);  /* its length, and the text */
 
-/* What is left to be read of a record. Each says false if it is not there, for good. */
+/* The rest of a record that is being read. Each function returns false if the field is not there;
+ * then all later ones do too. */
 struct hfi_reader {
     const unsigned char *at;
     size_t left;

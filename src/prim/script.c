@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_script_run() and the others, and what they answer. All of it is the engine's to do; here the arguments
- * are checked, the calling thread waits, and where there are no scripts the caller is told what else
- * there is.
+ * hf_script_*() and hf_value_*(). The engine does the work. This file checks the arguments and
+ * waits; if the engine has no scripts, the error text names an alternative.
  */
 #include "engine/native.h"
 
+#include "core/by_url.h"
 #include "core/op.h"
 #include "core/request.h"
 #include "core/store.h"
+#include "engine/redis/extension.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
 #include <string.h>
 
-#define ITEM_COST 32 /* what a key or an argument counts beside its bytes */
+#define ITEM_COST 32 /* what a key or an argument counts in addition to its bytes */
 
 /* ---- the call -------------------------------------------------------------------------- */
 
@@ -33,8 +34,8 @@ static hf_status enter(hf_store *handle, const char *verb, struct hfi_store **re
     return status;
 }
 
-/* Give it to the engine, and wait until that is through with it, which the URL's op_timeout sees to: a
- * script may be slow. So it is never given up, and may be on the stack. */
+/* Submit the op, and wait until the engine has finished it; op_timeout of the URL bounds that,
+ * since a script may be slow. The op is never given up, so it may be on the stack. */
 static hf_status run(struct hfi_store *store, struct hfi_script_op *op, const char *verb,
                      hf_error *err)
 {
@@ -52,7 +53,7 @@ static hf_status run(struct hfi_store *store, struct hfi_script_op *op, const ch
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/* How much they are in all; false: one is NULL. */
+/* Add up their sizes; false: one is NULL. */
 static bool add_up(const char *const *items, const size_t *lens, size_t count, size_t *total)
 {
     for (size_t i = 0; i < count && *total <= HF_SCRIPT_MAX; i++) {
@@ -63,7 +64,8 @@ static bool add_up(const char *const *items, const size_t *lens, size_t count, s
     return true;
 }
 
-/* `script` is whole then, and the engine need not know HF_CSTRING. */
+/* After HF_OK *script has its full size and real lengths: the engine need not know
+ * HF_CSTRING. */
 static hf_status check(const hf_script_request *given, hf_script_request *script, hf_error *err)
 {
     hf_status status =
@@ -86,7 +88,7 @@ static hf_status check(const hf_script_request *given, hf_script_request *script
         return hfi_error_set(err, HF_INVALID, 0, "args: NULL");
     if (total > HF_SCRIPT_MAX)
         return hfi_error_set(err, HF_INVALID, 0,
-                             "script: with keys and arguments more than %d bytes", HF_SCRIPT_MAX);
+                             "script: longer than %d bytes with keys and arguments", HF_SCRIPT_MAX);
     return HF_OK;
 }
 
@@ -153,6 +155,24 @@ hf_status hf_script_flush(hf_store *handle, hf_error *err)
     status = run(store, &op, "script flush", err);
     hfi_store_leave(store);
     return status;
+}
+
+/* ---- ending one ------------------------------------------------------------------------------- */
+
+hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err)
+{
+    const struct hfi_redis_extension *redis;
+    struct hfi_by_url at;
+    hf_status status;
+
+    if (wait_ms < 0 || wait_ms > HF_DURATION_MAX_MS)
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
+    status = hfi_by_url_open(&at, url, HFI_REDIS_EXTENSION, sizeof *redis, err);
+    if (status != HF_OK)
+        return status;
+    redis = at.extension;
+    status = redis->kill_script(at.conf, wait_ms ? wait_ms : HF_SCRIPT_KILL_WAIT_MS, err);
+    return hfi_by_url_close(&at, status, err);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -27,9 +27,9 @@ struct hfi_prim_task {
                    hf_result *result); /* asynchronous: what was found; may be NULL */
     int state;
     int64_t until_ms; /* how long the caller waits; HFI_NEVER */
-    bool async;       /* nobody's thread waits */
+    bool async;       /* no thread waits for it */
     bool whole;       /* error.text needs nothing before it */
-    bool quiet;       /* the action's error is nobody's */
+    bool quiet;       /* nobody needs the action's error text */
     bool begun;       /* an action is under way */
     struct hfi_kept *kept;
     struct hfi_action action;
@@ -45,17 +45,18 @@ void hfi_prim_task_init_run(struct hfi_prim_task *task, hfi_decide_fn *decide, v
 /* Likewise, for a task that is one action; the rest of task->action is still to be filled in. */
 void hfi_prim_task_init_act(struct hfi_prim_task *task, enum hfi_action_kind kind);
 
-/* Do it, on this thread. The prim is left afterwards; task->run.found lives until hfi_prim_task_done(). */
+/* Run the task on this thread. The prim is left afterwards; task->run.found lives until
+ * hfi_prim_task_done(). */
 hf_status hfi_prim_task_run(struct hfi_prim_task *task, hf_error *err);
 void hfi_prim_task_done(struct hfi_prim_task *task);
 
 /* ---- the asynchronous form ---------------------------------------------------------------------------- */
 
-/* Memory for a call, or NULL. It goes back by hfi_prim_task_begin(), whatever that returns. */
+/* Memory for a call, or NULL. hfi_prim_task_begin() frees it in the end, whatever it returns. */
 void *hfi_prim_call_new(size_t size);
 /* A copy of the caller's bytes that lives as long as the task. NULL: out of memory. */
 void *hfi_prim_keep(struct hfi_prim_task *task, const void *bytes, size_t len);
-/* Likewise what a request points to, which is about the prim's name. false: out of memory. */
+/* Likewise what a request points to; its name is that of the prim. false: out of memory. */
 bool hfi_prim_keep_request(struct hfi_prim_task *task, hf_acquire_request *request);
 /* The call has been prepared with `prepared`, and the prim was entered if that is HF_OK. Begin it: finish() and done() will come.
  * Not HF_OK: nothing began. */
@@ -63,7 +64,7 @@ hf_status hfi_prim_task_begin(struct hfi_prim_task *task, hf_status prepared,
                               void (*finish)(struct hfi_prim_task *task, hf_result *result),
                               hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err);
 
-/* A request of the caller's, in full size. HF_INVALID: of no size that we know. */
+/* Copy a request of the caller's, in full size. HF_INVALID: its size is not known. */
 hf_status hfi_prim_copy_request(hf_acquire_request *ret_copy, const hf_acquire_request *request,
                                 hf_error *err);
 

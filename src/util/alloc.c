@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every allocation of the library. It is malloc(3)'s, unless the program has set an allocator of its own or a test counts
- * (hfi_alloc_fail_at()): until then the hook is one relaxed load of a flag that nobody writes.
+ * (hfi_alloc_fail_at()): until then the hook costs one relaxed load of a flag that nobody writes.
  */
 #include "util/alloc.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc and friends, through one door, so that the oom suite can fail allocation k. */
+/* All allocations of the library, so that a program can replace malloc(3) and the oom suite can
+ * fail allocation k. */
 #ifndef HFI_ALLOC_H
 #define HFI_ALLOC_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes that wait to be sent. The usual life of it: something is appended and eaten as a whole, so
- * that the next begins at the front again, and nothing is ever moved.
+ * Bytes that wait to be sent. Usually everything that was appended is consumed at once: then the
+ * next bytes begin at the front again, and nothing is ever moved.
  */
 #include "util/buffer.h"
 

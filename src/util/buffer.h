@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Bytes that wait to be sent: one piece of memory that grows at its end, up to a bound, and is
- * eaten from its front. What was eaten, or outgrown, is wiped: it may have been a password.
+ * consumed from its front. Memory that is consumed or left behind is wiped: it may have been a
+ * password.
  */
 #ifndef HFI_BUFFER_H
 #define HFI_BUFFER_H

@@ -2,8 +2,9 @@
 /*
  * Filling in the caller's hf_error. Text is built in a buffer of our own first,
  * because an argument may well be the text that is about to be overwritten.
- * Text that does not fit ends in "..." and never in half a character. Much of it is others' words, a server's
- * above all: whatever a terminal or a log would obey is taken out here, where all of it comes by.
+ * Text that does not fit ends in "..." and never in half a character. Much of it comes from a
+ * server: every text passes here, so control characters that a terminal or a log would obey are
+ * removed here.
  */
 #define HFI_ERROR_C
 #include "util/error.h"
@@ -64,7 +65,7 @@ hf_status hfi_error_memory(hf_error *err)
     return hfi_error_set(err, HF_NO_MEMORY, 0, "%s", hf_status_text(HF_NO_MEMORY));
 }
 
-/* Copy what vsnprintf() made, whose answer was `len`: negative, short enough, or cut. */
+/* Copy what vsnprintf() wrote; it returned `len`: negative, short enough, or more than fitted. */
 static void keep(char *ret_text, const char *made, int len)
 {
     size_t end;

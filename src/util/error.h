@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Filling in the caller's hf_error. All accept err == NULL and return `status`. What leads to an error is cold: the compiler
- * moves it out of the way of what goes well. */
+/* Filling in the caller's hf_error. All accept err == NULL and return `status`. Paths that lead to
+ * an error are marked cold: the compiler keeps them out of the usual path. */
 #ifndef HFI_ERROR_H
 #define HFI_ERROR_H
 #include "holdfast/holdfast.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which sockets are ours: see fds.h. A table by number, of which parts are made as they are needed and never
- * given back. Any thread; the handler of fork(3) reads it in the child.
+ * Which sockets are ours: see fds.h. A table by descriptor, whose parts are allocated when needed
+ * and never freed. Any thread; the handler of fork(3) reads it in the child.
  *
- * A library that closes its socket by itself (ZooKeeper's) tells us later. So a note has the inode besides:
- * in the child a number is closed only if it is still that socket.
+ * A library that closes its socket by itself (ZooKeeper's) tells us later. So the table keeps the
+ * inode too: in the child a descriptor is closed only if it still is that socket.
  */
 #include "util/fds.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define PART_FDS 1024
-#define PARTS    1024 /* numbers from a million on are not noted */
+#define PARTS    1024 /* descriptors above a million are not noted */
 
 struct part {
     _Atomic uint64_t inodes[PART_FDS]; /* 0: not ours */
@@ -27,7 +27,7 @@ struct part {
 static _Atomic(struct part *) parts[PARTS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Of a socket; 0: it is none. */
+/* The inode of a socket; 0: it is not a socket. */
 static uint64_t inode_of(int fd)
 {
     struct stat st;
@@ -35,7 +35,7 @@ static uint64_t inode_of(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? (uint64_t)st.st_ino : 0;
 }
 
-/* Async-signal-safe, as what runs here has to be. */
+/* Async-signal-safe, as code in a forked child must be. */
 static void in_child(void)
 {
     int saved = errno;

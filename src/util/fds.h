@@ -8,10 +8,10 @@
 #ifndef HFI_FDS_H
 #define HFI_FDS_H
 
-/* From now on this socket is not the child's. Returns fd; a negative one is passed through. Without memory
- * for the note the child keeps it. */
+/* Note a socket, so that a forked child closes it. Returns fd; a negative one is passed through.
+ * Without memory for the note the child keeps the socket. */
 int hfi_fd_note(int fd);
-/* It is about to be closed: before that, for then its number may be somebody else's. */
+/* Call this before the socket is closed: after that its number may be that of another file. */
 void hfi_fd_forget(int fd);
 
 #endif

@@ -8,7 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLEEP_MAX_MS (INT64_C(24) * 3600 * 1000) /* then return early, as we always may */
+#define SLEEP_MAX_MS \
+    (INT64_C(24) * 3600 * 1000) /* a longer sleep returns early, which
+                                                  * hfi_futex_wait() allows */
 
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "the kernel sees a plain word");
 

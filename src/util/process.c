@@ -29,7 +29,7 @@ struct page {
 static _Atomic(struct page *) current;
 static struct page plain; /* where the kernel cannot wipe; wipe_plain() does */
 
-/* Both once in a process: they stay out of the way of those that only look. */
+/* Each runs once in a process: not inlined, so that the usual path stays short. */
 static struct page *set_up(void) __attribute__((noinline));
 static uint64_t draw_id(struct page *page) __attribute__((noinline));
 
@@ -75,8 +75,8 @@ static struct page *make_page(size_t size)
     if (page != MAP_FAILED)
         munmap(page, size);
 
-    /* Registered before it is published; twice does no harm. Without memory even for
-     * this there is no way left to notice a fork, and nothing better than to go on. */
+    /* Registered before the page is published; twice does no harm. If there is no memory for this
+     * either, a fork cannot be noticed, and nothing is better than to go on. */
     (void)pthread_atfork(NULL, NULL, wipe_plain);
     return &plain;
 }

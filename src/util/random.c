@@ -2,8 +2,8 @@
 /*
  * Random bytes: every thread draws from a pool of its own, filled by
  * getrandom(2). A byte is wiped when it is given out. The pool carries the id
- * of the process that filled it, so a forked child, which inherits a copy,
- * finds a stranger's id in it and fills it anew.
+ * of the process that filled it, so a forked child, which inherits a copy, finds another process's
+ * id in it and fills it again.
  */
 #include "util/random.h"
 
@@ -63,7 +63,7 @@ static void fill(void *bytes, size_t len)
         ssize_t got = getrandom(to, len, 0);
 
         if (got < 0 && errno != EINTR)
-            abort(); /* owner ids that could repeat would be worse than the end */
+            abort(); /* repeated owner ids would be worse than a crash */
         if (got > 0) {
             to += got;
             len -= (size_t)got;

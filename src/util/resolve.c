@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names to socket addresses. A lookup is shared by two: its thread and the caller; the last
- * to let go frees it. The thread writes the result, then sets `finished`, then rings; nothing is
- * written after that.
+ * Names to socket addresses. A lookup is shared by its thread and the caller; the last of them
+ * frees it. The thread writes the result, then sets `finished`, then signals the eventfd; it writes
+ * nothing after that.
  */
 #include "util/resolve.h"
 
@@ -20,13 +20,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define THREAD_STACK (1024 * 1024) /* name service modules are not modest */
+#define THREAD_STACK (1024 * 1024) /* name service modules need much stack */
 
 struct hfi_lookup {
     _Atomic int users;
     _Atomic bool finished;
-    int bell; /* an eventfd */
-    int code; /* of getaddrinfo() */
+    int event_fd; /* an eventfd: readable when `finished` is set */
+    int code;     /* of getaddrinfo() */
     struct hfi_places places;
     uint16_t port;
     char host[];
@@ -34,11 +34,11 @@ struct hfi_lookup {
 
 static bool start_thread(struct hfi_lookup *lookup);
 static void *look_up(void *argument);
-static int ask(const char *host, uint16_t port, int flags, struct hfi_places *ret_places);
+static int get_addresses(const char *host, uint16_t port, int flags, struct hfi_places *ret_places);
 
 bool hfi_resolve_numeric(const char *host, uint16_t port, struct hfi_places *ret_places)
 {
-    return ask(host, port, AI_NUMERICHOST, ret_places) == 0;
+    return get_addresses(host, port, AI_NUMERICHOST, ret_places) == 0;
 }
 
 struct hfi_lookup *hfi_lookup_new(const char *host, uint16_t port)
@@ -52,13 +52,13 @@ struct hfi_lookup *hfi_lookup_new(const char *host, uint16_t port)
     memcpy(lookup->host, host, size);
     lookup->port = port;
     lookup->users = 2;
-    lookup->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (lookup->bell < 0) {
+    lookup->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (lookup->event_fd < 0) {
         hfi_free(lookup);
         return NULL;
     }
     if (!start_thread(lookup)) {
-        close(lookup->bell);
+        close(lookup->event_fd);
         hfi_free(lookup);
         return NULL;
     }
@@ -67,12 +67,12 @@ struct hfi_lookup *hfi_lookup_new(const char *host, uint16_t port)
 
 int hfi_lookup_fd(const struct hfi_lookup *lookup)
 {
-    return lookup->bell;
+    return lookup->event_fd;
 }
 
 void hfi_lookup_wait(const struct hfi_lookup *lookup, int64_t until_ms)
 {
-    struct pollfd one = { .fd = lookup->bell, .events = POLLIN };
+    struct pollfd one = { .fd = lookup->event_fd, .events = POLLIN };
     int64_t left_ms;
 
     while (!atomic_load_explicit(&lookup->finished, memory_order_acquire) &&
@@ -100,7 +100,7 @@ void hfi_lookup_drop(struct hfi_lookup *lookup)
 {
     if (!lookup || atomic_fetch_sub(&lookup->users, 1) > 1)
         return;
-    close(lookup->bell);
+    close(lookup->event_fd);
     hfi_free(lookup);
 }
 
@@ -128,17 +128,18 @@ static bool start_thread(struct hfi_lookup *lookup)
 static void *look_up(void *argument)
 {
     struct hfi_lookup *lookup = argument;
-    ssize_t rung;
+    ssize_t written;
 
-    lookup->code = ask(lookup->host, lookup->port, 0, &lookup->places);
+    lookup->code = get_addresses(lookup->host, lookup->port, 0, &lookup->places);
     atomic_store_explicit(&lookup->finished, true, memory_order_release);
-    rung = write(lookup->bell, &(uint64_t){ 1 }, sizeof(uint64_t)); /* cannot fail: it was 0 */
-    (void)rung;
+    written =
+        write(lookup->event_fd, &(uint64_t){ 1 }, sizeof(uint64_t)); /* cannot fail: it was 0 */
+    (void)written;
     hfi_lookup_drop(lookup);
     return NULL;
 }
 
-static int ask(const char *host, uint16_t port, int flags, struct hfi_places *ret_places)
+static int get_addresses(const char *host, uint16_t port, int flags, struct hfi_places *ret_places)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC,
                               .ai_socktype = SOCK_STREAM,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names to socket addresses, without making anybody wait: getaddrinfo(3) has no time limit of its
- * own, so for names it runs on a thread of its own, which belongs to the lookup and not to the thread that
- * asked: the asker may go away at any time.
+ * Names to socket addresses, without blocking the caller. getaddrinfo(3) has no time limit, so for
+ * names it runs on a thread of its own, which belongs to the lookup: the caller may drop the lookup
+ * at any time.
  */
 #ifndef HFI_RESOLVE_H
 #define HFI_RESOLVE_H
@@ -35,10 +35,10 @@ struct hfi_lookup *hfi_lookup_new(const char *host, uint16_t port);
 int hfi_lookup_fd(const struct hfi_lookup *lookup);
 /* Block until it is finished, or until_ms. */
 void hfi_lookup_wait(const struct hfi_lookup *lookup, int64_t until_ms);
-/* false: still busy. *ret_wrong: NULL, or in words why there are no places (static). */
+/* false: still busy. *ret_wrong: NULL, or a static text that says why there are no addresses. */
 bool hfi_lookup_finished(const struct hfi_lookup *lookup, struct hfi_places *ret_places,
                          const char **ret_wrong);
-/* Ask no more; its thread may still be busy, and ends by itself. NULL is fine. */
+/* Drop the lookup; its thread may still be busy, and ends by itself. NULL is fine. */
 void hfi_lookup_drop(struct hfi_lookup *lookup);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SHA-256, as the standard has it: one call for all the bytes. Used for a few dozen of them, so it is plain. */
+/* SHA-256, written as in the standard: one call for all the bytes. It hashes a few dozen bytes, so
+ * it is not tuned. */
 #include "util/sha256.h"
 
 #include <stdint.h>

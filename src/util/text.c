@@ -196,7 +196,8 @@ bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsi
 
 /* ---- names for people ------------------------------------------------------ */
 
-/* Characters that a terminal obeys, hides or reorders by: a name must not lie about itself. */
+/* Control, invisible and bidirectional characters: with them a name could look like another one on
+ * a terminal. */
 static bool is_unseen(uint32_t c)
 {
     return (c >= 0x80 && c < 0xa0) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
@@ -204,7 +205,7 @@ static bool is_unseen(uint32_t c)
            (c >= 0xfff0 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-/* How many bytes at `at` make one printable character; 0: none does. */
+/* The number of bytes at `at` that make one printable character; 0: it is not printable. */
 static size_t printable(const unsigned char *at, size_t len)
 {
     static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };

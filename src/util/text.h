@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 /* "500ms", "10s", "2m", "1h", "3d"; digits and one unit, no sign, no space, at most HF_DURATION_MAX_MS.
- * Returns NULL, or what is wrong in words ("needs a unit: ms, s, m, h or d"). */
+ * Returns NULL, or a text that says what is wrong ("needs a unit: ms, s, m, h or d"). */
 const char *hfi_parse_duration(const char *text, int64_t *ret_ms);
 /* The same the other way, short: "500ms", "10s", "1m30s", "2h". Returns buf. */
 char *hfi_format_duration(int64_t ms, char *buf, size_t size);
-/* Plain decimal, no sign, in range. Returns NULL or what is wrong in words. */
+/* Plain decimal, no sign, in range. Returns NULL, or a text that says what is wrong. */
 const char *hfi_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value);
 /* Glob over bytes: * ? [a-z] [!a-z] and \ to quote. No special slash or dot. */
 bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsigned char *text,
@@ -19,8 +19,9 @@ bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsi
  * cut with "..." to fit. Always NUL-terminated. Returns buf. */
 char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size);
 #define HFI_QUOTED_MAX (512 * 4 + 4)
-/* Others' words (a server's, a path's) among ours: what a terminal obeys, hides or reorders by, and what is not UTF-8, becomes
- * '?', white space a blank. In place; it does not grow. lines: line feeds stay. */
+/* Make foreign text (a server's, a path) safe to print: control, invisible and bidirectional
+ * characters and bytes that are not UTF-8 become '?', white space becomes a blank. In place; the
+ * text does not grow. `lines`: line feeds stay. */
 void hfi_disarm(char *text, bool lines);
 void hfi_hex(const void *bytes, size_t len, char *ret_text); /* 2 * len + 1 */
 bool hfi_unhex(const char *text, size_t text_len, void *ret_bytes, size_t len);

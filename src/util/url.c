@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Store URLs, taken apart. A strict reading: what is not understood is refused
- * with the byte where it stands, counted from 0. There are no fragments: '#' is
- * a byte like any other.
+ * Store URLs, taken apart. Parsing is strict: what is not understood is refused, and the error
+ * names its byte, counted from 0. There are no fragments: '#' is a byte like any other.
  *
  * Two copies are kept: `text` as given, and one that is cut and decoded in
  * place, to which scheme, rest, keys and values point. Error texts quote keys
@@ -282,15 +281,16 @@ static int hex_pair(const char *text)
 {
     unsigned char byte;
 
-    /* It stops at the first that is none, thus at the end of the text. */
+    /* hfi_unhex() stops at the first byte that is no hex digit, thus at the end of the text. */
     return hfi_unhex(text, 2, &byte, 1) ? byte : -1;
 }
 
 /* ---- showing ---------------------------------------------------------------- */
 
 /*
- * The user with the password masked, the user alone, or a mask. A user's name is no secret, and tells which of two URLs
- * was meant; but what stands there alone may be a password in the wrong place, unless it is a database's URL.
+ * Append the user with the password masked, the user alone, or a mask. A user's name is no secret,
+ * and shows which of two URLs was meant. But a single word there may be a password in the wrong
+ * place, unless it is a database's URL.
  */
 static char *add_user(const struct hfi_url *url, size_t skip, char *to)
 {
@@ -356,7 +356,7 @@ static size_t user_info_end(const struct hfi_url *url)
     return (size_t)(last + 1 - rest);
 }
 
-/* "password_file=/etc/pw", "password_env=PW": where a secret is, and not the secret. */
+/* Parameters such as password_file= and password_env= say where a secret is, and are not secret. */
 static bool names_a_place(const char *key)
 {
     size_t len = strlen(key);

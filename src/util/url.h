@@ -2,8 +2,7 @@
 /*
  * Store URLs, taken apart. scheme:rest?key=value&key=value. `rest` is the engine's
  * to understand (a path, an authority); %XX is decoded in values and by
- * hfi_url_decode() on demand. Nothing of a URL is ever printed but through
- * hfi_url_redacted().
+ * hfi_url_decode() on demand. A URL is printed only through hfi_url_redacted().
  */
 #ifndef HFI_URL_H
 #define HFI_URL_H
@@ -41,7 +40,7 @@ hf_status hfi_url_take_duration(struct hfi_url *url, const char *key, int64_t mi
                                 int64_t max_ms, int64_t *value, hf_error *err);
 hf_status hfi_url_take_number(struct hfi_url *url, const char *key, uint64_t min, uint64_t max,
                               uint64_t *value, hf_error *err);
-/* HF_CONFIG that names the first parameter nobody took, and its byte. */
+/* HF_CONFIG names the first parameter that nobody took, and its byte. */
 hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err);
 /* "store URL: parameter '<key>' at byte N <why>"; `why` is never a value. Returns `status`. */
 hf_status hfi_url_refuse(const struct hfi_url *url, const char *key, hf_status status, int native,

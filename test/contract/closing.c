@@ -289,13 +289,75 @@ static void closed_under_load(void **state)
     }
 }
 
+/* ---- from within callbacks ------------------------------------------------------------------- */
+
+struct nested {
+    hf_store *outer, *inner;
+    int calls;
+};
+
+static void close_outer(const hf_result *result, void *arg)
+{
+    struct nested *nested = arg;
+
+    EXPECT(HF_OK, result->status);
+    EXPECT(HF_IN_USE, hf_close(nested->inner, HF_CLOSE_FLAG_RELEASE));
+    EXPECT(HF_IN_USE, hf_close(nested->outer, HF_CLOSE_FLAG_RELEASE));
+    give(result->lease);
+    nested->calls++;
+}
+
+static void pump_inner(const hf_result *result, void *arg)
+{
+    struct nested *nested = arg;
+    hf_acquire_request request = mutex_request("inner");
+    int64_t until_ms = now_ms() + LIMIT_MS;
+
+    EXPECT(HF_OK, result->status);
+    give(result->lease);
+    EXPECT(HF_OK,
+           hf_acquire_async(nested->inner, &request, close_outer, nested, NULL, &contract_error));
+    while (nested->calls == 0) {
+        CHECK(now_ms() < until_ms);
+        EXPECT(HF_OK, hf_store_process(nested->inner));
+        nap_ms(1);
+    }
+    nested->calls++;
+}
+
+/* A callback of one store runs inside a callback of another: neither can be closed there. */
+static void refused_in_nested_callbacks(void **state)
+{
+    struct nested nested = { .outer = open_store(), .inner = open_store() };
+    hf_acquire_request request = mutex_request("outer");
+    int64_t until_ms = now_ms() + LIMIT_MS;
+
+    (void)state;
+    EXPECT(HF_OK,
+           hf_acquire_async(nested.outer, &request, pump_inner, &nested, NULL, &contract_error));
+    while (nested.calls < 2) {
+        CHECK(now_ms() < until_ms);
+        EXPECT(HF_OK, hf_store_process(nested.outer));
+        nap_ms(1);
+    }
+    close_store(nested.inner);
+    close_store(nested.outer);
+}
+
 int contract_closing(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(refused_while_held),   CASE(refused_while_waited_in), CASE(twice_and_after),
-        CASE(unknown_flags),        CASE(release_ends_everything), CASE(handles_are_independent),
-        CASE(open_and_close_often), CASE(nothing_is_left),         CASE(threads_block_signals),
+        CASE(refused_while_held),
+        CASE(refused_while_waited_in),
+        CASE(twice_and_after),
+        CASE(unknown_flags),
+        CASE(release_ends_everything),
+        CASE(handles_are_independent),
+        CASE(open_and_close_often),
+        CASE(nothing_is_left),
+        CASE(threads_block_signals),
         CASE(closed_under_load),
+        CASE(refused_in_nested_callbacks),
     };
 
     return cmocka_run_group_tests_name("closing", cases, NULL, NULL);

@@ -216,6 +216,7 @@ static const struct hfi_conf_type conf_type = { sizeof(struct sql_conf), forms, 
 static const struct hfi_engine engine = {
     .conf = &conf_type,
     .abi = HFI_ENGINE_ABI,
+    SQL_STORAGE,
     .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
     .promises = &(const struct hfi_promises){ .name = "fuzz",
                                               .caps = HF_CAP_CELLS | HF_CAP_CLOCK | HF_CAP_DETACHED,

@@ -2,7 +2,7 @@
 /* Commands as bytes, and cluster slots by vectors of Redis' own tests and documents. */
 #include "unit.h"
 
-#include "engine/redis/command.h"
+#include "engine/redis/names.h"
 #include "util/alloc.h"
 
 #include <stdio.h>

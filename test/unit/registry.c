@@ -3,6 +3,8 @@
 #include "unit.h"
 
 #include "core/registry.h"
+#include "engine/redis/extension.h"
+#include "holdfast/redis.h"
 
 #include <string.h>
 
@@ -91,12 +93,37 @@ static void added_engines_win(void **state)
         assert_string_not_equal(info->name, "second");
 }
 
+static const struct hfi_redis_extension other = { .head = { HFI_REDIS_EXTENSION,
+                                                            sizeof other + sizeof(void *) } };
+static const struct hfi_engine third = {
+    .abi = HFI_ENGINE_ABI,
+    .promises = &(const struct hfi_promises){ .name = "third", .schemes = "third" },
+    .admin = &(const struct hfi_admin){ .extension = &other.head },
+};
+
+/* The calls of an extension are found by name, and only in a struct of the size that we know. */
+static void extensions_are_of_one_size(void **state)
+{
+    hf_redlock_status *nodes = NULL;
+    hf_error err;
+
+    (void)state;
+    hfi_registry_add(&third);
+    assert_int_equal(hf_script_kill("third:x", 1, &err), HF_VERSION);
+    assert_non_null(strstr(err.text, "another build"));
+    assert_int_equal(hf_redlock_get_status("third:x", &nodes, &err), HF_UNSUPPORTED);
+    assert_string_equal(err.text, "third: this engine has nothing to administer");
+    assert_null(nodes);
+    assert_int_equal(hf_script_kill("one:x", 1, &err), HF_UNSUPPORTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_schemes),
         cmocka_unit_test(listed_engines_are_there),
         cmocka_unit_test(added_engines_win),
+        cmocka_unit_test(extensions_are_of_one_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

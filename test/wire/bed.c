@@ -59,7 +59,7 @@ void bed_init(struct bed *bed, const char *url, bool subscriber)
     hf_error err;
 
     *bed = (struct bed){ .conf = parse_conf(url) };
-    assert_int_equal(hfi_reactor_init(&bed->reactor, NULL, &err), HF_OK);
+    assert_int_equal(hfi_reactor_init(&bed->reactor, NULL, NULL, &err), HF_OK);
     bed->link =
         hfi_link_new(bed->conf, &bed->conf->url.hosts[0], subscriber, &bed->reactor, &owner, bed);
     assert_non_null(bed->link);

@@ -41,8 +41,9 @@ static void put_key(struct etcd_store *store, struct etcd_wait *wait);
 static void lease_is_ready(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                            const hf_error *err, void *data);
 
-void etcd_acquire(struct etcd_store *store, struct hfi_op *op)
+void etcd_acquire(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_wait *wait = hfi_calloc(1, sizeof *wait);
 
     if (!wait) {
@@ -465,8 +466,9 @@ void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status
     etcd_call_send(call);
 }
 
-void etcd_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status)
+void etcd_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct etcd_store *store = self;
     struct etcd_wait *wait = etcd_op(op)->wait;
 
     if (op->kind != HFI_OP_ACQUIRE || !wait || wait->stop != HF_OK)

@@ -138,8 +138,9 @@ static void found(struct etcd_call *call, enum etcd_outcome outcome, json_t *rep
     etcd_lease_ready(store, adoption->lease, 5, &adoption->ask);
 }
 
-void etcd_adopt(struct etcd_store *store, struct hfi_op *op)
+void etcd_adopt(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", found, op);
     struct etcd_key from, to;
 

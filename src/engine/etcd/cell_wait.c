@@ -34,8 +34,9 @@ void etcd_cell_unwatched(struct etcd_store *store, struct etcd_cell_wait *cell, 
     end_cell_wait(store, cell, HF_UNAVAILABLE, why);
 }
 
-void etcd_cell_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status)
+void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct etcd_store *store = self;
     struct etcd_cell_wait *cell = etcd_op(op)->cell_wait;
 
     if (!cell)
@@ -74,8 +75,9 @@ static void cell_version_read(struct etcd_call *call, enum etcd_outcome outcome,
         end_cell_wait(store, cell, HF_UNAVAILABLE, NULL);
 }
 
-void etcd_cell_wait(struct etcd_store *store, struct hfi_op *op)
+void etcd_cell_wait(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_cell_wait *cell = hfi_calloc(1, sizeof *cell);
     struct etcd_key key;
 

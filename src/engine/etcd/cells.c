@@ -89,8 +89,9 @@ static void cell_read(struct etcd_call *call, enum etcd_outcome outcome, json_t 
         etcd_finish(call->store, op, HF_OK, NULL);
 }
 
-void etcd_cell_read(struct etcd_store *store, struct hfi_op *op)
+void etcd_cell_read(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", cell_read, op);
     struct etcd_key key;
 
@@ -197,8 +198,9 @@ static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
         send_swap(call->store, call->op, lease);
 }
 
-void etcd_cell_swap(struct etcd_store *store, struct hfi_op *op)
+void etcd_cell_swap(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_call *call;
 
     if (!op->u.cell.bytes || op->u.cell.ttl_ms == 0) {

@@ -21,6 +21,7 @@
 static hf_status init(struct etcd_store *store, struct hfi_host *host, hf_error *err);
 static hf_status greet(struct etcd_store *store, hf_error *err);
 static void destroy(struct etcd_store *store);
+static const struct hfi_op_calls ops[HFI_OP_KINDS];
 
 /* ---- open and close ---------------------------------------------------------------------------------- */
 
@@ -56,7 +57,7 @@ static hf_status init(struct etcd_store *store, struct hfi_host *host, hf_error 
     store->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!store->headers)
         return hfi_error_memory(err);
-    status = hfi_reactor_init(&store->reactor, host, err);
+    status = hfi_reactor_init(&store->reactor, host, ops, err);
     return status == HF_OK ? etcd_drive_open(store, err) : status;
 }
 
@@ -142,62 +143,17 @@ static void etcd_close(void *self)
 
 /* ---- ops ---------------------------------------------------------------------------------------------- */
 
-static void submit(struct etcd_store *store, struct hfi_op *op)
-{
-    switch (op->kind) {
-    case HFI_OP_ACQUIRE:
-        etcd_acquire(store, op);
-        return;
-    case HFI_OP_RELEASE:
-        etcd_release(store, op);
-        return;
-    case HFI_OP_RENEW:
-        etcd_renew(store, op);
-        return;
-    case HFI_OP_ADOPT:
-        etcd_adopt(store, op);
-        return;
-    case HFI_OP_INSPECT:
-        etcd_inspect(store, op);
-        return;
-    case HFI_OP_BREAK:
-        etcd_break(store, op);
-        return;
-    case HFI_OP_CELL_READ:
-        etcd_cell_read(store, op);
-        return;
-    case HFI_OP_CELL_SWAP:
-        etcd_cell_swap(store, op);
-        return;
-    case HFI_OP_CELL_WAIT:
-        etcd_cell_wait(store, op);
-        return;
-    default:
-        break;
-    }
-    etcd_finish(store, op, HF_UNSUPPORTED, NULL);
-}
-
-static void etcd_submit(void *self, struct hfi_op *op)
-{
-    struct etcd_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    submit(store, op);
-    hfi_reactor_leave(&store->reactor);
-}
-
-static void etcd_engine_cancel(void *self, struct hfi_op *op, hf_status status)
-{
-    struct etcd_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    if (op->kind == HFI_OP_CELL_WAIT)
-        etcd_cell_cancel(store, op, status);
-    else
-        etcd_cancel(store, op, status);
-    hfi_reactor_leave(&store->reactor);
-}
+static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { etcd_acquire, etcd_cancel },
+    [HFI_OP_RELEASE] = { etcd_release, NULL },
+    [HFI_OP_RENEW] = { etcd_renew, NULL },
+    [HFI_OP_ADOPT] = { etcd_adopt, NULL },
+    [HFI_OP_INSPECT] = { etcd_inspect, NULL },
+    [HFI_OP_BREAK] = { etcd_break, NULL },
+    [HFI_OP_CELL_READ] = { etcd_cell_read, NULL },
+    [HFI_OP_CELL_SWAP] = { etcd_cell_swap, NULL },
+    [HFI_OP_CELL_WAIT] = { etcd_cell_wait, etcd_cell_cancel },
+};
 
 void etcd_finish(struct etcd_store *store, struct hfi_op *op, hf_status status, const hf_error *err)
 {
@@ -283,7 +239,7 @@ struct hfi_claim *etcd_claim_find(struct etcd_store *store, const unsigned char 
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = &hfi_reactor_drive,
+    HFI_REACTOR_CALLS,
     HFI_STORAGE(struct etcd_store, struct etcd_op, struct etcd_claim),
     .promises =
         &(const struct hfi_promises){
@@ -309,8 +265,6 @@ static const struct hfi_engine engine = {
     .open = etcd_open,
     .close = etcd_close,
     .conf = &etcd_conf_type,
-    .submit = etcd_submit,
-    .cancel = etcd_engine_cancel,
     .wait_change = etcd_wait_change,
     .stop_wait = etcd_stop_wait,
     .admin = &(const struct hfi_admin){ .doctor = etcd_doctor },

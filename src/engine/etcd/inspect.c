@@ -43,8 +43,9 @@ static void end(struct search *search, hf_status status, const hf_error *err)
     hfi_free(search);
 }
 
-void etcd_inspect(struct etcd_store *store, struct hfi_op *op)
+void etcd_inspect(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct search *search = hfi_calloc(1, sizeof *search);
 
     if (!search) {

@@ -383,8 +383,8 @@ int64_t etcd_seconds(int64_t ms);
 
 /* ---- acquire.c, queue.c, watch.c -------------------------------------------------------------------------- */
 
-void etcd_acquire(struct etcd_store *store, struct hfi_op *op);
-void etcd_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status);
+void etcd_acquire(void *self, struct hfi_op *op);
+void etcd_cancel(void *self, struct hfi_op *op, hf_status status);
 void etcd_waits_tick(struct etcd_store *store, int64_t now_ms);
 int64_t etcd_waits_next_ms(const struct etcd_store *store);
 /* Their lease is gone: they queue again. */
@@ -425,16 +425,16 @@ void etcd_inbox_want(struct etcd_store *store, int64_t revision);
 
 /* ---- lease.c, inspect.c, cells.c, change.c, doctor.c ----------------------------------------------------------- */
 
-void etcd_release(struct etcd_store *store, struct hfi_op *op);
-void etcd_renew(struct etcd_store *store, struct hfi_op *op);
-void etcd_adopt(struct etcd_store *store, struct hfi_op *op);
-void etcd_break(struct etcd_store *store, struct hfi_op *op);
+void etcd_release(void *self, struct hfi_op *op);
+void etcd_renew(void *self, struct hfi_op *op);
+void etcd_adopt(void *self, struct hfi_op *op);
+void etcd_break(void *self, struct hfi_op *op);
 void etcd_lapse_tick(struct etcd_store *store, int64_t now_ms);
-void etcd_inspect(struct etcd_store *store, struct hfi_op *op);
-void etcd_cell_read(struct etcd_store *store, struct hfi_op *op);
-void etcd_cell_swap(struct etcd_store *store, struct hfi_op *op);
-void etcd_cell_wait(struct etcd_store *store, struct hfi_op *op);
-void etcd_cell_cancel(struct etcd_store *store, struct hfi_op *op, hf_status status);
+void etcd_inspect(void *self, struct hfi_op *op);
+void etcd_cell_read(void *self, struct hfi_op *op);
+void etcd_cell_swap(void *self, struct hfi_op *op);
+void etcd_cell_wait(void *self, struct hfi_op *op);
+void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status);
 /* From its watch: it has this version now (0: it is gone); the watch is over. */
 void etcd_cell_changed(struct etcd_store *store, struct etcd_cell_wait *cell, uint64_t version);
 void etcd_cell_unwatched(struct etcd_store *store, struct etcd_cell_wait *cell,

@@ -78,8 +78,9 @@ static void release_found(struct etcd_call *call, enum etcd_outcome outcome, jso
         send_release(call->store, op, HFI_TOKEN_LIMIT); /* nothing has it: LOST */
 }
 
-void etcd_release(struct etcd_store *store, struct hfi_op *op)
+void etcd_release(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_call *call;
     struct etcd_key key;
 
@@ -314,8 +315,9 @@ static struct share *find_share(struct share **shares, struct hfi_op *op, struct
     return share;
 }
 
-void etcd_renew(struct etcd_store *store, struct hfi_op *op)
+void etcd_renew(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct share *shares = NULL, *share, *next;
 
     for (size_t i = 0; i < op->u.renew.count; i++) {
@@ -417,8 +419,9 @@ static void break_found(struct etcd_call *call, enum etcd_outcome outcome, json_
     etcd_finish(store, op, HF_NOT_FOUND, NULL);
 }
 
-void etcd_break(struct etcd_store *store, struct hfi_op *op)
+void etcd_break(void *self, struct hfi_op *op)
 {
+    struct etcd_store *store = self;
     struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", break_found, op);
     struct etcd_key from, to;
 

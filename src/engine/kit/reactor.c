@@ -68,13 +68,15 @@ static struct hfi_reactor_op *room(struct hfi_op *op)
     return (struct hfi_reactor_op *)op->room;
 }
 
-hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host, hf_error *err)
+hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host,
+                           const struct hfi_op_calls *ops, hf_error *err)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = KICK };
 
     pthread_mutex_init(&reactor->lock, NULL);
     reactor->begun = true;
     reactor->host = host;
+    reactor->ops = ops;
     reactor->told_ms = INT64_MIN;
     reactor->soonest_ms = HFI_NEVER;
     reactor->done_end = &reactor->done;
@@ -104,6 +106,33 @@ void hfi_reactor_done(struct hfi_reactor *reactor)
         close(reactor->kick_fd);
     pthread_mutex_destroy(&reactor->lock);
     reactor->begun = false;
+}
+
+/* ---- ops -------------------------------------------------------------------------------------- */
+
+void hfi_reactor_submit(void *store, struct hfi_op *op)
+{
+    struct hfi_reactor *reactor = of(store);
+    const struct hfi_op_calls *calls = &reactor->ops[op->kind];
+
+    hfi_reactor_enter(reactor);
+    if (calls->begin)
+        calls->begin(store, op);
+    else
+        hfi_reactor_finish(reactor, op, HF_UNSUPPORTED, NULL);
+    hfi_reactor_leave(reactor);
+}
+
+void hfi_reactor_cancel(void *store, struct hfi_op *op, hf_status status)
+{
+    struct hfi_reactor *reactor = of(store);
+    const struct hfi_op_calls *calls = &reactor->ops[op->kind];
+
+    if (!calls->cancel)
+        return;
+    hfi_reactor_enter(reactor);
+    calls->cancel(store, op, status);
+    hfi_reactor_leave(reactor);
 }
 
 /* ---- what core is told ------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The runtime of an event-driven engine: one lock, one epoll, times, and ops that are finished when the lock is
- * dropped. The engine's store begins with a struct hfi_reactor, and its table says .drive = &hfi_reactor_drive.
+ * dropped. The engine's store begins with a struct hfi_reactor, and its table says HFI_REACTOR_CALLS.
  *
  * Everything of the engine is under the reactor's lock: between hfi_reactor_enter() and hfi_reactor_leave(), and in
  * every call of a source but `read`. Core is called with the lock dropped: hfi_reactor_leave() finishes the ops,
@@ -60,10 +60,17 @@ struct hfi_source {
     bool exact;   /* its time is kept to the millisecond; others may be late by a slice */
 };
 
+/* What an engine does with one kind of op. With the lock; the op ends with hfi_reactor_finish(), at once or later. */
+struct hfi_op_calls {
+    void (*begin)(void *store, struct hfi_op *op);                    /* NULL: HF_UNSUPPORTED */
+    void (*cancel)(void *store, struct hfi_op *op, hf_status status); /* NULL: it never waits */
+};
+
 /* Embedded in the store, first. */
 struct hfi_reactor {
     pthread_mutex_t lock;
     struct hfi_host *host;
+    const struct hfi_op_calls *ops; /* HFI_OP_KINDS of them */
     bool begun;
     int epoll_fd, kick_fd;
     struct hfi_source **sources; /* by slot; NULL: free */
@@ -92,8 +99,9 @@ struct hfi_reactor_op {
     hf_status status;
 };
 
-/* `host` NULL: for a reactor that no store has, and on which nothing is finished. */
-hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host, hf_error *err);
+/* `host` and `ops` NULL: for a reactor that no store has, and on which nothing is finished. */
+hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host,
+                           const struct hfi_op_calls *ops, hf_error *err);
 void hfi_reactor_done(struct hfi_reactor *reactor); /* also after a failed init, or none (zeroed) */
 
 void hfi_reactor_enter(struct hfi_reactor *reactor);
@@ -132,7 +140,11 @@ void hfi_source_dirty(struct hfi_source *source);
 /* ---- being driven. Without the lock. ------------------------------------------------------------------- */
 
 /* For the table of an engine whose store begins with a struct hfi_reactor. */
+#define HFI_REACTOR_CALLS \
+    .drive = &hfi_reactor_drive, .submit = hfi_reactor_submit, .cancel = hfi_reactor_cancel
 extern const struct hfi_drive hfi_reactor_drive;
+void hfi_reactor_submit(void *store, struct hfi_op *op);
+void hfi_reactor_cancel(void *store, struct hfi_op *op, hf_status status);
 
 /* Wait for something to do, at most until until_ms, and do it: for the engine itself, while it opens. */
 void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms);

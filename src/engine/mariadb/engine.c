@@ -5,15 +5,12 @@
  */
 #include "engine/mariadb/internal.h"
 
+#include "engine/sql/extension.h"
 #include "engine/sql/listener.h"
 #include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
-#include "util/alloc.h"
-#include "util/error.h"
 
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 const struct sql_driver maria_driver = {
     .name = "mariadb",
@@ -35,14 +32,13 @@ const struct sql_driver maria_driver = {
     .schema = maria_schema,
     .lock = "SELECT GET_LOCK('holdfast.schema', 60)",
     .unlock = "SELECT RELEASE_LOCK('holdfast.schema')",
+    .delimits = true,
     .wait_until_gone = maria_wait_until_gone,
     .doctor = maria_doctor,
 };
 
 static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
                                    hf_error *err);
-static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
-                              hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 
@@ -79,41 +75,15 @@ static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi
     return sql_store_open(self, &maria_driver, conf, host, err);
 }
 
-struct printing {
-    hfi_finding_fn *finding;
-    void *arg;
-    bool no_memory;
+static hf_status maria_get_schema(struct hfi_conf *conf, char **ret_sql, hf_error *err)
+{
+    return sql_get_schema(&maria_driver, conf, ret_sql, err);
+}
+
+static const struct hfi_sql_extension extension = {
+    .head = { HFI_SQL_EXTENSION, sizeof extension },
+    .get_schema = maria_get_schema,
 };
-
-/* The client program of the server ends a statement at the first ';', but for a DELIMITER. */
-static void print_one(hf_check_level level, const char *topic, const char *text, void *arg)
-{
-    struct printing *p = arg;
-    size_t room = strlen(text) + 64;
-    char *whole;
-
-    if (!strstr(text, "\nBEGIN") && !strstr(text, ": BEGIN")) {
-        p->finding(level, topic, text, p->arg);
-        return;
-    }
-    whole = hfi_malloc(room);
-    if (!whole) {
-        p->no_memory = true;
-        return;
-    }
-    snprintf(whole, room, "DELIMITER //\n%s\n//\nDELIMITER ;", text);
-    p->finding(level, topic, whole, p->arg);
-    hfi_free(whole);
-}
-
-static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
-                              hfi_finding_fn *finding, void *arg, hf_error *err)
-{
-    struct printing p = { finding, arg, false };
-    hf_status status = sql_manage(&maria_driver, conf, words, print_one, &p, err);
-
-    return status == HF_OK && p.no_memory ? hfi_error_memory(err) : status;
-}
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
@@ -126,7 +96,7 @@ static const struct hfi_engine engine = {
     .submit = sql_submit,
     .cancel = sql_cancel,
     .passed = sql_passed,
-    .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .manage = maria_manage },
+    .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .extension = &extension.head },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

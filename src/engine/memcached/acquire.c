@@ -52,8 +52,9 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void memcached_acquire(struct memcached_store *store, struct hfi_op *op)
+void memcached_acquire(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct hfi_claim *claim = op->claim;
     const char *label = claim->label ? claim->label : store->reactor.host->label;
     struct memcached_hold *hold;
@@ -351,8 +352,9 @@ void memcached_waits_tick(struct memcached_store *store, int64_t now_ms)
     }
 }
 
-void memcached_cancel(struct memcached_store *store, struct hfi_op *op, hf_status status)
+void memcached_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct memcached_store *store = self;
     struct memcached_hold *hold = memcached_hold_of(op->claim);
     struct memcached_call *call;
 

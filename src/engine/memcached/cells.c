@@ -77,8 +77,9 @@ static void cell_read(struct memcached_call *call, enum hfi_outcome outcome,
     memcached_finish(call->store, op, status, &err);
 }
 
-void memcached_cell_read_op(struct memcached_store *store, struct hfi_op *op)
+void memcached_cell_read_op(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct memcached_call *call = memcached_call_new(store, 'c', &op->u.cell.name, op);
 
     if (call)
@@ -155,8 +156,9 @@ static uint64_t first_version(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-void memcached_cell_swap_op(struct memcached_store *store, struct hfi_op *op)
+void memcached_cell_swap_op(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct memcached_call *call = memcached_call_new(store, 'c', &op->u.cell.name, op);
 
     if (!call)

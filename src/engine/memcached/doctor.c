@@ -134,7 +134,7 @@ static hf_status learn(const struct memcached_conf *conf, struct facts *ret_fact
                        char ret_version[32], hf_error *err)
 {
     struct ask ask = { .facts = ret_facts };
-    hf_status status = hfi_reactor_init(&ask.reactor, NULL, err);
+    hf_status status = hfi_reactor_init(&ask.reactor, NULL, NULL, err);
 
     if (status == HF_OK &&
         !memcached_connection_init(&ask.connection, &ask.reactor, conf, &ask_calls, &ask))

@@ -11,6 +11,7 @@
 
 static hf_status init(struct memcached_store *store, struct hfi_host *host, hf_error *err);
 static void destroy(struct memcached_store *store);
+static const struct hfi_op_calls ops[HFI_OP_KINDS];
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
@@ -65,7 +66,7 @@ static const struct hfi_source_calls timers = { .due = timers_due, .next_ms = ti
 
 static hf_status init(struct memcached_store *store, struct hfi_host *host, hf_error *err)
 {
-    hf_status status = hfi_reactor_init(&store->reactor, host, err);
+    hf_status status = hfi_reactor_init(&store->reactor, host, ops, err);
 
     store->beat_ms = store->late_add_ms = HFI_NEVER;
     store->timers.exact = store->requests.unpark.exact = true;
@@ -100,53 +101,16 @@ static void memcached_close(void *self)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-static void submit(struct memcached_store *store, struct hfi_op *op)
-{
-    switch (op->kind) {
-    case HFI_OP_ACQUIRE:
-        memcached_acquire(store, op);
-        return;
-    case HFI_OP_RELEASE:
-        memcached_release(store, op);
-        return;
-    case HFI_OP_RENEW:
-        memcached_renew(store, op);
-        return;
-    case HFI_OP_ADOPT:
-        memcached_adopt(store, op);
-        return;
-    case HFI_OP_INSPECT:
-        memcached_inspect(store, op);
-        return;
-    case HFI_OP_CELL_READ:
-        memcached_cell_read_op(store, op);
-        return;
-    case HFI_OP_CELL_SWAP:
-        memcached_cell_swap_op(store, op);
-        return;
-    default: /* BREAK: by token, and there are none */
-        break;
-    }
-    memcached_finish(store, op, HF_UNSUPPORTED, NULL);
-}
-
-static void memcached_submit(void *self, struct hfi_op *op)
-{
-    struct memcached_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    submit(store, op);
-    hfi_reactor_leave(&store->reactor);
-}
-
-static void memcached_engine_cancel(void *self, struct hfi_op *op, hf_status status)
-{
-    struct memcached_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    memcached_cancel(store, op, status);
-    hfi_reactor_leave(&store->reactor);
-}
+/* No BREAK: it is by token, and there are none. */
+static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { memcached_acquire, memcached_cancel },
+    [HFI_OP_RELEASE] = { memcached_release, NULL },
+    [HFI_OP_RENEW] = { memcached_renew, NULL },
+    [HFI_OP_ADOPT] = { memcached_adopt, NULL },
+    [HFI_OP_INSPECT] = { memcached_inspect, NULL },
+    [HFI_OP_CELL_READ] = { memcached_cell_read_op, NULL },
+    [HFI_OP_CELL_SWAP] = { memcached_cell_swap_op, NULL },
+};
 
 void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_status status,
                       const hf_error *err)
@@ -158,7 +122,7 @@ void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_statu
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
-    .drive = &hfi_reactor_drive,
+    HFI_REACTOR_CALLS,
     HFI_STORAGE(struct memcached_store, struct memcached_op, struct memcached_claim),
     .promises =
         &(const struct hfi_promises){
@@ -183,8 +147,6 @@ static const struct hfi_engine engine = {
     .open = memcached_open,
     .close = memcached_close,
     .conf = &memcached_conf_type,
-    .submit = memcached_submit,
-    .cancel = memcached_engine_cancel,
     .admin = &(const struct hfi_admin){ .doctor = memcached_doctor },
 };
 

@@ -46,8 +46,9 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply);
 static void search(struct memcached_store *store, struct hfi_op *op);
 
-void memcached_inspect(struct memcached_store *store, struct hfi_op *op)
+void memcached_inspect(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct memcached_call *call;
 

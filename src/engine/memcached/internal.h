@@ -207,15 +207,15 @@ hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_n
 
 /* ---- acquire.c ---------------------------------------------------------------------------- */
 
-void memcached_acquire(struct memcached_store *store, struct hfi_op *op);
-void memcached_cancel(struct memcached_store *store, struct hfi_op *op, hf_status status);
+void memcached_acquire(void *self, struct hfi_op *op);
+void memcached_cancel(void *self, struct hfi_op *op, hf_status status);
 void memcached_waits_tick(struct memcached_store *store, int64_t now_ms);
 
 /* ---- lease.c ------------------------------------------------------------------------------- */
 
-void memcached_release(struct memcached_store *store, struct hfi_op *op);
-void memcached_renew(struct memcached_store *store, struct hfi_op *op);
-void memcached_adopt(struct memcached_store *store, struct hfi_op *op);
+void memcached_release(void *self, struct hfi_op *op);
+void memcached_renew(void *self, struct hfi_op *op);
+void memcached_adopt(void *self, struct hfi_op *op);
 struct memcached_hold *memcached_hold_of(const struct hfi_claim *claim); /* NULL: none */
 
 /* ---- late_add.c ------------------------------------------------------------------------------- */
@@ -229,12 +229,12 @@ void memcached_late_adds_done(struct memcached_store *store);
 
 /* ---- inspect.c, cells.c, doctor.c ---------------------------------------------------------------- */
 
-void memcached_inspect(struct memcached_store *store, struct hfi_op *op);
+void memcached_inspect(void *self, struct hfi_op *op);
 void memcached_searches_tick(struct memcached_store *store, int64_t now_ms);
 int64_t memcached_searches_next_ms(const struct memcached_store *store);
 void memcached_searches_done(struct memcached_store *store);
-void memcached_cell_read_op(struct memcached_store *store, struct hfi_op *op);
-void memcached_cell_swap_op(struct memcached_store *store, struct hfi_op *op);
+void memcached_cell_read_op(void *self, struct hfi_op *op);
+void memcached_cell_swap_op(void *self, struct hfi_op *op);
 hf_status memcached_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

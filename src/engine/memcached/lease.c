@@ -96,8 +96,9 @@ static void release_gone(struct memcached_call *call)
     release_end(call, call->was_sent ? HF_OK : HF_LOST, NULL);
 }
 
-void memcached_release(struct memcached_store *store, struct hfi_op *op)
+void memcached_release(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     const struct memcached_hold *hold = memcached_hold_of(op->claim);
     struct memcached_call *call = memcached_call_new(store, 'l', &op->claim->name, op);
 
@@ -175,8 +176,10 @@ static void renew_end(struct memcached_call *call, hf_status status)
     renew_count(call->store, call->op, -1);
 }
 
-void memcached_renew(struct memcached_store *store, struct hfi_op *op)
+void memcached_renew(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
+
     renew_count(store, op, 1); /* ours: it is not finished before all are under way */
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
@@ -293,8 +296,9 @@ static void adopt_trouble(struct memcached_call *call, enum hfi_outcome outcome,
     adopt_end(call, memcached_trouble(call->store, outcome, changed, reply, &err), &err);
 }
 
-void memcached_adopt(struct memcached_store *store, struct hfi_op *op)
+void memcached_adopt(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct memcached_hold *hold = hfi_calloc(1, sizeof *hold);
     struct memcached_call *call;
 

@@ -2,6 +2,7 @@
 /* The PostgreSQL engine: its driver, and its tables. */
 #include "engine/postgres/internal.h"
 
+#include "engine/sql/extension.h"
 #include "engine/sql/listener.h"
 #include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
@@ -33,9 +34,6 @@ const struct sql_driver postgres_driver = {
 
 static hf_status postgres_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
                                       hf_error *err);
-
-static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
-                                 hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 
@@ -75,11 +73,15 @@ static hf_status postgres_engine_open(void *self, struct hfi_conf *conf, struct 
     return sql_store_open(self, &postgres_driver, conf, host, err);
 }
 
-static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
-                                 hfi_finding_fn *finding, void *arg, hf_error *err)
+static hf_status postgres_get_schema(struct hfi_conf *conf, char **ret_sql, hf_error *err)
 {
-    return sql_manage(&postgres_driver, conf, words, finding, arg, err);
+    return sql_get_schema(&postgres_driver, conf, ret_sql, err);
 }
+
+static const struct hfi_sql_extension extension = {
+    .head = { HFI_SQL_EXTENSION, sizeof extension },
+    .get_schema = postgres_get_schema,
+};
 
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
@@ -92,7 +94,7 @@ static const struct hfi_engine engine = {
     .submit = sql_submit,
     .cancel = sql_cancel,
     .passed = sql_passed,
-    .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .manage = postgres_manage },
+    .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .extension = &extension.head },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

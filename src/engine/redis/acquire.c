@@ -30,8 +30,9 @@ int64_t redis_window_ms(int64_t ttl_ms)
 
 /* ---- beginning and ending -------------------------------------------------------------- */
 
-void redis_acquire(struct redis_store *store, struct hfi_op *op)
+void redis_acquire(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_wait *wait = &redis_op(op)->wait;
 
     wait->op = op;
@@ -91,7 +92,7 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     wait->call = call;
 
     redis_add_keys(call, &claim->name, true);
-    redis_add_owner(call, claim->owner);
+    redis_add_owner(&call->command, claim->owner);
     hfi_command_add_number(command, (int64_t)claim->mode);
     hfi_command_add_number(command, claim->capacity);
     hfi_command_add_number(command, claim->permits);
@@ -104,7 +105,7 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     hfi_command_add_number(command, claim->lock_delay_ms);
     hfi_command_add_number(command, redis_window_ms(claim->ttl_ms));
     hfi_command_add_number(command, (int64_t)wait->attempt);
-    hfi_command_add(command, store->inbox_name, store->inbox_len);
+    hfi_command_add(command, store->inbox_name.text, store->inbox_name.len);
     hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
     redis_call_send(call);
 }
@@ -196,7 +197,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
         return;
     }
 
-    switch (hfi_waiter_answered(HFI_WAITER_ASKING, redis_letter(reply))) {
+    switch (hfi_waiter_answered(HFI_WAITER_ASKING, hfi_reply_letter(reply))) {
     case HFI_ANSWER_GRANTED:
         if (!redis_take_grant(store, wait, reply, call->sent.base.sent_ms))
             redis_odd(store, wait);
@@ -228,11 +229,12 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
 
 /* ---- cancelling --------------------------------------------------------------------------------- */
 
-void redis_cancel(struct redis_store *store, struct hfi_op *op, hf_status status)
+void redis_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct redis_store *store = self;
     struct redis_wait *wait = &redis_op(op)->wait;
 
-    if (op->kind != HFI_OP_ACQUIRE || !wait->op || wait->stop != HF_OK)
+    if (!wait->op || wait->stop != HF_OK)
         return;
     wait->stop = status;
     if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
@@ -272,7 +274,7 @@ static void cancel_native(struct redis_store *store, struct redis_wait *wait)
     call->request.give_up_ms =
         hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
     redis_add_keys(call, &wait->claim->name, true);
-    redis_add_owner(call, wait->claim->owner);
+    redis_add_owner(&call->command, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }
@@ -288,7 +290,7 @@ void redis_cancelled(struct redis_call *call, enum hfi_outcome outcome,
         redis_wait_end(store, wait, HF_UNKNOWN, err);
         return;
     }
-    switch (hfi_waiter_answered(HFI_WAITER_CANCELLING, redis_letter(reply))) {
+    switch (hfi_waiter_answered(HFI_WAITER_CANCELLING, hfi_reply_letter(reply))) {
     case HFI_ANSWER_LEFT:
         redis_wait_end(store, wait, wait->stop, NULL);
         return;
@@ -309,14 +311,26 @@ static void add_key(struct redis_call *call, const struct hfi_name *name)
     redis_add_keys(call, name, false);
 }
 
+static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { redis_acquire, redis_cancel },
+    [HFI_OP_RELEASE] = { redis_release, NULL },
+    [HFI_OP_RENEW] = { redis_renew, NULL },
+    [HFI_OP_ADOPT] = { redis_adopt, NULL },
+    [HFI_OP_INSPECT] = { redis_inspect, NULL },
+    [HFI_OP_BREAK] = { redis_break, NULL },
+    [HFI_OP_CELL_READ] = { redis_cell_read, NULL },
+    [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },
+    [HFI_OP_CELL_WAIT] = { redis_cell_wait, redis_cell_cancel },
+    [HFI_OP_TIME] = { redis_time, NULL },
+    [HFI_OP_COUNTER] = { redis_counter, NULL },
+    [HFI_OP_LIMIT] = { redis_limit, NULL },
+    [HFI_OP_SCRIPT] = { redis_script, NULL },
+};
+
 const struct redis_wire redis_native = {
+    .ops = native_ops,
     .acquire = redis_ask,
     .cancel = cancel_native,
-    .release = redis_release,
-    .renew = redis_renew,
-    .adopt = redis_adopt,
-    .brk = redis_break,
-    .inspect = redis_inspect,
     .add_key = add_key,
     .add_renewal = redis_add_renewal,
     .slot = redis_name_slot,

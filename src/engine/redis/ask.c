@@ -47,7 +47,7 @@ static hf_status open_as(enum manner manner, const struct hfi_redis_conf *conf,
 
     if (!ask)
         return hfi_error_memory(err);
-    status = hfi_reactor_init(&ask->reactor, NULL, err);
+    status = hfi_reactor_init(&ask->reactor, NULL, NULL, err);
     if (status != HF_OK) {
         hfi_ask_close(ask);
         return status;

@@ -44,10 +44,7 @@ struct redis_call *redis_call_new(struct redis_store *store, const struct hfi_sc
     call->hops = call->tries = 0;
     call->node = REDIS_NODE_ANY;
     call->sent_to = NULL;
-    if (script)
-        hfi_command_init_script(&call->command, script, key_count);
-    else
-        hfi_command_init(&call->command);
+    hfi_command_init_script(&call->command, script, key_count);
     return call;
 }
 
@@ -129,26 +126,6 @@ bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply)
     return true;
 }
 
-/* Has this server been sent the script's text since we connected? From now on it has. So NOSCRIPT is
- * rare (SCRIPT FLUSH), and commands are executed in the order in which they were sent. */
-static bool knows_script(struct redis_node *node, const struct hfi_script *script)
-{
-    for (size_t i = 0; i < REDIS_SCRIPTS_MAX; i++) {
-        if (node->scripts[i] == script)
-            return true;
-        if (!node->scripts[i]) {
-            node->scripts[i] = script;
-            return false;
-        }
-    }
-    return false;
-}
-
-void redis_scripts_forget(struct redis_node *node)
-{
-    memset(node->scripts, 0, sizeof node->scripts);
-}
-
 void redis_call_try(struct redis_store *store, struct redis_call *call)
 {
     struct redis_node *node = route(store, call);
@@ -169,8 +146,8 @@ void redis_call_try(struct redis_store *store, struct redis_call *call)
     call->sent.answered = answered;
     if (call->first_ms == 0)
         call->first_ms = hfi_now_ms();
-    if (call->command.script && !call->user_script)
-        call->command.whole = !knows_script(node, call->command.script);
+    if (!call->user_script)
+        hfi_command_choose_text(&call->command, &node->scripts);
     if (call->asking)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
@@ -220,24 +197,16 @@ static void unanswered(struct redis_call *call, bool maybe)
     redis_call_end(call, maybe ? HFI_MAYBE : HFI_UNSENT, &err);
 }
 
-/* In the server's own words: one that a script made up itself means that it has run. */
-static bool is_noscript(const struct hfi_reply *reply)
-{
-    static const char words[] = "NOSCRIPT No matching script";
-
-    return reply->len >= sizeof words - 1 && memcmp(reply->text, words, sizeof words - 1) == 0;
-}
-
 static void refused(struct redis_call *call, const struct hfi_reply *reply)
 {
     struct redis_store *store = call->store;
     hf_error err;
 
-    if (call->command.script && !call->command.whole && is_noscript(reply)) {
+    if (call->command.script && !call->command.whole && hfi_reply_is_noscript(reply)) {
         if (call->user_script)
             call->command.whole = true;
         else
-            redis_scripts_forget(call->sent_to); /* SCRIPT FLUSH: all are gone */
+            call->sent_to->scripts = (struct hfi_script_set){ 0 }; /* SCRIPT FLUSH */
         redis_call_try(store, call);
         return;
     }
@@ -309,13 +278,6 @@ bool redis_wait_enough(const struct redis_store *store, enum hfi_outcome outcome
 }
 
 /* ---- answers ------------------------------------------------------------------------- */
-
-char redis_letter(const struct hfi_reply *reply)
-{
-    const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
-
-    return first && first->len == 1 ? first->text[0] : 0;
-}
 
 /* Was it lost before? If an earlier copy of the release may have been executed, nobody can tell that from its being
  * given back. Core asks once more, and that answer settles it. */

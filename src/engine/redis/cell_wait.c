@@ -122,8 +122,9 @@ static void change(struct redis_cell_wait *wait, uint64_t version)
     end(wait, HF_OK, NULL);
 }
 
-void redis_cell_wait(struct redis_store *store, struct hfi_op *op)
+void redis_cell_wait(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_cell_wait *wait = hfi_calloc(1, sizeof *wait);
     char name[REDIS_KEY_MAX];
     size_t len = redis_cell_key(store, &op->u.cell.name, name);
@@ -154,8 +155,9 @@ void redis_cell_wait(struct redis_store *store, struct hfi_op *op)
         subscribe(channel); /* if there is no line now, when there is */
 }
 
-void redis_cell_cancel(struct redis_store *store, struct hfi_op *op, hf_status status)
+void redis_cell_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct redis_store *store = self;
     struct redis_cell_wait *wait = redis_op(op)->cell_wait;
     struct redis_channel *channel;
 
@@ -195,7 +197,7 @@ static void answered(struct redis_call *call, enum hfi_outcome outcome,
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *left = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
     struct redis_channel *channel;
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
     hf_status status;
     uint64_t now;
 

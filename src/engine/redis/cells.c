@@ -23,11 +23,11 @@ static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
                            err);
         return;
     }
-    if (redis_letter(reply) == 'N') {
+    if (hfi_reply_letter(reply) == 'N') {
         hfi_reactor_finish(&call->store->reactor, op, HF_NOT_FOUND, NULL);
         return;
     }
-    if (redis_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
+    if (hfi_reply_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
         redis_finish_odd(call->store, op, reply);
         return;
     }
@@ -43,8 +43,9 @@ static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
     hfi_reactor_finish(&call->store->reactor, op, HF_OK, NULL);
 }
 
-void redis_cell_read(struct redis_store *store, struct hfi_op *op)
+void redis_cell_read(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call = redis_call_new(store, &hfi_script_cell_read, 1, cell_read, op);
 
     if (!call)
@@ -58,7 +59,7 @@ static void cell_swapped(struct redis_call *call, enum hfi_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED) {
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
@@ -72,8 +73,9 @@ static void cell_swapped(struct redis_call *call, enum hfi_outcome outcome,
     hfi_reactor_finish(&call->store->reactor, call->op, letter == 'C' ? HF_OK : HF_BUSY, NULL);
 }
 
-void redis_cell_swap(struct redis_store *store, struct hfi_op *op)
+void redis_cell_swap(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call = redis_call_new(store, &hfi_script_cell_swap, 1, cell_swapped, op);
 
     if (!call)
@@ -122,8 +124,9 @@ static void time_told(struct redis_call *call, enum hfi_outcome outcome,
 }
 
 /* In a cluster there are as many clocks as servers: it is asked of the one that has the name. */
-void redis_time(struct redis_store *store, struct hfi_op *op)
+void redis_time(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call = redis_call_new(store, NULL, 0, time_told, op);
 
     if (!call)

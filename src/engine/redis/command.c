@@ -34,7 +34,8 @@ void hfi_command_init_script(struct hfi_command *command, const struct hfi_scrip
 {
     hfi_command_init(command);
     command->script = script;
-    hfi_command_add_number(command, key_count);
+    if (script)
+        hfi_command_add_number(command, key_count);
 }
 
 void hfi_command_done(struct hfi_command *command)
@@ -46,6 +47,19 @@ void hfi_command_done(struct hfi_command *command)
     command->bytes = command->in_place;
     command->len = 0;
     command->room = sizeof command->in_place;
+}
+
+void hfi_command_choose_text(struct hfi_command *command, struct hfi_script_set *sent)
+{
+    size_t i = 0;
+
+    if (!command->script)
+        return;
+    while (i < HFI_SCRIPTS_MAX && sent->scripts[i] && sent->scripts[i] != command->script)
+        i++;
+    command->whole = i == HFI_SCRIPTS_MAX || !sent->scripts[i];
+    if (i < HFI_SCRIPTS_MAX)
+        sent->scripts[i] = command->script;
 }
 
 void hfi_command_add(struct hfi_command *command, const void *data, size_t len)

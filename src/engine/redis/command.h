@@ -20,6 +20,12 @@ struct hfi_script {
     char sha[41]; /* lower-case hex, made at build time */
 };
 
+/* The scripts whose text a server has been sent since we connected. */
+#define HFI_SCRIPTS_MAX 32
+struct hfi_script_set {
+    const struct hfi_script *scripts[HFI_SCRIPTS_MAX];
+};
+
 struct hfi_command {
     const struct hfi_script *script; /* NULL: a plain command */
     bool whole;                      /* send the script's text (EVAL), not its sha */
@@ -35,10 +41,13 @@ struct hfi_command {
 
 /* A plain command. hfi_command_done() in any case, also if it failed. */
 void hfi_command_init(struct hfi_command *command);
-/* A script call: EVALSHA sha key_count ... ; append the keys, then the arguments. */
+/* A script call: EVALSHA sha key_count ... ; append the keys, then the arguments. script NULL: a plain command. */
 void hfi_command_init_script(struct hfi_command *command, const struct hfi_script *script,
                              uint32_t key_count);
 void hfi_command_done(struct hfi_command *command);
+/* Before it is sent: with the text of its script, unless the server has that, which it has from now on. So NOSCRIPT is
+ * rare (SCRIPT FLUSH), and commands are executed in the order in which they were sent. */
+void hfi_command_choose_text(struct hfi_command *command, struct hfi_script_set *sent);
 
 void hfi_command_add(struct hfi_command *command, const void *data, size_t len);
 void hfi_command_add_text(struct hfi_command *command, const char *text);
@@ -47,8 +56,5 @@ void hfi_command_add_number(struct hfi_command *command, int64_t number);
 /* The bytes that stand before `bytes` on the wire, into `ret_head` (which has room for them), or
  * its length only if ret_head is NULL. */
 size_t hfi_command_head(const struct hfi_command *command, char *ret_head);
-
-/* CRC16 of the hash tag (or whole key) modulo 16384. */
-uint32_t hfi_key_slot(const void *key, size_t len);
 
 #endif

@@ -79,7 +79,7 @@ static void was_set(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *now = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED)
         not_answered(call, outcome, err);
@@ -128,8 +128,10 @@ static void send_plain(struct redis_store *store, struct hfi_op *op, const char 
     redis_call_send(call);
 }
 
-void redis_counter(struct redis_store *store, struct hfi_op *op)
+void redis_counter(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
+
     switch (op->u.counter->verb) {
     case HFI_COUNTER_ADD:
         send_plain(store, op, "INCRBY", added);

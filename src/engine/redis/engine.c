@@ -3,16 +3,10 @@
  * The redis engine: its table, opening and closing, and what comes in from core. See internal.h
  * for the parts. Event-driven: submit() sends, the driver reads and finishes.
  */
+#include "engine/redis/extension.h"
 #include "engine/redis/internal.h"
 
-#include "util/alloc.h"
 #include "util/error.h"
-#include "util/random.h"
-#include "util/text.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CALLS_KEPT 256 /* for use again */
 
@@ -58,19 +52,14 @@ static bool add_timers(struct redis_store *store)
 
 static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error *err)
 {
-    unsigned char id[REDIS_INBOX_ID_LEN / 2];
-    char hex[REDIS_INBOX_ID_LEN + 1];
     hf_status status;
 
     hfi_list_init(&store->noted);
     store->wire = store->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                   : store->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
                                                            : &redis_native;
-    hfi_random_bytes(id, sizeof id);
-    hfi_hex(id, sizeof id, hex);
-    store->inbox_len = (size_t)snprintf(store->inbox_name, sizeof store->inbox_name, "%sinbox:%s",
-                                        store->conf->prefix, hex);
-    status = hfi_reactor_init(&store->reactor, host, err);
+    redis_inbox_name_make(&store->inbox_name, store->conf->prefix);
+    status = hfi_reactor_init(&store->reactor, host, store->wire->ops, err);
     return status == HF_OK && !add_timers(store) ? hfi_error_memory(err) : status;
 }
 
@@ -90,76 +79,6 @@ static void redis_close(void *self)
     redis_servers_close(store);
     hfi_reactor_leave_quietly(&store->reactor, false);
     destroy(store);
-}
-
-/* ---- ops ------------------------------------------------------------------------------ */
-
-static void submit(struct redis_store *store, struct hfi_op *op)
-{
-    switch (op->kind) {
-    case HFI_OP_ACQUIRE:
-        redis_acquire(store, op);
-        return;
-    case HFI_OP_RELEASE:
-        redis_claim_remove(store, op->claim);
-        store->wire->release(store, op);
-        return;
-    case HFI_OP_RENEW:
-        store->wire->renew(store, op);
-        return;
-    case HFI_OP_ADOPT:
-        store->wire->adopt(store, op);
-        return;
-    case HFI_OP_INSPECT:
-        store->wire->inspect(store, op);
-        return;
-    case HFI_OP_BREAK:
-        store->wire->brk(store, op);
-        return;
-    case HFI_OP_CELL_READ:
-        redis_cell_read(store, op);
-        return;
-    case HFI_OP_CELL_SWAP:
-        redis_cell_swap(store, op);
-        return;
-    case HFI_OP_CELL_WAIT:
-        redis_cell_wait(store, op);
-        return;
-    case HFI_OP_TIME:
-        redis_time(store, op);
-        return;
-    case HFI_OP_COUNTER:
-        redis_counter(store, op);
-        return;
-    case HFI_OP_LIMIT:
-        redis_limit(store, op);
-        return;
-    case HFI_OP_SCRIPT:
-        redis_script(store, op);
-        return;
-    }
-    hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
-}
-
-static void redis_submit(void *self, struct hfi_op *op)
-{
-    struct redis_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    submit(store, op);
-    hfi_reactor_leave(&store->reactor);
-}
-
-static void redis_engine_cancel(void *self, struct hfi_op *op, hf_status status)
-{
-    struct redis_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    if (op->kind == HFI_OP_CELL_WAIT)
-        redis_cell_cancel(store, op, status);
-    else
-        redis_cancel(store, op, status);
-    hfi_reactor_leave(&store->reactor);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
@@ -227,18 +146,21 @@ static const struct hfi_promises *promises_of(enum hfi_wire wire)
     return &native;
 }
 
+static const struct hfi_redis_extension extension = {
+    .head = { HFI_REDIS_EXTENSION, sizeof extension },
+    .kill_script = redis_kill_script,
+};
+
 static const struct hfi_engine redis = {
     .abi = HFI_ENGINE_ABI,
     .promises = &native,
     .conf = &redis_conf_type,
     HFI_STORAGE(struct redis_store, struct redis_op, struct redis_claim),
-    .drive = &hfi_reactor_drive,
+    HFI_REACTOR_CALLS,
     .open = redis_open,
     .close = redis_close,
-    .submit = redis_submit,
-    .cancel = redis_engine_cancel,
     .passed = redis_passed,
-    .admin = &(const struct hfi_admin){ .doctor = redis_doctor, .manage = redis_manage },
+    .admin = &(const struct hfi_admin){ .doctor = redis_doctor, .extension = &extension.head },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

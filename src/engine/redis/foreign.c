@@ -52,7 +52,7 @@ static void add_owner(struct redis_call *call, const struct hfi_claim *claim)
     char hex[2 * HFI_OWNER_LEN + 1], field[FIELD_LEN + 1];
 
     if (!is_redisson(call->store)) {
-        redis_add_owner(call, claim->owner);
+        redis_add_owner(&call->command, claim->owner);
         return;
     }
     hfi_hex(claim->owner, HFI_OWNER_LEN, hex);
@@ -212,7 +212,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
     struct redis_store *store = call->store;
     struct redis_wait *wait = call->data;
     const struct hfi_reply *time = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
@@ -263,28 +263,15 @@ static void cancel(struct redis_store *store, struct redis_wait *wait)
 
 /* ---- holding ------------------------------------------------------------------------------- */
 
-static void released(struct redis_call *call, enum hfi_outcome outcome,
-                     const struct hfi_reply *reply, const hf_error *err)
+static void release(void *self, struct hfi_op *op)
 {
-    char letter = redis_letter(reply);
-
-    if (outcome != HFI_ANSWERED)
-        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
-    else if (letter == 'R')
-        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
-    else if (letter == 'N')
-        redis_finish_gone(call);
-    else
-        redis_finish_odd(call->store, call->op, reply);
-}
-
-static void release(struct redis_store *store, struct hfi_op *op)
-{
+    struct redis_store *store = self;
     const struct hfi_script *script =
         is_redisson(store) ? &hfi_script_redisson_release : &hfi_script_plain_release;
-    struct redis_call *call = redis_call_new(store, script, 1, released, op);
+    struct redis_call *call = redis_call_new(store, script, 1, redis_released, op);
     char channel[CHANNEL_MAX];
 
+    redis_claim_remove(store, op->claim);
     if (!call)
         return;
     call->idempotent = true;
@@ -295,8 +282,10 @@ static void release(struct redis_store *store, struct hfi_op *op)
     redis_call_send(call);
 }
 
-static void renew(struct redis_store *store, struct hfi_op *op)
+static void renew(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
+
     redis_renew_by(store, op,
                    is_redisson(store) ? &hfi_script_redisson_renew : &hfi_script_plain_renew);
 }
@@ -326,8 +315,9 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
 }
 
 /* A value says nothing of the ttl that it was made with: without one, the default. */
-static void adopt(struct redis_store *store, struct hfi_op *op)
+static void adopt(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call = redis_call_new(
         store, is_redisson(store) ? &hfi_script_redisson_renew : &hfi_script_plain_renew, 1,
         adopted, op);
@@ -342,14 +332,15 @@ static void adopt(struct redis_store *store, struct hfi_op *op)
     redis_call_send(call);
 }
 
-static void refuse(struct redis_store *store, struct hfi_op *op)
-{
-    hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
-}
+static const struct hfi_op_calls foreign_ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { redis_acquire, redis_cancel },
+    [HFI_OP_RELEASE] = { release, NULL },
+    [HFI_OP_RENEW] = { renew, NULL },
+    [HFI_OP_ADOPT] = { adopt, NULL },
+};
 
-#define FOREIGN                                                                           \
-    .acquire = ask, .cancel = cancel, .heard = heard, .release = release, .renew = renew, \
-    .adopt = adopt, .brk = refuse, .inspect = refuse, .add_key = add_key,                 \
+#define FOREIGN                                                                               \
+    .ops = foreign_ops, .acquire = ask, .cancel = cancel, .heard = heard, .add_key = add_key, \
     .add_renewal = add_renewal
 
 const struct redis_wire redis_plain = { FOREIGN };

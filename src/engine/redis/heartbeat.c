@@ -101,7 +101,7 @@ static void send_beat(struct redis_store *store, struct redis_wait *const batch[
     for (uint32_t i = 0; i < count; i++) {
         memcpy(beat->owners[i], batch[i]->claim->owner, HFI_OWNER_LEN);
         beat->attempts[i] = batch[i]->attempt;
-        redis_add_owner(call, batch[i]->claim->owner);
+        redis_add_owner(&call->command, batch[i]->claim->owner);
         hfi_command_add_number(&call->command, redis_window_ms(batch[i]->claim->ttl_ms));
     }
     redis_call_send(call);
@@ -167,7 +167,7 @@ static void beaten_one(struct redis_store *store, struct redis_wait *wait,
         beat_failed(store, wait, &err);
         return;
     }
-    switch (hfi_waiter_answered(HFI_WAITER_QUEUED, redis_letter(reply))) {
+    switch (hfi_waiter_answered(HFI_WAITER_QUEUED, hfi_reply_letter(reply))) {
     case HFI_ANSWER_QUEUED:
         redis_queued(store, wait, reply, sent_ms);
         return;

@@ -38,8 +38,9 @@ static void looked(struct redis_call *call, enum hfi_outcome outcome, const stru
 static void scan(struct redis_store *store, struct search *search, const char *cursor, size_t len);
 static void go_on(struct redis_store *store, struct search *search);
 
-void redis_inspect(struct redis_store *store, struct hfi_op *op)
+void redis_inspect(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct search *search;
     struct redis_call *call;
@@ -145,7 +146,7 @@ static hf_status take_look(const struct hfi_op *op, const unsigned char *name, u
         status = hfi_outcome_status(outcome, err);
         return status == HF_UNKNOWN ? HF_UNAVAILABLE : status; /* looking changes nothing */
     }
-    switch (redis_letter(reply)) {
+    switch (hfi_reply_letter(reply)) {
     case 'N':
         return HF_OK;
     case 'L':

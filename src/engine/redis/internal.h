@@ -32,13 +32,13 @@
 #include "engine/kit/handover.h"
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
+#include "engine/redis/names.h"
 #include "engine/redis/scripts.h"
 #include "util/list.h"
 
 #include <pthread.h>
 
 #define REDIS_TTL_MS           30000
-#define REDIS_INBOX_ID_LEN     32    /* hex digits of an inbox' name */
 #define REDIS_HEARTBEAT_MIN_MS 1000  /* no waiter beats more often */
 #define REDIS_BATCH            256   /* names in one renewal or heartbeat */
 #define REDIS_NOTE_MS          20    /* how late the store hears of a local pass */
@@ -47,8 +47,6 @@
 #define REDIS_HOPS_MAX         8     /* redirections of one command */
 #define REDIS_TRIES_SLOWER     5     /* after a refusal that may pass, pauses grow so many times */
 #define REDIS_NAP_MAX_MS       1000  /* the driver's longest sleep while something is under way */
-#define REDIS_SCRIPTS_MAX      32
-#define REDIS_KEY_MAX          (HFI_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
 
 struct redis_call;
 
@@ -109,7 +107,7 @@ struct redis_node {
     hf_error why;  /* it went down */
     hf_error said; /* when it last asked to be asked later */
     bool was_up;
-    const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
+    struct hfi_script_set scripts;
 };
 
 struct redis_store {
@@ -131,8 +129,7 @@ struct redis_store {
     bool inbox_up;
     struct redis_sent inbox_sent;
     bool inbox_asked; /* SUBSCRIBE is under way */
-    char inbox_name[HFI_PREFIX_MAX + sizeof "inbox:" + REDIS_INBOX_ID_LEN];
-    size_t inbox_len;
+    struct redis_inbox_name inbox_name;
 
     struct hfi_requests requests;
 
@@ -209,15 +206,11 @@ static inline struct redis_claim *redis_claim_find(const struct redis_store *sto
 
 /* What one wire mode does differently. */
 struct redis_wire {
+    const struct hfi_op_calls *ops;
     void (*acquire)(struct redis_store *store, struct redis_wait *wait);
     void (*heard)(struct redis_store *store, const char *channel,
                   size_t len); /* a message, not our inbox' */
     void (*cancel)(struct redis_store *store, struct redis_wait *wait);
-    void (*release)(struct redis_store *store, struct hfi_op *op);
-    void (*renew)(struct redis_store *store, struct hfi_op *op);
-    void (*adopt)(struct redis_store *store, struct hfi_op *op);
-    void (*brk)(struct redis_store *store, struct hfi_op *op);
-    void (*inspect)(struct redis_store *store, struct hfi_op *op);
     /* The key and the arguments of one lease in a renewal. */
     void (*add_key)(struct redis_call *call, const struct hfi_name *name);
     void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
@@ -294,8 +287,6 @@ bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply);
 /* For store->requests: send one that was parked; its time is over. */
 void redis_call_resend(struct hfi_request *request);
 void redis_call_give_up(struct hfi_request *request);
-/* It may not have the texts of our scripts any more. */
-void redis_scripts_forget(struct redis_node *node);
 /* End what is parked: the store is being closed. */
 void redis_calls_end_parked(struct redis_store *store);
 /* Answer it with no reply, and free it. */
@@ -313,9 +304,6 @@ uint32_t redis_name_slot(const struct redis_store *store, const struct hfi_name 
 size_t redis_cell_key(const struct redis_store *store, const struct hfi_name *name,
                       char ret_key[REDIS_KEY_MAX]);
 void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name);
-void redis_add_owner(struct redis_call *call, const unsigned char *owner);
-/* The letter of a scripted reply; 0: it is not one of ours. */
-char redis_letter(const struct hfi_reply *reply);
 /* The answer to a release: it is not there. */
 void redis_finish_gone(struct redis_call *call);
 /* HF_CORRUPT: an answer that no script of ours gives. */
@@ -323,8 +311,8 @@ void redis_finish_odd(struct redis_store *store, struct hfi_op *op, const struct
 
 /* ---- acquire.c ------------------------------------------------------------------------ */
 
-void redis_acquire(struct redis_store *store, struct hfi_op *op);
-void redis_cancel(struct redis_store *store, struct hfi_op *op, hf_status status);
+void redis_acquire(void *self, struct hfi_op *op);
+void redis_cancel(void *self, struct hfi_op *op, hf_status status);
 redis_answer_fn redis_cancelled; /* to a native cancel */
 void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_status status,
                     const hf_error *err);
@@ -360,34 +348,34 @@ void redis_waits_hurry(struct redis_store *store); /* messages may have been los
 
 /* ---- lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
 
-void redis_release(struct redis_store *store, struct hfi_op *op);
-void redis_renew(struct redis_store *store, struct hfi_op *op);
+void redis_release(void *self, struct hfi_op *op);
+redis_answer_fn redis_released; /* to a release, on any wire */
+void redis_renew(void *self, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
-void redis_adopt(struct redis_store *store, struct hfi_op *op);
-void redis_break(struct redis_store *store, struct hfi_op *op);
-void redis_inspect(struct redis_store *store, struct hfi_op *op);
+void redis_adopt(void *self, struct hfi_op *op);
+void redis_break(void *self, struct hfi_op *op);
+void redis_inspect(void *self, struct hfi_op *op);
 void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);
 /* Owner, ttl, and which token holds now: the arguments of the native renewal. */
 void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
 
-void redis_cell_read(struct redis_store *store, struct hfi_op *op);
-void redis_cell_swap(struct redis_store *store, struct hfi_op *op);
-void redis_time(struct redis_store *store, struct hfi_op *op);
-void redis_script(struct redis_store *store, struct hfi_op *op);
-hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                       void *arg, hf_error *err);
-void redis_counter(struct redis_store *store, struct hfi_op *op);
-void redis_cell_wait(struct redis_store *store, struct hfi_op *op);
-void redis_cell_cancel(struct redis_store *store, struct hfi_op *op, hf_status status);
+void redis_cell_read(void *self, struct hfi_op *op);
+void redis_cell_swap(void *self, struct hfi_op *op);
+void redis_time(void *self, struct hfi_op *op);
+void redis_script(void *self, struct hfi_op *op);
+hf_status redis_kill_script(struct hfi_conf *conf, int64_t wait_ms, hf_error *err);
+void redis_counter(void *self, struct hfi_op *op);
+void redis_cell_wait(void *self, struct hfi_op *op);
+void redis_cell_cancel(void *self, struct hfi_op *op, hf_status status);
 void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms);
 /* The inbox' line came or went; a message came on it that is not for the inbox. */
 void redis_channels_up(struct redis_store *store);
 void redis_channels_down(struct redis_store *store);
 void redis_channel_message(struct redis_store *store, const char *name, size_t name_len,
                            const char *payload, size_t len);
-void redis_limit(struct redis_store *store, struct hfi_op *op);
+void redis_limit(void *self, struct hfi_op *op);
 
 hf_status redis_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 

@@ -15,10 +15,8 @@
 #include "engine/redis/ask.h"
 #include "engine/redis/internal.h"
 
-#include "engine/native.h"
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,24 +121,13 @@ static hf_status kill_by_conf(const struct hfi_redis_conf *conf, int64_t wait_ms
     return kill_at_all(conf, addresses, conf->url.host_count, wait_ms, err);
 }
 
-hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                       void *arg, hf_error *err)
+hf_status redis_kill_script(struct hfi_conf *conf, int64_t wait_ms, hf_error *err)
 {
     struct hfi_redis_conf *redis = (struct hfi_redis_conf *)conf;
-    uint64_t wait_ms = HF_SCRIPT_KILL_WAIT_MS;
-    hf_status status;
+    hf_status status = redis_conf_finish(redis, "", err);
 
-    (void)finding, (void)arg;
-    if (strcmp(words[0], "script-kill") != 0)
-        return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "nothing to administer of that kind: it knows only \"script-kill\"");
-    if (words[1] && words[2])
-        return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\" and at most a number");
-    if (words[1] && hfi_parse_u64(words[1], 1, HF_DURATION_MAX_MS, &wait_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\": no number of ms");
-    status = redis_conf_finish(redis, "", err);
     if (status == HF_OK)
-        status = kill_by_conf(redis, (int64_t)wait_ms, err);
+        status = kill_by_conf(redis, wait_ms, err);
     redis_conf_done(redis);
     return status;
 }

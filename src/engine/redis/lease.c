@@ -12,10 +12,10 @@
 
 /* ---- release ------------------------------------------------------------------------ */
 
-static void released(struct redis_call *call, enum hfi_outcome outcome,
-                     const struct hfi_reply *reply, const hf_error *err)
+void redis_released(struct redis_call *call, enum hfi_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED)
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
@@ -35,21 +35,23 @@ static bool must_lapse(const struct hfi_claim *claim)
            hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
 }
 
-void redis_release(struct redis_store *store, struct hfi_op *op)
+void redis_release(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     bool unsure = redis_claim(op->claim)->unsure;
     struct redis_call *call;
 
+    redis_claim_remove(store, op->claim);
     if (must_lapse(op->claim)) {
         hfi_reactor_finish(&store->reactor, op, HF_LOST, NULL);
         return;
     }
-    call = redis_call_new(store, &hfi_script_release, 3, released, op);
+    call = redis_call_new(store, &hfi_script_release, 3, redis_released, op);
     if (!call)
         return;
     call->idempotent = true;
     redis_add_keys(call, &op->claim->name, true);
-    redis_add_owner(call, op->claim->owner);
+    redis_add_owner(&call->command, op->claim->owner);
     hfi_command_add_number(&call->command, unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }
@@ -265,14 +267,16 @@ void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, i
 {
     const struct redis_claim *own = (const struct redis_claim *)claim->room;
 
-    redis_add_owner(call, claim->owner);
+    redis_add_owner(&call->command, claim->owner);
     hfi_command_add_number(&call->command, ttl_ms);
     hfi_command_add_number(&call->command, (int64_t)own->token);
     hfi_command_add_number(&call->command, own->tid);
 }
 
-void redis_renew(struct redis_store *store, struct hfi_op *op)
+void redis_renew(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
+
     redis_renew_by(store, op, &hfi_script_renew);
 }
 
@@ -291,14 +295,15 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
         hfi_reactor_finish(&store->reactor, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
-    if (redis_letter(reply) == 'N') {
+    if (hfi_reply_letter(reply) == 'N') {
         hfi_reactor_finish(&store->reactor, call->op, HF_NOT_FOUND, NULL);
         return;
     }
     for (size_t i = 0; i < 6; i++) {
         const struct hfi_reply *item = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
 
-        if (redis_letter(reply) != 'A' || !item || item->integer < 0 || item->integer > most[i]) {
+        if (hfi_reply_letter(reply) != 'A' || !item || item->integer < 0 ||
+            item->integer > most[i]) {
             redis_finish_odd(store, call->op, reply);
             return;
         }
@@ -315,14 +320,15 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     hfi_reactor_finish(&store->reactor, call->op, HF_OK, NULL);
 }
 
-void redis_adopt(struct redis_store *store, struct hfi_op *op)
+void redis_adopt(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call = redis_call_new(store, &hfi_script_adopt, 1, adopted, op);
 
     if (!call)
         return;
     redis_add_keys(call, &op->claim->name, false);
-    redis_add_owner(call, op->claim->owner);
+    redis_add_owner(&call->command, op->claim->owner);
     hfi_command_add_number(&call->command, (int64_t)op->claim->token);
     hfi_command_add_number(&call->command, op->claim->ttl_ms);
     redis_call_send(call);
@@ -333,7 +339,7 @@ void redis_adopt(struct redis_store *store, struct hfi_op *op)
 static void broken(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                    const hf_error *err)
 {
-    char letter = redis_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (outcome != HFI_ANSWERED)
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
@@ -344,8 +350,9 @@ static void broken(struct redis_call *call, enum hfi_outcome outcome, const stru
         redis_finish_odd(call->store, call->op, reply);
 }
 
-void redis_break(struct redis_store *store, struct hfi_op *op)
+void redis_break(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     struct redis_call *call;
 
     redis_notes_send(store); /* our own passes, before anybody's token is compared */
@@ -465,7 +472,7 @@ void redis_notes_send(struct redis_store *store)
         for (uint32_t i = 0; i < count; i++) {
             if (notes)
                 memcpy(notes->owners[i], batch[i]->entry.owner, HFI_OWNER_LEN);
-            redis_add_owner(call, batch[i]->entry.owner);
+            redis_add_owner(&call->command, batch[i]->entry.owner);
             hfi_command_add_number(&call->command, (int64_t)batch[i]->token);
             hfi_command_add_number(&call->command, batch[i]->tid);
         }

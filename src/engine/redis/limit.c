@@ -30,7 +30,7 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
 {
     const struct hfi_reply *numbers[4];
 
-    *answer = (struct hfi_limit_answer){ .said = said_by(redis_letter(reply)) };
+    *answer = (struct hfi_limit_answer){ .said = said_by(hfi_reply_letter(reply)) };
     if (answer->said == HFI_LIMIT_CORRUPT)
         return false;
     if (answer->said > HFI_LIMIT_SEEN_IT)
@@ -64,8 +64,9 @@ static void limited(struct redis_call *call, enum hfi_outcome outcome,
         hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
 }
 
-void redis_limit(struct redis_store *store, struct hfi_op *op)
+void redis_limit(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     static const char *const acts[] = {
         [HFI_LIMIT_TAKE] = "t", [HFI_LIMIT_LOOK] = "l", [HFI_LIMIT_BACK] = "b"
     };

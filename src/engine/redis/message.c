@@ -113,7 +113,7 @@ static void roll_back(struct redis_store *store, struct redis_wait *wait)
     call->data = wait;
     call->idempotent = true;
     redis_add_keys(call, &wait->claim->name, true);
-    redis_add_owner(call, wait->claim->owner);
+    redis_add_owner(&call->command, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }

@@ -75,6 +75,21 @@ const struct hfi_reply *hfi_reply_at(const struct hfi_reply *reply, size_t index
     return &reply->items[index];
 }
 
+char hfi_reply_letter(const struct hfi_reply *reply)
+{
+    const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
+
+    return first && first->len == 1 ? first->text[0] : 0;
+}
+
+bool hfi_reply_is_noscript(const struct hfi_reply *reply)
+{
+    static const char words[] = "NOSCRIPT No matching script";
+
+    return reply->type == HFI_REPLY_ERROR && reply->len >= sizeof words - 1 &&
+           memcmp(reply->text, words, sizeof words - 1) == 0;
+}
+
 bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code)
 {
     return reply && reply->type == HFI_REPLY_ERROR &&

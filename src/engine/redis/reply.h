@@ -44,7 +44,11 @@ static inline int64_t hfi_reply_int_at(const struct hfi_reply *reply, size_t ind
 
     return item ? item->integer : -1;
 }
-bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code); /* "NOSCRIPT" */
+/* The letter with which a scripted reply begins; 0: it is not one of ours. */
+char hfi_reply_letter(const struct hfi_reply *reply);
+bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code); /* "READONLY" */
+/* The server does not have the script. In its own words: one that a script made up itself means that it has run. */
+bool hfi_reply_is_noscript(const struct hfi_reply *reply);
 
 /*
  * What an error reply means for the caller:

@@ -305,8 +305,9 @@ static bool is_sha(const char *text, size_t len)
     return len == HFI_SCRIPT_SHA_LEN && hfi_unhex(text, len, digest, sizeof digest);
 }
 
-void redis_script(struct redis_store *store, struct hfi_op *op)
+void redis_script(void *self, struct hfi_op *op)
 {
+    struct redis_store *store = self;
     const struct hfi_script_op *script = op->u.script;
     char *sha = NULL;
 

@@ -148,7 +148,7 @@ static void node_up(struct hfi_link *link)
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
     snprintf(node->replid, sizeof node->replid, "%s", server->replid);
     node->was_up = true;
-    redis_scripts_forget(node);
+    node->scripts = (struct hfi_script_set){ 0 };
     hfi_link_settled(link);
     node->why.status = HF_OK;
     node->why.text[0] = 0;
@@ -168,7 +168,7 @@ static void inbox_up(struct hfi_link *link)
     struct redis_store *store = node->store;
 
     store->inbox_sent.answered = inbox_answered;
-    hfi_link_subscribe(link, store->inbox_name, store->inbox_len, &store->inbox_sent);
+    hfi_link_subscribe(link, store->inbox_name.text, store->inbox_name.len, &store->inbox_sent);
 }
 
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
@@ -182,7 +182,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
         return; /* the link is going down */
     if (reply->type == HFI_REPLY_ERROR) {
         (void)hfi_reply_status(reply, &err);
-        hfi_link_unusable(store->inbox.link, err.status, "SUBSCRIBE %s: %s", store->inbox_name,
+        hfi_link_unusable(store->inbox.link, err.status, "SUBSCRIBE %s: %s", store->inbox_name.text,
                           err.text);
         return;
     }
@@ -217,7 +217,7 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
     struct redis_node *node = hfi_link_data(link);
     struct redis_store *store = node->store;
 
-    if (channel_len == store->inbox_len && memcmp(channel, store->inbox_name, channel_len) == 0)
+    if (redis_inbox_name_is(&store->inbox_name, channel, channel_len))
         redis_message(store, payload, len);
     else if (store->wire->heard)
         store->wire->heard(store, channel, channel_len);

@@ -68,8 +68,9 @@ static hf_status refusal(const struct redlock_store *store, const struct hfi_cla
     return HF_OK;
 }
 
-void redlock_acquire(struct redlock_store *store, struct hfi_op *op)
+void redlock_acquire(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     struct hfi_claim *claim = op->claim;
     struct redlock_wait *wait;
     struct redlock_hold *hold;
@@ -93,7 +94,7 @@ void redlock_acquire(struct redlock_store *store, struct hfi_op *op)
     wait->due_ms = HFI_NEVER;
     wait->stamp = redlock_proposal(store);
     /* Blocks that are not used up make counters run ahead of the clock, and a cluster that is made anew by force goes on
-     * by the clock (manage.c). So only one token is asked for until the clock has caught up: then every process
+     * by the clock (join.c). So only one token is asked for until the clock has caught up: then every process
      * adds one block at most to what is allowed. */
     if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
@@ -208,9 +209,9 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     redlock_add_name(round, &claim->name);
     redlock_add_epoch(round, &wait->epoch);
     hfi_command_add(command, claim->name.bytes, claim->name.len);
-    redlock_add_owner(round, claim->owner);
+    redis_add_owner(&round->command, claim->owner);
     hfi_command_add(command, request, sizeof request);
-    hfi_command_add(command, store->inbox_name, store->inbox_len);
+    hfi_command_add(command, store->inbox_name.text, store->inbox_name.len);
     hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
 }
 
@@ -267,7 +268,7 @@ static void late_answer(struct redlock_round *round, unsigned node, const struct
     if (reply && reply->type == HFI_REPLY_INTEGER)
         redlock_late_grant(round->store, round->owner, round->attempt, node,
                            (uint64_t)reply->integer, 0);
-    else if (redlock_letter(reply) == 'G' && counter && slots)
+    else if (hfi_reply_letter(reply) == 'G' && counter && slots)
         redlock_late_grant(round->store, round->owner, round->attempt, node,
                            (uint64_t)counter->integer, redlock_choice(slots->text, slots->len));
 }
@@ -336,7 +337,7 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
                   struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
 {
     enum hfi_vote vote = HFI_VOTE_OTHER;
-    char letter = redlock_letter(reply);
+    char letter = hfi_reply_letter(reply);
 
     if (reply->type == HFI_REPLY_INTEGER && reply->integer >= wait->claim->tokens_wanted &&
         reply->integer < (int64_t)HFI_TOKEN_LIMIT) {

@@ -127,7 +127,7 @@ static void decide_adoption(struct redlock_round *round)
 static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? hfi_reply_letter(reply) : 0;
 
     (void)err;
     if (letter == 'N')
@@ -138,8 +138,9 @@ static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome
         decide_adoption(round);
 }
 
-void redlock_adopt(struct redlock_store *store, struct hfi_op *op)
+void redlock_adopt(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     struct redlock_round *round;
     struct adoption *adoption;
     hf_error err;
@@ -154,7 +155,7 @@ void redlock_adopt(struct redlock_store *store, struct hfi_op *op)
     adoption = hfi_calloc(1, sizeof *adoption);
     if (round) {
         redlock_add_name(round, &op->claim->name);
-        redlock_add_owner(round, op->claim->owner);
+        redis_add_owner(&round->command, op->claim->owner);
         hfi_command_add_number(&round->command, op->claim->ttl_ms);
     }
     if (!round || !adoption || round->command.failed) {

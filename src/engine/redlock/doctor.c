@@ -315,8 +315,7 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
     if (!node->ask) {
         d->sure = false;
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "connection",
-                   "%s. It costs its vote and nothing else",
-                   redlock_why(d->probe.conf, index, &node->why));
+                   "%s. It costs its vote and nothing else", redlock_probe_why(&d->probe, index));
         return;
     }
     info = hfi_ask(node->ask, (const char *[]){ "INFO", NULL }, &err);
@@ -337,19 +336,14 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
 
 static void check_cluster(struct doctor *d)
 {
-    struct hfi_node_view views[HFI_NODES_MAX];
+    const struct hfi_node_view *views = d->probe.views;
     unsigned n = d->probe.n, need = hfi_majority(n), in = 0, behind = 0;
-    const hf_error *whys[HFI_NODES_MAX];
+    struct hfi_heal plan = hfi_heal_next(views, n);
     struct hfi_epoch epoch;
-    struct hfi_heal plan;
     hf_error err;
 
-    redlock_probe_views(&d->probe, views);
-    plan = hfi_heal_next(views, n);
     if (plan.step == HFI_HEAL_STUCK) {
-        for (unsigned i = 0; i < n; i++)
-            whys[i] = &d->probe.nodes[i].why;
-        redlock_stuck_text(d->probe.conf, views, n, plan.why, whys, &err);
+        redlock_probe_stuck(&d->probe, plan.why, &err);
         hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "cluster", "%s", err.text);
     }
     if (hfi_epoch_current(views, n, &epoch))

@@ -9,15 +9,13 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/list.h"
-#include "util/random.h"
-#include "util/text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static hf_status wait_ready(struct redlock_store *store, hf_error *err);
 static void destroy(struct redlock_store *store);
+static const struct hfi_op_calls ops[HFI_OP_KINDS];
 
 #define ROUNDS_KEPT 64 /* for use again */
 
@@ -44,6 +42,9 @@ static void notes_due(struct hfi_source *timer, int64_t now_ms)
     redlock_notes_send(hfi_container(timer, struct redlock_store, notes_timer));
 }
 
+static hf_status read_conf(struct redlock_store *store, struct hfi_conf *conf, const char *label,
+                           hf_error *err);
+
 static bool add_timers(struct redlock_store *store)
 {
     static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
@@ -66,11 +67,11 @@ static hf_status redlock_open(void *self, struct hfi_conf *conf, struct hfi_host
     struct redlock_store *store = self;
     hf_status status;
 
-    status = redlock_parse(store, conf, host->label, err);
+    status = read_conf(store, conf, host->label, err);
     host->location = store->conf->location;
     store->may_start = !host->existing;
     if (status == HF_OK)
-        status = hfi_reactor_init(&store->reactor, host, err);
+        status = hfi_reactor_init(&store->reactor, host, ops, err);
     if (status == HF_OK && !add_timers(store))
         status = hfi_error_memory(err);
     if (status == HF_OK)
@@ -136,19 +137,22 @@ static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
     return HF_OK;
 }
 
-hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, const char *label,
-                        hf_error *err)
+hf_status redlock_conf_finish(struct redlock_conf *redlock, const char *label, hf_error *err)
+{
+    hf_status status = redis_conf_finish(&redlock->redis, label, err);
+
+    return status == HF_OK ? check_nodes(redlock, err) : status;
+}
+
+static hf_status read_conf(struct redlock_store *store, struct hfi_conf *conf, const char *label,
+                           hf_error *err)
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
-    unsigned char id[REDLOCK_INBOX_ID_LEN / 2];
-    char hex[REDLOCK_INBOX_ID_LEN + 1];
     hf_status status;
 
     store->conf = &redlock->redis;
     store->max_ttl_ms = redlock->max_ttl_ms;
-    status = redis_conf_finish(store->conf, label, err);
-    if (status == HF_OK)
-        status = check_nodes(redlock, err);
+    status = redlock_conf_finish(redlock, label, err);
     if (status != HF_OK)
         return status;
 
@@ -156,10 +160,7 @@ hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, cons
     store->need = hfi_majority(store->n);
     store->prefix_len =
         (size_t)snprintf(store->prefix, sizeof store->prefix, "%srl:", store->conf->prefix);
-    hfi_random_bytes(id, sizeof id);
-    hfi_hex(id, sizeof id, hex);
-    store->inbox_len = (size_t)snprintf(store->inbox_name, sizeof store->inbox_name, "%sinbox:%s",
-                                        store->prefix, hex);
+    redis_inbox_name_make(&store->inbox_name, store->prefix);
     return HF_OK;
 }
 
@@ -271,51 +272,15 @@ static void redlock_close(void *self)
 
 /* ---- ops --------------------------------------------------------------------------------- */
 
-static void submit(struct redlock_store *store, struct hfi_op *op)
-{
-    switch (op->kind) {
-    case HFI_OP_ACQUIRE:
-        redlock_acquire(store, op);
-        return;
-    case HFI_OP_RELEASE:
-        redlock_release(store, op);
-        return;
-    case HFI_OP_RENEW:
-        redlock_renew(store, op);
-        return;
-    case HFI_OP_ADOPT:
-        redlock_adopt(store, op);
-        return;
-    case HFI_OP_INSPECT:
-        redlock_notes_send(store);
-        redlock_inspect(store, op);
-        return;
-    case HFI_OP_BREAK:
-        redlock_notes_send(store);
-        redlock_break(store, op);
-        return;
-    default: /* cells: a majority cannot compare and swap without consensus */
-        hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
-    }
-}
-
-static void redlock_submit(void *self, struct hfi_op *op)
-{
-    struct redlock_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    submit(store, op);
-    hfi_reactor_leave(&store->reactor);
-}
-
-static void redlock_engine_cancel(void *self, struct hfi_op *op, hf_status status)
-{
-    struct redlock_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    redlock_cancel(store, op, status);
-    hfi_reactor_leave(&store->reactor);
-}
+/* No cells: a majority cannot compare and swap without consensus. */
+static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { redlock_acquire, redlock_cancel },
+    [HFI_OP_RELEASE] = { redlock_release, NULL },
+    [HFI_OP_RENEW] = { redlock_renew, NULL },
+    [HFI_OP_ADOPT] = { redlock_adopt, NULL },
+    [HFI_OP_INSPECT] = { redlock_inspect, NULL },
+    [HFI_OP_BREAK] = { redlock_break, NULL },
+};
 
 void redlock_hasten(struct redlock_store *store, int64_t due_ms)
 {
@@ -374,17 +339,21 @@ static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t 
     hfi_reactor_leave_quietly(&store->reactor, sooner);
 }
 
+static const struct hfi_redlock_extension extension = {
+    .head = { HFI_REDLOCK_EXTENSION, sizeof extension },
+    .get_status = redlock_get_status,
+    .join = redlock_join,
+};
+
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
-    .drive = &hfi_reactor_drive,
+    HFI_REACTOR_CALLS,
     HFI_STORAGE(struct redlock_store, struct redlock_op, struct redlock_claim),
     .open = redlock_open,
     .close = redlock_close,
     .conf = &conf_type,
-    .submit = redlock_submit,
-    .cancel = redlock_engine_cancel,
     .passed = redlock_engine_passed,
-    .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .manage = redlock_manage },
+    .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .extension = &extension.head },
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = REDLOCK_TTL_MS,

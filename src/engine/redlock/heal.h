@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Epochs, inside: what heal.c (looking, healing), heal_start.c (a new cluster), heal_wire.c (what is
- * said to a node, and what a person is told) and manage.c (`holdfast redlock`) share.
+ * said to a node, and what a person is told) and join.c (hf_redlock_join()) share.
  */
 #ifndef REDLOCK_HEAL_H
 #define REDLOCK_HEAL_H

@@ -108,7 +108,7 @@ static bool read_empty(const struct hfi_reply *reply, struct redlock_told *ret_t
 bool redlock_read_status(const struct hfi_reply *reply, struct redlock_told *ret_told)
 {
     struct redlock_told told = { .view = { .state = HFI_NODE_UNKNOWN } };
-    char letter = redlock_letter(reply);
+    char letter = hfi_reply_letter(reply);
     bool ok = letter == 'S'   ? read_ready(reply, &told)
               : letter == 'U' ? read_empty(reply, &told)
                               : false;
@@ -122,7 +122,7 @@ const unsigned char *redlock_read_marker(const struct hfi_reply *reply)
 {
     const struct hfi_reply *marker = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
 
-    return redlock_letter(reply) == 'K' && marker && marker->len == HFI_EPOCH_ID
+    return hfi_reply_letter(reply) == 'K' && marker && marker->len == HFI_EPOCH_ID
                ? (const unsigned char *)marker->text
                : NULL;
 }

@@ -96,18 +96,23 @@ static bool look_at(struct redlock_store *store, struct hfi_op *op, struct searc
     return true;
 }
 
-void redlock_inspect(struct redlock_store *store, struct hfi_op *op)
+void redlock_inspect(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
 
+    redlock_notes_send(store); /* our own passes, before anybody's token is shown */
     if (op->u.inspect.glob)
         scan_all(store, op);
     else if (!look_at(store, op, NULL, &name))
         hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
 }
 
-void redlock_break(struct redlock_store *store, struct hfi_op *op)
+void redlock_break(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
+
+    redlock_notes_send(store); /* ... or compared */
     if (!look_at(store, op, NULL, &op->u.brk.name))
         hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
 }
@@ -229,7 +234,7 @@ static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome o
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct redlock_store *store = round->store;
-    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? hfi_reply_letter(reply) : 0;
     const struct hfi_name *name = round->op ? &round->op->u.brk.name : NULL;
 
     (void)err;
@@ -281,7 +286,7 @@ static void break_owner(struct redlock_store *store, struct hfi_op *op,
     redlock_add_cluster(round);
     redlock_add_name(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
-    redlock_add_owner(round, round->owner);
+    redis_add_owner(&round->command, round->owner);
     hfi_command_add_number(&round->command, (int64_t)record->attempt);
     hfi_command_add_number(&round->command, record->ttl_ms);
     hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));

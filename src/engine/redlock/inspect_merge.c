@@ -95,7 +95,7 @@ bool redlock_view_take(struct redlock_view *view, unsigned node, const struct hf
     const struct hfi_reply *holders = hfi_reply_at(reply, 4, HFI_REPLY_LIST);
     const struct hfi_reply *waiters = hfi_reply_at(reply, 5, HFI_REPLY_LIST);
     struct redlock_said *said = &view->said[node];
-    char letter = redlock_letter(reply);
+    char letter = hfi_reply_letter(reply);
     bool ok = letter == 'N' || (letter == 'L' && holders && waiters);
 
     for (size_t i = 0; ok && holders && i < holders->count; i++)

@@ -15,9 +15,9 @@
  *   adopt.c     taking over a detached lease
  *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
  *   inspect.c   inspect and break; inspect_merge.c: what the nodes say, put together
- *   probe.c     asking all nodes one by one, for callers that may block: doctor.c, manage.c
+ *   probe.c     asking all nodes one by one, for callers that may block: doctor.c, status.c, join.c
  *   doctor.c    what these servers mean for the promises
- *   manage.c    `holdfast redlock`
+ *   status.c, join.c   hf_redlock_get_status() and hf_redlock_join(), without opening the store
  *
  * Everything is under the lock of the reactor (kit/reactor.h). scripts/README.md says what a node does.
  */
@@ -29,6 +29,8 @@
 #include "engine/kit/handover.h"
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
+#include "engine/redis/names.h"
+#include "engine/redlock/extension.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
 #include "util/list.h"
@@ -46,10 +48,7 @@
 #define REDLOCK_CANCEL_MS    1000 /* who gives up waits no longer to hear that it is forgotten */
 #define REDLOCK_TRY_MS       4    /* what failed half way is tried again after about so long */
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
-#define REDLOCK_SCRIPTS_MAX  24
-#define REDLOCK_KEY_MAX      (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
-#define REDLOCK_EPOCH_LEN    24 /* as the scripts have it: number (double, little-endian), id */
-#define REDLOCK_INBOX_ID_LEN 32
+#define REDLOCK_EPOCH_LEN    24   /* as the scripts have it: number (double, little-endian), id */
 
 struct redlock_node;
 struct redlock_round;
@@ -113,7 +112,7 @@ struct redlock_node {
     struct redis_sent inbox_sent;
     char run_id[48];
     hf_error why; /* it is not up */
-    const struct hfi_script *scripts[REDLOCK_SCRIPTS_MAX];
+    struct hfi_script_set scripts;
     int64_t heard_ms;          /* when it last answered, or was first asked after it owed nothing */
     struct hfi_node_view view; /* heal.c: what it said of itself */
     struct redlock_deferred_release *deferred, **deferred_end;
@@ -186,10 +185,9 @@ struct redlock_store {
     unsigned n, need;
     struct redlock_node nodes[HFI_NODES_MAX];
     struct hfi_source heal_timer;
-    char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
+    char prefix[REDIS_STORE_PREFIX_MAX + 1]; /* of all keys: conf's and "rl:" */
     size_t prefix_len;
-    char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
-    size_t inbox_len;
+    struct redis_inbox_name inbox_name;
     bool closing;
 
     /* heal.c */
@@ -247,9 +245,8 @@ static inline unsigned redlock_count(uint32_t nodes)
 
 /* ---- engine.c -------------------------------------------------------------------------- */
 
-/* What the URL says, into a store that is all zero; store->conf is the caller's to free, also after a failure. */
-hf_status redlock_parse(struct redlock_store *store, struct hfi_conf *conf, const char *label,
-                        hf_error *err);
+/* Read the rest of what the URL says; redis_conf_done(&conf->redis) is due, also after a failure. */
+hf_status redlock_conf_finish(struct redlock_conf *conf, const char *label, hf_error *err);
 struct redlock_hold *redlock_hold_new(struct redlock_store *store,
                                       struct hfi_claim *claim); /* NULL: memory */
 void redlock_hold_free(struct redlock_store *store, struct redlock_hold *hold);
@@ -285,18 +282,15 @@ void redlock_round_free(struct redlock_round *round); /* one that was not sent *
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
 void redlock_add_cluster(struct redlock_round *round);
 void redlock_add_name(struct redlock_round *round, const struct hfi_name *name);
-void redlock_add_owner(struct redlock_round *round, const unsigned char *owner);
 /* A number as the scripts have it: a little-endian double. */
 void redlock_put_number(unsigned char ret_bytes[8], uint64_t value);
 void redlock_add_epoch(struct redlock_round *round, const struct hfi_epoch *epoch);
 bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch);
-/* The letter of a scripted reply; 0: it is not one of ours. */
-char redlock_letter(const struct hfi_reply *reply);
 
 /* ---- acquire.c ------------------------------------------------------------------------------ */
 
-void redlock_acquire(struct redlock_store *store, struct hfi_op *op);
-void redlock_cancel(struct redlock_store *store, struct hfi_op *op, hf_status status);
+void redlock_acquire(void *self, struct hfi_op *op);
+void redlock_cancel(void *self, struct hfi_op *op, hf_status status);
 void redlock_ask(struct redlock_store *store, struct redlock_wait *wait,
                  uint32_t nodes);                                           /* the same attempt */
 void redlock_begin(struct redlock_store *store, struct redlock_wait *wait); /* a new attempt */
@@ -346,12 +340,12 @@ void redlock_waits_restart(struct redlock_store *store); /* the epoch is another
 
 /* ---- lease.c ---------------------------------------------------------------------------------- */
 
-void redlock_release(struct redlock_store *store, struct hfi_op *op);
-void redlock_renew(struct redlock_store *store, struct hfi_op *op);
+void redlock_release(void *self, struct hfi_op *op);
+void redlock_renew(void *self, struct hfi_op *op);
 /* A renewal for ttl_ms may still arrive at a node, and cut short what later ones gave: they count for no more
  * than that from now on. `hold` may be NULL. */
 void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
-void redlock_adopt(struct redlock_store *store, struct hfi_op *op);
+void redlock_adopt(void *self, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
 /* The arguments of one lease in a renewal, behind all keys. */
 void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim,
@@ -385,13 +379,14 @@ bool redlock_heal_busy(
 void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
 int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
-/* ---- inspect.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
+/* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
 
-void redlock_inspect(struct redlock_store *store, struct hfi_op *op);
-void redlock_break(struct redlock_store *store,
-                   struct hfi_op *op); /* finds the owner, then break */
+void redlock_inspect(void *self, struct hfi_op *op);
+void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
-hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                         void *arg, hf_error *err);
+hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
+                             hf_error *err);
+hf_status redlock_join(struct hfi_conf *conf, const char *node, bool force, hfi_finding_fn *finding,
+                       void *arg, hf_error *err);
 
 #endif

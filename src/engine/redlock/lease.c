@@ -33,7 +33,7 @@ struct redlock_round *redlock_release_round(struct redlock_store *store,
     hfi_command_add(&round->command, name->bytes, name->len);
     round->name_at = (uint32_t)(round->command.len - name->len - 2); /* before its "\r\n" */
     round->name_len = name->len;
-    redlock_add_owner(round, owner);
+    redis_add_owner(&round->command, owner);
     hfi_command_add_number(&round->command, (int64_t)attempt);
     hfi_command_add_number(&round->command, tombstone ? ttl_ms : 0);
     hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
@@ -145,8 +145,9 @@ static void released(struct redlock_round *round, unsigned node, enum hfi_outcom
         tally_release(round);
 }
 
-void redlock_release(struct redlock_store *store, struct hfi_op *op)
+void redlock_release(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     const struct hfi_claim *claim = op->claim;
     struct redlock_hold *hold = redlock_hold_of(claim);
     uint32_t sent = hold ? hold->sent : redlock_all(store);
@@ -316,7 +317,7 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
 {
     const struct redlock_hold *hold = redlock_hold_of(claim);
 
-    redlock_add_owner(round, claim->owner);
+    redis_add_owner(&round->command, claim->owner);
     hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
     hfi_command_add_number(&round->command, ttl_ms);
     hfi_command_add_number(&round->command, hold ? (int64_t)hold->token_now : 0);
@@ -385,8 +386,9 @@ static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hf
     }
 }
 
-void redlock_renew(struct redlock_store *store, struct hfi_op *op)
+void redlock_renew(void *self, struct hfi_op *op)
 {
+    struct redlock_store *store = self;
     size_t count = op->u.renew.count, rounds = (count + REDLOCK_BATCH - 1) / REDLOCK_BATCH;
 
     /* One more than there are: it is not finished before all have been sent. */
@@ -438,7 +440,7 @@ static void send_notes(struct redlock_store *store, struct redlock_hold *const s
     for (size_t i = 0; i < count; i++)
         redlock_add_name(round, &some[i]->entry.claim->name);
     for (size_t i = 0; i < count; i++) {
-        redlock_add_owner(round, some[i]->entry.owner);
+        redis_add_owner(&round->command, some[i]->entry.owner);
         hfi_command_add_number(&round->command, (int64_t)some[i]->token_now);
         hfi_command_add_number(&round->command, some[i]->tid);
     }

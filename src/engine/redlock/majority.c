@@ -142,7 +142,7 @@ static void wrote(struct redlock_round *round, unsigned node, enum hfi_outcome o
     struct redlock_store *store = round->store;
     struct redlock_wait *wait = redlock_wait_find(store, round->owner, round->attempt);
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? hfi_reply_letter(reply) : 0;
     const struct redlock_hold *hold;
 
     if (!wait) {
@@ -184,7 +184,7 @@ static bool send_token(struct redlock_store *store, struct redlock_wait *wait, u
     redlock_add_name(round, &claim->name);
     redlock_add_epoch(round, &wait->epoch);
     hfi_command_add(&round->command, claim->name.bytes, claim->name.len);
-    redlock_add_owner(round, claim->owner);
+    redis_add_owner(&round->command, claim->owner);
     hfi_command_add_number(&round->command, (int64_t)round->attempt);
     hfi_command_add_number(&round->command, (int64_t)token);
     for (unsigned i = 0; i < store->n; i++)

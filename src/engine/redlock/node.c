@@ -173,7 +173,7 @@ static void node_up(struct hfi_link *link)
     const struct hfi_server *server = hfi_link_server(link);
     const struct redlock_node *other = twin(node, server->run_id);
 
-    memset(node->scripts, 0, sizeof node->scripts);
+    node->scripts = (struct hfi_script_set){ 0 };
     node->heard_ms = hfi_now_ms();
     if (other) {
         refuse(node, "it is the same server as ", hfi_link_address(other->link)->shown);
@@ -210,7 +210,8 @@ static void inbox_up(struct hfi_link *link)
     struct redlock_node *node = hfi_link_data(link);
 
     node->inbox_sent.answered = inbox_answered;
-    hfi_link_subscribe(link, node->store->inbox_name, node->store->inbox_len, &node->inbox_sent);
+    hfi_link_subscribe(link, node->store->inbox_name.text, node->store->inbox_name.len,
+                       &node->inbox_sent);
 }
 
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
@@ -241,6 +242,6 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
     struct redlock_node *node = hfi_link_data(link);
     struct redlock_store *store = node->store;
 
-    if (channel_len == store->inbox_len && memcmp(channel, store->inbox_name, channel_len) == 0)
+    if (redis_inbox_name_is(&store->inbox_name, channel, channel_len))
         redlock_message(node, payload, len);
 }

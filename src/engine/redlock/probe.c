@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All nodes, one after the other, by somebody who may block. See probe.h. */
+/* All nodes, one after the other. See probe.h. */
 #include "engine/redlock/probe.h"
 
 #include "util/alloc.h"
@@ -27,10 +27,18 @@ const char *redlock_probe_name(const struct redlock_probe *probe, unsigned node)
     return probe->conf->url.hosts[node].shown;
 }
 
-void redlock_probe_views(const struct redlock_probe *probe, struct hfi_node_view *ret_views)
+const char *redlock_probe_why(const struct redlock_probe *probe, unsigned node)
 {
+    return redlock_why(probe->conf, node, &probe->nodes[node].why);
+}
+
+hf_status redlock_probe_stuck(const struct redlock_probe *probe, enum hfi_stuck why, hf_error *err)
+{
+    const hf_error *whys[HFI_NODES_MAX];
+
     for (unsigned i = 0; i < probe->n; i++)
-        ret_views[i] = probe->nodes[i].told.view;
+        whys[i] = &probe->nodes[i].why;
+    return redlock_stuck_text(probe->conf, probe->views, probe->n, why, whys, err);
 }
 
 void redlock_probe_begin(const struct redlock_probe *probe, struct hfi_command *command,
@@ -54,7 +62,7 @@ static void take_letter(const struct hfi_reply *reply, void *arg)
 {
     char *letter = arg;
 
-    *letter = redlock_letter(reply);
+    *letter = hfi_reply_letter(reply);
 }
 
 char redlock_probe_send(struct redlock_probe *probe, unsigned index, struct hfi_command *command,
@@ -109,6 +117,8 @@ static void look_at(struct redlock_probe *probe, unsigned index)
 
 void redlock_probe_look(struct redlock_probe *probe)
 {
-    for (unsigned i = 0; i < probe->n; i++)
+    for (unsigned i = 0; i < probe->n; i++) {
         look_at(probe, i);
+        probe->views[i] = probe->nodes[i].told.view;
+    }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All nodes, asked one after the other over connections of one's own, by somebody who may block: the doctor and
- * `holdfast redlock`. The store's links belong to who drives it, and need not be there at all. One thread, no lock.
+ * All nodes, asked one after the other over connections of the probe's own, on a thread that may block: for the doctor and
+ * for the calls that do not open the store (status.c, join.c). No lock.
  */
-#ifndef REDLOCK_SURVEY_H
-#define REDLOCK_SURVEY_H
+#ifndef REDLOCK_PROBE_H
+#define REDLOCK_PROBE_H
 
 #include "engine/redis/ask.h"
 #include "engine/redlock/heal.h"
@@ -20,6 +20,8 @@ struct redlock_probe {
     char key[HFI_PREFIX_MAX + sizeof "rl:cluster"];
     unsigned n;
     struct redlock_probed nodes[HFI_NODES_MAX];
+    struct hfi_node_view
+        views[HFI_NODES_MAX]; /* of the last look, for the pure functions of quorum.h */
 };
 
 /* `conf` lives longer. redlock_probe_done() in any case. */
@@ -27,8 +29,10 @@ void redlock_probe_init(struct redlock_probe *probe, const struct hfi_redis_conf
 void redlock_probe_done(struct redlock_probe *probe);
 /* Connect to those that are not connected, and ask all what they are. */
 void redlock_probe_look(struct redlock_probe *probe);
-void redlock_probe_views(const struct redlock_probe *probe, struct hfi_node_view *ret_views);
 const char *redlock_probe_name(const struct redlock_probe *probe, unsigned node);
+const char *redlock_probe_why(const struct redlock_probe *probe, unsigned node); /* it is UNKNOWN */
+/* What a person must know of a plan that is STUCK. */
+hf_status redlock_probe_stuck(const struct redlock_probe *probe, enum hfi_stuck why, hf_error *err);
 
 /* A call of a script on the cluster's key: begin, say (heal.h), send. The letter of its answer; 0: `err` has why
  * there is none of ours. */

@@ -3,10 +3,8 @@
  * lock; answers come from the driver, or from within the sending where a node cannot be reached. */
 #include "engine/redlock/internal.h"
 
-#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/text.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -28,10 +26,7 @@ struct redlock_round *redlock_round_new(struct redlock_store *store,
     memset(round, 0, offsetof(struct redlock_round, command));
     round->store = store;
     round->answer = answer;
-    if (script)
-        hfi_command_init_script(&round->command, script, key_count);
-    else
-        hfi_command_init(&round->command);
+    hfi_command_init_script(&round->command, script, key_count);
     return round;
 }
 
@@ -72,21 +67,6 @@ void redlock_round_send(struct redlock_round *round, uint32_t nodes)
         over(round);
 }
 
-/* Has this node been sent the script's text since we connected? From now on it has: so commands
- * are executed in the order in which they were sent, and NOSCRIPT is rare (SCRIPT FLUSH). */
-static bool knows_script(struct redlock_node *node, const struct hfi_script *script)
-{
-    for (size_t i = 0; i < REDLOCK_SCRIPTS_MAX; i++) {
-        if (node->scripts[i] == script)
-            return true;
-        if (!node->scripts[i]) {
-            node->scripts[i] = script;
-            return false;
-        }
-    }
-    return false;
-}
-
 static void send_leg(struct redlock_round *round, unsigned index)
 {
     struct redlock_node *node = &round->store->nodes[index];
@@ -102,8 +82,7 @@ static void send_leg(struct redlock_round *round, unsigned index)
     leg->round = round;
     leg->node = index;
     leg->sent.answered = answered;
-    if (round->command.script)
-        round->command.whole = !knows_script(node, round->command.script);
+    hfi_command_choose_text(&round->command, &node->scripts);
     if (hfi_link_in_flight(node->link) == 0)
         node->heard_ms = round->sent_ms;
     hfi_link_send(node->link, &round->command, &leg->sent);
@@ -128,8 +107,8 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
         end_leg(round, leg->node, HFI_ANSWERED, reply, NULL);
         return;
     }
-    if (round->command.script && hfi_reply_is_error(reply, "NOSCRIPT")) {
-        memset(node->scripts, 0, sizeof node->scripts); /* SCRIPT FLUSH: all are gone */
+    if (round->command.script && hfi_reply_is_noscript(reply)) {
+        node->scripts = (struct hfi_script_set){ 0 }; /* SCRIPT FLUSH */
         if (round->wanted && !round->wanted(round)) {
             hfi_error_set(&err, HF_UNAVAILABLE, 0, "it was not wanted any more");
             end_leg(round, leg->node, HFI_UNSENT, NULL, &err);
@@ -170,43 +149,11 @@ void redlock_add_cluster(struct redlock_round *round)
     hfi_command_add(&round->command, key, len + 7);
 }
 
-/* "P{T}" into ret_key; returns its length. */
-static size_t name_key(const struct redlock_store *store, const struct hfi_name *name,
-                       char ret_key[REDLOCK_KEY_MAX])
-{
-    static const char digits[] = "0123456789ABCDEF";
-    size_t len = store->prefix_len;
-
-    memcpy(ret_key, store->prefix, len);
-    ret_key[len++] = '{';
-    for (uint32_t i = 0; i < name->len; i++) {
-        unsigned char byte = name->bytes[i];
-
-        if (byte == '%' || byte == '{' || byte == '}') {
-            ret_key[len++] = '%';
-            ret_key[len++] = digits[byte >> 4];
-            ret_key[len++] = digits[byte & 15];
-        } else {
-            ret_key[len++] = (char)byte;
-        }
-    }
-    ret_key[len++] = '}';
-    return len;
-}
-
 void redlock_add_name(struct redlock_round *round, const struct hfi_name *name)
 {
-    char key[REDLOCK_KEY_MAX];
+    char key[REDIS_KEY_MAX];
 
-    hfi_command_add(&round->command, key, name_key(round->store, name, key));
-}
-
-void redlock_add_owner(struct redlock_round *round, const unsigned char *owner)
-{
-    char hex[2 * HFI_OWNER_LEN + 1];
-
-    hfi_hex(owner, HFI_OWNER_LEN, hex);
-    hfi_command_add(&round->command, hex, 2 * HFI_OWNER_LEN);
+    hfi_command_add(&round->command, key, redis_name_key(round->store->prefix, name, key));
 }
 
 /* ---- epochs on the wire ------------------------------------------------------------------ */
@@ -245,11 +192,4 @@ bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epo
     ret_epoch->number = (uint64_t)number;
     memcpy(ret_epoch->id, reply->text + 8, HFI_EPOCH_ID);
     return true;
-}
-
-char redlock_letter(const struct hfi_reply *reply)
-{
-    const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
-
-    return first && first->len == 1 ? first->text[0] : 0;
 }

@@ -137,7 +137,7 @@ static void yield(struct redlock_store *store, struct redlock_wait *wait, uint32
     redlock_add_epoch(round, &wait->epoch);
     hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
-    redlock_add_owner(round, wait->claim->owner);
+    redis_add_owner(&round->command, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
     hfi_command_add_number(&round->command, redlock_window_ms(round->store, wait->claim));
     hfi_command_add_number(&round->command, back ? FLAG_YIELD | FLAG_BACK : FLAG_YIELD);
@@ -183,7 +183,7 @@ void redlock_split(struct redlock_store *store, struct redlock_wait *wait, uint3
 static void add_beat(struct redlock_round *round, const struct redlock_wait *wait)
 {
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
-    redlock_add_owner(round, wait->claim->owner);
+    redis_add_owner(&round->command, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
     hfi_command_add_number(&round->command, redlock_window_ms(round->store, wait->claim));
     hfi_command_add_number(&round->command, 0); /* flags */
@@ -268,7 +268,7 @@ static void beat_all(struct redlock_store *store, int64_t now_ms)
 static void beat_answer(struct redlock_store *store, struct redlock_wait *wait, unsigned node,
                         bool yields, const struct hfi_reply *reply, int64_t sent_ms)
 {
-    switch (redlock_letter(reply)) {
+    switch (hfi_reply_letter(reply)) {
     case 'Q':
         redlock_still_waiting(store, wait, node, reply, sent_ms);
         break;
@@ -288,7 +288,7 @@ static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome 
 {
     struct redlock_store *store = round->store;
     struct batch *batch = round->data;
-    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? hfi_reply_letter(reply) : 0;
 
     (void)err; /* refused, for one of the names perhaps: each is asked for anew, by itself */
     if (letter == 'E' || letter == 'U')
@@ -487,8 +487,9 @@ static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outco
  * and from now on it is not. But only when a majority has forgotten it is it known that nothing is in the way
  * of who asks next; if that cannot be had in a while, the outcome is unknown.
  */
-void redlock_cancel(struct redlock_store *store, struct hfi_op *op, hf_status status)
+void redlock_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct redlock_store *store = self;
     struct redlock_wait *wait = op->kind == HFI_OP_ACQUIRE ? redlock_op(op)->wait : NULL;
     struct redlock_round *round;
     uint32_t sent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Is this server safe for what we promise? And the statements that make the tables, for a user that may run them. */
+/* Is this server safe for what we promise? */
 #include "engine/sql/internal.h"
 
 #include "engine/kit/report.h"
@@ -73,40 +73,5 @@ hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg
     sql_give(connection);
     if (status == HF_OK && found == SQL_FOUND_ALL) /* a routine of ours reads it */
         check_clock(store, &r, deadline_ms);
-    return status;
-}
-
-/* ---- the statements ------------------------------------------------------------------------------- */
-
-static bool emit(void *arg, const char *sql)
-{
-    const struct hfi_report *r = arg;
-
-    r->finding(HF_CHECK_LEVEL_OK, "sql", sql, r->arg);
-    return true;
-}
-
-hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
-                     const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err)
-{
-    struct hfi_report r = { .finding = finding, .arg = arg };
-    struct sql_conf *sql = (struct sql_conf *)conf;
-    struct sql_store *store;
-    hf_status status;
-
-    if (!words[0] || strcmp(words[0], "sql") != 0 || words[1])
-        return hfi_error_set(err, HF_INVALID, 0, "the one command here is \"sql\"");
-    store = hfi_calloc(1, sizeof *store);
-    if (!store)
-        return hfi_error_memory(err);
-    store->driver = driver;
-    status = sql_conf_finish(sql, err);
-    store->conf = *sql;
-    if (status == HF_OK)
-        status = driver->parse(store, sql, err);
-    if (status == HF_OK && !driver->schema(store, emit, &r))
-        status = hfi_error_memory(err);
-    driver->free_conf(store);
-    hfi_free(store);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The way into a SQL store: opening, closing, and where each op goes. BLOCKING: each op runs here, on
- * the thread that submits it, until it is finished.
+ * the thread that submits it, until it is finished or suspended.
  */
 #include "engine/sql/listener.h"
 #include "engine/sql/native_lock.h"

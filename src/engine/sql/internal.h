@@ -9,7 +9,7 @@
  *   sql/shape.c             what an answer must look like: nothing is read before it was checked there
  *   sql/schema.c            tables and routines: made on first use, or only looked for
  *   sql/acquire.c, lease.c  mode=lease: acquire and its waiting; release, renew, cancel, adopt, break
- *   sql/waits.c             mode=lease: ops that wait, and what a message does to them
+ *   sql/waits.c             mode=lease: ops that wait, how they sleep, and what a message does to them
  *   sql/heartbeat.c         mode=lease: heartbeats and rechecks
  *   sql/listener.c          mode=lease: the thread that hears of grants
  *   sql/inspect.c           inspection, of all modes
@@ -22,8 +22,8 @@
  *   postgres/, mariadb/     a driver (struct sql_driver) each, the SQL of each call, the engine's tables
  *
  * BLOCKING: every op runs on the calling thread, on a connection that it has to itself meanwhile. A connection is
- * never shared by two threads at once. A waiter sleeps on a futex without a connection;
- * one thread of the engine for each store (the listener) hears of grants.
+ * never shared by two threads at once. A waiter has no connection: its thread sleeps on a futex, or it is suspended
+ * (listener.h); one thread of the engine for each store (the listener) hears of grants.
  *
  * Locks: store->lock guards the pool, the waits and what is held; it is never held over a call that
  * blocks, nor while core is called.
@@ -267,6 +267,8 @@ struct sql_driver {
      * false: stop), for store->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
     bool (*schema)(struct sql_store *store, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
+    bool
+        delimits; /* its client program ends a statement at the first ';', even inside a routine, but for a DELIMITER */
     /* What this server's settings mean for the promises. May be NULL. */
     hf_status (*doctor)(struct sql_connection *connection, int64_t deadline_ms,
                         hfi_finding_fn *finding, void *arg, hf_error *err);
@@ -545,9 +547,9 @@ void sql_listener_stop(struct sql_store *store);
 /* Now and then: remove what is old. Best effort. */
 void sql_sweep(struct sql_store *store);
 hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg, hf_error *err);
-/* hf_sql_get_schema(): the words "sql" give the statements that make the tables, without connecting. */
-hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
-                     const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err);
+/* hf_sql_get_schema(), for the extension of an engine. */
+hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf, char **ret_sql,
+                         hf_error *err);
 
 /* ---- native_lock.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 

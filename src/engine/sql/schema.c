@@ -2,11 +2,15 @@
 /*
  * Tables and routines: made on first use, or (create=off, HF_OPEN_FLAG_EXISTING) only looked for. Many clients may come to an
  * empty database at once: the driver's `lock` lets one of them make it, and the others find it made. Routines of an older
- * version are replaced in the same way.
+ * version are replaced in the same way. hf_sql_get_schema() prints the same statements, for a user that may run them.
  */
 #include "engine/sql/internal.h"
 
+#include "util/alloc.h"
+#include "util/buffer.h"
 #include "util/error.h"
+
+#include <string.h>
 
 struct making {
     struct sql_connection *connection;
@@ -122,5 +126,68 @@ hf_status sql_schema(struct sql_connection *connection, int64_t deadline_ms, hf_
     if (status == HF_OK)
         atomic_store_explicit(&store->ready, 1, memory_order_release);
     pthread_mutex_unlock(&store->schema_lock);
+    return status;
+}
+
+/* ---- the statements, without a connection ------------------------------------------------------------- */
+
+struct printing {
+    bool delimits;
+    struct hfi_buffer text;
+};
+
+static bool add(struct printing *p, const char *text, size_t len)
+{
+    char *to = hfi_buffer_reserve(&p->text, len);
+
+    if (!to)
+        return false;
+    memcpy(to, text, len);
+    p->text.len += len;
+    return true;
+}
+
+/* A statement, or several: as they would be sent, each ended by ";\n". */
+static bool print_statement(void *arg, const char *sql)
+{
+    static const char before[] = "DELIMITER //\n", after[] = "\n//\nDELIMITER ;\n";
+    struct printing *p = arg;
+    size_t len = strlen(sql);
+
+    if (p->delimits && (strstr(sql, "\nBEGIN") || strstr(sql, ": BEGIN")))
+        return add(p, before, strlen(before)) && add(p, sql, len) && add(p, after, strlen(after));
+    while (len > 0 && (sql[len - 1] == '\n' || sql[len - 1] == ';'))
+        len--;
+    return add(p, sql, len) && add(p, ";\n", 2);
+}
+
+hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf, char **ret_sql,
+                         hf_error *err)
+{
+    struct printing p = { .delimits = driver->delimits };
+    struct sql_conf *sql = (struct sql_conf *)conf;
+    struct sql_store *store = hfi_calloc(1, sizeof *store);
+    hf_status status;
+    char *text;
+
+    if (!store)
+        return hfi_error_memory(err);
+    store->driver = driver;
+    status = sql_conf_finish(sql, err);
+    store->conf = *sql;
+    if (status == HF_OK)
+        status = driver->parse(store, sql, err);
+    if (status == HF_OK) {
+        text = driver->schema(store, print_statement, &p)
+                   ? hfi_strndup(p.text.bytes + p.text.start, p.text.len)
+                   : NULL;
+        if (text)
+            *ret_sql = text;
+        else
+            status = hfi_error_memory(err);
+    }
+    hfi_buffer_done(&p.text);
+    driver->free_conf(store);
+    hfi_free(store);
     return status;
 }

@@ -43,8 +43,9 @@ static void end_cell_wait(struct zk_store *store, struct zk_cell_wait *wait, hf_
     zk_finish(store, op, status, err);
 }
 
-void zk_cell_wait(struct zk_store *store, struct hfi_op *op)
+void zk_cell_wait(void *self, struct hfi_op *op)
 {
+    struct zk_store *store = self;
     struct zk_cell_wait *wait;
 
     if (!store->connected) {
@@ -117,8 +118,9 @@ void zk_cell_event(struct zk_store *store, uint64_t watch_id)
         end_cell_wait(store, wait, HF_UNAVAILABLE, &store->why);
 }
 
-void zk_cell_cancel(struct zk_store *store, struct hfi_op *op, hf_status status)
+void zk_cell_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct zk_store *store = self;
     struct zk_cell_wait *wait = zk_op(op)->cell_wait;
 
     if (wait)

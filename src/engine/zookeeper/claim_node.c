@@ -101,8 +101,9 @@ void zk_make_parents(struct zk_store *store, const char *path)
 
 /* ---- beginning ------------------------------------------------------------------------------ */
 
-void zk_acquire(struct zk_store *store, struct hfi_op *op)
+void zk_acquire(void *self, struct hfi_op *op)
 {
+    struct zk_store *store = self;
     char parent[ZK_PATH_MAX];
     struct zk_claim_node *node;
     size_t len;
@@ -475,8 +476,9 @@ void zk_claim_node_free(struct zk_claim_node *node)
         hfi_free(node);
 }
 
-void zk_cancel(struct zk_store *store, struct hfi_op *op, hf_status status)
+void zk_cancel(void *self, struct hfi_op *op, hf_status status)
 {
+    struct zk_store *store = self;
     struct zk_claim_node *node = zk_op(op)->node;
 
     if (!node || node->op != op || node->stop != HF_OK)

@@ -10,6 +10,7 @@
 
 static hf_status init(struct zk_store *store, struct hfi_host *host, hf_error *err);
 static void destroy(struct zk_store *store);
+static const struct hfi_op_calls ops[HFI_OP_KINDS];
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
@@ -54,7 +55,7 @@ static hf_status init(struct zk_store *store, struct hfi_host *host, hf_error *e
     store->validity.timeout_ms = store->conf->timeout_ms;
     atomic_store(&host->max_ttl_ms, store->conf->timeout_ms);
     init_acl(store);
-    status = hfi_reactor_init(&store->reactor, host, err);
+    status = hfi_reactor_init(&store->reactor, host, ops, err);
     if (status == HF_OK && !hfi_source_add(&store->library, &store->reactor, &zk_library_calls))
         status = hfi_error_memory(err);
     return status;
@@ -112,24 +113,11 @@ void zk_park(struct zk_store *store, struct hfi_op *op)
         store->op_due_ms = op->deadline_ms;
 }
 
-static void submit(struct zk_store *store, struct hfi_op *op)
+/* What needs the session: it waits for one. */
+static void begin_connected(void *self, struct hfi_op *op)
 {
-    switch (op->kind) {
-    case HFI_OP_ACQUIRE:
-        zk_acquire(store, op);
-        return;
-    case HFI_OP_RELEASE:
-        zk_release(store, op);
-        return;
-    case HFI_OP_RENEW:
-        zk_renew(store, op);
-        return;
-    case HFI_OP_CELL_WAIT:
-        zk_cell_wait(store, op);
-        return;
-    default:
-        break;
-    }
+    struct zk_store *store = self;
+
     if (store->denied) {
         zk_finish(store, op, HF_DENIED, &store->why);
     } else if (store->connected) {
@@ -139,26 +127,17 @@ static void submit(struct zk_store *store, struct hfi_op *op)
     }
 }
 
-static void zk_submit(void *self, struct hfi_op *op)
-{
-    struct zk_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    submit(store, op);
-    hfi_reactor_leave(&store->reactor);
-}
-
-static void zk_cancel_op(void *self, struct hfi_op *op, hf_status status)
-{
-    struct zk_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    if (op->kind == HFI_OP_CELL_WAIT)
-        zk_cell_cancel(store, op, status);
-    else
-        zk_cancel(store, op, status);
-    hfi_reactor_leave(&store->reactor);
-}
+static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { zk_acquire, zk_cancel },
+    [HFI_OP_RELEASE] = { zk_release, NULL },
+    [HFI_OP_RENEW] = { zk_renew, NULL },
+    [HFI_OP_INSPECT] = { begin_connected, NULL },
+    [HFI_OP_BREAK] = { begin_connected, NULL },
+    [HFI_OP_CELL_READ] = { begin_connected, NULL },
+    [HFI_OP_CELL_SWAP] = { begin_connected, NULL },
+    [HFI_OP_CELL_WAIT] = { zk_cell_wait, zk_cell_cancel },
+    [HFI_OP_TIME] = { begin_connected, NULL },
+};
 
 void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err)
 {
@@ -176,13 +155,11 @@ void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why)
 
 static const struct hfi_engine zookeeper = {
     .abi = HFI_ENGINE_ABI,
-    .drive = &hfi_reactor_drive,
+    HFI_REACTOR_CALLS,
     HFI_STORAGE(struct zk_store, struct zk_op, struct zk_claim),
     .open = zk_open,
     .close = zk_close,
     .conf = &zk_conf_type,
-    .submit = zk_submit,
-    .cancel = zk_cancel_op,
     .admin = &(const struct hfi_admin){ .doctor = zk_doctor },
     .promises =
         &(const struct hfi_promises){

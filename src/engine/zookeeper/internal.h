@@ -177,8 +177,8 @@ hf_status zk_refusal(int rc, const char *what, hf_error *ret_err);
 bool zk_members(struct zk_store *store, const struct String_vector *list, size_t *ret_count);
 
 /* ---- claim_node.c: see claim_node.h, too */
-void zk_acquire(struct zk_store *store, struct hfi_op *op);
-void zk_cancel(struct zk_store *store, struct hfi_op *op, hf_status status);
+void zk_acquire(void *self, struct hfi_op *op);
+void zk_cancel(void *self, struct hfi_op *op, hf_status status);
 void zk_parent_path(const struct zk_store *store, const char *kind, const struct hfi_name *name,
                     char *ret_path);
 /* Make every parent of `path` that is missing; answers are ignored. */
@@ -189,8 +189,8 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply);
 void zk_node_event(struct zk_store *store, int type, uint64_t watch_id);
 
 /* ---- lease.c */
-void zk_release(struct zk_store *store, struct hfi_op *op);
-void zk_renew(struct zk_store *store, struct hfi_op *op);
+void zk_release(void *self, struct hfi_op *op);
+void zk_renew(void *self, struct hfi_op *op);
 void zk_renewals_confirmed(struct zk_store *store, int64_t sent_ms);
 void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms);
 void zk_ops_tick(struct zk_store *store, int64_t now_ms);
@@ -202,8 +202,8 @@ void zk_cell_read(struct zk_store *store, struct hfi_op *op);
 void zk_cell_swap(struct zk_store *store, struct hfi_op *op);
 
 /* ---- cell_wait.c */
-void zk_cell_wait(struct zk_store *store, struct hfi_op *op);
-void zk_cell_cancel(struct zk_store *store, struct hfi_op *op, hf_status status);
+void zk_cell_wait(void *self, struct hfi_op *op);
+void zk_cell_cancel(void *self, struct hfi_op *op, hf_status status);
 void zk_cell_event(struct zk_store *store, uint64_t watch_id);
 void zk_cells_expire(struct zk_store *store); /* the session has ended */
 void zk_time(struct zk_store *store, struct hfi_op *op);

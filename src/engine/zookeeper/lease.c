@@ -31,8 +31,9 @@ void zk_grant_ttl(struct zk_claim_node *node, int64_t ttl_ms, int64_t now_ms)
 
 /* ---- release ------------------------------------------------------------------------------------ */
 
-void zk_release(struct zk_store *store, struct hfi_op *op)
+void zk_release(void *self, struct hfi_op *op)
 {
+    struct zk_store *store = self;
     struct zk_claim_node *node = zk_claim(op->claim)->node;
 
     if (!node) {
@@ -89,8 +90,9 @@ static void renew_all(struct zk_store *store, struct hfi_op *op)
     zk_finish(store, op, HF_OK, NULL);
 }
 
-void zk_renew(struct zk_store *store, struct hfi_op *op)
+void zk_renew(void *self, struct hfi_op *op)
 {
+    struct zk_store *store = self;
     int64_t now_ms = hfi_now_ms();
 
     zk_op(op)->since_ms = now_ms;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast redlock`: what the nodes are, and healing by hand. The same steps as heal.c takes by itself, planned by the
- * same function, but one after the other over connections of our own (probe.h), because a store that needs
- * this need not open. Only --force does what no client does: see force().
+ * hf_redlock_join(): healing by hand. The steps are those of heal.c, planned by the same function. Here they are taken one
+ * after the other over connections of their own (probe.h), because a store that needs this cannot always be opened. Only
+ * `force` does what no client does by itself: see force(). On the calling thread, which waits.
  */
 #include "engine/redlock/probe.h"
 
@@ -22,179 +22,32 @@
 #define FORCED_AHEAD \
     61000000 /* microseconds: no client's clock is believed that is further ahead */
 
-struct manager {
-    struct redlock_store store; /* parsed, never opened */
+struct joining {
+    const struct redlock_conf *conf;
     struct redlock_probe probe;
+    const struct hfi_node_view *views; /* the probe's */
     struct hfi_report report;
     bool force;
     int node;      /* the one to be healed; -1: all */
     uint32_t told; /* nodes of which we have said that they must age */
     bool told_given_up;
-    struct hfi_node_view views[HFI_NODES_MAX];
 };
 
-static hf_status status(struct manager *m, hf_error *err);
-static hf_status join(struct manager *m, hf_error *err);
-static hf_status read_words(struct manager *m, const char *const *words, bool *ret_join,
-                            hf_error *err);
-
-hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
-                         void *arg, hf_error *err)
-{
-    struct manager *m = hfi_calloc(1, sizeof *m);
-    bool joins = false;
-    hf_status result;
-
-    if (!m)
-        return hfi_error_memory(err);
-    m->report = (struct hfi_report){ .finding = finding, .arg = arg };
-    m->node = -1;
-    result = redlock_parse(&m->store, conf, "manage", err);
-    if (result == HF_OK)
-        result = read_words(m, words, &joins, err);
-    if (result == HF_OK) {
-        redlock_probe_init(&m->probe, m->store.conf);
-        result = joins ? join(m, err) : status(m, err);
-        redlock_probe_done(&m->probe);
-    }
-    redis_conf_done(m->store.conf);
-    hfi_free(m);
-    return result;
-}
-
-static hf_status read_words(struct manager *m, const char *const *words, bool *ret_join,
-                            hf_error *err)
-{
-    const struct hfi_redis_conf *conf = m->store.conf;
-
-    if (!words[0] || (strcmp(words[0], "status") != 0 && strcmp(words[0], "join") != 0))
-        return hfi_error_set(err, HF_INVALID, 0, "redlock has status and join");
-    *ret_join = strcmp(words[0], "join") == 0;
-    for (words++; *words; words++) {
-        if (*ret_join && strcmp(*words, "--force") == 0) {
-            m->force = true;
-            continue;
-        }
-        for (size_t i = 0; *ret_join && m->node < 0 && i < conf->url.host_count; i++)
-            if (strcmp(conf->url.hosts[i].shown, *words) == 0)
-                m->node = (int)i;
-        if (m->node < 0 || strcmp(conf->url.hosts[m->node].shown, *words) != 0)
-            return hfi_error_set(err, HF_INVALID, 0, "'%.100s' is not one of the nodes of the URL",
-                                 *words);
-    }
-    return HF_OK;
-}
-
-static const char *name_of(const struct manager *m, unsigned node)
+static const char *name_of(const struct joining *m, unsigned node)
 {
     return redlock_probe_name(&m->probe, node);
 }
 
-static const char *why_of(const struct manager *m, unsigned node)
-{
-    return redlock_why(m->store.conf, node, &m->probe.nodes[node].why);
-}
+/* ---- the steps ------------------------------------------------------------------------------------------ */
 
-static void look(struct manager *m)
-{
-    redlock_probe_look(&m->probe);
-    redlock_probe_views(&m->probe, m->views);
-}
-
-static hf_status stuck(const struct manager *m, enum hfi_stuck why, hf_error *err)
-{
-    const hf_error *whys[HFI_NODES_MAX];
-
-    for (unsigned i = 0; i < m->probe.n; i++)
-        whys[i] = &m->probe.nodes[i].why;
-    return redlock_stuck_text(m->store.conf, m->views, m->probe.n, why, whys, err);
-}
-
-/* ---- status ------------------------------------------------------------------------------------ */
-
-static void say_node(const struct manager *m, unsigned node, uint64_t highest, bool votes)
-{
-    const struct redlock_probed *at = &m->probe.nodes[node];
-    const struct hfi_node_view *view = &at->told.view;
-    char id[2 * HFI_EPOCH_ID + 1], cluster[2 * HFI_EPOCH_ID + 1];
-
-    switch (view->state) {
-    case HFI_NODE_READY:
-        hfi_hex(view->epoch.id, HFI_EPOCH_ID, id);
-        hfi_hex(view->cluster, HFI_EPOCH_ID, cluster);
-        hfi_report(&m->report, votes ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, name_of(m, node),
-                   "state=ready votes=%s epoch=%llu epoch_id=%s lag=%llu cluster=%s nodes=%u "
-                   "max_ttl_ms=%lld top=%llu "
-                   "floor=%llu names=%llu",
-                   votes ? "yes" : "no", (unsigned long long)view->epoch.number, id,
-                   (unsigned long long)(highest - view->epoch.number), cluster, view->n,
-                   (long long)view->max_ttl_ms, (unsigned long long)view->top,
-                   (unsigned long long)at->told.floor, (unsigned long long)at->told.names);
-        break;
-    case HFI_NODE_EMPTY:
-        hfi_hex(view->marker, HFI_EPOCH_ID, id);
-        hfi_report(&m->report, HF_CHECK_LEVEL_WARNING, name_of(m, node),
-                   "state=empty votes=no%s%s age_ms=%lld", view->marked ? " marker=" : "",
-                   view->marked ? id : "", (long long)view->age_ms);
-        break;
-    case HFI_NODE_UNKNOWN:
-        hfi_report(&m->report, HF_CHECK_LEVEL_BAD, name_of(m, node), "state=%s votes=no why=%s",
-                   at->ask ? "unfit" : "unreachable", why_of(m, node));
-    }
-}
-
-static const char *step_word(enum hfi_heal_step step)
-{
-    static const char *const words[] = { "nothing", "start",   "mark", "wait",
-                                         "seal",    "install", "lift", "operator" };
-
-    return words[step];
-}
-
-static hf_status status(struct manager *m, hf_error *err)
-{
-    unsigned n = m->probe.n, votes = 0;
-    struct hfi_epoch epoch;
-    struct hfi_heal plan;
-    uint64_t highest = 0;
-    bool current;
-
-    look(m);
-    current = hfi_epoch_current(m->views, n, &epoch);
-    for (unsigned i = 0; i < n; i++)
-        if (m->views[i].state == HFI_NODE_READY && m->views[i].epoch.number > highest)
-            highest = m->views[i].epoch.number;
-    for (unsigned i = 0; i < n; i++) {
-        bool in = current && m->views[i].state == HFI_NODE_READY && m->views[i].n == n &&
-                  hfi_epoch_compare(&m->views[i].epoch, &epoch) == 0;
-
-        votes += in;
-        say_node(m, i, highest, in);
-    }
-    plan = hfi_heal_next(m->views, n);
-    hfi_report(
-        &m->report,
-        votes == n                 ? HF_CHECK_LEVEL_OK
-        : votes >= hfi_majority(n) ? HF_CHECK_LEVEL_WARNING
-                                   : HF_CHECK_LEVEL_BAD,
-        "cluster", "votes=%u needed=%u nodes=%u next=%s wait_ms=%lld", votes, hfi_majority(n), n,
-        plan.step == HFI_HEAL_STUCK && plan.why == HFI_STUCK_FEW ? "nodes" : step_word(plan.step),
-        (long long)(plan.step == HFI_HEAL_AGE ? plan.wait_ms : 0));
-    if (plan.step == HFI_HEAL_STUCK)
-        return stuck(m, plan.why, err);
-    return HF_OK;
-}
-
-/* ---- join: the steps ---------------------------------------------------------------------------- */
-
-static hf_status node_error(const struct manager *m, unsigned node, const hf_error *inner,
+static hf_status node_error(const struct joining *m, unsigned node, const hf_error *inner,
                             hf_error *err)
 {
     return hfi_error_set(err, inner->status, inner->native, "%s: %s", name_of(m, node),
                          inner->text);
 }
 
-static hf_status mark(struct manager *m, unsigned node, const unsigned char *marker,
+static hf_status mark(struct joining *m, unsigned node, const unsigned char *marker,
                       int64_t overwrite_ms, hf_error *err)
 {
     struct hfi_command command;
@@ -209,7 +62,7 @@ static hf_status mark(struct manager *m, unsigned node, const unsigned char *mar
     return HF_OK;
 }
 
-static hf_status seal(struct manager *m, unsigned node, const struct hfi_epoch *epoch,
+static hf_status seal(struct joining *m, unsigned node, const struct hfi_epoch *epoch,
                       hf_error *err)
 {
     struct hfi_command command;
@@ -227,7 +80,7 @@ static hf_status seal(struct manager *m, unsigned node, const struct hfi_epoch *
     return HF_OK;
 }
 
-static hf_status install(struct manager *m, unsigned node, const struct hfi_node_view *as,
+static hf_status install(struct joining *m, unsigned node, const struct hfi_node_view *as,
                          const struct hfi_epoch *epoch, uint64_t floor, hf_error *err)
 {
     struct hfi_command command;
@@ -246,7 +99,7 @@ static hf_status install(struct manager *m, unsigned node, const struct hfi_node
     return HF_OK;
 }
 
-static const struct hfi_node_view *highest_ready(const struct manager *m)
+static const struct hfi_node_view *highest_ready(const struct joining *m)
 {
     const struct hfi_node_view *best = NULL;
 
@@ -257,7 +110,7 @@ static const struct hfi_node_view *highest_ready(const struct manager *m)
     return best;
 }
 
-static hf_status take_step(struct manager *m, const struct hfi_heal *plan, hf_error *err)
+static hf_status take_step(struct joining *m, const struct hfi_heal *plan, hf_error *err)
 {
     unsigned char marker[HFI_EPOCH_ID];
     hf_status result = HF_OK;
@@ -285,7 +138,7 @@ static void sleep_ms(int64_t ms)
 }
 
 /* What passes by itself: said once, and looked at again and again, for others may be quicker. */
-static void wait_aged(struct manager *m, uint32_t nodes, int64_t wait_ms)
+static void wait_aged(struct joining *m, uint32_t nodes, int64_t wait_ms)
 {
     char left[32];
 
@@ -301,12 +154,12 @@ static void wait_aged(struct manager *m, uint32_t nodes, int64_t wait_ms)
     sleep_ms(wait_ms < 1 ? 1 : wait_ms > TURN_MS ? TURN_MS : wait_ms);
 }
 
-/* ---- join: a new cluster --------------------------------------------------------------------------- */
+/* ---- a new cluster -------------------------------------------------------------------------------------- */
 
 /* As heal_start.c does it: mark all with one fresh marker, see that all carry it still, install. */
-static hf_status start(struct manager *m, hf_error *err)
+static hf_status start(struct joining *m, hf_error *err)
 {
-    struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->store.max_ttl_ms };
+    struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->conf->max_ttl_ms };
     struct hfi_epoch epoch = { .number = 1 };
     int64_t since_ms = hfi_now_ms();
     hf_status result = HF_OK;
@@ -317,7 +170,7 @@ static hf_status start(struct manager *m, hf_error *err)
         result = mark(m, i, epoch.id, REDLOCK_START_STALE_MS, err);
     if (result != HF_OK)
         return result;
-    look(m);
+    redlock_probe_look(&m->probe);
     for (unsigned i = 0; i < m->probe.n; i++)
         if (m->views[i].state != HFI_NODE_EMPTY || !m->views[i].marked ||
             memcmp(m->views[i].marker, epoch.id, HFI_EPOCH_ID) != 0)
@@ -331,7 +184,7 @@ static hf_status start(struct manager *m, hf_error *err)
     return result;
 }
 
-/* ---- join --force ------------------------------------------------------------------------------------- */
+/* ---- force ---------------------------------------------------------------------------------------------- */
 
 static uint64_t wall_us(void)
 {
@@ -341,7 +194,7 @@ static uint64_t wall_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void say_given_up(struct manager *m)
+static void say_given_up(struct joining *m)
 {
     if (m->told_given_up)
         return;
@@ -357,7 +210,7 @@ static void say_given_up(struct manager *m)
 }
 
 /* The highest counter of the nodes with data; all of them in `epoch`, else false. */
-static bool sealed_top(const struct manager *m, const struct hfi_epoch *epoch, uint64_t *ret_top)
+static bool sealed_top(const struct joining *m, const struct hfi_epoch *epoch, uint64_t *ret_top)
 {
     *ret_top = 0;
     for (unsigned i = 0; i < m->probe.n; i++) {
@@ -377,7 +230,7 @@ static bool sealed_top(const struct manager *m, const struct hfi_epoch *epoch, u
  * nodes must be there: one that is away could have the data that is missed. What is not given up is
  * waiting for max_ttl, so nothing that was forgotten is granted again while it may be held.
  */
-static hf_status force(struct manager *m, hf_error *err)
+static hf_status force(struct joining *m, hf_error *err)
 {
     const struct hfi_node_view *as = highest_ready(m);
     struct hfi_heal step = { .step = HFI_HEAL_MARK };
@@ -415,7 +268,7 @@ static hf_status force(struct manager *m, hf_error *err)
     result = take_step(m, &step, err);
     if (result != HF_OK)
         return result;
-    look(m);
+    redlock_probe_look(&m->probe);
     as = highest_ready(m);
     if (!as || !sealed_top(m, &step.epoch, &top))
         return HF_OK; /* somebody else is at it: see what there is now */
@@ -425,7 +278,7 @@ static hf_status force(struct manager *m, hf_error *err)
     return result;
 }
 
-static hf_status lost(struct manager *m, hf_error *err)
+static hf_status lost(struct joining *m, hf_error *err)
 {
     for (unsigned i = 0; m->force && i < m->probe.n; i++)
         if (m->views[i].state == HFI_NODE_UNKNOWN)
@@ -433,14 +286,14 @@ static hf_status lost(struct manager *m, hf_error *err)
                 err, HF_UNAVAILABLE, 0,
                 "--force needs all nodes, for one that is away could have the data that is missed; "
                 "%s: %s",
-                name_of(m, i), why_of(m, i));
-    return m->force ? force(m, err) : stuck(m, HFI_STUCK_LOST, err);
+                name_of(m, i), redlock_probe_why(&m->probe, i));
+    return m->force ? force(m, err) : redlock_probe_stuck(&m->probe, HFI_STUCK_LOST, err);
 }
 
 /* ---- join ------------------------------------------------------------------------------------------------ */
 
 /* Nothing is left to be done: is all there that should be? */
-static hf_status joined(struct manager *m, hf_error *err)
+static hf_status joined(struct joining *m, hf_error *err)
 {
     unsigned away = 0;
 
@@ -449,14 +302,15 @@ static hf_status joined(struct manager *m, hf_error *err)
             continue;
         away++;
         if (m->node < 0 || m->node == (int)i)
-            return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", name_of(m, i), why_of(m, i));
+            return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", name_of(m, i),
+                                 redlock_probe_why(&m->probe, i));
     }
     hfi_report(&m->report, away ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster",
                "%u of %u nodes vote", m->probe.n - away, m->probe.n);
     return HF_OK;
 }
 
-static bool is_joined(const struct manager *m)
+static bool is_joined(const struct joining *m)
 {
     struct hfi_epoch epoch;
 
@@ -465,13 +319,13 @@ static bool is_joined(const struct manager *m)
            hfi_epoch_compare(&epoch, &m->views[m->node].epoch) == 0;
 }
 
-static hf_status join(struct manager *m, hf_error *err)
+static hf_status join(struct joining *m, hf_error *err)
 {
     hf_status result = HF_OK;
     struct hfi_heal plan;
 
     for (int step = 0; result == HF_OK && step < STEPS_MAX; step++) {
-        look(m);
+        redlock_probe_look(&m->probe);
         plan = hfi_heal_next(m->views, m->probe.n);
         if (is_joined(m)) {
             hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, (unsigned)m->node), "it votes");
@@ -480,7 +334,8 @@ static hf_status join(struct manager *m, hf_error *err)
         if (plan.step == HFI_HEAL_NOTHING)
             return joined(m, err);
         if (plan.step == HFI_HEAL_STUCK)
-            result = plan.why == HFI_STUCK_LOST ? lost(m, err) : stuck(m, plan.why, err);
+            result = plan.why == HFI_STUCK_LOST ? lost(m, err)
+                                                : redlock_probe_stuck(&m->probe, plan.why, err);
         else if (plan.step == HFI_HEAL_START)
             result = start(m, err);
         else if (plan.step == HFI_HEAL_AGE) {
@@ -492,4 +347,37 @@ static hf_status join(struct manager *m, hf_error *err)
     return result == HF_OK ? hfi_error_set(err, HF_UNAVAILABLE, 0,
                                            "the nodes change faster than they can be healed")
                            : result;
+}
+
+/* The index of the node that the caller has named. */
+static hf_status find_node(struct joining *m, const char *name, hf_error *err)
+{
+    m->node = -1;
+    for (unsigned i = 0; name && m->node < 0 && i < m->probe.n; i++)
+        if (strcmp(name_of(m, i), name) == 0)
+            m->node = (int)i;
+    return !name || m->node >= 0
+               ? HF_OK
+               : hfi_error_set(err, HF_INVALID, 0, "'%.100s' is not one of the nodes of the URL",
+                               name);
+}
+
+hf_status redlock_join(struct hfi_conf *conf, const char *node, bool force, hfi_finding_fn *finding,
+                       void *arg, hf_error *err)
+{
+    struct redlock_conf *redlock = (struct redlock_conf *)conf;
+    struct joining m = { .conf = redlock, .report = { .finding = finding, .arg = arg } };
+    hf_status result = redlock_conf_finish(redlock, "manage", err);
+
+    if (result == HF_OK) {
+        m.force = force;
+        m.views = m.probe.views;
+        redlock_probe_init(&m.probe, &redlock->redis);
+        result = find_node(&m, node, err);
+        if (result == HF_OK)
+            result = join(&m, err);
+        redlock_probe_done(&m.probe);
+    }
+    redis_conf_done(&redlock->redis);
+    return result;
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A store that is not opened, because it may be in no state to be opened: its URL, what that says, and the calls that only
+ * this kind of engine has (struct hfi_extension).
+ */
+#ifndef HFI_BY_URL_H
+#define HFI_BY_URL_H
+
+#include "engine/engine.h"
+#include "util/url.h"
+
+struct hfi_by_url {
+    struct hfi_url url;
+    struct hfi_conf *conf;
+    const void *extension; /* the struct of the kind that was asked for */
+};
+
+/* Read `url`, whose engine must have the extension `kind`, a struct of `size` bytes: else HF_UNSUPPORTED, or HF_VERSION. After
+ * HF_OK hfi_by_url_close() is due. */
+hf_status hfi_by_url_open(struct hfi_by_url *at, const char *url, const char *kind, size_t size,
+                          hf_error *err);
+/* `status` is what the call returned, with its text in *err: add which store it was. Returns status. */
+hf_status hfi_by_url_close(struct hfi_by_url *at, hf_status status, hf_error *err);
+
+#endif

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The children of tasks: how each kind begins, is waited for, and ends. See task.h. In the blocking form a child is begun and
+ * waited for by the thread that runs the task; in the asynchronous form any thread ends it.
+ */
+#include "core/acquire.h"
+#include "core/op.h"
+#include "core/task.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+static void begin_pause(struct hfi_call *child);
+static void begin_op(struct hfi_call *child);
+
+/* ---- from the beginning to the end ----------------------------------------------------------------------- */
+
+/* NULL: out of memory. */
+static struct hfi_call *child_new(struct hfi_task *task, enum hfi_child_kind kind, unsigned flags)
+{
+    struct hfi_call *child = hfi_call_new(task->store, task->call ? HFI_TO_TASK : HFI_TO_THREAD);
+
+    if (!child)
+        return NULL;
+    child->parent = task;
+    child->child = kind;
+    child->cleanup = flags & HFI_CHILD_CLEANUP;
+    child->memory = NULL;
+    child->mark = task->mark;
+    child->err = &child->error;
+    child->cancel = child->cleanup ? NULL : task->cancel;
+    return child;
+}
+
+void hfi_child_free(struct hfi_call *child)
+{
+    if (child->job.op.kind == HFI_OP_CELL_READ && child->child == HFI_CHILD_OP)
+        hfi_free(child->job.op.u.cell.ret_bytes);
+    if (child->memory)
+        child->forget(child->memory, &child->job.op);
+    child->memory = NULL;
+    hfi_call_free(child);
+}
+
+/* Blocking form: the thread that runs the task waits for it, when it comes to it. */
+static hf_status await_later(struct hfi_task *task, struct hfi_call *child)
+{
+    hfi_list_append(&task->children, &child->due);
+    return HFI_BEGUN;
+}
+
+/* It has ended, with the text of `inner`, or of its status. */
+static void end_child(struct hfi_call *child, hf_status status, const hf_error *inner)
+{
+    child->status = status;
+    if (status != HF_OK && inner && inner->text[0])
+        child->error = *inner;
+    else if (status != HF_OK)
+        hfi_error_set(&child->error, status, 0, "%s", hf_status_text(status));
+    hfi_call_end(child);
+}
+
+/* There is no child: the next step is taken at once, and gets HF_NO_MEMORY. */
+static hf_status no_memory(struct hfi_task *task)
+{
+    task->without++;
+    return HFI_BEGUN;
+}
+
+struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_OP, 0);
+
+    if (!child)
+        return NULL;
+    hfi_job_init(&child->job, task->store, kind);
+    memset(&child->job.op.u, 0, sizeof child->job.op.u);
+    task->prepared = child;
+    return &child->job.op;
+}
+
+struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name)
+{
+    struct hfi_name copy = *name;
+
+    memcpy(task->prepared->name, name->bytes, name->len);
+    copy.bytes = task->prepared->name;
+    return copy;
+}
+
+static void free_memory(void *memory, struct hfi_op *op)
+{
+    (void)op;
+    hfi_free(memory);
+}
+
+void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget)
+{
+    task->prepared->memory = memory;
+    task->prepared->forget = forget ? forget : free_memory;
+}
+
+void *hfi_task_take(struct hfi_task *task)
+{
+    void *memory = task->ending->memory;
+
+    task->ending->memory = NULL;
+    return memory;
+}
+
+void hfi_task_forget_op(struct hfi_task *task)
+{
+    hfi_child_free(task->prepared);
+    task->prepared = NULL;
+}
+
+hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags)
+{
+    struct hfi_call *child = task->prepared;
+    struct hfi_op *op = &child->job.op;
+    struct hfi_store *store = task->store;
+
+    child->cleanup = flags & HFI_CHILD_CLEANUP;
+    if (child->cleanup)
+        child->cancel = NULL;
+    child->may_wait = op->may_wait = op->blocking = op->kind == HFI_OP_CELL_WAIT;
+    if (child->may_wait)
+        child->deadline_ms = op->deadline_ms = until_ms;
+    else if (store->drive != HFI_INLINE)
+        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    task->prepared = NULL;
+    if (!task->call)
+        return await_later(task, child);
+    begin_op(child);
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *request)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_ACQUIRE, 0);
+    hf_acquire_request whole = *request;
+    hf_status status;
+
+    if (!child)
+        return no_memory(task);
+    whole.cancel = task->call ? NULL : task->cancel;
+    status = hfi_acquire_to(child, task->handle, &whole, &child->error);
+    if (status != HF_OK) {
+        if (child->lease)
+            hfi_lease_free(child->lease);
+        end_child(child, status, &child->error);
+    }
+    if (!task->call)
+        return await_later(task, child);
+    hfi_call_unref(child);
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_RELEASE, HFI_CHILD_CLEANUP);
+    hf_status status;
+
+    if (!child) {
+        (void)hfi_release_without(lease, NULL);
+        return no_memory(task);
+    }
+    status = hfi_release_to(child, lease, &child->error);
+    if (status != HF_OK)
+        end_child(child, status, &child->error);
+    if (!task->call)
+        return await_later(task, child);
+    hfi_call_unref(child);
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_PAUSE, flags);
+
+    if (!child)
+        return no_memory(task);
+    child->deadline_ms = until_ms;
+    if (!task->call)
+        return await_later(task, child);
+    begin_pause(child);
+    return HFI_BEGUN;
+}
+
+static void work_here(struct hfi_call *child)
+{
+    static const _Atomic int never;
+    struct hfi_task *task = child->parent;
+    hf_status status;
+
+    hfi_ok(&task->child.error);
+    status = child->do_work(task, child->stopper ? &child->wait.stop : &never);
+    end_child(child, status, &task->child.error);
+}
+
+static void work_run(struct hfi_pool_task *work)
+{
+    work_here(hfi_container(work, struct hfi_call, work));
+}
+
+/* On a worker. It may have to wait for one, but not beyond its deadline, nor when it was stopped. */
+static void begin_work(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+
+    if (child->deadline_ms != HFI_NEVER)
+        child->timed = hfi_keeper_reserve(store);
+    if ((child->deadline_ms == HFI_NEVER || child->timed) &&
+        hfi_pool_start(&store->pool, HFI_LANE_LONG)) {
+        hfi_call_arm(child);
+        hfi_pool_add(&store->pool, HFI_LANE_LONG, &child->work);
+        if (child->stopper && atomic_load(&child->wait.stop) != HF_OK)
+            hfi_workers_hurry(child);
+    } else {
+        end_child(child, HF_NO_MEMORY, NULL);
+    }
+    hfi_call_unref(child);
+}
+
+hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
+                        void (*stopper)(struct hfi_wait *wait), int64_t until_ms)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, stopper ? 0 : HFI_CHILD_CLEANUP);
+
+    if (!child)
+        return no_memory(task);
+    child->deadline_ms = until_ms;
+    child->do_work = work;
+    child->stopper = stopper;
+    child->work.run = work_run;
+    if (stopper)
+        hfi_call_listen(child, true); /* what stops it before it has begun, it sees itself */
+    if (!task->call)
+        return await_later(task, child);
+    begin_work(child);
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_turn(struct hfi_task *task)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_TURN, HFI_CHILD_CLEANUP);
+
+    if (!child)
+        return no_memory(task);
+    child->status = HF_OK;
+    if (!task->call)
+        return await_later(task, child);
+    task->turn = child;
+    return HFI_BEGUN;
+}
+
+/* ---- a pause ------------------------------------------------------------------------------------------ */
+
+static void end_pause(struct hfi_call *child, hf_status status)
+{
+    if (atomic_exchange(&child->pausing, 0))
+        end_child(child, status, NULL);
+}
+
+static void pause_run(struct hfi_pool_task *work)
+{
+    struct hfi_call *child = hfi_container(work, struct hfi_call, stop_task);
+
+    end_pause(child, HF_OK);
+    hfi_call_unref(child);
+}
+
+/* On the keeper's thread, which must not come to an engine that may block. */
+static void pause_fire(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms)
+{
+    struct hfi_call *child = hfi_container(timer, struct hfi_call, timer);
+
+    (void)now_ms;
+    child->stop_task.run = pause_run;
+    if (store->drive == HFI_EVENT)
+        pause_run(&child->stop_task);
+    else
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &child->stop_task);
+}
+
+static void begin_pause(struct hfi_call *child)
+{
+    atomic_store(&child->pausing, 1);
+    child->timer.fire = pause_fire;
+    child->timed = hfi_keeper_reserve(child->store);
+    if (!child->timed) {
+        end_pause(child, HF_NO_MEMORY);
+    } else {
+        hfi_call_arm(child); /* first: whatever stops it takes the timer back */
+        hfi_call_listen(child, !child->cleanup);
+    }
+    hfi_call_unref(child);
+}
+
+void hfi_task_stop_pause(struct hfi_call *child)
+{
+    end_pause(child, (hf_status)atomic_load(&child->wait.stop));
+}
+
+static hf_status await_pause(struct hfi_call *child)
+{
+    struct hfi_wait *wait = &child->wait;
+
+    hfi_call_listen(child, !child->cleanup);
+    while (atomic_load(&wait->word) == HFI_WAIT_SLEEPING && hfi_now_ms() < child->deadline_ms)
+        hfi_futex_wait(&wait->word, HFI_WAIT_SLEEPING, child->deadline_ms, false);
+    hfi_wait_leave(wait);
+    return (hf_status)atomic_load(&wait->stop);
+}
+
+/* ---- a raw op -------------------------------------------------------------------------------------------- */
+
+static void op_done(struct hfi_op *op)
+{
+    struct hfi_call *child =
+        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
+
+    end_child(child, hfi_op_status(op), &op->error);
+}
+
+/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
+static hf_status do_op(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    struct hfi_op *op = &child->job.op;
+
+    if (child->may_wait && store->drive == HFI_BLOCKING)
+        hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
+    if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
+        return (hf_status)atomic_load(&child->wait.stop);
+    hfi_job_submit(&child->job);
+    if (hfi_op_finished(op))
+        return hfi_op_status(op);
+    hfi_wait_in_store(&child->wait, op);
+    while (!hfi_op_finished(op)) {
+        if (op->deadline_ms != HFI_NEVER && hfi_now_ms() >= op->deadline_ms)
+            engine->cancel(store->opened, op, HF_TIMEOUT);
+        else
+            engine->drive->wait(store->opened, op, op->deadline_ms);
+    }
+    return hfi_op_status(op);
+}
+
+static void op_run(struct hfi_pool_task *work)
+{
+    struct hfi_call *child = hfi_container(work, struct hfi_call, work);
+
+    end_child(child, do_op(child), &child->job.op.error);
+}
+
+/* Asynchronous. */
+static void begin_op(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+    struct hfi_op *op = &child->job.op;
+
+    if (child->may_wait) {
+        if (child->deadline_ms != HFI_NEVER && !(child->timed = hfi_keeper_reserve(store))) {
+            end_child(child, HF_NO_MEMORY, NULL);
+            hfi_call_unref(child);
+            return;
+        }
+        hfi_call_listen(child, true);
+        hfi_call_arm(child);
+    }
+    if (store->drive == (child->may_wait ? HFI_INLINE : HFI_BLOCKING)) {
+        child->work.run = op_run; /* which does not leave its worker before it is finished */
+        hfi_pool_add(&store->pool, child->may_wait ? HFI_LANE_LONG : HFI_LANE_SHORT, &child->work);
+        if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
+            hfi_workers_hurry(child);
+    } else {
+        op->blocking = false;
+        op->done = op_done;
+        if (store->drive == HFI_BLOCKING) {
+            hfi_workers_submit(child, end_child);
+        } else {
+            hfi_job_submit(&child->job);
+            if (child->may_wait)
+                hfi_wait_in_store(&child->wait, op);
+        }
+    }
+    hfi_call_unref(child);
+}
+
+/* The op was given up, and has ended now. Any thread. */
+static void op_late(struct hfi_job *job)
+{
+    struct hfi_call *child = hfi_container(job, struct hfi_call, job);
+    struct hfi_store *store = child->store;
+
+    hfi_child_free(child);
+    hfi_keeper_idle(store);
+}
+
+/* false: the store does not answer. The child belongs to op_late() then. */
+static bool await_event(struct hfi_call *child)
+{
+    struct hfi_op *op = &child->job.op;
+    bool done;
+
+    child->job.late = op_late;
+    hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
+    hfi_job_submit(&child->job);
+    if (child->may_wait)
+        hfi_wait_in_store(&child->wait, op);
+    done = hfi_job_wait(&child->job, op->deadline_ms);
+    if (!done && child->may_wait) {
+        hfi_wait_stop(&child->wait, HF_TIMEOUT);
+        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_GRACE_MS));
+    }
+    hfi_call_unlisten(child);
+    if (!done && hfi_job_abandon(&child->job))
+        return false;
+    hfi_keeper_idle(child->store);
+    return true;
+}
+
+/* Blocking. false: given up. */
+static bool await_op(struct hfi_call *child)
+{
+    child->status = HF_OK;
+    if (child->may_wait) {
+        hfi_call_listen(child, true);
+        child->status = (hf_status)atomic_load(&child->wait.stop);
+    }
+    if (child->status != HF_OK)
+        return true;
+    if (child->store->drive != HFI_EVENT) {
+        child->status = do_op(child);
+        return true;
+    }
+    if (!await_event(child))
+        return false;
+    child->status = hfi_op_status(&child->job.op);
+    return true;
+}
+
+/* ---- waiting for a child, on this thread ---------------------------------------------------------------- */
+
+/* An acquire or a release. false: given up. */
+static bool await_lease(struct hfi_call *child)
+{
+    struct hfi_task *task = child->parent;
+    bool acquire = child->child == HFI_CHILD_ACQUIRE;
+
+    if (child->answered)
+        return true;
+    child->err = &task->child.error; /* a child that is given up takes its own text along */
+    if (!(acquire ? hfi_acquire_await(child) : hfi_release_await(child)))
+        return false;
+    child->error = task->child.error;
+    return true;
+}
+
+bool hfi_child_await(struct hfi_call *child)
+{
+    struct hfi_task *task = child->parent;
+    struct hfi_op *op = &child->job.op;
+
+    switch (child->child) {
+    case HFI_CHILD_NONE:
+    case HFI_CHILD_OP:
+        if (!await_op(child)) {
+            hfi_error_set(&task->child.error, HF_UNKNOWN, 0, "%s", hf_status_text(HF_UNKNOWN));
+            return false;
+        }
+        end_child(child, child->status, hfi_op_finished(op) ? &op->error : NULL);
+        return true;
+    case HFI_CHILD_PAUSE:
+        end_child(child, await_pause(child), NULL);
+        return true;
+    case HFI_CHILD_WORK:
+        work_here(child);
+        return true;
+    case HFI_CHILD_TURN:
+        return true;
+    case HFI_CHILD_ACQUIRE:
+    case HFI_CHILD_RELEASE:
+        break;
+    }
+    return await_lease(child);
+}
