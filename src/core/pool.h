@@ -18,15 +18,16 @@ struct hfi_store;
 
 enum hfi_lane {
     HFI_LANE_SHORT, /* renewals, releases, cancels: bounded */
-    HFI_LANE_STEP,  /* of BLOCKING engines, bounded: acquires that do not wait, steps of ops that can be suspended */
-    HFI_LANE_LONG,  /* what waits in its thread */
+    HFI_LANE_STEP, /* BLOCKING: acquires that do not wait, and ops that can be suspended: bounded */
+    HFI_LANE_LONG, /* what waits in its thread */
     HFI_LANES
 };
 
 #define HFI_POOL_SHORT_MAX 2
 #define HFI_POOL_STEP_MAX  16
 #define HFI_POOL_LONG_MAX  16
-#define HFI_POOL_WAITS_MAX 1000 /* instead, where acquires wait there: as many as connections= allows */
+#define HFI_POOL_WAITS_MAX \
+    1000 /* instead, where acquires wait: the most that connections= allows */
 
 struct hfi_pool_task {
     struct hfi_list node;

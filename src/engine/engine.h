@@ -183,7 +183,8 @@ struct hfi_op {
      * engines need not look at it. */
     int64_t deadline_ms;
     bool may_wait; /* ACQUIRE: queue if the name is busy; else finish with HF_BUSY */
-    bool blocking; /* ACQUIRE, CELL_WAIT: this thread will call wait() next (INLINE), or stays until it is finished (BLOCKING) */
+    /* ACQUIRE, CELL_WAIT: this thread will call wait() next (INLINE), or stays until the op is finished (BLOCKING). */
+    bool blocking;
     struct hfi_claim *claim;
     union {
         struct {
@@ -277,7 +278,8 @@ struct hfi_promises {
     int64_t min_ttl_ms;
     int64_t guard_ms; /* taken off every validity, beyond the drift */
     unsigned native;  /* HFI_NATIVE_*: what the engine does itself, in one step */
-    bool suspends;    /* BLOCKING: ops that wait without a thread are suspended. Else each acquire keeps a worker while it waits */
+    /* BLOCKING: ops that wait without a thread are suspended. Else each of them keeps a worker while it waits. */
+    bool suspends;
     /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process
      * holds and waits for, and what other processes have told it. A holder's `first` is hfi_claim_number(). */
     bool tells_own;

@@ -266,8 +266,9 @@ static void cells_of_their_own(void **state)
 int contract_crowd(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(granted_in_any_order), CASE(cancelled_one_by_one),   CASE(cancelled_together),
-        CASE(timed_out),            CASE(closed_while_they_wait), CASE(cells_of_their_own),
+        CASE(granted_in_any_order),   CASE(cancelled_one_by_one),
+        CASE(cancelled_together),     CASE(timed_out),
+        CASE(closed_while_they_wait), CASE(cells_of_their_own),
     };
 
     return cmocka_run_group_tests_name("crowd", tests, NULL, NULL);

@@ -357,9 +357,13 @@ static void a_crowd_ends_although_the_server_stands_still(void **state)
 const struct CMUnitTest leases_fault_cases[] = {
     cmocka_unit_test(a_crowd_goes_on_after_a_crash),
     cmocka_unit_test(a_crowd_ends_although_the_server_stands_still),
-    cmocka_unit_test(server_stands_still),       cmocka_unit_test(late_statement),
-    cmocka_unit_test(holder_is_told_of_silence), cmocka_unit_test(all_go_on_after_a_crash),
-    cmocka_unit_test(sessions_are_ended),        cmocka_unit_test(asked_while_away),
-    cmocka_unit_test(commits_are_lost),          cmocka_unit_test(the_second_is_kept_alive),
+    cmocka_unit_test(server_stands_still),
+    cmocka_unit_test(late_statement),
+    cmocka_unit_test(holder_is_told_of_silence),
+    cmocka_unit_test(all_go_on_after_a_crash),
+    cmocka_unit_test(sessions_are_ended),
+    cmocka_unit_test(asked_while_away),
+    cmocka_unit_test(commits_are_lost),
+    cmocka_unit_test(the_second_is_kept_alive),
 };
 const size_t leases_fault_count = sizeof leases_fault_cases / sizeof *leases_fault_cases;

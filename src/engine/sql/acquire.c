@@ -198,8 +198,7 @@ static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wa
         return end(a, deny(a, hfi_mismatch_set(&op->error, sql_int(&r->rows, 0, 1),
                                                sql_int(&r->rows, 0, 3))));
     case HFI_ANSWER_FULL:
-        return end(
-            a, deny(a, hfi_error_set(&op->error, HF_FULL, 0, "the name has no token left")));
+        return end(a, deny(a, hfi_error_set(&op->error, HF_FULL, 0, "the name has no token left")));
     default:
         return end(a, hfi_error_set(&op->error, HF_UNKNOWN, 0,
                                     "an answer that none of our functions gives"));

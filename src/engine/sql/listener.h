@@ -44,10 +44,10 @@ struct sql_wait {
 /* What an acquire of mode=lease does next. */
 enum sql_step {
     SQL_STEP_BEGIN,
-    SQL_STEP_ASK,      /* send ACQUIRE */
-    SQL_STEP_LISTENER, /* wait for the listener, and ask again */
-    SQL_STEP_REST,     /* wait until rest_ms, and ask again */
-    SQL_STEP_QUEUED,   /* wait in the server's queue */
+    SQL_STEP_ASK,       /* send ACQUIRE */
+    SQL_STEP_LISTENER,  /* wait for the listener, and ask again */
+    SQL_STEP_REST,      /* wait until rest_ms, and ask again */
+    SQL_STEP_QUEUED,    /* wait in the server's queue */
     SQL_STEP_SUSPENDED, /* it is none of this thread's business any more */
     SQL_STEP_END
 };
