@@ -6,7 +6,7 @@
 #   - every `path/to/file` in backticks, and every relative [link](target)
 #   - the README of a folder below src names every .c file of that folder, and no other one
 #   - a file that a comment in src names exists somewhere in the tree
-#   - the kit includes engine.h, conf.h and util, and nothing else (the rule of dependency in its README)
+#   - no folder of src, and no file of cli, includes what the rule of dependency in ARCHITECTURE.md does not allow
 #   - every call of the public headers has its place in libholdfast(3), and says first whether it blocks
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
@@ -68,11 +68,32 @@ check_comments() {
         awk 'NR == FNR { there[$1] = 1; next } !($1 in there)' <(find src test cli bench tools -type f | sed 's#.*/##') -)
 }
 
-check_kit() {
+# layer DIR ALLOWED: the headers that the files in it may include, beside those of their own folder.
+layer() {
     local include
     while read -r include; do
-        wrong "src/engine/kit: includes $include"
-    done < <(grep -hoE '^#include "[^"]+"' src/engine/kit/*.[ch] | grep -vE '"(engine/(engine|conf)\.h|engine/kit/[a-z_]+\.h|util/[a-z_]+\.h)"' | sort -u)
+        wrong "$1: may not include $include"
+    done < <(grep -hoE '^#include "[^"]+"' "$1"/*.[ch] | sed -E 's/.*"(.*)"/\1/' | grep -vE "^(${1#src/}/[^/]+|$2)$" | sort -u)
+}
+
+check_layers() {
+    local util='(util|holdfast)/[^/]+' contract='engine/(engine|conf|native)\.h' engine also
+    layer src/util "$util"
+    layer src/engine/kit "$util|engine/(engine|conf)\.h"
+    for engine in src/engine/*/; do
+        engine=$(basename "$engine")
+        case $engine in
+        kit) continue ;;
+        redlock) also='|engine/redis/[^/]+' ;;
+        postgres | mariadb) also='|engine/sql/[^/]+' ;;
+        *) also= ;;
+        esac
+        layer "src/engine/$engine" "$util|$contract|engine/kit/[^/]+$also"
+    done
+    layer src/core "$util|$contract|engines\.def|deadlock/[^/]+"
+    layer src/deadlock "$util|core/[^/]+"
+    layer src/prim "$util|$contract|core/[^/]+|engine/[a-z]+/extension\.h"
+    layer cli "$util|[^/]+"
 }
 
 check_links() {
@@ -158,7 +179,7 @@ for document in "${documents[@]}"; do
 done
 for document in src/*/README.md src/engine/*/README.md; do check_own_files "$document"; done
 check_comments
-check_kit
+check_layers
 for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_calls
 check_first_lines

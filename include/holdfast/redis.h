@@ -82,6 +82,27 @@ HF_API HF_USE hf_status hf_script_flush(hf_store *store, hf_error *err);
  */
 HF_API HF_USE hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err);
 
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * What the script returned is in result->value. hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_script_run_async(hf_store *store, const hf_script_request *script,
+                                            hf_done_fn *done, void *arg, hf_op **ret_op,
+                                            hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * result->number is 1 if the server knows it, else 0. hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_script_exists_async(hf_store *store, const char *text, size_t len,
+                                               hf_done_fn *done, void *arg, hf_op **ret_op,
+                                               hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_script_flush_async(hf_store *store, hf_done_fn *done, void *arg,
+                                              hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * `store` says where `done` is called, and is not used for anything else: any store of any engine
+ * will do, also one that is stuck behind the script. hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_script_kill_async(hf_store *store, const char *url, int64_t wait_ms,
+                                             hf_done_fn *done, void *arg, hf_op **ret_op,
+                                             hf_error *err);
+
 /* Blocks: no. Callbacks: none. After fork: works.
  * The parts of a value. NULL is HF_VALUE_KIND_NIL, and what a value does not have is 0 or NULL.
  * Bytes and items live as long as the value that hf_script_run() returned. ret_len may be NULL. */

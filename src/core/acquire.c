@@ -4,11 +4,11 @@
  *
  *   check the request -> a call and a slot -> the local queue -> submit -> answered -> a lease
  *
- * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in between; an asynchronous
- * one on whatever thread brings what it waits for.
+ * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in
+ * between; an asynchronous call takes them on the thread that brings the event it waits for.
  *
- * The straight line through an INLINE engine, nobody else wanting the name, takes one lock, no allocation and no look at
- * the clock.
+ * The shortest path, an INLINE engine and a name that nobody else wants, takes one lock, allocates
+ * nothing and does not read the clock.
  */
 #include "core/acquire.h"
 
@@ -34,7 +34,7 @@ static void step_down(struct hfi_lease *lease);
 
 /* ---- the two forms ------------------------------------------------------------------ */
 
-/* The request is looked at all the same: what is wrong with it comes first. */
+/* The request is checked all the same: its errors come first. */
 static hf_status no_ret_lease(struct hfi_store *store, const hf_acquire_request *request,
                               hf_error *err)
 {
@@ -110,8 +110,9 @@ hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, 
     return status;
 }
 
-/* In a BLOCKING engine that does not suspend it, a request that waits without a thread takes a worker: a crowd for one name
- * queues here, in its order, and takes one, whether leases can be passed on or not. */
+/* In a BLOCKING engine that suspends none, an asynchronous request that waits occupies a worker. So
+ * requests for one name queue here, in their order, and occupy only one, whether leases can be
+ * passed on or not. */
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
 {
     return store->pass_limit > 0 || (receiver != HFI_TO_THREAD && store->drive == HFI_BLOCKING &&
@@ -128,7 +129,7 @@ static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
 
 /* ---- before the store ------------------------------------------------------------- */
 
-/* Which threads of the store it needs that are not there: HFI_STARTED_*. */
+/* The threads of the store that it needs and that do not run yet: HFI_STARTED_*. */
 static unsigned missing_threads(const struct hfi_call *call,
                                 const struct hfi_checked_request *checked)
 {
@@ -157,8 +158,8 @@ static hf_status start_threads(hf_store *handle, struct hfi_store *store, unsign
     return ok ? HF_OK : hfi_error_memory(err);
 }
 
-/* What a call needs that no thread waits for: a worker, a place for its deadline, a handle. After this nothing fails for
- * lack of them. */
+/* Reserve what an asynchronous call needs: a worker, a place for its deadline, a handle. After this
+ * it cannot fail for lack of them. */
 static hf_status prepare_async(struct hfi_call *call, hf_error *err)
 {
     struct hfi_store *store = call->store;
@@ -177,7 +178,7 @@ static hf_status prepare_async(struct hfi_call *call, hf_error *err)
     return HF_OK;
 }
 
-/* HF_OK: it is under way, or has its answer already. Else nothing began. */
+/* HF_OK: the call is under way, or has its answer already. Otherwise nothing began. */
 static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err)
 {
@@ -215,7 +216,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
 
 /* ---- in the local queue -------------------------------------------------------------- */
 
-/* It has the answer without the store: its slot is not needed. */
+/* The call has its answer without asking the store: its slot is not needed. */
 static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handle)
 {
     hfi_call_result(call, status, handle, "acquire", &call->lease->claim.name, NULL);
@@ -224,8 +225,8 @@ static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handl
     hfi_call_end(call);
 }
 
-/* Likewise, and it is no. Nothing of a thread's call keeps the store open by now, and the text names the store: it is entered
- * for that, or has been closed. */
+/* Likewise, with a refusal. A blocking call does not keep the store open at this point, and the
+ * text names the store: so the store is entered for that, unless it has been closed. */
 static void refuse_here(hf_store *handle, struct hfi_call *call, hf_status status)
 {
     struct hfi_store *store;
@@ -274,14 +275,15 @@ static void enter(hf_store *handle, struct hfi_call *call)
     }
 }
 
-/* It is ours: what we wait for later on, we wait for with this in our hands. */
+/* Note the lease for deadlock detection: later requests of this session wait while they hold it. */
 static void note_held(const struct hfi_call *call, hf_lease *handle)
 {
     if (call->held_by_session && (call->scope || hfi_call_has_thread(call)))
         hfi_session_holds(call->store, call->scope, handle);
 }
 
-/* A lease was passed to it; that is another slot, and its own goes. `handle` NULL: none was, and it has left the queue. */
+/* A lease was passed to the call, in another slot, so its own slot is freed. `handle` NULL: none
+ * was passed, and the call has left the queue. */
 static void leave_queue(struct hfi_call *call, hf_status status, hf_lease *handle)
 {
     struct hfi_lease *lease = call->lease;
@@ -310,10 +312,10 @@ void hfi_call_stop_local(struct hfi_call *call)
     else if (call->wait.shard && hfi_local_queue_leave(&call->wait))
         leave_queue(call, (hf_status)atomic_load(&call->wait.stop), NULL);
     else
-        hfi_workers_hurry(call); /* or it is not there yet: submit() looks at `stop` */
+        hfi_workers_hurry(call); /* or not submitted yet: submit() checks `stop` */
 }
 
-/* Sleep until told what to do. HF_OK: told; else we have left the queue, and why. */
+/* Sleep until hfi_wait_tell(). HF_OK: told. Otherwise we have left the queue, and this is why. */
 static hf_status sleep_in_queue(struct hfi_call *call)
 {
     struct hfi_wait *wait = &call->wait;
@@ -326,7 +328,7 @@ static hf_status sleep_in_queue(struct hfi_call *call)
         if (word == HFI_WAIT_STOPPED || late) {
             if (hfi_local_queue_leave(wait))
                 return word == HFI_WAIT_STOPPED ? (hf_status)atomic_load(&wait->stop) : HF_TIMEOUT;
-            /* Somebody has taken us out and is about to tell us. */
+            /* Another thread has taken us out of the queue and is about to tell us. */
             until_ms = HFI_NEVER;
             word = atomic_load_explicit(&wait->word, memory_order_acquire);
             if (word >= HFI_WAIT_PASSED)
@@ -359,7 +361,7 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
 {
     struct hfi_store *store = lease->store;
 
-    /* A block of tokens only where local waiting has been seen. */
+    /* Ask for a block of tokens only if threads have waited here. */
     lease->claim.tokens_wanted = lease->pass && lease->hot ? store->pass_limit + 1 : 1;
     if (lease->claim.ttl_ms == 0)
         return HF_OK;
@@ -370,7 +372,7 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
     return HF_OK;
 }
 
-/* After waiting here there may be no time left, or no wish. */
+/* After the local wait the deadline may have passed, or the call may have been cancelled. */
 static hf_status is_wanted(const struct hfi_call *call)
 {
     hf_status stop = call->waits ? (hf_status)atomic_load(&call->wait.stop) : HF_OK;
@@ -381,7 +383,7 @@ static hf_status is_wanted(const struct hfi_call *call)
     return stop;
 }
 
-/* On a driver's thread: the store answered, long after the caller had gone. */
+/* On a driver's thread: the store has answered after the caller gave up. */
 static void answered_late(struct hfi_job *job)
 {
     struct hfi_call *call = hfi_container(job, struct hfi_call, job);
@@ -418,14 +420,15 @@ static void submit_async(struct hfi_call *call)
     hfi_call_unref(call);
 }
 
-/* This thread will look after it, in await(). */
+/* This thread will wait for it, in await(). */
 static void submit_here(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
     struct hfi_op *op = &call->job.op;
 
     if (store->drive == HFI_BLOCKING) {
-        hfi_call_listen(call, true); /* it waits in submit(), and must be stoppable from here on */
+        hfi_call_listen(call, true); /* submit() waits: it must be possible to stop it from here
+                                      * on */
         hfi_wait_in_store(&call->wait, op);
         if (atomic_load(&call->wait.stop) != HF_OK) {
             answered(call, (hf_status)atomic_load(&call->wait.stop), NULL);
@@ -443,7 +446,7 @@ static void submit_here(struct hfi_call *call)
     }
 }
 
-/* Our turn to ask the store: the slot is in the table, others may queue behind it. */
+/* Ask the store: the slot is in the table, and others may queue behind it. */
 static void submit(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
@@ -468,9 +471,9 @@ static void submit(struct hfi_call *call)
 }
 
 /*
- * A call whose acquire fails sends the next local waiter to the store, which may be a call without a thread, and fail
- * too. So that a long queue does not become a deep stack, the outermost of a thread works through them one after the
- * other.
+ * A call whose acquire fails sends the next local waiter to the store; that may be an asynchronous
+ * call, and fail too. The outermost call of a thread submits them one after the other, so that a
+ * long queue does not become a deep stack.
  */
 static void submit_outermost(struct hfi_call *call)
 {
@@ -499,7 +502,7 @@ static void submit_outermost(struct hfi_call *call)
 
 /* ---- waiting for the answer ---------------------------------------------------------------- */
 
-/* The store does not answer, not even to being cancelled. The call goes on without us. */
+/* The store does not even answer the cancel. The call goes on without us. */
 static void give_up(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
@@ -561,7 +564,8 @@ bool hfi_acquire_await(struct hfi_call *call)
 
 /* ---- after the store --------------------------------------------------------------------- */
 
-/* The store has answered, or was not asked. A thread that waits calls this itself; else any thread. */
+/* The store has answered, or was not asked. A blocking call runs this on its own thread; otherwise
+ * any thread does. */
 static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
@@ -574,7 +578,7 @@ static void answered(struct hfi_call *call, hf_status status, const hf_error *in
         status = hfi_acquire_granted(lease, call->min_valid_ms, call->waited, &handle);
         inner = NULL;
     } else if (status == HF_TIMEOUT && !call->may_wait) {
-        status = HF_UNAVAILABLE; /* it did not wait for anybody: the store took too long */
+        status = HF_UNAVAILABLE; /* it did not queue: the store took too long */
     }
     if (__builtin_expect(status == HF_OK, 1))
         note_held(call, handle);
@@ -586,7 +590,7 @@ static void answered(struct hfi_call *call, hf_status status, const hf_error *in
         step_down(lease);
         (void)hfi_release_claim(lease, true, NULL, NULL);
     } else if (status != HF_OK) {
-        hfi_acquire_failed(lease, HF_UNKNOWN); /* given back in the background */
+        hfi_acquire_failed(lease, HF_UNKNOWN); /* released in the background */
     }
     hfi_call_end(call);
 }
@@ -596,7 +600,7 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
 {
     struct hfi_claim *claim = &lease->claim;
     struct hfi_term *term = &lease->term;
-    int64_t now_ms = claim->sent_ms; /* good enough for what has no end */
+    int64_t now_ms = claim->sent_ms; /* precise enough for a lease without an end */
 
     if (claim->granted_ttl_ms == 0 && term->max_hold_ms == 0)
         hfi_term_begin_endless(term, claim->sent_ms);
@@ -608,14 +612,14 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
             return HF_TOO_SHORT;
     }
 
-    /* The timer first: once begun, the lease may end before we come to it. */
+    /* Set the timer first: once the lease has begun, it may end at any time. */
     if (lease->timed)
         hfi_keeper_arm(lease->store, &lease->timer, hfi_term_next(term, now_ms).at_ms);
     *ret_handle = hfi_lease_begin(lease, now_ms);
     return HF_OK;
 }
 
-/* Out of the table, and the next local waiter instead of it. */
+/* Remove the slot from the table, and promote the next local waiter. */
 static void step_down(struct hfi_lease *lease)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);

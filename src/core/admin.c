@@ -52,7 +52,7 @@ static hf_status break_init(struct break_call *call, hf_store *handle, const voi
     if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_BREAK))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot break leases");
     if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
-        status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
+        status = hfi_error_set(err, HF_INVALID, 0, "token: must be from 1 to 2^53 - 1");
     if (status != HF_OK) {
         hfi_store_leave(store);
         return status;
@@ -197,7 +197,8 @@ static void check_secret(const struct hfi_store *store, struct hfi_findings *fin
     if (!store->exposed[0])
         return;
     snprintf(text, sizeof text,
-             "others than its owner may use the file %s, which has the password: chmod 600",
+             "users other than the owner may read or write the file %s, which has the password: "
+             "chmod 600",
              store->exposed);
     hfi_findings_add(HF_CHECK_LEVEL_WARNING, "password_file", text, findings);
 }

@@ -34,7 +34,7 @@ hf_status hf_lease_export(hf_lease *handle, char ret_text[HF_LEASE_TEXT_MAX])
     if (hfi_lease_lost(lease))
         status = HF_LOST;
     else if (!(lease->claim.flags & HFI_CLAIM_DETACHED))
-        status = HF_UNSUPPORTED; /* it ends with this process: nobody could adopt it */
+        status = HF_UNSUPPORTED; /* it ends with this process: adoption is impossible */
     else {
         hfi_hex(lease->claim.owner, HFI_OWNER_LEN, ret_text);
         snprintf(ret_text + OWNER_HEX, HF_LEASE_TEXT_MAX - OWNER_HEX, "-%" PRIx64,
@@ -45,7 +45,7 @@ hf_status hf_lease_export(hf_lease *handle, char ret_text[HF_LEASE_TEXT_MAX])
     return status;
 }
 
-/* Take a handle's text apart. false: it is none. */
+/* Parse the text of a handle. false: it is not one. */
 static bool parse(const char *text, unsigned char owner[HFI_OWNER_LEN], uint64_t *ret_token)
 {
     size_t len = text ? strnlen(text, HF_LEASE_TEXT_MAX) : 0;
@@ -72,7 +72,7 @@ struct adopt_call {
     hf_lease *adopted;
 };
 
-/* The store has it, and has given it to us. */
+/* The store has the lease and has given it to us. */
 static hf_lease *begin(struct hfi_lease *lease)
 {
     hf_lease *handle;
@@ -81,13 +81,12 @@ static hf_lease *begin(struct hfi_lease *lease)
         lease->term.ttl_ms = lease->claim.granted_ttl_ms;
     if (hfi_acquire_granted(lease, 0, false, &handle) == HF_OK)
         return handle;
-    return hfi_lease_begin(lease, lease->claim.sent_ms); /* too late: it will be found LOST */
+    return hfi_lease_begin(lease, lease->claim.sent_ms); /* too late: the next call finds it LOST */
 }
 
 /*
- * The op is over, and the task has not taken its lease: it was given up. If we have it, it stays in
- * the table without anybody knowing its handle, not renewed and not released: it
- * belongs to whoever has its text.
+ * The op has ended after the task gave it up. If we got the lease, it stays in the table without a
+ * known handle, neither renewed nor released: it belongs to the process that has its text.
  */
 static void adopt_late(void *memory, struct hfi_op *op)
 {
@@ -134,7 +133,7 @@ static void adopt_finish(struct hfi_task *task, hf_result *result)
     result->lease = hfi_container(task, struct adopt_call, task)->adopted;
 }
 
-/* A slot for it, in the table, with a place for its timer. */
+/* Take a slot, put it into the table, and reserve its timer. */
 static hf_status take_slot(struct adopt_call *call, hf_store *handle,
                            const struct hfi_checked_request *checked, const char *text, bool renew,
                            hf_error *err)
@@ -157,7 +156,7 @@ static hf_status take_slot(struct adopt_call *call, hf_store *handle,
     lease->claim.token = token;
     lease->claim.tokens = 1;
     lease->term.renew = renew;
-    lease->exported = true; /* somebody has its text */
+    lease->exported = true; /* another process may have its text */
     if (hfi_local_queue_enter(handle, lease, NULL, false, 0, &again) != HFI_ENTRY_GO) {
         hfi_lease_free(lease);
         return hfi_error_set(err, HF_INVALID, 0, "store: it was closed");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store that is not opened, because it may be in no state to be opened: its URL, what that says, and the calls that only
- * this kind of engine has (struct hfi_extension).
+ * A store that is not opened, because that may be impossible: its URL, the parsed parameters, and
+ * the calls that only this kind of engine has (struct hfi_extension).
  */
 #ifndef HFI_BY_URL_H
 #define HFI_BY_URL_H
 
+#include "core/url.h"
 #include "engine/engine.h"
-#include "util/url.h"
 
 struct hfi_by_url {
     struct hfi_url url;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a call, from its slot to its answer: see call.h. */
+/* Calls, from their slot to their answer: see call.h. */
 #include "core/call.h"
 
 #include "core/spare.h"
@@ -41,7 +41,7 @@ static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int6
 
 /* ---- from the beginning to the end ------------------------------------------------------------------ */
 
-/* What a call needs that no thread waits for. */
+/* Set up what only asynchronous calls need. */
 static struct hfi_call *make_async(struct hfi_call *call)
 {
     if (!hfi_slot_ours(&call->slot, hfi_process_id())) {
@@ -76,7 +76,7 @@ struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receive
     call->min_valid_ms = 0;
     call->deadline_ms = HFI_NEVER;
     call->tag.count = 0;
-    /* For a thread it never has a handle: the slot's owner does not matter. */
+    /* A blocking call never has a handle: the slot's owner does not matter. */
     return receiver == HFI_TO_THREAD ? call : make_async(call);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call: every public call that asks the store for something is one, from its begin to its answer. It is a slot of
- * one table, so its memory stays a call for the life of the process, and a thread keeps a few spare ones.
+ * A call: every public call that sends a request to the store, from its begin to its answer. It is
+ * a slot of one table, so its memory stays a call for the life of the process, and a thread keeps a
+ * few spare ones.
  *
  *   begin    check what was asked, submit the op (or queue locally)
  *   wait     HFI_TO_THREAD only: until the answer is there
@@ -16,8 +17,9 @@
  *   LOOP             that thread runs the continuation; hf_store_process() calls back
  *   TASK             that thread runs the continuation, and then the task's next step (task.h)
  *
- * A call for LOOP or TASK has two references while it is under way, one for the thread that begins it and one for what
- * it waits for; when both are gone it is due. Timers and cancels take a third for a moment.
+ * A call for LOOP or TASK has two references while it is under way: one for the thread that begins
+ * it, and one for the event it waits for. When both are gone it is due. Timers and cancels take a
+ * third for a moment.
  */
 #ifndef HFI_CALL_H
 #define HFI_CALL_H
@@ -37,12 +39,12 @@ enum hfi_child_kind {
     HFI_CHILD_TURN
 };
 
-/* An op that points into `memory` is over. */
+/* An op that points into `memory` has ended. */
 typedef void hfi_forget_fn(void *memory, struct hfi_op *op);
 
 typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
 
-/* What every call uses comes first and together: it is written anew for each of them. */
+/* The members that every call writes come first, next to each other. */
 struct hfi_call {
     struct hfi_slot slot;
     struct hfi_store *store;
@@ -51,35 +53,35 @@ struct hfi_call {
     struct hfi_lease *lease;   /* the slot that goes to the store, or is released */
     bool may_wait;
     bool waits;              /* `wait` has been prepared */
-    bool waited;             /* it did not come at once */
+    bool waited;             /* the answer did not come at once */
     bool queued;             /* THREAD: in the local queue */
-    bool answered;           /* THREAD: status and handle are there */
+    bool answered;           /* THREAD: status and handle are set */
     bool sole;               /* release: as in struct hfi_release_plan */
-    bool lost;               /* likewise: HF_LOST is the answer, whatever the store will say */
+    bool lost;               /* likewise: the answer is HF_LOST, whatever the store says */
     bool timed;              /* has a place for its timer at the keeper */
     bool held_by_session;    /* the lease counts for deadlock detection ... */
-    bool cleanup;            /* nothing stops it: a child that tidies up */
+    bool cleanup;            /* nothing stops it: a child that cleans up */
     bool ended;              /* the call of a task, which has its final status */
     hf_status status;        /* the answer */
     uint64_t scope;          /* ... as held by this scope; 0: by the thread */
-    hf_cancel *cancel;       /* the caller's; NULL: none */
-    hf_error *err;           /* where the text goes; NULL: nobody reads it */
+    hf_cancel *cancel;       /* of the caller; NULL: none */
+    hf_error *err;           /* where the text goes; NULL: nowhere */
     hf_lease *handle;        /* with HF_OK of an acquire */
-    struct hfi_task *task;   /* LOOP: whose call this is; NULL: an acquire or a release */
-    struct hfi_task *parent; /* whose child this is; NULL: nobody's */
+    struct hfi_task *task;   /* LOOP: the task of this call; NULL: an acquire or a release */
+    struct hfi_task *parent; /* the task of which it is a child; NULL: none */
     int64_t min_valid_ms;    /* acquire */
     int64_t deadline_ms;     /* HFI_NEVER: none */
     struct hfi_job job;      /* its op, and the thread that waits for it */
     struct hfi_tag tag;      /* what its session holds while it waits */
     struct hfi_wait wait;
     struct hfi_call *after; /* in a thread's list of calls that GO */
-    pthread_mutex_t lock;   /* the handle's end, against hf_op_cancel() */
+    pthread_mutex_t lock;   /* protects the end of the handle against hf_op_cancel() */
 
     /* LOOP and TASK */
     _Atomic int refs;
     struct hfi_timer timer;
-    struct hfi_pool_task work;      /* what may block, on the pool ... */
-    hfi_answered_fn *stopped_by;    /* ... or, if it is to end before that, this */
+    struct hfi_pool_task work;      /* blocking work on the pool ... */
+    hfi_answered_fn *stopped_by;    /* ... and what follows if it is stopped before that */
     struct hfi_pool_task stop_task; /* likewise, at the deadline */
     struct hfi_list due;
     hf_done_fn *done;
@@ -100,11 +102,11 @@ extern struct hfi_table hfi_calls;
 
 /* LOOP and TASK: with two references. NULL: out of memory. */
 struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver);
-/* A call that has ended for its thread, or never began: its slot is free again. */
+/* Free the slot of a blocking call that has ended, or of a call that never began. */
 void hfi_call_free(struct hfi_call *call);
 /* LOOP: give it a callback; it counts in its store from now on. */
 void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg);
-/* LOOP: it never began, and nobody is called back. */
+/* LOOP: the call never began, and there is no callback. */
 void hfi_call_drop(struct hfi_call *call);
 void hfi_call_unref(struct hfi_call *call);
 
@@ -113,20 +115,21 @@ void hfi_call_unref(struct hfi_call *call);
 void hfi_call_listen(struct hfi_call *call, bool listed);
 /* Likewise its deadline, for which it has a place: LOOP and TASK. */
 void hfi_call_arm(struct hfi_call *call);
-/* Neither canceller nor hf_close() nor the detector knows it any more, nor is one of them about to end it. */
+/* After this neither the canceller nor hf_close() nor the detector knows the call, and none of them
+ * is about to end it. */
 void hfi_call_unlisten(struct hfi_call *call);
 
-/* The answer. `name` is looked at only to tell what failed. */
+/* Set the answer. `name` is used only in the error text. */
 void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
                      const struct hfi_name *name, const hf_error *inner);
-/* The answer is there, and everything has been done about it but telling the receiver. LOOP, TASK: drops a reference; a caller
- * that goes on with the call has another one. */
+/* The answer is set and acted on; only the receiver is to be told. LOOP, TASK: drops a reference; a
+ * caller that still uses the call has another one. */
 void hfi_call_end(struct hfi_call *call);
 
-/* A local waiter that is a call without a thread has been told PASSED or GO. Any thread, no locks. */
+/* An asynchronous call in the local queue has been told PASSED or GO. Any thread, no locks. */
 void hfi_call_told(struct hfi_call *call, uint32_t word);
-/* It should end early and has nothing in the store: leave the local queue, if it is there. Locks of
- * cancellers or the store may be held. */
+/* The call should end early and has nothing in the store: leave the local queue, if it is in one.
+ * Locks of cancellers or the store may be held. */
 void hfi_call_stop_local(struct hfi_call *call);
 /* hf_release_async() of a lost lease: its on_lost callback has ended. Any thread, no locks. */
 void hfi_call_lost(struct hfi_call *call);
@@ -140,14 +143,15 @@ static inline bool hfi_call_has_thread(const struct hfi_call *call)
 
 /* ---- workers.c: BLOCKING engines, without a thread of the caller's --------------------------- */
 
-/* Which lane has to be started for hfi_workers_submit(). */
+/* The lane that must be started before hfi_workers_submit(). */
 enum hfi_lane hfi_workers_lane(struct hfi_store *store, bool may_wait);
-/* Submit an acquire, or an op that may wait, on a worker. Its canceller and the like know it already. job.op.done is called when
- * it is finished, and `stopped` instead if it was to end before it came to the engine. */
+/* Submit an acquire, or an op that may wait, on a worker, after hfi_call_listen(). job.op.done is
+ * called when the op is finished; `stopped` instead, if it is stopped before it comes to the engine. */
 void hfi_workers_submit(struct hfi_call *call, hfi_answered_fn *stopped);
 /* host->resume() */
 void hfi_workers_resume(struct hfi_host *host, struct hfi_op *op);
-/* It is to end early, but waits for a worker to wait with: any other will do for that. Under any lock. */
+/* The call should end early, but is queued for a worker of the long lane: let a worker of another
+ * lane end it. Under any lock. */
 void hfi_workers_hurry(struct hfi_call *call);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cancellers. One may serve any number of requests, of any stores; fired once, it
- * stays fired. Firing stops each follower under the canceller's lock, and a
- * follower leaves under that lock too: so it stays in memory while it is stopped.
+ * stays fired. Firing stops each follower under the canceller's lock, and a follower leaves under
+ * that lock too: so its memory is valid while it is stopped.
  */
 #include "core/cancel.h"
 
@@ -44,7 +44,8 @@ hf_status hf_cancel_open(hf_cancel **ret_cancel)
     if (!cancel)
         return HF_NO_MEMORY;
 
-    /* A slot that was free when we were forked may have been looked at just then. */
+    /* A slot that was free at the fork may have been in use by a thread of the parent at that
+     * moment. */
     if (!hfi_slot_ours(&cancel->slot, hfi_process_id()))
         pthread_mutex_init(&cancel->lock, NULL);
     hfi_slot_own(&cancel->slot, hfi_process_id());

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The children of tasks: how each kind begins, is waited for, and ends. See task.h. In the blocking form a child is begun and
- * waited for by the thread that runs the task; in the asynchronous form any thread ends it.
+ * The children of tasks: how each kind begins, waits and ends. See task.h. In the blocking form a
+ * child is begun and waited for by the thread that runs the task; in the asynchronous form any
+ * thread ends it.
  */
 #include "core/acquire.h"
 #include "core/op.h"
@@ -13,6 +14,7 @@
 
 static void begin_pause(struct hfi_call *child);
 static void begin_op(struct hfi_call *child);
+static void submit_event(struct hfi_call *child);
 
 /* ---- from the beginning to the end ----------------------------------------------------------------------- */
 
@@ -43,14 +45,14 @@ void hfi_child_free(struct hfi_call *child)
     hfi_call_free(child);
 }
 
-/* Blocking form: the thread that runs the task waits for it, when it comes to it. */
+/* Blocking form: the thread that runs the task waits for it later. */
 static hf_status await_later(struct hfi_task *task, struct hfi_call *child)
 {
     hfi_list_append(&task->children, &child->due);
     return HFI_BEGUN;
 }
 
-/* It has ended, with the text of `inner`, or of its status. */
+/* The child has ended, with the text of `inner` or that of its status. */
 static void end_child(struct hfi_call *child, hf_status status, const hf_error *inner)
 {
     child->status = status;
@@ -61,7 +63,7 @@ static void end_child(struct hfi_call *child, hf_status status, const hf_error *
     hfi_call_end(child);
 }
 
-/* There is no child: the next step is taken at once, and gets HF_NO_MEMORY. */
+/* Out of memory: there is no child, and the next step gets HF_NO_MEMORY at once. */
 static hf_status no_memory(struct hfi_task *task)
 {
     task->without++;
@@ -84,7 +86,8 @@ struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name
 {
     struct hfi_name copy = *name;
 
-    memcpy(task->prepared->name, name->bytes, name->len);
+    if (name->len > 0)
+        memcpy(task->prepared->name, name->bytes, name->len);
     copy.bytes = task->prepared->name;
     return copy;
 }
@@ -127,13 +130,16 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
     child->may_wait = op->may_wait = op->blocking = op->kind == HFI_OP_CELL_WAIT;
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
-    else if (store->drive != HFI_INLINE)
-        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    else if (store->drive != HFI_INLINE && op->kind != HFI_OP_SCRIPT) /* which may be slow */
+        op->deadline_ms = until_ms != HFI_NEVER ? until_ms : hfi_now_ms() + HFI_CALL_LIMIT_MS;
     task->prepared = NULL;
-    if (!task->call)
-        return await_later(task, child);
-    begin_op(child);
-    return HFI_BEGUN;
+    if (task->call) {
+        begin_op(child);
+        return HFI_BEGUN;
+    }
+    if (store->drive == HFI_EVENT && !child->may_wait)
+        submit_event(child); /* several are under way together */
+    return await_later(task, child);
 }
 
 hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *request)
@@ -204,7 +210,8 @@ static void work_run(struct hfi_pool_task *work)
     work_here(hfi_container(work, struct hfi_call, work));
 }
 
-/* On a worker. It may have to wait for one, but not beyond its deadline, nor when it was stopped. */
+/* Runs on a worker. It may have to wait for one, but not beyond its deadline, and not after it was
+ * stopped. */
 static void begin_work(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
@@ -235,7 +242,7 @@ hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
     child->stopper = stopper;
     child->work.run = work_run;
     if (stopper)
-        hfi_call_listen(child, true); /* what stops it before it has begun, it sees itself */
+        hfi_call_listen(child, true); /* if it is stopped before it begins, it sees that itself */
     if (!task->call)
         return await_later(task, child);
     begin_work(child);
@@ -271,7 +278,7 @@ static void pause_run(struct hfi_pool_task *work)
     hfi_call_unref(child);
 }
 
-/* On the keeper's thread, which must not come to an engine that may block. */
+/* On the keeper's thread, which must not call an engine that may block. */
 static void pause_fire(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms)
 {
     struct hfi_call *child = hfi_container(timer, struct hfi_call, timer);
@@ -324,7 +331,7 @@ static void op_done(struct hfi_op *op)
     end_child(child, hfi_op_status(op), &op->error);
 }
 
-/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
+/* Run the op to its end on this thread: INLINE and BLOCKING engines. */
 static hf_status do_op(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
@@ -332,7 +339,7 @@ static hf_status do_op(struct hfi_call *child)
     struct hfi_op *op = &child->job.op;
 
     if (child->may_wait && store->drive == HFI_BLOCKING)
-        hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
+        hfi_wait_in_store(&child->wait, op); /* it must be possible to stop it from here on */
     if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
         return (hf_status)atomic_load(&child->wait.stop);
     hfi_job_submit(&child->job);
@@ -399,17 +406,24 @@ static void op_late(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
+/* Blocking form. */
+static void submit_event(struct hfi_call *child)
+{
+    child->job.late = op_late;
+    hfi_keeper_busy(child->store); /* for op_late(), which may run at any time */
+    hfi_job_submit(&child->job);
+}
+
 /* false: the store does not answer. The child belongs to op_late() then. */
 static bool await_event(struct hfi_call *child)
 {
     struct hfi_op *op = &child->job.op;
     bool done;
 
-    child->job.late = op_late;
-    hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
-    hfi_job_submit(&child->job);
-    if (child->may_wait)
+    if (child->may_wait) {
+        submit_event(child);
         hfi_wait_in_store(&child->wait, op);
+    }
     done = hfi_job_wait(&child->job, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);
@@ -452,7 +466,8 @@ static bool await_lease(struct hfi_call *child)
 
     if (child->answered)
         return true;
-    child->err = &task->child.error; /* a child that is given up takes its own text along */
+    child->err = &task->child.error; /* a child that is given up must not use the task's error any
+                                      * more */
     if (!(acquire ? hfi_acquire_await(child) : hfi_release_await(child)))
         return false;
     child->error = task->child.error;

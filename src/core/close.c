@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_close(). Whether a store is in use is decided with all of its locks held, so a
- * refused close has disturbed nobody. From then on its handle is dead, nothing
- * new comes in, and what is there is brought to an end:
+ * hf_close(). Whether a store is in use is decided with all of its locks held, so a refused close
+ * has no effect. After that its handle is invalid, nothing new begins, and everything that is under
+ * way is ended:
  *
  *   stop what waits, lose what is held -> call back -> leases become orphans ->
  *   claims go back -> settle -> threads end -> the engine is closed
  *
- * An orphan is a lease whose store is gone: its handle is good for hf_release(),
- * which says HF_LOST, and for nothing else. A detached lease whose handle was
- * given away (hf_lease_export(), hf_lease_adopt()) does not keep a store open: it is
- * left alone in the store, for whoever has the handle.
+ * An orphan is a lease whose store is gone: its handle can only be passed to hf_release(), which
+ * returns HF_LOST. A detached lease whose handle was exported (hf_lease_export(), hf_lease_adopt())
+ * does not keep a store open: it stays in the store, for the process that has the handle.
  */
 #include "core/call.h"
 #include "core/conf.h"
@@ -23,8 +22,8 @@
 
 /* Leases without a store, by ->next. */
 struct orphans {
-    struct hfi_lease *lost;  /* their claims go back */
-    struct hfi_lease *alone; /* detached, and left alone in the store */
+    struct hfi_lease *lost;  /* their claims are released */
+    struct hfi_lease *alone; /* detached: they stay in the store */
 };
 
 static bool in_use(struct hfi_store *store);
@@ -61,7 +60,7 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
         return HF_INVALID;
     for (const struct hfi_calling *calling = hfi_self.calling; calling; calling = calling->outer)
         if (calling->store == store)
-            return HF_IN_USE; /* from one of its callbacks, which it would wait for */
+            return HF_IN_USE; /* called from one of its callbacks, for which it would wait */
 
     lock_all(store);
     if (!hfi_slot_is(&store->slot, handle))
@@ -80,20 +79,20 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
     hfi_store_engine(store)->close(store->opened);
     hfi_free(store->opened);
     hfi_conf_free(store->conf);
-    forget(orphans.alone); /* until now the engine knew them */
+    forget(orphans.alone); /* the engine has forgotten them */
     free_store(store);
     return HF_OK;
 }
 
 /* ---- looking ------------------------------------------------------------------------ */
 
-/* Does this lease let its store be closed? */
+/* May the store be closed although this lease is held? */
 static bool lets_close(const struct hfi_lease *lease)
 {
     return atomic_load(&lease->phase) == HFI_HELD && (lease->exported || hfi_lease_lost(lease));
 }
 
-/* With all locks: is there anything but leases that let it be closed? */
+/* With all locks: is there anything that keeps the store open? */
 static bool in_use(struct hfi_store *store)
 {
     uint64_t slots = 0, closable = 0;
@@ -118,7 +117,7 @@ static bool in_use(struct hfi_store *store)
 
 /* ---- ending -------------------------------------------------------------------------- */
 
-/* What waits in the store, and every asynchronous call. */
+/* Stop every wait in the store, and every asynchronous call. */
 static void stop_waits(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->lock);
@@ -127,7 +126,7 @@ static void stop_waits(struct hfi_store *store)
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Threads that wait in the queue of a lease. With the shard's lock. */
+/* Stop the threads that wait in the queue of a lease. With the shard's lock. */
 static void stop_queue(struct hfi_lease *lease)
 {
     for (struct hfi_list *node = lease->queue.next; node != &lease->queue; node = node->next) {
@@ -138,22 +137,22 @@ static void stop_queue(struct hfi_lease *lease)
     }
 }
 
-/* Stop who waits here, lose what is held. true: done; false: begin again. */
+/* Stop local waiters, and lose the held leases. true: done; false: call again. */
 static bool lose_held(struct hfi_shard *shard)
 {
-    struct hfi_wait *heir = NULL;
+    struct hfi_wait *next = NULL;
 
     pthread_mutex_lock(&shard->lock);
-    for (uint32_t b = 0; b < shard->bucket_count && !heir; b++)
-        for (struct hfi_lease *lease = shard->buckets[b]; lease && !heir; lease = lease->next) {
+    for (uint32_t b = 0; b < shard->bucket_count && !next; b++)
+        for (struct hfi_lease *lease = shard->buckets[b]; lease && !next; lease = lease->next) {
             stop_queue(lease);
             if (atomic_load(&lease->phase) == HFI_HELD && !lets_close(lease))
-                heir = hfi_lease_lose(lease, "its store was closed");
+                next = hfi_lease_lose(lease, "its store was closed");
         }
     pthread_mutex_unlock(&shard->lock);
-    if (heir)
-        hfi_wait_tell(heir, HFI_WAIT_GO); /* where it finds that it was stopped */
-    return !heir;
+    if (next)
+        hfi_wait_tell(next, HFI_WAIT_GO); /* where it finds that it was stopped */
+    return !next;
 }
 
 static bool called_back(struct hfi_store *store)
@@ -179,7 +178,7 @@ static void end_all(struct hfi_store *store, struct orphans *orphans)
             while (!lose_held(&store->shards[i]))
                 ;
         hfi_drive_poll(store);
-        hfi_notify_run(store, HFI_WAY_LOOP); /* there will be no hf_store_process() any more */
+        hfi_notify_run(store, HFI_WAY_LOOP); /* hf_store_process() will not be called any more */
         hfi_loop_run(store);
 
         lock_all(store);
@@ -189,7 +188,7 @@ static void end_all(struct hfi_store *store, struct orphans *orphans)
         unlock_all(store);
         if (done)
             break;
-        nanosleep(&pause, NULL); /* what was stopped takes a moment to leave */
+        nanosleep(&pause, NULL); /* stopped calls take a moment to end */
     }
     hfi_detect_stop(store);
     give_back(orphans->lost);
@@ -221,7 +220,7 @@ static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orph
     lease->orphan = true;
     atomic_store(&lease->phase, HFI_ENDING);
     if (!hfi_lease_lost(lease)) {
-        lease->on_lost = NULL; /* it is not lost, only out of our hands */
+        lease->on_lost = NULL; /* it is not lost: it stays in the store */
         (void)hfi_lease_lose(lease, "its store was closed; it lives on by its handle");
         hfi_lease_uncount(lease);
     }

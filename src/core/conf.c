@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A text of the conf's. All of them are wiped: which of them is a secret is nobody's business later. */
+/* A text of the conf. All texts are wiped, so nobody needs to know later which one is a secret. */
 struct hfi_conf_text {
     struct hfi_conf_text *next;
     size_t size;
@@ -79,6 +79,33 @@ void hfi_conf_free(void *memory)
     }
     hfi_free(conf->hosts);
     hfi_free(conf);
+}
+
+hf_status hfi_conf_new(const char *text, const struct hfi_conf_type *type,
+                       struct hfi_conf **ret_conf, hf_error *err)
+{
+    struct hfi_url *url = hfi_malloc(sizeof *url);
+    hf_status status = url ? hfi_url_parse(text, url, err) : hfi_error_memory(err);
+
+    if (status != HF_OK) {
+        hfi_free(url);
+        return status;
+    }
+    status = hfi_conf_read(url, type, ret_conf, err);
+    if (status != HF_OK) {
+        hfi_url_done(url);
+        hfi_free(url);
+    }
+    return status;
+}
+
+void hfi_conf_delete(struct hfi_conf *conf)
+{
+    if (!conf)
+        return;
+    hfi_url_done(conf->url);
+    hfi_free(conf->url);
+    hfi_conf_free(conf);
 }
 
 static hf_status find_form(struct hfi_conf *conf, const struct hfi_conf_type *type, hf_error *err)
@@ -171,7 +198,7 @@ hf_status hfi_conf_refuse_path(const struct hfi_conf *conf, const char *at, cons
 
 /* ---- users and passwords ------------------------------------------------------------------------ */
 
-/* The password that NAME_file= or NAME_env= tells, if one does. `have`: there is one already. */
+/* Read the password of NAME_file= or NAME_env=, if one is given. `have`: there is one already. */
 static hf_status read_secret(struct hfi_conf *conf, const char *name, const char *have,
                              const char **ret_secret, hf_error *err)
 {
@@ -185,8 +212,8 @@ static hf_status read_secret(struct hfi_conf *conf, const char *name, const char
 }
 
 /*
- * An empty password is said by "user:@" and in no other way: an empty file, or a variable without a
- * value, is a mistake.
+ * An empty password can be given only as "user:@": an empty file, or a variable without a value, is
+ * a mistake.
  */
 static hf_status read_login(struct hfi_conf *conf, hf_error *err)
 {
@@ -239,7 +266,7 @@ static hf_status take_file(struct hfi_conf *conf, const char *key, const char **
     return hfi_url_refuse(conf->url, key, HF_DENIED, errno, why, err);
 }
 
-/* tls=, and what has a meaning with TLS only. */
+/* tls=, and the parameters that have a meaning only with TLS. */
 static hf_status choose_tls(struct hfi_conf *conf, hf_error *err)
 {
     static const char *const keys[] = { "verify", "ca", "cert", "key", "sni" };
@@ -395,7 +422,7 @@ static hf_status read_param(struct hfi_conf *conf, const struct hfi_param *row, 
     bool on = row->value != 0;
     hf_status status = HF_OK;
 
-    if (row->type == HFI_PARAM_SECRET) { /* its parameters are called otherwise */
+    if (row->type == HFI_PARAM_SECRET) { /* its parameters have other names */
         status = read_secret(conf, row->name, NULL, &secret, err);
         store(target, row, &secret, sizeof secret);
         return status;
@@ -443,7 +470,8 @@ hf_status hfi_conf_read_params(struct hfi_url *url, const struct hfi_param *para
     return read_params(&conf, params, ret, err);
 }
 
-/* What no row names: for the engine's library, if the table has a row for that; else it is refused. */
+/* Parameters without a row: passed to the engine's library if the table has a row for that, else
+ * refused. */
 static hf_status read_rest(struct hfi_conf *conf, const struct hfi_param *params, hf_error *err)
 {
     struct hfi_rest rest = { .count = 0 };

@@ -3,29 +3,30 @@
  * Store URLs, read by the tables of an engine (engine/conf.h):
  *
  *   conf.c        the whole, and its parameters
- *   conf_place.c  what stands before the '?': users, hosts, ports, sockets
+ *   conf_place.c the part before the '?': users, hosts, ports, sockets
  *
- * Errors name the part and its byte in the URL as it was given, and quote nothing of it: what stands
- * in the wrong place may be half of a password. The same mistake has the same words on every engine
+ * Errors name the part and its byte in the URL as it was given, and quote nothing of it: text in
+ * the wrong place may be half of a password. The same mistake has the same words on every engine
  * (test/unit/conf.c). Pure but for memory, password files and the environment. Any thread.
  */
 #ifndef HFI_CONF_H
 #define HFI_CONF_H
 
+#include "core/url.h"
 #include "engine/conf.h"
-#include "util/url.h"
 
 /*
- * Read `url`, whose parameters that core has taken itself are left alone. HF_CONFIG: it says
- * something that has no meaning; HF_DENIED: a file cannot be read. `url` must stay until open() has
- * returned; then hfi_conf_opened(), and at the end hfi_conf_free(), which wipes.
+ * Read `url`, whose parameters that core has taken itself are left alone. HF_CONFIG: the URL is not
+ * valid; HF_DENIED: a file cannot be read. `url` must stay until open() has returned; then
+ * hfi_conf_opened(), and at the end hfi_conf_free(), which wipes.
  */
 hf_status hfi_conf_read(struct hfi_url *url, const struct hfi_conf_type *type,
                         struct hfi_conf **ret_conf, hf_error *err);
 void hfi_conf_opened(struct hfi_conf *conf);
 void hfi_conf_free(void *conf); /* a struct that begins with a struct hfi_conf; NULL is fine */
 
-/* Some parameters alone, into the struct that the rows mean: numbers, durations, switches, choices. */
+/* Read some parameters only, into the struct that the rows describe: numbers, durations, switches,
+ * choices. */
 hf_status hfi_conf_read_params(struct hfi_url *url, const struct hfi_param *params, void *ret,
                                hf_error *err);
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands in a store's URL between the scheme and the '?':
+ * Parses the part of a store's URL between the scheme and the '?':
  *
  *   //[user[:password]@]host[:port][,host[:port]...][/path]
  *   //[user[:password]@]/path/to/socket
  *   [//]path                                       a form without hosts (file:)
  *
- * User, password, host and the path of a socket are %XX-decoded after they have been cut, so that any
- * byte can stand in them. A host is a name, an IPv4 address, or an IPv6 address in [], with a zone
- * (%25eth0) if it needs one: a link-local address means nothing without it, and every client resolves
- * by getaddrinfo(3) or a library that knows zones. An empty port is a mistake; so is an '@' in a path
- * that follows hosts: it is more likely the end of a password with a '/' in it, which would be shown.
+ * User, password, host and the path of a socket are %XX-decoded after the URL is split, so they may
+ * contain any byte. A host is a name, an IPv4 address, or an IPv6 address in [], with a zone
+ * (%25eth0) if it needs one: a link-local address means nothing without it, and every client
+ * resolves by getaddrinfo(3) or a library that knows zones. An empty port is a mistake; so is an
+ * '@' in a path that follows hosts: it is more likely the end of a password with a '/' in it, which
+ * would be shown.
  */
 #include "core/conf.h"
 
@@ -87,7 +88,7 @@ hf_status hfi_conf_place(struct hfi_conf *conf, hf_error *err)
     return status == HF_OK ? set_location(conf, err) : status;
 }
 
-/* A copy of what stands there, decoded. */
+/* A decoded copy. */
 static hf_status decode(struct hfi_conf *conf, const char *from, const char *to, const char *what,
                         char **ret_text, hf_error *err)
 {

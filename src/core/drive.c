@@ -12,16 +12,16 @@
 #include <unistd.h>
 
 /*
- * A thread that waits for its job while another drives. On its stack: whoever sets DONE has taken it
- * out of the list before, and uses nothing of it afterwards but the address of `word`, to wake it; so
- * that a woken thread whose job is done needs no lock.
+ * A thread that waits for its job while another drives; on its stack. The thread that sets DONE has
+ * removed it from the list before, and afterwards uses only the address of `word`, to wake it: so a
+ * woken thread whose job is done needs no lock.
  */
 struct hfi_sleeper {
     struct hfi_list node;
     _Atomic uint32_t word; /* 0: sleep; LOOK, DONE */
 };
 
-#define LOOK 1u /* nobody drives: look again. Set with the lock */
+#define LOOK 1u /* no thread drives: check again. Set with the lock */
 #define DONE 2u /* its job is done */
 
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
@@ -35,15 +35,15 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t 
 
 void hfi_op_finish(struct hfi_op *op, hf_status status)
 {
-    hfi_done_fn *done = op->done; /* without one, the op may be gone as soon as it is finished */
+    hfi_done_fn *done = op->done; /* without it the op may be gone as soon as it is finished */
 
     atomic_store_explicit(&op->finished, 1 + (int)status, memory_order_release);
     if (done)
         done(op);
 }
 
-/* On the thread of whoever drives, of submit(), or of cancel(): who waits for it may be driving then, and
- * sleep in the engine. */
+/* Runs on the thread that drives, or in submit() or cancel(): then the thread that waits for the
+ * job may be driving, and sleep in the engine. */
 static void job_done(struct hfi_op *op)
 {
     struct hfi_job *job = hfi_container(op, struct hfi_job, op);
@@ -62,7 +62,7 @@ static void job_done(struct hfi_op *op)
     job->sleeper = NULL;
     pthread_mutex_unlock(&driver->lock);
 
-    /* Without the lock, or it would wake up only to wait for that. */
+    /* Without the lock, or the thread would wake up only to wait for it. */
     if (sleeper) {
         atomic_fetch_or(&sleeper->word, DONE);
         hfi_futex_wake(&sleeper->word, 1, false);
@@ -128,7 +128,7 @@ bool hfi_job_abandon(struct hfi_job *job)
 
     if (job->store->drive != HFI_EVENT)
         return false;
-    (void)hfi_keeper_start(job->store); /* somebody must drive it to its end */
+    (void)hfi_keeper_start(job->store); /* the keeper must drive it to its end */
     pthread_mutex_lock(&job->store->driver.lock);
     abandoned = job->abandoned = !atomic_load(&job->done);
     pthread_mutex_unlock(&job->store->driver.lock);
@@ -171,8 +171,8 @@ void hfi_drive_done(struct hfi_store *store)
 }
 
 /*
- * Somebody drives: sleep until the job is done or the role is ours. With the lock, which is dropped;
- * true: the job is done, and the lock is not held any more.
+ * Another thread drives: sleep until the job is done or the role is free. With the lock, which is
+ * dropped; true: the job is done, and the lock is not held any more.
  */
 static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms)
 {
@@ -186,7 +186,8 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t 
     pthread_mutex_unlock(&driver->lock);
 
     if (by_keeper)
-        hfi_drive_wake(job->store); /* it makes way: a thread hop less for every answer to come */
+        hfi_drive_wake(job->store); /* the keeper gives the role up: it saves a thread switch for
+                                     * every answer */
     while ((word = atomic_load(&sleeper.word)) == 0 && hfi_now_ms() < until_ms)
         hfi_futex_wait(&sleeper.word, 0, until_ms, false);
     if (word != DONE) {
@@ -196,16 +197,16 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t 
             job->sleeper = NULL;
             return false;
         }
-        unlock_handing_on(driver); /* the role may have been ours */
+        unlock_handing_on(driver); /* the role may have been offered to us */
         while (!((word = atomic_load(&sleeper.word)) & DONE))
             hfi_futex_wait(&sleeper.word, word, HFI_NEVER, false); /* it is used until then */
     }
-    job->sleeper = NULL; /* it is so already; the job is ours alone now */
+    job->sleeper = NULL; /* already done; no other thread uses the job now */
     return true;
 }
 
-/* Unlock. If nobody drives, wake one who should: the word is set with the lock, while the sleeper is
- * certainly there, and the wake needs no more than its address. */
+/* Unlock. If no thread drives, wake one that waits: the word is set with the lock, while the
+ * sleeper certainly exists, and the wake-up needs only its address. */
 static void unlock_handing_on(struct hfi_driver *driver)
 {
     struct hfi_store *store = hfi_container(driver, struct hfi_store, driver);
@@ -242,8 +243,8 @@ static int shorter(int timeout_ms, int64_t until_ms, int64_t now_ms)
     return left_ms > INT_MAX ? INT_MAX : (int)left_ms;
 }
 
-/* Wait for the engine to have work, at most until until_ms, and let it work. Do not wait if *bell is
- * not `rung` any more. */
+/* Wait for the engine to have work, at most until until_ms, and let it work. Do not wait if *bell
+ * differs from `rung`. */
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                        uint32_t rung)
 {
@@ -254,7 +255,7 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
         poll_once(store, until_ms, bell, rung);
         return;
     }
-    /* First the mark, then the look at the bell, as below. */
+    /* Set the mark first, then read the bell, as below. */
     atomic_store(&driver->polling, 1);
     if (bell && atomic_load(bell) != rung)
         until_ms = 0;
@@ -262,7 +263,7 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
     atomic_store(&driver->polling, 0);
 }
 
-/* The same, for an engine that leaves the sleeping to us. */
+/* The same, for an engine without turn(). */
 static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                       uint32_t rung)
 {
@@ -273,8 +274,8 @@ static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic u
     uint64_t count;
     int64_t now_ms;
 
-    /* First the mark, then the look at timeout and bell: what changes after that comes with a
-     * wake, which sees the mark and ends the poll. */
+    /* Set the mark first, then read timeout and bell: a later change comes with a wake-up, which
+     * sees the mark and ends the poll. */
     atomic_store(&driver->polling, 1);
     now_ms = hfi_now_ms();
     if (bell && atomic_load(bell) != rung)
@@ -342,7 +343,7 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
 
     pthread_mutex_lock(&driver->lock);
     mine = !driver->driving && driver->used == *used && hfi_list_empty(&driver->sleepers);
-    /* The same turn goes on since the last look: its thread waits, and will not be back soon. */
+    /* The same turn goes on since the last call: its thread waits, and will not return soon. */
     *ret_told = driver->keeper_asks = driver->driving && driver->used == *used;
     *used = driver->used;
     if (mine)
@@ -368,7 +369,7 @@ void hfi_drive_wake(struct hfi_store *store)
     }
     if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling) &&
         write(store->driver.wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        return; /* no such thing happens to an eventfd; the driver's own timeouts remain */
+        return; /* cannot happen to an eventfd; the driver's own timeouts remain */
 }
 
 void hfi_drive_host_wake(struct hfi_host *host)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* A finding whose texts are offsets yet. */
+/* A finding whose texts are still offsets. */
 struct raw {
     hf_check_level level;
     size_t topic, text;

@@ -61,8 +61,8 @@ static struct hfi_slot *pop(struct hfi_table *table)
     uint64_t next;
     struct hfi_slot *slot;
 
-    /* Another thread may take the slot while we look at it. That does no harm: it stays a slot,
-     * and the count in the upper half has changed then. */
+    /* Another thread may take the slot while we read it. That does no harm: it stays a slot, and
+     * the count in the upper half has changed then. */
     do {
         if ((uint32_t)head == 0)
             return NULL;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handles. What callers hold is not a pointer: it is a number made of a slot's
- * index and of how often the slot was handed out. Slots are type-stable: their
- * memory is never given back and is always a slot of the same table, so looking
- * at an old or a made-up handle is harmless, and a handle that has ended never
- * comes to mean another object.
+ * Handles. A handle is not a pointer: it is a number, made of a slot's index and of how often the
+ * slot was used. Slots are type-stable: their memory is never freed and is always a slot of the
+ * same table. So an old or invented handle can be looked up without harm, and a handle that has
+ * ended never means another object.
  *
- * Nothing here takes a lock, so a child may go on with the tables at whatever
- * instant it was forked; slots that the parent's threads had in hand are lost to it.
+ * Nothing here takes a lock, so a forked child can use the tables, whenever the fork happened;
+ * slots that threads of the parent were using are lost to it.
  */
 #ifndef HFI_HANDLE_H
 #define HFI_HANDLE_H
@@ -29,8 +28,9 @@ enum hfi_handle_kind {
 #define HFI_KIND_BITS  3
 #define HFI_INDEX_BITS 24
 #define HFI_SLOTS_MAX  (1u << HFI_INDEX_BITS)
-/* How often a slot is published before it is worn. What is left then is for leases that are passed on while they are held:
- * each pass is a new handle, and there are less than 2^32 of them. */
+/* How often a slot is published before it is retired. The remaining generations are for leases that
+ * are passed on while they are held: each pass is a new handle, and there are fewer than 2^32
+ * passes. */
 #define HFI_GENERATIONS \
     ((UINT64_C(1) << (64 - HFI_KIND_BITS - HFI_INDEX_BITS)) - (UINT64_C(1) << 32) - 1)
 #define HFI_CHUNK_FIRST \
@@ -39,8 +39,8 @@ enum hfi_handle_kind {
 
 /* The head of every struct that has handles. */
 struct hfi_slot {
-    _Atomic uint64_t handle;  /* the one that is good now; 0: none */
-    _Atomic uint64_t process; /* hfi_process_id() of who took it */
+    _Atomic uint64_t handle;  /* the current one; 0: none */
+    _Atomic uint64_t process; /* hfi_process_id() of the process that took it */
     uint64_t generation;      /* the owner's */
     uint32_t index;
     _Atomic uint32_t next_free; /* index + 1; 0: the last */
@@ -58,7 +58,7 @@ struct hfi_table {
 /* A slot of the table, without a handle yet; its `process` is still that of its last user (0: new
  * and all zero). NULL: out of memory. */
 void *hfi_slot_take(struct hfi_table *table);
-/* Give it back. It has no handle any more. One that is worn stays away for ever. */
+/* Return a slot, which has no handle any more. A worn one is never used again. */
 void hfi_slot_give(struct hfi_table *table, void *slot);
 
 /* Must it not be handed out again, because its next handle would be one that has been? */
@@ -67,8 +67,8 @@ static inline bool hfi_slot_worn(const struct hfi_table *table, const struct hfi
     return slot->generation >= (table->generations ? table->generations : HFI_GENERATIONS);
 }
 
-/* The slot whose handle this is, or NULL. Whoever needs more than a look locks and asks again
- * with hfi_slot_is(). */
+/* The slot whose handle this is, or NULL. A caller that needs more than a glance locks it and
+ * checks again with hfi_slot_is(). */
 static inline void *hfi_slot_find(struct hfi_table *table, const void *handle)
 {
     uint64_t value = (uintptr_t)handle;
@@ -88,7 +88,8 @@ static inline bool hfi_slot_is(const struct hfi_slot *slot, const void *handle)
     return atomic_load_explicit(&slot->handle, memory_order_relaxed) == (uintptr_t)handle;
 }
 
-/* Begin a new handle; what was written to the slot before is seen by whoever finds it. */
+/* Begin a new handle; a thread that finds the slot by it sees what was written to the slot
+ * before. */
 static inline void *hfi_slot_publish(struct hfi_slot *slot, enum hfi_handle_kind kind)
 {
     uint64_t value = ++slot->generation << (HFI_KIND_BITS + HFI_INDEX_BITS) |

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a lease says of itself. Every look at a lease with an end looks at the
- * clock too, so none of these says "held" after its validity has ended, whatever
- * the keeper is doing.
+ * The state of a lease. Every call that reads a lease with an end reads the clock too, so none of
+ * these says "held" after its validity has ended, even if the keeper is late.
  */
 #include "core/local_queue.h"
 #include "core/request.h"

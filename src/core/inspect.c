@@ -1,133 +1,276 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_store_inspect(): what the engine finds goes through a sink into growing arrays, and
- * from there, sorted, into one block of memory that is the caller's view.
- * While it grows nothing has a fixed address: texts are kept as offsets.
+ * hf_store_inspect(). One name is one LOOK. A pattern is LIST, page by page; then a LOOK at each name that came without its
+ * entry, many at a time. It is a task (task.h): the blocking and the asynchronous form are the same code, and what an op
+ * fills in belongs to that op until it has ended.
+ *
+ *   BEGIN --> LISTING (a page after the other) --> LOOKING --> the view
+ *       \___________________one name____________/
+ *
+ * All of it is over within HFI_CALL_LIMIT_MS, unless the engine is inline: a server may say for ever that there is more.
  */
 #include "core/inspect.h"
 
+#include "core/collection.h"
 #include "core/request.h"
 #include "core/view.h"
 #include "deadlock/graph.h"
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/error.h"
+#include "util/hash.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
-#define FIRST_ROOM 16
+#define LOOKS_MAX \
+    64 /* under way at a time; more are sent when half of them have ended, in one write */
 
-struct array {
-    char *items;
-    size_t count, room;
+enum { BEGIN, LISTING, LOOKING };
+
+/* What has been found. The LIST op has it while it is under way, also when it was given up. */
+struct listing {
+    struct hfi_collection *found;
+    struct hfi_cursor cursor;
 };
-
-struct raw_entry {
-    hf_entry entry;
-    size_t name;           /* offset in `texts` */
-    size_t holder, waiter; /* index of its first */
-};
-
-struct raw_holder {
-    hf_holder holder;
-    size_t label;
-};
-
-struct raw_waiter {
-    hf_waiter waiter;
-    size_t label;
-};
-
-/* What the engine has found so far. The op keeps it. */
-struct finding {
-    struct hfi_sink sink;
-    struct array entries, holders, waiters, texts;
-    bool contended; /* keep only names that somebody waits for */
-    unsigned char pattern[HF_NAME_MAX];
-};
-
-static bool put_entry(struct hfi_sink *sink, const hf_entry *entry);
-static bool put_holder(struct hfi_sink *sink, const hf_holder *holder);
-static bool put_waiter(struct hfi_sink *sink, const hf_waiter *waiter);
-static void end_entry(struct finding *f);
-static hf_view *build(struct finding *f);
-static bool tell_sessions(hf_view *view);
-
-static void finding_free(void *memory, struct hfi_op *op)
-{
-    struct finding *f = memory;
-
-    (void)op;
-    hfi_free(f->entries.items);
-    hfi_free(f->holders.items);
-    hfi_free(f->waiters.items);
-    hfi_free(f->texts.items);
-    hfi_free(f);
-}
-
-hf_status hfi_look_begin(struct hfi_task *task, const void *pattern, uint32_t len, unsigned how)
-{
-    struct finding *f = hfi_calloc(1, sizeof *f);
-    struct hfi_op *op = f ? hfi_task_op(task, HFI_OP_INSPECT) : NULL;
-
-    if (!op) {
-        hfi_free(f);
-        return hfi_error_memory(&task->error);
-    }
-    hfi_task_keep(task, f, finding_free);
-    memcpy(f->pattern, pattern, len);
-    f->sink = (struct hfi_sink){ put_entry, put_holder, put_waiter };
-    f->contended = how & HFI_LOOK_CONTENDED;
-    op->u.inspect.pattern = f->pattern;
-    op->u.inspect.len = len;
-    op->u.inspect.glob = how & HFI_LOOK_GLOB;
-    op->u.inspect.sink = &f->sink;
-    return hfi_task_submit(task, HFI_NEVER, 0);
-}
-
-hf_status hfi_look_end(struct hfi_task *task, hf_status got, hf_view **ret_view)
-{
-    struct finding *f;
-
-    if (task->child.given_up)
-        return hfi_store_error(task->store, "inspect", NULL, HF_UNAVAILABLE, NULL, &task->error);
-    if (got != HF_OK)
-        return hfi_store_error(task->store, "inspect", NULL, got, &task->child.error, &task->error);
-    f = hfi_task_take(task);
-    end_entry(f);
-    *ret_view = build(f);
-    finding_free(f, NULL);
-    return *ret_view ? hfi_ok(&task->error) : hfi_error_memory(&task->error);
-}
-
-/* ---- the call --------------------------------------------------------------------------- */
 
 struct inspect_call {
     struct hfi_task task;
     hf_view *view; /* NULL: not there yet, or taken */
+    struct listing *listing;
+    struct hfi_collection *spare[LOOKS_MAX]; /* for the next LOOKs */
+    size_t spares;
+    size_t next, under_way; /* the name to look at next; LOOKs that have not ended */
+    hf_status status;       /* the first that went wrong; task.error has its text */
+    int64_t until_ms;
     uint32_t len;
-    unsigned how;
-    bool plain; /* the tags stay on the labels */
+    bool glob, contended;
+    bool plain; /* keep the tags on the labels */
     unsigned char pattern[HF_NAME_MAX];
 };
+
+static bool tell_sessions(hf_view *view);
+
+/* ---- its memory ------------------------------------------------------------------------------------ */
+
+static void free_listing(void *memory, struct hfi_op *op)
+{
+    struct listing *listing = memory;
+
+    (void)op;
+    if (!listing)
+        return;
+    hfi_collection_free(listing->found);
+    hfi_free(listing);
+}
+
+static void free_look(void *memory, struct hfi_op *op)
+{
+    (void)op;
+    hfi_collection_free(memory);
+}
+
+static struct listing *new_listing(const struct inspect_call *call)
+{
+    struct listing *listing = hfi_malloc(sizeof *listing);
+
+    if (!listing)
+        return NULL;
+    listing->cursor.len = 0;
+    listing->found = hfi_collection_new();
+    if (!listing->found) {
+        hfi_free(listing);
+        return NULL;
+    }
+    hfi_collection_filter(listing->found, call->pattern, call->len, call->glob, call->contended);
+    return listing;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------ */
+
+/* The first that goes wrong is told. */
+static hf_status fail(struct inspect_call *call, hf_status status, const hf_error *inner)
+{
+    if (call->status == HF_OK)
+        call->status =
+            hfi_store_error(call->task.store, "inspect", NULL, status, inner, &call->task.error);
+    return call->status;
+}
+
+static hf_status fail_memory(struct inspect_call *call)
+{
+    if (call->status == HF_OK)
+        call->status = hfi_error_memory(&call->task.error);
+    return call->status;
+}
+
+static hf_status fail_child(struct inspect_call *call, hf_status got)
+{
+    if (call->task.child.given_up)
+        return fail(call, HF_UNAVAILABLE, NULL);
+    return fail(call, got, &call->task.child.error);
+}
+
+/* May another op begin? */
+static bool goes_on(struct inspect_call *call)
+{
+    hf_status stopped = hfi_task_stopped(&call->task);
+
+    if (call->status == HF_OK && stopped != HF_OK)
+        fail(call, stopped, NULL);
+    if (call->status == HF_OK && call->until_ms != HFI_NEVER && hfi_now_ms() >= call->until_ms)
+        fail(call, HF_UNAVAILABLE, NULL);
+    return call->status == HF_OK;
+}
+
+static hf_status end_inspect(struct inspect_call *call)
+{
+    struct hfi_task *task = &call->task;
+
+    if (call->status == HF_OK) {
+        call->view = hfi_collection_view(call->listing->found);
+        if (call->view && !call->plain && !tell_sessions(call->view)) {
+            hfi_free(call->view);
+            call->view = NULL;
+        }
+        if (call->view)
+            call->view->waiters_tracked =
+                (hfi_store_promises(task->store)->caps & HF_CAP_WAITERS) != 0;
+        else
+            fail_memory(call);
+    }
+    free_listing(call->listing, NULL);
+    while (call->spares > 0)
+        hfi_collection_free(call->spare[--call->spares]);
+    return call->status == HF_OK ? hfi_ok(&task->error) : call->status;
+}
+
+static hf_status list_page(struct inspect_call *call)
+{
+    struct hfi_task *task = &call->task;
+    struct listing *listing = call->listing;
+    struct hfi_op *op;
+
+    if (!goes_on(call))
+        return end_inspect(call);
+    op = hfi_task_op(task, HFI_OP_LIST);
+    if (!op) {
+        fail_memory(call);
+        return end_inspect(call);
+    }
+    hfi_task_keep(task, listing, free_listing);
+    call->listing = NULL;
+    op->u.list.pattern = listing->found->pattern;
+    op->u.list.len = listing->found->len;
+    op->u.list.cursor = &listing->cursor;
+    op->u.list.sink = &listing->found->sink;
+    return hfi_task_submit(task, call->until_ms, 0);
+}
+
+static void look_at_next(struct inspect_call *call)
+{
+    struct hfi_task *task = &call->task;
+    struct hfi_collection *found =
+        call->spares > 0 ? call->spare[--call->spares] : hfi_collection_new();
+    struct hfi_op *op = found ? hfi_task_op(task, HFI_OP_LOOK) : NULL;
+    const unsigned char *bytes;
+    uint32_t len;
+
+    if (!op) {
+        hfi_collection_free(found);
+        fail_memory(call);
+        return;
+    }
+    hfi_task_keep(task, found, free_look);
+    bytes = hfi_collection_name(call->listing->found, call->next++, &len);
+    hfi_collection_filter(found, bytes, len, false, call->contended);
+    op->u.look.name = (struct hfi_name){ .bytes = found->pattern, .len = len };
+    hfi_hash128(found->pattern, len, op->u.look.name.hash);
+    op->u.look.sink = &found->sink;
+    call->under_way++;
+    hfi_task_submit(task, call->until_ms, 0);
+}
+
+static hf_status look_on(struct inspect_call *call)
+{
+    struct hfi_store *store = call->task.store;
+    const struct hfi_drive *drive = hfi_store_engine(store)->drive;
+    size_t left = call->listing->found->names.count - call->next;
+    bool cork = left > 1 && drive->cork;
+
+    if (left > 0 && call->under_way <= LOOKS_MAX / 2 && goes_on(call)) {
+        if (cork)
+            drive->cork(store->opened, true);
+        for (; left > 0 && call->under_way < LOOKS_MAX && call->status == HF_OK; left--)
+            look_at_next(call);
+        if (cork)
+            drive->cork(store->opened, false);
+    }
+    return call->under_way > 0 ? HFI_BEGUN : end_inspect(call);
+}
+
+static hf_status begin_inspect(struct inspect_call *call)
+{
+    call->listing = new_listing(call);
+    if (!call->listing) {
+        fail_memory(call);
+        return end_inspect(call);
+    }
+    if (call->glob) {
+        call->task.state = LISTING;
+        return list_page(call);
+    }
+    call->task.state = LOOKING;
+    if (!call->listing->found->sink.name(&call->listing->found->sink, call->pattern, call->len))
+        fail_memory(call);
+    return look_on(call);
+}
+
+static hf_status page_listed(struct inspect_call *call, hf_status got)
+{
+    if (!call->task.child.given_up)
+        call->listing = hfi_task_take(&call->task);
+    if (got != HF_OK) {
+        fail_child(call, got);
+        return end_inspect(call);
+    }
+    if (call->listing->cursor.len > 0)
+        return list_page(call);
+    hfi_collection_sort_names(call->listing->found);
+    call->task.state = LOOKING;
+    return look_on(call);
+}
+
+static hf_status name_looked_at(struct inspect_call *call, hf_status got)
+{
+    struct hfi_collection *found = NULL;
+
+    if (!call->task.child.given_up)
+        found = hfi_task_take(&call->task);
+    call->under_way--;
+    if (got != HF_OK)
+        fail_child(call, got);
+    else if (!hfi_collection_move(call->listing->found, found))
+        fail_memory(call);
+    if (found)
+        call->spare[call->spares++] = found;
+    return look_on(call);
+}
 
 static hf_status inspect_step(struct hfi_task *task, hf_status got)
 {
     struct inspect_call *call = hfi_container(task, struct inspect_call, task);
-    hf_status status;
 
-    if (task->state++ == 0)
-        return hfi_look_begin(task, call->pattern, call->len, call->how);
-    status = hfi_look_end(task, got, &call->view);
-    if (status == HF_OK && !call->plain && !tell_sessions(call->view)) {
-        hfi_free(call->view);
-        call->view = NULL;
-        status = hfi_error_memory(&task->error);
+    switch (task->state) {
+    case BEGIN:
+        return begin_inspect(call);
+    case LISTING:
+        return page_listed(call, got);
+    default:
+        return name_looked_at(call, got);
     }
-    if (status == HF_OK)
-        call->view->waiters_tracked = (hfi_store_promises(task->store)->caps & HF_CAP_WAITERS) != 0;
-    return status;
 }
+
+/* ---- the call --------------------------------------------------------------------------------------- */
 
 static void inspect_finish(struct hfi_task *task, hf_result *result)
 {
@@ -135,14 +278,18 @@ static void inspect_finish(struct hfi_task *task, hf_result *result)
 }
 
 static void inspect_prepare(struct inspect_call *call, struct hfi_store *store, const void *pattern,
-                            uint32_t len, unsigned how)
+                            uint32_t len, bool glob)
 {
     hfi_task_init(&call->task, store, inspect_step);
     call->task.finish = inspect_finish;
     call->task.free = hfi_task_free_entered;
     call->view = NULL;
-    call->plain = false;
-    call->how = how;
+    call->listing = NULL;
+    call->spares = call->next = call->under_way = 0;
+    call->status = HF_OK;
+    call->until_ms = store->drive == HFI_INLINE ? HFI_NEVER : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    call->plain = call->contended = false;
+    call->glob = glob;
     call->len = len;
     memcpy(call->pattern, pattern, len);
 }
@@ -173,8 +320,7 @@ static hf_status inspect_init(struct inspect_call *call, hf_store *handle, const
         hfi_store_leave(store);
         return status;
     }
-    inspect_prepare(call, store, all ? "*" : name, len,
-                    flags & HF_INSPECT_FLAG_PATTERN ? HFI_LOOK_GLOB : 0);
+    inspect_prepare(call, store, all ? "*" : name, len, flags & HF_INSPECT_FLAG_PATTERN);
     return HF_OK;
 }
 
@@ -208,14 +354,13 @@ hf_status hf_store_inspect_async(hf_store *handle, const void *name, size_t name
     return status;
 }
 
-static hf_status inspect_here(struct hfi_store *store, const void *pattern, uint32_t len,
-                              unsigned how, bool plain, hf_view **ret_view, hf_error *err)
+hf_status hfi_inspect_contended(struct hfi_store *store, hf_view **ret_view, hf_error *err)
 {
     struct inspect_call call;
     hf_status status;
 
-    inspect_prepare(&call, store, pattern, len, how);
-    call.plain = plain;
+    inspect_prepare(&call, store, "*", 1, true);
+    call.contended = call.plain = true;
     status = hfi_task_run(&call.task);
     if (err)
         *err = call.task.error;
@@ -224,17 +369,7 @@ static hf_status inspect_here(struct hfi_store *store, const void *pattern, uint
     return status;
 }
 
-hf_status hfi_look(struct hfi_store *store, const void *pattern, uint32_t len, unsigned how,
-                   hf_view **ret_view, hf_error *err)
-{
-    return inspect_here(store, pattern, len, how, true, ret_view, err);
-}
-
-hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
-                      hf_error *err)
-{
-    return inspect_here(store, name, len, 0, false, ret_view, err);
-}
+/* ---- labels ----------------------------------------------------------------------------------------- */
 
 /* Most views have none. */
 static bool any_tags(const hf_view *view)
@@ -252,7 +387,7 @@ static bool any_tags(const hf_view *view)
     return false;
 }
 
-/* The tags are not for people. false: out of memory. */
+/* Replace the tags on the labels by sessions. false: out of memory. */
 static bool tell_sessions(hf_view *view)
 {
     struct hfi_graph *graph;
@@ -262,161 +397,4 @@ static bool tell_sessions(hf_view *view)
     graph = hfi_graph_new(view, true, NULL);
     hfi_graph_free(graph);
     return graph != NULL;
-}
-
-/* ---- the sink -------------------------------------------------------------------------- */
-
-/* Room for `count` more items of `size`; returns the first. NULL: out of memory. */
-static void *extend(struct array *array, size_t count, size_t size)
-{
-    size_t room = array->room ? array->room : FIRST_ROOM;
-    char *items = array->items;
-
-    while (room < array->count + count)
-        room *= 2;
-    if (room != array->room) {
-        items = hfi_realloc(items, room * size);
-        if (!items)
-            return NULL;
-        array->items = items;
-        array->room = room;
-    }
-    array->count += count;
-    return items + (array->count - count) * size;
-}
-
-/* Keep bytes and a NUL. */
-static bool keep(struct finding *f, const void *bytes, size_t len, size_t *ret_offset)
-{
-    char *to = extend(&f->texts, len + 1, 1);
-
-    if (!to)
-        return false;
-    *ret_offset = (size_t)(to - f->texts.items);
-    if (len > 0)
-        memcpy(to, bytes, len);
-    to[len] = 0;
-    return true;
-}
-
-static bool keep_label(struct finding *f, const char *label, size_t *ret_offset)
-{
-    return keep(f, label, label ? strlen(label) : 0, ret_offset);
-}
-
-static struct raw_entry *last_entry(struct finding *f)
-{
-    return (struct raw_entry *)(void *)f->entries.items + f->entries.count - 1;
-}
-
-/* The last entry is complete: is it one to keep? */
-static void end_entry(struct finding *f)
-{
-    const struct raw_entry *last;
-
-    if (!f->contended || f->entries.count == 0)
-        return;
-    last = last_entry(f);
-    if (last->entry.waiter_count > 0)
-        return;
-    f->entries.count--;
-    f->holders.count = last->holder;
-    f->texts.count = last->name;
-}
-
-static bool put_entry(struct hfi_sink *sink, const hf_entry *entry)
-{
-    struct finding *f = hfi_container(sink, struct finding, sink);
-    struct raw_entry *raw;
-
-    end_entry(f);
-    raw = extend(&f->entries, 1, sizeof *raw);
-    if (!raw)
-        return false;
-    *raw = (struct raw_entry){ .entry = *entry,
-                               .holder = f->holders.count,
-                               .waiter = f->waiters.count };
-    raw->entry.holder_count = raw->entry.waiter_count = 0;
-    return keep(f, entry->name, entry->name_len, &raw->name);
-}
-
-static bool put_holder(struct hfi_sink *sink, const hf_holder *holder)
-{
-    struct finding *f = hfi_container(sink, struct finding, sink);
-    struct raw_holder *raw = extend(&f->holders, 1, sizeof *raw);
-
-    if (!raw || f->entries.count == 0)
-        return false;
-    raw->holder = *holder;
-    last_entry(f)->entry.holder_count++;
-    return keep_label(f, holder->label, &raw->label);
-}
-
-static bool put_waiter(struct hfi_sink *sink, const hf_waiter *waiter)
-{
-    struct finding *f = hfi_container(sink, struct finding, sink);
-    struct raw_waiter *raw = extend(&f->waiters, 1, sizeof *raw);
-
-    if (!raw || f->entries.count == 0)
-        return false;
-    raw->waiter = *waiter;
-    last_entry(f)->entry.waiter_count++;
-    return keep_label(f, waiter->label, &raw->label);
-}
-
-/* ---- the view --------------------------------------------------------------------------- */
-
-static int by_name(const void *left, const void *right, void *texts)
-{
-    const struct raw_entry *a = left, *b = right;
-    size_t a_len = a->entry.name_len, b_len = b->entry.name_len;
-    int order =
-        memcmp((char *)texts + a->name, (char *)texts + b->name, a_len < b_len ? a_len : b_len);
-
-    if (order != 0)
-        return order;
-    return a_len < b_len ? -1 : a_len > b_len;
-}
-
-/* One block: the view, the entries, the holders, the waiters, the texts. NULL: out of memory. */
-static hf_view *build(struct finding *f)
-{
-    struct raw_entry *raw = (void *)f->entries.items;
-    struct raw_holder *raw_held = (void *)f->holders.items;
-    struct raw_waiter *raw_wait = (void *)f->waiters.items;
-    hf_view *view = hfi_malloc(sizeof *view + f->entries.count * sizeof(struct hfi_entry) +
-                               f->holders.count * sizeof(hf_holder) +
-                               f->waiters.count * sizeof(hf_waiter) + f->texts.count);
-    struct hfi_entry *entries;
-    hf_holder *holders;
-    hf_waiter *waiters;
-    char *texts;
-
-    if (!view)
-        return NULL;
-    entries = (void *)(view + 1);
-    holders = (void *)(entries + f->entries.count);
-    waiters = (void *)(holders + f->holders.count);
-    texts = (void *)(waiters + f->waiters.count);
-    *view = (hf_view){ .count = f->entries.count, .entries = entries };
-    if (f->texts.count > 0)
-        memcpy(texts, f->texts.items, f->texts.count);
-    if (f->entries.count > 0)
-        qsort_r(raw, f->entries.count, sizeof *raw, by_name, texts);
-
-    for (size_t i = 0; i < f->entries.count; i++) {
-        entries[i].entry = raw[i].entry;
-        entries[i].entry.name = (unsigned char *)texts + raw[i].name;
-        entries[i].holders = holders + raw[i].holder;
-        entries[i].waiters = waiters + raw[i].waiter;
-    }
-    for (size_t i = 0; i < f->holders.count; i++) {
-        holders[i] = raw_held[i].holder;
-        holders[i].label = texts + raw_held[i].label;
-    }
-    for (size_t i = 0; i < f->waiters.count; i++) {
-        waiters[i] = raw_wait[i].waiter;
-        waiters[i].label = texts + raw_wait[i].label;
-    }
-    return view;
 }

@@ -3,14 +3,15 @@
  * The keeper thread: fires timers when they are due, has claims settled, and
  * drives an EVENT engine when nobody else does. See keeper.h.
  *
- * A timer fires with no lock held, so it may have been stopped, or its slot begun
- * another lease, just before. Slots are type-stable and every timer looks again at
- * what it is about, so firing once too often does no harm.
+ * A timer fires with no lock held, so just before that it may have been stopped, or its slot may
+ * have begun another lease. Slots are type-stable, and every timer checks again what it is for, so
+ * firing once too often does no harm.
  */
 #include "core/store.h"
 #include "core/thread.h"
 #include "util/clock.h"
 #include "util/futex.h"
+#include "util/thread.h"
 
 #include <time.h>
 
@@ -41,13 +42,13 @@ bool hfi_keeper_start(struct hfi_store *store)
     struct hfi_keeper *keeper = &store->keeper;
     bool ok;
 
-    /* What the keeper must not do itself, because it may block, it gives to the pool. */
+    /* Work that may block goes to the pool. */
     if (store->drive != HFI_EVENT && !hfi_pool_start(&store->pool, HFI_LANE_SHORT))
         return false;
 
     pthread_mutex_lock(&keeper->lock);
     if (!keeper->running && !keeper->stop)
-        keeper->running = hfi_thread_start(&keeper->thread, "hf-keeper", keeper_thread, store);
+        keeper->running = hfi_thread_start(&keeper->thread, "hf-keeper", keeper_thread, store) == 0;
     ok = keeper->running;
     pthread_mutex_unlock(&keeper->lock);
     if (ok)
@@ -120,8 +121,8 @@ static void wait_a_little(struct hfi_store *store)
 }
 
 /*
- * Until when are claims settled? What may not begin yet (a lost lease whose lock_delay must run) has its time
- * counted from then: so each claim has been tried before it is given up.
+ * The time limit for settling. For a claim that may not begin yet (a lost lease whose lock_delay
+ * must run) the time counts from its begin: so each claim is tried before it is given up.
  */
 static int64_t settle_until(const struct hfi_keeper *keeper, int64_t begin_ms)
 {
@@ -207,8 +208,8 @@ static void *keeper_thread(void *arg)
 }
 
 /*
- * Take out what is due; and once something is, also what would be due soon and does
- * not mind, so that renewals share an op. With the lock.
+ * Take out the timers that are due. If there is one, also take those that would be due soon and may
+ * fire early, so that renewals share an op. With the lock.
  */
 static unsigned take_due(struct hfi_keeper *keeper, int64_t now_ms, struct hfi_timer *due[FIRE_MAX])
 {
@@ -240,11 +241,11 @@ static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *use
     keeper->wakes_ms = until_ms;
     pthread_mutex_unlock(&keeper->lock);
 
-    /* The caller's loop may take its time; our own ops may not. */
+    /* If the caller's loop drives, it may be slow; our own ops must not wait for it. */
     may_drive = store->drive == HFI_EVENT && (busy || !hfi_loop_drives(store));
     if (!may_drive || !hfi_drive_idle(store, used, until_ms, &keeper->bell, bell, &told)) {
-        /* Somebody else drives, now and again, and will not tell us when he stops: look again
-         * soon. Who arms a timer for later than that need not wake us. */
+        /* Another thread drives now and then, and will not tell us when it stops: check again soon.
+         * A thread that arms a timer for later than that need not wake us. */
         soon_ms = hfi_now_ms() + HFI_KEEPER_IDLE_MS;
         if (may_drive && !told && soon_ms < until_ms) {
             until_ms = soon_ms;

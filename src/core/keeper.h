@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The keeper: a thread per store, started with the first lease that has an end.
- * It watches every deadline, begins renewals in batches, and gives back claims
- * whose outcome is not known. It never blocks in an engine: what may block goes
- * to the pool, so that a lease is told LOST in time whatever the store does.
+ * It watches every deadline, begins renewals in batches, and releases claims whose outcome is
+ * unknown. It never blocks in an engine: work that may block goes to the pool, so that a lease
+ * becomes LOST in time whatever the store does.
  */
 #ifndef HFI_KEEPER_H
 #define HFI_KEEPER_H
@@ -24,9 +24,9 @@ struct hfi_store;
 #define HFI_BATCH_EARLY_MS  100 /* how much earlier a lease may be renewed to share an op */
 #define HFI_SETTLE_FIRST_MS 50  /* how soon a failed release is tried again; doubled each time */
 #define HFI_SETTLE_LAST_MS  5000
-#define HFI_KEEPER_IDLE_MS  50 /* how soon the keeper drives again after somebody else did */
+#define HFI_KEEPER_IDLE_MS  50 /* how soon the keeper drives again after another thread did */
 
-/* One attempt at giving a claim back in the background. */
+/* One attempt to release a claim in the background. */
 struct hfi_settle {
     struct hfi_job job;
     struct hfi_pool_task task;
@@ -36,13 +36,13 @@ struct hfi_settle {
 struct hfi_keeper {
     pthread_mutex_t lock;
     struct hfi_heap heap;
-    uint32_t reserved;         /* timers that may come */
+    uint32_t reserved;         /* timers that have a place */
     struct hfi_list settling;  /* leases, by `settling` */
     uint32_t busy;             /* renewals and releases under way in the background */
-    struct hfi_settle reserve; /* for when there is no memory for another */
+    struct hfi_settle reserve; /* used when there is no memory for another one */
     bool reserve_used;
     bool running, stop;
-    bool closed;      /* what cannot be settled now is let go */
+    bool closed;      /* claims that cannot be settled now are dropped */
     int64_t wakes_ms; /* it sleeps until then; HFI_NEVER; INT64_MIN: it does not sleep */
     _Atomic uint32_t bell;
     pthread_t thread;
@@ -56,19 +56,19 @@ void hfi_keeper_init(struct hfi_keeper *keeper);
 bool hfi_keeper_start(struct hfi_store *store);
 /* End it, and give up what is not settled after HFI_CLOSE_WAIT_MS. */
 void hfi_keeper_stop(struct hfi_store *store);
-/* The engine is closed: nothing comes after this. */
+/* The engine is closed: free everything. */
 void hfi_keeper_done(struct hfi_store *store);
 
-/* Keep a place for one timer, so that arming it cannot fail. false: out of memory. */
+/* Reserve a place for one timer, so that arming it cannot fail. false: out of memory. */
 bool hfi_keeper_reserve(struct hfi_store *store);
 /* Set the timer, which has a place. Locks of shards may be held. */
 void hfi_keeper_arm(struct hfi_store *store, struct hfi_timer *timer, int64_t due_ms);
 /* Stop the timer and give its place back. It may be firing right now. */
 void hfi_keeper_forget(struct hfi_store *store, struct hfi_timer *timer);
 
-/* Give back the claim of a slot in the background, not before `not_before_ms`: again and again until
- * the store says that it is gone; in the end HFI_PART_CLAIM is dropped. The slot is in no table, and if
- * it is `counted` in its shard, it is not any more: hf_close() knows it from here. */
+/* Release the claim of a slot in the background, not before `not_before_ms`, and repeat that until
+ * the store says that it is gone; then HFI_PART_CLAIM is dropped. The slot is in no table. If it
+ * was `counted` in its shard, it no longer is: hf_close() finds it here. */
 void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool counted);
 
 /* ---- renew.c ---------------------------------------------------------------- */
@@ -80,10 +80,10 @@ void hfi_renew_flush(struct hfi_store *store);
 
 /* ---- settle.c --------------------------------------------------------------- */
 
-/* Begin the releases that are due; returns when to look again. With keeper.lock, which is dropped in
- * between. */
+/* Begin the releases that are due; returns when to call this again. With keeper.lock, which is
+ * dropped in between. */
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms);
-/* Let go of what is not settled. */
+/* Drop the claims that are not settled. */
 void hfi_settle_drop(struct hfi_store *store);
 /* How long to wait after that many failures. Pure. */
 int64_t hfi_settle_pause(uint32_t tries);
@@ -91,7 +91,7 @@ int64_t hfi_settle_pause(uint32_t tries);
 /* An op in the background begins, and ends; hf_close() waits for them. */
 void hfi_keeper_busy(struct hfi_store *store);
 void hfi_keeper_idle(struct hfi_store *store);
-/* Make the thread look again. With keeper.lock. */
+/* Wake the thread. With keeper.lock. */
 void hfi_keeper_ring(struct hfi_store *store);
 
 #endif

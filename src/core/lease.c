@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lease slots: making and freeing them, finding them by handle, and their two
- * great moments, being granted and being lost. Runs on any thread.
+ * Lease slots: allocating, freeing and finding them by handle, and the two main transitions:
+ * granted and lost. Any thread.
  *
- * Making and freeing is on the path of every acquire and release: nothing is
- * allocated but for long names and labels, and nothing is wiped that does not
- * change.
+ * Taking and freeing a slot is on the path of every acquire and release: only long names and labels
+ * are allocated, and members that did not change are not cleared.
  */
 #include "core/local_queue.h"
 #include "core/owner.h"
@@ -211,8 +210,8 @@ hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease, struct 
     if (!hfi_slot_ours(&lease->slot, hfi_process_id()))
         return HF_FORKED;
 
-    /* Between the look and the lock the lease may end, and its slot begin another one, in
-     * another shard even; shards are never freed either, so asking again is enough. */
+    /* Between the lookup and the lock the lease may end, and its slot may begin another one, even
+     * in another shard. Shards are never freed, so checking again is enough. */
     shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     pthread_mutex_lock(&shard->lock);
     if (!hfi_slot_is(&lease->slot, handle)) {
@@ -277,7 +276,7 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     lease->since_ms = since_ms;
     handle = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
 
-    /* The store may have told us already that it is gone: either we see that here, or
+    /* The store may have reported already that it is gone: either we see that here, or
      * hfi_lease_gone() sees that it is held. */
     atomic_store(&lease->phase, HFI_HELD);
     if (atomic_load(&lease->gone) && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
@@ -314,7 +313,7 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
     if (lease->fd >= 0) {
         ssize_t written = write(lease->fd, &one, sizeof one);
 
-        assert(written == sizeof one); /* an eventfd takes a first write */
+        assert(written == sizeof one); /* the first write to an eventfd cannot fail */
         (void)written;
     }
     if (lease->on_lost) {
@@ -338,7 +337,7 @@ void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
     if ((phase == HFI_GOING || phase == HFI_HELD) &&
         atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard &&
         memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
-        /* The other half of hfi_lease_begin(): first the mark, then the look. */
+        /* The counterpart of hfi_lease_begin(): set the mark first, then read the phase. */
         atomic_store(&lease->gone, 1);
         if (atomic_load(&lease->phase) == HFI_HELD && !hfi_lease_lost(lease)) {
             lease->why_copy = hfi_strndup(why, strnlen(why, HFI_WHY_MAX - 1));
@@ -365,7 +364,7 @@ void hfi_lease_doubt(struct hfi_host *host, const char *why)
     struct hfi_store *store = hfi_container(host, struct hfi_store, host);
     int64_t now_ms = hfi_now_ms();
 
-    (void)why; /* the answer to the renewal says what has become of it */
+    (void)why; /* the answer to the renewal will tell whether the lease is lost */
     for (int i = 0; i < HFI_SHARDS; i++) {
         pthread_mutex_lock(&store->shards[i].lock);
         doubt_shard(store, &store->shards[i], now_ms);

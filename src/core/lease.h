@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lease slot: one claim on the store, and whoever holds it here.
+ * A lease slot: one claim on the store, and its current holder in this process.
  *
- * The claim stays in its slot for as long as the engine may look at it. When a
- * lease is passed to another local thread the slot gets a new handle and a new
- * holder, and the claim stays where it is. A slot's life:
+ * The claim stays in its slot for as long as the engine may use it. When a lease is passed to
+ * another local thread, the slot gets a new handle and a new holder, and the claim stays where it
+ * is. The phases of a slot:
  *
  *            queue: its turn             granted              release, close
  *   FREE --------------------> GOING ------------> HELD -------------------> ENDING
@@ -13,10 +13,9 @@
  *     +--------------------------+----------------------------------------------+
  *                                                    when no part is left
  *
- * A slot is freed when nobody has a part in it any more: the caller's handle, the
- * claim in the store, a renewal that is under way. (A lost callback that is due
- * has none: hf_release() sees it through before it lets go of the claim.)
- * Everything is under the lock of the slot's shard, but for what the owner of a
+ * A slot is freed when none of its parts is left: the caller's handle, the claim in the store, a
+ * renewal that is under way. (A pending lost callback is no part: hf_release() waits for it before
+ * it drops the claim.) Everything is under the lock of the slot's shard, except what the owner of a
  * GOING slot writes before the lease is published.
  */
 #ifndef HFI_LEASE_H
@@ -49,19 +48,19 @@ enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
 struct hfi_lease {
     struct hfi_slot slot;
     _Atomic(struct hfi_shard *)
-        shard; /* whose lock guards it; set before the handle is published */
+        shard; /* its lock guards the slot; set before the handle is published */
     struct hfi_store *store;
 
     struct hfi_lease *next, **link; /* in the shard's table; link NULL*: not in it */
     _Atomic int phase;              /* enum hfi_phase */
-    _Atomic int gone; /* * the store told us that it ended, maybe before we heard of the grant */
-    unsigned parts;   /* HFI_PART_* */
-    bool pass;        /* may be passed on locally */
-    bool hot;         /* * others waited here: a block of tokens is worth it */
-    bool timed;       /* * has a place for its timer at the keeper */
-    bool exported;    /* * detached, and its handle was given away */
-    bool orphan;      /* * its store was closed */
-    bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
+    _Atomic int gone;               /* * the store reported its end, perhaps before the grant */
+    unsigned parts;                 /* HFI_PART_* */
+    bool pass;                      /* may be passed on locally */
+    bool hot;                       /* * local waiters were seen: a block of tokens pays off */
+    bool timed;                     /* * has a place for its timer at the keeper */
+    bool exported;                  /* * detached, and its handle was exported */
+    bool orphan;                    /* * its store was closed */
+    bool reentrant, scoped;         /* scoped: `scope` was given, else it is a thread's id */
     bool in_loop; /* acquired asynchronously: its callback comes from hf_store_process() */
     uint32_t holds, passes;
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
@@ -76,17 +75,18 @@ struct hfi_lease {
     hf_lease *lost_handle;  /* the handle it had when it was lost, for its callback */
     struct hfi_list notice; /* * in the notifier's queue */
     struct hfi_call
-        *releasing; /* is told when its callback has ended; under notify->lock; NULL: nobody */
+        *releasing; /* the call that waits for the end of its callback; under notify->lock; NULL:
+                     * none */
     struct hfi_list queue;  /* * local waiters (struct hfi_wait), in order */
     struct hfi_timer timer; /* * */
 
-    struct hfi_list settling; /* * in the keeper's list of claims to give back */
+    struct hfi_list settling; /* * in the keeper's list of claims to release */
     int64_t settle_ms;        /* not before */
     uint32_t settle_tries;
 
     struct hfi_claim claim;
     const char *why;          /* how it was lost */
-    char *why_copy;           /* * of what the engine said */
+    char *why_copy;           /* * a copy of the engine's text */
     char *label;              /* * */
     unsigned char *long_name; /* * */
     unsigned char short_name[HFI_SHORT_NAME];
@@ -94,13 +94,13 @@ struct hfi_lease {
 
 extern struct hfi_table hfi_leases;
 
-/* A slot for what `checked` asks, not yet known to anybody. NULL: out of memory. */
+/* A slot for a checked request, not in any table yet. NULL: out of memory. */
 struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checked_request *checked);
 /* Give the slot back; no part is left and it is in no list. */
 void hfi_lease_free(struct hfi_lease *lease);
 /* Likewise for a slot that is counted in its shard. */
 void hfi_lease_leave(struct hfi_lease *lease);
-/* The slot keeps the store from being closed no longer. */
+/* The slot no longer keeps the store open. */
 void hfi_lease_uncount(struct hfi_lease *lease);
 
 /*
@@ -117,7 +117,7 @@ hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,
                                 struct hfi_shard **ret_shard, hf_error *err);
 void hfi_lease_leave_store(struct hfi_shard *shard);
 
-/* It has a place for its timer from now on. An old timer of the slot may be firing just now. */
+/* Its timer has a place from now on. An old timer of the slot may be firing at this moment. */
 void hfi_lease_timed(struct hfi_lease *lease);
 
 /* The store granted the claim: the slot becomes a lease. Its owner calls this, without the lock. */
@@ -127,10 +127,11 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms);
  * NULL. */
 struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why);
 
-/* Look at the clock: lose it if its validity has ended. With the lock; likewise. */
+/* Read the clock, and lose the lease if its validity has ended. With the lock; returns likewise. */
 struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease);
 
-/* Take these parts away, with the lock; true: none is left, and the caller frees it after unlocking. */
+/* Drop these parts, with the lock; true: none is left, and the caller frees the slot after
+ * unlocking. */
 static inline bool hfi_lease_drop(struct hfi_lease *lease, unsigned parts)
 {
     lease->parts &= ~parts;

@@ -16,7 +16,7 @@ static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease
 
 /* ---- coming in --------------------------------------------------------------- */
 
-/* The slot behind which this request would queue, or with *ret_ours the lease it re-enters. */
+/* The slot behind which this request would queue, or with *ret_ours the lease that it re-enters. */
 static struct hfi_lease *find(struct hfi_shard *shard, const struct hfi_lease *lease,
                               bool *ret_ours)
 {
@@ -141,8 +141,8 @@ bool hfi_local_queue_surface(struct hfi_wait *wait)
 
 /* ---- passing on --------------------------------------------------------------- */
 
-/* Whoever holds now: what belongs to the holder and not to the claim. The label in the store stays
- * that of who went there, and engine->passed() names the thread. */
+/* Set the new holder: what belongs to the holder and not to the claim. The label in the store stays
+ * that of the thread that acquired the claim, and engine->passed() names the current thread. */
 static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
 {
     const struct hfi_lease *from = wait->lease;
@@ -172,7 +172,7 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
         !hfi_local_queue_may_pass(lease->passes, lease->claim.tokens, store->pass_limit))
         return NULL;
     if (lease->named_by && lease->named_by != hfi_thread_id())
-        return NULL; /* a tag in the store may say that it is another's */
+        return NULL; /* a tag in the store may name it as held by its present session */
 
     wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
     if (lease->term.valid_until_ms != HFI_NEVER) {
@@ -195,15 +195,15 @@ struct hfi_wait *hfi_local_queue_hand_on(struct hfi_lease *lease)
 {
     struct hfi_list *node = hfi_list_pop(&lease->queue);
     struct hfi_wait *wait;
-    struct hfi_lease *heir;
+    struct hfi_lease *promoted;
 
     if (!node)
         return NULL;
     wait = hfi_container(node, struct hfi_wait, queued);
-    heir = wait->lease;
-    heir->hot = true;
-    hfi_list_move(&heir->queue, &lease->queue);
-    atomic_store_explicit(&heir->phase, HFI_GOING, memory_order_relaxed);
-    hfi_table_link(atomic_load_explicit(&heir->shard, memory_order_relaxed), heir);
+    promoted = wait->lease;
+    promoted->hot = true;
+    hfi_list_move(&promoted->queue, &lease->queue);
+    atomic_store_explicit(&promoted->phase, HFI_GOING, memory_order_relaxed);
+    hfi_table_link(atomic_load_explicit(&promoted->shard, memory_order_relaxed), promoted);
     return wait;
 }

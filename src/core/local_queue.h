@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The local queue. Threads of one process that want one name, exclusively and
- * with equal options, stand in the store's queue once: the first goes to the
- * store, the others queue behind its slot. A release passes the lease to the
- * next of them, with a token of its own out of the block that the grant
- * reserved; when the block is used up the lease goes back to the store, and the
- * next local waiter asks for it anew, behind whoever waits there.
+ * The local queue. Threads of one process that want one name, exclusively and with equal options,
+ * take one place in the store's queue: the first asks the store, and the others queue behind its
+ * slot. A release passes the lease to the next of them, with a new token from the block that the
+ * grant reserved. When the block is used up the lease is released in the store, and the next local
+ * waiter asks the store again, behind the waiters there.
  *
- * Everything here is under the lock of the lease's shard, unless it says otherwise.
+ * Everything here is under the lock of the lease's shard, unless stated otherwise.
  */
 #ifndef HFI_LOCAL_QUEUE_H
 #define HFI_LOCAL_QUEUE_H
@@ -20,14 +19,14 @@ enum hfi_entrance {
     HFI_ENTRY_QUEUED,   /* wait for hfi_wait_tell() */
     HFI_ENTRY_BUSY,     /* held here, and `wait` is NULL */
     HFI_ENTRY_AGAIN,    /* re-entered */
-    HFI_ENTRY_MISMATCH, /* held by us, but as something that this is no part of */
+    HFI_ENTRY_MISMATCH, /* held by us, but as another kind or with other permits */
     HFI_ENTRY_CLOSED    /* the store was closed */
 };
 
 /*
  * A new request comes in. Takes the lock itself. `wait` NULL: it does not wait.
- * `fresh`: hfi_wait_init() it first, if it is needed. With GO and QUEUED the slot is
- * counted in its shard; else it is still the caller's alone.
+ * `fresh`: hfi_wait_init() it first, if it is needed. With GO and QUEUED the slot is counted in its
+ * shard; otherwise only the caller knows it.
  */
 enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
                                         struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,
@@ -36,16 +35,17 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
 /* A waiter wants to leave the queue. Takes the lock itself. false: it was taken out, and is told. */
 bool hfi_local_queue_leave(struct hfi_wait *wait);
 
-/* A waiter goes to the store by itself, where others see it; it is told GO by the caller, without locks.
- * Takes the lock itself. false: it is not in the queue, or not any more. */
+/* Take a waiter out, so that it asks the store itself, where other processes see it; the caller
+ * tells it GO, without locks. Takes the lock itself. false: it is not in the queue, or not any
+ * more. */
 bool hfi_local_queue_surface(struct hfi_wait *wait);
 
-/* The lease is being released: give it to the next local waiter, which is told PASSED after
- * unlocking. NULL: it goes back to the store. */
+/* The lease is being released: pass it to the next local waiter, which the caller tells PASSED
+ * after unlocking. NULL: release it in the store. */
 struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease);
 
-/* The slot leaves, lost or ended: its queue goes to the first of those in it, who is told GO after
- * unlocking. NULL: nobody waits. */
+/* The slot leaves, lost or ended: its queue moves to the first waiter, which the caller tells GO
+ * after unlocking. NULL: nobody waits. */
 struct hfi_wait *hfi_local_queue_hand_on(struct hfi_lease *lease);
 
 /* May a lease whose block has `tokens`, passed on `passes` times, be passed on once more? Pure. */

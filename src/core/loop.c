@@ -35,8 +35,8 @@ static void ring(struct hfi_loop *loop)
 
 void hfi_loop_add(struct hfi_store *store, struct hfi_list *due)
 {
-    /* In one go: once it is in the list and the lock is free, hf_store_process() may call back, and
-     * hf_close() may end the store. */
+    /* All under one lock: once the call is in the list and the lock is free, hf_store_process() may
+     * call back, and hf_close() may end the store. */
     pthread_mutex_lock(&store->loop.lock);
     hfi_list_append(&store->loop.done, due);
     ring(&store->loop);
@@ -160,10 +160,11 @@ void hfi_loop_run(struct hfi_store *store)
     struct hfi_loop *loop = &store->loop;
     struct hfi_list *node, *last;
 
-    /* Callbacks begin more: what they submit leaves together. */
+    /* Callbacks may submit more: send that together. */
     if (drive->cork)
         drive->cork(store->opened, true);
-    /* Only what is there now: a callback may begin what is done at once, for ever. */
+    /* Only the calls that are due now: a callback may begin calls that are due at once, for
+     * ever. */
     pthread_mutex_lock(&loop->lock);
     last = loop->done.prev;
     while ((node = hfi_list_pop(&loop->done))) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller's event loop: asynchronous calls, and what hf_store_process() has to do.
+ * The caller's event loop: asynchronous calls, and the work of hf_store_process().
  *
  * An asynchronous call is counted from its begin until its callback was called.
- * It is finished by whatever thread gets the answer, which puts it into `done`
- * and makes the descriptor readable; callbacks run in hf_store_process() only.
+ * The thread that gets the answer puts it into `done` and makes the descriptor readable; callbacks
+ * run only in hf_store_process().
  */
 #ifndef HFI_LOOP_H
 #define HFI_LOOP_H
@@ -33,9 +33,9 @@ void hfi_loop_add(struct hfi_store *store, struct hfi_list *due);
 void hfi_loop_ring(struct hfi_store *store);
 /* The engine's timeout has become shorter: the loop, if there is one, must ask for it again. */
 void hfi_loop_ring_timeout(struct hfi_store *store);
-/* Has the caller taken on driving the engine, by asking for hf_store_fd()? */
+/* Does the caller's loop drive the engine? It does after hf_store_fd(). */
 bool hfi_loop_drives(struct hfi_store *store);
-/* Call what is due. */
+/* Run the callbacks that are due. */
 void hfi_loop_run(struct hfi_store *store);
 
 #endif

@@ -2,6 +2,7 @@
 /* Lost callbacks: see notify.h. */
 #include "core/call.h"
 #include "core/thread.h"
+#include "util/thread.h"
 
 #include <stdio.h>
 
@@ -43,7 +44,7 @@ bool hfi_notify_start(struct hfi_store *store)
 
     pthread_mutex_lock(&notify->lock);
     if (!notify->started)
-        notify->started = hfi_thread_start(&notify->thread, "hf-lost", notify_thread, store);
+        notify->started = hfi_thread_start(&notify->thread, "hf-lost", notify_thread, store) == 0;
     ok = notify->started;
     pthread_mutex_unlock(&notify->lock);
     return ok;
@@ -99,7 +100,7 @@ void hfi_notify_run(struct hfi_store *store, enum hfi_way way)
 /*
  * Call them one by one, with notify->lock dropped. While a callback runs its lease
  * may be released, by the callback itself even: then `running` was set to NULL and the
- * slot must not be touched. What the callback is given is read before.
+ * slot must not be touched. The callback's arguments are read before.
  */
 static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
 {
@@ -145,7 +146,7 @@ static struct hfi_notify_way *way_of(struct hfi_lease *lease)
     return &lease->store->notify.ways[lease->in_loop ? HFI_WAY_LOOP : HFI_WAY_THREAD];
 }
 
-/* With the lock. Is it through with its callback, has none, or none that could be waited for? */
+/* With the lock. Has its callback ended, or does it have none, or none for which we can wait? */
 static bool is_through(struct hfi_lease *lease)
 {
     struct hfi_notify_way *way = way_of(lease);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Telling callers that a lease is lost, once, with no lock held.
+ * Reports the loss of a lease to the caller: once, with no lock held.
  *
- * Callbacks may block or call back into the library, so neither the keeper nor a
- * driver runs them: leases of hf_acquire() are told by a thread of their own,
- * those of hf_acquire_async() by hf_store_process().
+ * Callbacks may block or call the library, so neither the keeper nor a driver runs them: those of
+ * hf_acquire() run on a thread of their own, those of hf_acquire_async() in hf_store_process().
  *
  * hf_release() of a lost lease does not return before its callback has ended, so
  * that the callback's argument may be freed then. It cannot wait when it is
- * called from a callback, or when the callback would come from hf_store_process(): a
- * callback that has not begun is taken back then, and HF_LOST tells instead.
+ * called from a callback, or when the callback would come from hf_store_process(): then a callback
+ * that has not begun is cancelled, and the caller learns of the loss by HF_LOST.
  *
- * hf_release_async() waits for nobody: what is left of it is done by the thread that runs the callback, after it.
+ * hf_release_async() does not wait: the thread that runs the callback does the rest of the release
+ * after it.
  */
 #ifndef HFI_NOTIFY_H
 #define HFI_NOTIFY_H
@@ -32,8 +32,9 @@ struct hfi_notify {
     pthread_cond_t changed;
     struct hfi_notify_way {
         struct hfi_list queue;     /* leases, by `notice` */
-        struct hfi_lease *running; /* whose callback runs; NULL: none, or it has been released */
-        uint64_t runner;           /* hfi_thread_id() of who runs it; 0: nobody */
+        struct hfi_lease *running; /* the lease whose callback runs; NULL: none, or it has been
+                                    * released */
+        uint64_t runner;           /* hfi_thread_id() of the thread that runs it; 0: none */
     } ways[HFI_WAYS];
     pthread_t thread;
     bool started, stop;

@@ -3,9 +3,9 @@
  * Owner ids: 128 bits, never the same for two acquisitions.
  *
  * A thread draws 128 random bits and counts up from there, because the kernel's
- * randomness costs as much as the rest of an acquire. So one id tells something
- * of its neighbours, which is harmless as long as ids stay in the store; the id of
- * a detached lease is given away in hf_lease_export(), and is drawn by itself.
+ * randomness costs as much as the rest of an acquire. So one id reveals its neighbours, which is
+ * harmless as long as ids stay in the store. The id of a detached lease is exported by
+ * hf_lease_export(), and is drawn separately.
  */
 #ifndef HFI_OWNER_H
 #define HFI_OWNER_H
@@ -23,7 +23,7 @@ static inline void hfi_owner_draw(uint64_t process)
 {
     hfi_random_bytes(hfi_self.owner, sizeof hfi_self.owner);
     hfi_self.owners_left = HFI_OWNER_DRAW_EVERY;
-    hfi_self.owner_process = process; /* a forked child must not go on with a copy */
+    hfi_self.owner_process = process; /* a forked child must not continue the parent's sequence */
 }
 
 static inline void hfi_owner_new(unsigned char ret_owner[HFI_OWNER_LEN], bool detached)

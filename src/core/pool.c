@@ -2,8 +2,8 @@
 /* The worker threads of a store. They are started one by one as they are needed. */
 #include "core/pool.h"
 
-#include "core/thread.h"
 #include "util/alloc.h"
+#include "util/thread.h"
 
 static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane);
 
@@ -73,7 +73,7 @@ static bool add_thread(struct hfi_pool *pool, enum hfi_lane which)
     struct hfi_pool_lane *lane = &pool->lanes[which];
 
     if (lane->count == lane->most || !make_room(lane) ||
-        !hfi_thread_start(&lane->threads[lane->count], "hf-worker", works[which], pool))
+        hfi_thread_start(&lane->threads[lane->count], "hf-worker", works[which], pool) != 0)
         return false;
     lane->count++;
     return true;
@@ -95,11 +95,11 @@ void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_pool_ta
 
     pthread_mutex_lock(&pool->lock);
     hfi_list_append(&lane->tasks, &task->node);
-    /* A thread for each: one that is woken for the task before ours may not come back from it. */
+    /* A thread for each task: the one that was woken for the task before ours may block in it. */
     if (++lane->queued <= lane->idle)
         pthread_cond_signal(&lane->more);
     else
-        (void)add_thread(pool, which); /* if not, those that are there will come to it */
+        (void)add_thread(pool, which); /* if that fails, the existing threads will run it later */
     pthread_mutex_unlock(&pool->lock);
 }
 

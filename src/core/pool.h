@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that run what may block in an engine, so that the keeper and event loops never do. There are
- * several lanes, because a request that waits for ever in a blocking engine must not stand in the way of the
- * release that it waits for, nor of a request that need not wait.
+ * Threads for work that may block in an engine, so that the keeper and event loops never block.
+ * There are several lanes, because a request that waits for ever in a blocking engine must not delay
+ * the release that it waits for, nor a request that need not wait.
  *
- * A task of the long lane keeps its thread for as long as it waits. Where acquires of the store wait in that way
- * (mode=row and mode=session of SQL), the lane has a thread for each of them.
+ * A task of the long lane occupies its thread while it waits. Where acquires of the store wait in
+ * that way (mode=row and mode=session of SQL), the lane has a thread for each of them.
  */
 #ifndef HFI_POOL_H
 #define HFI_POOL_H
@@ -54,9 +54,9 @@ void hfi_pool_allow_waits(struct hfi_pool *pool);
 bool hfi_pool_start(struct hfi_pool *pool, enum hfi_lane lane);
 /* Run the task soon. The lane has been started. */
 void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_pool_task *task);
-/* Likewise, but only if a thread is there for it, or can be started. */
+/* Likewise, but only if a thread is free or can be started. */
 bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_pool_task *task);
-/* Take it out of the lane again, if no thread has come to it yet. */
+/* Take it out of the lane again, if no thread has begun it yet. */
 bool hfi_pool_take_back(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_pool_task *task);
 /* Run what is there, then end the threads. */
 void hfi_pool_stop(struct hfi_pool *pool);

@@ -314,7 +314,8 @@ static const char *own_path(void)
     return loaded_from[0] ? loaded_from : map->l_name;
 }
 
-/* LD_LIBRARY_PATH=lib: must be understood before the program changes its directory. */
+/* A relative path (LD_LIBRARY_PATH=lib) must be resolved before the program changes its
+ * directory. */
 __attribute__((constructor)) static void remember_own_path(void)
 {
     const char *path = own_path();
@@ -323,8 +324,8 @@ __attribute__((constructor)) static void remember_own_path(void)
         loaded_from[0] = 0;
 }
 
-/* <directory of libholdfast.so>/holdfast, after symbolic links; before them, if the way there cannot be
- * searched. "": there is none. */
+/* <directory of libholdfast.so>/holdfast, after symbolic links; without resolving them, if a
+ * directory on the path cannot be searched. "": there is none. */
 static void own_dir(char ret_dir[PATH_MAX])
 {
     const char *path = own_path();

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_release() and hf_release_async(): the lease ends for the caller at once, whatever the store says. It is passed on
- * here, or given back to the store; what the store does not confirm is settled in the background.
+ * hf_release() and hf_release_async(): the lease ends for the caller at once, whatever the store
+ * says. The lease is passed on locally, or released in the store; a release that the store does not
+ * confirm is settled in the background.
  *
  *   end one hold (a plan) -> lost: see its callback through -> submit -> answered
  *
- * As with an acquire both forms take the same steps, on the caller's thread or on whatever thread brings the answer.
+ * As for an acquire, both forms take the same steps, on the caller's thread or on the thread that
+ * brings the answer.
  */
 #include "core/release.h"
 
@@ -15,20 +17,20 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-/* How long after its end by our clock a lost lease with a lock_delay is still left alone. */
+/* How long after its end by our clock a lost lease with a lock_delay is not released. */
 #define UNCLEAN_MS 1000
 
-/* What the end of one hold leaves to be done. */
+/* What remains to be done when one hold has ended. */
 struct hfi_release_plan {
     enum {
         HFI_ENDING_NONE, /* other holds remain, or it was passed on: nothing to do */
         HFI_ENDING_LOST, /* it was lost before */
         HFI_ENDING_STORE /* the store must be told */
     } what;
-    hf_status status;        /* what the caller will hear, if all goes well */
-    struct hfi_lease *lease; /* without a handle, and in no table; not with NONE */
-    struct hfi_wait *next;   /* the local waiter to tell GO once the release is on its way */
-    bool sole;               /* nobody else has a part in the slot */
+    hf_status status;        /* the status for the caller, if the store confirms */
+    struct hfi_lease *lease; /* it has no handle and is in no table; not set with NONE */
+    struct hfi_wait *next;   /* the local waiter to tell GO after the release is submitted */
+    bool sole;               /* no other part of the slot is left */
 };
 
 static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan);
@@ -143,7 +145,7 @@ hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err)
     if (hfi_call_has_thread(call))
         hfi_notify_end(plan.lease);
     else if (!hfi_notify_leave(plan.lease, call))
-        return HF_OK; /* its callback runs, and then hfi_call_lost() */
+        return HF_OK; /* its callback runs, and hfi_call_lost() follows */
     hfi_call_lost(call);
     return HF_OK;
 }
@@ -187,7 +189,7 @@ static void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
 static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
 {
     struct hfi_lease *lease;
-    struct hfi_wait *next, *heir;
+    struct hfi_wait *next, *passed;
     hf_status status = hfi_lease_lock(handle, &lease, &next);
     bool free;
 
@@ -209,9 +211,9 @@ static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
     } else if (hfi_lease_lost(lease)) {
         ret_plan->what = HFI_ENDING_LOST;
         take_out(lease, ret_plan);
-    } else if ((heir = hfi_local_queue_pass(lease))) {
+    } else if ((passed = hfi_local_queue_pass(lease))) {
         hfi_lease_unlock(lease, NULL);
-        hfi_wait_tell(heir, HFI_WAIT_PASSED);
+        hfi_wait_tell(passed, HFI_WAIT_PASSED);
         return HF_OK;
     } else {
         ret_plan->what = HFI_ENDING_STORE;
@@ -225,10 +227,10 @@ static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
 /* ---- lost before --------------------------------------------------------------------- */
 
 /*
- * A lease that our clock ended is still there in the store for a moment. If it has
- * a lock_delay that must run: a release now would look like a clean end and open
- * the name at once. The store began to count when it got the request, which we do not know: so
- * a while later than it can have been on a slow line.
+ * A lease that our clock has ended still exists in the store for a moment. If it has a lock_delay,
+ * that must run: a release now would look like a clean end and open the name at once. The store
+ * counts from the arrival of the request, which we do not know: so we wait longer than a slow
+ * connection can have taken.
  */
 static int64_t not_before(const struct hfi_lease *lease)
 {
@@ -237,7 +239,7 @@ static int64_t not_before(const struct hfi_lease *lease)
     return hfi_after_ms(lease->term.sent_ms + lease->term.granted_ms, UNCLEAN_MS);
 }
 
-/* May the claim of a lost lease be given back now? false: it will be, later and by itself. */
+/* May the claim of a lost lease be released now? false: it will be, later in the background. */
 static bool begins_now(struct hfi_lease *lease, bool *ret_sole)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
@@ -280,7 +282,7 @@ void hfi_call_lost(struct hfi_call *call)
 
 /* ---- in the store -------------------------------------------------------------------- */
 
-/* On a driver's thread: the caller has gone with HF_UNKNOWN, and this is the answer. */
+/* On a driver's thread: the answer, after the caller has returned with HF_UNKNOWN. */
 static void answered_late(struct hfi_job *job)
 {
     struct hfi_call *call = hfi_container(job, struct hfi_call, job);
@@ -304,7 +306,7 @@ static void release_run(struct hfi_pool_task *task)
     answered(call);
 }
 
-/* `next` is told to go to the store once the release is on its way. */
+/* `next` is told to ask the store after the release is submitted. */
 static void submit(struct hfi_call *call, struct hfi_wait *next)
 {
     struct hfi_store *store = call->store;
@@ -377,7 +379,8 @@ static void lease_error(struct hfi_call *call, hf_status status, const hf_error 
     }
 }
 
-/* The store has answered. A thread that waits calls this itself; else any thread. */
+/* The store has answered. A blocking call runs this on its own thread; otherwise any thread
+ * does. */
 static void answered(struct hfi_call *call)
 {
     struct hfi_lease *lease = call->lease;
@@ -392,7 +395,7 @@ static void answered(struct hfi_call *call)
     hfi_call_end(call);
 }
 
-/* The slot's end, or not yet. */
+/* Free the slot if no part is left. */
 static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_status status)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);

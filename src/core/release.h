@@ -7,19 +7,22 @@
 
 struct hfi_call;
 
-/* There is no memory for a call: the lease ends all the same, and the store hears of it in the background. HF_NO_MEMORY. */
+/* There is no memory for a call: the lease ends all the same, and is released in the background.
+ * HF_NO_MEMORY. */
 hf_status hfi_release_without(hf_lease *handle, hf_error *err);
 
 /* Begin a release for the receiver of `call`. HF_OK: it is under way, or has its answer. Else there is no such lease. */
 hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err);
-/* Of a thread: until it has its answer. false: given up, and the call is not ours any more. */
+/* For a blocking call: wait until it has its answer. false: given up; the caller must not use the
+ * call any more. */
 bool hfi_release_await(struct hfi_call *call);
 
-/* Tell the store, and wait for its answer; if there is none, go on in the background. The slot is
- * counted in its shard, and gone afterwards. */
+/* Release in the store, and wait for its answer; if there is none, continue in the background. The
+ * slot is counted in its shard, and gone afterwards. */
 hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
                             hf_error *err);
-/* Likewise the claim of a lost lease, whose callback has ended: at once, or later and by itself. */
+/* Likewise the claim of a lost lease, whose callback has ended: at once, or later in the
+ * background. */
 void hfi_release_lost_claim(struct hfi_lease *lease);
 
 static inline bool hfi_release_settled(hf_status status)

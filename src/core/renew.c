@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Renewals. The keeper gathers what is due into a batch and sends it as one op:
- * on the pool if the engine may block, else right away. Whatever becomes of the
- * op, each lease's timer stays set for the end of its validity, so none is lost
- * late because an answer did not come.
+ * Renewals. The keeper collects the leases that are due into a batch and sends it as one op: on the
+ * pool if the engine may block, else at once. Meanwhile each lease's timer stays set for the end of
+ * its validity, so no lease is lost late because an answer did not come.
  *
  * hf_renew() is a batch of one, that the caller waits for.
  */
@@ -31,8 +30,8 @@ void hfi_renew_due(struct hfi_store *store, struct hfi_timer *timer, int64_t now
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     struct hfi_wait *next = NULL;
 
-    /* The slot may have begun another life, even in another store, since the timer was taken
-     * out. If it is timed in this one, looking once more is right in any case. */
+    /* Since the timer was taken out, the slot may have begun another lease, even in another store.
+     * If it has a timer in this store, checking it once more is right in any case. */
     pthread_mutex_lock(&shard->lock);
     if (atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard && shard->store == store)
         next = look(store, lease, now_ms);
@@ -57,7 +56,7 @@ static bool gather(struct hfi_store *store, struct hfi_lease *lease, int64_t now
     return true;
 }
 
-/* What does it need? With the lock. Returns the local waiter to be told GO, or NULL. */
+/* Decide what the lease needs. With the lock. Returns the local waiter to be told GO, or NULL. */
 static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms)
 {
     int phase = atomic_load(&lease->phase);
@@ -73,7 +72,7 @@ static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, i
     step = hfi_term_next(&lease->term, now_ms);
     if (step.what == HFI_TERM_SLEEP && step.at_ms - now_ms <= HFI_BATCH_EARLY_MS &&
         hfi_term_next(&lease->term, step.at_ms).what == HFI_TERM_RENEW)
-        step.what = HFI_TERM_RENEW; /* others are renewed just now */
+        step.what = HFI_TERM_RENEW; /* due soon: renew it together with others */
     if (step.what == HFI_TERM_LOST)
         return hfi_lease_expire(lease);
     if (step.what == HFI_TERM_RENEW) {
@@ -227,7 +226,7 @@ static hf_status lock_quiet(hf_lease *handle, bool may_wait, struct hfi_lease **
         pthread_mutex_unlock(&keeper->lock);
         hfi_lease_unlock(*ret_lease, NULL);
 
-        /* The batch ends at the latest when the op does, which the engine bounds. */
+        /* The batch ends with its op, whose time the engine bounds. */
         pthread_mutex_lock(&keeper->lock);
         while (keeper->rounds == rounds)
             pthread_cond_wait(&keeper->ended, &keeper->lock);
@@ -256,7 +255,8 @@ static hf_status check(const struct hfi_lease *lease, int64_t *ttl_ms, int64_t n
     return HF_OK;
 }
 
-/* What has become of the lease decides, and then what the store said. `before_ms`: the ttl that it had. */
+/* The status: first the state of the lease decides, then the store's answer. `before_ms`: the ttl
+ * that it had. */
 static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up, hf_status status,
                        int64_t before_ms, const hf_error *inner, hf_error *err)
 {
@@ -269,8 +269,7 @@ static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up,
         status = HF_LOST;
     else if (given_up)
         lease->term.state = HF_STATE_AT_RISK;
-    if (status ==
-        HF_INVALID) /* a ttl that the store does not take: renewals to come must not ask for it */
+    if (status == HF_INVALID) /* the store refuses this ttl: later renewals must not ask for it */
         lease->term.ttl_ms = before_ms;
     status = status == HF_OK
                  ? hfi_ok(err)
@@ -306,7 +305,8 @@ static hf_status gather_one(struct renew_call *call, struct hfi_lease *lease,
         return hfi_error_memory(err);
     call->before_ms = lease->term.ttl_ms;
     if (call->ttl_ms != 0 && call->ttl_ms != lease->term.ttl_ms) {
-        /* Renewals to come follow; and no local waiter has asked for this ttl. */
+        /* Later renewals use this ttl too; and it is not passed on, as no local waiter has asked
+         * for this ttl. */
         lease->term.ttl_ms = call->ttl_ms;
         lease->pass = false;
     }
@@ -315,7 +315,7 @@ static hf_status gather_one(struct renew_call *call, struct hfi_lease *lease,
     return HF_OK;
 }
 
-/* Send it, unless a renewal of the lease is under way: then look again when that may have ended. */
+/* Send it, unless a renewal of the lease is under way: then try again when that may have ended. */
 static hf_status renew_begin(struct hfi_task *task, struct renew_call *call)
 {
     struct hfi_batch *batch = NULL;
@@ -352,7 +352,7 @@ static hf_status renew_step(struct hfi_task *task, hf_status got)
     bool given_up = task->state > 0 && task->child.given_up;
     hf_error inner = task->child.error;
 
-    if (task->state == 0 && got != HF_OK) /* no memory to wait for the next look */
+    if (task->state == 0 && got != HF_OK) /* no memory for the pause */
         return hfi_error_set(&task->error, got, 0, "%s", hf_status_text(got));
     if (task->state++ == 0)
         return renew_begin(task, call);
@@ -361,8 +361,7 @@ static hf_status renew_step(struct hfi_task *task, hf_status got)
         batch = hfi_task_take(task);
         if (got != HF_OK)
             batch->items[0].status = got;
-        else if (task->child
-                     .op) /* the op is done, and its text is about the lease that was refused */
+        else if (task->child.op) /* the op has ended, and its text is about the refused lease */
             inner = task->child.op->error;
         got = batch->items[0].status;
         hfi_batch_end(batch);

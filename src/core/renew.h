@@ -19,7 +19,7 @@ struct hfi_batch *hfi_batch_new(struct hfi_store *store, size_t room);
 /* Add a held lease, with its shard's lock. There is room. */
 void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl_ms,
                    int64_t now_ms);
-/* The store has answered: tell the leases, and free the batch. Any thread, no locks. */
+/* The store has answered: update the leases, and free the batch. Any thread, no locks. */
 void hfi_batch_end(struct hfi_batch *batch);
 
 #endif

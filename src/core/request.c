@@ -70,7 +70,7 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
     if (status != HF_OK)
         return status;
 
-    /* What ends at a fixed time is not passed on: the next holder would get what is left of it. */
+    /* A lease with a fixed end is not passed on: the next holder would get only the rest of it. */
     ret_checked->renew = ret_checked->ttl_ms > 0 && !(request->flags & HF_FLAG_NO_RENEW);
     ret_checked->pass =
         queue && ret_checked->permits == ret_checked->capacity &&
@@ -115,7 +115,7 @@ bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t s
         return false;
     for (size_t i = whole_size; i < size; i++)
         if (((const char *)given)[i] != 0)
-            return false; /* something that a later version knows, and we would ignore */
+            return false; /* a field of a later version, which we would ignore */
     memset(whole, 0, whole_size);
     memcpy(whole, given, size < whole_size ? size : whole_size);
     return true;
@@ -234,7 +234,8 @@ hf_status hfi_ttl_check(const struct hfi_promises *promises, const char *field, 
     return HF_OK;
 }
 
-/* What to ask the store for: never more than max_hold, but never less than the engine's least. */
+/* The ttl to ask the store for: never more than max_hold, but never less than the engine's
+ * minimum. */
 static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err)
 {

@@ -9,7 +9,7 @@ struct hfi_tag;
 
 #define HFI_STRUCT_MAX 4096 /* no option struct is larger, in any version */
 
-/* A request that makes sense. Points into the caller's memory. */
+/* A valid request. Points into the caller's memory. */
 struct hfi_checked_request {
     const hf_acquire_request *request; /* in full size */
     const unsigned char *name;
@@ -42,12 +42,12 @@ static inline int64_t hfi_ttl_least(const struct hfi_promises *promises)
 hf_status hfi_ttl_check(const struct hfi_promises *promises, const char *field, int64_t ttl_ms,
                         hf_error *err);
 
-/* How much of a label is kept: at most so many bytes, and not half a character. */
+/* The length of the label that is kept: at most `most` bytes, and no partial character. */
 size_t hfi_label_len(const char *label, size_t most);
 
 /* Copy an option struct that the caller says is `size` bytes into `whole` of `whole_size`, the rest
- * zero. false: no such size makes sense (`least` is the smallest that does), or the caller set
- * something that is beyond what we know. */
+ * zero. false: the size is not valid (`least` is the smallest), or the caller set a field that we
+ * do not know. */
 bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t size, size_t least);
 /* The same for a struct that a call cannot do without, with a text for its refusal; `init` is the name of its HF_*_INIT. */
 hf_status hfi_request_copy(void *whole, size_t whole_size, const void *given, size_t least,

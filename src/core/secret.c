@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Passwords from files and the environment, for every engine. What held one is wiped. */
+/* Passwords from files and the environment, for every engine. Buffers that held one are wiped. */
 #include "core/secret.h"
 
 #include "util/alloc.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Settling: claims whose outcome is not known, or whose release failed, are given
- * back by owner id until the store says that they are gone. Each attempt is an
- * op of its own; the pause between attempts doubles. Without memory they are made
- * one at a time, with the keeper's reserve, so that each claim gets its turn.
+ * Settling: claims whose outcome is unknown, or whose release failed, are released by owner id
+ * until the store says that they are gone. Each attempt is an op of its own; the pause between
+ * attempts doubles. Without memory they are made one at a time, with the keeper's reserve, so that
+ * each claim gets its turn.
  *
  * The list is the keeper's. A claim is either in the list or in an attempt.
  */
@@ -42,7 +42,7 @@ void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool coun
         if (not_before_ms < keeper->wakes_ms)
             hfi_keeper_ring(store);
         pthread_mutex_unlock(&keeper->lock);
-        (void)hfi_keeper_start(store); /* without it, hf_close() sees to it */
+        (void)hfi_keeper_start(store); /* if that fails, hf_close() settles it */
     }
     if (counted)
         atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
@@ -74,7 +74,7 @@ int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
     while ((node = hfi_list_pop(&due)))
         begin(store, hfi_container(node, struct hfi_lease, settling));
     pthread_mutex_lock(&keeper->lock);
-    return now_ms; /* what failed at once is in the list again: look at it */
+    return now_ms; /* an attempt that failed at once is in the list again */
 }
 
 /* NULL: out of memory, and the reserve is in use. */
@@ -143,7 +143,7 @@ static void begin(struct hfi_store *store, struct hfi_lease *lease)
     } else if (hfi_pool_start(&store->pool, HFI_LANE_SHORT)) {
         hfi_pool_add(&store->pool, HFI_LANE_SHORT, &attempt->task);
     } else {
-        attempt_run(&attempt->task); /* no thread to be had: better late than never */
+        attempt_run(&attempt->task); /* no thread could be started: run it here */
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spare slots: a few that a thread has freed, so that a lone acquire and release touch nothing that other threads
- * touch. They go back to their tables when the thread ends.
+ * Spare slots: a thread keeps a few that it has freed, so that an uncontended acquire and release
+ * share no memory with other threads. They go back to their tables when the thread ends.
  */
 #ifndef HFI_SPARE_H
 #define HFI_SPARE_H
@@ -9,7 +9,7 @@
 #include "core/handle.h"
 #include "core/thread.h"
 
-/* Give the slots of a thread back when it ends. false: they must not be kept. */
+/* Return the slots of this thread when it ends. false: it must not keep any. */
 bool hfi_spare_watch(void);
 
 /* As hfi_slot_take() and hfi_slot_give(). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores: opening them, finding them by handle, and what they say of themselves. close.c ends them. */
+/* Stores: opening them, finding them by handle, and hf_store_info(). close.c ends them. */
 #include "core/store.h"
 
 #include "core/call.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define DEFAULT_URL "file:"
-#define NAME_SHOWN  200 /* in errors: leave room for what went wrong */
+#define NAME_SHOWN  200 /* in errors: leaves room for the reason */
 
 struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 64 * 64,
                                 .kind = HFI_KIND_STORE };
@@ -58,7 +58,7 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
     return open_url(url && *url ? url : DEFAULT_URL, &whole, ret_store, err);
 }
 
-/* What core itself reads of a URL, of whatever engine. */
+/* The parameters that core itself reads from every URL. */
 struct own_conf {
     uint32_t cohort;
     int64_t deadlock_check_ms;
@@ -148,7 +148,7 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
                            : hfi_error_memory(err);
     hfi_conf_opened(conf);
     if (status != HF_OK && !(status == HF_NOT_FOUND && store->host.existing))
-        wrap_url(url, err); /* "no store yet at ..." says where by itself */
+        wrap_url(url, err); /* "no store yet at ..." names the store itself */
     if (status != HF_OK) {
         hfi_free(store->opened);
         hfi_drive_done(store);
@@ -169,8 +169,8 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
 {
     bool fresh = !hfi_slot_ours(&store->slot, hfi_process_id());
 
-    /* Threads with an old handle of this slot may have one of these locks right now. In a forked
-     * child nobody has, whatever the copy says. */
+    /* Threads with an old handle of this slot may hold one of these locks at this moment. In a
+     * forked child no thread does, whatever the copied mutex says. */
     if (fresh) {
         pthread_mutex_init(&store->lock, NULL);
         for (int i = 0; i < HFI_SHARDS; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An open store: the engine's connection and everything core keeps about it.
+ * An open store: the engine's part, and everything that core keeps about it.
  *
  * Locks, in their order; a thread that has one takes only those below it:
  *
@@ -11,8 +11,8 @@
  *   loop->lock, call->lock
  *
  * An engine's callbacks (done, host->lost, host->wake) take shard locks and those
- * below, so no engine function is called with one of them held; but for passed(),
- * which is a note and calls nothing.
+ * below, so no engine function is called with one of them held, except passed(), which only makes a
+ * note.
  */
 #ifndef HFI_STORE_H
 #define HFI_STORE_H
@@ -35,9 +35,9 @@
 #define HFI_PASSES_DEFAULT 64
 #define HFI_PASSES_MAX     1000
 #define HFI_OPEN_WAIT_MS   5000
-#define HFI_CALL_LIMIT_MS  5000 /* how long an op may take that does not wait for anybody */
+#define HFI_CALL_LIMIT_MS  5000 /* how long an op may take that does not queue */
 #define HFI_GRACE_MS       2000 /* how long a cancelled op may take to end */
-#define HFI_CLOSE_WAIT_MS  1000 /* how long hf_close() waits for what is being settled */
+#define HFI_CLOSE_WAIT_MS  1000 /* how long hf_close() waits for claims that are being settled */
 
 /* The leases and requests of the names that hash to it. */
 struct hfi_shard {
@@ -70,7 +70,7 @@ struct hfi_store {
 
     pthread_mutex_t lock;
     struct hfi_list waits; /* requests that wait in the store, and asynchronous ones */
-    uint32_t calls;        /* public calls under way that no shard counts */
+    uint32_t calls;        /* public calls under way that are not counted in a shard */
     bool closing;
 
     _Atomic unsigned started; /* HFI_STARTED_*: which threads are there */
@@ -89,7 +89,7 @@ extern struct hfi_table hfi_stores;
 /* The store of a handle, without any lock: its memory stays a store, but it may be closed any
  * moment until the caller is counted in a shard or by hfi_store_enter(). */
 hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
-/* Likewise, and it stays open until hfi_store_leave(). */
+/* Likewise, and keep it open until hfi_store_leave(). */
 hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
 void hfi_store_leave(struct hfi_store *store);
 /* Make sure that these threads run (HFI_STARTED_*). The store cannot be closed meanwhile. false: out
@@ -112,15 +112,11 @@ static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const u
     return &store->shards[hash[0] % HFI_SHARDS];
 }
 
-/* hf_store_inspect() of one name, for a caller that has entered the store; the engine has HF_CAP_INSPECT. */
-hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
-                      hf_error *err);
-
 /* Fill in err: "<location>: <verb> '<name>': <inner's text, or the status's>". Returns status. */
 hf_status hfi_store_error(struct hfi_store *store, const char *verb, const struct hfi_name *name,
                           hf_status status, const hf_error *inner, hf_error *err);
 
-/* An err for a call that succeeded. Cheap: the text is only cut to nothing. */
+/* Clear the err of a call that succeeded. Cheap: only the first byte of the text is written. */
 static inline hf_status hfi_ok(hf_error *err)
 {
     if (err) {

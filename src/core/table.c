@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chained hashing that doubles. It must not fail: a shard begins with a few buckets
- * of its own, and when there is no memory to grow the chains get longer.
+ * A chained hash table that doubles. It cannot fail: a shard begins with a few buckets of its own,
+ * and without memory to grow the chains become longer.
  */
 #include "core/table.h"
 

@@ -24,7 +24,7 @@ void hfi_task_init(struct hfi_task *task, struct hfi_store *store, hfi_step_fn *
 
 /* ---- on the caller's thread ---------------------------------------------------------------------- */
 
-/* What step() sees of it. */
+/* Set what step() sees of an ended child. */
 static hf_status show_child(struct hfi_task *task, struct hfi_call *child)
 {
     bool is_op = child->child == HFI_CHILD_OP && hfi_op_finished(&child->job.op);
@@ -40,7 +40,7 @@ static hf_status show_child(struct hfi_task *task, struct hfi_call *child)
     return child->status;
 }
 
-/* The child goes on without us: nothing of it may be looked at. */
+/* The child was given up and goes on: nothing of it may be read. */
 static hf_status show_given_up(struct hfi_task *task, unsigned mark)
 {
     task->ending = NULL;
@@ -51,7 +51,7 @@ static hf_status show_given_up(struct hfi_task *task, unsigned mark)
     return HF_UNKNOWN;
 }
 
-/* There was no memory for one: what an earlier one has brought is gone. */
+/* There was no memory for a child: clear what an earlier one has left. */
 static hf_status show_no_child(struct hfi_task *task)
 {
     task->ending = NULL;
@@ -168,7 +168,8 @@ static void end_task(struct hfi_task *task, hf_status status)
     hfi_call_end(call);
 }
 
-/* The next step is hf_store_process()'s. Until then the task counts as running: nobody else takes it. */
+/* The next step is taken in hf_store_process(). Until then the task counts as running: no other
+ * thread takes steps. */
 static void leave_turn(struct hfi_task *task)
 {
     pthread_mutex_lock(&task->lock);
@@ -178,7 +179,8 @@ static void leave_turn(struct hfi_task *task)
     hfi_loop_add(task->store, &task->call->due);
 }
 
-/* Take steps for as long as children have ended. `running` is set, by us; the first time there is no child. */
+/* Take steps while there are ended children. We have set `running`; the first time there is no
+ * child. */
 static void take_steps(struct hfi_task *task, struct hfi_call *child)
 {
     hf_status got = HF_OK, status;
@@ -232,7 +234,8 @@ void hfi_task_child_ended(struct hfi_call *child)
     if (!ours)
         return; /* the thread that takes steps finds it */
     if (hfi_self.stopping > 0)
-        hfi_loop_add(task->store, &task->call->due); /* locks are held: not here */
+        hfi_loop_add(task->store, &task->call->due); /* locks are held: hf_store_process() does
+                                                      * it */
     else
         take_steps(task, next_ended(task));
 }

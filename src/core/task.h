@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A task: a public call that needs several steps. The primitives stand on this, and core's own calls that are not an
- * acquire or a release.
+ * A task: a public call that needs several steps. The primitives are tasks, and so are core's calls
+ * other than acquire and release.
  *
- * A task begins a *child* (a raw op, an acquire, a release, a pause), or several of them, and is asked what to do next each
- * time that one has ended. Its code is the same in both forms:
+ * A task begins a *child* (a raw op, an acquire, a release, a pause), or several of them, and its
+ * step() is called each time one has ended. Its code is the same in both forms:
  *
  *   hf_X()        hfi_task_run() takes all steps on the calling thread, and returns the final status
  *   hf_X_async()  hfi_task_begin() takes the first step; the thread that brings a child's answer takes the next; in the
@@ -13,8 +13,9 @@
  * So step() runs on one thread at a time, without locks, and never blocks. A child is a call (call.h) with a slot of its
  * own: an op that a blocking task has given up lives on there, with all that it needs.
  *
- * An asynchronous task follows the caller's canceller, hf_close() and hf_op_cancel(); its children follow the task. A
- * child that ends while waits are being stopped, under locks, is seen to by hf_store_process().
+ * An asynchronous task follows the caller's canceller, hf_close() and hf_op_cancel(); its children
+ * follow the task. If a child ends while waits are being stopped, under locks, hf_store_process()
+ * takes the next step.
  */
 #ifndef HFI_TASK_H
 #define HFI_TASK_H
@@ -34,29 +35,29 @@ typedef hf_status hfi_step_fn(struct hfi_task *task, hf_status got);
 typedef void hfi_finish_fn(struct hfi_task *task, hf_result *result);
 /* Asynchronous form, after `done`: leave the store, free the memory. */
 typedef void hfi_task_free_fn(struct hfi_task *task);
-/* Blocks until it is done, or *stop is not HF_OK any more. */
+/* May block until its work is done or *stop is not HF_OK any more. */
 typedef hf_status hfi_work_fn(struct hfi_task *task, const _Atomic int *stop);
 
 struct hfi_task {
-    /* The owner's, before it runs. */
+    /* Set by the owner before it runs. */
     struct hfi_store *store; /* kept open by the owner: entered, or counted in a shard */
     hf_store *handle;        /* the caller's, for acquires */
     hfi_step_fn *step;
     hfi_finish_fn *finish; /* may be NULL */
     hfi_task_free_fn *free;
     hf_cancel *cancel; /* the caller's; NULL: none */
-    int state;         /* which step is due: the owner's business */
+    int state;         /* the next step: used by the owner only */
     unsigned mark; /* of the children that are begun from now on, to tell them apart: likewise */
 
-    /* What the child that has just ended brought; good during step(). */
+    /* The results of the child that has just ended; valid during step(). */
     struct {
         struct hfi_op *op; /* of a raw op that was finished. What u.cell.ret_bytes points to is the
                               owner's if it sets that to NULL, else it is freed with the child */
         hf_lease *lease;   /* of an acquire, with HF_OK */
         unsigned
             mark; /* as it was when the child was begun; not of one that had no memory to begin */
-        bool given_up;  /* blocking form: it did not end in time, and what it does is not known.
-                              HF_UNKNOWN */
+        bool given_up;  /* blocking form: it did not end in time, and its outcome is unknown:
+                         * HF_UNKNOWN */
         hf_error error; /* not HF_OK: the text, of the engine or (acquire, release) of core */
     } child;
 
@@ -67,7 +68,7 @@ struct hfi_task {
     struct hfi_cancel stop; /* asynchronous: what the children follow; never a handle */
     pthread_mutex_t lock;
     struct hfi_list children;  /* by `due`: that have ended; in the blocking form, under way */
-    bool running;              /* some thread takes steps */
+    bool running;              /* a thread takes steps */
     unsigned without;          /* children that could not begin: no memory */
     struct hfi_call *ending;   /* the child that step() sees */
     struct hfi_call *turn;     /* the child that ends in hf_store_process(); NULL: none */
@@ -91,7 +92,8 @@ hf_status hfi_task_run_entered(struct hfi_task *task, hf_error *err);
 hf_status hfi_task_begin_entered(struct hfi_task *task, hf_done_fn *done, void *arg, hf_op **ret_op,
                                  hf_error *err);
 void hfi_task_free_entered(struct hfi_task *task);
-/* Was it asked to end early? HF_OK: no. (A blocking task: only its children know.) */
+/* Why the task should end early; HF_OK: it need not. (In a blocking task only the children
+ * know.) */
 hf_status hfi_task_stopped(struct hfi_task *task);
 
 /* ---- children; each returns HFI_BEGUN, and what cannot begin ends at once ----------------------- */
@@ -103,11 +105,12 @@ struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name
 /* The op that is being prepared points into `memory`: forget(memory, op) when it is over, however late.
  * NULL: hfi_free(). */
 void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget);
-/* In step(), unless the child was given up: what it kept is the task's again. */
+/* In step(), unless the child was given up: take back the memory that hfi_task_keep() gave it. */
 void *hfi_task_take(struct hfi_task *task);
-/* It is not submitted after all. */
+/* Drop the prepared op without submitting it. */
 void hfi_task_forget_op(struct hfi_task *task);
-/* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). */
+/* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). For other ops, when the blocking form gives
+ * it up (HFI_NEVER: after HFI_CALL_LIMIT_MS); an inline engine makes none of them wait. */
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags);
 
 /* As hf_acquire(). The request, which has its full size, and what it points to is used during this call only. Its
@@ -118,8 +121,9 @@ hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease);
 /* HF_OK: it is until_ms (hfi_now_ms() time) now. Else it was stopped. */
 hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags);
 /* Run `work` where it may block: here, in the blocking form, else on a worker. Its status is the child's, its text is
- * in task->child.error. `stopper` NULL: nothing stops it. Else it is called when *stop has been set (any thread, locks held),
- * and makes `work` look; until_ms (HFI_NEVER: none) is when *stop becomes HF_TIMEOUT, if all workers are taken until then. */
+ * in task->child.error. `stopper` NULL: nothing stops it. Otherwise it is called when *stop has
+ * been set (any thread, locks held), and makes `work` read it; until_ms (HFI_NEVER: none) is when
+ * *stop becomes HF_TIMEOUT, if no worker is free until then. */
 hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
                         void (*stopper)(struct hfi_wait *wait), int64_t until_ms);
 /* Take the next step where user code may run: in hf_store_process(), or at once in the blocking form. HF_OK. */
@@ -127,7 +131,8 @@ hf_status hfi_task_turn(struct hfi_task *task);
 
 /* ---- between task.c and child.c ---------------------------------------------------------------------- */
 
-/* Blocking form: until it has ended. false: given up, and it is not ours any more; task->child.error says so. */
+/* Blocking form: wait until it has ended. false: given up; it must not be used any more, and
+ * task->child.error says so. */
 bool hfi_child_await(struct hfi_call *child);
 /* It has ended, and step() has seen it; or it never began. */
 void hfi_child_free(struct hfi_call *child);
@@ -136,9 +141,9 @@ void hfi_child_free(struct hfi_call *child);
 
 /* A child has ended, with no reference left. */
 void hfi_task_child_ended(struct hfi_call *child);
-/* hf_store_process(): go on, or deliver. */
+/* hf_store_process(): take the next step, or call back. */
 void hfi_task_deliver(struct hfi_call *call);
-/* The call of a task, or a pause, is to end early. Locks may be held. */
+/* End a task or a pause early. Locks may be held. */
 void hfi_task_stop(struct hfi_call *call);
 void hfi_task_stop_pause(struct hfi_call *child);
 

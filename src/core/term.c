@@ -47,7 +47,8 @@ void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms)
     term->retry_ms = 0;
 
     if (term->max_hold_ms > 0) {
-        /* If it is shorter than any ttl, the store keeps it longer anyway: no margin is needed. */
+        /* If max_hold is shorter than every ttl, the store keeps the lease longer anyway: no margin
+         * is needed. */
         int64_t ttl_ms =
             term->max_hold_ms > term->min_ttl_ms ? term->max_hold_ms : term->min_ttl_ms;
 
@@ -102,7 +103,7 @@ static int64_t renewal_due(const struct hfi_term *term)
     if (!term->renew)
         return HFI_NEVER;
     if (term->sent_ms + term->granted_ms >= term->hold_end_ms)
-        return HFI_NEVER; /* it reaches as far as it may */
+        return HFI_NEVER; /* it extends as far as max_hold allows */
 
     if (term->hold_end_ms != HFI_NEVER)
         last_ms = term->hold_end_ms - term->min_ttl_ms - term->min_ttl_ms / 8;
@@ -116,7 +117,7 @@ int64_t hfi_term_ask(const struct hfi_term *term, int64_t ttl_ms, int64_t now_ms
     int64_t left_ms = term->hold_end_ms == HFI_NEVER ? HFI_NEVER : term->hold_end_ms - now_ms;
     int64_t ask_ms = earlier(ttl_ms, left_ms);
 
-    /* A question, not a wish for more: what is there is what is asked for. */
+    /* This renewal only checks that the lease exists: ask for the time that is left. */
     if (term->doubtful && (!term->renew || ask_ms < term->min_ttl_ms))
         return term->valid_until_ms > now_ms ? term->valid_until_ms - now_ms : 0;
     return ask_ms < term->min_ttl_ms ? 0 : ask_ms;
@@ -138,7 +139,7 @@ bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, 
 
     term->renewing = false;
     if (term->state == HF_STATE_LOST)
-        return false; /* it was told before; no answer brings it back */
+        return false; /* LOST was reported before; no answer brings the lease back */
     if (status == HF_LOST || status == HF_NOT_FOUND || now_ms >= term->valid_until_ms)
         return true;
     if (status == HF_OK)
@@ -150,7 +151,7 @@ bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, 
             pause_ms = HFI_RETRY_MIN_MS;
         if (pause_ms > HFI_RETRY_MAX_MS)
             pause_ms = HFI_RETRY_MAX_MS;
-        /* It may yet arrive in the store, after others, and cut them short. */
+        /* This renewal may still arrive in the store after later ones, and shorten them. */
         term->unsure_ms = earlier(term->unsure_ms, term->asked_ms);
         term->state = HF_STATE_AT_RISK;
         term->retry_ms = now_ms + pause_ms;

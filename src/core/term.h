@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lease's term: how long it is good for, and what that asks for now. Pure: no
- * clock, no lock, no heap. All times are hfi_now_ms() times.
+ * A lease's term: how long it is valid, and what must be done now. Pure: no clock, no lock, no
+ * heap. All times are hfi_now_ms() times.
  *
  *             a renewal failed                validity ended,
  *          +------------------> AT_RISK ----- or the store said so
@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 
 #define HFI_DRIFT_PERCENT 1  /* how much faster than ours a server's clock may run */
-#define HFI_GUARD_MS      2  /* taken off every validity; engines may add to it */
+#define HFI_GUARD_MS      2  /* subtracted from every validity; engines may add to it */
 #define HFI_RETRY_MIN_MS  50 /* between failed renewals ... */
 #define HFI_RETRY_MAX_MS  1000
 
@@ -24,36 +24,37 @@ struct hfi_term {
     hf_state state;
     bool renew;    /* renewed by itself */
     bool renewing; /* a renewal is under way: do not begin another */
-    bool
-        doubtful; /* the store may have forgotten it: ask by a renewal, also if it is not to be renewed */
+    bool doubtful; /* the store may have forgotten it: check by a renewal, even if `renew` is
+                   * false */
 
     /* Set once, before the grant. */
     int64_t ttl_ms;      /* what a renewal asks for; 0: there is no ttl */
-    int64_t min_ttl_ms;  /* the engine takes no less */
+    int64_t min_ttl_ms;  /* the engine's minimum */
     int64_t guard_ms;    /* HFI_GUARD_MS and the engine's */
     int64_t max_hold_ms; /* 0: no limit */
 
     /* Set by the grant and by every renewal. */
-    int64_t sent_ms, granted_ms; /* when the ttl was asked for, and how much was given; 0: no end */
+    int64_t sent_ms, granted_ms; /* when the ttl was asked for, and the ttl that was granted; 0: no
+                                  * end */
     int64_t hold_end_ms, hold_valid_ms; /* max_hold: where it ends in the store, and for us */
     int64_t valid_until_ms;             /* HFI_NEVER: no end */
     int64_t retry_ms;                   /* after a failed renewal: not before this */
     int64_t asked_ms;                   /* what the renewal that is under way asks for */
-    int64_t
-        unsure_ms; /* the shortest ttl of a renewal whose outcome we never learnt; HFI_NEVER: none */
+    int64_t unsure_ms; /* the shortest ttl of a renewal whose outcome is unknown; HFI_NEVER: none */
 };
 
 enum hfi_term_what { HFI_TERM_SLEEP, HFI_TERM_RENEW, HFI_TERM_LOST };
 
 struct hfi_term_step {
     enum hfi_term_what what;
-    int64_t at_ms; /* SLEEP: look again then; HFI_NEVER: never */
+    int64_t at_ms; /* SLEEP: decide again then; HFI_NEVER: never */
 };
 
 /* May a lease go from one state to the other? */
 bool hfi_state_may(hf_state from, hf_state to);
 
-/* When a ttl that was asked for at sent_ms ends for us: never later than it does in the store. */
+/* The end of validity of a ttl that was asked for at sent_ms: never later than the end in the
+ * store. */
 int64_t hfi_valid_until(int64_t sent_ms, int64_t ttl_ms, int64_t guard_ms);
 
 /* The store granted it. granted_ms 0: without end. */
@@ -71,7 +72,7 @@ static inline void hfi_term_begin_endless(struct hfi_term *term, int64_t sent_ms
     term->valid_until_ms = HFI_NEVER;
 }
 
-/* Is a grant worth having, when min_valid_ms is needed? One that has ended in the store already never is. */
+/* Does the grant have min_valid_ms of validity left? One that has ended never does. */
 bool hfi_term_worth(const struct hfi_term *term, int64_t min_valid_ms, int64_t now_ms);
 
 /* Decide what a held lease needs at now_ms. */
@@ -80,8 +81,8 @@ struct hfi_term_step hfi_term_next(const struct hfi_term *term, int64_t now_ms);
 /* The ttl that a renewal sent at now_ms may ask for, if `ttl_ms` is wanted; 0: none, max_hold is near. */
 int64_t hfi_term_ask(const struct hfi_term *term, int64_t ttl_ms, int64_t now_ms);
 
-/* A renewal for ttl_ms is about to be sent. It may shorten what is left, and may have done so
- * although we never hear of it: believe the worse from now on. */
+/* A renewal for ttl_ms is about to be sent. It may shorten the lease, even if its answer never
+ * comes: from now on the shorter time counts. */
 void hfi_term_renewing(struct hfi_term *term, int64_t ttl_ms, int64_t now_ms);
 
 /* It was answered, at now_ms. HF_OK: the store gave granted_ms from sent_ms on. The answer says

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Thread ids, and threads of the library. */
+/* Thread ids. */
 #include "core/thread.h"
 
 #include "util/process.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -33,21 +32,4 @@ int64_t hfi_thread_tid(void)
 {
     know_thyself();
     return hfi_self.tid;
-}
-
-bool hfi_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *arg)
-{
-    sigset_t all, before;
-    int error;
-
-    /* The new thread inherits the mask: no signal of the program ever lands in it. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(ret_thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error)
-        return false;
-
-    (void)pthread_setname_np(*ret_thread, name);
-    return true;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a thread knows of itself, and how the library starts its own. */
+/* Data of the current thread. */
 #ifndef HFI_THREAD_H
 #define HFI_THREAD_H
 
 #include "holdfast/holdfast.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,7 +31,7 @@ struct hfi_self {
     int64_t tid;
     const struct hfi_calling
         *calling;      /* the innermost callback that this thread is in; NULL: none */
-    unsigned stopping; /* it is ending waits early, perhaps with locks */
+    unsigned stopping; /* it is stopping waits, perhaps with locks held */
 
     struct hfi_spares leases, calls; /* spare.h */
     bool watched;                    /* the end of this thread is noticed */
@@ -41,20 +40,17 @@ struct hfi_self {
     uint64_t owner_process;
     uint32_t owners_left;
 
-    /* What it holds, as far as it remembers: see session.h. */
+    /* The latest leases that it holds: see session.h. */
     hf_lease *held[HFI_HELD_MAX];
     uint32_t held_count;
 };
 
-/* Next to us in memory in every thread: the library is linked, or loaded early. */
+/* In the static TLS block of every thread: the library is linked, or loaded early. */
 extern _Thread_local struct hfi_self hfi_self __attribute__((tls_model("initial-exec")));
 
 /* This thread, for HF_FLAG_REENTRANT. Not the kernel's number, which is soon used again. */
 uint64_t hfi_thread_id(void);
 /* This thread, for people. */
 int64_t hfi_thread_tid(void);
-
-/* Start a thread of the library: all signals blocked, named `name` (15 bytes). */
-bool hfi_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *arg);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an hf_view is inside. Callers of the library see one entry, holder or waiter at a time, by pointer. */
+/* The layout of an hf_view. Callers of the library see one entry, holder or waiter at a time, by
+ * pointer. */
 #ifndef HFI_VIEW_H
 #define HFI_VIEW_H
 

@@ -69,7 +69,7 @@ static void cancel_op(struct hfi_wait *wait, struct hfi_op *op, int status)
     hfi_store_engine(wait->store)->cancel(wait->store->opened, op, (hf_status)status);
 }
 
-/* Either we see the wish to stop here, or whoever has it sees the op. */
+/* Either we see the request to stop here, or the thread that stops us sees the op. */
 void hfi_wait_in_store(struct hfi_wait *wait, struct hfi_op *op)
 {
     int stop;
@@ -87,7 +87,7 @@ void hfi_wait_stop(struct hfi_wait *wait, hf_status status)
     struct hfi_op *op;
 
     if (!atomic_compare_exchange_strong(&wait->stop, &none, (int)status))
-        return; /* somebody was first */
+        return; /* it was stopped before */
     hfi_self.stopping++;
     op = atomic_load(&wait->op);
     if (wait->stopper) {
@@ -109,8 +109,8 @@ void hfi_wait_tell(struct hfi_wait *wait, uint32_t word)
         hfi_call_told(wait->call, word);
         return;
     }
-    /* The waiter may leave, and its stack be used for something else, between these two. Waking
-     * an address that nobody sleeps on does no harm. */
+    /* Between these two the waiter may return, and its stack may be reused. Waking an address on
+     * which nobody sleeps does no harm. */
     if (atomic_exchange(&wait->word, word) <= HFI_WAIT_STOPPED)
         hfi_futex_wake(&wait->word, 1, false);
 }

@@ -4,9 +4,9 @@
  * store's queue. A thread that waits has it on its stack; an asynchronous call
  * has it inside.
  *
- * `word` says what a local waiter has become. Whoever takes it out of the queue,
- * under the shard's lock, sets PASSED or GO later, when all is ready; the waiter
- * itself leaves the queue when it was STOPPED or its time is up:
+ * `word` is the state of a local waiter. The thread that takes it out of the queue, under the
+ * shard's lock, sets PASSED or GO later, when everything is ready; the waiter itself leaves the
+ * queue when it was STOPPED or its time is up:
  *
  *   SLEEPING --> STOPPED --+--> (left the queue itself)
  *       |           |
@@ -37,17 +37,17 @@ struct hfi_wait {
     struct hfi_list followed; /* in the canceller's list; under cancel->lock */
     bool is_listed;
     struct hfi_store *store;
-    struct hfi_cancel *cancel; /* whose list it is in; NULL: none */
-    struct hfi_lease *lease;   /* its own slot, to go to the store with */
+    struct hfi_cancel *cancel; /* the canceller in whose list it is; NULL: none */
+    struct hfi_lease *lease;   /* its own slot, with which it asks the store */
     struct hfi_shard *shard;   /* of that slot, also when it has gone */
-    struct hfi_call *call;     /* asynchronous: whose it is; NULL: a thread sleeps on `word` */
+    struct hfi_call *call;     /* asynchronous: its call; NULL: a thread sleeps on `word` */
     int64_t min_valid_ms;
     int64_t tid;
     hf_lease *passed; /* with PASSED: the lease it got */
     _Atomic uint32_t word;
     _Atomic int stop;                       /* HF_OK, or why it should end early */
     _Atomic(struct hfi_op *) op;            /* what waits in the store; NULL: nothing */
-    void (*stopper)(struct hfi_wait *wait); /* instead of all this: see hf_store_wait() */
+    void (*stopper)(struct hfi_wait *wait); /* called instead: see hf_store_wait() */
 
     /* Deadlock detection (deadlock/detector.h), if `tag` is not NULL; the rest is under store->lock. */
     const struct hfi_tag *tag;
@@ -64,15 +64,15 @@ hf_status hfi_wait_follow(struct hfi_wait *wait, hf_cancel *cancel);
 bool hfi_wait_follow_task(struct hfi_wait *wait, struct hfi_cancel *stop);
 /* From now on hf_close() stops it. */
 void hfi_wait_list(struct hfi_wait *wait);
-/* Neither can stop it any more, nor is one of them about to. */
+/* After this neither can stop it, and neither is about to. */
 void hfi_wait_leave(struct hfi_wait *wait);
 
-/* The op is in the store now: what asks it to stop goes to the engine. */
+/* The op is in the store now: a stop goes to the engine. */
 void hfi_wait_in_store(struct hfi_wait *wait, struct hfi_op *op);
 /* Ask it to end early. With the lock of a list that it is in, or by its owner. */
 void hfi_wait_stop(struct hfi_wait *wait, hf_status status);
 
-/* Tell a local waiter, which is in no queue any more, what it has become; it may be gone at once. */
+/* Set the final state of a local waiter that is in no queue any more; it may be gone at once. */
 void hfi_wait_tell(struct hfi_wait *wait, uint32_t word);
 
 /* Is the handle a canceller that has not been fired? HF_INVALID, HF_FORKED, HF_CANCELLED. */

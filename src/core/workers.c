@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ops of BLOCKING engines that no caller's thread waits for: submit() runs on a worker. An op that the engine suspends leaves
- * its worker, and comes to another one when there is something to do for it. An acquire of an engine that suspends none
- * keeps its worker while it waits.
+ * Asynchronous ops of BLOCKING engines that may wait, and acquires: submit() runs on a worker. An op
+ * that the engine suspends leaves its worker, and core submits it again on any worker when the
+ * engine resumes it. An acquire of an engine that suspends none occupies its worker while it waits.
  */
 #include "core/call.h"
 #include "core/op.h"

@@ -10,6 +10,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
+#include "util/thread.h"
 
 #define NEEDED (HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_TOKEN)
 
@@ -80,7 +81,7 @@ void hfi_detect_watch(struct hfi_wait *wait, const struct hfi_tag *tag)
         return;
     pthread_mutex_lock(&d->lock);
     if (!d->started && !d->stop)
-        d->started = hfi_thread_start(&d->thread, "hf-deadlock", detect_main, store);
+        d->started = hfi_thread_start(&d->thread, "hf-deadlock", detect_main, store) == 0;
     if (d->started && !atomic_exchange(&d->awake, 1))
         ring(d);
     pthread_mutex_unlock(
@@ -258,8 +259,7 @@ static hf_status read_two_views(struct hfi_store *store, struct two_views *views
     bool fifo = hfi_store_promises(store)->caps & HF_CAP_FIFO;
 
     for (int i = 0; i < 2; i++) {
-        hf_status status =
-            hfi_look(store, "*", 1, HFI_LOOK_GLOB | HFI_LOOK_CONTENDED, &views->views[i], err);
+        hf_status status = hfi_inspect_contended(store, &views->views[i], err);
 
         if (status != HF_OK)
             return status;

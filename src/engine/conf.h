@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a store's URL may say, and what core makes of it. An engine declares the forms of its schemes
- * and a table of its parameters; core reads the URL (core/conf.c), refuses what no row names before
- * anything is opened, and hands over a struct of the engine's own type that begins with a struct
- * hfi_conf. An engine never reads a URL, a password file or an environment variable itself.
+ * The description of a store's URL, and its parsed form. An engine declares the forms of its
+ * schemes and a table of its parameters; core reads the URL (core/conf.c), refuses what no row
+ * names before anything is opened, and hands over a struct of the engine's own type that begins
+ * with a struct hfi_conf. An engine never reads a URL, a password file or an environment variable
+ * itself.
  */
 #ifndef HFI_ENGINE_CONF_H
 #define HFI_ENGINE_CONF_H
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define HFI_URL_MAX         4096
 #define HFI_HOSTS_MAX       64  /* of one URL */
 #define HFI_HOST_MAX        253 /* bytes of a name, or of an address with its zone */
 #define HFI_SOCKET_PATH_MAX 107 /* sun_path, without its end */
@@ -31,7 +33,7 @@ struct hfi_form {
 #define HFI_FORM_SOCKET       (1u << 1) /* //[user[:password]@]/path/to/socket */
 #define HFI_FORM_TLS          (1u << 2) /* TLS, always */
 #define HFI_FORM_TLS_CHOICE   (1u << 3) /* tls=on|off */
-#define HFI_FORM_TLS_SCHEME   (1u << 8) /* none here: the scheme with an 's' at its end has it */
+#define HFI_FORM_TLS_SCHEME   (1u << 8) /* no TLS: the scheme with an 's' at its end has it */
 #define HFI_FORM_TLS_NAME     (1u << 4) /* sni=NAME */
 #define HFI_FORM_TLS_ANY      (HFI_FORM_TLS | HFI_FORM_TLS_CHOICE | HFI_FORM_TLS_SCHEME)
 #define HFI_FORM_USER_ALONE   (1u << 5) /* a user without a password has a meaning */
@@ -100,11 +102,17 @@ struct hfi_conf {
     struct hfi_tls_conf tls;
     const char *location; /* scheme://hosts, or scheme:path: no secrets */
 
-    size_t path_at;              /* byte of `path` in the URL */
-    const struct hfi_form *form; /* core's own, as what follows */
+    size_t path_at;              /* offset of `path` in the URL */
+    const struct hfi_form *form; /* core's own, like the members below */
     struct hfi_url *url;         /* until open() has returned */
     struct hfi_conf_text *texts;
 };
+
+/* Read a URL of the engine's own that is not the one of the store, such as a line in a file of the administrator.
+ * hfi_conf_delete() at the end; NULL is fine. */
+hf_status hfi_conf_new(const char *url, const struct hfi_conf_type *type,
+                       struct hfi_conf **ret_conf, hf_error *err);
+void hfi_conf_delete(struct hfi_conf *conf);
 
 /* A copy of `len` bytes that lives as long as the conf, and is wiped with it. NULL: out of memory. */
 char *hfi_conf_keep(struct hfi_conf *conf, const char *text, size_t len);

@@ -129,8 +129,12 @@ enum hfi_op_kind {
                        shorten the lease under its holder); per-claim result */
     HFI_OP_ADOPT,   /* claim with name, owner, token, ttl_ms: renew it and fill in mode,
                        capacity, permits; HF_NOT_FOUND */
-    HFI_OP_INSPECT, /* name or pattern; emits into `sink` */
     HFI_OP_BREAK,   /* name, token; HF_NOT_FOUND */
+    /* Inspection (HF_CAP_INSPECT). Core matches the pattern, drops twins, sorts, and bounds the whole. An entry is
+     * consistent in itself; entries of one page may be of different moments. */
+    HFI_OP_LIST, /* one page from the cursor on, into `sink`: whole entries where these cost nothing more (one
+                    statement, one transaction, one range), else bare names. Sets the cursor of the next page */
+    HFI_OP_LOOK, /* all of one name, into `sink`: one entry; none if the name is free, and that is HF_OK too */
     /* Cells (HF_CAP_CELLS): bytes with a version. Versions are positive. A version that a cell had is never the
      * version of other bytes, not even after the cell was deleted and made again. */
     HFI_OP_CELL_READ, /* ret_bytes (from hfi_malloc), ret_len, ret_version, ret_ttl_ms; HF_NOT_FOUND */
@@ -158,13 +162,23 @@ enum hfi_op_kind {
 struct hfi_op;
 typedef void hfi_done_fn(struct hfi_op *op);
 
-/* Takes what an inspection found. The engine calls it from submit() or while it is driven, in any order of
+/* Takes what a LIST or a LOOK found. The engine calls it from submit() or while it is driven, in any order of
  * names: an entry, then all its holders and waiters, then the next entry. The engine keeps nothing. false: core
- * is out of memory, and the engine finishes the op with HF_NO_MEMORY. */
+ * is out of memory, and the engine finishes the op with HF_NO_MEMORY. A name may come any number of times. */
 struct hfi_sink {
+    bool (*name)(struct hfi_sink *sink, const unsigned char *name,
+                 size_t len);                                    /* LIST: core will LOOK at it */
     bool (*entry)(struct hfi_sink *sink, const hf_entry *entry); /* counts are ignored */
     bool (*holder)(struct hfi_sink *sink, const hf_holder *holder);
     bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
+};
+
+/* Where a page begins: whatever the engine needs to go on there. Empty: at the beginning; set by the engine: that was the
+ * last page. */
+#define HFI_CURSOR_MAX 2048
+struct hfi_cursor {
+    uint32_t len;
+    _Alignas(16) unsigned char bytes[HFI_CURSOR_MAX];
 };
 
 struct hfi_renewal {
@@ -192,15 +206,19 @@ struct hfi_op {
             size_t count;
         } renew;
         struct {
-            const unsigned char *pattern;
-            uint32_t len;
-            bool glob;
-            struct hfi_sink *sink;
-        } inspect;
-        struct {
             struct hfi_name name;
             uint64_t token;
         } brk;
+        struct {
+            const unsigned char *pattern; /* a hint: what it does not match may be left out */
+            uint32_t len;
+            struct hfi_cursor *cursor;
+            struct hfi_sink *sink;
+        } list;
+        struct {
+            struct hfi_name name;
+            struct hfi_sink *sink;
+        } look;
         struct {
             struct hfi_name name;
             const void *bytes;
@@ -280,7 +298,7 @@ struct hfi_promises {
     unsigned native;  /* HFI_NATIVE_*: what the engine does itself, in one step */
     /* BLOCKING: ops that wait without a thread are suspended. Else each of them keeps a worker while it waits. */
     bool suspends;
-    /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process
+    /* Without HF_CAP_WAITERS: HFI_OP_LIST tells core's deadlock detector, and nobody else, what this process
      * holds and waits for, and what other processes have told it. A holder's `first` is hfi_claim_number(). */
     bool tells_own;
     /* The promise table for readers: a few words each. */
@@ -392,5 +410,11 @@ struct hfi_engine {
 /* A module lib/holdfast/<name>.so exports this; a static build lists it in the registry. */
 #define HFI_ENGINE_SYMBOL "hfi_engine_entry"
 typedef const struct hfi_engine *hfi_engine_entry_fn(void);
+#define HFI_ENGINE_ENTRY(table)                                                             \
+    __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void); \
+    const struct hfi_engine *hfi_engine_entry(void)                                         \
+    {                                                                                       \
+        return &(table);                                                                    \
+    }
 
 #endif

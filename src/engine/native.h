@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ops that only some engines have: counters (HFI_NATIVE_COUNTER), rate limits (HFI_NATIVE_LIMIT) and scripts
- * (HF_CAP_SCRIPTS). Where an engine has no counters or limits of its own, src/prim makes them of a cell.
+ * (HF_CAP_SCRIPTS). If an engine has no counters or limits of its own, src/prim makes them from a
+ * cell.
  *
  * Core keeps each of these structs, with the name's bytes, until the op is finished.
  */
@@ -68,7 +69,7 @@ struct hfi_limit_answer {
     int64_t wait_us;   /* at_us less the state's now */
     int64_t at_us;     /* by the state's time */
     int64_t left;      /* permits that could be taken at once */
-    int64_t refill_us; /* until all are there again, if nobody takes any */
+    int64_t refill_us; /* until all permits are back, if nobody takes any */
     size_t len;        /* of the bytes to be written; 0: none */
 };
 
@@ -91,11 +92,11 @@ struct hfi_limit_op {
 enum hfi_script_verb {
     HFI_SCRIPT_RUN,    /* script -> ret_value */
     HFI_SCRIPT_EXISTS, /* text, or a SHA-1 in hex -> ret_exists: every server has it */
-    HFI_SCRIPT_FLUSH   /* every server forgets all */
+    HFI_SCRIPT_FLUSH   /* every server forgets all scripts */
 };
 
 /*
- * Everything that it points to is there during submit() only, but for itself.
+ * What it points to is valid during submit() only; the struct itself until the op is finished.
  *
  * RUN is never sent again after it may have begun: HF_UNKNOWN. HF_INVALID: the script is at fault (it does
  * not compile, raised an error, or answered one) or, before it was sent, its keys are of several slots;

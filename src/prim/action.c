@@ -8,6 +8,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/hash.h"
 
 #include <string.h>
 #include <time.h>
@@ -85,7 +86,8 @@ static hf_status begin_op(struct hfi_prim_task *task)
         hfi_task_forget_op(&task->core);
         return hfi_error_memory(&task->error);
     }
-    return hfi_task_submit(&task->core, task->action.until_ms, 0);
+    return hfi_task_submit(
+        &task->core, task->action.kind == HFI_ACT_WAIT ? task->action.until_ms : HFI_NEVER, 0);
 }
 
 static void end_op(struct hfi_prim_task *task, struct hfi_op *op, hf_status got)
@@ -161,13 +163,12 @@ static bool sink_waiter(struct hfi_sink *sink, const hf_waiter *waiter)
 
 static hf_status begin_holds(struct hfi_prim_task *task)
 {
-    struct hfi_name name,
-        asked = { .bytes = task->action.name.bytes, .len = task->action.name.len };
-    struct hfi_lease_sink sink = { .sink = { sink_entry, sink_holder, sink_waiter },
+    struct hfi_name name = { .bytes = task->action.name.bytes, .len = task->action.name.len };
+    struct hfi_lease_sink sink = { .sink = { NULL, sink_entry, sink_holder, sink_waiter },
                                    .token = hfi_prim_caps(&task->prim) & HF_CAP_TOKEN
                                                 ? task->action.token
                                                 : 0 };
-    struct hfi_op *op = hfi_task_op(&task->core, HFI_OP_INSPECT);
+    struct hfi_op *op = hfi_task_op(&task->core, HFI_OP_LOOK);
 
     if (!op)
         return hfi_error_memory(&task->error);
@@ -176,10 +177,9 @@ static hf_status begin_holds(struct hfi_prim_task *task)
         hfi_task_forget_op(&task->core);
         return hfi_error_memory(&task->error);
     }
-    name = hfi_task_name(&task->core, &asked);
-    op->u.inspect.pattern = name.bytes;
-    op->u.inspect.len = name.len;
-    op->u.inspect.sink = &task->action.sink->sink;
+    hfi_hash128(name.bytes, name.len, name.hash);
+    op->u.look.name = hfi_task_name(&task->core, &name);
+    op->u.look.sink = &task->action.sink->sink;
     return hfi_task_submit(&task->core, HFI_NEVER, 0);
 }
 

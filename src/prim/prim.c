@@ -50,7 +50,8 @@ void hfi_prim_leave(struct hfi_prim *prim)
 hf_status hfi_prim_error(const struct hfi_prim *prim, hf_status status, const hf_error *inner,
                          hf_error *err)
 {
-    return hfi_store_error(prim->store, prim->verb, &prim->name, status, inner, err);
+    return hfi_store_error(prim->store, prim->verb, prim->name.len > 0 ? &prim->name : NULL, status,
+                           inner, err);
 }
 
 bool hfi_until(int64_t wait_ms, int64_t *ret_until_ms)

@@ -14,7 +14,7 @@ struct hfi_prim {
     struct hfi_shard
         *shard;       /* it counts this call, which came with a lease; NULL: the store counts it */
     const char *verb; /* "count", "barrier" */
-    struct hfi_name name;
+    struct hfi_name name; /* a script has none */
 };
 
 /* Find the store of a handle, check the name, and that the engine has `caps`. The name's bytes stay the caller's. After
@@ -30,7 +30,7 @@ static inline uint64_t hfi_prim_caps(const struct hfi_prim *prim)
 
 /* HF_UNSUPPORTED, with what the engine lacks: cells, or else a clock. */
 hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err);
-/* Fill in err: "<location>: <verb> '<name>': ...". Returns status. */
+/* Fill in err: "<location>: <verb> '<name>': ...", or without a name. Returns status. */
 hf_status hfi_prim_error(const struct hfi_prim *prim, hf_status status, const hf_error *inner,
                          hf_error *err);
 

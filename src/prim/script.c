@@ -1,54 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_script_*() and hf_value_*(). The engine does the work. This file checks the arguments and
- * waits; if the engine has no scripts, the error text names an alternative.
+ * hf_script_run() and the others, in both forms, and what they answer. All of it is the engine's to do: here the arguments are
+ * checked, and where there are no scripts the caller is told what else there is. A call is a task of one action (task.h).
+ * It is never given up: a script may be slow, and the op_timeout of the URL ends it.
  */
-#include "engine/native.h"
-
 #include "core/by_url.h"
-#include "core/op.h"
 #include "core/request.h"
-#include "core/store.h"
 #include "engine/redis/extension.h"
+#include "prim/task.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
 #include <string.h>
 
-#define ITEM_COST 32 /* what a key or an argument counts in addition to its bytes */
+#define ITEM_COST 32 /* what a key or an argument counts beside its bytes */
+
+struct script_call {
+    struct hfi_prim_task task;
+    hf_script_request whole; /* used while the call begins, with all that it points to */
+};
 
 /* ---- the call -------------------------------------------------------------------------- */
 
-static hf_status enter(hf_store *handle, const char *verb, struct hfi_store **ret_store,
-                       hf_error *err)
+/* After HF_OK the store is entered. */
+static hf_status enter(struct script_call *call, hf_store *handle, enum hfi_script_verb verb,
+                       const char *name, hf_error *err)
 {
-    hf_status status = hfi_store_enter(handle, ret_store, err);
+    struct hfi_prim *prim = &call->task.prim;
+    hf_status status;
 
-    if (status != HF_OK || hfi_store_promises(*ret_store)->caps & HF_CAP_SCRIPTS)
+    hfi_prim_task_init_act(&call->task, HFI_ACT_SCRIPT);
+    call->task.action.native.script.verb = verb;
+    *prim = (struct hfi_prim){ .handle = handle, .verb = name };
+    status = hfi_store_enter(handle, &prim->store, err);
+    if (status != HF_OK || hfi_prim_caps(prim) & HF_CAP_SCRIPTS)
         return status;
     status = hfi_error_set(err, HF_UNSUPPORTED, 0,
                            "%s: %s: this engine runs no scripts; cells (bytes with a version, "
                            "compare and swap) do what one name needs",
-                           (*ret_store)->host.location, verb);
-    hfi_store_leave(*ret_store);
+                           prim->store->host.location, name);
+    hfi_prim_leave(prim);
     return status;
 }
 
-/* Submit the op, and wait until the engine has finished it; op_timeout of the URL bounds that,
- * since a script may be slow. The op is never given up, so it may be on the stack. */
-static hf_status run(struct hfi_store *store, struct hfi_script_op *op, const char *verb,
-                     hf_error *err)
+/* The arguments have been checked with `status`. The store is left if that is not HF_OK. */
+static hf_status checked(struct script_call *call, hf_status status)
 {
-    struct hfi_job job;
-    hf_status status;
+    if (status != HF_OK)
+        hfi_prim_leave(&call->task.prim);
+    return status;
+}
 
-    hfi_job_init(&job, store, HFI_OP_SCRIPT);
-    job.op.u.script = op;
-    hfi_job_submit(&job);
-    (void)hfi_job_wait(&job, HFI_NEVER);
-    status = hfi_op_status(&job.op);
-    return status == HF_OK ? hfi_ok(err)
-                           : hfi_store_error(store, verb, NULL, status, &job.op.error, err);
+static struct hfi_script_op *script_of(struct script_call *call)
+{
+    return &call->task.action.native.script;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -92,87 +97,192 @@ static hf_status check(const hf_script_request *given, hf_script_request *script
     return HF_OK;
 }
 
-hf_status hf_script_run(hf_store *handle, const hf_script_request *script, hf_value **ret_value,
-                        hf_error *err)
+static hf_status prepare_run(struct script_call *call, hf_store *store,
+                             const hf_script_request *script, hf_error *err)
 {
-    hf_script_request whole;
-    struct hfi_script_op op = { .verb = HFI_SCRIPT_RUN, .script = &whole };
-    struct hfi_store *store;
-    hf_status status = enter(handle, "script", &store, err);
+    hf_status status = enter(call, store, HFI_SCRIPT_RUN, "script", err);
 
     if (status != HF_OK)
         return status;
-    status = check(script, &whole, err);
+    script_of(call)->script = &call->whole;
+    return checked(call, check(script, &call->whole, err));
+}
+
+hf_status hf_script_run(hf_store *store, const hf_script_request *script, hf_value **ret_value,
+                        hf_error *err)
+{
+    struct script_call call;
+    hf_status status = prepare_run(&call, store, script, err);
+
     if (status == HF_OK)
-        status = run(store, &op, "script", err);
-    hfi_store_leave(store);
-    if (status != HF_OK)
-        return status;
-    if (ret_value)
-        *ret_value = op.ret_value;
-    else
-        hfi_free(op.ret_value);
-    return HF_OK;
+        status = hfi_prim_task_run(&call.task, err);
+    if (status == HF_OK && ret_value)
+        *ret_value = script_of(&call)->ret_value;
+    else if (status == HF_OK)
+        hfi_free(script_of(&call)->ret_value);
+    return status;
+}
+
+static void finish_run(struct hfi_prim_task *task, hf_result *result)
+{
+    if (result->status == HF_OK)
+        result->value = task->action.native.script.ret_value;
+}
+
+hf_status hf_script_run_async(hf_store *store, const hf_script_request *script, hf_done_fn *done,
+                              void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct script_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_run(call, store, script, err), finish_run, done,
+                               arg, ret_op, err);
 }
 
 /* ---- what the server has ------------------------------------------------------------------- */
 
-hf_status hf_script_exists(hf_store *handle, const char *text, size_t len, bool *ret_exists,
-                           hf_error *err)
+static hf_status prepare_exists(struct script_call *call, hf_store *store, const char *text,
+                                size_t len, hf_error *err)
 {
-    struct hfi_script_op op = { .verb = HFI_SCRIPT_EXISTS, .text = text };
-    struct hfi_store *store;
-    hf_status status = enter(handle, "script exists", &store, err);
+    hf_status status = enter(call, store, HFI_SCRIPT_EXISTS, "script exists", err);
+    struct hfi_script_op *op = script_of(call);
 
     if (status != HF_OK)
         return status;
-    op.len = text && len == HF_CSTRING ? strlen(text) : len;
-    if (!text || !ret_exists)
-        status = hfi_error_set(err, HF_INVALID, 0, "%s: NULL", text ? "ret_exists" : "text");
-    else if (op.len > HF_SCRIPT_MAX)
+    op->text = text;
+    op->len = text && len == HF_CSTRING ? strlen(text) : len;
+    if (!text)
+        status = hfi_error_set(err, HF_INVALID, 0, "text: NULL");
+    else if (op->len > HF_SCRIPT_MAX)
         status = hfi_error_set(err, HF_INVALID, 0, "text: more than %d bytes", HF_SCRIPT_MAX);
-    else
-        status = run(store, &op, "script exists", err);
-    hfi_store_leave(store);
-    if (status == HF_UNKNOWN) { /* it asks, and changes nothing */
-        status = HF_UNAVAILABLE;
-        if (err)
-            err->status = status;
-    }
+    return checked(call, status);
+}
+
+hf_status hf_script_exists(hf_store *store, const char *text, size_t len, bool *ret_exists,
+                           hf_error *err)
+{
+    struct script_call call;
+    hf_status status = prepare_exists(&call, store, text, len, err);
+
+    if (status == HF_OK && !ret_exists)
+        status = checked(&call, hfi_error_set(err, HF_INVALID, 0, "ret_exists: NULL"));
     if (status == HF_OK)
-        *ret_exists = op.ret_exists;
+        status = hfi_prim_task_run(&call.task, err);
+    if (status == HF_OK)
+        *ret_exists = script_of(&call)->ret_exists;
     return status;
 }
 
-hf_status hf_script_flush(hf_store *handle, hf_error *err)
+static void finish_exists(struct hfi_prim_task *task, hf_result *result)
 {
-    struct hfi_script_op op = { .verb = HFI_SCRIPT_FLUSH };
-    struct hfi_store *store;
-    hf_status status = enter(handle, "script flush", &store, err);
+    if (result->status == HF_OK)
+        result->number = task->action.native.script.ret_exists;
+}
 
-    if (status != HF_OK)
-        return status;
-    status = run(store, &op, "script flush", err);
-    hfi_store_leave(store);
-    return status;
+hf_status hf_script_exists_async(hf_store *store, const char *text, size_t len, hf_done_fn *done,
+                                 void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct script_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_exists(call, store, text, len, err),
+                               finish_exists, done, arg, ret_op, err);
+}
+
+hf_status hf_script_flush(hf_store *store, hf_error *err)
+{
+    struct script_call call;
+    hf_status status = enter(&call, store, HFI_SCRIPT_FLUSH, "script flush", err);
+
+    return status == HF_OK ? hfi_prim_task_run(&call.task, err) : status;
+}
+
+hf_status hf_script_flush_async(hf_store *store, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                hf_error *err)
+{
+    struct script_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task,
+                               enter(call, store, HFI_SCRIPT_FLUSH, "script flush", err), NULL,
+                               done, arg, ret_op, err);
 }
 
 /* ---- ending one ------------------------------------------------------------------------------- */
 
-hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err)
-{
-    const struct hfi_redis_extension *redis;
+/* It may be the store itself that is stuck behind the script, so this goes by a URL, over connections of its own. */
+struct kill_call {
+    struct hfi_task task;
     struct hfi_by_url at;
-    hf_status status;
+    int64_t wait_ms;
+};
 
+static hf_status prepare_kill(struct kill_call *call, const char *url, int64_t wait_ms,
+                              hf_error *err)
+{
     if (wait_ms < 0 || wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
-    status = hfi_by_url_open(&at, url, HFI_REDIS_EXTENSION, sizeof *redis, err);
-    if (status != HF_OK)
+    call->wait_ms = wait_ms ? wait_ms : HF_SCRIPT_KILL_WAIT_MS;
+    return hfi_by_url_open(&call->at, url, HFI_REDIS_EXTENSION, sizeof(struct hfi_redis_extension),
+                           err);
+}
+
+static hf_status kill_script(struct kill_call *call, hf_error *err)
+{
+    const struct hfi_redis_extension *redis = call->at.extension;
+
+    return redis->kill_script(call->at.conf, call->wait_ms, err);
+}
+
+hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err)
+{
+    struct kill_call call;
+    hf_status status = prepare_kill(&call, url, wait_ms, err);
+
+    return status == HF_OK ? hfi_by_url_close(&call.at, kill_script(&call, err), err) : status;
+}
+
+static hf_status kill_work(struct hfi_task *task, const _Atomic int *stop)
+{
+    (void)stop;
+    return kill_script(hfi_container(task, struct kill_call, task), &task->child.error);
+}
+
+static hf_status kill_step(struct hfi_task *task, hf_status got)
+{
+    struct kill_call *call = hfi_container(task, struct kill_call, task);
+
+    if (task->state++ == 0)
+        return hfi_task_work(task, kill_work, NULL, HFI_NEVER);
+    task->error = task->child.error;
+    return hfi_by_url_close(&call->at, got, &task->error);
+}
+
+hf_status hf_script_kill_async(hf_store *handle, const char *url, int64_t wait_ms, hf_done_fn *done,
+                               void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct kill_call *call = hfi_malloc(sizeof *call);
+    struct hfi_store *store;
+    hf_status status = call ? hfi_store_enter(handle, &store, err) : hfi_error_memory(err);
+
+    if (status != HF_OK) {
+        hfi_free(call);
         return status;
-    redis = at.extension;
-    status = redis->kill_script(at.conf, wait_ms ? wait_ms : HF_SCRIPT_KILL_WAIT_MS, err);
-    return hfi_by_url_close(&at, status, err);
+    }
+    hfi_task_init(&call->task, store, kill_step);
+    call->task.free = hfi_task_free_entered;
+    status = prepare_kill(call, url, wait_ms, err);
+    if (status == HF_OK) {
+        status = hfi_task_begin(&call->task, done, arg, ret_op, err);
+        if (status != HF_OK)
+            status = hfi_by_url_close(&call->at, status, NULL);
+    }
+    if (status != HF_OK)
+        hfi_task_free_entered(&call->task);
+    return status;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

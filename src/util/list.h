@@ -40,6 +40,13 @@ static inline void hfi_list_remove(struct hfi_list *node)
     hfi_list_init(node);
 }
 
+/* For each struct of `type` in the list by its `member`. The one at hand may be taken out. */
+#define hfi_list_each(type, at, list, member)                            \
+    for (type *at = hfi_container((list)->next, type, member),           \
+              *at##_next = hfi_container(at->member.next, type, member); \
+         &at->member != (list);                                          \
+         at = at##_next, at##_next = hfi_container(at->member.next, type, member))
+
 /* The first node, taken out; NULL: there is none. */
 static inline struct hfi_list *hfi_list_pop(struct hfi_list *list)
 {

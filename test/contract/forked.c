@@ -3,6 +3,7 @@
  * A forked child that touches its parent's handles: HF_FORKED, and nothing is
  * freed. It may open a store of its own.
  */
+#include "holdfast/redis.h"
 #include "peer.h"
 
 #include <fcntl.h>
@@ -90,6 +91,8 @@ static void touch_everything(const struct handles *h)
     STEP(hf_store_wait_async(h->store, 0, 0, NULL, done, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_store_check_async(h->store, done, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_deadlock_list_async(h->store, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_script_flush_async(h->store, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_script_kill_async(h->store, "redis://none", 0, done, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_store_inspect(h->store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL) == HF_FORKED);
     STEP(hf_lease_break(h->store, "fork", 4, 1, NULL) == HF_FORKED);
     STEP(hf_store_wait(h->store, &seq, 0, NULL, NULL) == HF_FORKED);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -603,6 +604,9 @@ void peer_serve(int fd, const char *url)
     hf_error err;
     hf_status status;
 
+    if (fd ==
+        STDIN_FILENO) /* a process: one that is stopped when a test fails does not outlive it */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
     options.label = "peer";
     if (hf_open(url, &options, &desk.store, &err) != HF_OK) {
         answer(&desk, "%s", err.text);

@@ -343,6 +343,12 @@ unsigned hfi_link_failures(const struct hfi_link *link)
     return link->failures;
 }
 
+hf_status hfi_link_ended(const struct hfi_link *link)
+{
+    (void)link;
+    return HF_UNAVAILABLE;
+}
+
 bool hfi_link_opens_again(const struct hfi_link *link, int64_t now_ms)
 {
     return link->state == HFI_STREAM_IDLE && link->failures > 0 && link->open_ms <= now_ms;

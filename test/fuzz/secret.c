@@ -2,9 +2,9 @@
 /* Secrets in store URLs, as the command takes them out of argv and out of its child's environment. */
 #include "fuzz.h"
 
+#include "core/url.h"
 #include "secret.h"
 #include "util/alloc.h"
-#include "util/url.h"
 
 /* What the library shows of a URL without secrets is the URL itself: both judge alike. */
 static void judged_alike(const char *clean)

@@ -6,11 +6,11 @@
  */
 #include "ops.h"
 
+#include "core/url.h"
 #include "engine/sql/listener.h"
 #include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/url.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tests on real servers stand on, whatever the engine: the contract suite's small steps (CHECK, EXPECT, AWAIT, take, give,
- * attempts, peers), and some more. Each engine's bed (test/redis/redis_bed.h ...) adds the server, and a proxy before it.
+ * The common base of tests on real servers of any engine: the small steps of the contract suite
+ * (CHECK, EXPECT, AWAIT, take, give, attempts, peers), and some more. Each engine's bed
+ * (test/redis/redis_bed.h ...) adds the server, and a proxy before it.
  */
 #ifndef TEST_BED_H
 #define TEST_BED_H
@@ -21,7 +22,7 @@ extern int64_t bed_open_wait_ms;
 hf_store *open_at(const char *url); /* must succeed; {id} becomes "bed" */
 /* The URL with {id} replaced; static, good until the next call. */
 const char *at_bed(const char *url);
-/* Close whatever is still held or under way in it. */
+/* Close the store even if leases are held or calls are under way. */
 void close_hard(hf_store *store);
 
 /* The request with a ttl, and another time to wait. */
@@ -29,7 +30,8 @@ hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms);
 hf_acquire_request with_wait(hf_acquire_request request, int64_t wait_ms);
 hf_acquire_request semaphore_request(const char *name, uint32_t capacity);
 
-/* Others can have it, soon or once a ttl has passed; a new token is larger than `after`. */
+/* Check that the name becomes free, at once or after a ttl, and that its new token is larger than
+ * `after`. */
 uint64_t gets_free(hf_store *store, const char *name, uint64_t after);
 
 /* For hf_acquire_request.on_lost: when it was called, how often, and why. */

@@ -5,7 +5,7 @@
 
 #include "holdfast/primitives.h"
 
-/* For calls that are made for what they do to something else; (void) is not enough for gcc. */
+/* Ignore a status on purpose; (void) is not enough for gcc. */
 #define IGNORE(call) \
     do {             \
         if (call) {  \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * To be preloaded into a server: its wall clock runs beside the real one by as many
- * microseconds as stand, as 8 bytes, in the file that HOLDFAST_TEST_CLOCK names and that the
- * test has mapped too. Monotonic clocks are left alone, as a jump of the wall clock leaves them.
- * (libfaketime would do, but for its quarrels with jemalloc.)
+ * Preloaded into a server: shifts its wall clock by a number of microseconds, which is stored as 8
+ * bytes in the file that HOLDFAST_TEST_CLOCK names and that the test has mapped too. Monotonic
+ * clocks are not changed, as in a real jump of the wall clock. (libfaketime does not work together
+ * with jemalloc.)
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ static void shift(int64_t *seconds, long *fraction, int64_t unit_us_inverse, int
     *fraction = (long)total;
 }
 
-/* The system call, not the next library's function: this also runs before that is bound. */
+/* Uses the system call and not the next library's function, which may not be bound yet. */
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *t)
 {
     int64_t seconds;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The blocking test engine, memblock:, in the shape that a client of a SQL
- * server has: submit() runs on the caller's thread until the op is finished. An
- * acquire that must wait sleeps on mem_changed until its grant is pushed, its
- * deadline passes or cancel() asks it to stop.
+ * The blocking test engine, memblock:, shaped like a client of a SQL server: submit() runs on the
+ * caller's thread until the op is finished. An acquire that must wait sleeps on mem_changed until
+ * its grant is pushed, its deadline passes or cancel() asks it to stop.
  *
  * Losses come to a listener thread, as LISTEN/NOTIFY would bring them.
  */
@@ -24,7 +23,7 @@
 struct sleeper {
     struct sleeper *next;
     struct hfi_op *op;
-    hf_status cancel; /* HF_OK: nobody asked */
+    hf_status cancel; /* HF_OK: not cancelled */
     bool pushed;
     struct mem_reply grant;
 };
@@ -33,7 +32,7 @@ struct block_store {
     struct mem_store base;
     struct sleeper *sleepers;
     struct hfi_claim *held; /* a list by mem_claim.next */
-    int64_t late_ms;        /* how long an acquire takes to the server */
+    int64_t late_ms;        /* delay of an acquire before it reaches the server */
     pthread_t listener;
     bool stop;
 };
@@ -115,12 +114,8 @@ static void block_submit(void *self, struct hfi_op *op)
         status = renew(store, op);
     else if (op->kind == HFI_OP_BREAK)
         status = break_one(store, op);
-    else if (op->kind == HFI_OP_INSPECT)
-        status = mem_server_inspect(mem_conn_server(&store->base), op->u.inspect.pattern,
-                                    op->u.inspect.len, op->u.inspect.glob, op->u.inspect.sink,
-                                    hfi_now_ms())
-                     ? HF_OK
-                     : HF_NO_MEMORY;
+    else if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
+        status = mem_inspect(&store->base, op, true);
     else if (mem_verb_of(op->kind) != MEM_VERBS)
         status = cell_op(store, op);
     pthread_cond_broadcast(&mem_changed);
@@ -161,7 +156,7 @@ static void remember(struct block_store *store, struct hfi_claim *claim)
     store->held = claim;
 }
 
-/* Sleep until the grant was pushed (HF_OK), or why not. */
+/* Sleep until the grant is pushed (HF_OK), or the wait fails. */
 static hf_status sleep_for_grant(struct block_store *store, struct sleeper *self)
 {
     struct hfi_op *op = self->op;
@@ -170,14 +165,14 @@ static hf_status sleep_for_grant(struct block_store *store, struct sleeper *self
 
     self->next = store->sleepers;
     store->sleepers = self;
-    self->cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have been here before us */
+    self->cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have come before us */
     while (!self->pushed && self->cancel == HF_OK) {
         now_ms = hfi_now_ms();
         if (now_ms >= op->deadline_ms) {
             self->cancel = HF_TIMEOUT;
             break;
         }
-        /* Every second: the server takes silence for death. */
+        /* Every second: a silent waiter counts as dead. */
         next_ms = mem_world_next_ms(store->base.world);
         next_ms = next_ms < now_ms + 1000 ? next_ms : now_ms + 1000;
         mem_cond_wait(next_ms < op->deadline_ms ? next_ms : op->deadline_ms);
@@ -262,8 +257,8 @@ static hf_status break_one(struct block_store *store, struct hfi_op *op)
 }
 
 /*
- * The cell is looked at whenever anything changes: mem_changed is the event, and the wire of this
- * engine. The server's push, for which there is no one to hear, only has to be asked for again.
+ * The cell is read whenever anything changes: mem_changed is the event of this engine. Nobody
+ * receives the server's push; the wait only has to be registered again.
  */
 static hf_status cell_op(struct block_store *store, struct hfi_op *op)
 {
@@ -277,7 +272,7 @@ static hf_status cell_op(struct block_store *store, struct hfi_op *op)
     hfi_random_bytes(owner, sizeof owner);
     mem_request_fill_cell(&store->base, op, mem_verb_of(op->kind), owner, &request);
     store->sleepers = &self;
-    self.cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have been here before us */
+    self.cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have come before us */
     for (;;) {
         if (mem_world_is_cut(store->base.world))
             self.cancel = HF_UNAVAILABLE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells in memory, see mem_cells.h. A cell that was deleted stays as an entry without bytes: it
- * knows the swap that deleted it, a late copy of which must not be told that it failed.
+ * Cells in memory, see mem_cells.h. A deleted cell stays as an entry without bytes: it remembers
+ * the swap that deleted it, so that a late copy of that swap is not answered as failed.
  */
 #include "mem_cells.h"
 
@@ -12,7 +12,7 @@
 struct watcher {
     struct watcher *next;
     struct mem_request ask;
-    int64_t until_ms; /* not heard of since: it counts as gone */
+    int64_t until_ms; /* after this it counts as gone */
 };
 
 struct cell {
@@ -24,7 +24,7 @@ struct cell {
     uint64_t version;
     int64_t until_ms;                /* HFI_NEVER */
     unsigned char by[HFI_OWNER_LEN]; /* the swap that made it so */
-    uint64_t by_version;             /* what that was told */
+    uint64_t by_version;             /* the version in its answer */
 };
 
 struct blob {
@@ -123,7 +123,7 @@ static struct cell *make(struct mem_cells *cells, const struct mem_request *ask)
     return cell;
 }
 
-/* Push to everybody who waits for another version of it. */
+/* Push to every waiter for another version of the cell. */
 static void tell(struct mem_cells *cells, const struct cell *cell, int64_t now_ms)
 {
     struct mem_reply reply = { .status = HF_OK, .version = version_of(cell) };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The versioned cells of a server in memory (mem_server.h): as plain as they can be. No thread, no
- * clock of its own, no network; the caller locks. Bytes that were ever in a cell stay until the
- * server is freed, so requests and replies on the wire carry pointers. Memory as in mem_server.h.
+ * The versioned cells of a server in memory (mem_server.h): as simple as possible. No thread, no
+ * clock, no network; the caller locks. The bytes of a cell stay until the server is freed, so
+ * requests and replies carry pointers. Memory as in mem_server.h.
  */
 #ifndef MEM_CELLS_H
 #define MEM_CELLS_H
@@ -25,7 +25,7 @@ const void *mem_cells_keep(struct mem_cells *cells, const void *bytes, size_t le
 struct mem_reply mem_cells_call(struct mem_cells *cells, const struct mem_request *request,
                                 int64_t now_ms);
 
-/* End what is due, and tell who waits for it. */
+/* Expire what is due, and tell the waiters. */
 void mem_cells_tick(struct mem_cells *cells, int64_t now_ms);
 int64_t mem_cells_next_ms(const struct mem_cells *cells); /* HFI_NEVER: nothing is due */
 void mem_cells_forget(struct mem_cells *cells);           /* all of them, telling nobody */

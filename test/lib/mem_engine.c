@@ -4,9 +4,9 @@
  * here runs under mem_lock, taken by the engines or by the calls of tests; a
  * fork holds it too, so a child finds it free and its servers whole.
  *
- * A message is carried out, or handed to its connection, at once unless a fault
- * delays it; delayed ones wait in the world's `wire` and move when somebody
- * pumps, which every connection does whenever it is driven.
+ * A message is executed, or handed to its connection, at once unless a fault delays it. Delayed
+ * ones wait in the world's `wire` until mem_world_pump(), which every connection calls whenever it
+ * is driven.
  */
 #include "mem_internal.h"
 
@@ -242,7 +242,7 @@ bool mem_conn_send(struct mem_store *store, uint64_t id, const struct mem_reques
     return true;
 }
 
-/* Hand a reply or push to its connection, if that is still there and the line is whole. */
+/* Hand a reply or push to its connection, if that is still open and not cut. */
 static void deliver(struct mem_world *world, const struct packet *packet)
 {
     struct mem_store *store = find_conn(world, packet->session);
@@ -381,7 +381,7 @@ static void *copy(const void *items, size_t count, size_t size)
 
 /* ---- faults ------------------------------------------------------------------ */
 
-/* Numbers that look random and follow from the seed (xorshift64*). */
+/* Pseudo-random numbers from the seed (xorshift64*). */
 static uint64_t draw(uint64_t *state)
 {
     *state ^= *state >> 12;
@@ -550,14 +550,25 @@ hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply)
     return HF_OK;
 }
 
+hf_status mem_inspect(struct mem_store *store, struct hfi_op *op, bool whole)
+{
+    struct mem_server *server = mem_conn_server(store);
+    bool ok = op->kind == HFI_OP_LIST
+                  ? mem_server_list(server, op->u.list.cursor, whole, op->u.list.sink, hfi_now_ms())
+                  : mem_server_look(server, &op->u.look.name, op->u.look.sink, hfi_now_ms());
+
+    return ok ? HF_OK : HF_NO_MEMORY;
+}
+
 enum mem_verb mem_verb_of(enum hfi_op_kind kind)
 {
     static const enum mem_verb verbs[] = {
         [HFI_OP_ACQUIRE] = MEM_ACQUIRE,     [HFI_OP_RELEASE] = MEM_RELEASE,
         [HFI_OP_RENEW] = MEM_RENEW,         [HFI_OP_ADOPT] = MEM_ADOPT,
-        [HFI_OP_INSPECT] = MEM_INSPECT,     [HFI_OP_BREAK] = MEM_BREAK,
-        [HFI_OP_CELL_READ] = MEM_CELL_READ, [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP,
-        [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT, [HFI_OP_TIME] = MEM_TIME,
+        [HFI_OP_LIST] = MEM_INSPECT,        [HFI_OP_LOOK] = MEM_INSPECT,
+        [HFI_OP_BREAK] = MEM_BREAK,         [HFI_OP_CELL_READ] = MEM_CELL_READ,
+        [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP, [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT,
+        [HFI_OP_TIME] = MEM_TIME,
     };
 
     return kind < sizeof verbs / sizeof *verbs ? verbs[kind] : MEM_VERBS;
@@ -638,7 +649,7 @@ void mem_cond_wait(int64_t until_ms)
     if (left_ms <= 0)
         return;
     if (left_ms > 60000)
-        left_ms = 60000; /* callers look again anyway */
+        left_ms = 60000; /* callers check again anyway */
     clock_gettime(CLOCK_MONOTONIC, &at);
     at.tv_sec += left_ms / 1000;
     at.tv_nsec += left_ms % 1000 * 1000000;

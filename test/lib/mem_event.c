@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The event-driven test engines, memevent: and membare:, in the shape that a
- * network client has: submit() sends, what comes back is put into the inbox and
- * makes the descriptor readable, process() takes it from there.
+ * The event-driven test engines, memevent: and membare:, shaped like a network client: submit()
+ * sends; an answer is put into the inbox and makes the descriptor readable; process() takes it from
+ * there.
  *
  * A *call* is one op under way. An acquire that the server has queued, or a wait for
  * a cell, asks again every BEAT_MS, which keeps its place and finds a grant (or a new
  * version) whose message was lost.
- * A call that hears nothing for call_ms ends with HF_UNKNOWN.
+ * A call without an answer for call_ms ends with HF_UNKNOWN.
  *
  * All state is under mem_lock. process() finishes one thing at a time with the
  * lock dropped and keeps nothing across it, so callbacks may do what they like.
@@ -33,12 +33,12 @@ struct call {
     int64_t sent_ms;
     int64_t answer_by_ms; /* HFI_NEVER: queued, and the last beat was answered */
     int64_t beat_ms;      /* HFI_NEVER: not queued */
-    hf_status cancel;     /* HF_OK: nobody asked */
+    hf_status cancel;     /* HF_OK: not cancelled */
     enum mem_verb verb;
-    unsigned char owner[HFI_OWNER_LEN]; /* of a cell's: who is told */
+    unsigned char owner[HFI_OWNER_LEN]; /* of a cell's wait: where the push goes */
 };
 
-/* A message that has come and waits for process(). */
+/* A message that has arrived and waits for process(). */
 struct letter {
     struct letter *next;
     bool is_push;
@@ -122,7 +122,8 @@ static void event_submit(void *self, struct hfi_op *op)
     struct call *call = hfi_calloc(1, sizeof *call);
     bool sent;
 
-    if (op->kind == HFI_OP_RELEASE) { /* whatever becomes of it, the holder is not to be told */
+    if (op->kind == HFI_OP_RELEASE) { /* whatever happens, core must not be told of a loss any
+                                       * more */
         pthread_mutex_lock(&mem_lock);
         forget_claim(store, op->claim);
         pthread_mutex_unlock(&mem_lock);
@@ -152,7 +153,8 @@ static void event_submit(void *self, struct hfi_op *op)
     store->base.host->wake(store->base.host);
 }
 
-/* Send what the call is about. false: the line is cut, or no memory for a large one. */
+/* Send the request of the call. false: the connection is cut, or there is no memory for a large
+ * one. */
 static bool send_call(struct event_store *store, struct call *call, enum mem_verb verb,
                       int64_t now_ms)
 {
@@ -166,7 +168,7 @@ static bool send_call(struct event_store *store, struct call *call, enum mem_ver
     for (size_t i = 0; i < count && op->kind == HFI_OP_RENEW; i++)
         mem_request_fill(&store->base, op->u.renew.items[i].claim, verb,
                          op->u.renew.items[i].ttl_ms, false, &requests[i]);
-    if (op->kind == HFI_OP_INSPECT)
+    if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
         requests[0].verb = verb;
     else if (verb >= MEM_CELL_READ)
         mem_request_fill_cell(&store->base, op, verb, call->owner, &requests[0]);
@@ -193,7 +195,7 @@ static void event_cancel(void *self, struct hfi_op *op, hf_status status)
     for (call = store->calls; call && call->op != op; call = call->next)
         ;
     if (call && op->kind == HFI_OP_CELL_WAIT) {
-        end_call(store, call, status); /* nothing is to be undone; on this thread, whoever drives */
+        end_call(store, call, status); /* nothing is to be undone: end it on this thread */
         return;
     } else if (call && op->kind == HFI_OP_ACQUIRE && call->cancel == HF_OK) {
         call->cancel = status;
@@ -320,7 +322,7 @@ static void open_letter(struct event_store *store, struct letter *letter)
     }
 }
 
-/* The first call that can hope for no answer any more. */
+/* The first call whose answer is overdue. */
 static struct call *overdue(struct event_store *store, int64_t now_ms)
 {
     struct call *call = store->calls;
@@ -349,7 +351,7 @@ static void event_process(void *self, int64_t now_ms)
         }
     mem_world_pump(store->base.world, now_ms);
 
-    /* Only what is here now: callbacks may cause more for ever. */
+    /* Only what is in the inbox now: callbacks may add more for ever. */
     last = store->inbox
                ? (struct letter *)((char *)store->inbox_end - offsetof(struct letter, next))
                : NULL;
@@ -401,7 +403,7 @@ static hf_status take_in_acquire(struct event_store *store, struct call *call,
     bool was_queued = call->beat_ms != HFI_NEVER || call->cancel != HF_OK;
 
     if (reply->status == HF_OK && reply->queued) {
-        *ret_finished = false; /* also if it crossed with our cancel, which will be answered */
+        *ret_finished = false; /* also if our cancel is under way: that will be answered */
         if (call->cancel == HF_OK) {
             call->answer_by_ms = HFI_NEVER;
             call->beat_ms = hfi_now_ms() + BEAT_MS;
@@ -410,7 +412,8 @@ static hf_status take_in_acquire(struct event_store *store, struct call *call,
     }
     switch (reply->status) {
     case HF_OK:
-        /* A grant by hand-off began when the server made it, by a clock that is ours too. */
+        /* A grant by hand-off counts from the server's time of the grant: server and client share a
+         * clock here. */
         mem_claim_fill(&store->base, call->op->claim, reply,
                        was_queued ? reply->granted_ms : call->sent_ms);
         remember_claim(store, call->op->claim);
@@ -418,13 +421,13 @@ static hf_status take_in_acquire(struct event_store *store, struct call *call,
     case HF_CANCELLED:
         return call->cancel != HF_OK ? call->cancel : HF_UNKNOWN;
     case HF_LOST:
-        return HF_UNKNOWN; /* the server gave us up while we were silent */
+        return HF_UNKNOWN; /* the server dropped us while we were silent */
     default:
         return reply->status;
     }
 }
 
-/* Make of the server's answer what the op is finished with. */
+/* The status of the op for the server's answer. */
 static hf_status take_in(struct event_store *store, struct call *call,
                          const struct mem_reply *replies, bool *ret_finished)
 {
@@ -454,12 +457,9 @@ static hf_status take_in(struct event_store *store, struct call *call,
             remember_claim(store, op->claim);
         }
         return replies->status;
-    case HFI_OP_INSPECT:
-        return mem_server_inspect(mem_conn_server(&store->base), op->u.inspect.pattern,
-                                  op->u.inspect.len, op->u.inspect.glob, op->u.inspect.sink,
-                                  hfi_now_ms())
-                   ? HF_OK
-                   : HF_NO_MEMORY;
+    case HFI_OP_LIST:
+    case HFI_OP_LOOK:
+        return mem_inspect(&store->base, op, false);
     case HFI_OP_CELL_WAIT:
         if (replies->queued) {
             *ret_finished = false;

@@ -15,13 +15,13 @@
 struct mem_conf { /* what the URL says: memevent:NAME?call=2s */
     struct hfi_conf url;
     int64_t call_ms;
-    int64_t late_ms; /* late=, memblock: its answers come so much later */
+    int64_t late_ms; /* late=, memblock: the delay of its answers */
 };
 extern const struct hfi_conf_type mem_conf_type;
 
 struct mem_world; /* one server, its network and its connections */
 
-/* What a connection of either kind has in common. */
+/* What connections of both kinds have in common. */
 struct mem_store {
     struct mem_store *next;
     struct mem_world *world;
@@ -30,13 +30,13 @@ struct mem_store {
     int64_t call_ms;
     bool bare; /* give no tokens away */
 
-    /* The server said something about `owner` unasked. Called with mem_lock held. */
+    /* A push about `owner` has come. Called with mem_lock held. */
     void (*on_push)(struct mem_store *store, const unsigned char owner[HFI_OWNER_LEN],
                     const struct mem_reply *reply);
     /* The answer to request number `id` of this connection has come. Likewise. NULL: none expected. */
     void (*on_reply)(struct mem_store *store, uint64_t id, const struct mem_reply *replies,
                      size_t count);
-    /* The line was cut. Likewise. */
+    /* The connection was cut. Likewise. */
     void (*on_cut)(struct mem_store *store);
 };
 
@@ -62,7 +62,7 @@ void mem_conn_close(struct mem_store *store);
 /* With mem_lock held: */
 struct mem_server *mem_conn_server(struct mem_store *store);
 struct mem_cells *mem_conn_cells(struct mem_store *store);
-/* Send `count` requests as one message through the faulty network. false: the line is cut. */
+/* Send `count` requests as one message through the faulty network. false: the connection is cut. */
 bool mem_conn_send(struct mem_store *store, uint64_t id, const struct mem_request *requests,
                    size_t count, int64_t now_ms);
 /* Deliver what is due, and let the server do what is due. */
@@ -77,11 +77,13 @@ void mem_request_fill(struct mem_store *store, const struct hfi_claim *claim, en
 void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enum mem_verb verb,
                            const unsigned char owner[HFI_OWNER_LEN],
                            struct mem_request *ret_request);
-/* Put what the server answered to it into the op. Returns what to finish it with. */
+/* Copy the server's answer into the op. Returns the status to finish it with. */
 hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply);
+/* LIST, LOOK: do it. `whole`: a page has entries, else bare names. Returns what to finish it with. */
+hf_status mem_inspect(struct mem_store *store, struct hfi_op *op, bool whole);
 /* MEM_VERBS: no such kind. */
 enum mem_verb mem_verb_of(enum hfi_op_kind kind);
-/* Put what a grant or renewal answered into the claim. */
+/* Copy the answer to an acquire or a renewal into the claim. */
 void mem_claim_fill(struct mem_store *store, struct hfi_claim *claim, const struct mem_reply *reply,
                     int64_t sent_ms);
 

@@ -2,8 +2,8 @@
 /*
  * The permit model, see mem_server.h. A name lives while it is held, waited for
  * or closed by a lock_delay; the token counter is one for all names, so it can
- * outlive them. An owner that has ended stays known for a while (`ended`), so
- * that a late copy of its acquire cannot bring it back; so does one that was refused.
+ * outlive them. An owner that has ended or was refused stays known for a while (`ended`), so that a
+ * late copy of its acquire cannot be granted.
  */
 #include "mem_server.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define BUCKETS   512
+#define PAGE      10 /* names of a list, or some more */
 #define ENDED_MAX 1024
 
 /* One holder or one waiter. */
@@ -168,7 +169,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     return (struct mem_reply){ .status = HF_OK, .queued = true };
 }
 
-/* Whether it was in the queue or has not come yet: after this it never will be granted. */
+/* Whether it was in the queue or has not arrived yet: after this it will never be granted. */
 static struct mem_reply cancel(struct mem_server *server, const struct mem_request *ask,
                                int64_t now_ms)
 {
@@ -209,7 +210,7 @@ static struct mem_reply release(struct mem_server *server, const struct mem_requ
     return answer(HF_LOST);
 }
 
-/* Renew, or adopt: never makes a lease that is not there. */
+/* Renew or adopt: never re-creates a lease. */
 static struct mem_reply renew(struct mem_server *server, const struct mem_request *ask,
                               int64_t now_ms)
 {
@@ -233,7 +234,7 @@ static struct mem_reply renew(struct mem_server *server, const struct mem_reques
     return granted(holder);
 }
 
-/* End one holder from outside: its session is told, and its lock_delay begins. */
+/* End one holder by expiry or force: its session is told, and its lock_delay begins. */
 static void lose(struct mem_server *server, struct name *name, struct party **at, int64_t now_ms)
 {
     struct party *holder = *at;
@@ -297,7 +298,8 @@ struct mem_reply mem_server_call(struct mem_server *server, const struct mem_req
 
 /* ---- time ----------------------------------------------------------------- */
 
-/* Expire, then hand off from the head: who does not fit keeps all behind it waiting. */
+/* Expire, then hand off from the head of the queue: a waiter that does not fit blocks all behind
+ * it. */
 static void settle(struct mem_server *server, struct name *name, int64_t now_ms)
 {
     struct party **at, *head;
@@ -419,18 +421,32 @@ static bool emit(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
            emit_waiters(name, sink, now_ms);
 }
 
-bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,
-                        bool glob, struct hfi_sink *sink, int64_t now_ms)
+/* The cursor is the number of a bucket. */
+bool mem_server_list(struct mem_server *server, struct hfi_cursor *cursor, bool whole,
+                     struct hfi_sink *sink, int64_t now_ms)
 {
+    unsigned bucket = 0, count = 0;
+
+    if (cursor->len > 0)
+        memcpy(&bucket, cursor->bytes, sizeof bucket);
     mem_server_tick(server, now_ms);
-    for (unsigned b = 0; b < BUCKETS; b++)
-        for (const struct name *name = server->names[b]; name; name = name->next) {
-            bool match = glob ? !len || hfi_glob_match(pattern, len, name->bytes, name->len)
-                              : name->len == len && memcmp(name->bytes, pattern, len) == 0;
-            if (match && !emit(name, sink, now_ms))
+    for (; bucket < BUCKETS && count < PAGE; bucket++)
+        for (const struct name *name = server->names[bucket]; name; name = name->next, count++)
+            if (whole ? !emit(name, sink, now_ms) : !sink->name(sink, name->bytes, name->len))
                 return false;
-        }
+    cursor->len = bucket < BUCKETS ? sizeof bucket : 0;
+    memcpy(cursor->bytes, &bucket, sizeof bucket);
     return true;
+}
+
+bool mem_server_look(struct mem_server *server, const struct hfi_name *key, struct hfi_sink *sink,
+                     int64_t now_ms)
+{
+    const struct name *name;
+
+    mem_server_tick(server, now_ms);
+    name = find_name(server, key->bytes, key->len);
+    return !name || emit(name, sink, now_ms);
 }
 
 void mem_server_passed(struct mem_server *server, const struct hfi_name *key,
@@ -505,7 +521,7 @@ static struct name *find_name(const struct mem_server *server, const void *bytes
     return name;
 }
 
-/* The name, made if need be; kind and capacity are set anew while nobody uses it. */
+/* Find or make the name; kind and capacity are set again while nobody uses it. */
 static struct name *get_name(struct mem_server *server, const struct mem_request *ask)
 {
     struct name *name = find_name(server, ask->name, ask->name_len);
@@ -537,7 +553,7 @@ static void drop_if_idle(struct mem_server *server, struct name *name)
     free(name);
 }
 
-/* Where the party of this owner hangs in the list, or NULL. */
+/* The link to the holder or waiter with this owner, or NULL. */
 static struct party **find_party(struct party **list, const unsigned char *owner)
 {
     for (; *list; list = &(*list)->next)

@@ -2,12 +2,11 @@
 /*
  * A lock server in memory: the permit model in its plainest form.
  *
- * It is the other end of the test engines (mem_event.c, mem_block.c) and the
- * model that the simulation holds the clients' decisions against. It knows no
- * thread, no clock and no network: every call takes the time, the caller locks,
- * and what the server wants to tell a client on its own goes through `push`.
- * Its memory is plain malloc, which aborts when there is none: it stands for
- * another machine, so the oom suite must not fail its allocations.
+ * It is the server of the test engines (mem_event.c, mem_block.c), and the model against which the
+ * simulation checks the clients' decisions. It has no thread, clock or network: every call passes
+ * the time, the caller locks, and messages without a request go through `push`. It uses plain
+ * malloc and aborts without memory: it stands for another machine, so the oom suite must not fail
+ * its allocations.
  */
 #ifndef MEM_SERVER_H
 #define MEM_SERVER_H
@@ -18,13 +17,13 @@
 #define MEM_WAITER_LIFE_MS 10000
 
 enum mem_verb {
-    MEM_ACQUIRE, /* asking again for the same owner is a heartbeat, and harmless */
+    MEM_ACQUIRE, /* a repeated one of the same owner is a heartbeat */
     MEM_CANCEL,  /* leave the queue: HF_CANCELLED, or HF_OK with the grant that came first */
     MEM_RELEASE,
     MEM_RENEW,
     MEM_ADOPT,
     MEM_BREAK,
-    MEM_INSPECT,   /* only counted and delayed; mem_server_inspect() does it */
+    MEM_INSPECT,   /* only counted and delayed; mem_inspect() does it */
     MEM_CELL_READ, /* these: mem_cells.h */
     MEM_CELL_SWAP,
     MEM_CELL_WAIT,
@@ -32,7 +31,7 @@ enum mem_verb {
     MEM_VERBS
 };
 
-/* A request, with everything copied: it may arrive late, or twice. */
+/* A request with copies of everything: it may arrive late, or twice. */
 struct mem_request {
     enum mem_verb verb;
     uint64_t session; /* where pushes about this owner go */
@@ -68,8 +67,7 @@ struct mem_reply {
     int64_t time_us;
 };
 
-/* What the server says unasked: `reply` is a grant or a cell's new version,
- * or its status is HF_LOST. */
+/* A push: `reply` is a grant or a cell's new version, or its status is HF_LOST. */
 typedef void mem_push_fn(void *arg, uint64_t session, const unsigned char owner[HFI_OWNER_LEN],
                          const struct mem_reply *reply);
 
@@ -78,7 +76,7 @@ struct mem_server;
 struct mem_server *mem_server_new(mem_push_fn *push, void *arg);
 void mem_server_free(struct mem_server *server);
 
-/* Carry out one request, after whatever is due by now_ms. Never fails in itself. */
+/* Execute one request, after everything that is due by now_ms. Never fails in itself. */
 struct mem_reply mem_server_call(struct mem_server *server, const struct mem_request *request,
                                  int64_t now_ms);
 
@@ -87,9 +85,11 @@ void mem_server_tick(struct mem_server *server, int64_t now_ms);
 /* When the next tick has something to do; HFI_NEVER: nothing is due. */
 int64_t mem_server_next_ms(const struct mem_server *server);
 
-/* Every entry that matches, into the sink. false: the sink was out of memory. */
-bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,
-                        bool glob, struct hfi_sink *sink, int64_t now_ms);
+/* HFI_OP_LIST: one page, of bare names, or `whole`: of entries. HFI_OP_LOOK. false: the sink was out of memory. */
+bool mem_server_list(struct mem_server *server, struct hfi_cursor *cursor, bool whole,
+                     struct hfi_sink *sink, int64_t now_ms);
+bool mem_server_look(struct mem_server *server, const struct hfi_name *key, struct hfi_sink *sink,
+                     int64_t now_ms);
 
 /* The notes of local passing: see hfi_engine.passed. */
 void mem_server_passed(struct mem_server *server, const struct hfi_name *name,
@@ -98,7 +98,7 @@ void mem_server_passed(struct mem_server *server, const struct hfi_name *name,
 /* Changes with everything that an inspect could show. Never 0. */
 uint64_t mem_server_seq(const struct mem_server *server);
 
-/* Does this owner hold? For the simulation's judge, so nothing is expired here. */
+/* Does this owner hold? For the simulation's judge: expires nothing. */
 bool mem_server_holds(const struct mem_server *server, const void *name, uint32_t name_len,
                       const unsigned char owner[HFI_OWNER_LEN]);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The failing network; see proxy.h. One thread serves all connections; `lock` guards everything
- * but its sleep in poll(). It reads whatever comes at once, whatever the faults: only what is
- * handed on is subject to them.
+ * except its sleep in poll(). It reads at once whatever arrives; faults apply only when it
+ * forwards.
  */
 #include "proxy.h"
 #include "server.h"
@@ -34,7 +34,7 @@ struct chunk {
 struct flow {
     struct chunk *first, **last;
     size_t held;
-    bool ended; /* the sender has closed: so do we, behind the last byte */
+    bool ended; /* the sender has closed: we close after the last byte */
 };
 
 struct connection {
@@ -269,7 +269,7 @@ static void sniff(struct connection *c, const char *bytes, size_t len)
     c->sniffed[kept] = 0;
 }
 
-/* Take in all that the sender of this direction has written. */
+/* Read all that the sender of this direction has written. */
 static void take_in(struct proxy *p, struct connection *c, enum proxy_way way)
 {
     int from = c->fd[1 - way];
@@ -296,7 +296,7 @@ static void take_in(struct proxy *p, struct connection *c, enum proxy_way way)
         c->flow[way].ended = true;
 }
 
-/* How many bytes of this direction may go on now. */
+/* The number of bytes of this direction that may be forwarded now. */
 static size_t allowed(const struct proxy *p, const struct connection *c, enum proxy_way way)
 {
     const struct fault *f = &p->fault[c->push][way];
@@ -362,7 +362,8 @@ static void hand_on(struct proxy *p, struct connection *c, enum proxy_way way)
         shutdown(c->fd[way], SHUT_WR);
 }
 
-/* Late ones: the client is gone; over when the server has hung up after its last answer. */
+/* A late connection, whose client is gone, is over when the server has hung up after its last
+ * answer. */
 static bool is_over(const struct proxy *p, const struct connection *c)
 {
     if (c->fd[PROXY_UP] < 0)
@@ -371,7 +372,7 @@ static bool is_over(const struct proxy *p, const struct connection *c)
         return p->deliver && c->flow[PROXY_DOWN].ended;
     if (c->fd[PROXY_DOWN] < 0)
         return true;
-    /* One side has ended, and all that it said has been handed on. */
+    /* One side has closed, and all that it wrote has been forwarded. */
     return (c->flow[PROXY_UP].ended && !c->flow[PROXY_UP].first) ||
            (c->flow[PROXY_DOWN].ended && !c->flow[PROXY_DOWN].first);
 }

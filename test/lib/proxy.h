@@ -6,12 +6,11 @@
  *   client  --UP-->  proxy  --UP-->  server
  *   client <-DOWN--  proxy <-DOWN--  server
  *
- * What it does to the bytes of a direction: delay them, hold them back (a black
- * hole: as with lost packets they arrive late, or never if the connection ends
- * first), let them drip, or cut the connection after so many of them. TCP never
- * delivers bytes twice; what comes nearest is *late* delivery: the client's side
- * is cut and given up, while the bytes that the client had written still reach
- * the server, when the test says so.
+ * It can delay the bytes of a direction, hold them back (a black hole: as with lost packets they
+ * arrive late, or never if the connection ends first), forward them slowly, or cut the connection
+ * after a number of bytes. TCP never delivers bytes twice; the nearest thing is *late* delivery:
+ * the client's side is cut, but the bytes that the client had written still reach the server, when
+ * the test says so.
  *
  * Faults hold for connections of the chosen kind (PROXY_ANY by default), those
  * that exist and those to come. A connection that subscribed is a PUSH one.
@@ -33,12 +32,12 @@ uint16_t proxy_port(const struct proxy *proxy);
 /* "redis://127.0.0.1:PORT" and what follows; static, good until the next call but three. */
 const char *proxy_url(const struct proxy *proxy, const char *rest);
 
-/* For which connections the calls below are meant from now on. */
+/* Choose the connections to which the calls below apply from now on. */
 void proxy_choose(struct proxy *proxy, enum proxy_kind kind);
 
-/* Every byte arrives so much later. */
+/* Delay every byte by this time. */
 void proxy_delay(struct proxy *proxy, enum proxy_way way, int64_t ms);
-/* At most so many bytes in each millisecond that has one; 0: no limit. */
+/* Forward at most this many bytes in each millisecond; 0: no limit. */
 void proxy_drip(struct proxy *proxy, enum proxy_way way, unsigned bytes);
 /* Black hole: nothing passes until it is opened again. */
 void proxy_block(struct proxy *proxy, enum proxy_way way, bool blocked);
@@ -52,7 +51,7 @@ void proxy_cut(struct proxy *proxy);
 /* The clients see their connections end now, but what they wrote, and we hold back (block UP
  * first), is kept until proxy_deliver(). */
 void proxy_cut_late(struct proxy *proxy);
-/* Hand all that was kept to the server, and wait until it has read it and answered nothing more. */
+/* Send all kept bytes to the server, and wait until it has read them and sends no more answers. */
 void proxy_deliver(struct proxy *proxy);
 /* New connections are refused (accepted and closed at once) while on. */
 void proxy_refuse(struct proxy *proxy, bool refused);

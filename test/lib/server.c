@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PORT_FIRST 12000 /* below ip_local_port_range: no client is ever given one of these */
+#define PORT_FIRST 12000 /* below ip_local_port_range: the kernel gives none of these to a client */
 #define PORT_COUNT 18000
 
 void give_up(const char *format, ...)
@@ -221,7 +221,7 @@ static struct kept {
     void (*end)(void *server);
     struct kept *next;
 } * all;
-static pid_t owner; /* whose servers these are: not a forked child's */
+static pid_t owner; /* the process that started these servers, not a forked child */
 
 static void end_all(void)
 {

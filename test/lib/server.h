@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all servers of tests and of the bench have in common: ports, directories, processes that are started, stopped and
- * killed, and a command that runs while they do. What is a Redis, an etcd ... is in test/redis, test/etcd ...
+ * What all servers of tests and of the bench have in common: ports, directories, processes that are
+ * started, stopped and killed, and a command that runs meanwhile. The engines' own servers are in
+ * test/redis, test/etcd ...
  *
  * A server dies with the thread that started it (PR_SET_PDEATHSIG), so that a program that is killed leaves none behind: start
  * servers from the main thread. Whatever goes wrong here ends the program; no call returns an error.
@@ -19,7 +20,7 @@
 #define SERVER_LIMIT_MS  60000 /* an event that has not come by then will not come */
 #define SERVER_PATH_ROOM 128
 
-/* A port that nobody else gets while this process lives. */
+/* A port that no other test gets while this process lives. */
 uint16_t free_port(void);
 /* An event that does not come ends the program. */
 __attribute__((noreturn, format(printf, 1, 2))) void give_up(const char *format, ...);
@@ -39,18 +40,18 @@ struct launch {
     const char *dir;  /* where it is started */
     bool
         session; /* its own, as a service has: the kernel shares the CPUs out between sessions first */
-    bool outlives;          /* our thread: somebody else ends it */
-    void (*become)(void *); /* called last before the program begins: gives up rights */
+    bool outlives;          /* it outlives our thread: another process ends it */
+    void (*become)(void *); /* called just before exec: drops privileges */
     void *arg;
 };
-/* Only what may be called between fork() and exec() in a program with threads is done there. */
+/* Between fork() and exec() only calls are made that are allowed in a program with threads. */
 pid_t launch(const char *const *args, const struct launch *how);
 bool is_installed(const char *program); /* is it in the PATH? */
 /* SIGKILL, and wait for its end. 0 is fine. */
 void end_process(pid_t *pid);
 /* SIGSTOP, and wait until it has stopped. False: it has ended by itself. */
 bool stop_process(pid_t pid);
-bool has_ended(pid_t child); /* which stays to be waited for */
+bool has_ended(pid_t child); /* it can still be waited for */
 
 /* `end` is called for what is still kept when the program exits, in the process that kept it. */
 void server_keep(void *server, void (*end)(void *server));

@@ -10,17 +10,19 @@
 
 #include <sys/types.h>
 
-/* One fault of the server's own. It asks below() for chance, and trouble_lasts() for time. */
+/* A fault of the server itself. It uses below() for random numbers, and trouble_lasts() for its
+ * duration. */
 struct trouble_kind {
     const char *name;
     void (*strike)(void *server);
 };
 
-/* Until `child` has ended; then says how often there was what. `proxy` may be NULL: then there are the server's faults only.
- * A pause of at most pause_ms comes before each. */
+/* Make faults until `child` has ended; then print how often each occurred. `proxy` may be NULL:
+ * then there are the server's faults only. A pause of at most pause_ms comes before each. */
 void trouble(const struct trouble_kind *kinds, void *server, struct proxy *proxy, unsigned pause_ms,
              uint64_t seed, pid_t child);
 unsigned below(unsigned n);
-void trouble_lasts(void); /* mostly shortly; now and then past a ttl of a second */
+void trouble_lasts(void); /* sleeps, mostly for a moment, sometimes for longer than a ttl of a
+                           * second */
 
 #endif

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * permits_lmdb DIRECTORY: the embedded engine, driven by lines on stdin, for permits_test.py. It is linked with the engine's
- * own sources, below core, whose local queues would stand before the store's. The clock is what the last line said.
+ * permits_lmdb DIRECTORY: the embedded engine, driven by lines on stdin, for permits_test.py. It is
+ * linked with the engine's own sources, without core, whose local queues would come before the
+ * store's queue. The clock shows what the last `clock` line said.
  *
  *   clock MS | acquire NAME ID MODE CAPACITY PERMITS FLAGS TOKENS TTL DELAY | release ID | cancel ID | renew ID TTL ... |
  *   adopt NAME ID TOKEN TTL | pass ID TOKEN TID | break NAME TOKEN
  *
- * FLAGS: 1 wait, 2 barge, 4 detached. After each line every waiter looks at its place until nothing changes any more, as it
- * would by itself some day. Then come the answer; `granted ID TOKEN TOKENS SENT_MS` and `lost ID` of what else has happened;
- * `name`, `holder` and `waiter` lines, which are the whole store; and a dot. Holders and waiters are known by their labels.
+ * FLAGS: 1 wait, 2 barge, 4 detached. After each line every waiter checks its position until
+ * nothing changes any more, as it would later by itself. The output is the answer; `granted ID
+ * TOKEN TOKENS SENT_MS` and `lost ID` for other events; `name`, `holder` and `waiter` lines, which
+ * describe the whole store; and a dot. Holders and waiters are identified by their labels.
  */
 #include "engine/lmdb/internal.h"
 
 #include "core/conf.h"
+#include "core/url.h"
 #include "util/clock.h"
 #include "util/hash.h"
-#include "util/url.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +39,7 @@ struct item {
     struct hfi_op op;
     char name[HF_NAME_MAX + 1], label[16];
     enum phase phase;
-    bool granted;     /* says the store, and it is soon told so */
+    bool granted;     /* by the store; the waiter will learn it soon */
     _Atomic int done; /* 1 + status */
     _Atomic int lost;
 };
@@ -46,7 +48,7 @@ static struct item items[ITEMS];
 static struct lmdb_store opened, *store = &opened;
 static _Atomic int64_t virtual_ms;
 
-/* Before libc's: the engine's clock is the test's. */
+/* Overrides libc's: the engine uses the test's clock. */
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
     int64_t ms = atomic_load(&virtual_ms);
@@ -186,16 +188,19 @@ static bool ignore_waiter(struct hfi_sink *sink, const hf_waiter *waiter)
 
 static void inspect(struct hfi_sink *sink)
 {
+    struct hfi_cursor cursor = { .len = 0 };
     struct item one = { .phase = UNUSED };
 
-    one.op = (struct hfi_op){ .kind = HFI_OP_INSPECT,
-                              .deadline_ms = HFI_NEVER,
-                              .done = op_done,
-                              .core = &one,
-                              .u.inspect = { (const unsigned char *)"*", 1, true, sink } };
-    hfi_engine_entry()->submit(store, &one.op);
-    if (atomic_load(&one.done) != 1 + HF_OK)
-        fail("inspect", one.op.error.text);
+    do {
+        one.op = (struct hfi_op){ .kind = HFI_OP_LIST,
+                                  .deadline_ms = HFI_NEVER,
+                                  .done = op_done,
+                                  .core = &one,
+                                  .u.list = { (const unsigned char *)"*", 1, &cursor, sink } };
+        hfi_engine_entry()->submit(store, &one.op);
+        if (atomic_load(&one.done) != 1 + HF_OK)
+            fail("inspect", one.op.error.text);
+    } while (cursor.len > 0);
 }
 
 /* ---- until nothing changes any more -------------------------------------------------------------- */
@@ -217,7 +222,7 @@ static uint64_t waiter_behind(uint64_t *ticket)
     return cookie;
 }
 
-/* How many of our acquires were granted by that. */
+/* Take the new grants; returns their number. */
 static int take_grants(void)
 {
     int count = 0;
@@ -251,7 +256,7 @@ static void await_grants(void)
 
 static void settle(void)
 {
-    struct hfi_sink sink = { ignore_entry, note_holder, ignore_waiter };
+    struct hfi_sink sink = { NULL, ignore_entry, note_holder, ignore_waiter };
 
     do {
         uint64_t ticket = 0, cookie;
@@ -356,7 +361,7 @@ static void do_renew(void)
         printf("%d%s", renewals[i].status == HF_OK, i + 1 < count ? " " : "\n");
 }
 
-/* With a claim of its own: whoever held it before is no more. */
+/* Uses a new claim: the process that held the lease before is gone. */
 static void do_adopt(void)
 {
     const char *name = strtok(NULL, " \n"), *id = strtok(NULL, " \n");
@@ -459,7 +464,7 @@ static void obey(char *line)
 
 int main(int argc, char **argv)
 {
-    struct hfi_sink sink = { print_entry, print_holder, print_waiter };
+    struct hfi_sink sink = { NULL, print_entry, print_holder, print_waiter };
     char line[LINE_MAX], text[LINE_MAX];
     struct hfi_url url;
     struct hfi_conf *conf = NULL;

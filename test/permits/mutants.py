@@ -45,8 +45,8 @@ MUTANTS = [
     ('lmdb', 'an expired lease leaves no lock delay', 'holders.c', 'if (unclean && copy.lock_delay_ms > 0)',
      'if (unclean && copy.lock_delay_ms > 100000000)'),
     ('lmdb', 'a reader that fits overtakes a writer', 'holders.c',
-     '        if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits))\n            break;',
-     '        if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits)) {\n            ticket++;\n            continue;\n        }'),
+     '        if (!lmdb_fits(rec->capacity, rec->taken, w.permits))\n            break;',
+     '        if (!lmdb_fits(rec->capacity, rec->taken, w.permits)) {\n            ticket++;\n            continue;\n        }'),
     ('lmdb', 'a renewal re-creates', 'release.c', '(rc == 0 && lmdb_past(t, h.deadline_ms))) {\n        item->status',
      '(rc == 0 && false)) {\n        item->status'),
 ]

@@ -3,7 +3,7 @@
  * A cluster in motion: slots that move while a name in them is held, waited for, renewed and handed
  * over; and a master that is lost. See src/engine/redis/cluster.c for what each redirection means.
  */
-#include "holdfast/redis.h"
+#include "both_scripts.h"
 #include "liar.h"
 #include "redis_bed.h"
 #include "set.h"
@@ -495,11 +495,11 @@ static hf_status run_at(hf_store *store, const char *const *keys, size_t count)
     script.text_len = HF_CSTRING;
     script.keys = keys;
     script.key_count = count;
-    return hf_script_run(store, &script, NULL, &contract_error);
+    return both_script_run(store, &script, NULL, &contract_error);
 }
 
 /* A script runs where its keys are; each server has its own, and all are asked and told. */
-static void scripts_find_their_servers(void **state)
+static void find_script_servers(void)
 {
     static const char text[] = "return redis.call('INCR', KEYS[1])";
     hf_store *store = open_store();
@@ -508,8 +508,7 @@ static void scripts_find_their_servers(void **state)
     unsigned slot;
     bool there = false;
 
-    (void)state;
-    EXPECT(HF_OK, hf_script_flush(store, &contract_error));
+    EXPECT(HF_OK, both_script_flush(store, &contract_error));
     for (size_t i = 0, found = 0; found < CLUSTER_NODES; i++) { /* a key at each of them */
         snprintf(names[found], sizeof names[found], "k%zu", i);
         if (cluster_owner(cluster, names[found], &slot) == found) {
@@ -520,20 +519,29 @@ static void scripts_find_their_servers(void **state)
     EXPECT(HF_INVALID, run_at(store, keys, 2));
     CHECK(strstr(contract_error.text, "one slot")); /* before it was sent */
     for (size_t i = 0; i < CLUSTER_NODES; i++) {
-        EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
+        EXPECT(HF_OK, both_script_exists(store, text, HF_CSTRING, &there, &contract_error));
         CHECK(!there);
         EXPECT(HF_OK, run_at(store, &keys[i], 1));
         CHECK(server_do(cluster->nodes[i], "INCRBY %s 0", keys[i]) == 1);
     }
-    EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
+    EXPECT(HF_OK, both_script_exists(store, text, HF_CSTRING, &there, &contract_error));
     CHECK(there);
-    EXPECT(HF_OK, hf_script_flush(store, &contract_error));
+    EXPECT(HF_OK, both_script_flush(store, &contract_error));
     for (size_t i = 0; i < CLUSTER_NODES; i++) {
         EXPECT(HF_OK, run_at(store, &keys[i], 1));
         CHECK(server_do(cluster->nodes[i], "DEL %s", keys[i]) == 1);
     }
-    EXPECT(HF_NOT_FOUND, hf_script_kill(cluster_url(cluster, ""), 0, &contract_error));
+    EXPECT(HF_NOT_FOUND, both_script_kill(store, cluster_url(cluster, ""), 0, &contract_error));
     close_store(store);
+}
+
+static void scripts_find_their_servers(void **state)
+{
+    (void)state;
+    find_script_servers();
+    contract_pumped = true;
+    find_script_servers();
+    contract_pumped = false;
 }
 
 int main(int argc, char **argv)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells, counters and scripts over a network that fails, and on a server that is busy: no change of a cell is
- * missed, nothing is counted or run twice, and what is not known is said.
+ * Cells, counters and scripts over a network that fails: no change of a cell is missed, nothing is counted or run twice, and
+ * what is not known is said.
  */
 #include "redis_bed.h"
 
+#include "both_scripts.h"
 #include "calls.h"
 #include "holdfast/primitives.h"
-#include "holdfast/redis.h"
 #include "prim/task.h"
 
 #include <stdio.h>
@@ -307,7 +307,7 @@ static hf_status run_one(hf_store *store)
     script.key_count = 1;
     script.args = (const char *const[]){ "1" };
     script.arg_count = 1;
-    return hf_script_run(store, &script, NULL, &contract_error);
+    return both_script_run(store, &script, NULL, &contract_error);
 }
 
 /* Cut after each byte of what the server says (then it was done) or hears (then perhaps not). */
@@ -354,9 +354,14 @@ static void nothing_is_counted_twice(void **state)
 static void nothing_is_run_twice(void **state)
 {
     (void)state;
-    cut_anywhere(run_one, PROXY_DOWN);
-    server_do(server, "FLUSHALL");
-    cut_anywhere(run_one, PROXY_UP);
+    for (int async = 0; async < 2; async++) {
+        contract_pumped = async;
+        cut_anywhere(run_one, PROXY_DOWN);
+        server_do(server, "FLUSHALL");
+        cut_anywhere(run_one, PROXY_UP);
+        server_do(server, "FLUSHALL");
+    }
+    contract_pumped = false;
 }
 
 static void keys_of_others(void **state)
@@ -387,236 +392,12 @@ static void keys_of_others(void **state)
     close_store(store);
 }
 
-/* ---- scripts ------------------------------------------------------------------------------------- */
-
-static hf_status run(hf_store *store, const char *text, hf_value **ret_value)
-{
-    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
-
-    script.text = text;
-    script.text_len = HF_CSTRING;
-    return hf_script_run(store, &script, ret_value, &contract_error);
-}
-
-static void values_of_every_kind(void **state)
-{
-    hf_store *store = open_direct();
-    const hf_value *inner;
-    hf_value *value = NULL;
-    size_t len = 9;
-
-    (void)state;
-    EXPECT(HF_OK, run(store,
-                      "return { 7, 'a\\0b', false, { ok = 'FINE' }, redis.pcall('NONE'), "
-                      "{ -1, { } }, '' }",
-                      &value));
-    CHECK(hf_value_get_kind(value) == HF_VALUE_KIND_LIST && hf_value_get_count(value) == 7);
-    CHECK(hf_value_get_integer(hf_value_get_item(value, 0)) == 7);
-    CHECK(memcmp(hf_value_get_bytes(hf_value_get_item(value, 1), &len), "a\0b", 4) == 0 &&
-          len == 3);
-    CHECK(hf_value_get_kind(hf_value_get_item(value, 2)) == HF_VALUE_KIND_NIL);
-    CHECK(hf_value_get_kind(hf_value_get_item(value, 3)) == HF_VALUE_KIND_STATE);
-    CHECK(strcmp(hf_value_get_bytes(hf_value_get_item(value, 3), NULL), "FINE") == 0);
-    CHECK(hf_value_get_kind(hf_value_get_item(value, 4)) == HF_VALUE_KIND_ERROR);
-    CHECK(strstr(hf_value_get_bytes(hf_value_get_item(value, 4), NULL), "command"));
-    inner = hf_value_get_item(value, 5);
-    CHECK(hf_value_get_integer(hf_value_get_item(inner, 0)) == -1 &&
-          hf_value_get_count(inner) == 2);
-    CHECK(hf_value_get_kind(hf_value_get_item(inner, 1)) == HF_VALUE_KIND_LIST);
-    CHECK(hf_value_get_bytes(hf_value_get_item(value, 6), &len) && len == 0);
-    CHECK(!hf_value_get_item(value, 7) && hf_value_get_kind(NULL) == HF_VALUE_KIND_NIL);
-    hf_free(value);
-    hf_free(NULL);
-
-    EXPECT(HF_OK, run(store, "return redis.call('SET', 'k', 'v')", &value));
-    CHECK(hf_value_get_kind(value) == HF_VALUE_KIND_STATE);
-    hf_free(value);
-    close_store(store);
-}
-
-static void fails(hf_store *store, const char *text, const char *words)
-{
-    hf_value *value = NULL;
-
-    EXPECT(HF_INVALID, run(store, text, &value));
-    if (value || !strstr(contract_error.text, words))
-        fail_msg("no '%s' in: %s", words, contract_error.text);
-}
-
-static void a_script_at_fault(void **state)
-{
-    const char *const keys[] = { "k", NULL };
-    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
-    hf_store *store = open_direct();
-
-    (void)state;
-    fails(store, "this is no Lua", "compiling");
-    fails(store, "return redis.call('SET', 'half', '1') and nil + 1", "arithmetic");
-    CHECK(server_do(server, "EXISTS half") == 1); /* as the header says: what it wrote stays */
-    fails(store, "return redis.error_reply('OOPS my own words')", "OOPS my own words");
-    fails(store, "return redis.error_reply('NOSCRIPT my own words')", "my own words");
-    fails(store, "return redis.call('INCR', 'half', 'x')", "Wrong number of args");
-    fails(store, "redis.call('RPUSH', 'list', 'x') return redis.call('GET', 'list')", "WRONGTYPE");
-    EXPECT(HF_INVALID, hf_script_run(store, NULL, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
-    script.text = "return 1";
-    script.text_len = HF_CSTRING;
-    script.keys = keys;
-    script.key_count = 2;
-    EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
-    CHECK(strncmp(contract_error.text, "keys", 4) == 0);
-    script.key_count = 1;
-    script.text_len = HF_SCRIPT_MAX + 1;
-    EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
-    close_store(store);
-}
-
-/* An answer that begins as the server's own "later" is an answer: it has run, once. */
-static void words_of_ones_own(void **state)
-{
-    static const char *const words[] = { "NOSCRIPT", "TRYAGAIN", "LOADING", "READONLY", "BUSY" };
-    hf_store *store = open_direct();
-    char text[128];
-
-    (void)state;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        snprintf(text, sizeof text, "redis.call('INCR', 'n') return redis.error_reply('%s x')",
-                 words[i]);
-        EXPECT(HF_INVALID, run(store, text, NULL));
-        EXPECT(HF_INVALID, run(store, text, NULL)); /* by its sha now */
-        CHECK(server_do(server, "INCRBY n 0") == 2 * (long long)i + 2);
-    }
-    close_store(store);
-}
-
-static void what_the_server_has(void **state)
-{
-    static const char text[] = "return 'x'";
-    hf_store *store = open_direct();
-    bool there = false;
-
-    (void)state;
-    EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
-    CHECK(!there);
-    EXPECT(HF_OK, run(store, text, NULL));
-    EXPECT(HF_OK, hf_script_exists(store, text, HF_CSTRING, &there, &contract_error));
-    CHECK(there);
-    EXPECT(HF_OK, hf_script_exists(store, "acaaa3d79b7da51baa8f7dd44e04f6c4bd0c78ea", HF_CSTRING,
-                                   &there, &contract_error));
-    CHECK(!there);
-    EXPECT(HF_OK, hf_script_flush(store, &contract_error));
-    EXPECT(HF_OK, hf_script_exists(store, text, sizeof text - 1, &there, &contract_error));
-    CHECK(!there);
-    EXPECT(HF_OK, run(store, text, NULL)); /* NOSCRIPT, so whole */
-    server_do(server, "SCRIPT FLUSH");
-    EXPECT(HF_OK, run(store, text, NULL));
-    EXPECT(HF_INVALID, hf_script_exists(store, NULL, HF_CSTRING, &there, &contract_error));
-    EXPECT(HF_INVALID, hf_script_exists(store, text, HF_CSTRING, NULL, &contract_error));
-    close_store(store);
-}
-
-struct runner {
-    hf_store *store;
-    const char *text;
-    hf_status status;
-    pthread_t thread;
-};
-
-static void *run_there(void *arg)
-{
-    struct runner *runner = arg;
-
-    runner->status = run(runner->store, runner->text, NULL);
-    return NULL;
-}
-
-static bool is_busy(void)
-{
-    redisReply *reply = server_ask(server, "PING");
-    bool busy = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "BUSY", 4) == 0;
-
-    freeReplyObject(reply);
-    return busy;
-}
-
-static void start(struct runner *runner, hf_store *store, const char *text)
-{
-    *runner = (struct runner){ .store = store, .text = text };
-    CHECK(pthread_create(&runner->thread, NULL, run_there, runner) == 0);
-    AWAIT(is_busy());
-}
-
-static hf_status ended(struct runner *runner)
-{
-    pthread_join(runner->thread, NULL);
-    return runner->status;
-}
-
-/* While the server answers BUSY to all else, and the store's own line is stuck behind the script. */
-static void a_busy_server(void **state)
-{
-    static const char forever[] = "while true do end";
-    char url[128];
-    hf_store *store, *other;
-    struct runner runner;
-    int64_t value;
-
-    (void)state;
-    server_do(server, "CONFIG SET lua-time-limit 50");
-    server_do(server, "CONFIG SET requirepass sesame"); /* a new connection must log in, too */
-    server_login(server, "default", "sesame");
-    snprintf(url, sizeof url, "redis://:sesame@127.0.0.1:%u?op_timeout=60s",
-             (unsigned)server->port);
-    store = open_at(url);
-    other = open_at(url);
-    start(&runner, store, forever);
-    EXPECT(HF_UNAVAILABLE, run(other, "return 1", NULL));
-    CHECK(strstr(contract_error.text, "BUSY") && strstr(contract_error.text, "killed"));
-    EXPECT(HF_UNAVAILABLE, hf_counter_get(other, "n", HF_CSTRING, &value, &contract_error));
-    EXPECT(HF_OK, hf_script_kill(url, LIMIT_MS, &contract_error));
-    EXPECT(HF_CANCELLED, ended(&runner));
-    EXPECT(HF_OK, hf_counter_get(store, "n", HF_CSTRING, &value, &contract_error));
-
-    /* And without a store, which could not be opened now. */
-    start(&runner, store, forever);
-    EXPECT(HF_OK, hf_script_kill(url, 60000, &contract_error));
-    EXPECT(HF_CANCELLED, ended(&runner));
-    EXPECT(HF_NOT_FOUND, hf_script_kill(url, 0, &contract_error));
-    EXPECT(HF_INVALID, hf_script_kill(url, -1, &contract_error));
-    EXPECT(HF_INVALID, hf_script_kill(NULL, 0, &contract_error));
-    EXPECT(HF_UNSUPPORTED, hf_script_kill("file:/tmp", 0, &contract_error));
-    close_store(other);
-    close_store(store);
-}
-
-/* It has written: Redis does not kill it. When the server is gone nobody knows how it ended. */
-static void one_that_cannot_be_killed(void **state)
-{
-    hf_store *store = open_at(server_url(server, "?op_timeout=60s"));
-    struct runner runner;
-
-    (void)state;
-    server_do(server, "CONFIG SET lua-time-limit 50");
-    start(&runner, store, "redis.call('SET', 'k', 'v') while true do end");
-    EXPECT(HF_IN_USE, hf_script_kill(server_url(server, ""), LIMIT_MS, &contract_error));
-    CHECK(strstr(contract_error.text, "UNKILLABLE"));
-    CHECK(is_busy());
-    server_kill(server);
-    EXPECT(HF_UNKNOWN, ended(&runner));
-    server_restart(server);
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_message_is_enough),  TEST(no_change_is_missed),
-        TEST(channels_are_left),    TEST(no_right_to_listen),
-        TEST_CLOCK(whose_clock),    TEST(nothing_is_counted_twice),
+        TEST(a_message_is_enough),  TEST(no_change_is_missed), TEST(channels_are_left),
+        TEST(no_right_to_listen),   TEST_CLOCK(whose_clock),   TEST(nothing_is_counted_twice),
         TEST(nothing_is_run_twice), TEST(keys_of_others),
-        TEST(values_of_every_kind), TEST(a_script_at_fault),
-        TEST(words_of_ones_own),    TEST(what_the_server_has),
-        TEST(a_busy_server),        TEST(one_that_cannot_be_killed),
     };
 
     bed_main(argc, argv);

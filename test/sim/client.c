@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A client of the simulation: acquire, hold, renew, release, again. Every
- * decision about its lease is one of core/term.h or kit/handover.h; what is left here is what an
- * engine does (which send a grant is counted from, which answer belongs to which
- * request) and the habits of a user.
+ * decision about its lease is one of core/term.h or kit/handover.h; this file does what an engine
+ * does (from which send a grant counts, which answer belongs to which request) and what a user
+ * does.
  *
  *   IDLE --> ASKING --------------> HELD --> RELEASING --> IDLE
  *               \ too short          ^ \  lost   ^
@@ -15,7 +15,7 @@
 
 static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms);
 static void ask_again(struct sim *sim, struct sim_client *client, int64_t now_ms);
-static void let_go(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void release_lease(struct sim *sim, struct sim_client *client, int64_t now_ms);
 static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms);
 static void start_renewal(struct sim *sim, struct sim_client *client, int64_t ttl_ms,
                           int64_t now_ms);
@@ -51,7 +51,7 @@ void sim_client_step(struct sim *sim, struct sim_client *client)
         else if (client->phase == SIM_ASKING || client->phase == SIM_RELEASING)
             ask_again(sim, client, now_ms);
         else if (client->phase == SIM_HELD || client->phase == SIM_CONFIRMING)
-            let_go(sim, client, now_ms);
+            release_lease(sim, client, now_ms);
     }
 
     if (client->phase == SIM_IDLE && sim->calm)
@@ -106,15 +106,15 @@ static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms)
     sim_send(sim, client, &client->ask, 0);
 }
 
-/* A heartbeat of one who waits, or the same release once more. */
+/* Send a heartbeat of a waiter, or the same release again. */
 static void ask_again(struct sim *sim, struct sim_client *client, int64_t now_ms)
 {
     client->next_ms = now_ms + beat_ms(sim);
     sim_send(sim, client, &client->ask, 0);
 }
 
-/* Give it back, held or lost: from here on nothing says "held". */
-static void let_go(struct sim *sim, struct sim_client *client, int64_t now_ms)
+/* Release it, held or lost: from here on the client does not say "held". */
+static void release_lease(struct sim *sim, struct sim_client *client, int64_t now_ms)
 {
     client->phase = SIM_RELEASING;
     client->renewal = 0;
@@ -180,11 +180,11 @@ static void lose(struct sim *sim, struct sim_client *client, int64_t now_ms)
     client->term.state = HF_STATE_LOST;
     client->lost++;
     if (MUTANT == SIM_LATE_YES_REVIVES && client->renewal) {
-        client->renewal_ms = HFI_NEVER; /* goes on hoping for the answer */
+        client->renewal_ms = HFI_NEVER; /* still waits for the answer */
         client->next_ms = now_ms + sim->ttl_ms / 2;
         return;
     }
-    let_go(sim, client, now_ms);
+    release_lease(sim, client, now_ms);
 }
 
 /* ---- what comes back -------------------------------------------------------------------------- */
@@ -200,7 +200,7 @@ static bool is_short(const struct sim_client *client, int64_t left_ms)
     return hfi_grant_needs_renewal(left_ms, term->granted_ms, term->ttl_ms, client->min_valid_ms);
 }
 
-/* Before anybody is told: the whole ttl. */
+/* Renew for the whole ttl before the user learns of the lease. */
 static void confirm(struct sim *sim, struct sim_client *client, int64_t now_ms)
 {
     client->phase = SIM_CONFIRMING;
@@ -208,7 +208,7 @@ static void confirm(struct sim *sim, struct sim_client *client, int64_t now_ms)
     client->next_ms = client->renewal_ms;
 }
 
-/* It is ours, counted from `sent_ms`. */
+/* We hold it, counted from `sent_ms`. */
 static void take(struct sim *sim, struct sim_client *client, const struct mem_reply *reply,
                  int64_t sent_ms, int64_t now_ms)
 {
@@ -222,7 +222,8 @@ static void take(struct sim *sim, struct sim_client *client, const struct mem_re
     }
     sim_judge_taken(sim, client, client->phase == SIM_CONFIRMING, now_ms);
     if (hfi_term_remaining(&client->term, now_ms) == 0) {
-        let_go(sim, client, now_ms); /* the answer was late: nobody was told "held" */
+        release_lease(sim, client,
+                      now_ms); /* the answer was late: the user was never told "held" */
         return;
     }
     client->phase = SIM_HELD;
@@ -237,7 +238,7 @@ static void on_answer(struct sim *sim, struct sim_client *client, const struct s
     const struct mem_reply *reply = &message->reply;
 
     if (reply->status == HF_OK && reply->queued) {
-        /* Still waiting: a grant will have come after this was sent. */
+        /* Still waiting: any grant is later than the send of this request. */
         client->queued = true;
         if (message->sent_ms > client->base_ms)
             client->base_ms = message->sent_ms;
@@ -272,7 +273,7 @@ static void on_confirmed(struct sim *sim, struct sim_client *client,
     if (message->reply.status == HF_OK)
         take(sim, client, &message->reply, client->renewal_sent_ms, now_ms);
     else
-        let_go(sim, client, now_ms); /* it has lapsed */
+        release_lease(sim, client, now_ms); /* it has lapsed */
 }
 
 static void on_renewed(struct sim *sim, struct sim_client *client,
@@ -305,7 +306,7 @@ void sim_client_message(struct sim *sim, struct sim_client *client,
     enum mem_verb verb = message->request.verb;
 
     if (memcmp(message->request.owner, client->ask.owner, HFI_OWNER_LEN) != 0)
-        return; /* about an acquisition that is over */
+        return; /* it is about an earlier acquisition */
     if (message->push) {
         if (message->reply.status == HF_LOST && client->phase == SIM_HELD &&
             client->term.state != HF_STATE_LOST)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The judge sees everything at once, which nobody in the real world can:
+ * The judge sees all states at the same time, and checks:
  *
  *  - a client that is awake and whose own decisions say "held" is a holder at the
  *    server, so nobody who conflicts with it is;
@@ -45,7 +45,7 @@ void sim_judge_grant(struct sim *sim, const unsigned char *owner, const struct m
     if (grant && grant->token != reply->token)
         sim_wrong(sim, "one grant was told with two tokens");
     if (grant)
-        return; /* told once more */
+        return; /* reported again */
     if (reply->token <= sim->last_token)
         sim_wrong(sim, "token %llu came after %llu", (unsigned long long)reply->token,
                   (unsigned long long)sim->last_token);

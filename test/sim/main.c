@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Run schedules until the time is up. SIM_SEED=n runs that one schedule; a
- * failing seed is printed. SIM_SECONDS and SIM_SCHEDULES bound the run (12 s,
- * 40,000 schedules). A mutant must fail, however long a slow machine takes for
- * that: then the exit status is 0.
+ * Runs schedules until the time is up. SIM_SEED=n runs that one schedule; a failing seed is
+ * printed. SIM_SECONDS and SIM_SCHEDULES bound the run (12 s, 40,000 schedules). A mutant must
+ * fail, however long a slow machine takes for that: then the exit status is 0.
  */
 #include "sim.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulation of Redlock: clients and healers that live by the pure decisions of
+ * The simulation of Redlock: clients and healers that use the pure decisions of
  * src/engine/redlock/quorum.h, and nodes modelled after src/engine/redlock/scripts/README.md, in
  * virtual time. One name; mutex, read-write or semaphore; three or five nodes.
  *
@@ -19,8 +19,9 @@
 
 #include <stddef.h>
 
-/* Each with the weather that shows it (a storm, see redlock_world.c, or not), and the seed of a schedule that did:
- * that one is tried first. Change the simulation, and the run looks for another and prints it. */
+/* Each mutant with the weather that reveals it (a storm, see redlock_world.c, or not), and the seed
+ * of a schedule that did: that one is tried first. After a change of the simulation the run
+ * searches for another seed and prints it. */
 #define RL_MUTANTS(X)                                                                  \
     X(SOUND, 0, 0, "nothing is wrong")                                                 \
     X(NO_WRITE_BACK, 1, 1, "a majority without one token counts as won")               \
@@ -161,7 +162,7 @@ struct redlock_node {
 
 enum rl_phase { RL_IDLE, RL_ASKING, RL_HELD };
 
-struct rl_seat { /* what a client knows of a node, for one acquisition */
+struct rl_seat { /* what a client knows about a node, in one acquisition */
     unsigned attempt;
     unsigned number; /* of the request whose answer is its vote; 0: none */
     int64_t asked_ms;
@@ -210,10 +211,10 @@ struct rl_client {
 
 struct rl_healer {
     unsigned requests, timer;
-    unsigned round; /* requests with this number or a higher one belong to what is going on */
+    unsigned round; /* requests with this number or a higher one belong to the current step */
     bool viewing;
     struct hfi_node_view view[RL_NODES];
-    unsigned took;                      /* so many of its requests are answered */
+    unsigned took;                      /* how many of its requests are answered */
     unsigned char marker[HFI_EPOCH_ID]; /* the id of its last start */
     enum hfi_stuck stuck;
 };
@@ -224,8 +225,8 @@ struct rl_weather {
     unsigned lose, repeat, late; /* per cent */
     int64_t late_ms, near_us;
     unsigned cut, crash, loss, stop, jump, pause, death, healer; /* weights */
-    int64_t while_ms; /* so long a fault lasts, at most */
-    int64_t every_ms; /* a fault comes about so often */
+    int64_t while_ms; /* the longest duration of a fault */
+    int64_t every_ms; /* the average time between two faults */
 };
 
 struct rl_win {
@@ -246,18 +247,19 @@ struct rl_world {
     uint64_t seed, random;
     enum rl_mutant mutant;
     int64_t now_us;
-    bool calm, excused; /* excused: too much was lost for anybody to go on */
+    bool calm, excused; /* excused: too much data was lost to continue */
     bool loose;         /* clocks jump, or acquires are sent twice: only tokens exclude */
     unsigned n, client_count, healer_count;
     enum rl_mode mode;
     uint32_t capacity;
     int64_t ttl_ms, window_ms, max_ttl_ms, hold_ms;
-    int64_t beat_ms;  /* how often waiters say that they live */
-    unsigned patient; /* some await an answer for so many windows */
+    int64_t beat_ms;  /* the interval of heartbeats */
+    unsigned patient; /* some wait for an answer for this many windows */
     bool proposals;
     bool by_counter;  /* how an old message is told from a new one, see redlock_client.c */
-    bool stale;       /* a node is lost again and again, and a healer acts on what was long ago */
-    unsigned waiting; /* per cent of those who ask would wait */
+    bool stale;       /* a node loses its data again and again, and a healer acts on old
+                       * information */
+    unsigned waiting; /* per cent of the acquires that may wait */
     struct rl_weather weather;
     struct redlock_node node[RL_NODES];
     struct rl_client client[RL_CLIENTS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client of the simulation, until it holds: which epoch, ask all, hear votes, wait, yield, start over.
- * What follows from the votes is hfi_ballot_decide's to say; what is left here is which answer
- * belongs to which request, and from when a grant counts.
+ * A client of the simulation, until it holds: find the epoch, ask all nodes, collect votes, wait,
+ * yield, start over. hfi_ballot_decide() decides what follows from the votes; this file knows which
+ * answer belongs to which request, and from when a grant counts.
  *
  *   IDLE --> ASKING --> HELD (redlock_held.c) --> IDLE
  *
@@ -48,8 +48,8 @@ struct rl_message rl_client_request(struct rl_world *world, struct rl_client *cl
                                 .proposal = world->proposals ? wall_us(world, client) : 0 };
 }
 
-/* Each time with another attempt: so one attempt is queued once at a node, and granted (but for a yield)
- * once, and what its messages say is about that. */
+/* Each time with a new attempt number: so one attempt is queued at a node once and granted once
+ * (unless it yields), and its messages are about that. */
 static void ask(struct rl_world *world, struct rl_client *client, unsigned node)
 {
     struct rl_seat *seat = &client->seat[node];
@@ -87,7 +87,7 @@ static void beat(struct rl_world *world, struct rl_client *client, unsigned node
     rl_send(world, &m);
 }
 
-/* All that was heard is of no use any more: another attempt, under which nothing old can be counted. */
+/* All votes are invalid now: begin a new attempt, for which no old answer can count. */
 static void start_over(struct rl_world *world, struct rl_client *client)
 {
     client->began_us = world->now_us;
@@ -137,7 +137,7 @@ void rl_client_rest(struct rl_world *world, struct rl_client *client)
         rl_client_ms(world, client) + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms / 2);
 }
 
-/* Give it back everywhere, held or not: also where nothing was heard from. */
+/* Release at all nodes, held or not, also at those that have not answered. */
 void rl_client_let_go(struct rl_world *world, struct rl_client *client)
 {
     for (unsigned i = 0; i < world->n; i++) {
@@ -150,7 +150,7 @@ void rl_client_let_go(struct rl_world *world, struct rl_client *client)
     rl_client_rest(world, client);
 }
 
-/* It forgets everything but its number: what it held ends by itself. */
+/* It forgets everything except its number: what it held ends by itself. */
 void rl_client_die(struct rl_world *world, struct rl_client *client)
 {
     client->in_epoch = client->viewing = false;
@@ -203,7 +203,8 @@ static void view_came(struct rl_world *world, struct rl_client *client, const st
 
 /* ---- votes ----------------------------------------------------------------------------------------- */
 
-/* Counting replies: one that comes again is taken for the vote of a node that has not voted. */
+/* A mutant that counts replies: a repeated reply counts as the vote of a node that has not
+ * voted. */
 static unsigned seat_of(const struct rl_world *world, const struct rl_client *client, unsigned node)
 {
     if (world->mutant != RL_REPLIES || client->ballot.node[node].vote != HFI_VOTE_GRANTED)
@@ -238,11 +239,11 @@ static void vote_came(struct rl_world *world, struct rl_client *client, const st
         return;
     case 'Q':
         if (holds)
-            return; /* a message that came first is the later news: only we can take it back */
+            return; /* a message that came before this is newer: only we can take that grant back */
         vote = HFI_VOTE_QUEUED;
         seat->base_ms = m->sent_ms;
         if (world->by_counter && m->counter > seat->given_up)
-            seat->given_up = m->counter; /* what is granted from now on is more */
+            seat->given_up = m->counter; /* later grants have higher counters */
         break;
     case 'B':
         vote = HFI_VOTE_BUSY;
@@ -321,9 +322,10 @@ static void yield(struct rl_world *world, struct rl_client *client, uint32_t nod
         for (unsigned j = 0; j < i; j++)
             mixed |= nodes >> i & nodes >> j & 1 &&
                      client->ballot.node[i].choice != client->ballot.node[j].choice;
-    /* Nodes may see the same waiters in different orders, for they bound the stamps by their own clocks and
-     * some hear of a waiter late: then everybody who holds a part is the first where he holds. And if we hold
-     * different slots, nobody has to yield for us to get others. Only chance helps. */
+    /* Nodes may see the same waiters in different orders, since they bound the stamps by their own
+     * clocks and some learn of a waiter late: then every client that holds a part is the first at
+     * those nodes. And if we hold different slots, nobody has to yield for us to get others. Only
+     * chance resolves this. */
     if ((mixed && full) || client->yields++ > 2 + (unsigned)rl_roll(world, 3)) {
         if (world->mutant != RL_NO_RETREAT)
             rl_client_let_go(world, client);
@@ -382,7 +384,7 @@ static void decide(struct rl_world *world, struct rl_client *client, int64_t now
 
 /* ---- time ---------------------------------------------------------------------------------------------- */
 
-/* Nobody answers for ever. */
+/* Handle requests whose answers are overdue. */
 static void overdue(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
     int64_t limit_ms = world->calm ? world->window_ms / 2 : client->answer_ms;
@@ -395,8 +397,8 @@ static void overdue(struct rl_world *world, struct rl_client *client, int64_t no
             hfi_ballot_writing(&client->ballot, i, 0);
         if (at->vote != HFI_VOTE_ASKED || now_ms - seat->asked_ms <= limit_ms)
             continue;
-        /* A yield may still be carried out, and take back what we are granted then: this attempt is of no
-         * use any more. */
+        /* The yield may still be executed, and take back a later grant: this attempt cannot be used
+         * any more. */
         hfi_ballot_voted(&client->ballot, i,
                          seat->yielding && world->mutant != RL_LATE_YIELD ? HFI_VOTE_OTHER
                                                                           : HFI_VOTE_SILENT);
@@ -412,7 +414,7 @@ static void heartbeat(struct rl_world *world, struct rl_client *client, int64_t 
         switch (client->ballot.node[i].vote) {
         case HFI_VOTE_GRANTED:
         case HFI_VOTE_QUEUED:
-        case HFI_VOTE_SILENT: /* it may have us in its queue, or hold for us: ask it that first */
+        case HFI_VOTE_SILENT: /* we may be in its queue, or hold there: find that out first */
             beat(world, client, i, false);
             break;
         case HFI_VOTE_ASKED:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A healer of the simulation: look at all nodes, let hfi_heal_next say what to do, do it, look again. It
- * remembers nothing from one look to the next, but for the marker of a start that it has under way.
- * Markers are drawn anew for every request, and such requests are never sent twice.
+ * A healer of the simulation: probe all nodes, let hfi_heal_next() decide, do that, probe again.
+ * Between two probes it remembers only the marker of a start that it has under way. Markers are
+ * drawn anew for every request, and such requests are never sent twice.
  */
 #include "redlock.h"
 
@@ -46,7 +46,8 @@ static void install(struct rl_world *world, unsigned number, unsigned node,
     rl_send(world, &m);
 }
 
-/* Nobody takes a marker away that is young: else two who start would take nodes from each other for ever. */
+/* A young marker is never removed: otherwise two starting healers would take nodes from each other
+ * for ever. */
 static bool all_old(const struct rl_world *world, const struct rl_healer *healer, int64_t old_ms)
 {
     for (unsigned i = 0; i < world->n; i++)
@@ -192,7 +193,7 @@ void rl_healer_step(struct rl_world *world, unsigned number)
     struct rl_healer *healer = &world->healer[number];
     int64_t times = 1;
 
-    /* Some look for a long time, and act on what was long ago. */
+    /* Some probe for a long time, and act on old information. */
     if (!world->calm && (world->stale ? number == 0 : !rl_chance(world, 85)))
         times = world->stale ? 16 : 8;
     if (healer->viewing)

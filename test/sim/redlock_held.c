@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client of the simulation that holds: how long it believes so, renewal by majority, and what it does
- * with it: it claims its token at the resource and adds one to what it finds there.
+ * A client of the simulation that holds: how long it relies on the lease, renewal by majority, and
+ * its work: it claims its token at the resource and adds one to the value there.
  *
- * Renewal counts the nodes that witness the token, and no others: one that granted later, or other slots,
- * may have been somebody else's in between.
+ * A renewal counts only the nodes that witness the token: one that granted later, or other slots,
+ * may have belonged to another client in between.
  */
 #include "redlock.h"
 
@@ -54,7 +54,8 @@ static void renew(struct rl_world *world, struct rl_client *client, int64_t now_
         }
 }
 
-/* Out of the queue, or what it gave is not ours to keep: other slots, or a grant that came after the win. */
+/* Leave the queue of a node, or return a grant that we cannot use: other slots, or a grant after
+ * the win. */
 static void give_back(struct rl_world *world, struct rl_client *client, unsigned node)
 {
     struct rl_message m = rl_client_request(world, client, node, RL_RELEASE);
@@ -78,7 +79,7 @@ static void late_vote(struct rl_world *world, struct rl_client *client, const st
         give_back(world, client, m->node);
 }
 
-/* HELD, or (its time is over already) as before. */
+/* Enter HELD, unless its time is over already. */
 void rl_held_begin(struct rl_world *world, struct rl_client *client,
                    const struct hfi_ballot_outcome *outcome)
 {
@@ -87,7 +88,8 @@ void rl_held_begin(struct rl_world *world, struct rl_client *client,
     client->until_ms = outcome->sent_ms + without_drift(outcome->held_ms);
     client->token = outcome->token;
     client->choice = outcome->choice;
-    /* Tokens do not depend on clocks: what is won too late by ours must be right as well. */
+    /* Tokens do not depend on clocks: a lease that is won too late by our clock must have a correct
+     * token as well. */
     client->win = rl_judge_won(world, client);
     if (now_ms >= client->until_ms)
         return;
@@ -144,7 +146,7 @@ void rl_held_message(struct rl_world *world, struct rl_client *client, const str
 {
     if (rl_client_ms(world, client) >= client->until_ms)
         rl_held_step(world, client,
-                     rl_client_ms(world, client)); /* it slept: look at the clock first */
+                     rl_client_ms(world, client)); /* it was paused: read the clock first */
     else if (m->verb == RL_RENEW)
         renewed(world, client, m);
     else if (m->verb == RL_ACQUIRE || m->verb == RL_BEAT || m->verb == RL_PUSH ||

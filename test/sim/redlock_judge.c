@@ -82,8 +82,8 @@ void rl_judge_renewed(struct rl_world *world, const struct rl_client *client, in
                      (unsigned long long)world->win[i].token);
 }
 
-/* What the proof of a heal hangs on. Mutants of a heal must be seen to break tokens, but for two that would
- * take too long to. */
+/* The property on which the proof of healing depends. Mutants of healing must be seen to break
+ * tokens, except two for which that would take too long. */
 void rl_judge_back(struct rl_world *world, unsigned node, const struct hfi_epoch *epoch)
 {
     const struct hfi_epoch *voted = &world->node[node].voted;
@@ -130,7 +130,7 @@ void rl_judge_rest(struct rl_world *world)
                  (unsigned long long)world->value);
 }
 
-/* Claim before you read, and the highest claim alone may store. */
+/* A client claims before it reads, and only the highest claim may store. */
 void rl_resource_call(struct rl_world *world, struct rl_message *m)
 {
     m->reply = true;

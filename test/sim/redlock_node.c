@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A node of the simulation: what the scripts do, each call one step. See scripts/README.md. */
+/* A node of the simulation: does what the scripts do, each call in one step. See
+ * scripts/README.md. */
 #include "redlock.h"
 
 #include <string.h>
 
-#define STAMP_BACK_US 100000 /* a stamp is taken into the last so many microseconds */
+#define STAMP_BACK_US 100000 /* a stamp is at most this many microseconds old */
 #define AHEAD_US      INT64_C(60000000)
 
 static bool same_epoch(const struct rl_world *world, const struct hfi_epoch *a,
@@ -154,7 +155,7 @@ static void tell(struct rl_world *world, unsigned number, const struct redlock_r
     rl_send(world, &message);
 }
 
-/* Let go who is over, then hand over strictly in order. */
+/* Remove what has expired, then hand over strictly in order. */
 static void serve(struct rl_world *world, unsigned number, uint64_t proposal)
 {
     struct redlock_node *node = &world->node[number];

@@ -92,8 +92,9 @@ bool rl_run(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     return !world->verdict[0];
 }
 
-/* A storm is what brings old and new together: small counters, a name that all want at once, nodes that forget
- * and are healed at once (so only tokens exclude) while clients sleep or cannot reach them. */
+/* A storm makes old and new messages meet: small counters, a name that all want at once, nodes that
+ * lose their data and are healed at once (so only tokens exclude) while clients sleep or cannot
+ * reach them. */
 static void choose_weather(struct rl_world *world, bool storm)
 {
     bool bad_net = storm || rl_chance(world, 60), bad_nodes = storm || rl_chance(world, 60);
@@ -239,7 +240,7 @@ static bool at_resource(const struct rl_message *m)
     return m->verb == RL_CLAIM || m->verb == RL_STORE;
 }
 
-/* Most looks are of one moment, or nothing would ever be healed. */
+/* Most probes are quick, or nothing would ever be healed. */
 static bool brief_look(struct rl_world *world, const struct rl_message *m)
 {
     return world->stale ? m->actor != RL_CLIENTS : !rl_chance(world, 20);
@@ -263,9 +264,9 @@ static void post(struct rl_world *world, const struct rl_message *m, bool late)
                                         .what = m->reply ? m->actor : FAULTS });
 }
 
-/* A second copy of a request is one that was sent again. Nobody sends these again: a marker means one
- * claim; a yield may take back the grant that came after it; a store adds one. Nor an acquire, whose attempt
- * would be granted twice; but that does no harm to tokens, so some schedules do. */
+/* A second copy of a request is one that was sent again. These are never sent again: a marker means
+ * one claim; a yield may take back a later grant; a store adds one. Nor is an acquire, whose
+ * attempt would be granted twice; but that does no harm to tokens, so some schedules do it. */
 static bool sent_once(const struct rl_world *world, const struct rl_message *m)
 {
     return (!m->reply && (m->verb == RL_MARK || (m->verb == RL_BEAT && m->yields) ||
@@ -289,7 +290,7 @@ void rl_send(struct rl_world *world, const struct rl_message *m)
     }
 }
 
-/* A stopped node carries out late what came meanwhile, in the order of the lines it came by. */
+/* A stopped node executes later what has arrived meanwhile, in the order of each connection. */
 static void deliver(struct rl_world *world, struct rl_event event)
 {
     struct rl_message m = *event.message;
@@ -327,7 +328,7 @@ static void crash(struct rl_world *world, unsigned node)
     world->faults[RL_FAULT_CRASH]++;
 }
 
-/* Bad luck: one who has half of what he wants does not hear that a node forgets him. */
+/* A client that has half of the votes does not learn that a node has lost its data. */
 static void not_to_hear(struct rl_world *world, unsigned node)
 {
     for (unsigned i = 0; i < world->client_count; i++) {
@@ -342,7 +343,7 @@ static void not_to_hear(struct rl_world *world, unsigned node)
     }
 }
 
-/* A majority stays intact: without one nobody can go on, and there is nothing to see. */
+/* Keep a majority intact: without one nothing can continue, and nothing is tested. */
 static void lose(struct rl_world *world, unsigned node)
 {
     unsigned intact = 0;
@@ -419,7 +420,7 @@ static void fault(struct rl_world *world)
                                  .what = FAULTS });
 }
 
-/* From here on all goes well. */
+/* From here on there are no faults. */
 static void calm_down(struct rl_world *world)
 {
     world->calm = true;

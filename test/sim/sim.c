@@ -112,8 +112,8 @@ static void set_up(struct sim *sim, uint64_t seed)
 
         client->number = i;
         client->offset_ms = (int64_t)sim_roll(sim, 1000000);
-        /* Most clocks are good; some are as bad as we promise to bear: the server's may be up to
-         * 1 % faster than ours. */
+        /* Most clocks are good; some are as bad as we promise to tolerate: the server's may be up
+         * to 1 % faster than ours. */
         client->ppm = sim_chance(sim, 50) ? (int64_t)sim_roll(sim, 200) - 100
                                           : (int64_t)sim_roll(sim, 19900) - 9900;
         client->next_ms = client->offset_ms + (int64_t)sim_roll(sim, 500);
@@ -216,7 +216,7 @@ void sim_send(struct sim *sim, struct sim_client *client, const struct mem_reque
     post(sim, &message);
 }
 
-/* The server at work. The mutants here are servers that no engine may speak to. */
+/* Call the server. The mutants here are servers that no engine may use. */
 static struct mem_reply call_server(struct sim *sim, const struct mem_request *request)
 {
     struct mem_request again = *request;

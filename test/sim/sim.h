@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulation: clients that live by core's pure decisions (core/term.h) and those about a
- * hand-off (engine/kit/handover.h), and a model server (test/lib/mem_server.h), in virtual time.
+ * The simulation: clients that use core's pure decisions (core/term.h) and the rules of hand-over
+ * (engine/kit/handover.h), and a model server (test/lib/mem_server.h), in virtual time.
  *
  * Every client has a clock of its own, off by anything and up to 1 % faster or
- * slower than the server's. Messages are lost, repeated and late; clients are
- * paused. After every event the judge looks at everybody (judge.c). A schedule
- * follows from its seed alone.
+ * slower than the server's. Messages are lost, repeated and late; clients are paused. After every
+ * event the judge checks all clients (judge.c). A schedule follows from its seed alone.
  *
- * With -DMUTANT=n one decision is made wrongly, see the list; the judge must
- * catch each, or it is not worth much.
+ * With -DMUTANT=n one decision is made wrongly, see the list; the judge must catch each mutant.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -96,7 +94,7 @@ struct sim_event {
     struct sim_message *message; /* or NULL */
 };
 
-#define SIM_KNOWN_MAX 256 /* so many grants back the judge remembers */
+#define SIM_KNOWN_MAX 256 /* grants that the judge remembers */
 
 struct sim_grant {
     unsigned char owner[HFI_OWNER_LEN];
@@ -108,7 +106,7 @@ struct sim {
     uint64_t seed, random;
     int64_t now_ns;
     struct sim_weather weather;
-    bool calm; /* no more faults: everybody must come to rest */
+    bool calm; /* no more faults: all clients must become idle */
 
     int client_count;
     struct sim_client clients[SIM_CLIENTS_MAX];
@@ -137,7 +135,7 @@ uint64_t sim_roll(struct sim *sim, uint64_t sides);
 bool sim_chance(struct sim *sim, unsigned percent);
 int64_t sim_local_ms(const struct sim *sim, const struct sim_client *client);
 int64_t sim_server_ms(const struct sim *sim);
-/* Let the client step at that time of its clock, instead of when it was told before. */
+/* Let the client step at that time of its clock, instead of the time set before. */
 void sim_set_timer(struct sim *sim, struct sim_client *client, int64_t local_ms);
 /* Send the client's request to the server. */
 void sim_send(struct sim *sim, struct sim_client *client, const struct mem_request *request,

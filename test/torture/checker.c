@@ -11,7 +11,7 @@
 #define TOKEN_LIMIT (UINT64_C(1) << 53)
 #define NOT_SEEN    INT64_MAX
 
-/* A request and what became of it. */
+/* A request and its outcome. */
 struct lease {
     uint32_t lane, number;
     uint32_t permits, flags;
@@ -174,8 +174,8 @@ static int by_name_and_time(const void *x, const void *y)
 }
 
 /*
- * `held` is sorted by the time from which each is certain. Walk through it with the set of those
- * not yet ended; where one ends just when another begins they did not overlap.
+ * `held` is sorted by the time from which each lease is certain. Walk through it with the set of
+ * those that have not ended; a lease that ends exactly when another begins does not overlap it.
  */
 static void check_exclusion(struct checker *c, struct lease *held, size_t count)
 {
@@ -230,9 +230,9 @@ static void check_tokens(struct checker *c, struct lease *held, size_t count)
 }
 
 /*
- * Without exclusion: who had the first before anybody asked for the second has the smaller token.
- * `held` is sorted by token, the largest first; of each kind of weight the one that was granted
- * earliest is remembered.
+ * Without exclusion: if the first lease was granted before the second was requested, it has the
+ * smaller token. `held` is sorted by token, the largest first; for each kind of weight the lease
+ * that was granted earliest is remembered.
  */
 static void check_tokens_asked(struct checker *c, struct lease *const *held, size_t count)
 {
@@ -280,7 +280,7 @@ static bool queues(const struct lease *l)
     return l->got_ns && l->flags & HF_FLAG_STRICT && !(l->flags & HF_FLAG_BARGE);
 }
 
-/* Within one look: tokens grow from the head of the queue to its end. */
+/* Within one view: tokens grow from the head of the queue to its end. */
 static void check_looks(struct checker *c)
 {
     for (uint32_t lane = 0; lane < c->history->lanes; lane++) {
@@ -308,7 +308,8 @@ static void check_looks(struct checker *c)
     }
 }
 
-/* Who was seen waiting before another had even asked has the smaller token; and no token comes twice. */
+/* A request that was seen waiting before another was made has the smaller token; and no token comes
+ * twice. */
 static void check_order(struct checker *c)
 {
     struct lease **sorted = calloc(c->count + 1, sizeof *sorted);

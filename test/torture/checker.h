@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a history obey the rules? Only what is certain is held against it: a lease is taken
- * to be held from the moment after acquire returned until the moment before release was
- * called, or before its process was killed; with a ttl, as long as the library said so.
+ * Does a history obey the rules? Only certain facts count: a lease counts as held from the moment
+ * after acquire returned until the moment before release was called, or before its process was
+ * killed; with a ttl, as long as the library said so.
  *
- *   exclusion   the permits of those who hold never exceed the capacity
+ *   exclusion   the permits of all holders never exceed the capacity
  *   tokens      below 2^53, never twice; of two leases that exclude one another the later
  *               has the larger one. Later means: held later; with `doubles`, where that says
  *               nothing: asked for when the other had been granted

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checker catches what it is there for, and nothing else: histories made by hand. */
+/* The checker finds every violation and reports nothing else: histories made by hand. */
 #include "checker.h"
 
 #include <setjmp.h>
@@ -284,7 +284,8 @@ static void lost_without_a_ttl(void **state)
     expect(0, 0, 0, 1);
 }
 
-/* Where two may hold at once: who began later counts, not who was seen to hold later. */
+/* If two may hold at once, the order of the requests counts, not the order in which they were seen
+ * to hold. */
 static void with_doubles_asking_counts(void **state)
 {
     (void)state;

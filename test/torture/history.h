@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The history of a torture run: what every thread asked for, got and gave back, and
- * when. It lies in a file that all processes have mapped: what a process wrote before it
- * was killed is there.
+ * when. It is a file that all processes have mapped: so it keeps what a process wrote before it was
+ * killed.
  *
  * A lane is the log of one thread at a time; the thread that takes the place of a killed one
  * goes on in its lane. An event counts from the moment the lane's count covers it.
@@ -61,12 +61,13 @@ struct lane {
 };
 
 struct history {
-    _Atomic int stop; /* finish what you are at, and go */
-    bool tokenless;   /* the store has none, and no order: only exclusion and loss are checked */
+    _Atomic int stop; /* finish the current request, and end */
+    bool tokenless;   /* the store has no tokens and no order: only exclusion and loss are
+                       * checked */
     uint32_t lanes;
     uint32_t capacities[NAMES_MAX]; /* 0: no such name */
     bool ties;    /* leases that do not exclude one another may have the same token */
-    bool doubles; /* clocks are wrong: two may hold what only one should (tokens are right still) */
+    bool doubles; /* clocks are wrong: two may hold what only one should (tokens are still right) */
     struct lane lane[LANES_MAX];
 };
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Torture: many processes take, hold, are killed, stopped and continued at random, for a
- * bounded time; then a checker goes through what they wrote down.
+ * Torture: many processes acquire and hold leases, and are killed, stopped and continued at random,
+ * for a bounded time; then a checker reads the history that they wrote.
  *
  *   torture [-s SECONDS] [-p PROCESSES] [-t THREADS] [-r SEED] [-q] [-c N] [-o] [-m] [-i] [-T TTL_MS] [URL]
  *
- * -q: nobody is killed or stopped; -c: that happens N times less often. -o: order is not
- * checked (a network that fails makes the store pass over who waits). -m: mutexes only, and neither
- * order nor tokens are checked, for stores that have nothing else. -i: tokens of leases that do not
- * exclude one another may tie (Redlock). -T: all leases have this ttl,
- * for stores in which they do not end with their process. URL '': what
- * HOLDFAST_TEST_URL says. The seed decides what is tried, not how it interleaves: a run
- * that failed is repeated with its seed until it fails again. Exit status 0: no rule was broken,
- * nobody was stuck, nothing is left over.
+ * -q: nobody is killed or stopped; -c: that happens N times less often. -o: order is not checked
+ * (with a failing network the store may pass over a waiter). -m: mutexes only, and neither order
+ * nor tokens are checked, for stores that have nothing else. -i: tokens of leases that do not
+ * exclude one another may tie (Redlock). -T: all leases have this ttl, for stores in which they do
+ * not end with their process. URL '': what HOLDFAST_TEST_URL says. The seed decides what is tried,
+ * not how it interleaves: repeat a failed run with its seed until it fails again. Exit status 0: no
+ * rule was broken, no process was stuck, and nothing is left over.
  */
 #include "torture.h"
 #include "checker.h"
@@ -34,7 +33,9 @@
 #include <unistd.h>
 
 #define PROCESSES_MAX 24
-#define STUCK_NS      (INT64_C(40) * 1000000000) /* nobody waits that long unless he is forgotten */
+#define STUCK_NS \
+    (INT64_C(40) * 1000000000) /* no waiter waits that long unless it was
+                                                  * forgotten */
 
 struct process {
     pid_t pid;
@@ -112,7 +113,7 @@ static void stop_one(struct process *p, struct rng *rng)
     stops++;
 }
 
-/* Who ended by himself (they do, without a release) is replaced. */
+/* Replace the workers that ended by themselves (some do, without a release). */
 static void replace_ended(void)
 {
     for (unsigned i = 0; i < process_count; i++) {
@@ -122,7 +123,7 @@ static void replace_ended(void)
         if (waitpid(p->pid, &status, WNOHANG) != p->pid)
             continue;
         judge_end(p, status, false);
-        /* It wrote down itself how long it held what it left; other threads of it may have held too. */
+        /* It has noted how long it held the lease; other threads of it may have held leases too. */
         note_death(p, 0);
         start(p);
     }
@@ -178,7 +179,7 @@ static void torment(int64_t until_ns, bool quiet)
     }
 }
 
-/* All are told to go; those who wait get what they wait for, since those who hold let go. */
+/* Tell all workers to end; the waiters get their leases, since the holders release. */
 static void finish(void)
 {
     int64_t until_ns = history_now_ns() + STUCK_NS;
@@ -220,7 +221,7 @@ static void finish(void)
     }
 }
 
-/* Where nobody can look: names that cannot be had. */
+/* For stores without inspection: count the names that cannot be acquired. */
 static size_t count_taken(hf_store *store, int64_t until_ns)
 {
     size_t taken = 0;
@@ -240,7 +241,7 @@ static size_t count_taken(hf_store *store, int64_t until_ns)
     return taken;
 }
 
-/* In any store: whatever dead processes held or waited for is forgotten once its time is over. */
+/* In any store, everything that dead processes held or waited for ends with its ttl. */
 static void look_for_leases(void)
 {
     int64_t until_ns = history_now_ns() + STUCK_NS;
@@ -331,7 +332,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-/* The one that a test's setup made; {id} in it is for the contract suite. */
+/* The URL that the test's setup made; {id} in it is for the contract suite. */
 static const char *url_of_environment(void)
 {
     static char url[512];

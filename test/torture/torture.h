@@ -27,7 +27,7 @@ struct lock {
 extern const struct lock locks[];
 extern const unsigned lock_count;
 
-/* A request's label tells the observer whose it is. */
+/* The label of a request tells the observer its lane and number. */
 #define LABEL_FORMAT "torture %u %u"
 
 /* A worker process: its threads use lanes `lane` and following. Returns its exit status. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker: threads that take, hold and give back in every way there is, and write down
- * what happened. Each event is written the moment after it is certain, or the moment before it
- * ceases to be: the checker relies on that.
+ * A worker: threads that acquire, hold and release in every possible way, and log what happened.
+ * Each event is logged just after it is certain, or just before it stops being certain: the checker
+ * relies on that.
  */
 #include "torture.h"
 
@@ -76,7 +76,7 @@ static bool stopping(const struct thread *t)
     return atomic_load(&t->torture->history->stop) != 0;
 }
 
-/* The worker ends in this way from now on, unless it was decided otherwise before. */
+/* Decide how the worker ends, unless that was decided before. */
 static bool decide(struct thread *t, enum ending ending)
 {
     int decided = UNDECIDED;
@@ -152,7 +152,7 @@ static void ask(struct thread *t, struct try *try)
     note(t, try->event);
 }
 
-/* What it was worth when we had it in hand: time first, then the question. */
+/* Is the lease certainly valid? Read the time first, then ask. */
 static bool certain(struct thread *t, struct try *try, enum event_kind kind)
 {
     int64_t at_ns = history_now_ns();
@@ -206,7 +206,7 @@ static bool acquire(struct thread *t, struct try *try)
     status = hf_acquire(t->store, &try->request, &try->lease, NULL);
     if (cancel) {
         while (!atomic_exchange(&t->cancel, NULL))
-            usleep(100); /* the canceller has it in hand; it gives it back */
+            usleep(100); /* the canceller uses it: wait until it has finished */
         hf_cancel_close(cancel);
     }
     return answered(t, try, status);
@@ -252,7 +252,7 @@ static void hold(struct thread *t)
         usleep(1000 + rng_below(&t->rng, 4000));
 }
 
-/* Nested requests never wait: nobody can be stuck behind himself. */
+/* Nested requests never wait: so a thread cannot block itself. */
 static void once(struct thread *t, unsigned depth)
 {
     struct try try;
@@ -360,7 +360,7 @@ int worker_main(const struct torture *torture, uint32_t lane, uint32_t incarnati
         t->lane = lane + i;
         t->rng.state = torture->seed * 1000003 + (uint64_t)incarnation * 1009 + lane + i;
         t->async = rng_below(&t->rng, 4) == 0;
-        /* One store inside, whichever handle; an event loop wants one of its own. */
+        /* All threads may share one handle, but an event loop needs one of its own. */
         status = hf_open(torture->url, NULL, &t->store, &err);
         if (status != HF_OK) {
             fprintf(stderr, "torture: open: %s\n", err.text);

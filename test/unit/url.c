@@ -2,8 +2,8 @@
 /* Store URLs: what is taken, what is refused and where, and what is never shown. */
 #include "unit.h"
 
+#include "core/url.h"
 #include "util/alloc.h"
-#include "util/url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,42 +142,6 @@ static void limits(void **state)
     sprintf(at, "&more=1");
     assert_int_equal(hfi_url_parse(text, &url, &err), HF_CONFIG);
     assert_non_null(strstr(err.text, "parameter 'more'"));
-}
-
-static void typed_parameters(void **state)
-{
-    static const char text[] = "file:?ttl=5s&bad=5&n=7&neg=-1&long=9999d&big=18446744073709551616";
-    struct hfi_url url;
-    int64_t ms = 42;
-    uint64_t n = 42;
-    hf_error err;
-
-    (void)state;
-    assert_int_equal(hfi_url_parse(text, &url, &err), HF_OK);
-
-    assert_int_equal(hfi_url_take_duration(&url, "none", 0, 10, &ms, &err), HF_OK);
-    assert_int_equal(hfi_url_take_number(&url, "none", 0, 10, &n, &err), HF_OK);
-    assert_true(ms == 42 && n == 42);
-
-    assert_int_equal(hfi_url_take_duration(&url, "ttl", 1, 4999, &ms, &err), HF_CONFIG);
-    assert_string_equal(err.text, "store URL: parameter 'ttl' at byte 6 is too long");
-    assert_int_equal(hfi_url_take_duration(&url, "ttl", 5001, 9999, &ms, &err), HF_CONFIG);
-    assert_string_equal(err.text, "store URL: parameter 'ttl' at byte 6 is too short");
-    assert_int_equal(hfi_url_take_duration(&url, "bad", 0, 9999, &ms, &err), HF_CONFIG);
-    assert_string_equal(err.text,
-                        "store URL: parameter 'bad' at byte 13 needs a unit: ms, s, m, h or d");
-    assert_int_equal(hfi_url_take_duration(&url, "long", 0, INT64_MAX, &ms, NULL), HF_CONFIG);
-    assert_int_equal(hfi_url_take_number(&url, "neg", 0, 9, &n, &err), HF_CONFIG);
-    assert_int_equal(hfi_url_take_number(&url, "n", 8, 9, &n, &err), HF_CONFIG);
-    assert_int_equal(hfi_url_take_number(&url, "n", 5, 6, &n, &err), HF_CONFIG);
-    assert_int_equal(hfi_url_take_number(&url, "big", 0, UINT64_MAX, &n, &err), HF_CONFIG);
-    assert_true(ms == 42 && n == 42);
-
-    assert_int_equal(hfi_url_take_duration(&url, "ttl", 5000, 5000, &ms, &err), HF_OK);
-    assert_int_equal(hfi_url_take_number(&url, "n", 7, 7, &n, &err), HF_OK);
-    assert_true(ms == 5000 && n == 7);
-    assert_int_equal(hfi_url_all_taken(&url, &err), HF_OK); /* a refused one counts as taken */
-    hfi_url_done(&url);
 }
 
 static void what_nobody_took_is_named(void **state)
@@ -319,7 +283,6 @@ int main(void)
         cmocka_unit_test(good_urls),
         cmocka_unit_test(bad_urls),
         cmocka_unit_test(limits),
-        cmocka_unit_test(typed_parameters),
         cmocka_unit_test(what_nobody_took_is_named),
         cmocka_unit_test(decoding),
         cmocka_unit_test(redaction),

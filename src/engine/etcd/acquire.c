@@ -300,7 +300,7 @@ static void put_done(struct etcd_store *store, struct etcd_wait *wait, const jso
     }
 }
 
-static void key_put(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -312,17 +312,17 @@ static void key_put(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
     wait->call = NULL;
     if (call->maybe)
         wait->lease->retiring = true; /* a copy of it may come late */
-    if (outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND) {
+    if (outcome == HFI_REFUSED && err->status == HF_NOT_FOUND) {
         etcd_lease_gone(store, wait->lease, "etcd has ended its lease");
         etcd_wait_again(store, wait);
         return;
     }
-    if (outcome != ETCD_ANSWERED) {
-        if (outcome != ETCD_MAYBE && call->maybe)
-            outcome = ETCD_MAYBE;
+    if (outcome != HFI_ANSWERED) {
+        if (outcome != HFI_MAYBE && call->maybe)
+            outcome = HFI_MAYBE;
         end_wait(store, wait,
-                 outcome == ETCD_UNSENT && wait->stop != HF_OK ? wait->stop
-                                                               : etcd_status(outcome, err),
+                 outcome == HFI_UNSENT && wait->stop != HF_OK ? wait->stop
+                                                              : hfi_outcome_status(outcome, err),
                  err);
         return;
     }
@@ -380,7 +380,7 @@ static void put_key(struct etcd_store *store, struct etcd_wait *wait)
     wait->hopes =
         wait->op->may_wait && !wait->hopes && *hot(store, wait->claim) != wait->claim->name.hash[0];
     if (wait->op->may_wait)
-        call->until_ms = HFI_NEVER; /* until it is stopped */
+        call->request.give_up_ms = HFI_NEVER; /* until it is stopped */
     if (wait->hopes)
         write_hope(&call->body, store, wait);
     else if (wait->op->may_wait)
@@ -420,7 +420,7 @@ void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait)
     end_wait(store, wait, HF_OK, NULL);
 }
 
-static void left(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void left(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                  const hf_error *err)
 {
     struct etcd_wait *wait = call->data;
@@ -429,7 +429,7 @@ static void left(struct etcd_call *call, enum etcd_outcome outcome, json_t *repl
     if (!wait)
         return;
     wait->call = NULL;
-    end_wait(call->store, wait, outcome == ETCD_ANSWERED ? wait->verdict : HF_UNKNOWN,
+    end_wait(call->store, wait, outcome == HFI_ANSWERED ? wait->verdict : HF_UNKNOWN,
              wait->why.text[0] ? &wait->why : NULL);
 }
 
@@ -471,7 +471,7 @@ void etcd_cancel(void *self, struct hfi_op *op, hf_status status)
     struct etcd_store *store = self;
     struct etcd_wait *wait = etcd_op(op)->wait;
 
-    if (op->kind != HFI_OP_ACQUIRE || !wait || wait->stop != HF_OK)
+    if (!wait || wait->stop != HF_OK)
         return;
     wait->stop = status;
     switch (wait->state) {
@@ -479,7 +479,7 @@ void etcd_cancel(void *self, struct hfi_op *op, hf_status status)
         end_wait(store, wait, status, NULL);
         break;
     case ETCD_WAIT_PUT: /* its answer says whether there is something to take back; no more tries */
-        wait->call->until_ms = hfi_now_ms();
+        hfi_request_give_up_at(&store->requests, &wait->call->request, hfi_now_ms());
         break;
     case ETCD_WAIT_LOOK:
     case ETCD_WAIT_WATCH:

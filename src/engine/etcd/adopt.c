@@ -27,7 +27,7 @@ static void end(struct etcd_store *store, struct adoption *adoption, hf_status s
     hfi_free(adoption);
 }
 
-static void written(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void written(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -35,8 +35,8 @@ static void written(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
     struct hfi_claim *claim = adoption->op->claim;
     struct etcd_lease *lease = adoption->lease;
 
-    if (outcome != ETCD_ANSWERED) {
-        end(store, adoption, etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        end(store, adoption, hfi_outcome_status(outcome, err), err);
         return;
     }
     if (!json_is_true(json_object_get(reply, "succeeded"))) {
@@ -98,7 +98,7 @@ static void ready(struct etcd_store *store, struct etcd_lease *lease, hf_status 
     etcd_call_send(call);
 }
 
-static void found(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void found(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                   const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -107,9 +107,8 @@ static void found(struct etcd_call *call, enum etcd_outcome outcome, json_t *rep
     struct adoption *adoption;
     size_t i;
 
-    if (outcome != ETCD_ANSWERED) {
-        etcd_finish(store, op, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
-                    err);
+    if (outcome != HFI_ANSWERED) {
+        etcd_finish(store, op, hfi_outcome_read_status(outcome, err), err);
         return;
     }
     adoption = hfi_calloc(1, sizeof *adoption);

@@ -11,24 +11,23 @@
 #include <string.h>
 
 /* Nobody gets through: what waits for the token is refused. */
-static void refuse_all(struct etcd_store *store, enum etcd_outcome outcome, const hf_error *err)
+static void refuse_all(struct etcd_store *store, enum hfi_outcome outcome, const hf_error *err)
 {
-    struct etcd_call *call = store->parked, *next;
+    struct hfi_request *request = store->requests.parked, *next;
 
-    store->parked = NULL;
-    for (; call; call = next) {
-        next = call->next;
-        if (call->waits_auth) {
-            call->answer(call, call->maybe ? ETCD_MAYBE : outcome, NULL, err);
-            etcd_call_free(call);
-        } else {
-            call->next = store->parked;
-            store->parked = call;
-        }
+    for (; request; request = next) {
+        struct etcd_call *call = (struct etcd_call *)request;
+
+        next = request->next;
+        if (!call->waits_auth)
+            continue;
+        (void)hfi_request_unpark(&store->requests, request);
+        call->answer(call, call->maybe ? HFI_MAYBE : outcome, NULL, err);
+        etcd_call_free(call);
     }
 }
 
-static void authenticated(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void authenticated(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                           const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -37,13 +36,13 @@ static void authenticated(struct etcd_call *call, enum etcd_outcome outcome, jso
 
     store->authenticating = false;
     store->tokens++;
-    if (outcome == ETCD_ANSWERED && token && (store->token = hfi_strdup(token)))
-        return; /* the tick sends what is parked */
-    if (outcome == ETCD_ANSWERED) {
+    if (outcome == HFI_ANSWERED && token && (store->token = hfi_strdup(token))) {
+        etcd_calls_authenticated(store);
+    } else if (outcome == HFI_ANSWERED) {
         hfi_error_set(&none, HF_DENIED, 0, "etcd gave no token");
-        refuse_all(store, ETCD_REFUSED, &none);
+        refuse_all(store, HFI_REFUSED, &none);
     } else {
-        refuse_all(store, outcome == ETCD_REFUSED ? ETCD_REFUSED : ETCD_UNSENT, err);
+        refuse_all(store, outcome == HFI_REFUSED ? HFI_REFUSED : HFI_UNSENT, err);
     }
 }
 

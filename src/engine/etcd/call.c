@@ -20,7 +20,7 @@
 
 static void attempt(struct etcd_call *call);
 static void park(struct etcd_call *call, int64_t retry_ms);
-static void end(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void end(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                 const hf_error *err);
 
 /* ---- making and freeing -------------------------------------------------------------------------- */
@@ -46,18 +46,15 @@ static int on_leave(void *arg, char *to_ip, char *from_ip, int to_port, int from
     return CURL_PREREQFUNC_OK;
 }
 
-static struct etcd_call *make(struct etcd_store *store)
+static bool make(struct hfi_requests *requests, struct hfi_request *request)
 {
-    struct etcd_call *call = hfi_calloc(1, sizeof *call);
+    struct etcd_store *store = hfi_container(requests, struct etcd_store, requests);
+    struct etcd_call *call = (struct etcd_call *)request;
 
-    if (!call)
-        return NULL;
     call->store = store;
     call->easy = curl_easy_init();
-    if (!call->easy) {
-        hfi_free(call);
-        return NULL;
-    }
+    if (!call->easy)
+        return false;
     etcd_easy_setup(store, call->easy);
     etcd_track(&store->multis[ETCD_CALLS], call->easy);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
@@ -65,35 +62,31 @@ static struct etcd_call *make(struct etcd_store *store)
     curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
     curl_easy_setopt(call->easy, CURLOPT_PREREQFUNCTION, on_leave);
     curl_easy_setopt(call->easy, CURLOPT_PREREQDATA, call);
-    return call;
+    return true;
 }
 
-static void unmake(struct etcd_call *call)
+static void unmake(struct hfi_request *request)
 {
+    struct etcd_call *call = (struct etcd_call *)request;
+
     curl_easy_cleanup(call->easy);
     curl_slist_free_all(call->headers);
     etcd_text_done(&call->body);
     etcd_text_done(&call->reply);
-    hfi_free(call);
 }
 
 struct etcd_call *etcd_call_new(struct etcd_store *store, const char *path, etcd_answer_fn *answer,
                                 struct hfi_op *op)
 {
-    struct etcd_call *call = store->pool;
+    bool must = op && op->kind == HFI_OP_RELEASE;
+    struct etcd_call *call = (struct etcd_call *)hfi_request_new(&store->requests, must);
 
-    if (call) {
-        store->pool = call->next;
-        store->pool_count--;
-    } else {
-        call = make(store);
-    }
     if (!call) {
         if (op)
             etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
-    call->next = call->live = NULL;
+    call->live = NULL;
     call->path = path;
     call->answer = answer;
     call->op = op;
@@ -103,7 +96,7 @@ struct etcd_call *etcd_call_new(struct etcd_store *store, const char *path, etcd
     call->copies = call->tries = call->auth_tries = 0;
     call->code = 0;
     call->sent_ms = 0;
-    call->until_ms = hfi_now_ms() + store->conf->op_ms;
+    call->request.give_up_ms = hfi_now_ms() + store->conf->op_ms;
     call->body.len = call->reply.len = 0;
     call->body.failed = call->reply.failed = false;
     return call;
@@ -119,32 +112,49 @@ void etcd_call_free(struct etcd_call *call)
     }
     curl_slist_free_all(call->headers);
     call->headers = NULL;
-    if (store->pool_count >= POOL_MAX) {
-        unmake(call);
-        return;
-    }
-    call->next = store->pool;
-    store->pool = call;
-    store->pool_count++;
+    hfi_request_free(&store->requests, &call->request);
+}
+
+static void give_up(struct hfi_request *request)
+{
+    struct etcd_call *call = (struct etcd_call *)request;
+    hf_error err;
+
+    hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: no answer in time",
+                  call->store->conf->url.hosts[call->host].shown);
+    if (call->starved)
+        hfi_error_memory(&err);
+    end(call, call->maybe ? HFI_MAYBE : HFI_UNSENT, NULL, &err);
+}
+
+static void resend(struct hfi_request *request)
+{
+    attempt((struct etcd_call *)request);
+}
+
+bool etcd_calls_open(struct etcd_store *store)
+{
+    static const struct hfi_request_calls calls = {
+        .make = make, .unmake = unmake, .send = resend, .give_up = give_up
+    };
+
+    return hfi_requests_init(&store->requests, &store->reactor, &calls, sizeof(struct etcd_call),
+                             POOL_MAX);
 }
 
 void etcd_calls_close(struct etcd_store *store)
 {
+    struct hfi_request *request;
     struct etcd_call *call;
 
     while ((call = store->calls)) {
         store->calls = call->live;
         curl_multi_remove_handle(store->multis[ETCD_CALLS].handle, call->easy);
-        unmake(call);
+        etcd_call_free(call);
     }
-    while ((call = store->parked)) {
-        store->parked = call->next;
-        unmake(call);
-    }
-    while ((call = store->pool)) {
-        store->pool = call->next;
-        unmake(call);
-    }
+    while ((request = hfi_requests_pop(&store->requests)))
+        etcd_call_free((struct etcd_call *)request);
+    hfi_requests_done(&store->requests);
 }
 
 /* ---- sending -------------------------------------------------------------------------------------- */
@@ -166,14 +176,14 @@ void etcd_call_send(struct etcd_call *call)
 static void fail_later(struct etcd_call *call)
 {
     call->starved = true;
-    call->until_ms = 0;
+    call->request.give_up_ms = 0;
     park(call, 0);
 }
 
 static void attempt(struct etcd_call *call)
 {
     struct etcd_store *store = call->store;
-    int64_t now_ms = hfi_now_ms(), left_ms = call->until_ms - now_ms;
+    int64_t now_ms = hfi_now_ms(), left_ms = call->request.give_up_ms - now_ms;
     int64_t share_ms = store->conf->op_ms / 3;
     char url[ETCD_URL_ROOM];
 
@@ -224,49 +234,20 @@ static void attempt(struct etcd_call *call)
 
 static void park(struct etcd_call *call, int64_t retry_ms)
 {
-    call->retry_ms = retry_ms;
-    call->next = call->store->parked;
-    call->store->parked = call;
+    call->request.retry_ms = retry_ms;
+    hfi_request_park(&call->store->requests, &call->request);
 }
 
-int64_t etcd_calls_next_ms(const struct etcd_store *store)
+void etcd_calls_authenticated(struct etcd_store *store)
 {
-    int64_t next = HFI_NEVER;
+    for (struct hfi_request *one = store->requests.parked; one; one = one->next) {
+        struct etcd_call *call = (struct etcd_call *)one;
 
-    for (const struct etcd_call *call = store->parked; call; call = call->next) {
-        int64_t due_ms = call->retry_ms < call->until_ms ? call->retry_ms : call->until_ms;
-
-        if (call->waits_auth && store->token)
-            return 0;
-        next = due_ms < next ? due_ms : next;
+        if (call->waits_auth)
+            one->retry_ms = 0;
+        call->waits_auth = false;
     }
-    return next;
-}
-
-void etcd_calls_tick(struct etcd_store *store, int64_t now_ms)
-{
-    struct etcd_call *call = store->parked, *next;
-    hf_error err;
-
-    store->parked = NULL;
-    for (; call; call = next) {
-        next = call->next;
-        if (call->waits_auth && store->token) {
-            call->waits_auth = false;
-            attempt(call);
-        } else if (now_ms >= call->until_ms) {
-            hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                          store->conf->url.hosts[call->host].shown);
-            if (call->starved)
-                hfi_error_memory(&err);
-            end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, &err);
-        } else if (!call->waits_auth && now_ms >= call->retry_ms) {
-            attempt(call);
-        } else {
-            call->next = store->parked;
-            store->parked = call;
-        }
-    }
+    hfi_source_at(&store->requests.unpark, 0);
 }
 
 /* ---- what came back --------------------------------------------------------------------------------- */
@@ -301,8 +282,8 @@ static void fail(struct etcd_call *call, hf_error *err)
     etcd_host_failed(store, call->host);
     if ((call->maybe && !call->again) || err->status == HF_DENIED ||
         (store->reactor.host->open_once && call->tries >= store->conf->url.host_count) ||
-        now_ms + wait_ms >= call->until_ms)
-        end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, err);
+        now_ms + wait_ms >= call->request.give_up_ms)
+        end(call, call->maybe ? HFI_MAYBE : HFI_UNSENT, NULL, err);
     else
         park(call, now_ms + wait_ms);
 }
@@ -336,7 +317,7 @@ static void refused(struct etcd_call *call, long http, int code, const char *tex
     if (code == 0 && http == 404) {
         hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
                       store->conf->url.hosts[call->host].shown);
-        end(call, ETCD_REFUSED, NULL, &err);
+        end(call, HFI_REFUSED, NULL, &err);
     } else if (err.status == HF_FULL && strstr(text, "too many requests")) { /* and did nothing */
         err.status = HF_UNAVAILABLE;
         fail(call, &err);
@@ -344,7 +325,7 @@ static void refused(struct etcd_call *call, long http, int code, const char *tex
         call->maybe = true; /* "leader changed", "request timed out": it may be done yet */
         fail(call, &err);
     } else {
-        end(call, ETCD_REFUSED, NULL, &err);
+        end(call, HFI_REFUSED, NULL, &err);
     }
 }
 
@@ -378,7 +359,7 @@ static void answered(struct etcd_call *call)
         fail(call, &err);
     } else {
         store->failures = 0;
-        end(call, ETCD_ANSWERED, json_is_object(inner) ? inner : whole, NULL);
+        end(call, HFI_ANSWERED, json_is_object(inner) ? inner : whole, NULL);
     }
     json_decref(whole);
 }
@@ -414,7 +395,7 @@ void etcd_call_ended(struct etcd_call *call, CURLcode result)
     fail(call, &err);
 }
 
-static void end(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void end(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                 const hf_error *err)
 {
     call->answer(call, outcome, reply, err);

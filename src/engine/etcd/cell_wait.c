@@ -47,7 +47,7 @@ void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status)
     end_cell_wait(store, cell, status, NULL);
 }
 
-static void cell_version_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void cell_version_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                               const hf_error *err)
 {
     struct etcd_cell_wait *cell = call->data;
@@ -61,9 +61,8 @@ static void cell_version_read(struct etcd_call *call, enum etcd_outcome outcome,
         hfi_free(cell);
         return;
     }
-    if (outcome != ETCD_ANSWERED) {
-        end_cell_wait(store, cell,
-                      outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        end_cell_wait(store, cell, hfi_outcome_read_status(outcome, err), err);
         return;
     }
     if (version != cell->op->u.cell.version) {

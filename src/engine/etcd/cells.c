@@ -19,16 +19,15 @@ static void forget_bytes(struct hfi_op *op)
     op->u.cell.ret_bytes = NULL;
 }
 
-static void ttl_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void ttl_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                      const hf_error *err)
 {
     struct hfi_op *op = call->op;
     int64_t left_ms = etcd_seconds_ms(reply, "TTL");
 
-    if (outcome != ETCD_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         forget_bytes(op);
-        etcd_finish(call->store, op,
-                    outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+        etcd_finish(call->store, op, hfi_outcome_read_status(outcome, err), err);
         return;
     }
     op->u.cell.ret_ttl_ms = left_ms > 0 ? left_ms : 1; /* it ends just now */
@@ -52,7 +51,7 @@ static void read_ttl(struct etcd_store *store, struct hfi_op *op, int64_t lease)
     etcd_call_send(call);
 }
 
-static void cell_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void cell_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct hfi_op *op = call->op;
@@ -60,9 +59,8 @@ static void cell_read(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     const json_t *value = json_object_get(kv, "value");
     size_t len = json_string_length(value);
 
-    if (outcome != ETCD_ANSWERED) {
-        etcd_finish(call->store, op,
-                    outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        etcd_finish(call->store, op, hfi_outcome_read_status(outcome, err), err);
         return;
     }
     if (!kv) {
@@ -107,7 +105,7 @@ void etcd_cell_read(void *self, struct hfi_op *op)
 
 /* ---- swap --------------------------------------------------------------------------------------- */
 
-static void given_back(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void given_back(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                        const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends by itself */
@@ -125,15 +123,15 @@ static void give_back(struct etcd_store *store, int64_t lease)
     etcd_call_send(call);
 }
 
-static void cell_swapped(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void cell_swapped(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                          const hf_error *err)
 {
     struct hfi_op *op = call->op;
     bool done = json_is_true(json_object_get(reply, "succeeded"));
     const json_t *range = etcd_response(reply, 0, "response_range");
 
-    if (outcome != ETCD_ANSWERED) {
-        etcd_finish(call->store, op, etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        etcd_finish(call->store, op, hfi_outcome_status(outcome, err), err);
         return;
     }
     if (!done && !range) {
@@ -183,15 +181,14 @@ static void send_swap(struct etcd_store *store, struct hfi_op *op, int64_t lease
     etcd_call_send(call);
 }
 
-static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void granted(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     int64_t lease = etcd_read_number(reply, "ID");
 
     if (outcome !=
-        ETCD_ANSWERED) /* a lease that nobody uses is not what was asked for: nothing is done */
-        etcd_finish(call->store, call->op,
-                    outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+        HFI_ANSWERED) /* a lease that nobody uses is not what was asked for: nothing is done */
+        etcd_finish(call->store, call->op, hfi_outcome_read_status(outcome, err), err);
     else if (lease == 0)
         etcd_finish_odd(call->store, call->op);
     else

@@ -151,7 +151,7 @@ hf_status etcd_drive_open(struct etcd_store *store, hf_error *err)
     curl_multi_setopt(store->multis[ETCD_CALLS].handle, CURLMOPT_MAX_HOST_CONNECTIONS,
                       (long)ETCD_LINES);
     curl_multi_setopt(store->multis[ETCD_CALLS].handle, CURLMOPT_MAXCONNECTS, (long)ETCD_LINES);
-    return HF_OK;
+    return etcd_calls_open(store) ? HF_OK : hfi_error_memory(err);
 }
 
 void etcd_drive_close(struct etcd_store *store)
@@ -259,9 +259,8 @@ static void work_flush(struct hfi_source *source)
 static int64_t work_next_ms(const struct hfi_source *source)
 {
     const struct etcd_store *store = hfi_container(source, struct etcd_store, work);
-    const int64_t all[] = { etcd_calls_next_ms(store), etcd_leases_next_ms(store),
-                            etcd_waits_next_ms(store), etcd_watches_next_ms(store),
-                            store->expiry_ms };
+    const int64_t all[] = { etcd_leases_next_ms(store), etcd_waits_next_ms(store),
+                            etcd_watches_next_ms(store), store->expiry_ms };
     int64_t next = HFI_NEVER;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -273,7 +272,6 @@ static void work_due(struct hfi_source *source, int64_t now_ms)
 {
     struct etcd_store *store = hfi_container(source, struct etcd_store, work);
 
-    etcd_calls_tick(store, now_ms);
     etcd_leases_tick(store, now_ms);
     etcd_waits_tick(store, now_ms);
     etcd_watches_tick(store, now_ms);

@@ -10,7 +10,6 @@
 #include "util/error.h"
 #include "util/random.h"
 #include "util/text.h"
-#include "util/url.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +66,7 @@ struct greeting {
     hf_error *err;
 };
 
-static void greeted(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void greeted(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct greeting *greeting = call->data;
@@ -77,9 +76,9 @@ static void greeted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
         return;
     greeting->answered = true;
     greeting->status = HF_OK;
-    if (outcome == ETCD_ANSWERED)
+    if (outcome == HFI_ANSWERED)
         return;
-    greeting->status = outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err);
+    greeting->status = hfi_outcome_read_status(outcome, err);
     hfi_error_set(greeting->err, greeting->status, err ? err->native : 0, "%s",
                   err ? err->text : "no answer");
 }
@@ -102,7 +101,7 @@ static hf_status greet(struct etcd_store *store, hf_error *err)
     }
     call->data = &greeting;
     call->again = true;
-    call->until_ms = until_ms;
+    call->request.give_up_ms = until_ms;
     etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &from);
@@ -120,8 +119,7 @@ static void destroy(struct etcd_store *store)
 {
     while (store->watches)
         etcd_watch_close(store, store->watches);
-    if (store->multis[ETCD_CALLS].handle)
-        etcd_calls_close(store);
+    etcd_calls_close(store);
     etcd_drive_close(store);
     hfi_reactor_done(&store->reactor);
     if (store->token)
@@ -148,7 +146,8 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_RELEASE] = { etcd_release, NULL },
     [HFI_OP_RENEW] = { etcd_renew, NULL },
     [HFI_OP_ADOPT] = { etcd_adopt, NULL },
-    [HFI_OP_INSPECT] = { etcd_inspect, NULL },
+    [HFI_OP_LIST] = { etcd_list, NULL },
+    [HFI_OP_LOOK] = { etcd_look, NULL },
     [HFI_OP_BREAK] = { etcd_break, NULL },
     [HFI_OP_CELL_READ] = { etcd_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { etcd_cell_swap, NULL },
@@ -160,11 +159,6 @@ void etcd_finish(struct etcd_store *store, struct hfi_op *op, hf_status status, 
     etcd_op(op)->wait = NULL;
     etcd_op(op)->cell_wait = NULL;
     hfi_reactor_finish(&store->reactor, op, status, err);
-}
-
-void etcd_lost(struct etcd_store *store, struct hfi_claim *claim, const char *why)
-{
-    hfi_reactor_lost(&store->reactor, claim, why);
 }
 
 /* ---- claims --------------------------------------------------------------------------------------------- */
@@ -270,8 +264,4 @@ static const struct hfi_engine engine = {
     .admin = &(const struct hfi_admin){ .doctor = etcd_doctor },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &engine;
-}
+HFI_ENGINE_ENTRY(engine)

@@ -104,13 +104,6 @@ hf_status etcd_curl_status(CURLcode result)
     }
 }
 
-hf_status etcd_status(enum etcd_outcome outcome, const hf_error *err)
-{
-    if (outcome == ETCD_MAYBE)
-        return HF_UNKNOWN;
-    return err && err->status != HF_OK ? err->status : HF_UNAVAILABLE;
-}
-
 /* ---- blocking ------------------------------------------------------------------------------------------ */
 
 static size_t on_text(char *bytes, size_t size, size_t count, void *arg)
@@ -198,7 +191,8 @@ static bool renew_token(struct etcd_store *store, size_t host, int64_t limit_ms)
     hfi_free(store->token);
     store->token = copy;
     store->tokens++;
-    hfi_reactor_leave_quietly(&store->reactor, false);
+    etcd_calls_authenticated(store);
+    hfi_reactor_leave_quietly(&store->reactor, true);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inspect: read all claims of a name, or of all names in pages; ask how long the leases of those that
- * hold live; then tell. What is read of one name comes from one revision, so it fits together.
+ * LIST and LOOK: read a page of claims, or all claims of a name; ask how long their leases live; then tell. What is
+ * read of one name comes from one revision, so it fits together; so do all pages of a list.
  */
 #include "engine/etcd/internal.h"
 
@@ -21,18 +21,25 @@ struct lifetime {
     int64_t id, left_ms;
 };
 
+struct place {        /* the cursor */
+    int64_t revision; /* pages are all read at the same; 0: the first tells */
+    size_t asked;     /* leases, on the pages before */
+    struct etcd_key from;
+};
+_Static_assert(sizeof(struct place) <= HFI_CURSOR_MAX, "a key fits into a cursor");
+
 struct search {
     struct etcd_store *store;
     struct hfi_op *op;
+    struct hfi_sink *sink;
+    struct place *place; /* NULL: a LOOK */
     struct etcd_key from, to;
-    int64_t revision; /* pages are all read at the same */
     struct etcd_record *records;
     size_t count, room;
     struct lifetime lives[LEASES_MAX];
     size_t life_count, asking;
 };
 
-static void read_page(struct search *search);
 static void ask_lives(struct search *search);
 static void emit(struct search *search);
 
@@ -43,32 +50,17 @@ static void end(struct search *search, hf_status status, const hf_error *err)
     hfi_free(search);
 }
 
-void etcd_inspect(void *self, struct hfi_op *op)
-{
-    struct etcd_store *store = self;
-    struct search *search = hfi_calloc(1, sizeof *search);
-
-    if (!search) {
-        etcd_finish(store, op, HF_NO_MEMORY, NULL);
-        return;
-    }
-    search->store = store;
-    search->op = op;
-    if (op->u.inspect.glob)
-        etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &search->from, &search->to);
-    else
-        etcd_name_range(store->conf->prefix, op->u.inspect.pattern, op->u.inspect.len,
-                        &search->from, &search->to);
-    read_page(search);
-}
-
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
 static bool wanted(const struct search *search, const struct etcd_record *record)
 {
-    return !search->op->u.inspect.glob || !search->op->u.inspect.pattern ||
-           hfi_glob_match(search->op->u.inspect.pattern, search->op->u.inspect.len, record->name,
-                          record->name_len);
+    return !search->place || hfi_glob_match(search->op->u.list.pattern, search->op->u.list.len,
+                                            record->name, record->name_len);
+}
+
+static bool same_name(const struct etcd_record *a, const struct etcd_record *b)
+{
+    return a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
 }
 
 static bool keep(struct search *search, const struct etcd_record *record)
@@ -86,36 +78,76 @@ static bool keep(struct search *search, const struct etcd_record *record)
     return true;
 }
 
-static void page_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static bool is_before(const struct etcd_key *a, const struct etcd_key *b)
+{
+    int order = memcmp(a->bytes, b->bytes, a->len < b->len ? a->len : b->len);
+
+    return order < 0 || (order == 0 && a->len < b->len);
+}
+
+/* There are more pages, behind `key`. The last name on this one may go on there: then it is left to a LOOK, and the next page
+ * begins behind it. */
+static hf_status turn_page(struct search *search, const json_t *key, const struct etcd_record *last)
+{
+    struct place *place = search->place;
+    struct etcd_key first, behind;
+
+    place->from.len = etcd_unbase64(json_string_value(key), json_string_length(key),
+                                    place->from.bytes, sizeof place->from.bytes - 1);
+    if (place->from.len == SIZE_MAX)
+        return HF_CORRUPT; /* not one of ours, and no place to go on from */
+    place->from.bytes[place->from.len++] = 0;
+    search->op->u.list.cursor->len = sizeof *place;
+    if (last->name_len == 0)
+        return HF_OK;
+    etcd_name_range(search->store->conf->prefix, last->name, last->name_len, &first, &behind);
+    if (!is_before(&place->from, &behind))
+        return HF_OK;
+    place->from = behind;
+    while (search->count > 0 && same_name(&search->records[search->count - 1], last))
+        search->count--;
+    return search->sink->name(search->sink, last->name, last->name_len) ? HF_OK : HF_NO_MEMORY;
+}
+
+static hf_status take_page(struct search *search, const json_t *reply)
+{
+    const json_t *kvs = json_object_get(reply, "kvs");
+    size_t count = json_array_size(kvs);
+    struct etcd_record record, last = { .name_len = 0 };
+
+    for (size_t i = 0; i < count; i++) {
+        if (!etcd_kv(search->store, json_array_get(kvs, i), &record))
+            continue;
+        last = record;
+        if (wanted(search, &record) && !keep(search, &record))
+            return HF_NO_MEMORY;
+    }
+    if (!search->place)
+        return HF_OK;
+    search->op->u.list.cursor->len = 0;
+    if (!search->place->revision)
+        search->place->revision = etcd_revision(reply);
+    if (!json_is_true(json_object_get(reply, "more")))
+        return HF_OK;
+    return turn_page(search, json_object_get(json_array_get(kvs, count ? count - 1 : 0), "key"),
+                     &last);
+}
+
+static void page_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct search *search = call->data;
-    const json_t *kvs = json_object_get(reply, "kvs");
-    size_t count = json_array_size(kvs);
-    const json_t *last = json_object_get(json_array_get(kvs, count ? count - 1 : 0), "key");
-    struct etcd_record record;
+    hf_status status;
 
-    if (outcome != ETCD_ANSWERED) {
-        end(search, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
+    if (outcome != HFI_ANSWERED) {
+        end(search, outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err), err);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        if (etcd_kv(call->store, json_array_get(kvs, i), &record) && wanted(search, &record) &&
-            !keep(search, &record)) {
-            end(search, HF_NO_MEMORY, NULL);
-            return;
-        }
-    if (json_is_true(json_object_get(reply, "more")) && json_is_string(last)) {
-        search->revision = etcd_revision(reply);
-        search->from.len = etcd_unbase64(json_string_value(last), json_string_length(last),
-                                         search->from.bytes, sizeof search->from.bytes - 1);
-        if (search->from.len != SIZE_MAX) {
-            search->from.bytes[search->from.len++] = 0; /* just behind it */
-            read_page(search);
-            return;
-        }
-    }
-    ask_lives(search);
+    status = take_page(search, reply);
+    if (status == HF_OK)
+        ask_lives(search);
+    else
+        end(search, status, NULL);
 }
 
 static void read_page(struct search *search)
@@ -132,18 +164,57 @@ static void read_page(struct search *search)
     etcd_add_key(&call->body, "key", &search->from);
     etcd_add(&call->body, ",");
     etcd_add_key(&call->body, "range_end", &search->to);
-    if (search->op->u.inspect.glob) {
+    if (search->place) {
         etcd_add(&call->body, ",\"limit\":\"");
         etcd_add_number(&call->body, PAGE);
-        etcd_add(&call->body, "\"");
-    }
-    if (search->revision) {
-        etcd_add(&call->body, ",\"revision\":\"");
-        etcd_add_number(&call->body, search->revision);
+        etcd_add(&call->body, "\",\"revision\":\"");
+        etcd_add_number(&call->body, search->place->revision); /* 0: the newest */
         etcd_add(&call->body, "\"");
     }
     etcd_add(&call->body, "}");
     etcd_call_send(call);
+}
+
+static struct search *search_new(struct etcd_store *store, struct hfi_op *op, struct hfi_sink *sink)
+{
+    struct search *search = hfi_calloc(1, sizeof *search);
+
+    if (search) {
+        search->store = store;
+        search->op = op;
+        search->sink = sink;
+    } else {
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
+    }
+    return search;
+}
+
+void etcd_list(void *self, struct hfi_op *op)
+{
+    struct etcd_store *store = self;
+    struct search *search = search_new(store, op, op->u.list.sink);
+
+    if (!search)
+        return;
+    search->place = (struct place *)(void *)op->u.list.cursor->bytes;
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &search->from, &search->to);
+    if (op->u.list.cursor->len > 0)
+        search->from = search->place->from;
+    else
+        *search->place = (struct place){ .revision = 0 };
+    read_page(search);
+}
+
+void etcd_look(void *self, struct hfi_op *op)
+{
+    struct etcd_store *store = self;
+    struct search *search = search_new(store, op, op->u.look.sink);
+
+    if (!search)
+        return;
+    etcd_name_range(store->conf->prefix, op->u.look.name.bytes, op->u.look.name.len, &search->from,
+                    &search->to);
+    read_page(search);
 }
 
 /* ---- how long they live ------------------------------------------------------------------------------------ */
@@ -167,14 +238,14 @@ static struct lifetime *life_of(struct search *search, int64_t id)
     return NULL;
 }
 
-static void lives(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void lives(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                   const hf_error *err)
 {
     struct search *search = call->data;
     struct lifetime *life = life_of(search, etcd_read_number(reply, "ID"));
 
     (void)err;
-    if (outcome == ETCD_ANSWERED && life)
+    if (outcome == HFI_ANSWERED && life)
         life->left_ms = etcd_seconds_ms(reply, "TTL");
     if (--search->asking == 0)
         emit(search);
@@ -182,10 +253,12 @@ static void lives(struct etcd_call *call, enum etcd_outcome outcome, json_t *rep
 
 static void ask_lives(struct search *search)
 {
+    size_t most = LEASES_MAX - (search->place ? search->place->asked : 0);
+
     if (search->count > 1)
         qsort(search->records, search->count, sizeof *search->records, by_name_and_age);
     search->asking = 1; /* ours, until all are sent */
-    for (size_t i = 0; i < search->count && search->life_count < LEASES_MAX; i++) {
+    for (size_t i = 0; i < search->count && search->life_count < most; i++) {
         int64_t id = search->records[i].lease;
         struct etcd_call *call;
 
@@ -204,6 +277,8 @@ static void ask_lives(struct search *search)
         search->asking++;
         etcd_call_send(call);
     }
+    if (search->place)
+        search->place->asked += search->life_count;
     if (--search->asking == 0)
         emit(search);
 }
@@ -231,7 +306,7 @@ static hf_kind kind_of(const struct etcd_record *record, bool of_waiter)
 
 static bool emit_one(struct search *search, const struct etcd_record *record, uint32_t waiting)
 {
-    struct hfi_sink *sink = search->op->u.inspect.sink;
+    struct hfi_sink *sink = search->sink;
     const struct lifetime *life = life_of(search, record->lease);
     hf_holder holder = { .token = record->revision,
                          .first = record->revision,
@@ -249,15 +324,10 @@ static bool emit_one(struct search *search, const struct etcd_record *record, ui
     return waiting ? sink->waiter(sink, &waiter) : sink->holder(sink, &holder);
 }
 
-static bool same_name(const struct etcd_record *a, const struct etcd_record *b)
-{
-    return a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
-}
-
 /* The records from `i` on that are of one name; returns the first of the next. */
 static size_t emit_name(struct search *search, size_t i, bool *ok)
 {
-    struct hfi_sink *sink = search->op->u.inspect.sink;
+    struct hfi_sink *sink = search->sink;
     const struct etcd_record *first = &search->records[i];
     hf_entry entry = { .name = first->name,
                        .name_len = first->name_len,

@@ -26,7 +26,7 @@
 
 #include "engine/etcd/conf.h"
 #include "engine/etcd/text.h"
-#include "engine/kit/reactor.h"
+#include "engine/kit/request.h"
 #include "util/list.h"
 
 #include <curl/curl.h>
@@ -53,21 +53,13 @@ struct etcd_call;
 struct etcd_lease;
 struct etcd_wait;
 
-/* What became of a call. */
-enum etcd_outcome {
-    ETCD_ANSWERED, /* `reply` is what it said */
-    ETCD_REFUSED,  /* etcd said no, and did nothing: `err` and call->code say why */
-    ETCD_UNSENT,   /* no copy of it can have been executed */
-    ETCD_MAYBE     /* it may have been executed, and may still be */
-};
-
 /* With the lock. `reply`: only if it was answered, freed by the caller. The call is freed after it. */
-typedef void etcd_answer_fn(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+typedef void etcd_answer_fn(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                             const hf_error *err);
 
 struct etcd_call {
-    struct etcd_call *next; /* in the pool, or among the parked */
-    struct etcd_call *live; /* in store->calls: those that were given to libcurl */
+    struct hfi_request request; /* first: they are one address */
+    struct etcd_call *live;     /* in store->calls: those that were given to libcurl */
     struct etcd_store *store;
     CURL *easy;
     struct curl_slist *headers; /* of its own, with the token; NULL: the store's */
@@ -88,11 +80,9 @@ struct etcd_call {
     unsigned token;       /* number of the token that it was sent with */
     const char *url_path; /* what its handle is set to; NULL: nothing */
     size_t url_host;
-    size_t host;      /* last sent to */
-    int code;         /* of etcd's error (gRPC's) */
-    int64_t sent_ms;  /* before the last copy left */
-    int64_t until_ms; /* give up then */
-    int64_t retry_ms; /* parked: not before */
+    size_t host;     /* last sent to */
+    int code;        /* of etcd's error (gRPC's) */
+    int64_t sent_ms; /* before the last copy left */
 };
 
 /* A connection's socket, from its opening to its closing. */
@@ -236,8 +226,8 @@ struct etcd_store {
     char *token;       /* of a user; NULL: none, or it is to be asked for */
     unsigned tokens;   /* how many there were */
     bool authenticating;
-    struct etcd_call *calls, *parked, *pool;
-    unsigned pool_count;
+    struct hfi_requests requests;
+    struct etcd_call *calls; /* that libcurl has */
 
     struct etcd_lease *leases;
     unsigned char slots[ETCD_SLOTS / 8]; /* that are in use: one bit each */
@@ -276,7 +266,6 @@ static inline struct etcd_op *etcd_op(struct hfi_op *op)
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
 void etcd_finish(struct etcd_store *store, struct hfi_op *op, hf_status status,
                  const hf_error *err);
-void etcd_lost(struct etcd_store *store, struct hfi_claim *claim, const char *why);
 void etcd_claim_add(struct etcd_store *store, struct hfi_claim *claim);
 void etcd_claim_remove(struct etcd_store *store, struct hfi_claim *claim);
 struct hfi_claim *etcd_claim_find(struct etcd_store *store, const unsigned char *owner);
@@ -308,9 +297,10 @@ void etcd_call_send(struct etcd_call *call);
 void etcd_call_free(struct etcd_call *call);
 /* libcurl is done with it. */
 void etcd_call_ended(struct etcd_call *call, CURLcode result);
-void etcd_calls_tick(struct etcd_store *store, int64_t now_ms);
-int64_t etcd_calls_next_ms(const struct etcd_store *store);
+bool etcd_calls_open(struct etcd_store *store); /* false: out of memory */
 void etcd_calls_close(struct etcd_store *store);
+/* There is a token: what waits for it is sent. */
+void etcd_calls_authenticated(struct etcd_store *store);
 /* This endpoint is of no use now: the next. */
 void etcd_host_failed(struct etcd_store *store, size_t host);
 
@@ -323,8 +313,6 @@ struct curl_slist *etcd_headers(struct etcd_store *store);
 /* What etcd's error (gRPC's code and its words) means, and libcurl's. */
 hf_status etcd_code_status(int code, const char *text);
 hf_status etcd_curl_status(CURLcode result);
-/* The status for an op whose call was not answered. */
-hf_status etcd_status(enum etcd_outcome outcome, const hf_error *err);
 /* One blocking request, on a connection of its own: open and doctor. Any thread, without the lock. */
 hf_status etcd_ask(struct etcd_store *store, size_t host, const char *path, const char *body,
                    int64_t limit_ms, json_t **ret_reply, hf_error *err);
@@ -430,7 +418,8 @@ void etcd_renew(void *self, struct hfi_op *op);
 void etcd_adopt(void *self, struct hfi_op *op);
 void etcd_break(void *self, struct hfi_op *op);
 void etcd_lapse_tick(struct etcd_store *store, int64_t now_ms);
-void etcd_inspect(void *self, struct hfi_op *op);
+void etcd_list(void *self, struct hfi_op *op);
+void etcd_look(void *self, struct hfi_op *op);
 void etcd_cell_read(void *self, struct hfi_op *op);
 void etcd_cell_swap(void *self, struct hfi_op *op);
 void etcd_cell_wait(void *self, struct hfi_op *op);

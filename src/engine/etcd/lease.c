@@ -22,7 +22,7 @@ static void write_release(struct etcd_text *body, const struct etcd_key *key, ui
     etcd_add(body, "]}");
 }
 
-static void released(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void released(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                      const hf_error *err)
 {
     struct hfi_op *op = call->op;
@@ -30,8 +30,8 @@ static void released(struct etcd_call *call, enum etcd_outcome outcome, json_t *
     bool there = json_is_true(json_object_get(reply, "succeeded"));
     hf_error gone;
 
-    if (outcome != ETCD_ANSWERED) {
-        etcd_finish(call->store, op, etcd_status(outcome, err), err); /* core comes again */
+    if (outcome != HFI_ANSWERED) {
+        etcd_finish(call->store, op, hfi_outcome_status(outcome, err), err); /* core comes again */
         return;
     }
     if (!there && call->maybe) { /* nobody can tell; core asks once more, and that settles it */
@@ -61,16 +61,15 @@ static void send_release(struct etcd_store *store, struct hfi_op *op, uint64_t t
 }
 
 /* Whether it was ever granted is not known: is its key there, and its owner's? */
-static void release_found(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void release_found(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                           const hf_error *err)
 {
     const json_t *kv = json_array_get(json_object_get(reply, "kvs"), 0);
     struct hfi_op *op = call->op;
     struct etcd_record record;
 
-    if (outcome != ETCD_ANSWERED)
-        etcd_finish(call->store, op, outcome == ETCD_MAYBE ? HF_UNKNOWN : etcd_status(outcome, err),
-                    err);
+    if (outcome != HFI_ANSWERED)
+        etcd_finish(call->store, op, hfi_outcome_status(outcome, err), err);
     else if (etcd_kv(call->store, kv, &record) &&
              memcmp(record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
         send_release(call->store, op, record.revision);
@@ -102,13 +101,13 @@ void etcd_release(void *self, struct hfi_op *op)
 
 /* ---- lapsed ----------------------------------------------------------------------------------------------- */
 
-static void lapsed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void lapsed(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
     struct hfi_claim *claim = etcd_claim_find(call->store, call->owner);
 
     (void)reply, (void)err;
-    if (claim && outcome != ETCD_ANSWERED && outcome != ETCD_REFUSED) {
+    if (claim && outcome != HFI_ANSWERED && outcome != HFI_REFUSED) {
         etcd_claim(claim)->lapsed = false;
         call->store->expiry_ms = hfi_now_ms() + LAPSE_AGAIN_MS;
     }
@@ -200,17 +199,17 @@ static void renewed_one(struct etcd_store *store, struct share *share, struct hf
 }
 
 /* Are they still there? */
-static void renewed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void renewed(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
     struct share *share = call->data;
 
-    if (outcome != ETCD_ANSWERED)
-        set_all(share, outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND
+    if (outcome != HFI_ANSWERED)
+        set_all(share, outcome == HFI_REFUSED && err->status == HF_NOT_FOUND
                            ? HF_UNKNOWN
-                           : etcd_status(outcome, err));
-    for (size_t i = 0; outcome == ETCD_ANSWERED && i < share->count; i++) {
+                           : hfi_outcome_status(outcome, err));
+    for (size_t i = 0; outcome == HFI_ANSWERED && i < share->count; i++) {
         struct hfi_renewal *item = share->items[i];
         const json_t *one =
             etcd_response(reply, i, share->moves ? "response_txn" : "response_range");
@@ -274,8 +273,8 @@ static void share_ready(struct etcd_store *store, struct etcd_lease *lease, hf_s
     }
     call->data = share;
     call->again = true; /* compared with the token: a second copy finds what the first has done */
-    if (share->op->deadline_ms < call->until_ms)
-        call->until_ms = share->op->deadline_ms;
+    if (share->op->deadline_ms < call->request.give_up_ms)
+        call->request.give_up_ms = share->op->deadline_ms;
     write_share(&call->body, store, share);
     etcd_call_send(call);
 }
@@ -350,13 +349,13 @@ void etcd_renew(void *self, struct hfi_op *op)
 
 /* ---- break ------------------------------------------------------------------------------------------------------ */
 
-static void broken(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void broken(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
-    if (outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND)
+    if (outcome == HFI_REFUSED && err->status == HF_NOT_FOUND)
         etcd_finish(call->store, call->op, HF_NOT_FOUND, NULL); /* its lease has just ended */
-    else if (outcome != ETCD_ANSWERED)
-        etcd_finish(call->store, call->op, etcd_status(outcome, err), err);
+    else if (outcome != HFI_ANSWERED)
+        etcd_finish(call->store, call->op, hfi_outcome_status(outcome, err), err);
     else if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
         etcd_finish(call->store, call->op, HF_OK, NULL);
     else
@@ -393,7 +392,7 @@ static void send_break(struct etcd_store *store, struct hfi_op *op,
     etcd_call_send(call);
 }
 
-static void break_found(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void break_found(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                         const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -402,9 +401,8 @@ static void break_found(struct etcd_call *call, enum etcd_outcome outcome, json_
     struct etcd_record record;
     uint64_t taken = 0;
 
-    if (outcome != ETCD_ANSWERED) {
-        etcd_finish(store, op, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
-                    err);
+    if (outcome != HFI_ANSWERED) {
+        etcd_finish(store, op, hfi_outcome_read_status(outcome, err), err);
         return;
     }
     for (size_t i = 0; i < json_array_size(kvs); i++) { /* oldest first */

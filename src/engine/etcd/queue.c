@@ -32,7 +32,7 @@ const char *etcd_wait_order(const struct hfi_claim *claim)
                : ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"";
 }
 
-static void queue_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                        const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -41,9 +41,9 @@ static void queue_read(struct etcd_call *call, enum etcd_outcome outcome, json_t
     if (!wait)
         return;
     wait->call = NULL;
-    if (outcome == ETCD_ANSWERED)
+    if (outcome == HFI_ANSWERED)
         etcd_wait_judge(store, wait, reply, etcd_revision(reply));
-    else if (etcd_status(outcome, err) == HF_DENIED)
+    else if (hfi_outcome_status(outcome, err) == HF_DENIED)
         etcd_wait_leave(store, wait, HF_DENIED, err);
     else {
         wait->state = ETCD_WAIT_WATCH;
@@ -67,7 +67,7 @@ void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait)
     wait->call = call;
     call->data = wait;
     call->again = true;
-    call->until_ms = HFI_NEVER;
+    call->request.give_up_ms = HFI_NEVER;
     etcd_kind_range(store->conf->prefix, wait->claim, &from, &to);
     etcd_add(&call->body, "{");
     etcd_add_key(&call->body, "key", &from);
@@ -236,12 +236,9 @@ void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const
 
 void etcd_waits_lease_gone(struct etcd_store *store, struct etcd_lease *lease)
 {
-    for (const struct hfi_list *at = store->waits.next; at != &store->waits; at = at->next) {
-        struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
-
+    hfi_list_each (struct etcd_wait, wait, &store->waits, listed)
         if (wait->lease == lease && wait->state == ETCD_WAIT_WATCH)
             wait->beat_ms = 0; /* a look will find that its key is gone */
-    }
 }
 
 /* ---- to another lease -------------------------------------------------------------------------------------------- */
@@ -258,7 +255,7 @@ void etcd_wait_stop_moving(struct etcd_store *store, struct etcd_wait *wait)
     wait->next_lease = NULL;
 }
 
-static void moved(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void moved(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                   const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -268,7 +265,7 @@ static void moved(struct etcd_call *call, enum etcd_outcome outcome, json_t *rep
     if (!wait)
         return;
     wait->move_call = NULL;
-    if (outcome == ETCD_ANSWERED && json_is_true(json_object_get(reply, "succeeded"))) {
+    if (outcome == HFI_ANSWERED && json_is_true(json_object_get(reply, "succeeded"))) {
         struct etcd_lease *lease = wait->next_lease;
 
         wait->next_lease = NULL;
@@ -281,7 +278,7 @@ static void moved(struct etcd_call *call, enum etcd_outcome outcome, json_t *rep
     }
     etcd_wait_stop_moving(store, wait);
     wait->move_ms = hfi_now_ms() + MOVE_AGAIN_MS;
-    if (outcome == ETCD_ANSWERED && wait->state == ETCD_WAIT_WATCH)
+    if (outcome == HFI_ANSWERED && wait->state == ETCD_WAIT_WATCH)
         etcd_wait_look(store, wait); /* the key is gone */
 }
 
@@ -337,9 +334,7 @@ int64_t etcd_waits_next_ms(const struct etcd_store *store)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct hfi_list *at = store->waits.next; at != &store->waits; at = at->next) {
-        const struct etcd_wait *wait = hfi_container(at, struct etcd_wait, listed);
-
+    hfi_list_each (const struct etcd_wait, wait, &store->waits, listed) {
         if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms < next)
             next = wait->beat_ms;
         if (must_move(wait) && wait->move_ms < next)

@@ -39,7 +39,7 @@ int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms)
 
 /* ---- getting and giving back ------------------------------------------------------------------------ */
 
-static void answered_nothing(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void answered_nothing(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                              const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its ttl */
@@ -179,14 +179,14 @@ void etcd_lease_gone(struct etcd_store *store, struct etcd_lease *lease, const c
     lease->keep_ms = HFI_NEVER;
     for (const struct hfi_list *at = store->claims.next; at != &store->claims; at = at->next)
         if (etcd_claim(etcd_claim_listed(at))->lease == lease)
-            etcd_lost(store, etcd_claim_listed(at), why);
+            hfi_reactor_lost(&store->reactor, etcd_claim_listed(at), why);
     tell(store, lease, HF_LOST, NULL);
     etcd_waits_lease_gone(store, lease);
 }
 
 /* ---- grant --------------------------------------------------------------------------------------------- */
 
-static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void granted(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -195,7 +195,7 @@ static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
     hf_error odd;
 
     lease->busy = false;
-    if (outcome == ETCD_ANSWERED && id != 0 && ttl_ms > 0) {
+    if (outcome == HFI_ANSWERED && id != 0 && ttl_ms > 0) {
         lease->id = id;
         lease->granted_ms = ttl_ms;
         lease->base_ms = call->sent_ms;
@@ -205,11 +205,10 @@ static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *r
     } else {
         lease->state = ETCD_LEASE_GONE; /* if it was granted, it has no keys and ends by itself */
         hfi_error_set(&odd, HF_CORRUPT, 0, "an answer that etcd does not give");
-        if (outcome == ETCD_ANSWERED)
+        if (outcome == HFI_ANSWERED)
             tell(store, lease, HF_CORRUPT, &odd);
         else
-            tell(store, lease, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
-                 err);
+            tell(store, lease, hfi_outcome_read_status(outcome, err), err);
     }
     etcd_lease_drop(store, lease);
 }
@@ -251,16 +250,16 @@ static void not_kept(struct etcd_store *store, struct etcd_lease *lease, hf_stat
     etcd_lease_drop(store, lease);
 }
 
-static void confirmed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void confirmed(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct etcd_store *store = call->store;
     struct etcd_lease *lease = call->data;
     hf_error changed;
 
-    if (outcome != ETCD_ANSWERED) {
-        not_kept(store, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
-                 err);
+    if (outcome != HFI_ANSWERED) {
+        not_kept(store, lease,
+                 outcome == HFI_REFUSED ? hfi_outcome_status(outcome, err) : HF_UNAVAILABLE, err);
         return;
     }
     if (etcd_term(reply) != lease->term) {
@@ -285,7 +284,7 @@ static void confirmed(struct etcd_call *call, enum etcd_outcome outcome, json_t 
     etcd_lease_drop(store, lease);
 }
 
-static void kept(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void kept(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                  const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -293,9 +292,9 @@ static void kept(struct etcd_call *call, enum etcd_outcome outcome, json_t *repl
     struct etcd_key from, to;
     struct etcd_call *next;
 
-    if (outcome != ETCD_ANSWERED) {
-        not_kept(store, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
-                 err);
+    if (outcome != HFI_ANSWERED) {
+        not_kept(store, lease,
+                 outcome == HFI_REFUSED ? hfi_outcome_status(outcome, err) : HF_UNAVAILABLE, err);
         return;
     }
     if (etcd_read_number(reply, "TTL") <= 0) {
@@ -369,7 +368,8 @@ void etcd_leases_close(struct etcd_store *store)
     for (struct etcd_lease *lease = store->leases; lease; lease = lease->next)
         if (!lease->own && lease->state == ETCD_LEASE_LIVE && store->failures == 0)
             revoke(store, lease);
-    while ((store->calls || store->parked) && store->failures == 0 && hfi_now_ms() < until_ms) {
+    while ((store->calls || store->requests.parked) && store->failures == 0 &&
+           hfi_now_ms() < until_ms) {
         hfi_reactor_leave(&store->reactor);
         hfi_reactor_turn(&store->reactor, until_ms);
         hfi_reactor_enter(&store->reactor);

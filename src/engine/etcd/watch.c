@@ -197,7 +197,7 @@ static void over(struct etcd_store *store, struct etcd_watch *watch)
     store->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
 }
 
-static void forgotten(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void forgotten(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its lease */
@@ -211,7 +211,7 @@ static void told(struct etcd_store *store, const struct etcd_key *key,
     struct etcd_call *call;
 
     if (claim)
-        etcd_lost(store, claim, "it was broken");
+        hfi_reactor_lost(&store->reactor, claim, "it was broken");
     call = etcd_call_new(store, "/v3/kv/txn", forgotten, NULL);
     if (!call)
         return;
@@ -334,7 +334,7 @@ void etcd_inbox_want(struct etcd_store *store, int64_t revision)
     store->inbox_ms = 0;
 }
 
-static void pinged(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+static void pinged(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -345,7 +345,7 @@ static void pinged(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
         hfi_now_ms() +
         store->conf->ping_ms *
             (!hfi_list_empty(&store->waits) || store->cell_waits ? 1 : INBOX_PING_RARE);
-    if (outcome == ETCD_ANSWERED || outcome == ETCD_REFUSED)
+    if (outcome == HFI_ANSWERED || outcome == HFI_REFUSED)
         return;
     for (size_t i = 0; i < store->conf->url.host_count; i++)
         etcd_watches_host_failed(store, i);

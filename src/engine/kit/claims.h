@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The claims of a store by their owner, for answers and messages that name one, and come when it may have ended. With
- * the lock.
+ * The claims of a store by their owner: for answers and messages that name an owner whose claim may
+ * have ended meanwhile. With the lock.
  */
 #ifndef HFI_KIT_CLAIMS_H
 #define HFI_KIT_CLAIMS_H

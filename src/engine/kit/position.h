@@ -38,7 +38,8 @@ bool hfi_line_add(struct hfi_line *line, const struct hfi_demand *one);
 enum hfi_verdict {
     HFI_VERDICT_HOLDS,
     HFI_VERDICT_WAITS,
-    HFI_VERDICT_MISMATCH /* it waits, and the oldest claim is of another kind: the name is in use as that */
+    HFI_VERDICT_MISMATCH /* it waits, and the oldest claim is of another kind: the name is in use as
+                          * that kind */
 };
 
 #define HFI_NO_BLOCKER SIZE_MAX

@@ -2,11 +2,11 @@
 /*
  * See reactor.h. One thread at a time is in turn or process; it alone reads from sockets, and adds and removes sources.
  *
- * There are two ways to sleep. While answers are awaited on one source only, everything that can happen soon happens
- * there: a plain recv(2) on its socket is the sleep, the wake-up and the reading in one system call, so an uncontended
- * pair on one server costs four in all. That sleep is sliced (HFI_REACTOR_SLICE_MS), and now and then epoll is asked
- * what the other descriptors have. Otherwise the driver waits for several, for a message or for a time, and that is
- * epoll_wait(2).
+ * There are two ways to sleep. If only one source expects answers, the driver sleeps in a plain
+ * recv(2) on its socket: one system call sleeps, wakes and reads, so an uncontended pair on one
+ * server costs four in all. That sleep is limited to slices (HFI_REACTOR_SLICE_MS), and now and
+ * then epoll is asked for events of the other descriptors. Otherwise, with several sources, or to
+ * wait for a message or a time, the driver sleeps in epoll_wait(2).
  */
 #include "engine/kit/reactor.h"
 
@@ -24,11 +24,12 @@
 
 #define EVENTS_MAX 32
 #define LOOK_MS \
-    2 /* how long the other descriptors may go without a look while one is slept at ... */
-#define LOOK_IDLE_MS HFI_REACTOR_SLICE_MS /* ... and nothing listens */
+    2 /* how often epoll is asked while the driver sleeps in recv(2), if a source listens for
+       * messages ... */
+#define LOOK_IDLE_MS HFI_REACTOR_SLICE_MS /* ... and if none does */
 #define KICK         UINT64_MAX
 
-/* A claim that is no longer ours, until core has been told. */
+/* A lost claim that is to be reported to core. */
 struct hfi_loss {
     struct hfi_loss *next;
     struct hfi_claim *claim;
@@ -36,12 +37,12 @@ struct hfi_loss {
     const char *why;
 };
 
-/* How the driver is to sleep. */
+/* How the driver will sleep. */
 struct plan {
-    int64_t due_ms;   /* what must be done although nothing comes */
-    int64_t exact_ms; /* ... of that, what must not be late */
+    int64_t due_ms;   /* the next time limit */
+    int64_t exact_ms; /* ... the next one that must be exact */
     bool listens;
-    struct hfi_source *at; /* the only one that awaits answers, if its read() may sleep */
+    struct hfi_source *at; /* the only source that expects answers, if its read() may sleep */
 };
 
 /* What a sleep has brought. */
@@ -55,7 +56,7 @@ static struct plan plan_sleep(const struct hfi_reactor *reactor);
 static void poll_sources(struct hfi_reactor *reactor, int timeout_ms, struct events *ret_events);
 static void work(struct hfi_reactor *reactor, const struct events *events, bool prepared);
 static void prepare_all(struct hfi_reactor *reactor, int64_t now_ms);
-static bool hurry(struct hfi_reactor *reactor);
+static bool wake_if_sooner(struct hfi_reactor *reactor);
 static void kick(struct hfi_reactor *reactor);
 
 static struct hfi_reactor *of(void *store)
@@ -162,7 +163,7 @@ void hfi_reactor_lost(struct hfi_reactor *reactor, struct hfi_claim *claim, cons
     struct hfi_loss *loss = hfi_malloc(sizeof *loss);
 
     if (!loss)
-        return; /* the next renewal will find out */
+        return; /* out of memory: the next renewal will find the loss */
     loss->claim = claim;
     memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
     loss->why = why;
@@ -198,7 +199,7 @@ void hfi_reactor_leave(struct hfi_reactor *reactor)
     reactor->done_end = &reactor->done;
     reactor->losses = NULL;
     reactor->doubt = NULL;
-    wake = hurry(reactor);
+    wake = wake_if_sooner(reactor);
     pthread_mutex_unlock(&reactor->lock);
 
     if (wake)
@@ -219,7 +220,7 @@ void hfi_reactor_leave(struct hfi_reactor *reactor)
 void hfi_reactor_leave_quietly(struct hfi_reactor *reactor, bool sooner)
 {
     struct hfi_host *host = reactor->host;
-    bool wake = sooner && hurry(reactor);
+    bool wake = sooner && wake_if_sooner(reactor);
 
     pthread_mutex_unlock(&reactor->lock);
     if (wake)
@@ -283,7 +284,8 @@ bool hfi_source_watch(struct hfi_source *source, int fd, uint32_t events)
                                  .data.u64 = (uint64_t)source->slot << 32 | (uint32_t)fd };
     int epoll_fd = source->reactor->epoll_fd;
 
-    /* A descriptor that was closed is gone from there by itself, and its number may be another's now. */
+    /* A closed descriptor leaves epoll by itself, and its number may be that of another file
+     * now. */
     return epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0 ||
            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -362,9 +364,9 @@ static struct plan plan_sleep(const struct hfi_reactor *reactor)
     return plan;
 }
 
-/* Something may have become due earlier: a driver that naps past it is kicked. true: core must be told too
- * (host->wake), for a caller's own loop sleeps longer than it should. With the lock. */
-static bool hurry(struct hfi_reactor *reactor)
+/* The next time limit may be earlier now: wake a driver that would sleep past it. true: core must
+ * be told too (host->wake), because a caller's own loop would sleep too long. With the lock. */
+static bool wake_if_sooner(struct hfi_reactor *reactor)
 {
     int64_t due_ms = reactor->askers ? plan_sleep(reactor).due_ms : reactor->soonest_ms;
 
@@ -420,8 +422,8 @@ void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms)
 
     pthread_mutex_lock(&reactor->lock);
     prepare_all(reactor, now_ms);
-    /* Whoever sleeps waits for answers: a cork must not hold back the questions. (A callback of the caller's loop may call
-     * what blocks.) */
+    /* The driver sleeps to wait for answers: so a cork must not hold back the requests. (A callback
+     * of the caller's loop may make a blocking call.) */
     flush_dirty(reactor);
     plan = plan_sleep(reactor);
     reactor->soonest_ms = plan.due_ms;
@@ -429,14 +431,14 @@ void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms)
         plan.due_ms = until_ms;
     if (until_ms < plan.exact_ms)
         plan.exact_ms = until_ms;
-    /* A slice is longer than the time to what must not be late: epoll, which can be exact. */
+    /* An exact time limit comes before the end of a slice: use epoll, which can be exact. */
     if (plan.exact_ms - now_ms < HFI_REACTOR_SLICE_MS)
         plan.at = NULL;
     look = !plan.at || now_ms - reactor->looked_ms >= (plan.listens ? LOOK_MS : LOOK_IDLE_MS);
     if (look)
         reactor->looked_ms = now_ms;
     if (!plan.at) {
-        /* First the mark, then the sleep: what becomes due from now on comes with a kick. */
+        /* Note the time before sleeping: an earlier time limit from now on wakes us. */
         reactor->nap_until_ms = plan.due_ms;
         reactor->napping = true;
     }
@@ -455,7 +457,7 @@ void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms)
     work(reactor, &events, false);
 }
 
-/* Wait for descriptors, and read from those that have something. Without the lock. */
+/* Wait for events, and read from the descriptors that have data. Without the lock. */
 static void poll_sources(struct hfi_reactor *reactor, int timeout_ms, struct events *ret_events)
 {
     int count = epoll_wait(reactor->epoll_fd, ret_events->all, EVENTS_MAX, timeout_ms);
@@ -469,7 +471,7 @@ static void poll_sources(struct hfi_reactor *reactor, int timeout_ms, struct eve
 
         if (event->data.u64 == KICK) {
             if (read(reactor->kick_fd, &kicks, sizeof kicks) < 0)
-                kicks = 0; /* it was read before: nothing is lost */
+                kicks = 0; /* another read has reset it: no kick is lost */
             continue;
         }
         source = reactor->sources[event->data.u64 >> 32];
@@ -513,8 +515,9 @@ static void call_due(struct hfi_reactor *reactor, int64_t now_ms)
     }
 }
 
-/* Act on what was read and on what is due; finish what is done. What others submit meanwhile, woken by what we
- * finish, leaves with our own in one write at the end. `prepare`: a caller's loop sleeps next, without telling us. */
+/* Act on what was read and on expired times; finish ops. What threads that we wake submit meanwhile
+ * is sent together with our own output, in one write at the end. `prepare`: a caller's loop sleeps
+ * next, without telling us. */
 static void work(struct hfi_reactor *reactor, const struct events *events, bool prepare)
 {
     int64_t now_ms = hfi_now_ms();
@@ -526,7 +529,7 @@ static void work(struct hfi_reactor *reactor, const struct events *events, bool 
     call_due(reactor, now_ms);
     if (prepare)
         prepare_all(reactor, now_ms);
-    /* One alone needs no cork: whoever it wakes writes for himself. */
+    /* A single op needs no cork: the thread that it wakes sends its own output. */
     if ((reactor->done && room(reactor->done)->next) || reactor->losses || reactor->doubt) {
         hfi_reactor_leave(reactor);
         pthread_mutex_lock(&reactor->lock);

@@ -3,12 +3,14 @@
  * The runtime of an event-driven engine: one lock, one epoll, times, and ops that are finished when the lock is
  * dropped. The engine's store begins with a struct hfi_reactor, and its table says HFI_REACTOR_CALLS.
  *
- * Everything of the engine is under the reactor's lock: between hfi_reactor_enter() and hfi_reactor_leave(), and in
- * every call of a source but `read`. Core is called with the lock dropped: hfi_reactor_leave() finishes the ops,
- * and tells the losses and doubts, that were collected before.
+ * The reactor's lock protects everything of the engine: it is held between hfi_reactor_enter() and
+ * hfi_reactor_leave(), and in every call of a source except `read`. Core is called without the
+ * lock: hfi_reactor_leave() finishes the ops, and reports the losses and doubts, that were
+ * collected before.
  *
- * One thread at a time drives (turn, process). What must happen is attached to a *source*: descriptors, a time, bytes
- * that wait to be written. Sources register, so that the reactor asks nobody whether there is something to do.
+ * One thread at a time drives (turn, process). A *source* has the descriptors, a time, and bytes
+ * that wait to be written. Sources register these, so that the reactor need not ask each of them
+ * for work.
  */
 #ifndef HFI_KIT_REACTOR_H
 #define HFI_KIT_REACTOR_H
@@ -23,41 +25,43 @@ struct hfi_reactor;
 struct hfi_source;
 struct hfi_loss;
 
-/* What one kind of source does. With the lock, by the driver, unless something else is said. Each may be NULL. */
+/* The calls of one kind of source. With the lock, on the thread that drives, unless stated
+ * otherwise. Each may be NULL. */
 struct hfi_source_calls {
-    /* One of its descriptors has something (see epoll(7)); fd -1, events 0: read() has slept there. */
+    /* One of its descriptors has events (see epoll(7)); fd -1, events 0: read() has slept on it. */
     void (*ready)(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms);
-    /* Without the lock, before ready(): read what has come. `wait`: sleep for it, HFI_REACTOR_SLICE_MS at most. */
+    /* Without the lock, before ready(): read what has arrived. `wait`: sleep for it,
+     * HFI_REACTOR_SLICE_MS at most. */
     void (*read)(struct hfi_source *source, bool wait);
     /* Its time has come (hfi_source_at()), and is HFI_NEVER again; it may set another. */
     void (*due)(struct hfi_source *source, int64_t now_ms);
-    /* Instead of hfi_source_at(), for a time that is made of many: when due() must be called at the latest. It
-     * is called after every other event too. Any thread. */
+    /* Instead of hfi_source_at(), for a time that is computed from many: the latest time at which
+     * due() must be called. due() is called after every other event too. Any thread. */
     int64_t (*next_ms)(const struct hfi_source *source);
     /* hfi_source_dirty() was called, and the lock is about to be dropped: write. Any thread. May finish ops. */
     void (*flush)(struct hfi_source *source);
-    /* The driver is about to sleep, or a caller's loop is: say what to watch. */
+    /* The driver or a caller's loop is about to sleep: register what to watch. */
     void (*prepare)(struct hfi_source *source, int64_t now_ms);
 };
 
 /*
- * Something that the reactor works for; embedded. It is added and removed by the driver, or while nobody drives; the
- * other calls are for any thread.
+ * A source; embedded. Added and removed by the thread that drives, or while no thread drives; any
+ * thread may make the other calls.
  */
 struct hfi_source {
     const struct hfi_source_calls *calls;
-    struct hfi_reactor *reactor; /* NULL: it is not there */
+    struct hfi_reactor *reactor; /* NULL: not added */
     uint32_t slot;
     bool dirty;
     struct hfi_source *next_dirty;
     int64_t due_ms;
 
-    /* The engine's to set. */
+    /* Set by the engine. */
     unsigned awaited; /* answers under way on it */
-    bool
-        sleeps; /* they come soon, and read() can sleep: if no other source awaits any, the driver does */
-    bool listens; /* while it has a time, somebody listens: see `listeners` */
-    bool exact;   /* its time is kept to the millisecond; others may be late by a slice */
+    bool sleeps;  /* answers come soon, and read() can sleep: the driver does so if no other source
+                 * expects any */
+    bool listens; /* while it has a time, it counts as a listener: see `listeners` */
+    bool exact;   /* its time is exact to the millisecond; others may be late by a slice */
 };
 
 /* What an engine does with one kind of op. With the lock; the op ends with hfi_reactor_finish(), at once or later. */
@@ -75,22 +79,23 @@ struct hfi_reactor {
     int epoll_fd, kick_fd;
     struct hfi_source **sources; /* by slot; NULL: free */
     uint32_t source_count, source_room;
-    unsigned askers, preparers; /* how many have next_ms(), prepare() */
+    unsigned askers, preparers; /* sources with next_ms(), with prepare() */
     struct hfi_source *dirty;
     int64_t soonest_ms;   /* no hfi_source_at() is earlier */
     bool napping;         /* the driver is in epoll_wait(), or about to be ... */
     int64_t nap_until_ms; /* ... until then */
-    int64_t told_ms;      /* what timeout_ms() last said; INT64_MIN: nobody asked */
-    unsigned corked;      /* somebody is at work and will flush */
-    bool looping;         /* ... and it is the caller's loop that runs its callbacks */
+    int64_t told_ms;      /* the last answer of timeout_ms(); INT64_MIN: none yet */
+    unsigned corked;      /* > 0: a thread will flush later */
+    bool looping;         /* ... namely the caller's loop, which runs callbacks */
     int64_t looked_ms;    /* when the driver last asked epoll */
     unsigned
-        listeners; /* who waits for a message: it must be noticed soon, also while the driver sleeps
-                             in read() of another source. The engine's to set */
+        listeners; /* waiters for a message, which must be noticed soon even while the driver sleeps
+                    * in read() of another source. Set by the engine */
     struct hfi_op *done, **done_end;
     struct hfi_loss *losses;
-    const char *
-        doubt; /* why every lease is in doubt, until core has been told; static. The engine's to set */
+    const char
+        *doubt; /* why every lease is in doubt, until core has been told; static text. Set by the
+                * engine */
 };
 
 /* The first member of the engine's struct in op->room. */
@@ -99,16 +104,17 @@ struct hfi_reactor_op {
     hf_status status;
 };
 
-/* `host` and `ops` NULL: for a reactor that no store has, and on which nothing is finished. */
+/* `host` and `ops` NULL: for a reactor outside a store, on which no op is finished. */
 hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host,
                            const struct hfi_op_calls *ops, hf_error *err);
 void hfi_reactor_done(struct hfi_reactor *reactor); /* also after a failed init, or none (zeroed) */
 
 void hfi_reactor_enter(struct hfi_reactor *reactor);
-/* Flush unless corked, drop the lock, tell core what is due. */
+/* Flush unless corked, drop the lock, and report to core what was collected. */
 void hfi_reactor_leave(struct hfi_reactor *reactor);
-/* Drop the lock and call nothing of core, which may hold locks of its own here, but wake; that only if something has
- * become due `sooner`. What was sent waits for the next hfi_reactor_leave(). */
+/* Drop the lock without calling core, which may hold locks of its own here. Only host->wake() is
+ * called, and only if `sooner` is set and a time limit is earlier now. Output waits for the next
+ * hfi_reactor_leave(). */
 void hfi_reactor_leave_quietly(struct hfi_reactor *reactor, bool sooner);
 
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
@@ -119,11 +125,11 @@ void hfi_reactor_lost(struct hfi_reactor *reactor, struct hfi_claim *claim, cons
 
 /* ---- sources ------------------------------------------------------------------------------------------ */
 
-/* false: out of memory, and it is not there. The engine's members stay as they are. */
+/* false: out of memory, and it is not added. The members that the engine sets stay as they are. */
 bool hfi_source_add(struct hfi_source *source, struct hfi_reactor *reactor,
                     const struct hfi_source_calls *calls);
-/* Its descriptors are no longer watched once they are closed, or by hfi_source_unwatch() before. Also if it is
- * not there. */
+/* Its descriptors stay watched until they are closed or hfi_source_unwatch() is called. Does
+ * nothing if it is not added. */
 void hfi_source_remove(struct hfi_source *source);
 
 /* Watch a descriptor of it for EPOLL* events, instead of those before. false: errno says why. */

@@ -12,9 +12,32 @@ hf_status hfi_outcome_status(enum hfi_outcome outcome, const hf_error *err)
     return err && err->status != HF_OK ? err->status : HF_UNAVAILABLE;
 }
 
+hf_status hfi_outcome_read_status(enum hfi_outcome outcome, const hf_error *err)
+{
+    return outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err);
+}
+
 static void unpark_due(struct hfi_source *unpark, int64_t now_ms)
 {
     hfi_requests_unpark(hfi_container(unpark, struct hfi_requests, unpark), now_ms);
+}
+
+static struct hfi_request *make(struct hfi_requests *requests)
+{
+    struct hfi_request *request = hfi_calloc(1, requests->size);
+
+    if (!request || !requests->calls || !requests->calls->make ||
+        requests->calls->make(requests, request))
+        return request;
+    hfi_free(request);
+    return NULL;
+}
+
+static void unmake(struct hfi_requests *requests, struct hfi_request *request)
+{
+    if (request && requests->calls && requests->calls->unmake)
+        requests->calls->unmake(request);
+    hfi_free(request);
 }
 
 bool hfi_requests_init(struct hfi_requests *requests, struct hfi_reactor *reactor,
@@ -26,7 +49,7 @@ bool hfi_requests_init(struct hfi_requests *requests, struct hfi_reactor *reacto
     requests->parked_end = &requests->parked;
     requests->size = size;
     requests->pool_max = pool_max;
-    requests->reserve = hfi_malloc(size);
+    requests->reserve = make(requests);
     return requests->reserve && hfi_source_add(&requests->unpark, reactor, &source);
 }
 
@@ -34,10 +57,10 @@ void hfi_requests_done(struct hfi_requests *requests)
 {
     struct hfi_request *request;
 
-    hfi_free(requests->reserve);
+    unmake(requests, requests->reserve);
     while ((request = requests->pool)) {
         requests->pool = request->next;
-        hfi_free(request);
+        unmake(requests, request);
     }
 }
 
@@ -51,7 +74,7 @@ struct hfi_request *hfi_request_new(struct hfi_requests *requests, bool must)
         requests->pool = request->next;
         requests->pool_count--;
     } else {
-        request = hfi_malloc(requests->size);
+        request = make(requests);
     }
     if (!request && must) {
         request = requests->reserve;
@@ -69,7 +92,7 @@ void hfi_request_free(struct hfi_requests *requests, struct hfi_request *request
         return;
     }
     if (requests->pool_count >= requests->pool_max) {
-        hfi_free(request);
+        unmake(requests, request);
         return;
     }
     request->next = requests->pool;
@@ -87,6 +110,13 @@ void hfi_request_park(struct hfi_requests *requests, struct hfi_request *request
     hfi_source_by(&requests->unpark, request->give_up_ms);
     if (request->retry_ms)
         hfi_source_by(&requests->unpark, request->retry_ms);
+}
+
+void hfi_request_give_up_at(struct hfi_requests *requests, struct hfi_request *request,
+                            int64_t give_up_ms)
+{
+    request->give_up_ms = give_up_ms;
+    hfi_source_by(&requests->unpark, give_up_ms);
 }
 
 bool hfi_request_unpark(struct hfi_requests *requests, struct hfi_request *request)
@@ -130,6 +160,7 @@ struct hfi_request *hfi_requests_pop(struct hfi_requests *requests)
     requests->parked = request->next;
     if (!request->next)
         requests->parked_end =
-            &requests->parked; /* whoever ends it may send again, and that is parked */
+            &requests->parked; /* its owner may send again from here, and that request is parked
+                                * too */
     return request;
 }

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request under way to a server: what can become of it, where it waits while it cannot be sent, and its memory. What
- * it says and what an answer means is the engine's. With the lock.
+ * One request under way to a server: its possible outcomes, the list where it waits while it cannot
+ * be sent, and its memory. The engine knows its contents and what an answer means. With the lock.
  */
 #ifndef HFI_KIT_REQUEST_H
 #define HFI_KIT_REQUEST_H
 
 #include "engine/kit/reactor.h"
 
-/* What became of a request. */
+/* The outcome of a request. */
 enum hfi_outcome {
     HFI_ANSWERED, /* there is an answer, and it is not an error */
-    HFI_REFUSED,  /* the server said no, and did nothing: `err` says why */
-    HFI_UNSENT,   /* it never left: `err` says why */
-    HFI_MAYBE     /* it may have been done, or may still be: `err` says what happened */
+    HFI_REFUSED,  /* the server refused it and did nothing: `err` says why */
+    HFI_UNSENT,   /* it was never sent: `err` says why */
+    HFI_MAYBE     /* it may have been executed, or may still be: `err` says what happened */
 };
 
 /* The status for an op whose request ended without an answer: UNKNOWN, or what `err` says, or UNAVAILABLE. */
 hf_status hfi_outcome_status(enum hfi_outcome outcome, const hf_error *err);
+/* The same for a request that changes nothing: never UNKNOWN, for it can simply be made again. */
+hf_status hfi_outcome_read_status(enum hfi_outcome outcome, const hf_error *err);
 
 /* Embedded in the engine's, first. */
 struct hfi_request {
@@ -26,9 +28,15 @@ struct hfi_request {
     int64_t retry_ms;         /* parked: not sent before; 0: as soon as it can be */
 };
 
+struct hfi_requests;
+
 struct hfi_request_calls {
+    /* Both or neither: what a request keeps from one use to the next, beyond bytes. Its memory is new, and zero. false:
+     * out of memory. */
+    bool (*make)(struct hfi_requests *requests, struct hfi_request *request);
+    void (*unmake)(struct hfi_request *request);
     void (*send)(struct hfi_request *request);    /* try again; it may be parked again */
-    void (*give_up)(struct hfi_request *request); /* its time is over, and it has not left */
+    void (*give_up)(struct hfi_request *request); /* its time is over, and it was not sent */
 };
 
 /* The requests of a store. */
@@ -39,7 +47,7 @@ struct hfi_requests {
     size_t size; /* of the engine's struct */
     struct hfi_request *pool;
     unsigned pool_count, pool_max;
-    struct hfi_request *reserve; /* without memory a release must still leave; NULL: in use */
+    struct hfi_request *reserve; /* so that a release can be sent without memory; NULL: in use */
 };
 
 /* false: out of memory; hfi_requests_done() all the same. */
@@ -47,11 +55,14 @@ bool hfi_requests_init(struct hfi_requests *requests, struct hfi_reactor *reacto
                        const struct hfi_request_calls *calls, size_t size, unsigned pool_max);
 void hfi_requests_done(struct hfi_requests *requests); /* none is under way; zeroed is fine */
 
-/* Memory for one, as it was left by the last user but for struct hfi_request. `must`: take the reserve if there
- * is no other. NULL: none. */
+/* Memory for a request. Only its struct hfi_request is cleared; the rest is as its last user left
+ * it. `must`: use the reserve if there is no other. NULL: none. */
 struct hfi_request *hfi_request_new(struct hfi_requests *requests, bool must);
 void hfi_request_free(struct hfi_requests *requests, struct hfi_request *request);
 
+/* Parked or not, give it up then. */
+void hfi_request_give_up_at(struct hfi_requests *requests, struct hfi_request *request,
+                            int64_t give_up_ms);
 /* Keep it until hfi_requests_unpark(), its retry_ms or its give_up_ms. */
 void hfi_request_park(struct hfi_requests *requests, struct hfi_request *request);
 /* Take it back; false: it is not parked. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A stream's life: open, close, going down, time limits. See stream.h. With the reactor's lock held, all of it. */
+/* Opens and closes a stream, takes it down, and keeps its time limits. See stream.h. Everything
+ * runs with the reactor's lock. */
 #include "engine/kit/stream_parts.h"
 
 #include "util/alloc.h"
@@ -17,7 +18,7 @@
 #define BACKOFF_FIRST_MS 20
 #define BACKOFF_MAX_MS   2000
 
-/* What has not happened, in each state on the way up. */
+/* What is missing, in each state before UP. */
 static const char *const not_yet[] = {
     [HFI_STREAM_RESOLVING] = "its name not resolved",
     [HFI_STREAM_CONNECTING] = "not connected",
@@ -128,7 +129,7 @@ void hfi_stream_fail(struct hfi_stream *stream, hf_status status, const char *fo
     }
     set_time(stream);
 
-    /* The driver may be asleep in recv(2) or epoll_wait(2), and this wakes it from both. */
+    /* The driver may sleep in recv(2) or epoll_wait(2): this wakes it from both. */
     if (stream->fd >= 0)
         (void)shutdown(stream->fd, SHUT_RDWR);
 }
@@ -146,7 +147,8 @@ void hfi_stream_unusable(struct hfi_stream *stream, hf_status status, const char
     set_time(stream);
 }
 
-/* It has failed: tell the owner, who may open it again from within `down`; so that is the last. */
+/* It has failed: tell the owner. `down` comes last, because the owner may open the stream again in
+ * it. */
 static void go_down(struct hfi_stream *stream)
 {
     hf_status status = stream->failed;
@@ -161,8 +163,9 @@ static void go_down(struct hfi_stream *stream)
 }
 
 /*
- * To IDLE, and what was in flight is lost. A request of which send(2) never took a byte will never be executed; of all
- * others nobody can know. The owner's calls may send on this stream, and then find it IDLE.
+ * Go to IDLE; requests in flight are lost. A request of which send(2) never took a byte will never
+ * be executed; of all others it is not known. The owner's calls may send on this stream, and then
+ * find it IDLE.
  */
 static void end(struct hfi_stream *stream)
 {
@@ -179,6 +182,7 @@ static void end(struct hfi_stream *stream)
     stream->oldest = stream->newest = NULL;
     stream->in_flight = 0;
     stream->source.awaited = 0;
+    stream->ended = stream->failed;
     stream->failed = stream->unusable = HF_OK;
     stream->state = HFI_STREAM_IDLE;
     set_time(stream);
@@ -229,7 +233,8 @@ void hfi_stream_ready(struct hfi_source *source, int fd, uint32_t events, int64_
         set_time(stream);
 }
 
-/* Until when the oldest request must have been answered; of many lines each has its own time. */
+/* The time by which the oldest request must be answered; if its answer has many parts, each has
+ * this time limit. */
 static int64_t op_until_ms(const struct hfi_stream *stream)
 {
     int64_t from_ms;
@@ -253,7 +258,8 @@ static void due_up(struct hfi_stream *stream, int64_t now_ms)
 {
     int64_t until_ms = op_until_ms(stream);
 
-    /* If this process was stopped for a while, the answer may be here already: let it be read. */
+    /* If this process was stopped for a while, the answer may have arrived already: read it
+     * first. */
     if (now_ms >= until_ms &&
         (now_ms >= hfi_after_ms(until_ms, stream->target.op_ms) || !hfi_stream_has_news(stream)))
         hfi_stream_fail(stream, HF_UNAVAILABLE, "no reply within %lld ms",
@@ -301,7 +307,7 @@ int64_t hfi_stream_next_ms(const struct hfi_stream *stream)
     }
 }
 
-/* After everything that may have made it earlier. */
+/* Set the time of the source, after everything that may have changed it. */
 static void set_time(struct hfi_stream *stream)
 {
     hfi_source_at(&stream->source, hfi_stream_next_ms(stream));

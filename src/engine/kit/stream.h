@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection to one server: bytes out, bytes in, and which requests are still to be answered. What the bytes mean
- * is the owner's, who embeds it.
+ * One connection to one server: bytes out, bytes in, and the requests that are not answered yet.
+ * The owner, which embeds the stream, knows what the bytes mean.
  *
  *   IDLE --open--> RESOLVING -> CONNECTING -> TLS -> GREETING --hfi_stream_up()--> UP
  *    ^                 |            |          |        |                          |
@@ -10,8 +10,8 @@
  * When it goes down, every request in flight is lost, then `down` is called. It is opened again by itself, after a
  * pause that grows with each failure, if hfi_stream_keep() asked for that.
  *
- * Nothing but the driver takes a stream down: what finds a reason notes it (hfi_stream_fail()), and the driver acts
- * on it.
+ * Only the driver takes a stream down: other code notes a reason (hfi_stream_fail()), and the
+ * driver acts on it.
  *
  *   stream.c          its life: open, close, going down, time limits
  *   stream_connect.c  from a name to a connected socket
@@ -38,12 +38,12 @@ struct hfi_stream;
 /* One request in flight. Embedded in the owner's own; at one address until it is answered or lost. */
 struct hfi_sent {
     struct hfi_sent *next; /* the stream's */
-    int64_t sent_ms;       /* hfi_now_ms() before the first byte could leave */
-    uint64_t at;           /* the stream's: where it begins in all that was to be sent */
+    int64_t sent_ms;       /* hfi_now_ms() before the first byte could be sent */
+    uint64_t at;           /* the stream's: where it begins, in bytes since the stream was opened */
     bool lines; /* its answer has many parts, and each of them has the time limit of an answer */
 };
 
-/* Where to, and for how long. What it points to lives longer than the stream. */
+/* The address and the time limits. What it points to lives longer than the stream. */
 struct hfi_stream_target {
     const struct hfi_address *address;
     int64_t connect_ms;                /* for one attempt: connecting, TLS and greeting */
@@ -52,12 +52,12 @@ struct hfi_stream_target {
 };
 
 struct hfi_stream_calls {
-    /* It is connected: say hello. hfi_stream_up() or hfi_stream_fail() ends the greeting. */
+    /* It is connected: begin the greeting, which hfi_stream_up() or hfi_stream_fail() ends. */
     void (*greet)(struct hfi_stream *stream);
     /* Bytes came. */
     void (*take)(struct hfi_stream *stream, const char *bytes, size_t len);
-    /* It went down before this was answered. `maybe`: bytes of it may have reached the server, so that it may have
-     * been, or may still be, executed; else it never will be. */
+    /* It went down before this was answered. `maybe`: bytes of it may have reached the server, so
+     * it may have been or may still be executed; otherwise it never will be. */
     void (*lost)(struct hfi_stream *stream, struct hfi_sent *sent, bool maybe);
     /* It went down: forget what was half read. Before lost(). May be NULL. */
     void (*reset)(struct hfi_stream *stream);
@@ -78,14 +78,13 @@ struct hfi_stream {
     struct hfi_source source; /* first: they are one address */
     const struct hfi_stream_calls *calls;
     struct hfi_stream_target target;
-    bool
-        listens; /* the owner's to set: what comes here comes unasked, and nobody waits for an answer */
+    bool listens; /* set by the owner: bytes come without a request, and no answer is expected */
 
     enum hfi_stream_state state;
-    hf_status failed; /* it must go down for this, first reason first; HF_OK: it need not */
+    hf_status failed; /* why it must go down: the first reason; HF_OK: it need not */
+    hf_status ended;  /* why it went down the last time, for `lost`; HF_OK: it was closed */
     char why[480];
-    hf_status
-        unusable; /* it becomes `failed` once what was read has been acted on; HF_OK: it is usable */
+    hf_status unusable; /* becomes `failed` after what was read has been acted on; HF_OK: usable */
 
     bool kept; /* opened again when it is down ... */
     unsigned failures;
@@ -99,16 +98,17 @@ struct hfi_stream {
     struct hfi_lookup *lookup; /* may outlive an attempt: a slow name server is asked once */
     struct hfi_places places;
     size_t place;             /* the next to try */
-    int64_t attempt_until_ms; /* this one's share of open_until_ms */
+    int64_t attempt_until_ms; /* the time limit of this address, a share of open_until_ms */
 
-    /* Output: `out` is what we say; with TLS it becomes `wire`. Counted from the last open. */
+    /* Output: `out` is plain text; with TLS it is encrypted into `wire`. Counted from the last
+     * open. */
     struct hfi_tls *tls;
     struct hfi_buffer out, wire;
     uint64_t queued; /* bytes that were ever put into out */
     uint64_t gone;   /* of those, how many may have left */
 
-    /* Input. The driver's alone, without the lock, between read and ready; read_fd is fd while there
-     * is something to read from it, else -1. */
+    /* Input. Used by the driver only, without the lock, between read and ready; read_fd is fd while
+     * it may be read, else -1. */
     _Atomic int read_fd;
     size_t in_len;
     int in_error; /* errno of recv(2) */
@@ -131,7 +131,7 @@ void hfi_stream_open(struct hfi_stream *stream, int64_t now_ms);
 void hfi_stream_keep(struct hfi_stream *stream, bool on);
 /* The greeting is over: it can be used. */
 void hfi_stream_up(struct hfi_stream *stream);
-/* ... and it is of use: failures before do not count any more. */
+/* ... and it works: earlier failures do not count any more. */
 void hfi_stream_settled(struct hfi_stream *stream);
 /* Go down now, without calling `down`; what is in flight is lost. Then it is IDLE. */
 void hfi_stream_close(struct hfi_stream *stream);
@@ -139,7 +139,8 @@ void hfi_stream_close(struct hfi_stream *stream);
 __attribute__((format(printf, 3, 4))) void hfi_stream_fail(struct hfi_stream *stream,
                                                            hf_status status, const char *format,
                                                            ...);
-/* The same for a server that answers and cannot be used: what has come already is acted on first. */
+/* The same for a server that answers but cannot be used: input that has arrived is acted on
+ * first. */
 __attribute__((format(printf, 3, 4))) void hfi_stream_unusable(struct hfi_stream *stream,
                                                                hf_status status, const char *format,
                                                                ...);
@@ -152,12 +153,14 @@ int64_t hfi_backoff_ms(unsigned failures, uint32_t random);
 char *hfi_stream_reserve(struct hfi_stream *stream, size_t size);
 /* `len` of them are used. They leave when the lock is dropped, unless something corks. */
 void hfi_stream_commit(struct hfi_stream *stream, size_t len);
-/* What was put behind `at` (stream->queued before) is a request. UP only. On a stream that has failed, but is not down
- * yet, it stands behind those before it: they are lost in the order in which they were sent. */
+/* The bytes from `at` on (stream->queued before they were written) are a request. UP only. On a
+ * stream that has failed but is not down yet the request is queued too: requests are lost in the
+ * order in which they were sent. */
 void hfi_stream_expect(struct hfi_stream *stream, struct hfi_sent *sent, uint64_t at);
-/* Its answer has come: the oldest in flight, taken out. NULL: nothing that has left is unanswered. */
+/* An answer has come: take out the oldest request in flight. NULL: every request that was sent is
+ * answered. */
 struct hfi_sent *hfi_stream_answered(struct hfi_stream *stream);
-/* Write what is there: one send(2) if the socket takes it; the rest waits for EPOLLOUT. */
+/* Send the output: one send(2); what the socket does not take waits for EPOLLOUT. */
 void hfi_stream_flush(struct hfi_stream *stream);
 /* Is there something to read that was not read yet? */
 bool hfi_stream_has_news(const struct hfi_stream *stream);

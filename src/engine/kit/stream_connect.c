@@ -91,8 +91,8 @@ void hfi_stream_disconnect(struct hfi_stream *stream)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* A lookup that an attempt before this one gave up waiting for is still good, and its name server
- * slow enough without a second question. */
+/* A lookup that an earlier attempt stopped waiting for is still used: its name server is slow, and
+ * a second query would not help. */
 static void look_up(struct hfi_stream *stream, int64_t now_ms)
 {
     if (!stream->lookup)
@@ -173,7 +173,7 @@ static void try_next(struct hfi_stream *stream, int64_t now_ms)
     fail_connect(stream, error);
 }
 
-/* 0: connected; EINPROGRESS; or what went wrong. */
+/* Returns 0 if connected, EINPROGRESS, or another errno. */
 static int try_one(struct hfi_stream *stream, const struct hfi_place *place)
 {
     stream->fd = hfi_fd_note(
@@ -218,9 +218,9 @@ static void connected(struct hfi_stream *stream)
 }
 
 /*
- * A blocking socket from here on, with a time limit for recv(2): see hfi_stream_read(). No waiting for
- * more bytes to fill a packet. A peer that is gone is found by keepalive, or when it does not
- * acknowledge what we sent.
+ * Make the socket blocking, with a time limit for recv(2): see hfi_stream_read(). Packets are sent
+ * at once (TCP_NODELAY). A dead peer is detected by keepalive, or when it does not acknowledge what
+ * we sent.
  */
 static bool settle(struct hfi_stream *stream)
 {
@@ -245,8 +245,8 @@ static bool settle(struct hfi_stream *stream)
     return true;
 }
 
-/* The descriptor is taken out of epoll by name: after a fork the child has it too, and closing ours
- * would leave it registered. */
+/* The descriptor is removed from epoll explicitly: after a fork the child has a copy, and closing
+ * ours would leave it registered. */
 static void close_socket(struct hfi_stream *stream)
 {
     atomic_store_explicit(&stream->read_fd, -1, memory_order_release);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes into and out of the socket, through TLS if there is one. Reading is the driver's, without the lock; acting on
- * what was read is with it. Nothing here takes a stream down: a failure is noted, and the driver acts on it.
+ * Bytes into and out of the socket, through TLS if there is one. The driver reads without the lock,
+ * and acts on what was read with it. Nothing here takes a stream down: a failure is noted, and the
+ * driver acts on it.
  */
 #include "engine/kit/stream_parts.h"
 
@@ -53,8 +54,8 @@ void hfi_stream_expect(struct hfi_stream *stream, struct hfi_sent *sent, uint64_
 }
 
 /*
- * One send(2) for all that waits. What the socket does not take waits for EPOLLOUT, which is
- * watched for only then.
+ * One send(2) for all output. What the socket does not take waits for EPOLLOUT, which is watched
+ * only then.
  */
 void hfi_stream_flush(struct hfi_stream *stream)
 {
@@ -75,7 +76,7 @@ void hfi_stream_flush(struct hfi_stream *stream)
         return;
     }
     if (sent > 0) {
-        /* Any byte of ciphertext may be part of all that was encrypted. */
+        /* Any byte of ciphertext may belong to any of the encrypted bytes. */
         stream->gone =
             stream->tls ? stream->queued - stream->out.len : stream->gone + (uint64_t)sent;
         hfi_buffer_eat(buffer, (size_t)sent);
@@ -88,7 +89,7 @@ void hfi_stream_flush_source(struct hfi_source *source)
     hfi_stream_flush((struct hfi_stream *)source);
 }
 
-/* Move `out` through TLS, once its handshake is over; and in any case what TLS itself has to say. */
+/* Encrypt `out` once the handshake is over; in any case move TLS's own records to `wire`. */
 static bool encrypt(struct hfi_stream *stream)
 {
     const struct hfi_tls_context *tls = stream->target.tls;
@@ -112,8 +113,8 @@ static bool encrypt(struct hfi_stream *stream)
 /* ---- input ------------------------------------------------------------------------------------- */
 
 /*
- * One recv(2). The socket is a blocking one with a time limit, so that a wait needs no other system
- * call; whoever must not wait says so each time.
+ * One recv(2). The socket is blocking with a time limit, so that a wait needs no other system call;
+ * a call that must not wait passes MSG_DONTWAIT.
  */
 void hfi_stream_read(struct hfi_source *source, bool wait)
 {
@@ -139,7 +140,7 @@ void hfi_stream_take_input(struct hfi_stream *stream, int64_t now_ms)
         stream->heard_ms = now_ms;
         if (stream->tls) {
             feed_tls(stream);
-            hfi_source_dirty(&stream->source); /* TLS may have something to say itself */
+            hfi_source_dirty(&stream->source); /* TLS may have records of its own to send */
         } else {
             stream->calls->take(stream, stream->in, stream->in_len);
         }
@@ -156,7 +157,7 @@ void hfi_stream_take_input(struct hfi_stream *stream, int64_t now_ms)
                                                              : "");
 }
 
-/* Ciphertext in, handshake, plain text out, as far as it goes. */
+/* Feed the ciphertext to TLS, continue the handshake, and take out the plain text. */
 static void feed_tls(struct hfi_stream *stream)
 {
     const struct hfi_tls_context *tls = stream->target.tls;
@@ -190,7 +191,7 @@ struct hfi_sent *hfi_stream_answered(struct hfi_stream *stream)
 {
     struct hfi_sent *sent = stream->oldest;
 
-    if (!sent || sent->at >= stream->gone) /* it has not even been sent */
+    if (!sent || sent->at >= stream->gone) /* not even sent yet */
         return NULL;
     stream->oldest = sent->next;
     if (!sent->next)

@@ -2,10 +2,10 @@
 /*
  * TLS between two memory buffers, by OpenSSL. The peer's certificate is verified against the
  * system's authorities or ca=, and its name against the host we asked for (or sni=); TLS 1.2 is the
- * oldest that will do.
+ * oldest version allowed.
  *
- * Renegotiation and early data are off, session tickets are not kept: a connection lives long, and a
- * lock's traffic is not to be replayed.
+ * Renegotiation and early data are off, and session tickets are not kept: a connection lives long,
+ * and the traffic of a lock must not be replayed.
  */
 #include "engine/kit/tls.h"
 
@@ -86,7 +86,7 @@ static hf_status file_error(const char *key, const char *path, hf_error *err)
                          reason ? reason : "is not in PEM form");
 }
 
-/* A key that is encrypted cannot be used: nobody is there to be asked. */
+/* An encrypted key cannot be used: there is nobody to ask for its password. */
 static int no_password(char *buffer, int size, int writing, void *data)
 {
     (void)buffer;
@@ -225,8 +225,8 @@ static enum hfi_tls_result result_of(struct hfi_tls *tls, int code)
     }
 }
 
-/* Does this alert of the server's say that it does not want us? Others may be a bad moment: a record
- * that was damaged on its way, a server out of memory. */
+/* Does this alert of the server mean that it refuses us? Others may be temporary: a damaged record,
+ * a server out of memory. */
 static bool is_refusal(int alert)
 {
     switch (alert) {
@@ -248,7 +248,8 @@ static bool is_refusal(int alert)
     }
 }
 
-/* Why a certificate was refused says more than "certificate verify failed". */
+/* Name the reason why a certificate was refused: OpenSSL's text is only "certificate verify
+ * failed". */
 static void explain(struct hfi_tls *tls)
 {
     long verdict = SSL_get_verify_result(tls->ssl);

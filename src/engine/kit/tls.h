@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TLS between two buffers: it never touches a socket. Bytes that came are fed in, bytes to be sent are taken out; the
- * stream does the rest, for plain text and TLS alike. With the stream's lock held.
+ * TLS between two buffers: it never touches a socket. Received bytes are fed in, bytes to be sent
+ * are taken out; the stream does the rest, for plain text and TLS alike. With the stream's lock
+ * held.
  *
  * A stream reaches it through the calls of its context, so that a module whose streams have none does not need OpenSSL.
  */
@@ -38,7 +39,7 @@ struct hfi_tls_context {
     /* Say goodbye: the last bytes are then to be drained. */
     void (*goodbye)(struct hfi_tls *tls);
     const char *(*why)(const struct hfi_tls *tls);
-    /* It failed because one of the two does not want the other: trying again will not help. */
+    /* It failed because one side refuses the other: trying again will not help. */
     bool (*refused)(const struct hfi_tls *tls);
 
     void *library; /* SSL_CTX */

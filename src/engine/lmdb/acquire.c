@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acquire: take the name in one insertion if nobody has it; else look at who has it,
- * and take what is free, stand in the queue, or say why not.
+ * Acquire: if nobody holds the name, one insertion takes it. Else read its record and take free
+ * permits, join the queue, or refuse.
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/permit.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -16,14 +15,14 @@ struct acquire {
     struct lmdb_store *store;
     struct hfi_op *op;
     struct lmdb_wait *wait;
-    uint64_t cookie; /* of it */
+    uint64_t cookie; /* of `wait` */
     bool by_mail;
     struct lmdb_ahead ahead;
     hf_status status; /* HF_OK: granted, or waiting if `wait` is set */
     hf_error *err;
     bool counted; /* our record is in slot->records */
     bool waiting;
-    bool room; /* false: say what stands in the way, but write nothing more */
+    bool room; /* false: the file is full: report what blocks the request, but write nothing */
     uint64_t token;
     uint32_t tokens;
     int64_t now_ms;
@@ -162,14 +161,13 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         rec.taken = 0;
     }
 
-    if (!hfi_permit_agrees((enum hfi_mode)rec.mode, rec.capacity, claim->mode, claim->capacity)) {
+    if ((enum hfi_mode)rec.mode != claim->mode || rec.capacity != claim->capacity) {
         rc = lmdb_find_dead(t, hash, &rec, false);
         return rc != 0 ? rc
                        : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s",
                                                hf_status_text(HF_MISMATCH)));
     }
-    if (open && lmdb_past(t, rec.closed_ms) &&
-        hfi_permit_fits(rec.capacity, rec.taken, claim->permits) &&
+    if (open && lmdb_past(t, rec.closed_ms) && lmdb_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
         if (!a->room)
             return MDB_MAP_FULL;
@@ -177,7 +175,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
 
         rc = lmdb_holder_grant(t, hash, &rec, &h, label, label_len);
         if (rc == 0)
-            rc = lmdb_call_head(t, hash, &rec); /* whom we overtook, if we barged */
+            rc = lmdb_call_head(t, hash, &rec); /* tell the waiter that we overtook, if we barged */
         a->token = h.token;
         a->tokens = h.tokens;
         count(t, a);
@@ -248,7 +246,8 @@ static int stop(struct acquire *a, hf_status status)
     return LMDB_STOP;
 }
 
-/* Before the commit: a count that is too high costs a look, one too low would lose a lease. */
+/* Before the commit: a count that is too high only costs a search, one that is too low would lose a
+ * lease. */
 static void count(struct lmdb_txn *t, struct acquire *a)
 {
     if (!a->counted && !(a->op->claim->flags & HFI_CLAIM_DETACHED && !a->waiting))

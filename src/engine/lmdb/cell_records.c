@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of cells in LMDB, and back.
+ * Encodes and decodes the records of cells.
  *
- * A record is: version (8 bytes), length of the name (2), a checksum of key and record (4), the name, the bytes. With
- * the bit HAS_END in the length, which no name needs, the end of its ttl (8 bytes, milliseconds since 1970) comes
- * before the name. The bit HAS_SUM says that there is a checksum. Stores of before have none: they can be read, and
- * the first write gives one to all their records. The counter of versions says which kind of store it is, and
- * a record of the other kind is damage.
+ * A record is: version (8 bytes), length of the name (2), a checksum of key and record (4), the
+ * name, the bytes. Two bits of the length, which no name needs, are flags. With HAS_END the end of
+ * the ttl (8 bytes, milliseconds since 1970) comes before the name. With HAS_SUM there is a
+ * checksum. Stores of older versions have no checksums: they can be read, and the first write adds
+ * one to all their records. The counter of versions says which kind of store it is; a record of the
+ * other kind is damaged.
  */
 #include "engine/lmdb/internal.h"
 
@@ -68,7 +69,7 @@ int lmdb_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, struc
     return sum == checksum(key->mv_data, at, value->mv_size) ? 0 : LMDB_E_CORRUPT;
 }
 
-/* The counter of versions. *ret_sealed: the records of the store have checksums, as it has. */
+/* The counter of versions. *ret_sealed: it has a checksum, and so have all records of the store. */
 int lmdb_cell_counter_parse(const MDB_val *value, uint64_t *ret_version, bool *ret_sealed)
 {
     uint32_t sum;
@@ -124,7 +125,8 @@ int lmdb_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
     return 0;
 }
 
-/* A store of before there were checksums: every record gets one, in the transaction of the first write. */
+/* A store of a version without checksums: every record gets one, in the transaction of the first
+ * write. */
 int lmdb_cell_seal_all(MDB_txn *txn, MDB_dbi dbi)
 {
     unsigned char at[LMDB_KEY_NAME] = { 0 };

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting until a versioned cell changes, across processes: the waiting thread sleeps on one of a
- * few futexes in the control file, by the hash of the name, and looks at the cell whenever that futex is woken.
+ * few futexes in the control file, chosen by the hash of the name, and reads the cell whenever that
+ * futex is woken.
  *
- * A writer rings twice: the number goes up under the mutex of the cells, before the commit, and
- * sleepers are woken when the mutex is free. Who sees the new number and looks waits for the mutex
- * and so sees the commit; who looked before finds that the number is not what it was and does not
- * go to sleep. A writer that is killed between the two has raised the number: once a second a
- * sleeper compares it without being woken, as a waiting acquire does (wait.c). At the same time it
- * sees whether the wall clock, by which a ttl ends, has been set.
+ * A writer signals in two steps: it increments the futex word under the mutex of the cells, before
+ * the commit, and wakes the sleepers after it has unlocked. A waiter that sees the new number and
+ * reads the cell waits for the mutex, and so sees the commit. A waiter that read the cell before
+ * finds that the number has changed, and does not go to sleep. If a writer is killed between the
+ * two steps, the number has changed: once a second a sleeper compares it without being woken, as a
+ * waiting acquire does (wait.c). It then also notices if the wall clock, by which a ttl ends, has
+ * been set.
  */
 #include "engine/lmdb/internal.h"
 
@@ -30,7 +32,7 @@ _Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash)
     return futex;
 }
 
-/* Be the one who finishes it: the waiting thread, or who cancels it. */
+/* Claim the right to finish the op: the waiting thread and a cancel compete for it. */
 static bool take(struct lmdb_directory *d, struct hfi_op *op)
 {
     bool mine;
@@ -42,7 +44,7 @@ static bool take(struct lmdb_directory *d, struct hfi_op *op)
     return mine;
 }
 
-/* When to look at the clocks again. */
+/* When to read the clocks again. */
 static int64_t wake_ms(int64_t until_ms, int64_t end_ms)
 {
     int64_t now_ms = hfi_now_ms(), wake = hfi_after_ms(now_ms, LMDB_HEARTBEAT_MS), left_ms;
@@ -74,7 +76,7 @@ void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_m
     uint32_t heard;
 
     while (!atomic_load(&op->finished) && hfi_now_ms() < until_ms) {
-        heard = atomic_load(futex); /* before the look */
+        heard = atomic_load(futex); /* before the cell is read */
         status = lmdb_cell_look(d, &op->u.cell.name, op->deadline_ms, &version, &end_ms, &err);
         if (status != HF_OK || version != op->u.cell.version) {
             if (take(d, op)) {
@@ -88,7 +90,8 @@ void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_m
     }
 }
 
-/* Nothing of it is in the store. Every thread that sleeps on this futex wakes, looks, and sleeps on. */
+/* The store knows nothing of this wait. Every thread that sleeps on this futex wakes, checks, and
+ * sleeps again. */
 void lmdb_cell_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status)
 {
     struct lmdb_directory *d = store->directory;

@@ -5,9 +5,9 @@
  * which was deleted and made again never shows an old version.
  *
  * A ttl ends by the wall clock, which all processes of the machine share and which goes on
- * while it is switched off. A record that is past its end counts as absent, and whoever
- * meets it removes it before he says so: a clock that is set back brings nothing back that
- * somebody has missed. Those that nobody asks for are swept, a few with every write.
+ * while it is switched off. An expired record counts as absent, and the process that finds it
+ * removes it before it reports that: so a clock that is set back never restores a cell that was
+ * reported as absent. Expired cells that nobody reads are swept, a few with every write.
  */
 #include "engine/lmdb/internal.h"
 
@@ -25,9 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SWEEP_LOOKS 4 /* records that a write looks at */
+#define SWEEP_LOOKS 4 /* records that each write checks */
 
-/* A write, and whom to wake after it. */
+/* A write, and the futexes to wake after it. */
 struct change {
     _Atomic uint32_t *futexes[1 + SWEEP_LOOKS];
     unsigned futex_count;
@@ -109,9 +109,10 @@ static hf_status failed(struct lmdb_directory *d, int rc, hf_error *err)
     if (rc == MDB_MAP_FULL || rc == ENOSPC)
         return hfi_error_set(err, HF_FULL, rc, "%s/cells.mdb is full", d->path);
     if (lmdb_is_corrupt(rc))
-        return hfi_error_set(err, HF_CORRUPT, rc,
-                             "%s/cells.mdb is damaged: restore it, or move it away to begin anew",
-                             d->path);
+        return hfi_error_set(
+            err, HF_CORRUPT, rc,
+            "%s/cells.mdb is damaged: restore it, or move it away to start with an empty one",
+            d->path);
     return lmdb_failed(d, rc, err);
 }
 
@@ -130,7 +131,7 @@ static hf_status enter(struct lmdb_directory *d, int64_t deadline_ms, hf_error *
 
 /* ---- transactions --------------------------------------------------------------------- */
 
-/* `txn`: NULL in a read, which does without LMDB. */
+/* `txn`: NULL in a read, which does not use LMDB. */
 typedef int cells_body(struct lmdb_directory *d, MDB_txn *txn, void *arg);
 
 static int attempt(struct lmdb_directory *d, bool write, cells_body *body, void *arg)
@@ -156,7 +157,8 @@ static int attempt(struct lmdb_directory *d, bool write, cells_body *body, void 
     return mdb_txn_commit(txn); /* fsynced when it returns */
 }
 
-/* Under the mutex. Whatever is damaged is opened anew by the next, who may find it restored. */
+/* Under the mutex. A damaged file is closed, and the next call opens it again: it may have been
+ * restored. */
 static int run(struct lmdb_directory *d, bool write, cells_body *body, void *arg)
 {
     int rc = attempt(d, write, body, arg);
@@ -252,8 +254,8 @@ static void will_change(struct lmdb_directory *d, struct change *change, uint64_
 }
 
 /*
- * Look at a few records from where the last write stopped, and remove those that are past their end. As they were
- * before this transaction, so not the one that it is about.
+ * Check a few records from where the last write stopped, and remove the expired ones. It reads the
+ * state before this transaction, so not the record that the transaction writes.
  */
 static int sweep(struct lmdb_directory *d, MDB_txn *txn, struct change *change,
                  const uint64_t own[2], int64_t now_ms)
@@ -280,13 +282,13 @@ static int sweep(struct lmdb_directory *d, MDB_txn *txn, struct change *change,
         }
     }
     if (rc == MDB_NOTFOUND)
-        memset(at, 0, LMDB_KEY_NAME); /* from the beginning, the next time */
+        memset(at, 0, LMDB_KEY_NAME); /* begin again at the first record next time */
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 /* ---- reading ------------------------------------------------------------------------- */
 
-/* It is past its end: remove it, so that it stays absent. Under the mutex. */
+/* The record has expired: remove it, so that it stays absent. Under the mutex. */
 static int remove_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 {
     return del(d, txn, ((const struct hfi_name *)arg)->hash);
@@ -301,10 +303,10 @@ static int remove_ended(struct lmdb_directory *d, const struct hfi_name *name)
     return rc;
 }
 
-struct look {
+struct find_cell {
     const struct hfi_name *name;
     hf_status (*take)(const struct lmdb_found *found,
-                      struct hfi_op *op); /* while it can be read; may be NULL */
+                      struct hfi_op *op); /* called while the record can be read; may be NULL */
     struct hfi_op *op;
     struct lmdb_found *found;
     hf_status status;
@@ -313,7 +315,7 @@ struct look {
 
 static int look_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 {
-    struct look *l = arg;
+    struct find_cell *l = arg;
     int rc = get(d, l->name, l->found);
 
     (void)txn;
@@ -325,8 +327,9 @@ static int look_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
     return 0;
 }
 
-/* Find it. */
-static hf_status look(struct lmdb_directory *d, struct look *l, int64_t deadline_ms, hf_error *err)
+/* Find the record of a cell. */
+static hf_status find_cell(struct lmdb_directory *d, struct find_cell *l, int64_t deadline_ms,
+                           hf_error *err)
 {
     hf_status status = enter(d, deadline_ms, err);
     int rc;
@@ -362,8 +365,8 @@ static hf_status copy_out(const struct lmdb_found *found, struct hfi_op *op)
 void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op)
 {
     struct lmdb_found found = { .version = 0 };
-    struct look l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
-    hf_status status = look(store->directory, &l, op->deadline_ms, &op->error);
+    struct find_cell l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
+    hf_status status = find_cell(store->directory, &l, op->deadline_ms, &op->error);
 
     if (status == HF_OK && found.version == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no such cell");
@@ -374,8 +377,8 @@ hf_status lmdb_cell_look(struct lmdb_directory *d, const struct hfi_name *name, 
                          uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err)
 {
     struct lmdb_found found = { .version = 0 };
-    struct look l = { .name = name, .found = &found };
-    hf_status status = look(d, &l, deadline_ms, err);
+    struct find_cell l = { .name = name, .found = &found };
+    hf_status status = find_cell(d, &l, deadline_ms, err);
 
     if (status == HF_OK) {
         *ret_version = found.version;
@@ -404,7 +407,7 @@ static int swap_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
     if (rc == 0 && found.version && found.end_ms <= now_ms) {
         rc = del(d, txn, op->u.cell.name.hash);
         found.version = 0;
-        s->change.commit = true; /* also if that is all */
+        s->change.commit = true; /* also if nothing else changes */
     }
     if (rc != 0)
         return rc;
@@ -472,7 +475,7 @@ static int count_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Every page and every record. HF_NOT_FOUND: there is no file yet, and none is made. */
+/* Check every page and every record. HF_NOT_FOUND: there is no file yet, and none is created. */
 hf_status lmdb_cells_report(struct lmdb_directory *d, int64_t deadline_ms,
                             struct lmdb_cells_report *ret, hf_error *err)
 {

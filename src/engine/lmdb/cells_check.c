@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is the file of the cells still what LMDB left there? LMDB trusts its pages: at some damage it asserts, at some it
- * reads past them, and a free page that is in use it overwrites. So they are looked at before it does. All under
- * the mutex of the cells.
+ * Checks the pages of the cells' file before LMDB uses them. LMDB trusts its pages: some damage
+ * makes it assert, some makes it read past the end of a page, and it overwrites a page that is in
+ * use but listed as free. All under the mutex of the cells.
  *
- * When a process opens the file: all pages, up to FULL_PAGES of them; the doctor looks at all of any file. Before each
- * transaction: the length of the file and the two meta pages. Before a write: all of the tree of free
- * pages, because it says what is overwritten, and because no page on the way to a cell may be in it. That costs
- * as much as there are free pages, and LMDB reads most of them too. The way to a cell is for cells_find.c.
+ * When a process opens the file, all pages are checked, up to FULL_PAGES of them; the doctor checks
+ * all pages of any file. Before each transaction: the length of the file and the two meta pages.
+ * Before a write: the whole tree of free pages, because it says what may be overwritten, and
+ * because no page on the path to a cell may be in it. That costs time in proportion to the number
+ * of free pages, most of which LMDB reads too. cells_find.c checks the path to a cell.
  *
- * What is certain after a look at all pages: each is what its parent takes it for, has one parent, and is not in the
- * list of free pages; keys are in order. What is certain before a write: the same of all pages that LMDB will read.
- * What is not: a page elsewhere that is damaged is found when somebody comes there, not before; a page that is
- * in use elsewhere and was put into the list of free pages, while the file was open or in one of more than FULL_PAGES
- * pages, is found only if it is on the way; and whatever changes between the look and LMDB's own.
+ * Guaranteed after a check of all pages: each page is of the kind that its parent expects, has one
+ * parent, and is not in the list of free pages; keys are in order. Guaranteed before a write: the
+ * same for all pages that LMDB will read. Not guaranteed: damage of a page elsewhere is found only
+ * when a search reaches that page. A page that is in use elsewhere and also in the list of free
+ * pages is found only on the path, if the damage happened while the file was open or the file has
+ * more than FULL_PAGES pages. A change between our check and LMDB's read is not found.
  */
 #include "engine/lmdb/internal.h"
 
@@ -25,14 +27,14 @@
 #include <unistd.h>
 
 #define FULL_PAGES 4096   /* 16 MiB: some hundred thousand small cells; a few milliseconds */
-#define FREE_FLAGS 0x4008 /* keys are numbers, and how we open it: MDB_NOSUBDIR */
+#define FREE_FLAGS 0x4008 /* of the tree of free pages: integer keys, MDB_NOSUBDIR */
 
 struct audit {
     const struct lmdb_cells_view *v;
     unsigned char *seen; /* a bit for each page */
-    bool numbers;        /* the tree of free pages */
+    bool numbers;        /* this is the tree of free pages */
     struct lmdb_tree found;
-    const struct lmdb_node *last, *floor; /* the key before; no key may be below */
+    const struct lmdb_node *last, *floor; /* the previous key; the lowest key that is allowed */
 };
 
 /* ---- meta pages -------------------------------------------------------------------- */
@@ -53,8 +55,9 @@ static bool meta_sound(const struct lmdb_meta *meta)
 }
 
 /*
- * The newest, if both are sound. They are of the last two transactions, each in the page that its number says. So
- * a number that changed, and would make an old state the newest, shows.
+ * Find the newest meta page, if both are sound. They are of the last two transactions, and each is
+ * in the page that its transaction number selects. So a damaged number that would make an old state
+ * the newest is detected.
  */
 static bool newest(struct lmdb_cells_view *v)
 {
@@ -70,7 +73,7 @@ static bool newest(struct lmdb_cells_view *v)
     if (txns[at] == 0 ? txns[1] != 0 : (int)(txns[at] & 1) != at || txns[!at] != txns[at] - 1)
         return false;
     if (txns[at] < v->txn)
-        return false; /* we saw a later one: it does not come back */
+        return false; /* we have seen a later transaction: an old state must not come back */
     v->txn = txns[at];
     v->free = metas[at]->free;
     v->main = metas[at]->main;
@@ -94,7 +97,8 @@ static bool mark(struct audit *a, uint64_t number, uint64_t count)
     return true;
 }
 
-/* A list of free pages: how many, then each, falling. None of them is in use. */
+/* A list of free pages: the count, then the page numbers, descending. None of them may be in
+ * use. */
 static bool free_list_sound(struct audit *a, const MDB_val *list)
 {
     const unsigned char *at = list->mv_data;
@@ -150,7 +154,7 @@ static bool branch_sound(struct audit *a, const struct lmdb_page *page, int leve
     for (int i = 0, count = lmdb_page_count(page); i < count; i++) {
         const struct lmdb_node *node = lmdb_node_at(page, i, LMDB_KEY_NAME);
 
-        if (i > 0) { /* the first has no key that counts */
+        if (i > 0) { /* the first node of a branch has no key */
             if (a->last && lmdb_cells_compare(a->last, node, a->numbers) >= 0)
                 return false;
             a->floor = node;
@@ -195,7 +199,7 @@ int lmdb_cells_audit(const struct lmdb_cells_view *v)
 
 /* ---- the mapping, and a transaction ---------------------------------------------------- */
 
-/* Takes the descriptor. An empty file is one that LMDB will make. */
+/* Takes ownership of the descriptor. LMDB will initialise an empty file. */
 int lmdb_cells_map(struct lmdb_cells_view *v, int fd)
 {
     void *at = mmap(NULL, LMDB_CELLS_MAP, PROT_READ, MAP_SHARED, fd, 0);
@@ -223,7 +227,7 @@ void lmdb_cells_unmap(struct lmdb_cells_view *v)
     memset(v, 0, sizeof *v);
 }
 
-/* Before a transaction, or a look. The length: by lseek, which takes half as long as fstat. */
+/* Before a transaction or a read. Reads the length by lseek, which takes half as long as fstat. */
 int lmdb_cells_begin(struct lmdb_cells_view *v, bool write)
 {
     off_t end = lseek(v->fd, 0, SEEK_END);

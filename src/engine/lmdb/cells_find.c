@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding cells without LMDB, which trusts its pages: through a mapping of our own, with every offset bounded before
- * it is used. So a read cannot be led anywhere. And before LMDB writes, the pages that it will read are looked at here,
- * each once in a transaction. How much that is follows from the depth of the tree, not from the number of cells.
+ * Finds cells without LMDB, which trusts its pages: through a mapping of our own, with every offset
+ * bounded before it is used. So damage cannot lead a read out of the mapping. Before LMDB writes,
+ * the pages that it will read are checked here, each once in a transaction. Their number depends on
+ * the depth of the tree, not on the number of cells.
  *
- * What is certain of a record that is found: its checksum, which has the key in it. Of one that is not there:
- * the records before and after its place are sound and on the right sides of it, and every page on the way has only
- * keys that its parent has for it. So a changed key, or a page number that now leads to another page of the tree,
- * shows. An old copy of a page has the right keys too: therefore no page on the way may be a free one.
- * (A read looks for that only while the tree of free pages is one page, as it mostly is; a write, always.)
+ * If a record is found, its checksum, which covers the key, is correct. If it is absent, the
+ * records before and after its position are sound and in order, and every page on the path has only
+ * keys in the range of its parent. So a changed key is detected, and so is a page number that leads
+ * to another page of the tree. An old copy of a page has the right keys too: therefore no page on
+ * the path may be a free page. (A write always checks that; a read only while the tree of free
+ * pages is a single page, which is the usual case.)
  *
- * What LMDB reads of the tree when it puts: the pages from the root to the key. When it deletes, it may also merge
- * pages: then of each level the siblings, the lowest leaf below them, and the next leaf. With n deletions in one
- * transaction, n siblings to each side: those of pages that were merged by the ones before.
+ * What LMDB reads when it puts: the pages from the root to the key. When it deletes it may also
+ * merge pages: then it reads the siblings on each level, the lowest leaf below them, and the next
+ * leaf. With n deletions in one transaction it may read n siblings on each side: those of pages
+ * that earlier deletions merged.
  */
 #include "engine/lmdb/internal.h"
 
@@ -37,7 +40,7 @@ static inline int compare(const unsigned char *one, size_t one_len, const unsign
     return order ? order : (int)one_len - (int)two_len;
 }
 
-/* As the tree of cells, or that of free pages, has its keys in order. */
+/* Compare keys in the order of the tree of cells, or of the tree of free pages. */
 static inline int compare_nodes(const struct lmdb_node *one, const struct lmdb_node *two,
                                 bool numbers)
 {
@@ -65,7 +68,8 @@ static inline bool leaf_node_sound(const struct lmdb_page *page, int at,
            lmdb_node_offset(page, at) + sizeof *node + node->key_size + *ret_size <= LMDB_PAGE;
 }
 
-/* All nodes are on the page, their keys are in order, and together they fill what is not free. */
+/* Check that all nodes are on the page, that their keys are in order, and that together they fill
+ * the used part. */
 static inline bool nodes_sound(const struct lmdb_page *page, bool leaf, bool numbers)
 {
     const struct lmdb_node *node, *before = NULL;
@@ -75,7 +79,7 @@ static inline bool nodes_sound(const struct lmdb_page *page, bool leaf, bool num
         node = lmdb_node_at(page, i, numbers ? sizeof(uint64_t) : LMDB_KEY_NAME);
         if (!node || (leaf && !leaf_node_sound(page, i, node, numbers, &size)))
             return false;
-        /* The first of a branch has no key that counts. */
+        /* The first node of a branch has no key. */
         if (i > !leaf && compare_nodes(before, node, numbers) >= 0)
             return false;
         sum += (sizeof *node + node->key_size + size + 1) & ~(size_t)1;
@@ -97,7 +101,7 @@ static bool bit(const unsigned char *bits, uint64_t n)
     return bits[n / 8] >> n % 8 & 1;
 }
 
-/* NULL: it is not such a page. If LMDB will read it, it is looked at as a whole, the first time. */
+/* NULL: it is not such a page. If LMDB will read the page, all of it is checked the first time. */
 static const struct lmdb_page *page_at(struct lmdb_cells_view *v, uint64_t number, int level)
 {
     const struct lmdb_page *page;
@@ -124,7 +128,8 @@ static const struct lmdb_node *node_at(const struct lmdb_page *page, int at)
 
 /* ---- from the root to a leaf ------------------------------------------------------------ */
 
-/* How many nodes from `first` on are below the key; -1: one is not on the page. `same`: or the same. */
+/* The number of nodes from `first` on that are below the key (`same`: or equal); -1: one is not on
+ * the page. */
 static int search(const struct lmdb_page *page, int first, const MDB_val *key, bool same)
 {
     int low = first, high = lmdb_page_count(page);
@@ -143,7 +148,8 @@ static int search(const struct lmdb_page *page, int first, const MDB_val *key, b
     return low;
 }
 
-/* Are the keys of the page where its parent says? Of a branch the first has none. */
+/* Are the keys of the page in the range that its parent gives? The first node of a branch has no
+ * key. */
 static bool within(const struct lmdb_page *page, int level, const struct lmdb_node *low,
                    const struct lmdb_node *high)
 {
@@ -157,8 +163,8 @@ static bool within(const struct lmdb_page *page, int level, const struct lmdb_no
     return !high || ((node = node_at(page, last)) && compare_nodes(node, high, false) < 0);
 }
 
-/* The way to the first record that is not below this key. */
-static bool way(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_cells_path *ret)
+/* Find the path to the first record that is not below this key. */
+static bool find_path(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_cells_path *ret)
 {
     const struct lmdb_node *low = NULL, *high = NULL, *node;
     uint64_t number = v->main.root;
@@ -188,8 +194,8 @@ static bool way(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_cells
     return true;
 }
 
-/* From the child that step `i` is at, down along the left edge, or the right one. */
-static bool edge(struct lmdb_cells_view *v, struct lmdb_cells_path *path, int i, bool right)
+/* Descend from the current child of step `i` along the left descend, or the right one. */
+static bool descend(struct lmdb_cells_view *v, struct lmdb_cells_path *path, int i, bool right)
 {
     for (; i < path->depth - 1; i++) {
         const struct lmdb_node *node = node_at(path->steps[i].page, path->steps[i].at);
@@ -213,14 +219,14 @@ static int step(struct lmdb_cells_view *v, struct lmdb_cells_path *path, int by)
         if (at < 0 || at >= lmdb_page_count(path->steps[i].page))
             continue;
         path->steps[i].at = at;
-        return edge(v, path, i, by < 0) ? 1 : -1;
+        return descend(v, path, i, by < 0) ? 1 : -1;
     }
     return 0;
 }
 
 /* ---- free pages ------------------------------------------------------------------------- */
 
-/* A list of free pages: how many, then each, falling. */
+/* A list of free pages: the count, then the page numbers, descending. */
 static bool in_list(const unsigned char *list, size_t size, uint64_t wanted)
 {
     uint64_t count, number, low = 0;
@@ -244,7 +250,7 @@ static bool in_list(const unsigned char *list, size_t size, uint64_t wanted)
     return false;
 }
 
-/* For a read. Damage of the tree of free pages itself is for a write to find. */
+/* For a read. Damage of the tree of free pages itself is found by a write. */
 static bool is_free(const struct lmdb_cells_view *v, const struct lmdb_cells_path *path)
 {
     const struct lmdb_page *page;
@@ -268,7 +274,7 @@ static bool is_free(const struct lmdb_cells_view *v, const struct lmdb_cells_pat
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* Its value, on the page or on pages of its own, which follow each other. */
+/* The value of a record: on the page, or on consecutive pages of its own. */
 bool lmdb_cells_value(const struct lmdb_cells_view *v, const struct lmdb_page *page,
                       const struct lmdb_node *node, MDB_val *ret)
 {
@@ -311,7 +317,8 @@ static int record(const struct lmdb_cells_view *v, const struct lmdb_cells_path 
     return 0;
 }
 
-/* The one after its place (`by` 1), or before it (-1), is sound, and on that side of the key. */
+/* Is the record after the key's position (`by` 1), or before it (-1), sound and on that side of the
+ * key? */
 static bool neighbour_sound(struct lmdb_cells_view *v, struct lmdb_cells_path path,
                             const MDB_val *key, int by)
 {
@@ -334,7 +341,7 @@ static bool neighbour_sound(struct lmdb_cells_view *v, struct lmdb_cells_path pa
             lmdb_cell_parse(&its, &value, v->sealed, &found) == 0);
 }
 
-/* MDB_NOTFOUND: it is certainly not there. */
+/* MDB_NOTFOUND: the record certainly does not exist. */
 int lmdb_cells_find(struct lmdb_cells_view *v, const MDB_val *key, MDB_val *ret)
 {
     struct lmdb_cells_path path;
@@ -343,7 +350,7 @@ int lmdb_cells_find(struct lmdb_cells_view *v, const MDB_val *key, MDB_val *ret)
 
     if (v->main.depth == 0)
         return MDB_NOTFOUND;
-    if (!way(v, key, &path) || is_free(v, &path))
+    if (!find_path(v, key, &path) || is_free(v, &path))
         return LMDB_E_CORRUPT;
     if (path.steps[path.depth - 1].at < lmdb_page_count(path.steps[path.depth - 1].page)) {
         rc = record(v, &path, &its, ret);
@@ -356,14 +363,15 @@ int lmdb_cells_find(struct lmdb_cells_view *v, const MDB_val *key, MDB_val *ret)
                                                                                  : LMDB_E_CORRUPT;
 }
 
-/* From the first record that is not below this key, for lmdb_cells_next(). LMDB does not come there. */
+/* Begin at the first record that is not below this key, for lmdb_cells_next(). LMDB will not read
+ * these pages. */
 int lmdb_cells_from(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_cells_path *ret)
 {
     bool sound;
 
     v->looking = true;
     ret->depth = 0;
-    sound = v->main.depth == 0 || way(v, key, ret);
+    sound = v->main.depth == 0 || find_path(v, key, ret);
     v->looking = false;
     return sound ? 0 : LMDB_E_CORRUPT;
 }
@@ -388,7 +396,7 @@ int lmdb_cells_next(struct lmdb_cells_view *v, struct lmdb_cells_path *path, MDB
 
 /* ---- before a deletion -------------------------------------------------------------------- */
 
-/* The children of step `i` from `first` to `last`, each with its lowest leaf. */
+/* Check the children of step `i` from `first` to `last`, each with its lowest leaf. */
 static bool children_sound(struct lmdb_cells_view *v, const struct lmdb_cells_path *path, int i,
                            int first, int last)
 {
@@ -397,13 +405,13 @@ static bool children_sound(struct lmdb_cells_view *v, const struct lmdb_cells_pa
     for (int at = first < 0 ? 0 : first; at <= last && at < lmdb_page_count(path->steps[i].page);
          at++) {
         below.steps[i].at = at;
-        if (!edge(v, &below, i, false))
+        if (!descend(v, &below, i, false))
             return false;
     }
     return true;
 }
 
-/* What LMDB may read to delete this key; it is the n-th of the transaction. */
+/* Check what LMDB may read to delete this key, as the n-th deletion of the transaction. */
 bool lmdb_cells_around(struct lmdb_cells_view *v, const MDB_val *key)
 {
     struct lmdb_cells_path path;
@@ -411,7 +419,7 @@ bool lmdb_cells_around(struct lmdb_cells_view *v, const MDB_val *key)
 
     if (v->main.depth == 0)
         return true;
-    if (!way(v, key, &path))
+    if (!find_path(v, key, &path))
         return false;
     for (int by = -1; by <= 1; by += 2) {
         struct lmdb_cells_path beside = path;

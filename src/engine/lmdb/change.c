@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "Has anything changed?" One counter for the whole store, raised by every transaction that
- * wrote; who wants to know sleeps on it. Writers pay for a futex call only while somebody does.
+ * "Has anything changed?" One counter for the whole store, incremented by every transaction that
+ * wrote; watchers sleep on it. Writers make a futex call only while there are watchers.
  */
 #include "engine/lmdb/internal.h"
 
@@ -11,7 +11,7 @@
 
 #include <limits.h>
 
-/* Under the mutex, so nobody else raises it at the same time. */
+/* Under the mutex, so nobody else increments it at the same time. */
 void lmdb_changed(struct lmdb_directory *d)
 {
     struct lmdb_header *h = d->header;
@@ -23,7 +23,7 @@ void lmdb_changed(struct lmdb_directory *d)
 /*
  * After the mutex was freed. A watcher counts itself, then reads the number; we wrote the
  * number, then read the count: with a full fence on both sides one of us sees the other.
- * Here and not under the mutex, because a fence waits for a transaction's worth of stores.
+ * Not under the mutex, because the fence waits until all stores of the transaction are visible.
  */
 void lmdb_tell_changed(struct lmdb_directory *d)
 {

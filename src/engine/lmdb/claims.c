@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The claims of this process, so that it can register them anew if the lease file is
- * lost; and the sweep, which finds expired leases that nobody asks for any more. All
- * of it runs under the mutex.
+ * The claims of this process, so that it can register them again if the lease file is lost; and the
+ * sweep, which finds expired leases of names that nobody asks for. All of it runs under the mutex.
  */
 #include "engine/lmdb/internal.h"
 
 #include <string.h>
 
-#define SWEEP_STEP 32 /* names looked at by each acquire that has a ttl */
+#define SWEEP_STEP 32 /* names that each acquire with a ttl checks */
 
 void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct lmdb_store *store)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The control file: a header with the one mutex, and a page for every process.
- * It is made anew by the first process of a boot: then nobody else can have it
- * mapped, since all processes that had died with the machine.
+ * The first process after a boot makes it anew: nobody else can have it mapped then, since all
+ * processes that had it mapped ended with the machine.
  */
 #include "engine/lmdb/internal.h"
 
@@ -40,7 +40,7 @@ static uint32_t shape(void)
                       sizeof(pthread_mutex_t) << 20 ^ sizeof(struct lmdb_name) << 4);
 }
 
-/* Open the durable file, the control file and the lease file, making what is missing; one
+/* Open the durable file, the control file and the lease file, and create the missing ones; one
  * process at a time. */
 hf_status lmdb_control_open(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
@@ -70,8 +70,8 @@ void lmdb_control_close(struct lmdb_directory *d)
     d->control_fd = d->live_fd = d->store_fd = -1;
 }
 
-/* Who has this file flock(2)ed, as far as the kernel tells us; 0: it does not. For people only. Lines are
- * "1: FLOCK  ADVISORY  WRITE 4711 08:01:12345 0 EOF". */
+/* The process that has this file flock(2)ed, for a message; 0: the kernel does not tell. Lines are
+ * "1: FLOCK ADVISORY WRITE 4711 08:01:12345 0 EOF". */
 static long flock_holder(int fd)
 {
     FILE *locks = fopen("/proc/locks", "re");
@@ -100,8 +100,8 @@ static hf_status init_lock(struct lmdb_directory *d, int64_t deadline_ms, int *r
 
     if (status != HF_OK)
         return status;
-    /* Held for milliseconds, and by nobody for long unless it is stopped: a bounded retry is
-     * all that flock(2), which has no timeout, leaves without signals. */
+    /* The lock is held for milliseconds, unless its holder is stopped. flock(2) has no timeout, so
+     * without signals a bounded retry is the only way. */
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             status = hfi_error_set(err, HF_UNAVAILABLE, errno, "flock %s/init: %s", d->path,
@@ -160,8 +160,8 @@ static hf_status open_or_make(struct lmdb_directory *d, hf_error *err)
     if (live != HF_OK || (good && same_live(d)))
         return live;
 
-    /* Missing, of an earlier boot, of another build, or damaged: made anew, unless somebody lives
-     * in it (locks that we cannot see must not be granted twice). */
+    /* Missing, of an earlier boot, of another build, or damaged: it is made anew, unless a live
+     * process uses it (locks that we cannot see must not be granted twice). */
     bool known = status == HF_OK && d->header->magic == LMDB_CONTROL_MAGIC;
     int32_t pid;
 
@@ -179,7 +179,8 @@ static hf_status open_or_make(struct lmdb_directory *d, hf_error *err)
     return make_control(d, boot_id, err);
 }
 
-/* One of this boot whose slots we can read all the same: does a copy of that version live in this process? */
+/* A control file of this boot in an older format whose slots we can read: does a copy of that
+ * version of the library run in this process? */
 static bool old_format(struct lmdb_directory *d, const char *boot_id)
 {
     return d->header && d->header->magic == LMDB_CONTROL_MAGIC && d->header->format == 1 &&
@@ -187,7 +188,7 @@ static bool old_format(struct lmdb_directory *d, const char *boot_id)
            memcmp(d->header->boot_id, boot_id, sizeof d->header->boot_id) == 0;
 }
 
-/* Is it the file that those who live have their locks on? */
+/* Is it the file on which the live processes have their locks? */
 static bool same_live(struct lmdb_directory *d)
 {
     struct stat st;
@@ -219,9 +220,9 @@ static hf_status map_control(struct lmdb_directory *d, hf_error *err)
 }
 
 /*
- * Nobody lives in it, and nobody else is opening: whoever opens has `init` locked. So it is
- * emptied and filled anew; removing it would need the right to, which in a sticky directory
- * only its first user has. The magic is written last.
+ * No live process uses the file, and nobody else opens it: we have `init` locked. So it is emptied
+ * and filled again. It is not removed, since in a sticky directory only its owner may do that. The
+ * magic is written last.
  */
 static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_error *err)
 {
@@ -278,10 +279,10 @@ static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_
 /* ---- the mutex -------------------------------------------------------------- */
 
 /*
- * Every transaction of every process goes through here. A holder that was killed hands
- * us EOWNERDEAD: LMDB forgot its unfinished transaction, but grants that it committed
- * may not have been rung, so everybody looks for himself. A holder that is stopped
- * makes us give up after a while, and say who it is.
+ * Every transaction of every process goes through here. If the holder of the mutex was killed, we
+ * get EOWNERDEAD: LMDB has discarded its unfinished transaction, but it may have committed grants
+ * without waking the winners, so all waiters are woken to check for themselves. If the holder is
+ * stopped, we give up after a while and name it.
  */
 hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
@@ -293,7 +294,7 @@ hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err
         rc = lock_slowly(d, &h->mutex, deadline_ms);
     if (rc == EOWNERDEAD) {
         pthread_mutex_consistent(&h->mutex);
-        h->last_txn = 0; /* it may have got as far as the commit, or not */
+        h->last_txn = 0; /* it may have committed or not */
         lmdb_wake_all(d);
         unfinished = h->rebuilt > h->epoch; /* killed while it began a new epoch */
         rc = 0;
@@ -317,7 +318,7 @@ void lmdb_unlock(struct lmdb_directory *d)
     pthread_mutex_unlock(&d->header->mutex);
 }
 
-/* A cell's writer that was killed left nothing behind: LMDB's commit is all there is. */
+/* A killed writer of a cell leaves nothing to repair: LMDB's commit is atomic. */
 hf_status lmdb_lock_cells(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
     struct lmdb_header *h = d->header;
@@ -350,8 +351,8 @@ static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_er
 }
 
 /*
- * ThreadSanitizer does not know clocklock, nor that timedlock has the mutex when it says
- * EOWNERDEAD, and would take everything under it for a race. It knows trylock.
+ * ThreadSanitizer does not know clocklock, nor that timedlock has locked the mutex when it returns
+ * EOWNERDEAD, and would report everything under it as a race. It knows trylock.
  */
 static int timed_lock(pthread_mutex_t *mutex, const struct timespec *until)
 {
@@ -388,8 +389,8 @@ static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t
             return rc;
     }
 
-    /* A try asks for nothing to be waited for but the length of a transaction, which is what
-     * this is: so never less than that, whatever the caller's deadline. */
+    /* Even a try must wait for the length of a transaction of another process: so never less than
+     * that, whatever the caller's deadline. */
     if (deadline_ms < end)
         end = deadline_ms < hfi_after_ms(now, LMDB_HEARTBEAT_MS)
                   ? hfi_after_ms(now, LMDB_HEARTBEAT_MS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The default store: which directory "file:" means. The same for cron and for a login shell, and in a program
- * that is set-user-ID: nothing of the environment and nothing of the real user takes part.
+ * The default store: which directory "file:" means. It is the same for cron, for a login shell and
+ * for a set-user-ID program: neither the environment nor the real user id matters.
  *
  *   1. what the administrator says in LMDB_SITE_FILE, for all users
  *   2. .local/state/holdfast in the home of the effective user, by the passwd entry
@@ -11,7 +11,6 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/conf.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -34,7 +33,7 @@ void lmdb_where_done(struct lmdb_where *where)
 
 /* ---- URLs ---------------------------------------------------------------------------- */
 
-/* A path that is not absolute means another store in another directory: it is made whole at once. */
+/* A relative path means another store in another working directory: it is made absolute at once. */
 static hf_status make_absolute(char **path, hf_error *err)
 {
     char here[PATH_MAX], *whole;
@@ -97,7 +96,7 @@ hf_status lmdb_where(struct lmdb_conf *conf, struct lmdb_where *ret, hf_error *e
 
 /* ---- what the administrator says -------------------------------------------------------- */
 
-/* Who may change this file chooses everybody's store: so only root may. */
+/* A user who may change this file chooses everybody's store: so only root may. */
 static hf_status read_site(const char *file, char text[SITE_MAX], hf_error *err)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -117,7 +116,7 @@ static hf_status read_site(const char *file, char text[SITE_MAX], hf_error *err)
     else if ((n = read(fd, text, SITE_MAX)) < 0)
         wrong = strerror(errno);
     else if (n == SITE_MAX || memchr(text, 0, (size_t)n))
-        wrong = "it is no line with a URL";
+        wrong = "it has no line with a URL";
     if (fd >= 0)
         close(fd);
     if (wrong)
@@ -149,7 +148,6 @@ static char *only_line(char *text)
 static hf_status from_site(const char *file, struct lmdb_where *ret, hf_error *err)
 {
     struct hfi_conf *conf = NULL;
-    struct hfi_url url;
     char text[SITE_MAX + 1], *line;
     hf_status status = read_site(file, text, err);
 
@@ -161,14 +159,10 @@ static hf_status from_site(const char *file, struct lmdb_where *ret, hf_error *e
                              "%s: it must have one line, the URL of an embedded store with its "
                              "whole path (file:/srv/locks?shared=group)",
                              file);
-    status = hfi_url_parse(line, &url, err);
-    if (status == HF_OK) {
-        status = hfi_conf_read(&url, &lmdb_conf_type, &conf, err);
-        if (status == HF_OK)
-            status = lmdb_where((struct lmdb_conf *)conf, ret, err);
-        hfi_conf_free(conf);
-        hfi_url_done(&url);
-    }
+    status = hfi_conf_new(line, &lmdb_conf_type, &conf, err);
+    if (status == HF_OK)
+        status = lmdb_where((struct lmdb_conf *)conf, ret, err);
+    hfi_conf_delete(conf);
     if (status != HF_OK) {
         hfi_error_wrap(err, "%s", file);
         lmdb_where_done(ret);
@@ -206,9 +200,9 @@ hf_status lmdb_default(const char *site_file, struct lmdb_where *ret, hf_error *
 /* ---- the default of before ----------------------------------------------------------------- */
 
 /*
- * Is there a store in the old place, and does a process use it? By its lock on `live`, as processes of that
- * store know it of each other. Closing a file drops this process's locks on it: so not to be called for a
- * store that this process has open itself.
+ * Is there a store in the old place, and does a process use it? The locks on `live` tell, as they
+ * do for the processes of that store. Closing a file drops this process's locks on it: so this must
+ * not be called for a store that this process has open.
  */
 enum lmdb_old lmdb_old_default(const char *path, int32_t *ret_pid)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where an embedded store lives: its directory, which file systems will do, and how
- * its files are opened. Two processes must never be led to two different stores
- * under one name, so nothing here falls back: what exists and fails is an error.
- * Who may write to it is trust.c's question, which directory is the default that of default.c.
+ * its files are opened. Two processes must never use two different stores under one name, so
+ * nothing here falls back: a store that exists and cannot be opened is an error. trust.c decides
+ * who may write to a store, default.c which directory is the default.
  */
 #include "engine/lmdb/internal.h"
 
@@ -36,7 +36,8 @@ hf_status lmdb_directory_open(struct lmdb_directory *d, const struct lmdb_where 
         status = refuse_network(d, err);
     if (status != HF_OK || !existing)
         return status;
-    /* A store is there when its durable file is: one that somebody is making, or died making, is not yet. */
+    /* A store exists when its durable file does: before that it is being created, or its creator
+     * died. */
     if (fstatat(d->dir_fd, "store", &st, AT_SYMLINK_NOFOLLOW) != 0 ||
         (S_ISREG(st.st_mode) && st.st_size == 0))
         return no_store(d->path, err);
@@ -53,7 +54,7 @@ void lmdb_directory_close(struct lmdb_directory *d)
     d->path = d->location = NULL;
 }
 
-/* The words are a contract with core and the command: engine.h. */
+/* The text is part of the contract with core and the command: engine.h. */
 static hf_status no_store(const char *path, hf_error *err)
 {
     return hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at file:%s", path);
@@ -72,7 +73,7 @@ static hf_status make_parents(const char *path, hf_error *err)
     return HF_OK;
 }
 
-/* 0700, whatever the umask: a store is its user's own until somebody says otherwise. */
+/* 0700, whatever the umask: a store is private to its user unless the URL says otherwise. */
 static hf_status make_directory(const struct lmdb_where *where, hf_error *err)
 {
     if (where->in_home) {
@@ -131,7 +132,7 @@ static hf_status open_directory(struct lmdb_directory *d, const struct lmdb_wher
     d->ino = st.st_ino;
     d->dir_uid = st.st_uid;
     d->dir_gid = st.st_gid;
-    /* Nobody else may read either: a lock on `init` or `live` needs no more than that. */
+    /* Others may not even read: read permission is enough to lock `init` or `live`. */
     d->file_mode = d->shared && st.st_mode & S_IWGRP ? 0660 : 0600;
     return lmdb_check_trust(d, &st, NULL, err);
 }
@@ -172,7 +173,7 @@ bool lmdb_network_fs(long type, const char **ret_name)
     return false;
 }
 
-/* Shared mappings, futexes and fcntl liveness hold within one kernel only. */
+/* Shared mappings, futexes and fcntl locks work within one kernel only. */
 static hf_status refuse_network(struct lmdb_directory *d, hf_error *err)
 {
     struct statfs fs;
@@ -205,8 +206,8 @@ static hf_status not_opened(struct lmdb_directory *d, const char *name, hf_error
 }
 
 /*
- * A new file: the directory says who shares the store, not the umask and not the group that its maker is
- * in. What root makes in somebody's store belongs to that user.
+ * A new file gets its owner, group and mode from the directory, not from the umask or the group of
+ * its creator. A file that root creates in a user's store belongs to that user.
  */
 static int adjust_new(struct lmdb_directory *d, int fd)
 {
@@ -217,7 +218,8 @@ static int adjust_new(struct lmdb_directory *d, int fd)
     return fchmod(fd, d->file_mode);
 }
 
-/* Is it one that we, or those whom we trust, have made? A hard link would let us write to another file. */
+/* Was the file made by us or by a user whom we trust? A hard link would let us write to another
+ * file. */
 static hf_status check_file(struct lmdb_directory *d, int fd, const char *name, hf_error *err)
 {
     struct stat st;
@@ -230,7 +232,7 @@ static hf_status check_file(struct lmdb_directory *d, int fd, const char *name, 
         return hfi_error_set(err, HF_DENIED, 0, "%s/%s %s and no file of a store", d->path, name,
                              lmdb_strange(&st));
     status = lmdb_check_trust(d, &st, name, err);
-    /* Of a version that let others read. */
+    /* Made by a version that let others read. */
     if (status == HF_OK && (st.st_mode & 0777) != d->file_mode &&
         (st.st_uid == geteuid() || geteuid() == 0))
         (void)!fchmod(fd, d->file_mode);
@@ -238,8 +240,8 @@ static hf_status check_file(struct lmdb_directory *d, int fd, const char *name, 
 }
 
 /*
- * Creating and opening are two steps, so that we know which it was. O_NONBLOCK: a fifo or a device in place of a
- * file must not keep us before we can see what it is.
+ * Creating and opening are two steps, so that we know which it was. O_NONBLOCK: a fifo or a device
+ * in place of the file must not block us before we can see what it is.
  */
 hf_status lmdb_file(struct lmdb_directory *d, const char *name, int *ret_fd, bool *ret_created,
                     hf_error *err)
@@ -277,7 +279,8 @@ hf_status lmdb_file(struct lmdb_directory *d, const char *name, int *ret_fd, boo
     return HF_OK;
 }
 
-/* Real blocks behind every byte that is mapped: a full disk is an error here and not a SIGBUS later. */
+/* Allocate blocks for every byte that is mapped: then a full disk is an error here and not a SIGBUS
+ * later. */
 hf_status lmdb_reserve_space(struct lmdb_directory *d, int fd, const char *name, int64_t size,
                              hf_error *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Is this store safe for what it promises? Findings, each one line. Reads everything once. */
+/* Checks whether this store can keep its promises. Each finding is one line. Reads everything
+ * once. */
 #include "engine/lmdb/internal.h"
 
 #include "engine/kit/report.h"
@@ -128,7 +129,7 @@ static void check_processes(struct lmdb_directory *d, const struct hfi_report *r
     lmdb_unlock(d);
     hfi_report(
         r, HF_CHECK_LEVEL_OK, "processes",
-        "%u have the store open; %u dead ones wait to be tidied away by whoever needs their names",
+        "%u have the store open; %u dead ones are to be cleaned up by whoever needs their names",
         live, dead);
     if (foreign)
         hfi_report(

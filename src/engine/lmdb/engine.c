@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The embedded engine's face to core: the contract's table, and the directories of this process.
+ * The embedded engine's contract with core, and the list of directories that this process has open.
  *
- * LMDB must not be opened twice by one process, and a process has one fcntl lock per
- * store to live by: so handles on the same directory share a directory.
+ * LMDB must not be opened twice by one process, and a process has one fcntl lock per store that
+ * shows that it lives: so stores with the same path share one struct lmdb_directory.
  */
 #include "engine/lmdb/internal.h"
 
@@ -66,7 +66,7 @@ static void directory_init(struct lmdb_directory *d, int64_t lock_wait_ms)
     pthread_mutex_init(&d->calls, NULL);
 }
 
-/* The directory of this directory, if this process has one. */
+/* The open struct for this path, if this process has one. */
 static struct lmdb_directory *find(const char *path)
 {
     struct lmdb_directory *d = *(struct lmdb_directory **)hfi_process_slot();
@@ -93,7 +93,7 @@ static hf_status find_or_open(const struct lmdb_where *where, int64_t lock_wait_
         *ret_directory = d;
         return HF_OK;
     }
-    if (!find(LMDB_OLD_DEFAULT)) /* one that this process has open itself was named by somebody */
+    if (!find(LMDB_OLD_DEFAULT)) /* if this process has it open, a URL named it */
         status = lmdb_refuse_two_defaults(where, err);
     if (status != HF_OK)
         return status;
@@ -134,7 +134,7 @@ static void directory_free(struct lmdb_directory *d)
     hfi_free(d);
 }
 
-/* Claims that core lets go of without a release (detached ones that live on) are forgotten here. */
+/* Forget the claims that core drops without a release: detached leases that live on. */
 static void forget_claims(struct lmdb_store *store)
 {
     struct lmdb_directory *d = store->directory;
@@ -194,8 +194,11 @@ static void lmdb_submit(void *self, struct hfi_op *op)
     case HFI_OP_ADOPT:
         lmdb_adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
-        lmdb_inspect(store, op);
+    case HFI_OP_LIST:
+        lmdb_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        lmdb_look(store, op);
         return;
     case HFI_OP_BREAK:
         lmdb_break(store, op);
@@ -207,7 +210,7 @@ static void lmdb_submit(void *self, struct hfi_op *op)
         lmdb_cell_swap(store, op);
         return;
     case HFI_OP_CELL_WAIT:
-        return; /* lmdb_wait() looks first */
+        return; /* lmdb_wait() checks that first */
     case HFI_OP_TIME:
         op->u.time.ret_us = lmdb_wall_us();
         hfi_op_finish(op, HF_OK);
@@ -274,8 +277,4 @@ static const struct hfi_engine engine = {
     .admin = &(const struct hfi_admin){ .doctor = lmdb_doctor },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &engine;
-}
+HFI_ENGINE_ENTRY(engine)

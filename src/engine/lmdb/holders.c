@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The permit model in the store: holders come and go, and who is next.
+ * The permit model in the store: adding and removing holders, and choosing the next one.
  *
- * Why two can never hold what excludes one another: `taken` of a name is the sum of
- * the permits of its holders, changes only in the transaction that adds or removes
- * a holder, and a holder is added only where permits fit beside it. Transactions are
- * serialised by the mutex and atomic by LMDB. A holder is removed only by its owner
- * id, by `break` with its token, when its deadline has passed on the clock that all
- * processes of this machine share, or when the kernel has taken down its process.
+ * Why two conflicting leases can never be held at the same time: `taken` of a name is the sum of
+ * the permits of its holders, changes only in the transaction that adds or removes a holder, and a
+ * holder is added only if its permits fit. Transactions are serialised by the mutex and atomic by
+ * LMDB. A holder is removed only by its owner id, by `break` with its token, when its deadline has
+ * passed on the clock that all processes of this machine share, or when the kernel has taken down
+ * its process.
  */
 #include "engine/lmdb/internal.h"
-
-#include "core/permit.h"
 
 #include <string.h>
 
@@ -37,7 +35,7 @@ int lmdb_token_take(struct lmdb_txn *t, uint32_t count_wanted, uint64_t *ret_fir
     return 0;
 }
 
-/* Beyond this moment nothing of a lease that no process remembers can still count. */
+/* After this moment no lease that no process remembers can still be valid. */
 void lmdb_remember_latest(struct lmdb_txn *t, int64_t until_ms)
 {
     if (until_ms != HFI_NEVER && until_ms > t->directory->header->latest_ms)
@@ -86,7 +84,7 @@ int lmdb_holder_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
     }
     if (unclean && copy.lock_delay_ms > 0) {
         int64_t until = hfi_after_ms(since_ms, copy.lock_delay_ms);
-        int rc = lmdb_call_head(t, hash, rec); /* it must wake when the name opens */
+        int rc = lmdb_call_head(t, hash, rec); /* the first waiter must wake when the name opens */
 
         if (rc != 0)
             return rc;
@@ -99,7 +97,7 @@ int lmdb_holder_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
     return lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_FORGET, .slot = copy.slot });
 }
 
-/* Its owner stopped counting on it before its deadline (validity ends earlier), so it is nobody's. */
+/* The owner's validity ended before this deadline, so the lease can be removed. */
 int lmdb_expire(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec)
 {
     struct lmdb_further further;
@@ -130,9 +128,9 @@ static struct lmdb_wake call(const struct lmdb_waiter *w)
 }
 
 /*
- * The first in the queue must hear of the death and the expiry of everybody who holds. It
- * watches those who held when it looked last, and the one that stood before it. Where
- * that is not enough any more it is told to look again.
+ * The first waiter must notice the death and the expiry of every holder. It watches the holders
+ * that it saw when it last read the name, and the waiter that was ahead of it. If these are not all
+ * holders any more, it is told to read the name again.
  */
 int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec)
 {
@@ -151,8 +149,8 @@ int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb
 /*
  * Grants in the order of tickets: as long as the first waiter fits, it becomes a holder.
  * Nobody behind it is looked at, so a writer or a large request is never overtaken.
- * The winner's cell carries the token: it needs no transaction of its own. Nor is who is
- * first then woken, if the one that it stood behind is now the only holder and has no deadline.
+ * The winner's cell carries the token: it needs no transaction of its own. The new first waiter is
+ * not woken either if the waiter that was ahead of it is now the only holder and has no deadline.
  */
 int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec, uint64_t self)
 {
@@ -169,7 +167,7 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
         rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc != 0)
             return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
-        if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits))
+        if (!lmdb_fits(rec->capacity, rec->taken, w.permits))
             break;
         struct lmdb_wake wake = { .kind = LMDB_WAKE_GRANTED,
                                   .slot = w.slot,
@@ -179,7 +177,8 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
                                   .granted_ms = lmdb_now(t) };
 
         if (w.flags & LMDB_WAITER_BARGE && ticket != self) {
-            wake.kind = LMDB_WAKE_CALLED; /* it wants throughput: whoever is first takes it */
+            wake.kind = LMDB_WAKE_CALLED; /* a barging waiter competes: the first to acquire gets
+                                           * it */
             return lmdb_wake_later(t, wake);
         }
         struct lmdb_holder h = { .granted_ms = lmdb_now(t),
@@ -236,7 +235,7 @@ int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot)
             rc = lmdb_waiter_del(t, hash, at);
             rec.waiters--;
         } else if (behind_dead) {
-            rc = lmdb_wake_later(t, call(&w)); /* must look at who is ahead of him now */
+            rc = lmdb_wake_later(t, call(&w)); /* it has another waiter ahead of it now */
         }
         behind_dead = w.slot == slot;
     }
@@ -258,7 +257,7 @@ static int dead_at(struct lmdb_txn *t, uint32_t slot, bool trust_watch)
     if (lmdb_alive(t->directory, slot))
         return 0;
     if (atomic_load(&lmdb_slot(t->directory, slot)->state) != LMDB_SLOT_LIVE)
-        return LMDB_E_CORRUPT; /* it was cleared up after: no record can be his */
+        return LMDB_E_CORRUPT; /* this process was cleaned up after: no record can belong to it */
     t->dead = slot;
     return LMDB_E_DEAD;
 }

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking at the store, and breaking a lease. Reading goes in steps, so that a store
- * with a hundred thousand names does not keep everybody out while it is listed.
+ * LIST, LOOK and BREAK. A page has a bound, so that listing a hundred thousand names does not block
+ * other processes for long.
  */
 #include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/hash.h"
 #include "util/text.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define LOOK_STEP 256 /* names per transaction */
+#define PAGE 256 /* names per transaction */
 
 /* ---- local passes ------------------------------------------------------------- */
 
@@ -32,7 +31,8 @@ void lmdb_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t ti
     }
     lmdb_claim_of(claim)->pass = mine;
     if (!mine)
-        return; /* more leases are passed on at once than we note: the first token is shown */
+        return; /* more leases are being passed on than can be noted: for this one the first token
+                 * is shown */
     atomic_store(&s->passes[mine - 1].tid, tid);
     atomic_store(&s->passes[mine - 1].now, token);
 }
@@ -48,7 +48,7 @@ void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim)
     lmdb_claim_of(claim)->pass = 0;
 }
 
-/* Which token of its block holds now, and in which thread. */
+/* The token of the block that is current, and the thread that holds it. */
 static uint64_t token_now(struct lmdb_directory *d, const struct lmdb_holder *h, int64_t *ret_tid)
 {
     struct lmdb_slot *s;
@@ -67,13 +67,7 @@ static uint64_t token_now(struct lmdb_directory *d, const struct lmdb_holder *h,
     return h->token;
 }
 
-/* ---- inspect ----------------------------------------------------------------------- */
-
-struct look {
-    struct hfi_op *op;
-    unsigned char after[LMDB_KEY_FULL]; /* the last key of the last name emitted */
-    bool started, finished;
-};
+/* ---- LIST, LOOK ----------------------------------------------------------------------- */
 
 static bool alive_here(struct lmdb_directory *d, uint32_t slot)
 {
@@ -142,13 +136,14 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     return sink->waiter(sink, &view);
 }
 
-/* A lease whose deadline has passed, or whose process is gone, is nobody's, though its record is there. */
+/* A lease whose deadline has passed, or whose process is gone, is not valid, though its record
+ * exists. */
 static bool counts(struct lmdb_txn *t, const struct lmdb_holder *h)
 {
     return h->token && !lmdb_past(t, h->deadline_ms) && alive_here(t->directory, h->slot);
 }
 
-/* An expired lease that nobody has removed yet closes the name already. */
+/* The lock delay of an expired lease has begun even if nobody has removed the lease yet. */
 static void closing(struct lmdb_txn *t, const struct lmdb_holder *h, hf_entry *entry)
 {
     int64_t left;
@@ -211,74 +206,68 @@ static int emit_name(struct lmdb_txn *t, struct hfi_sink *sink, const uint64_t h
     return 0;
 }
 
-static int look_one(struct lmdb_txn *t, void *arg)
+static int look_body(struct lmdb_txn *t, void *arg)
 {
-    struct look *l = arg;
-    struct hfi_op *op = l->op;
-    struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
+    const struct hfi_op *op = arg;
     struct lmdb_name rec;
-    int rc;
+    int rc = lmdb_name_get(t, &op->u.look.name, &rec);
 
-    hfi_hash128(name.bytes, name.len, name.hash);
-    rc = lmdb_name_get(t, &name, &rec);
     if (rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION)
         return 0;
-    return rc != 0 ? rc : emit_name(t, op->u.inspect.sink, name.hash, &rec);
+    return rc != 0 ? rc : emit_name(t, op->u.look.sink, op->u.look.name.hash, &rec);
 }
 
-static int look_step(struct lmdb_txn *t, void *arg)
+/* The cursor is the key of the last name of the page, as long as a key can be: behind all records of that name. */
+static int list_body(struct lmdb_txn *t, void *arg)
 {
-    struct look *l = arg;
-    struct hfi_op *op = l->op;
-    MDB_val key = { .mv_size = LMDB_KEY_FULL, .mv_data = l->after }, value;
+    struct hfi_op *op = arg;
+    struct hfi_cursor *place = op->u.list.cursor;
+    MDB_val key = { .mv_size = place->len, .mv_data = place->bytes }, value;
     struct lmdb_name rec;
     MDB_cursor *cursor;
     int seen = 0, rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     if (rc != 0)
         return rc;
-    rc = mdb_cursor_get(cursor, &key, &value, l->started ? MDB_SET_RANGE : MDB_FIRST);
-    for (; rc == 0 && seen < LOOK_STEP; rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+    rc = mdb_cursor_get(cursor, &key, &value, place->len ? MDB_SET_RANGE : MDB_FIRST);
+    for (; rc == 0 && seen < PAGE; rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
         uint64_t hash[2];
 
         if (key.mv_size != LMDB_KEY_NAME)
-            continue; /* of the name before */
+            continue; /* belongs to the name before */
         memcpy(hash, key.mv_data, sizeof hash);
         rc = lmdb_name_parse(hash, &value, &rec);
-        if (rc == 0 &&
-            hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, rec.text, rec.name_len))
-            rc = emit_name(t, op->u.inspect.sink, hash, &rec);
+        if (rc == 0 && hfi_glob_match(op->u.list.pattern, op->u.list.len, rec.text, rec.name_len))
+            rc = emit_name(t, op->u.list.sink, hash, &rec);
         if (rc != 0)
             break;
-        memcpy(l->after, hash, LMDB_KEY_NAME);
-        memset(l->after + LMDB_KEY_NAME, 0xff, LMDB_KEY_FULL - LMDB_KEY_NAME);
-        l->started = true;
+        memcpy(place->bytes, hash, LMDB_KEY_NAME);
+        memset(place->bytes + LMDB_KEY_NAME, 0xff, LMDB_KEY_FULL - LMDB_KEY_NAME);
+        place->len = LMDB_KEY_FULL;
         seen++;
     }
     mdb_cursor_close(cursor);
-    l->finished = rc == MDB_NOTFOUND;
+    if (rc == MDB_NOTFOUND)
+        place->len = 0;
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-void lmdb_inspect(struct lmdb_store *store, struct hfi_op *op)
+void lmdb_list(struct lmdb_store *store, struct hfi_op *op)
 {
-    struct look l = { .op = op };
-    hf_status status;
-
-    lmdb_reap(store->directory); /* what the dead held is free, or closed for a while: not theirs */
-    if (!op->u.inspect.glob) {
-        status = lmdb_run(store->directory, false, op->deadline_ms, look_one, NULL, &l, &op->error);
-        hfi_op_finish(op, status);
-        return;
-    }
-    do
-        status =
-            lmdb_run(store->directory, false, op->deadline_ms, look_step, NULL, &l, &op->error);
-    while (status == HF_OK && !l.finished);
-    hfi_op_finish(op, status);
+    if (op->u.list.cursor->len == 0)
+        lmdb_reap(store->directory); /* so that leases of dead processes are not shown as held */
+    hfi_op_finish(
+        op, lmdb_run(store->directory, false, op->deadline_ms, list_body, NULL, op, &op->error));
 }
 
-/* ---- break ----------------------------------------------------------------------------- */
+void lmdb_look(struct lmdb_store *store, struct hfi_op *op)
+{
+    lmdb_reap(store->directory);
+    hfi_op_finish(
+        op, lmdb_run(store->directory, false, op->deadline_ms, look_body, NULL, op, &op->error));
+}
+
+/* ---- BREAK ----------------------------------------------------------------------------- */
 
 struct brk {
     struct hfi_op *op;

@@ -23,26 +23,27 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#define LMDB_WATCH_MAX    64 /* processes watched by pidfd; more: looked at once a second */
+#define LMDB_WATCH_MAX    64 /* processes watched by pidfd; further ones are polled once a second */
 #define LMDB_HEARTBEAT_MS 1000
 #define LMDB_LOOK_MS \
-    5000 /* how often a waiter looks itself, trusting no event: what has none is exec(2) */
+    5000 /* how often a waiter checks the processes ahead even without an event: exec(2) causes
+          * none */
 #define LMDB_LOCK_WAIT_MS 5000 /* how long a stuck transaction of another process is waited for */
 #define LMDB_WAKES_INLINE 8
 
 /* Return codes of transaction bodies, beside 0, LMDB's (-30799...) and errno (> 0). */
 enum {
-    LMDB_E_CORRUPT = -1,   /* a record that we did not write so */
+    LMDB_E_CORRUPT = -1,   /* a record that we cannot have written */
     LMDB_E_COLLISION = -2, /* two names of one hash */
     LMDB_E_TOKENS = -3,    /* no token below 2^53 is left, or none could be reserved */
-    LMDB_E_DEAD = -4,      /* a dead process is in the way: recover it and try again */
+    LMDB_E_DEAD = -4,      /* a dead process blocks the name: recover it and try again */
     LMDB_STOP = -5,        /* nothing to write: abort, all is well */
 };
 
 struct lmdb_directory;
 
 /* A waiting acquire. Type-stable: kept in the directory's pool until the directory closes, so that
- * a thread which looks at one that has just ended reads sense, not freed memory. */
+ * a thread which reads one that has just ended does not read freed memory. */
 struct lmdb_wait {
     struct lmdb_wait *next, *prev; /* in directory->waits, or next in the pool */
     struct hfi_op *op;             /* NULL once finished */
@@ -54,12 +55,12 @@ struct lmdb_wait {
         told; /* the token of a grant that the mail thread has read but not acted on; under the mutex */
     uint32_t cell, turn;
     _Atomic int64_t wake_ms; /* when a holder expires or the name opens */
-    _Atomic int64_t look_ms; /* when to look at who is ahead, watched or not */
-    _Atomic int unwatched;   /* somebody ahead has no pidfd here: look once a second */
-    _Atomic uint64_t open;   /* its cookie, until somebody is about to finish the op; then 0 */
+    _Atomic int64_t look_ms; /* when to check the processes ahead, watched or not */
+    _Atomic int unwatched;   /* a process ahead has no pidfd here: check once a second */
+    _Atomic uint64_t open;   /* its cookie, until a thread is about to finish the op; then 0 */
 };
 
-/* A process whose death we want to hear of. */
+/* A process whose death is watched. */
 struct lmdb_watch {
     uint32_t slot, generation;
     int fd; /* pidfd; -1: vacant */
@@ -75,8 +76,8 @@ struct lmdb_cells_view {
     struct lmdb_tree free, main;
     unsigned char
         *taken; /* a bit for each page: free, or of the tree of free pages; NULL: a read */
-    unsigned char *whole; /* and: looked at in this transaction */
-    bool looking;         /* LMDB will not read what we do */
+    unsigned char *whole; /* likewise: checked in this transaction */
+    bool looking;         /* LMDB will not read these pages */
     int deletions;        /* of this transaction */
     bool sealed;          /* records have checksums; false: not known yet, or they have none */
 };
@@ -103,7 +104,7 @@ struct lmdb_directory {
     gid_t dir_gid;
     unsigned file_mode;
     bool shared;     /* its URL says that the group is trusted */
-    bool by_default; /* nobody named it */
+    bool by_default; /* the URL named no directory */
     int32_t pid;
     uint64_t pid_namespace;
     int64_t lock_wait_ms;
@@ -125,13 +126,14 @@ struct lmdb_directory {
 
     struct hfi_claim *claims; /* list of all waiting and held; under header->mutex */
     uint64_t claim_count;
-    uint32_t writes; /* transactions, to look at the file's shape now and then */
+    uint32_t writes; /* transactions, counted to check now and then whether the file has become
+                      * sparse */
 
     pthread_mutex_t local;
     struct lmdb_wait *waits, *pool;
     uint64_t next_cookie;
     struct lmdb_watch watches[LMDB_WATCH_MAX];
-    uint32_t emptied; /* how often the table was */
+    uint32_t emptied; /* how often the table was emptied */
     uint64_t cells_used[(LMDB_CELLS + 63) / 64];
     uint32_t turns[LMDB_CELLS];
 
@@ -204,8 +206,8 @@ struct lmdb_txn {
  * rebuilt, a dead process was removed): it changes nothing but the transaction,
  * the tokens and t->wakes. After a commit (or LMDB_STOP) `after`, which may be NULL, runs
  * once, still under the mutex; then wakes are delivered. `deadline_ms` bounds the wait
- * for the mutex. Statuses: what the body's code means, HF_UNAVAILABLE when the mutex
- * cannot be had.
+ * for the mutex. Statuses: what the body's code means, or HF_UNAVAILABLE if the mutex was not free
+ * in time.
  */
 typedef int lmdb_body(struct lmdb_txn *t, void *arg);
 typedef void lmdb_after(struct lmdb_txn *t, void *arg);
@@ -219,7 +221,7 @@ static inline int64_t lmdb_now(struct lmdb_txn *t)
         t->read_ms = hfi_now_ms();
     return t->read_ms;
 }
-/* Has this moment come? Most deadlines are HFI_NEVER or 0: then nobody asks the clock. */
+/* Has this moment come? Most deadlines are HFI_NEVER or 0: then the clock is not read. */
 static inline bool lmdb_past(struct lmdb_txn *t, int64_t at_ms)
 {
     return at_ms != HFI_NEVER && (at_ms == 0 || at_ms <= lmdb_now(t));
@@ -244,21 +246,29 @@ bool lmdb_anybody_alive(struct lmdb_directory *d, int32_t *ret_pid);
 bool lmdb_anybody_running(struct lmdb_directory *d, int32_t *ret_pid); /* by their pids */
 /* The page of a slot. A number that comes out of shared memory is compared with lmdb_slots_used() first. */
 struct lmdb_slot *lmdb_slot(struct lmdb_directory *d, uint32_t slot);
-/* Slots below it have been used, and are in the file, whatever stands in the header. */
+/* Slots below it have been used and are in the file, even if the number in the header is
+ * damaged. */
 uint32_t lmdb_slots_used(struct lmdb_directory *d);
 /* Deliver one wake in shared memory, under the mutex. Returns the futex to wake, or NULL. */
 _Atomic uint32_t *lmdb_deliver(struct lmdb_directory *d, const struct lmdb_wake *wake);
-void lmdb_wake_all(struct lmdb_directory *d); /* everybody looks for himself; under the mutex */
+void lmdb_wake_all(struct lmdb_directory *d); /* every waiter checks its position itself; under the
+                                               * mutex */
 
 /* ---- default.c: which directory; trust.c: who else may write to it ----------- */
 
-#define LMDB_SITE_FILE   "/etc/holdfast/store" /* the administrator's word */
+/* Is there room for `permits` more? */
+static inline bool lmdb_fits(uint32_t capacity, uint32_t taken, uint32_t permits)
+{
+    return taken <= capacity && permits <= capacity - taken;
+}
+
+#define LMDB_SITE_FILE   "/etc/holdfast/store" /* set by the administrator */
 #define LMDB_OLD_DEFAULT "/var/lib/holdfast"   /* of all users, until version 0.1 */
 
 struct lmdb_where {
     char *path;      /* absolute */
     bool shared;     /* shared=group */
-    bool by_default; /* nobody named it */
+    bool by_default; /* the URL named no directory */
     bool in_home;    /* its parents are made too */
 };
 enum lmdb_old { LMDB_OLD_NONE, LMDB_OLD_IDLE, LMDB_OLD_LIVE };
@@ -289,7 +299,8 @@ hf_status lmdb_directory_open(struct lmdb_directory *d, const struct lmdb_where 
                               bool existing, hf_error *err);
 void lmdb_directory_close(struct lmdb_directory *d);
 bool lmdb_network_fs(long type, const char **ret_name); /* pure */
-/* Open a file of the store: existing, else created empty. HF_DENIED: it is none that we would make. */
+/* Open a file of the store, or create it empty. HF_DENIED: it is not a file that we would
+ * create. */
 hf_status lmdb_file(struct lmdb_directory *d, const char *name, int *ret_fd, bool *ret_created,
                     hf_error *err);
 hf_status lmdb_reserve_space(struct lmdb_directory *d, int fd, const char *name, int64_t size,
@@ -316,8 +327,8 @@ hf_status lmdb_rebuild(struct lmdb_directory *d, hf_error *err);
 void lmdb_compact(struct lmdb_directory *d);
 /* Another epoch has begun: open its file and register our leases there. Under the mutex. */
 hf_status lmdb_follow(struct lmdb_directory *d, hf_error *err);
-/* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: a process that has not
- * (LMDB_NO_SLOT: only time is missing). Under the mutex. */
+/* May grants be made? While rebuilding: checks whether all processes have registered. *ret_slot:
+ * one that has not (LMDB_NO_SLOT: only closed_ms is still to come). Under the mutex. */
 bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot);
 
 /* ---- page_check.c: what lies beneath the records ---------------------------------------- */
@@ -328,15 +339,16 @@ bool lmdb_pages_check(struct lmdb_directory *d);              /* before a transa
 void lmdb_pages_committed(struct lmdb_directory *d);          /* after it */
 bool lmdb_pages_room(
     struct lmdb_directory
-        *d); /* for one that takes something: enough is left for those who give back */
-/* Is the way to where this name is, or would be, as it should be? Then "not there" is true. */
+        *d); /* for a transaction that adds something: is enough space left for releases? */
+/* Is the path to the position of this name sound? Then "not found" is true. */
 bool lmdb_pages_way(struct lmdb_txn *t, const uint64_t hash[2]);
-/* This name was not found though it should have been: is it really not there? */
+/* This name was not found although it should exist: is it certainly absent? */
 bool lmdb_pages_absent(struct lmdb_txn *t, const uint64_t hash[2]);
 MDB_assert_func lmdb_pages_assert;
 /*
- * To be called by the function that calls LMDB, before it does: false when LMDB gave up on its pages
- * in there, and this returns a second time. Nothing may be held then that is not in the directory.
+ * Call this in the function that calls LMDB, before it does: if an assertion of LMDB fails in
+ * there, this returns a second time, with false. Nothing may be held then that is not in the
+ * directory.
  */
 #define LMDB_GUARD(directory)       (_setjmp((directory)->damaged) == 0)
 #define LMDB_CELLS_GUARD(directory) (_setjmp((directory)->cells_damaged) == 0)
@@ -391,12 +403,12 @@ int lmdb_holder_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
  * waiter that is looking itself, else 0. */
 int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec, uint64_t self);
 int lmdb_expire(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec);
-/* Tell the first waiter to look again at the holders, and until when they hold. */
+/* Tell the first waiter to read the holders and their deadlines again. */
 int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec);
 /* Drop every holder and waiter of `slot` in this name, and promote. */
 int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot);
-/* LMDB_E_DEAD if a process that blocks this name is dead; `trust_watch`: those with a pidfd here will
- * be told of in time. */
+/* LMDB_E_DEAD if a process that blocks this name is dead; `trust_watch`: skip those with a pidfd
+ * here, whose death will be reported. */
 int lmdb_find_dead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
                    bool trust_watch);
 const char *lmdb_label(const struct lmdb_store *store, const struct hfi_claim *claim,
@@ -409,7 +421,7 @@ int lmdb_holder_grant(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_na
                       struct lmdb_holder *h, const char *label, size_t label_len);
 int lmdb_holder_add(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
                     const struct lmdb_holder *h, const char *label, size_t label_len);
-/* Nothing of a lease that no process remembers can still count after the latest of these. */
+/* After the latest of these no lease that no process remembers can still be valid. */
 void lmdb_remember_latest(struct lmdb_txn *t, int64_t until_ms);
 int lmdb_sweep(struct lmdb_txn *t);
 int lmdb_token_take(struct lmdb_txn *t, uint32_t count, uint64_t *ret_first);
@@ -435,13 +447,13 @@ int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
                        uint64_t ticket, const unsigned char owner[HFI_OWNER_LEN]);
 int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
                     uint64_t ticket, struct lmdb_ahead *ret);
-/* The wait is in the store: watch who is ahead. Outside the mutex. */
+/* The wait is in the store: watch the processes ahead. Outside the mutex. */
 void lmdb_wait_begun(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t cookie,
                      const struct lmdb_ahead *ahead, bool by_mail);
 void lmdb_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms);
 void lmdb_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status);
-void lmdb_attend(struct lmdb_directory *d, uint64_t cookie); /* look at this wait's place anew */
-void lmdb_wake_own(struct lmdb_directory *d); /* a granter may have died before he rang */
+void lmdb_attend(struct lmdb_directory *d, uint64_t cookie); /* check this wait's position again */
+void lmdb_wake_own(struct lmdb_directory *d); /* a granter may have died before it woke us */
 void lmdb_wait_granted(struct lmdb_directory *d, uint64_t cookie, uint64_t token,
                        uint32_t granted_ms);
 
@@ -454,7 +466,7 @@ hf_status lmdb_recover(struct lmdb_directory *d, uint32_t slot, uint32_t generat
 /* Recover every process that is dead now. */
 void lmdb_reap(struct lmdb_directory *d);
 hf_status lmdb_watch_start(struct lmdb_directory *d, hf_error *err);
-void lmdb_watch_poke(struct lmdb_directory *d); /* look at the timers again */
+void lmdb_watch_poke(struct lmdb_directory *d); /* recompute the timers */
 void lmdb_watch_stop(struct lmdb_directory *d);
 
 /* ---- mail.c: mail ------------------------------------------------------------------- */
@@ -464,15 +476,16 @@ void lmdb_mail_stop(struct lmdb_directory *d);
 
 /* ---- inspect.c, change.c, doctor.c, cells.c --------------------------------------------- */
 
-void lmdb_inspect(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_list(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_look(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_break(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim);
 hf_status lmdb_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
                            hf_error *err);
 void lmdb_stop_wait(void *self);
-void lmdb_changed(struct lmdb_directory *d);      /* something did change */
-void lmdb_tell_changed(struct lmdb_directory *d); /* wake who waits for that */
+void lmdb_changed(struct lmdb_directory *d);      /* something changed */
+void lmdb_tell_changed(struct lmdb_directory *d); /* wake the watchers */
 hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op);
@@ -495,7 +508,8 @@ struct lmdb_found {
     uint16_t name_len;
     MDB_val bytes;
 };
-/* `sealed`: of a store whose records have checksums. If that is wrong, the rest of *ret is what it would be. */
+/* `sealed`: the records of the store have checksums. If the checksum is wrong, the rest of *ret is
+ * filled in all the same. */
 int lmdb_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, struct lmdb_found *ret);
 int lmdb_cell_counter_parse(const MDB_val *value, uint64_t *ret_version, bool *ret_sealed);
 int lmdb_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version);
@@ -504,7 +518,7 @@ int lmdb_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
 int lmdb_cell_seal_all(MDB_txn *txn, MDB_dbi dbi);
 /* cells_check.c */
 #define LMDB_CELLS_MAP ((size_t)1 << 30)
-int lmdb_cells_map(struct lmdb_cells_view *v, int fd); /* and look at all pages */
+int lmdb_cells_map(struct lmdb_cells_view *v, int fd); /* and check all pages */
 void lmdb_cells_unmap(struct lmdb_cells_view *v);
 int lmdb_cells_begin(struct lmdb_cells_view *v, bool write);
 int lmdb_cells_audit(const struct lmdb_cells_view *v); /* all pages, however many */
@@ -518,15 +532,15 @@ int lmdb_cells_from(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_c
 int lmdb_cells_next(struct lmdb_cells_view *v, struct lmdb_cells_path *path, MDB_val *ret_key,
                     MDB_val *ret_value);
 bool lmdb_cells_around(struct lmdb_cells_view *v, const MDB_val *key); /* before it is deleted */
-/* Which version a cell has (0: there is none), and when that ends by the wall clock (HFI_NEVER). */
+/* The version of a cell (0: there is none), and when it expires by the wall clock (HFI_NEVER). */
 hf_status lmdb_cell_look(struct lmdb_directory *d, const struct hfi_name *name, int64_t deadline_ms,
                          uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err);
 int64_t lmdb_wall_us(void);
 
 /* ---- cell_wait.c: waiting for a cell to change ------------------------------------------ */
 
-/* Under cells_mutex, before the commit: whoever looks from now on waits for it. Returns the futex to
- * wake once the mutex is free. */
+/* Under cells_mutex, before the commit: a waiter that reads the cell from now on waits for the
+ * commit. Returns the futex to wake once the mutex is free. */
 _Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash);
 void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms);
 void lmdb_cell_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status);

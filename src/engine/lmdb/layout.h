@@ -14,12 +14,13 @@
  *
  * Everything in `control` but the atomics is read and written under header.mutex.
  * A process can be killed at any instant: LMDB's commit is the one moment at which
- * anything happens. What is in `control` is either a hint (futexes, counters that may
- * only be too high), or re-read from LMDB after EOWNERDEAD.
+ * anything happens. What `control` has is either a hint (futexes, counters that may only be too
+ * high), or read again from LMDB after EOWNERDEAD.
  *
- * A number that is read here and used as an index or a count is copied and bounded first: damage must not lead out
- * of the map. That is no wall against a peer who means harm: the robust mutexes have glibc's list pointers in
- * them, and LMDB trusts its pages. The wall is who may write to the files: trust.c.
+ * A number that is read here and used as an index or a count is copied and bounded first: damage
+ * must not lead out of the map. That does not protect against a malicious peer: the robust mutexes
+ * contain glibc's list pointers, and LMDB trusts its pages. The protection is the permissions of
+ * the files: trust.c.
  */
 #ifndef LMDB_LAYOUT_H
 #define LMDB_LAYOUT_H
@@ -42,7 +43,7 @@
     96 /* threads of one process that wait in the store by futex; more use the mail */
 #define LMDB_CELL_FUTEXES \
     64 /* on which waiters for versioned cells sleep, by the hash of the name */
-#define LMDB_MAILS          32 /* mail not yet read; more: the reader looks at everything */
+#define LMDB_MAILS          32 /* unread mail; if there is more, the reader checks everything */
 #define LMDB_PASSES         32 /* leases of one process that are being passed on locally */
 #define LMDB_NO_SLOT        UINT32_MAX
 #define LMDB_TOKEN_BLOCK    (UINT64_C(1) << 26) /* tokens per fsync of the high-water mark */
@@ -83,10 +84,10 @@ struct lmdb_header {
     pthread_mutex_t mutex; /* robust, process-shared: around every LMDB transaction */
     pthread_mutex_t
         cells_mutex;          /* likewise, around the durable cells: their fsync stalls no lock */
-    _Atomic int32_t lock_pid; /* who has the first, for the message when it is stuck */
+    _Atomic int32_t lock_pid; /* the process that has `mutex`, for the message when it is stuck */
     _Atomic int32_t cells_pid;
 
-    uint32_t epoch; /* which leases.N counts */
+    uint32_t epoch; /* the valid leases.N */
     uint32_t
         rebuilt; /* the last epoch that began empty, after damage; above epoch: not begun yet */
     uint64_t last_txn;   /* LMDB's number of the last transaction in it; 0: not known */
@@ -94,7 +95,7 @@ struct lmdb_header {
     uint32_t state;      /* enum lmdb_state */
     uint64_t token_next; /* next to be granted */
     uint64_t token_limit;
-    uint64_t last_ticket;       /* of the whole store: a rebuilt file does not begin them anew */
+    uint64_t last_ticket;       /* of the whole store: they continue in a rebuilt file */
     int64_t latest_ms;          /* no deadline of a detached lease or lock_delay is later */
     int64_t closed_ms;          /* after a rebuild: no grants before this */
     _Atomic uint32_t slot_high; /* slots below it have been used; read by lmdb_slots_used() */
@@ -103,7 +104,7 @@ struct lmdb_header {
     uint64_t sweep[2];          /* where the sweep of expired leases goes on */
 
     _Atomic uint32_t change_seq;      /* futex: one up with every change */
-    _Atomic uint32_t change_watchers; /* how many sleep on it, or more */
+    _Atomic uint32_t change_watchers; /* at least as many as sleep on it */
 
     uint64_t cells_sweep[2]; /* where the sweep of expired cells goes on; under cells_mutex */
     _Atomic uint32_t
@@ -146,7 +147,7 @@ struct lmdb_slot {
     uint32_t records;           /* holders and waiters of it in LMDB, or more */
     uint32_t epoch;             /* its leases are in the file of this epoch */
     _Atomic uint32_t watching;  /* its threads in wait_change */
-    uint32_t mail_overflow;     /* mail was dropped: look at everything */
+    uint32_t mail_overflow;     /* mail was dropped: check everything */
     _Atomic uint32_t mail;      /* futex: one up with every message */
     _Atomic uint32_t mail_read; /* messages read so far */
     _Atomic uint32_t mail_sent; /* messages written so far */
@@ -171,8 +172,8 @@ _Static_assert(sizeof(struct lmdb_slot) <= LMDB_PAGE, "slot fits its page");
  */
 #define LMDB_KEY_NAME 16
 #define LMDB_KEY_FULL 25
-/* And one record with a key of this length that is always there: a tree that never becomes empty
- * spares LMDB the making and unmaking of its root with every lone lease (a fifth of a pair). */
+/* One record with a key of this length always exists: so the tree never becomes empty, and LMDB
+ * need not create and free its root for every single lease (a fifth of the time of a pair). */
 #define LMDB_KEY_ANCHOR 1
 #define LMDB_ANCHOR     "!"
 

@@ -2,19 +2,19 @@
 /*
  * The LMDB file of an epoch, and what happens when it is damaged.
  *
- * The file is never synced: it need not survive the machine, only processes, and the
- * page cache sees to that. If it is damaged all the same, nobody can tell from it who
- * holds what. But every living process knows what it holds itself. So:
+ * The file is never synced: it must survive processes, not the machine, and the page cache is
+ * enough for that. If it is damaged, it does not tell any more who holds what. But every live
+ * process knows what it holds itself. So:
  *
- *   1. whoever notices begins a new epoch: an empty file, state REBUILDING;
- *   2. every process that meets the new epoch, or is rung, writes its own leases and
+ *   1. the process that notices begins a new epoch: an empty file, state REBUILDING;
+ *   2. every process that sees the new epoch, or gets mail, writes its own leases and
  *      its places in queues into the new file (follow);
  *   3. nothing is granted until every process that had records has done so or is dead,
  *      and until every lease without a process must have expired (header.latest_ms).
  *
- * A new epoch also begins, with a copy of all records, when the file has become mostly
- * holes: LMDB's list of free pages costs every transaction time as it grows long. Then
- * the others only open the new file.
+ * A new epoch also begins, with a copy of all records, when most pages of the file are free: a long
+ * list of free pages makes every transaction of LMDB slower. Then the others only open the new
+ * file.
  */
 #include "engine/lmdb/internal.h"
 
@@ -134,7 +134,7 @@ static int open_env(struct lmdb_directory *d, int64_t size, bool create)
             mdb_txn_abort(txn);
     }
     if (rc == MDB_MAP_RESIZED)
-        return LMDB_E_CORRUPT; /* it is mapped whole, and nobody else can make it larger now */
+        return LMDB_E_CORRUPT; /* the whole file is mapped, and nobody else can enlarge it now */
     return rc != 0 ? rc : find_pages(d);
 }
 
@@ -188,8 +188,8 @@ void lmdb_leases_close(struct lmdb_directory *d)
     d->lease_fd = -1;
 }
 
-/* Not as large as the last transaction says, which LMDB would do: that cuts off what another process has
- * made room for since. */
+/* Map the real size of the file. LMDB would use the size in the last transaction, and cut off the
+ * space that another process has added since. */
 int lmdb_leases_remap(struct lmdb_directory *d)
 {
     struct stat st;
@@ -198,7 +198,7 @@ int lmdb_leases_remap(struct lmdb_directory *d)
     if (fstat(d->lease_fd, &st) != 0)
         return errno;
     if ((size_t)st.st_size <= d->map_size)
-        return LMDB_E_CORRUPT; /* nobody has: LMDB's last page is nonsense */
+        return LMDB_E_CORRUPT; /* the file has not grown: LMDB's last page number is damaged */
     if (!LMDB_GUARD(d))
         return LMDB_E_CORRUPT;
     d->map_size = (size_t)st.st_size;
@@ -206,7 +206,8 @@ int lmdb_leases_remap(struct lmdb_directory *d)
     return rc != 0 ? rc : find_pages(d);
 }
 
-/* Twice as large, or as much as there is, with blocks behind it before it is mapped. */
+/* Double the size, or use the space that is left; blocks are allocated before the file is
+ * mapped. */
 int lmdb_leases_grow(struct lmdb_directory *d)
 {
     char name[32];
@@ -237,7 +238,8 @@ hf_status lmdb_rebuild(struct lmdb_directory *d, hf_error *err)
         d->epoch = old - 1; /* not the header's: the next lock tries again */
         return status;
     }
-    /* The epoch last: who follows it must find that it began empty. Killed in between: control.c. */
+    /* The epoch is written last: a process that follows it must see that it began empty. If we are
+     * killed in between, control.c repairs it. */
     h->closed_ms = h->latest_ms;
     h->state = LMDB_REBUILDING;
     h->last_txn = 0;
@@ -300,7 +302,7 @@ bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot)
         s->records = 0; /* dead, and not in the new file */
     }
     h->state = LMDB_READY;
-    lmdb_wake_all(d); /* those who wait may be next */
+    lmdb_wake_all(d); /* waiters may be granted now */
     return lmdb_past(t, h->closed_ms);
 }
 
@@ -329,7 +331,7 @@ static int copy_records(struct lmdb_directory *d, MDB_env *from, MDB_dbi from_db
     int rc;
 
     if (!LMDB_GUARD(d))
-        return LMDB_E_CORRUPT; /* found again by whoever comes to that page */
+        return LMDB_E_CORRUPT; /* the next search that reaches that page finds the damage again */
     rc = mdb_txn_begin(from, NULL, MDB_RDONLY, &source);
     if (rc == 0)
         rc = mdb_txn_begin(d->env, NULL, 0, &target);
@@ -353,7 +355,8 @@ static int copy_records(struct lmdb_directory *d, MDB_env *from, MDB_dbi from_db
     return rc;
 }
 
-/* The header names the new epoch only when its file is complete: who is killed before leaves the old. */
+/* The header names the new epoch only when its file is complete: if we are killed before, the old
+ * one stays. */
 void lmdb_compact(struct lmdb_directory *d)
 {
     MDB_env *old_env = d->env;
@@ -394,7 +397,8 @@ void lmdb_compact(struct lmdb_directory *d)
 
 /* ---- registering anew ------------------------------------------------------------------ */
 
-/* Has this wait been granted, whether its thread knows it yet or not? 0: it is still queued. */
+/* The token of this wait if it has been granted, whether its thread knows it yet or not; 0: it is
+ * still queued. */
 static uint64_t token_of_wait(struct lmdb_directory *d, struct lmdb_wait *w,
                               const struct hfi_claim *claim)
 {

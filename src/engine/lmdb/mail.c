@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mail thread: reads this process's mail. Mail is what concerns a process and not
- * a sleeping thread of it: grants to asynchronous waiters, "your lease was broken",
- * "a new epoch has begun". It sleeps on a futex in our slot and makes no system call
- * until somebody writes. Started with the first acquire.
+ * The mail thread: reads this process's mail. Mail is for a process, not for one of its sleeping
+ * threads: grants to asynchronous waiters, "your lease was broken", "a new epoch has begun". The
+ * thread sleeps on a futex in our slot until another process writes. Started with the first
+ * acquire.
  */
 #include "engine/lmdb/internal.h"
 
@@ -11,9 +11,9 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
+#include "util/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 struct post {
@@ -29,17 +29,13 @@ static void look_at_everything(struct lmdb_directory *d);
 
 hf_status lmdb_mail_start(struct lmdb_directory *d, hf_error *err)
 {
-    sigset_t all, old;
     int rc = 0;
 
     if (atomic_load_explicit(&d->mail_runs, memory_order_acquire))
         return HF_OK;
     pthread_mutex_lock(&d->local);
     if (!atomic_load(&d->mail_runs)) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        rc = pthread_create(&d->mail_thread, NULL, mail_main, d);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        rc = hfi_thread_start(&d->mail_thread, "hf-mail", mail_main, d);
         if (rc == 0)
             atomic_store_explicit(&d->mail_runs, 1, memory_order_release);
     }
@@ -67,7 +63,7 @@ static void *mail_main(void *arg)
     struct lmdb_directory *d = arg;
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
     struct post post;
-    bool everything = false; /* look at everything next time */
+    bool everything = false; /* check everything next time */
 
     /* No mail yet: leave the mutex to the acquire that started us. */
     while (!atomic_load(&d->stop) && atomic_load(&s->mail) == 0)
@@ -94,7 +90,7 @@ static void *mail_main(void *arg)
                 lmdb_attend(d, mail->cookie);
             else if (mail->kind == LMDB_MAIL_LOST && !lost(d, mail->token))
                 everything =
-                    true; /* broken before its thread has taken the grant: compare in a while */
+                    true; /* broken before its thread has taken the grant: check again later */
         }
         if (everything)
             again_ms = hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS);
@@ -120,7 +116,8 @@ static bool collect(struct lmdb_directory *d, struct post *post)
     post->everything = s->mail_overflow != 0;
     s->mail_overflow = 0;
 
-    /* Until we have acted on it, a grant is in our hands alone: remember it for a rebuild. */
+    /* Until we have acted on a grant, only this message says that we have it: remember it for a
+     * rebuild. */
     pthread_mutex_lock(&d->local);
     for (uint32_t i = 0; i < post->count; i++)
         for (struct lmdb_wait *w = d->waits; w && post->mails[i].kind == LMDB_MAIL_GRANTED;
@@ -134,7 +131,8 @@ static bool collect(struct lmdb_directory *d, struct post *post)
 
 /* ---- leases that are gone ------------------------------------------------------------- */
 
-/* 0 while it waits: whoever takes its grant writes the token without the mutex, then leaves the list. */
+/* 0 while the claim waits: the thread that takes its grant writes the token without the mutex, then
+ * leaves the list. */
 static uint64_t token_of(struct lmdb_directory *d, struct hfi_claim *claim)
 {
     const struct lmdb_wait *w = lmdb_claim_of(claim)->wait;
@@ -173,7 +171,7 @@ static bool lost(struct lmdb_directory *d, uint64_t token)
 }
 
 struct audit {
-    uint64_t *tokens; /* of claims that the store does not know */
+    uint64_t *tokens; /* tokens of claims that the store does not know */
     size_t count, room;
 };
 
@@ -206,7 +204,7 @@ static void look_at_everything(struct lmdb_directory *d)
     struct audit a = { .room = 4096 };
     uint64_t last = 0;
 
-    /* Every waiter without a cell looks at its place; cookies only grow. */
+    /* Every waiter without a cell checks its position; cookies only grow. */
     for (;;) {
         uint64_t next = 0;
 

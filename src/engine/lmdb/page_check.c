@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is the lease file still what LMDB left there? LMDB trusts its own pages: of some damage it
- * returns a code, at some it asserts (and would end the program), and an old state
- * of its tree it takes for the newest if told so. Records have checksums; this is for what
- * lies beneath them. All under the mutex.
+ * Checks the pages of the lease file before LMDB uses them. LMDB trusts its own pages: for some
+ * damage it returns a code, for some it asserts (and would end the program), and a damaged
+ * transaction number makes it use an old state of its tree. Records have checksums; this file
+ * checks the pages. All under the mutex.
  *
- * LMDB does not say where it has mapped the file, but a record that it returns is in there. So we
- * can look at its pages: before a transaction the meta pages must make sense, and the number of the
- * last transaction must be the one that we wrote down. And before a name is taken because it was not
- * found, the way to the place where it would be must be sound.
+ * LMDB does not say where it has mapped the file, but a record that it returns is in the mapping:
+ * so we can find its pages. Before a transaction the meta pages must be sound, and the number of
+ * the last transaction must be the one that we noted. Before a name is taken because it was not
+ * found, the path to its position must be sound.
  */
 #include "engine/lmdb/internal.h"
 #include "engine/lmdb/pages.h"
@@ -41,8 +41,8 @@ static bool metas_sound(const char *pages)
            db_sound(&meta->main, meta);
 }
 
-/* Before LMDB may look for anything in a file that is not ours. It would make it as long as it needs for its
- * last page, whatever number stands there. */
+/* Before LMDB opens a file that we did not create: it would enlarge the file to the last page
+ * number of the meta page, even if that is damaged. */
 bool lmdb_pages_file(struct lmdb_directory *d)
 {
     _Alignas(8) char pages[2 * LMDB_PAGE];
@@ -51,7 +51,8 @@ bool lmdb_pages_file(struct lmdb_directory *d)
            metas_sound(pages) && newest(pages)->last_page < d->map_size / LMDB_PAGE;
 }
 
-/* Find out where the file is mapped: by the anchor's page, which says its number, if the file agrees. */
+/* Find out where the file is mapped: the page of the anchor record says its own number, and the
+ * file must have the same bytes there. */
 bool lmdb_pages_find(struct lmdb_directory *d, MDB_txn *txn)
 {
     MDB_val key = { .mv_size = LMDB_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LMDB_ANCHOR }, value;
@@ -71,7 +72,8 @@ bool lmdb_pages_find(struct lmdb_directory *d, MDB_txn *txn)
     return true;
 }
 
-/* `last_txn` 0: not known, because who wrote last was killed. Then what is there counts. */
+/* `last_txn` 0: not known, because the last writer was killed. Then the state in the file is
+ * accepted. */
 bool lmdb_pages_check(struct lmdb_directory *d)
 {
     uint64_t txn;
@@ -92,12 +94,12 @@ void lmdb_pages_committed(struct lmdb_directory *d)
 
 /* ---- room ------------------------------------------------------------------------- */
 
-#define PAGES_KEPT 64 /* what a change of one or two names can need at most, a few times over */
+#define PAGES_KEPT 64 /* several times what a change of one or two names can need */
 
 /*
- * LMDB writes every page that it changes to a new place, also to delete from it. So who takes something
- * leaves this many pages free, or makes the file larger; who gives back may use them. Then a
- * full disk keeps nobody from releasing.
+ * LMDB writes every changed page to a new place, also when it deletes. So an acquire leaves this
+ * many pages free, or enlarges the file, and a release may use them. Then a full disk never
+ * prevents a release.
  */
 bool lmdb_pages_room(struct lmdb_directory *d)
 {
@@ -112,11 +114,11 @@ bool lmdb_pages_room(struct lmdb_directory *d)
 /* ---- is it really not there? --------------------------------------------------------- */
 
 /*
- * What is not found is free for the taking: so "not found" must be as certain as a record is by
- * its checksum. A search goes astray only at a node that compares the wrong way with what is
- * searched for; and then one of the two neighbours of the place where it ends is such a node (if the
- * true place is further right, the right one compares as larger but is not; if left, the left
- * one). So if both neighbours are sound, keys included, nothing was missed.
+ * A name that is not found is free: so "not found" must be as certain as a checksum makes a record.
+ * A search goes wrong only at a damaged node that compares the wrong way with the key. Then one of
+ * the two neighbours of the position where the search ends is such a node: the right one if the
+ * true position is further right, the left one if it is further left. So if both neighbours are
+ * sound, keys included, the search was right.
  */
 /* NULL: it is not such a page. */
 static const struct lmdb_page *page_at(const struct lmdb_directory *d, uint64_t number,
@@ -152,7 +154,8 @@ static int compare(const struct lmdb_node *node, const uint64_t hash[2])
     return order ? order : node->key_size - LMDB_KEY_NAME;
 }
 
-/* How many nodes from `first` on are not larger than the name's key; -1: a node is not on the page. */
+/* The number of nodes from `first` on that are not larger than the name's key; -1: a node is not on
+ * the page. */
 static int search(const struct lmdb_page *page, int first, const uint64_t hash[2])
 {
     int low = first, high = lmdb_page_count(page);
@@ -171,7 +174,7 @@ static int search(const struct lmdb_page *page, int first, const uint64_t hash[2
     return low;
 }
 
-/* Through a cursor, which also goes from leaf to leaf. */
+/* Uses a cursor, which can cross from leaf to leaf. */
 static bool neighbours_sound(struct lmdb_txn *t, const uint64_t hash[2])
 {
     MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
@@ -197,7 +200,8 @@ static bool neighbours_sound(struct lmdb_txn *t, const uint64_t hash[2])
     return sound && (rc == 0 || rc == MDB_NOTFOUND);
 }
 
-/* In the tree as it was before this transaction: a damaged page must not be written to either. */
+/* Checks the tree as it was before this transaction: a damaged page must not be written to
+ * either. */
 bool lmdb_pages_way(struct lmdb_txn *t, const uint64_t hash[2])
 {
     const struct lmdb_directory *d = t->directory;
@@ -232,8 +236,8 @@ bool lmdb_pages_absent(struct lmdb_txn *t, const uint64_t hash[2])
 
 /* ---- assertions ------------------------------------------------------------------------- */
 
-/* LMDB's last word before abort(): go back to where LMDB was called from. What it had in hand is given
- * up, with the environment. */
+/* LMDB calls this instead of abort(): return to where LMDB was called from. Its transaction and its
+ * environment are abandoned. */
 void lmdb_pages_assert(MDB_env *env, const char *text)
 {
     struct lmdb_directory *d = mdb_env_get_userctx(env);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records in LMDB and back. Every record carries a checksum: one that does not fit is
- * LMDB_E_CORRUPT, which makes txn.c rebuild the file. Records are copied out, never used
- * in place: LMDB's pages move under a write.
+ * Encodes and decodes the records of leases. Every record has a checksum: one that does not match
+ * is LMDB_E_CORRUPT, which makes txn.c rebuild the file. Records are copied out, never used in
+ * place: LMDB's pages move under a write.
  */
 #include "engine/lmdb/internal.h"
 
@@ -46,8 +46,8 @@ static bool key_number(const MDB_val *key, const uint64_t hash[2], char type, ui
 /* ---- checksums --------------------------------------------------------------- */
 
 /*
- * Of the record and its key. The key too, because a damaged one does not lead to a wrong record but
- * to none, and what nobody finds is free: see page_check.c.
+ * Covers the record and its key: with a damaged key the record would not be found, and a name that
+ * is not found is free: see page_check.c.
  */
 static uint32_t checksum(const void *key, size_t key_len, const void *record, size_t len)
 {
@@ -129,8 +129,8 @@ int lmdb_name_get(struct lmdb_txn *t, const struct hfi_name *name, struct lmdb_n
 }
 
 /*
- * Read a name's record and, in the same search of the tree, delete it if this owner alone is
- * in it: nobody else holds or waits, and nothing of time is to be looked at. *ret_deleted says so.
+ * Read a name's record and, in the same search of the tree, delete it if it contains only this
+ * owner: nobody else holds or waits, and it has no deadline or lock delay. *ret_deleted says so.
  */
 int lmdb_name_take(struct lmdb_txn *t, const struct hfi_name *name,
                    const unsigned char owner[HFI_OWNER_LEN], struct lmdb_name *ret,
@@ -162,7 +162,7 @@ int lmdb_name_put(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *
 {
     MDB_val key = name_key(hash), value;
 
-    /* lock_delay keeps a record that nobody is in; expire() drops it later. */
+    /* A lock_delay keeps a record without holders and waiters; expire() drops it later. */
     if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 &&
         lmdb_past(t, rec->closed_ms)) {
         int rc = mdb_del(t->mdb, t->directory->dbi, &key, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is done to a lease that exists, always by its owner id: release, renew, adopt.
- * Release hands over to the next waiter in the same transaction. Renewal never
- * re-creates: a lease whose deadline has passed is lost, also if nobody has taken it.
+ * Operations on an existing lease, always by its owner id: release, renew, adopt. Release hands
+ * over to the next waiter in the same transaction. Renewal never re-creates: a lease whose deadline
+ * has passed is lost, also if nobody has taken it.
  */
 #include "engine/lmdb/internal.h"
 
@@ -13,7 +13,7 @@ struct release {
     hf_status status;
 };
 
-/* Not a holder. An acquire whose cancel failed may still stand in the queue. */
+/* This owner is not a holder. An acquire whose cancel failed may still be in the queue. */
 static int release_unknown(struct lmdb_txn *t, struct release *r, bool look)
 {
     struct hfi_claim *claim = r->claim;
@@ -82,7 +82,8 @@ void lmdb_release(struct lmdb_store *store, struct hfi_op *op)
 
 /* ---- renew and adopt ----------------------------------------------------------------- */
 
-/* The first waiter wakes when it knew the lease to end: if that is sooner by now it must know. */
+/* The first waiter wakes at the deadline that it has read: if the new one is earlier, it must be
+ * told. */
 static int set_deadline(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
                         struct lmdb_holder *h, int64_t ttl_ms)
 {
@@ -157,7 +158,8 @@ void lmdb_renew(struct lmdb_store *store, struct hfi_op *op)
     hf_status status =
         lmdb_run(store->directory, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
 
-    /* A full disk: there is room kept for a few changes at a time, if not for all at once. */
+    /* A full disk: the reserved space is enough for a few changes at a time, but not for all at
+     * once. */
     if (status == HF_FULL && r.count > 1)
         for (r.count = 1, status = HF_OK;
              status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
@@ -211,7 +213,7 @@ static void adopt_after(struct lmdb_txn *t, void *arg)
     claim->flags |= HFI_CLAIM_DETACHED;
     claim->lock_delay_ms = a->h.lock_delay_ms;
     claim->token = a->h.token;
-    claim->tokens = 1; /* whoever passed it on before is not ours to know */
+    claim->tokens = 1; /* earlier local passes are not known here */
     claim->ttl_ms = claim->granted_ttl_ms = a->h.ttl_ms;
     claim->sent_ms = a->now_ms;
     lmdb_claim_link(t->directory, claim, a->store);

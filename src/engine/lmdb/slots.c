@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The slots of the control file: a page for every process that has the store open, with
- * its futexes and its mail. Who is alive is known from the fcntl locks on the file `live`
- * and from nothing else.
+ * its futexes and its mail. Only the fcntl locks on the file `live` say which processes are alive.
  */
 #include "engine/lmdb/internal.h"
 
@@ -21,14 +20,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REAP_PER_REGISTER 8 /* dead slots looked for by each newcomer */
+#define REAP_PER_REGISTER 8 /* slots that each new process checks for dead owners */
 
 struct lmdb_slot *lmdb_slot(struct lmdb_directory *d, uint32_t slot)
 {
     return (struct lmdb_slot *)(void *)((char *)d->header + (size_t)LMDB_PAGE * (1 + slot));
 }
 
-/* The header is everybody's: a number there that is too high must not lead out of the file, nor of the map. */
+/* All processes can write to the header: a number that is too high must not lead out of the file or
+ * the map. */
 uint32_t lmdb_slots_used(struct lmdb_directory *d)
 {
     uint32_t used = atomic_load_explicit(&d->header->slot_high, memory_order_relaxed);
@@ -60,7 +60,7 @@ bool lmdb_alive(struct lmdb_directory *d, uint32_t slot)
     if (slot == d->slot)
         return true;
     if (live_lock(d, F_GETLK, slot, F_WRLCK, &lock) != 0)
-        return true; /* cannot tell: the safe side */
+        return true; /* not known: assume that it is alive */
     return lock.l_type != F_UNLCK;
 }
 
@@ -75,9 +75,10 @@ bool lmdb_anybody_alive(struct lmdb_directory *d, int32_t *ret_pid)
 }
 
 /*
- * What tells this process image from others, also from one that had the same pid before exec(2), and what two copies
- * of the library in one process agree on without knowing of each other: the kernel's AT_RANDOM. Its bytes are
- * also the stack canary and the pointer guard, so they stay here and only a hash of them is shown.
+ * Identifies this process image, also against an earlier one with the same pid before exec(2); and
+ * two copies of the library in one process compute the same value. It comes from the kernel's
+ * AT_RANDOM. Those bytes are also the stack canary and the pointer guard, so only a hash of them is
+ * stored in shared memory.
  */
 static bool image_of(struct lmdb_directory *d, unsigned char ret_image[16])
 {
@@ -104,7 +105,7 @@ static bool image_of(struct lmdb_directory *d, unsigned char ret_image[16])
     return true;
 }
 
-/* In a control file of format 1 the bytes themselves were shown. */
+/* A control file of format 1 has the bytes themselves. */
 static bool same_image(struct lmdb_directory *d, const struct lmdb_slot *s,
                        const unsigned char image[16])
 {
@@ -132,8 +133,8 @@ hf_status lmdb_refuse_second_copy(struct lmdb_directory *d, hf_error *err)
     return HF_OK;
 }
 
-/* If the locks cannot be asked, because their file was replaced. A pid may have become another's by now:
- * that is the safe side. */
+/* For the case that the locks cannot be read, because their file was replaced. A pid may have been
+ * reused: then a dead process counts as running, which is safe. */
 bool lmdb_anybody_running(struct lmdb_directory *d, int32_t *ret_pid)
 {
     uint32_t used = lmdb_slots_used(d);
@@ -173,7 +174,7 @@ static int64_t find_slot(struct lmdb_directory *d, hf_error *err)
     return used;
 }
 
-/* Look at a few slots in turn, so that what dead processes left does not pile up. */
+/* Check a few slots in turn, so that the remains of dead processes do not accumulate. */
 static void reap_some(struct lmdb_directory *d, int64_t deadline_ms)
 {
     struct {
@@ -215,12 +216,12 @@ hf_status lmdb_register(struct lmdb_directory *d, const char *label, int64_t dea
     status = lmdb_lock(d, deadline_ms, err);
     if (status != HF_OK)
         return status;
-    status = lmdb_refuse_second_copy(d, err); /* again: it may have come in just now */
+    status = lmdb_refuse_second_copy(d, err); /* again: another copy may have registered since */
     if (status != HF_OK) {
         d->live_fd = -1; /* left open on purpose: closing it would drop the other copy's locks */
         goto out;
     }
-    lmdb_compact(d); /* commands are too short to get to it otherwise */
+    lmdb_compact(d); /* short-lived commands never run enough transactions to do it later */
     slot = find_slot(d, err);
     if (slot < 0) {
         status = err ? err->status : HF_FULL;
@@ -233,7 +234,7 @@ hf_status lmdb_register(struct lmdb_directory *d, const char *label, int64_t dea
         goto out;
     }
     s = lmdb_slot(d, (uint32_t)slot);
-    /* Never a generation twice, also if we are killed in here. */
+    /* First of all, so that a generation is never used twice, even if we are killed here. */
     s->generation++;
     memset((char *)s + offsetof(struct lmdb_slot, pid), 0,
            sizeof *s - offsetof(struct lmdb_slot, pid));
@@ -253,7 +254,8 @@ out:
     return status;
 }
 
-/* If the mutex cannot be had the slot stays LIVE without a lock: a dead process's, and treated so. */
+/* If the mutex is not free in time, the slot stays LIVE without a lock, and is treated as that of a
+ * dead process. */
 void lmdb_unregister(struct lmdb_directory *d)
 {
     struct flock lock;
@@ -261,7 +263,7 @@ void lmdb_unregister(struct lmdb_directory *d)
     if (d->slot == LMDB_NO_SLOT)
         return;
     memset(lmdb_slot(d, d->slot)->image, 0,
-           sizeof lmdb_slot(d, d->slot)->image); /* we may come again */
+           sizeof lmdb_slot(d, d->slot)->image); /* this process may open the store again */
     if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
         struct lmdb_slot *s = lmdb_slot(d, d->slot);
 

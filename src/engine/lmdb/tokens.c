@@ -2,11 +2,11 @@
 /*
  * The durable file `store`: the format's number and the token high-water mark.
  *
- * Tokens are counted in shared memory, which a power cut takes away. So a mark that
- * is above every token granted is on disk before any of them is granted: it is
- * raised by LMDB_TOKEN_BLOCK at a time, and after a loss counting goes on at the mark.
- * A store that is new begins at the time in microseconds: one that somebody deleted
- * and made again does not hand out the old numbers a second time.
+ * Tokens are counted in shared memory, which does not survive a power cut. So a mark above all
+ * granted tokens is on disk before any of them is granted: it is raised by LMDB_TOKEN_BLOCK at a
+ * time, and after a loss counting continues at the mark. A new store begins at the time in
+ * microseconds: so a store that was deleted and created again does not grant the old numbers a
+ * second time.
  */
 #include "engine/lmdb/internal.h"
 
@@ -95,7 +95,8 @@ bool lmdb_mark_pick(const struct lmdb_mark *first, const struct lmdb_mark *secon
     return true;
 }
 
-/* Written whole and synced before the magic makes it count: a crash leaves it empty or complete. */
+/* The whole file is written and synced before the magic makes it valid: a crash leaves it empty or
+ * complete. */
 static hf_status make(struct lmdb_directory *d, int fd, hf_error *err)
 {
     struct lmdb_store_file file;
@@ -105,7 +106,7 @@ static hf_status make(struct lmdb_directory *d, int fd, hf_error *err)
     clock_gettime(CLOCK_REALTIME, &now);
     start = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
     if (now.tv_sec < 0 || start >= HFI_TOKEN_LIMIT / 2)
-        start = 1; /* a clock that is this far out says nothing */
+        start = 1; /* a clock that is this wrong is not used */
 
     memset(&file, 0, sizeof file);
     file.magic = LMDB_STORE_MAGIC;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who else may write to a store, and is that wanted?
+ * Checks which other users may write to a store, and whether its URL allows that.
  *
  * The processes of an embedded store share memory. It holds robust mutexes, whose lists are pointers, and
  * LMDB trusts its pages: whoever may write there can run code in all of them. So a store is its user's own,
  * unless its URL says shared=group. Then the owner and the group's members are trusted, and nobody else.
- * Root is no exception: a store of another user is refused to root too, unless it was told.
+ * Root is no exception: root too must say shared=group to use a store of another user.
  *
  * The decisions are pure functions of what fstat(2) says.
  */
@@ -30,13 +30,13 @@ enum lmdb_distrust lmdb_distrust(const struct stat *st, uid_t user, bool shared)
         return LMDB_TRUSTED;
     if (st->st_uid != user && st->st_uid != 0)
         return LMDB_OTHER_OWNER;
-    /* With an access control list these bits are its mask: no named user gets by here. */
+    /* With an access control list these bits are its mask: so named users are covered too. */
     if (st->st_mode & S_IWGRP)
         return LMDB_GROUP_WRITES;
     return LMDB_TRUSTED;
 }
 
-/* What it is, if it is no file that we made; NULL: it may be one. */
+/* Why this cannot be a file that we made; NULL: it may be one. */
 const char *lmdb_strange(const struct stat *st)
 {
     switch (st->st_mode & S_IFMT) {

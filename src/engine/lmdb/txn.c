@@ -2,12 +2,11 @@
 /*
  * Transactions: mutex, LMDB, body, commit, then the futexes.
  *
- * Order matters for a process that is killed half-way. What a body decides exists
- * when mdb_txn_commit() returns; before that instant nothing has happened. Bells
- * are written under the mutex after the commit: who is killed in between leaves
- * EOWNERDEAD, on which everybody looks for himself. Only the futex calls come
- * after the mutex is free; who is killed there was being watched by those whom he
- * should have woken (watch.c).
+ * The order matters if a process is killed in between. The decisions of a body take effect when
+ * mdb_txn_commit() returns, and not before. Futex words and mail are written under the mutex after
+ * the commit: a process that is killed in between leaves EOWNERDEAD, after which every waiter
+ * checks its position itself. Only the futex calls come after the mutex is free: a process that is
+ * killed there was watched by the waiters that it should have woken (watch.c).
  */
 #include "engine/lmdb/internal.h"
 
@@ -20,8 +19,8 @@
 #include <limits.h>
 #include <string.h>
 
-#define LOOK_AT_SHAPE 1024 /* transactions between looks at whether the file is mostly holes */
-#define RETRIES_MAX   64 /* bodies are run again for reasons that end; a bug must not spin for ever */
+#define LOOK_AT_SHAPE 1024 /* transactions between two checks whether most of the file is free */
+#define RETRIES_MAX   64   /* a body is run again only a few times; a bug must not loop for ever */
 
 static int attempt(struct lmdb_txn *t, lmdb_body *body, void *arg);
 static bool repairable(int rc);
@@ -62,7 +61,7 @@ hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lm
         if (status != HF_OK)
             break;
         if (rc == LMDB_E_DEAD) {
-            /* Ends: every time there is one dead process less. */
+            /* Terminates: each time there is one dead process less. */
             status = lmdb_recover(d, t.dead, lmdb_slot(d, t.dead)->generation, err);
             if (status != HF_OK)
                 break;
@@ -78,7 +77,7 @@ hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lm
     return status;
 }
 
-/* Will it help to do something and run the body again? */
+/* Can this be repaired, so that the body can be run again? */
 static bool repairable(int rc)
 {
     return rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED || lmdb_is_corrupt(rc);
@@ -124,7 +123,8 @@ static void deliver_all(struct lmdb_txn *t)
         if (!futex)
             continue;
         if (t->futex_count == LMDB_WAKES_INLINE)
-            hfi_futex_wake(futex, INT_MAX, true); /* many at once: a death, a writer that left */
+            hfi_futex_wake(futex, INT_MAX, true); /* many at once: after a death, or when a writer
+                                                   * has left */
         else
             t->futexes[t->futex_count++] = futex;
     }

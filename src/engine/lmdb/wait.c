@@ -10,12 +10,12 @@
  *            told to look  v   | looked                           |
  *                         CALLED -------------------------------- +
  *
- * A grant is in the cell; nobody asks the store for it. CALLED means "look at your
- * place": the one ahead of you left, or the name is free and you barge. Asynchronous
- * waiters, and those for whom no cell is left, get the same by mail (mail.c).
+ * The cell contains the grant; the winner need not read the store. CALLED means "check your
+ * position": the waiter ahead has left, or the name is free and you barge. Asynchronous waiters,
+ * and those that got no cell, receive the same by mail (mail.c).
  *
- * Who is ahead is watched by pidfd (watch.c): the holders, and the waiter just before
- * us. Everybody further ahead is watched by the one behind him.
+ * The processes ahead are watched by pidfd (watch.c): the holders, and the waiter directly before
+ * us. Each waiter further ahead is watched by the one behind it.
  */
 #include "engine/lmdb/internal.h"
 
@@ -91,7 +91,7 @@ static void free_cell(struct lmdb_directory *d, struct lmdb_wait *w)
     w->cell = LMDB_CELLS;
 }
 
-/* Out of the list of those who wait. The cell is free for another. */
+/* Remove it from the list of waits. Its cell is free for another wait. */
 static void leave_list(struct lmdb_directory *d, struct lmdb_wait *w)
 {
     pthread_mutex_lock(&d->local);
@@ -181,7 +181,8 @@ int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmd
     int rc = 0;
 
     ret->count = 0;
-    ret->more = header->state != LMDB_READY; /* nobody tells us when it is ready: look */
+    ret->more = header->state != LMDB_READY; /* there is no event when the rebuild is complete:
+                                              * poll */
     ret->wake_ms = !lmdb_past(t, rec->closed_ms) ? rec->closed_ms : HFI_NEVER;
     if (!lmdb_past(t, header->closed_ms) && header->closed_ms < ret->wake_ms)
         ret->wake_ms = header->closed_ms;
@@ -197,13 +198,15 @@ int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmd
         if (rc == 0)
             ahead_add(t, ret, w.slot);
     }
-    if (lmdb_past(t, ret->wake_ms)) /* past, but not yet to be acted on: a closed store */
+    if (lmdb_past(t, ret->wake_ms)) /* it has passed, but the store is closed for grants: try again
+                                     * later */
         ret->wake_ms = hfi_after_ms(lmdb_now(t), LMDB_HEARTBEAT_MS);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Watching comes after the record: who dies before the pidfd is there is found by watch_add(). The
- * wait may have ended meanwhile and `w` serve another: the cookie tells. */
+/* Watching begins after the record is written: watch_add() finds a process that died before its
+ * pidfd was opened. The wait may have ended meanwhile, and `w` may serve another one: the cookie
+ * shows that. */
 static void watch_ahead(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t cookie,
                         const struct lmdb_ahead *ahead)
 {
@@ -218,7 +221,8 @@ static void watch_ahead(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t 
             all = false;
     pthread_mutex_lock(&d->local);
     if (atomic_load(&w->cookie) == cookie) {
-        /* If the table was emptied in between, those before that are not watched any more. */
+        /* If the table was emptied in between, the processes added before that are no longer
+         * watched. */
         atomic_store(&w->unwatched, !all || (emptied != d->emptied && ahead->count > 1));
         atomic_store(&w->wake_ms, ahead->wake_ms);
         atomic_store(&w->look_ms, hfi_after_ms(hfi_now_ms(), LMDB_LOOK_MS));
@@ -243,8 +247,8 @@ static int64_t whole_ms(uint32_t low, int64_t now_ms)
     return now_ms - (int64_t)(uint32_t)((uint32_t)now_ms - low);
 }
 
-/* A thread that waits without a cell sleeps on op->finished. The wake needs only its address: the op
- * may be gone by then. */
+/* A thread that waits without a cell sleeps on op->finished. The wake-up needs only its address:
+ * the op may be gone by then. */
 static void finish(struct hfi_op *op, hf_status status)
 {
     _Atomic uint32_t *word = (_Atomic uint32_t *)(void *)&op->finished;
@@ -256,15 +260,15 @@ static void finish(struct hfi_op *op, hf_status status)
 }
 
 /*
- * Be the one who finishes the op of this wait. By its cookie: `w` may have ended and serve
- * another by now, when two cancels meet, or a cancel and a grant.
+ * Claim the right to finish the op of this wait, by its cookie: when two cancels, or a cancel and a
+ * grant, happen at once, `w` may have ended and serve another wait.
  */
 static bool take_wait(struct lmdb_wait *w, uint64_t cookie)
 {
     return atomic_compare_exchange_strong(&w->open, &cookie, 0);
 }
 
-/* Only by who took the wait. */
+/* Call only after take_wait() returned true. */
 static void granted(struct lmdb_directory *d, struct lmdb_wait *w, struct hfi_op *op,
                     uint64_t token, uint32_t granted_ms)
 {
@@ -295,10 +299,10 @@ void lmdb_wait_granted(struct lmdb_directory *d, uint64_t cookie, uint64_t token
 }
 
 /*
- * The waiting thread. `w` may end, and serve another, while it looks (a cancel from another
- * thread): so which cell and turn are its own it knows from its op, and it takes the grant
- * only if its own cell says so, when `w` is certainly still its own. Once a second it looks
- * at its cell without being woken: the granter may have been stopped before the futex call.
+ * The waiting thread. `w` may end and serve another wait at any time (a cancel from another
+ * thread): so the thread knows its cell and turn from its op, and takes the grant only if that cell
+ * says so; then `w` is certainly still its own. Once a second it checks its cell without being
+ * woken: the granter may have been stopped before the futex call.
  */
 void lmdb_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms)
 {
@@ -359,7 +363,7 @@ struct attend {
     bool looked, trust;
 };
 
-/* Under the mutex: then the claim cannot go away. The wait can, when its grant is taken. */
+/* Under the mutex, so the claim cannot go away. The wait can, when its grant is taken. */
 static bool find_wait(struct lmdb_directory *d, struct attend *a)
 {
     struct lmdb_wait *w;
@@ -368,7 +372,8 @@ static bool find_wait(struct lmdb_directory *d, struct attend *a)
     for (w = d->waits; w && w->cookie != a->cookie; w = w->next)
         ;
     if (w && atomic_load(&w->open) == 0)
-        w = NULL; /* a cancel has taken it out of the store's queue already: not to be put there again */
+        w = NULL; /* a cancel has removed it from the store's queue already: do not enqueue it
+                   * again */
     a->wait = w;
     if (w) {
         a->claim = w->claim;
@@ -393,9 +398,9 @@ static int tell_self(struct lmdb_txn *t, struct attend *a, const struct lmdb_hol
 }
 
 /*
- * Are we still queued? Then see who is next by now. Granted without being told (the granter
- * died)? Then tell ourselves. Neither: our record went with something that should not
- * happen; stand in the queue anew rather than wait for ever.
+ * If the wait is still queued, find out who is ahead now. If it was granted without a message (the
+ * granter died), act on the grant. If neither, our record was lost by something that should not
+ * happen: enqueue again rather than wait for ever.
  */
 static int attend_body(struct lmdb_txn *t, void *arg)
 {
@@ -455,13 +460,13 @@ void lmdb_attend(struct lmdb_directory *d, uint64_t cookie)
         watch_ahead(d, a.wait, cookie, &a.ahead);
         return;
     }
-    if (find_wait(d, &a)) { /* the mutex is stuck: again in a while */
+    if (find_wait(d, &a)) { /* the mutex is stuck: try again later */
         atomic_store(&a.wait->wake_ms, hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS));
         atomic_store(&a.wait->look_ms, hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS));
     }
 }
 
-/* Who granted us something wrote it before he died, but may not have lived to wake us. */
+/* A granter wrote our grant before it died, but may not have woken us. */
 void lmdb_wake_own(struct lmdb_directory *d)
 {
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
@@ -493,7 +498,7 @@ int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
     if (rc != 0)
         return rc;
     rec->waiters--;
-    /* Who stood behind us is now behind somebody whom he may not be watching. */
+    /* The waiter behind us now has another one ahead, which it may not be watching. */
     if (rec->waiters > 0) {
         rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc == 0)
@@ -543,7 +548,8 @@ static void leave_after(struct lmdb_txn *t, void *arg)
 
     if (!l->gone)
         return;
-    lmdb_claim_of(l->claim)->wait = NULL; /* lmdb_cancel() ends it, after it has woken the thread */
+    lmdb_claim_of(l->claim)->wait = NULL; /* lmdb_cancel() frees it, after it has woken the
+                                           * thread */
     lmdb_claim_unlink(t->directory, l->claim);
 }
 
@@ -556,7 +562,7 @@ void lmdb_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status)
     hf_error err;
     hf_status run;
 
-    /* Whoever takes the wait finishes the op; nobody else touches it after that. */
+    /* The thread that takes the wait finishes the op; no other thread touches it after that. */
     if (!w || atomic_load(&op->finished) || !take_wait(w, lmdb_op_of(op)->cookie))
         return;
     run = lmdb_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after,

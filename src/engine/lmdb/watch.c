@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Deaths. A process that waits keeps a pidfd of those ahead of it; its watch thread
- * sleeps in epoll until one of them polls readable, which the kernel does when the
- * last thread of that process is gone. Whether it is really dead is then asked of
- * its fcntl lock, which the kernel drops before that. No polling takes part, but
- * for processes that cannot be watched: those of another PID namespace, and those
- * beyond LMDB_WATCH_MAX. Their waiters look once a second.
+ * Detects the death of processes. A waiting process has a pidfd of each process ahead of it; its
+ * watch thread sleeps in epoll until one of them becomes readable, which happens when the last
+ * thread of that process is gone. Its fcntl lock then says whether it is really dead: the kernel
+ * drops that lock first. Only processes that cannot be watched are polled, once a second: those of
+ * another PID namespace, and those beyond LMDB_WATCH_MAX.
  */
 #include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FORGET_STEP 256 /* names cleaned of a dead process in one transaction */
+#define FORGET_STEP 256 /* names of a dead process that are cleaned up in one transaction */
 #define EVENTS_MAX  16
 #define WAKE_EVENT  UINT64_MAX
 
@@ -49,7 +48,8 @@ bool lmdb_watched(struct lmdb_directory *d, uint32_t slot, uint32_t generation)
     return found;
 }
 
-/* Full of processes that we once waited for and that live on. Who waits now looks again. */
+/* The table is full of live processes that we once waited for. Empty it; current waiters add theirs
+ * again. */
 static void empty_table(struct lmdb_directory *d)
 {
     for (int i = 0; i < LMDB_WATCH_MAX; i++) {
@@ -82,8 +82,8 @@ static bool add(struct lmdb_directory *d, uint32_t slot, uint32_t generation, in
 }
 
 /*
- * First the pidfd, then the question whether it is alive: a process that was alive after
- * its pidfd was opened is the one that the pidfd means, however quickly pids are used again.
+ * First open the pidfd, then check that the process is alive: if it is alive after that, the pidfd
+ * is its own, however quickly pids are reused.
  */
 bool lmdb_watch_add(struct lmdb_directory *d, uint32_t slot, uint32_t generation)
 {
@@ -104,7 +104,7 @@ bool lmdb_watch_add(struct lmdb_directory *d, uint32_t slot, uint32_t generation
         return lmdb_recover(d, slot, generation, NULL) == HF_OK;
     }
     if (fd < 0)
-        return false; /* alive, but not under that pid here */
+        return false; /* alive, but its pid is that of another process here */
     pthread_mutex_lock(&d->local);
     watched = lookup(d, slot, generation) != NULL;
     if (watched || !add(d, slot, generation, fd))
@@ -200,7 +200,7 @@ static int recover_body(struct lmdb_txn *t, void *arg)
     return rc;
 }
 
-/* The slot is free only when nothing in LMDB says its number any more. */
+/* The slot is free only when no record in LMDB has its number. */
 static void recover_after(struct lmdb_txn *t, void *arg)
 {
     struct recover *r = arg;
@@ -214,8 +214,8 @@ static void recover_after(struct lmdb_txn *t, void *arg)
     atomic_store(&s->state, LMDB_SLOT_FREE);
 }
 
-/* Free what a dead process held, grant it to those who wait, and free its slot. Idempotent: who is
- * killed here leaves the rest to the next. */
+/* Free what a dead process held, grant it to the waiters, and free its slot. Idempotent: if we are
+ * killed here, another process does the rest. */
 hf_status lmdb_recover(struct lmdb_directory *d, uint32_t slot, uint32_t generation, hf_error *err)
 {
     struct recover r = { .slot = slot, .generation = generation, .step = FORGET_STEP };
@@ -225,7 +225,7 @@ hf_status lmdb_recover(struct lmdb_directory *d, uint32_t slot, uint32_t generat
                                     recover_body, recover_after, &r, err);
 
         if (status == HF_FULL && r.step > 1) {
-            r.step /= 4; /* room is kept for a few changes at a time */
+            r.step /= 4; /* space is reserved for a few changes at a time */
             r.done = false;
         } else if (status != HF_OK) {
             return status;
@@ -241,7 +241,7 @@ void lmdb_reap(struct lmdb_directory *d)
 
     for (uint32_t i = 0; i < used; i++) {
         struct lmdb_slot *s = lmdb_slot(d, i);
-        uint32_t generation = s->generation; /* a newer one is checked under the mutex */
+        uint32_t generation = s->generation; /* a newer generation is checked under the mutex */
 
         if (atomic_load(&s->state) == LMDB_SLOT_LIVE && !lmdb_alive(d, i))
             (void)lmdb_recover(d, i, generation, NULL);
@@ -253,7 +253,6 @@ void lmdb_reap(struct lmdb_directory *d)
 hf_status lmdb_watch_start(struct lmdb_directory *d, hf_error *err)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_EVENT };
-    sigset_t all, old;
     int rc = 0;
 
     if (atomic_load_explicit(&d->watch_runs, memory_order_acquire))
@@ -269,11 +268,8 @@ hf_status lmdb_watch_start(struct lmdb_directory *d, hf_error *err)
         }
         if (d->epoll_fd < 0 || d->wake_fd < 0)
             rc = errno;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
         if (rc == 0)
-            rc = pthread_create(&d->watch_thread, NULL, watch_main, d);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
+            rc = hfi_thread_start(&d->watch_thread, "hf-watch", watch_main, d);
         if (rc == 0)
             atomic_store_explicit(&d->watch_runs, 1, memory_order_release);
     }
@@ -305,7 +301,8 @@ void lmdb_watch_stop(struct lmdb_directory *d)
     d->epoll_fd = d->wake_fd = -1;
 }
 
-/* It could not be cleared up after: a stuck mutex, a full disk. Who waits tries again by himself. */
+/* The dead process could not be cleaned up after: a stuck mutex, a full disk. Its waiters try again
+ * later. */
 static void look_later(struct lmdb_directory *d)
 {
     pthread_mutex_lock(&d->local);
@@ -332,15 +329,15 @@ static void *watch_main(void *arg)
             }
             if (lmdb_recover(d, slot, generation, NULL) != HF_OK)
                 look_later(d);
-            drop_watch(d, slot, generation); /* also when it left in good order */
+            drop_watch(d, slot, generation); /* also if it ended without dying */
             lmdb_wake_own(d);
         }
     }
     return NULL;
 }
 
-/* Waiters without a thread of their own: attend to those whose time has come, and say how long to
- * sleep. */
+/* For waiters without a thread of their own: handle those whose time has come, and return how long
+ * to sleep. */
 static int mail_timers(struct lmdb_directory *d)
 {
     for (;;) {
@@ -362,8 +359,8 @@ static int mail_timers(struct lmdb_directory *d)
             if (at < next)
                 next = at;
             if (beat_ms < next)
-                next =
-                    beat_ms; /* as every waiter does: the granter may have been stopped before he rang */
+                next = beat_ms; /* as every waiter does: the granter may have been stopped before it
+                              * woke us */
         }
         pthread_mutex_unlock(&d->local);
         lmdb_wake_own(d);

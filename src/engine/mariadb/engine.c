@@ -99,8 +99,4 @@ static const struct hfi_engine engine = {
     .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .extension = &extension.head },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &engine;
-}
+HFI_ENGINE_ENTRY(engine)

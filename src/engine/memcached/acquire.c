@@ -10,14 +10,15 @@
  *     |        it is gone
  *     +--> stored: granted; or CONFIRMING first, if the answer was slow, or a look found it
  *
- * There is nothing to wait on in memcached: who waits looks again, after pauses that grow up to
- * `poll`. It looks with a get and adds only what is not there, because an add that the server has no
- * memory for deletes what was under the key (seen with 1.6, -M), and that is somebody's lease.
+ * memcached has no events: a waiter polls, with pauses that grow up to `poll`. It polls with a get,
+ * and adds only if the key is absent. An add for which the server has no memory deletes the item
+ * under that key (seen with 1.6, -M), and that would be the lease of another holder.
  *
- * An add whose reply was lost is settled by a get: if the owner in the record is ours, we have it, and
- * renew it, so that its time counts from a send that we know of. If not, another add may follow: it has
- * the same owner, so whichever is executed is ours. An add that was cut off may be executed late, when the server
- * comes to read what is left of the old connection. By then nobody may want it: see late_add.c.
+ * An add whose reply was lost is settled by a get: if the owner in the record is ours, we have the
+ * lease, and renew it, so that its time counts from a send that we know of. If not, another add may
+ * follow: it has the same owner, so whichever is executed is ours. An add on a broken connection
+ * may be executed late, when the server reads the rest of that connection. By then nobody may want
+ * the lease: see late_add.c.
  */
 #include "engine/memcached/internal.h"
 
@@ -30,8 +31,8 @@
 #include <time.h>
 
 #define PAUSE_FIRST_MS 2
-#define CONFIRMS_MAX   3 /* on a line that is always slow it ends there */
-#define FINDS_MAX      8 /* somebody changes it all the time: not our business */
+#define CONFIRMS_MAX   3 /* on a connection that is always slow, give up after this many */
+#define FINDS_MAX      8 /* give up if other clients change the item all the time */
 
 static void send_add(struct memcached_hold *hold);
 static void send_get(struct memcached_hold *hold);
@@ -61,14 +62,14 @@ void memcached_acquire(void *self, struct hfi_op *op)
     struct memcached_call *call;
 
     if (claim->mode != HFI_MODE_MUTEX) {
-        memcached_finish(store, op, HF_UNSUPPORTED, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_UNSUPPORTED, NULL);
         return;
     }
     hold = hfi_calloc(1, sizeof *hold);
     call = hold ? memcached_call_new(store, 'l', &claim->name, NULL) : NULL;
     if (!call) {
         hfi_free(hold);
-        memcached_finish(store, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     hold->claim = claim;
@@ -90,12 +91,13 @@ void memcached_acquire(void *self, struct hfi_op *op)
     send_add(hold);
 }
 
-/* Over. What core will release (it is held, or may be) keeps its hold until then. */
+/* End the acquire. If core will release the claim (it is held, or may be), its hold stays until
+ * then. */
 static void end_acquire(struct memcached_store *store, struct memcached_hold *hold,
                         hf_status status, const hf_error *err)
 {
     hfi_list_remove(&hold->listed);
-    memcached_finish(store, hold->op, status, err);
+    hfi_reactor_finish(&store->reactor, hold->op, status, err);
     hold->op = NULL;
     hold->call = NULL;
     hold->state = MEMCACHED_HELD;
@@ -153,7 +155,8 @@ static void send_get(struct memcached_hold *hold)
     memcached_call_go(hold->call, MEMCACHED_GET, looked);
 }
 
-/* By the number that has just come. If it comes to nothing, a look tells why. */
+/* The swap used the CAS number that the get has just returned. If it failed, another get tells
+ * why. */
 static void confirmed(struct memcached_call *call, enum hfi_outcome outcome,
                       const struct memcached_reply *reply)
 {
@@ -188,11 +191,11 @@ static void given_back(struct memcached_call *call, enum hfi_outcome outcome,
         hold->ours = false;
         end_acquire(call->store, hold, hold->stop, NULL);
     } else {
-        end_acquire(call->store, hold, HF_UNKNOWN, NULL); /* core tries it by owner id */
+        end_acquire(call->store, hold, HF_UNKNOWN, NULL); /* core releases it by owner id */
     }
 }
 
-/* It is ours, but nobody waits for it any more, and it was not confirmed. */
+/* The server has granted it, but the caller has gone and it was not confirmed: delete it. */
 static void give_back(struct memcached_hold *hold, uint64_t cas)
 {
     hold->state = MEMCACHED_CONFIRMING;
@@ -200,13 +203,14 @@ static void give_back(struct memcached_hold *hold, uint64_t cas)
     memcached_call_go(hold->call, MEMCACHED_DELETE, given_back);
 }
 
-/* Half of the pause, and a random share of the other half; the next is twice as long, up to poll. */
+/* Pause for half of the interval and a random share of the other half; the next interval is twice
+ * as long, up to poll. */
 static void rest_until_next_look(struct memcached_store *store, struct memcached_hold *hold)
 {
     int64_t pause_ms =
         hold->pause_ms < store->conf->poll_ms ? hold->pause_ms : store->conf->poll_ms;
 
-    hold->call->busy = true; /* kept for the next look */
+    hold->call->busy = true; /* kept for the next get */
     hold->pause_ms = 2 * pause_ms;
     hold->state = MEMCACHED_RESTING;
     hold->beat_ms = hfi_now_ms() + pause_ms / 2 +
@@ -215,7 +219,7 @@ static void rest_until_next_look(struct memcached_store *store, struct memcached
         store->beat_ms = hold->beat_ms;
 }
 
-/* No answer, or none that says anything. A waiter goes on; who is stopped, or does not wait, ends. */
+/* No usable answer. A waiter polls again; a cancelled acquire, or one that does not wait, ends. */
 static void no_answer(struct memcached_store *store, struct memcached_hold *hold,
                       enum hfi_outcome outcome, const struct memcached_reply *reply)
 {
@@ -238,7 +242,7 @@ static void asked(struct memcached_call *call, enum hfi_outcome outcome,
     struct memcached_hold *hold = call->data;
 
     if (!hold)
-        return; /* nobody waits for it any more */
+        return; /* the caller has gone */
     if (outcome == HFI_MAYBE)
         hold->unsure = true;
     if (outcome == HFI_MAYBE && hold->stop == HF_OK)
@@ -254,7 +258,7 @@ static void asked(struct memcached_call *call, enum hfi_outcome outcome,
         no_answer(store, hold, outcome, reply);
 }
 
-/* It is somebody else's. */
+/* Another owner has it. */
 static void found_busy(struct memcached_store *store, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
@@ -265,8 +269,8 @@ static void found_busy(struct memcached_store *store, struct memcached_hold *hol
         rest_until_next_look(store, hold);
 }
 
-/* It is nobody's. Who does not wait has been told that it is there: it was busy. But an add that was
- * cut off told him nothing; and what could not be confirmed was his, and has ended. */
+/* The key is absent. An acquire that does not wait ends as busy if its add found the key taken. But
+ * if its add got no reply, or its own lease could not be confirmed and has ended, it adds again. */
 static void found_vacant(struct memcached_store *store, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
@@ -277,7 +281,7 @@ static void found_vacant(struct memcached_store *store, struct memcached_hold *h
         end_acquire(store, hold, HF_BUSY, NULL);
 }
 
-/* Ours: an add that was cut off, or what could not be confirmed yet. */
+/* The record is ours: from an add whose reply was lost, or a lease that is not confirmed yet. */
 static void found_item(struct memcached_call *call, struct memcached_hold *hold,
                        const struct memcached_reply *reply)
 {
@@ -315,15 +319,16 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
 
 /* ---- time, and giving up -------------------------------------------------------------------------- */
 
-/* The answer has not come in time. Whatever it will be, core gives back by owner id what there is:
- * on this connection that is executed after the add, and on the next one late_add.c looks out. */
-static void let_go(struct memcached_store *store, struct memcached_hold *hold)
+/* The answer has not come in time. Core releases by owner id, whatever the answer will be: on this
+ * connection the release is executed after the add, and on the next one late_add.c looks for the
+ * item. */
+static void give_up_waiting(struct memcached_store *store, struct memcached_hold *hold)
 {
     struct memcached_call *call = hold->call;
     hf_error err;
 
     if (memcached_unsend(store, call)) {
-        memcached_call_free(call); /* it was cut off, and must not leave again */
+        memcached_call_free(call); /* its connection broke: it must not be sent again */
     } else {
         hold->unsure = hold->unsure || hold->state == MEMCACHED_ASKING;
         call->dropped = true;
@@ -336,17 +341,12 @@ static void let_go(struct memcached_store *store, struct memcached_hold *hold)
 
 void memcached_waits_tick(struct memcached_store *store, int64_t now_ms)
 {
-    struct hfi_list *at, *next;
-
     store->beat_ms = HFI_NEVER;
-    for (at = store->waits.next; at != &store->waits; at = next) {
-        struct memcached_hold *hold = hfi_container(at, struct memcached_hold, listed);
-
-        next = at->next;
+    hfi_list_each (struct memcached_hold, hold, &store->waits, listed) {
         if (hold->beat_ms <= now_ms && hold->state == MEMCACHED_RESTING)
             send_get(hold);
         else if (hold->beat_ms <= now_ms)
-            let_go(store, hold);
+            give_up_waiting(store, hold);
         else if (hold->beat_ms < store->beat_ms)
             store->beat_ms = hold->beat_ms;
     }
@@ -359,7 +359,7 @@ void memcached_cancel(void *self, struct hfi_op *op, hf_status status)
     struct memcached_call *call;
 
     if (!hold || hold->op != op || hold->stop != HF_OK)
-        return; /* it is over, or ends already */
+        return; /* it has ended, or is ending already */
     hold->stop = status;
     call = hold->call;
     if (hold->state == MEMCACHED_CONFIRMING && memcached_unsend(store, call)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One command under way, and the one connection it goes through. A connection that goes down is opened
- * again after a pause; what cannot be sent meanwhile is parked, in order, for as long as its caller
- * wants to wait. Nothing is sent twice from here: what a cut connection means is the caller's to
- * decide (HFI_MAYBE). A command with a CAS number is not parked at all: on another connection the
- * number means nothing.
+ * again after a pause; commands that cannot be sent meanwhile are parked, in order, for as long as
+ * their callers want to wait. Nothing is sent twice from here: the caller decides what a broken
+ * connection means (HFI_MAYBE). A command with a CAS number is not parked: the number is not valid
+ * on another connection.
  */
 #include "engine/memcached/internal.h"
 
@@ -35,7 +35,7 @@ struct memcached_call *memcached_call_new(struct memcached_store *store, char ki
 
     if (!call) {
         if (op)
-            memcached_finish(store, op, HF_NO_MEMORY, NULL);
+            hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
     call->store = store;
@@ -68,7 +68,7 @@ static void end_call(struct memcached_call *call, enum hfi_outcome outcome,
         memcached_call_free(call);
 }
 
-/* An answer that took long: the server may have been stopped, and its clock not have ticked yet. */
+/* A slow answer: the server may have been stopped, and its clock may not have ticked yet. */
 static void note_time(struct memcached_store *store, int64_t sent_ms)
 {
     int64_t now_ms = hfi_now_ms();
@@ -96,7 +96,7 @@ static void call_answered(struct memcached_sent *sent, const struct memcached_re
 
     if (reply)
         note_time(store, call->sent.sent.sent_ms);
-    /* What has done nothing, and can be done on any connection, waits for the next one. */
+    /* A command that had no effect, and can be sent on any connection, waits for the next one. */
     if (!reply && !store->closing && !call->dropped &&
         (call->verb == MEMCACHED_GET || (call->verb == MEMCACHED_ADD && !maybe)))
         park_call(call);
@@ -107,9 +107,9 @@ static void call_answered(struct memcached_sent *sent, const struct memcached_re
 /* ---- writing ---------------------------------------------------------------------------------- */
 
 /*
- * How the server is to be told of a time: seconds from now, or past 30 days, which it would take
- * for a date, a date by its own clock. That clock is read at the greeting and never set back, nor
- * forward: memcached counts it from its start.
+ * The form of a ttl for the server: seconds from now; above 30 days, which the server would read as
+ * a date, a date by its own clock. We read that clock at the greeting. It is never set: memcached
+ * counts it from its start.
  */
 static int64_t expiry(const struct memcached_connection *connection, int64_t ttl_ms,
                       int64_t *ret_granted_ms)
@@ -122,7 +122,7 @@ static int64_t expiry(const struct memcached_connection *connection, int64_t ttl
     if (ttl_s <= MEMCACHED_RELATIVE_S)
         return ttl_s;
     at_s = (int64_t)server->time_s + 1 + (hfi_now_ms() - server->asked_ms + 999) / 1000 + ttl_s;
-    if (at_s > INT32_MAX) { /* 2038: it knows no later date */
+    if (at_s > INT32_MAX) { /* 2038: the server knows no later date */
         *ret_granted_ms -= (at_s - INT32_MAX) * 1000;
         at_s = INT32_MAX;
     }
@@ -233,8 +233,7 @@ void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
     if (is_up(call->store)) {
         write_call(call);
     } else if (verb == MEMCACHED_SWAP || verb == MEMCACHED_DELETE) {
-        call->request.give_up_ms =
-            0; /* it cannot be sent any more, and is told so at the next turn */
+        call->request.give_up_ms = 0; /* it cannot be sent any more: answered at the next turn */
         call->request.retry_ms = 0;
         hfi_request_park(&call->store->requests, &call->request);
     } else {
@@ -259,7 +258,8 @@ static void call_give_up(struct hfi_request *request)
     end_call((struct memcached_call *)request, HFI_UNSENT, NULL);
 }
 
-/* One that was to wait (from_epoch): its time has come, or its connection is gone, and with it its number. */
+/* A call that was delayed (from_epoch): its time has come, or its connection is gone and its CAS
+ * number is invalid. */
 static void call_send(struct hfi_request *request)
 {
     struct memcached_call *call = (struct memcached_call *)request;
@@ -333,7 +333,7 @@ static void server_up(struct memcached_connection *connection)
     store->why = (hf_error){ .status = HF_OK };
     hfi_stream_settled(&connection->stream);
     note_time(store, server->asked_ms);
-    /* What waited with a number of a connection before: the number means nothing any more. */
+    /* Calls that wait with a CAS number of an earlier connection: the number is invalid now. */
     for (struct hfi_request *one = store->requests.parked; one; one = one->next)
         one->retry_ms = 0;
     hfi_requests_unpark(&store->requests, hfi_now_ms());
@@ -359,7 +359,7 @@ hf_status memcached_trouble(const struct memcached_store *store, enum hfi_outcom
                              store->conf->url.hosts[0].shown, said);
     }
     if (outcome == HFI_ANSWERED)
-        return hfi_error_set(ret_err, HF_CORRUPT, 0, "%s: an answer that makes no sense here",
+        return hfi_error_set(ret_err, HF_CORRUPT, 0, "%s: an unexpected answer",
                              store->conf->url.hosts[0].shown);
     if (outcome == HFI_MAYBE && changed)
         return hfi_error_set(ret_err, HF_UNKNOWN, 0,
@@ -374,9 +374,9 @@ hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_n
 {
     if (!memcached_record_read(reply->text, reply->len, ret_record))
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
-                             "the name's key holds something that is no lease of Holdfast");
+                             "the name's key holds a value that is not a lease of Holdfast");
     if (ret_record->name_len != name->len || memcmp(ret_record->name, name->bytes, name->len) != 0)
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
-                             "another name has the same hash, and its lease is in the way");
+                             "another name has the same hash, and its lease blocks this one");
     return HF_OK;
 }

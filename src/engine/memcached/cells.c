@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells: bytes and a version, read and compare-and-swap. The version is in the value and is our own:
- * the server's CAS number would come again after a restart. It begins at the time in microseconds, so
- * that a cell that was deleted, or forgotten, and made anew has none of its old versions; and the CAS
- * number ties the comparison to the change. A swap is a get and a swap by the number it brought.
+ * Cells: bytes and a version, read and compare-and-swap. The version is our own and part of the
+ * value: the server's CAS numbers repeat after a restart. It begins at the time in microseconds, so
+ * that a cell that was deleted or forgotten and then made again has none of its old versions. The
+ * CAS number makes comparison and change one step. A swap is a get and a swap by the number it
+ * brought.
  *
  * A ttl is the item's own. The server counts in seconds and may be late, so a cell may live longer than
- * was asked for. Nothing can be waited for.
+ * was asked for. There are no events for changes.
  */
 #include "engine/memcached/internal.h"
 
@@ -26,10 +27,10 @@ static hf_status read_cell(const struct memcached_reply *reply, const struct hfi
         return hfi_error_set(ret_err, HF_NOT_FOUND, 0, "no such cell");
     if (!memcached_cell_read(reply->text, reply->len, ret_cell))
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
-                             "the name's key holds something that is no cell of Holdfast");
+                             "the name's key holds a value that is not a cell of Holdfast");
     if (ret_cell->name_len != name->len || memcmp(ret_cell->name, name->bytes, name->len) != 0)
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
-                             "another name has the same hash, and its cell is in the way");
+                             "another name has the same hash, and its cell blocks this one");
     return HF_OK;
 }
 
@@ -44,7 +45,7 @@ static void trouble(struct memcached_call *call, enum hfi_outcome outcome, bool 
     hf_error err;
     hf_status status = memcached_trouble(call->store, outcome, changed, reply, &err);
 
-    memcached_finish(call->store, call->op, status, &err);
+    hfi_reactor_finish(&call->store->reactor, call->op, status, &err);
 }
 
 /* ---- read ------------------------------------------------------------------------------------- */
@@ -74,7 +75,7 @@ static void cell_read(struct memcached_call *call, enum hfi_outcome outcome,
         op->u.cell.ret_ttl_ms =
             reply->has_ttl && reply->ttl_s >= 0 ? hfi_told_ms(reply->ttl_s * 1000) : -1;
     }
-    memcached_finish(call->store, op, status, &err);
+    hfi_reactor_finish(&call->store->reactor, op, status, &err);
 }
 
 void memcached_cell_read_op(void *self, struct hfi_op *op)
@@ -100,12 +101,12 @@ static void cell_changed(struct memcached_call *call, enum hfi_outcome outcome,
         trouble(call, outcome, true, reply);
     } else if (reply->kind == MEMCACHED_HD) {
         op->u.cell.ret_version = op->u.cell.bytes ? call->cell.version : 0;
-        memcached_finish(call->store, op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_OK, NULL);
     } else if ((reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_NF ||
                 reply->kind == MEMCACHED_NS) &&
                call->tries++ < TRIES_MAX) {
         memcached_call_go(call, MEMCACHED_GET,
-                          swap_looked); /* somebody was faster: what is there now? */
+                          swap_looked); /* another client was faster: read again */
     } else {
         trouble(call, outcome, true, reply);
     }
@@ -125,17 +126,17 @@ static void swap_looked(struct memcached_call *call, enum hfi_outcome outcome,
     }
     status = read_cell(reply, &op->u.cell.name, &cell, &err);
     if (status == HF_MISMATCH) {
-        memcached_finish(call->store, op, status, &err);
+        hfi_reactor_finish(&call->store->reactor, op, status, &err);
         return;
     }
     if (cell.version != op->u.cell.version) { /* 0: there is none */
         op->u.cell.ret_version = cell.version;
-        memcached_finish(call->store, op, HF_BUSY, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_BUSY, NULL);
         return;
     }
     if (status == HF_NOT_FOUND && !op->u.cell.bytes) {
         op->u.cell.ret_version = 0;
-        memcached_finish(call->store, op, HF_OK, NULL);
+        hfi_reactor_finish(&call->store->reactor, op, HF_OK, NULL);
         return;
     }
     call->cas = reply->cas;

@@ -22,7 +22,7 @@ struct memcached_conf {
 
 extern const struct hfi_conf_type memcached_conf_type;
 
-/* What no row of the table can say. HF_CONFIG. */
+/* Checks that no single row of the table can express. HF_CONFIG. */
 hf_status memcached_conf_check(const struct memcached_conf *conf, hf_error *err);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands out, replies to those who wait for them, and the greeting:
+ * Sends commands, matches replies with them, and greets the server:
  *
  *   set auth ...   if there is a user: the server's text protocol logs in with a fake `set`
  *   version        it must be 1.6 or newer
  *   mn             and must know the meta commands
  *   stats          which process this is, and what its clock says
  *
- * With the reactor's lock. Nothing here takes a connection down: a failure is noted, and the driver acts on it.
+ * With the reactor's lock. Nothing here closes a connection: a failure is noted, and the driver
+ * acts on it.
  */
 #include "engine/memcached/connection.h"
 
@@ -95,7 +96,7 @@ static void connection_down(struct hfi_stream *stream, hf_status status, const c
 
 /* ---- input --------------------------------------------------------------------------------- */
 
-/* All whole replies of `bytes`; how many bytes they have. */
+/* Handle all complete replies in `bytes`; returns how many bytes they have. */
 static size_t take_from(struct memcached_connection *connection, const char *bytes, size_t len)
 {
     size_t used = 0;
@@ -107,7 +108,7 @@ static size_t take_from(struct memcached_connection *connection, const char *byt
 
         if (result == MEMCACHED_BAD)
             hfi_stream_fail(&connection->stream, HF_UNAVAILABLE,
-                            "what came is not a reply of memcached");
+                            "the bytes received are not a reply of memcached");
         if (result != MEMCACHED_DONE)
             break;
         used += one;
@@ -116,7 +117,8 @@ static size_t take_from(struct memcached_connection *connection, const char *byt
     return used;
 }
 
-/* Replies usually come whole, and are parsed where they were read; the rest is kept. */
+/* Replies usually arrive complete, and are parsed in the read buffer; an incomplete rest is
+ * kept. */
 static void connection_take(struct hfi_stream *stream, const char *bytes, size_t len)
 {
     struct memcached_connection *connection = of(stream);
@@ -159,8 +161,8 @@ static void dispatch(struct memcached_connection *connection, const struct memca
                         "a reply came that nobody had asked for");
         return;
     }
-    /* What was not understood as we meant it may have been read as several commands: nobody knows
-     * which reply is whose from here on. */
+    /* The server may have read a command that it did not understand as several commands: from here
+     * on replies cannot be matched. */
     if (reply->kind == MEMCACHED_REFUSED && !sent->sent.lines) {
         hfi_stream_fail(&connection->stream, HF_UNAVAILABLE,
                         "the server did not understand a command: %.*s",
@@ -177,7 +179,7 @@ static void dispatch(struct memcached_connection *connection, const struct memca
             sent->answered(sent, reply, true);
         else
             hfi_stream_fail(&connection->stream, HF_UNAVAILABLE,
-                            "a line came that nobody had asked for");
+                            "a line came that no command had asked for");
         return;
     }
     if (hfi_stream_answered(stream))

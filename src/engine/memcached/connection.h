@@ -18,8 +18,8 @@ struct memcached_sent {
         sent;        /* first. `lines`: STATs or lines of a dump may come before its last reply */
     uint64_t opaque; /* that its reply must bring back; 0: it has none */
     /*
-     * NULL: the connection went down. `maybe`: bytes of the command may have reached the server, so that
-     * it may have been, or may still be, executed; else it never will be.
+     * `reply` NULL: the connection went down. `maybe`: bytes of the command may have reached the
+     * server, so it may have been or may still be executed; otherwise it never will be.
      */
     void (*answered)(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe);
 };
@@ -30,7 +30,7 @@ struct memcached_connection_calls {
     void (*down)(struct memcached_connection *connection, hf_status status, const char *why);
 };
 
-/* What the greeting learnt (version, stats). */
+/* What the greeting found out (version, stats). */
 struct memcached_server {
     char version[32];
     uint64_t pid, start_s; /* which process it is: these two, together */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What this server means for the promises, on a connection of its own, on the caller's thread. A cache
- * is made to forget: most of what is said here is about when it does.
+ * Checks whether this server can keep the promises, on a connection of its own and on the caller's
+ * thread. A cache may forget items: most findings say when it does.
  */
 #include "engine/memcached/internal.h"
 
@@ -106,7 +106,7 @@ static void stats_answered(struct memcached_sent *sent, const struct memcached_r
     take_stat(ask->facts, ask->settings, line, space + 1);
 }
 
-/* The connection's own time limits end every wait. */
+/* Every wait ends by the time limits of the connection. */
 static void ask_turn(struct ask *ask)
 {
     hfi_reactor_turn(&ask->reactor, HFI_NEVER);
@@ -129,7 +129,7 @@ static void ask_stats(struct ask *ask, const char *command, bool settings)
         ask_turn(ask);
 }
 
-/* All facts, and the version. */
+/* Read all facts, and the version. */
 static hf_status learn(const struct memcached_conf *conf, struct facts *ret_facts,
                        char ret_version[32], hf_error *err)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memcached engine: its table, opening and closing, and what comes in from core. See internal.h for
+ * The memcached engine: its table, opening and closing, and the calls of core. See internal.h for
  * the parts. Event-driven: submit() sends, the driver reads and finishes.
  */
 #include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/url.h"
 
 static hf_status init(struct memcached_store *store, struct hfi_host *host, hf_error *err);
 static void destroy(struct memcached_store *store);
@@ -101,22 +100,17 @@ static void memcached_close(void *self)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* No BREAK: it is by token, and there are none. */
+/* No BREAK: it needs a token, and this engine has none. */
 static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_ACQUIRE] = { memcached_acquire, memcached_cancel },
     [HFI_OP_RELEASE] = { memcached_release, NULL },
     [HFI_OP_RENEW] = { memcached_renew, NULL },
     [HFI_OP_ADOPT] = { memcached_adopt, NULL },
-    [HFI_OP_INSPECT] = { memcached_inspect, NULL },
+    [HFI_OP_LIST] = { memcached_list, NULL },
+    [HFI_OP_LOOK] = { memcached_look, NULL },
     [HFI_OP_CELL_READ] = { memcached_cell_read_op, NULL },
     [HFI_OP_CELL_SWAP] = { memcached_cell_swap_op, NULL },
 };
-
-void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_status status,
-                      const hf_error *err)
-{
-    hfi_reactor_finish(&store->reactor, op, status, err);
-}
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
@@ -150,8 +144,4 @@ static const struct hfi_engine engine = {
     .admin = &(const struct hfi_admin){ .doctor = memcached_doctor },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &engine;
-}
+HFI_ENGINE_ENTRY(engine)

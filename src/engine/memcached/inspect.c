@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inspect. One name is one get. For a pattern the server's own lister of keys is asked, `lru_crawler
- * metadump hash`, then every key of ours is read. (It walks the hash table. `all` would walk the LRU
- * lists, between which items move, also because they are read: it leaves some out.) The dump shows all
- * that the server has, also what is not ours, so it has a connection of its own: commands behind it
- * would have to wait. The server does one dump at a time, and who comes second asks again.
+ * LOOK is one get. LIST asks the server for its keys (`lru_crawler metadump hash`), then reads every
+ * key of ours: whole entries, in one page, since the dump has no cursor. It does not leave the
+ * reading to core, as it could with bare names: the key of a long name is a hash, and only its
+ * record tells the name.
+ *
+ * The dump walks the hash table. (`all` would walk the LRU lists, between which items move, also
+ * when they are read: it misses some.) It lists all keys of the server, so it has a connection of
+ * its own: commands after it would have to wait. The server does one dump at a time; while it is
+ * busy we ask again.
  */
 #include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/hash.h"
 #include "util/text.h"
 
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define ASK_MAX 64 /* names asked about at a time */
+#define ASK_MAX 64 /* names read at a time */
 #define BUSY_MS 30 /* until we ask again for a dump */
 
 static const char dump_command[] = "lru_crawler metadump hash\r\n";
 
 enum stage { DUMPING, READING, OVER };
 
-/* One inspect of a pattern under way. */
+/* One LIST under way. */
 struct memcached_search {
     struct memcached_search *next;
     struct memcached_store *store;
@@ -42,27 +45,7 @@ struct memcached_search {
     hf_error err;
 };
 
-static void looked(struct memcached_call *call, enum hfi_outcome outcome,
-                   const struct memcached_reply *reply);
-static void search(struct memcached_store *store, struct hfi_op *op);
-
-void memcached_inspect(void *self, struct hfi_op *op)
-{
-    struct memcached_store *store = self;
-    struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
-    struct memcached_call *call;
-
-    if (op->u.inspect.glob) {
-        search(store, op);
-        return;
-    }
-    hfi_hash128(name.bytes, name.len, name.hash);
-    call = memcached_call_new(store, 'l', &name, op);
-    if (call)
-        memcached_call_go(call, MEMCACHED_GET, looked);
-}
-
-/* ---- one name -------------------------------------------------------------------------------- */
+/* ---- LOOK -------------------------------------------------------------------------------- */
 
 static int64_t age_ms(int64_t since_ms)
 {
@@ -74,7 +57,7 @@ static int64_t age_ms(int64_t since_ms)
     return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
-/* What is surely left: the server was told more than was asked for. */
+/* The time that is certainly left: the server was told a longer ttl than the caller asked for. */
 static int64_t left_ms(const struct memcached_reply *reply)
 {
     int64_t left = (reply->ttl_s - MEMCACHED_LATE_S) * 1000 - MEMCACHED_GUARD_MS;
@@ -107,29 +90,38 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
                    const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
-    struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct memcached_record record;
     hf_status status;
     hf_error err;
 
     if (outcome != HFI_ANSWERED || (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
         status = memcached_trouble(call->store, outcome, false, reply, &err);
-        memcached_finish(call->store, op, status, &err);
+        hfi_reactor_finish(&call->store->reactor, op, status, &err);
         return;
     }
     if (reply->kind == MEMCACHED_EN) {
-        memcached_finish(call->store, op, HF_OK, NULL); /* nobody's: no entry */
+        hfi_reactor_finish(&call->store->reactor, op, HF_OK,
+                           NULL); /* the lease has expired: no entry */
         return;
     }
-    status = memcached_read(reply, &name, &record, &err);
+    status = memcached_read(reply, &op->u.look.name, &record, &err);
     if (status != HF_OK)
-        memcached_finish(call->store, op, status, &err);
+        hfi_reactor_finish(&call->store->reactor, op, status, &err);
     else
-        memcached_finish(call->store, op,
-                         emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&call->store->reactor, op,
+                           emit(op->u.look.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
 }
 
-/* ---- a pattern: the dump ------------------------------------------------------------------------ */
+void memcached_look(void *self, struct hfi_op *op)
+{
+    struct memcached_store *store = self;
+    struct memcached_call *call = memcached_call_new(store, 'l', &op->u.look.name, op);
+
+    if (call)
+        memcached_call_go(call, MEMCACHED_GET, looked);
+}
+
+/* ---- LIST: the dump ------------------------------------------------------------------------ */
 
 static void dump_up(struct memcached_connection *connection);
 static void dump_down(struct memcached_connection *connection, hf_status status, const char *why);
@@ -138,13 +130,14 @@ static void go_on(struct memcached_search *search);
 
 static const struct memcached_connection_calls dump_calls = { .up = dump_up, .down = dump_down };
 
-static void search(struct memcached_store *store, struct hfi_op *op)
+void memcached_list(void *self, struct hfi_op *op)
 {
+    struct memcached_store *store = self;
     struct memcached_search *search = hfi_calloc(1, sizeof *search);
     int64_t now_ms = hfi_now_ms();
 
     if (!search) {
-        memcached_finish(store, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     search->store = store;
@@ -161,7 +154,7 @@ static void fail(struct memcached_search *search, hf_status status, const char *
         search->status = hfi_error_set(&search->err, status, 0, "%s", why);
     if (search->stage == DUMPING)
         search->stage = READING;
-    search->read = search->count; /* no more are asked for */
+    search->read = search->count; /* read no more */
     go_on(search);
 }
 
@@ -213,7 +206,7 @@ static bool dumped_key(const struct memcached_reply *reply, struct memcached_key
     return ret_key->len > 0;
 }
 
-/* A lease of ours whose name matches, or, where the key is a hash, may match? */
+/* Is it the key of a lease whose name matches, or may match if the key is a hash? */
 static bool is_wanted(const struct memcached_search *search, const struct memcached_key *key)
 {
     const char *prefix = search->store->conf->prefix;
@@ -224,7 +217,7 @@ static bool is_wanted(const struct memcached_search *search, const struct memcac
     if (key->text[len] == 'L')
         return true;
     return key->text[len] == 'l' &&
-           hfi_glob_match(search->op->u.inspect.pattern, search->op->u.inspect.len,
+           hfi_glob_match(search->op->u.list.pattern, search->op->u.list.len,
                           (const unsigned char *)key->text + len + 2, key->len - len - 2);
 }
 
@@ -272,7 +265,7 @@ static void dumped(struct memcached_sent *sent, const struct memcached_reply *re
     }
 }
 
-/* ---- a pattern: the records ----------------------------------------------------------------------- */
+/* ---- LIST: the records ----------------------------------------------------------------------- */
 
 static void record_read(struct memcached_call *call, enum hfi_outcome outcome,
                         const struct memcached_reply *reply)
@@ -291,15 +284,15 @@ static void record_read(struct memcached_call *call, enum hfi_outcome outcome,
     }
     if (search->status == HF_OK && reply->kind == MEMCACHED_VA &&
         memcached_record_read(reply->text, reply->len, &record) &&
-        hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, record.name, record.name_len) &&
-        !emit(op->u.inspect.sink, &record, reply)) {
+        hfi_glob_match(op->u.list.pattern, op->u.list.len, record.name, record.name_len) &&
+        !emit(op->u.list.sink, &record, reply)) {
         fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
         return;
     }
     go_on(search);
 }
 
-/* The next ones; or, when all have been read, the end: the driver frees it. */
+/* Read the next ones; when all have been read, end the search: the driver frees it. */
 static void go_on(struct memcached_search *search)
 {
     static const struct hfi_name none = { .bytes = (const unsigned char *)"", .len = 0 };
@@ -318,7 +311,7 @@ static void go_on(struct memcached_search *search)
     }
     if (search->stage == READING && search->asking == 0) {
         search->stage = OVER;
-        memcached_finish(search->store, search->op, search->status, &search->err);
+        hfi_reactor_finish(&search->store->reactor, search->op, search->status, &search->err);
     }
 }
 
@@ -343,7 +336,7 @@ static void tick(struct memcached_search *search, int64_t now_ms)
         return;
     }
     if (!connection->stream.source.reactor) {
-        /* Once: if it goes down, that is the end. */
+        /* Connect once: if the connection breaks, the search ends. */
         if (memcached_connection_init(connection, &search->store->reactor, search->store->conf,
                                       &dump_calls, search))
             hfi_stream_open(&connection->stream, now_ms);

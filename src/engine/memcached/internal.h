@@ -15,18 +15,19 @@
  * What all of it rests on:
  *
  * A lease is one item, made by an `ms` in mode add, and changed and deleted only by its CAS number,
- * which the server gives a new value with every change. A number that we know is good only on the
- * connection on which we learnt it (store->epoch): a server that was restarted counts from the
- * beginning again, and would give our number to somebody else's lease. After a reconnection the
- * item is read first, and its owner compared.
+ * which changes with every change of the item. A number is valid only on the connection on which we
+ * learnt it (store->epoch): a restarted server counts from the beginning again, and could give our
+ * number to the lease of another holder. After a reconnection the item is read first, and its owner
+ * compared.
  *
  * The server's clock ticks once a second, so an item may end up to a second early: that is the
- * engine's guard (MEMCACHED_GUARD_MS). The tick itself may be late, on a busy machine: MEMCACHED_LATE_S more is
- * asked for than is counted on. A server that was stopped executes what has come meanwhile before its
- * clock ticks again, and what it stores then ends early by as long as it was stopped. So when a reply
- * took longer than MEMCACHED_STALL_MS, no grant and no renewal counts that left before MEMCACHED_SETTLE_MS have
- * passed: it is renewed once more then. (What is sent in the last moments of a stop, and nothing
- * before it, is not noticed. That is a limit of this engine.)
+ * engine's guard (MEMCACHED_GUARD_MS). The tick itself may be late, on a busy machine: so we ask
+ * for MEMCACHED_LATE_S more than we rely on. A server that was stopped executes what has arrived
+ * meanwhile before its clock ticks again, and what it stores then expires too early, by the time
+ * for which it was stopped. So when a reply took longer than MEMCACHED_STALL_MS, a grant or renewal
+ * that was sent before MEMCACHED_SETTLE_MS have passed is not trusted: it is renewed once more
+ * after that. (A stop is not noticed if the only command was sent in its last moments. That is a
+ * limit of this engine.)
  *
  * Everything is under the reactor's lock (kit/reactor.h), but for reading from a socket, which the one thread that
  * drives does without it.
@@ -44,16 +45,16 @@
 #define MEMCACHED_GUARD_MS    1000                /* one tick of the server's clock */
 #define MEMCACHED_LATE_S      1                   /* how late that tick may be */
 #define MEMCACHED_RELATIVE_S  (60 * 60 * 24 * 30) /* longer times are absolute ones to memcached */
-#define MEMCACHED_CANCEL_MS   2000  /* how long who wants to leave waits for an answer */
-#define MEMCACHED_STALL_MS    500   /* a reply that took longer is not trusted with time */
-#define MEMCACHED_SETTLE_MS   1000  /* ... nor is what was sent for so long after it */
-#define MEMCACHED_LATE_ADD_MS 60000 /* how long we look for an add that was cut off */
+#define MEMCACHED_CANCEL_MS   2000  /* how long a cancelled acquire waits for its answer */
+#define MEMCACHED_STALL_MS    500   /* after a slower reply the server's clock is not trusted */
+#define MEMCACHED_SETTLE_MS   1000  /* ... for this long */
+#define MEMCACHED_LATE_ADD_MS 60000 /* how long we look for an add whose connection broke */
 #define MEMCACHED_POOL_MAX    256   /* calls kept for use again */
 #define MEMCACHED_HEAD_ROOM   (MEMCACHED_KEY_MAX + 128) /* a command without its value */
 
 enum memcached_verb {
-    MEMCACHED_ADD,    /* ms, mode add: only if it is not there */
-    MEMCACHED_SWAP,   /* ms with C: only if it is as we know it */
+    MEMCACHED_ADD,    /* ms, mode add: only if the key is absent */
+    MEMCACHED_SWAP,   /* ms with C: only if the CAS number is this one */
     MEMCACHED_GET,    /* mg */
     MEMCACHED_DELETE, /* md with C */
 };
@@ -76,15 +77,15 @@ struct memcached_call {
     int64_t give_up_ms;  /* parked no longer than this */
     bool busy;           /* it was sent again */
     bool dropped;        /* nobody waits for its answer: it must not be sent again */
-    bool was_sent;       /* lease.c: a change of it may have been made */
+    bool was_sent;       /* lease.c: the item may have been changed */
     uint64_t from_epoch; /* parked: to be sent on this connection only; 0: on any */
-    unsigned tries;      /* lease.c: how often the CAS number was another one */
+    unsigned tries;      /* lease.c: how often the CAS number did not match */
 
     enum memcached_verb verb;
     struct memcached_key key;
     uint64_t cas;       /* SWAP, DELETE: which */
     int64_t ttl_ms;     /* ADD, SWAP: asked for; 0: for ever */
-    int64_t granted_ms; /* ... and what the server was told, less what its tick may be late */
+    int64_t granted_ms; /* ... and what the server was told, less the lateness of its tick */
     const struct memcached_hold *hold; /* ADD, SWAP of a lease: its record; NULL: a cell */
     struct memcached_cell cell;
 };
@@ -92,18 +93,18 @@ struct memcached_call {
 /* An acquire under way. */
 enum memcached_state {
     MEMCACHED_ASKING,     /* its add is under way */
-    MEMCACHED_LOOKING,    /* its get is: who has it? */
-    MEMCACHED_CONFIRMING, /* it is ours, and is being renewed before anybody hears of it */
+    MEMCACHED_LOOKING,    /* its get is under way: which owner has it? */
+    MEMCACHED_CONFIRMING, /* we have it, and renew it before the acquire ends */
     MEMCACHED_RESTING,    /* until the next look */
-    MEMCACHED_HELD        /* it is over: the lease is held, or core is to release it */
+    MEMCACHED_HELD        /* the acquire has ended: the lease is held, or core will release it */
 };
 
 /* Our side of a claim, from submit of the acquire (or adopt) until its release. */
 struct memcached_hold {
     struct hfi_list listed; /* in store->waits, or in store->held */
     struct hfi_claim *claim;
-    uint64_t cas, epoch; /* the item's number, and on which connection it is that */
-    int64_t since_ms;    /* when it was asked for, by the clock of people */
+    uint64_t cas, epoch; /* the item's CAS number, and the connection on which it is valid */
+    int64_t since_ms;    /* when it was asked for, by the wall clock */
     int64_t ttl_ms;      /* what the record says */
     bool detached;
     uint32_t label_len;
@@ -113,9 +114,9 @@ struct memcached_hold {
     struct memcached_call *call;
     enum memcached_state state;
     bool unsure;        /* an add of it may still be executed late */
-    bool ours;          /* the server has it, but nobody has been told */
-    int64_t give_up_ms; /* who does not wait gives up then */
-    int64_t beat_ms;    /* RESTING: when to look; stopped: when to stop waiting for an answer */
+    bool ours;          /* the server has it, but the acquire has not ended */
+    int64_t give_up_ms; /* an acquire that does not wait gives up then */
+    int64_t beat_ms;    /* RESTING: the next get; stopped: when to stop waiting for an answer */
     int64_t pause_ms;
     hf_status stop; /* HF_OK, or what the op is to end with */
 };
@@ -129,10 +130,10 @@ struct memcached_store {
 
     struct memcached_connection connection;
     uint64_t epoch; /* of the connection that is up, or was last */
-    hf_error why;   /* it went down */
+    hf_error why;   /* why the connection went down */
     bool was_up;
     uint64_t pid, start_s; /* which process the server was */
-    int64_t settled_ms;    /* from here on its clock is right again */
+    int64_t settled_ms;    /* from then on its clock is trusted again */
 
     struct hfi_requests requests;
 
@@ -140,7 +141,7 @@ struct memcached_store {
     int64_t beat_ms; /* no wait has anything to do before */
     struct memcached_late_add *late_adds;
     int64_t late_add_ms;
-    struct memcached_search *searches; /* inspect.c: patterns being looked for */
+    struct memcached_search *searches; /* inspect.c: searches under way */
 };
 
 /* In op->room. */
@@ -166,42 +167,38 @@ static inline struct memcached_claim *memcached_claim(struct hfi_claim *claim)
 
 /* ---- engine.c ------------------------------------------------------------------------ */
 
-/* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
-void memcached_finish(struct memcached_store *store, struct hfi_op *op, hf_status status,
-                      const hf_error *err);
-
 /* ---- call.c ----------------------------------------------------------------------------- */
 
 /* NULL: out of memory; `op` (if any) is finished with that. Gives up op_timeout from now. */
 struct memcached_call *memcached_call_new(struct memcached_store *store, char kind,
                                           const struct hfi_name *name, struct hfi_op *op);
 void memcached_call_free(struct memcached_call *call);
-/* Send it. SWAP and DELETE only if call->cas is of this connection: the caller has looked at
- * memcached_fresh(), or has just got it; if there is none any more the answer is HFI_UNSENT. */
+/* Send it. SWAP and DELETE only if call->cas is of this connection: the caller has checked
+ * memcached_fresh(), or has just read it; if the connection is down the answer is HFI_UNSENT. */
 void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
                        memcached_answer_fn *answer);
-/* A SWAP by a number that has just come, after a while. */
+/* Send a SWAP with a CAS number that was just read, after a pause. */
 void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
                           memcached_answer_fn *answer);
-/* Was it executed when the server's clock may not have been right? In how many ms it surely is; -1: it
- * was right. */
+/* Was it executed when the server's clock may have been late? Then returns in how many ms the clock
+ * is certainly right; -1: it was right. */
 int64_t memcached_settles_in_ms(const struct memcached_call *call);
 /* Is the number of `hold` known on the connection that is up? */
 bool memcached_fresh(const struct memcached_store *store, const struct memcached_hold *hold);
 extern const struct hfi_request_calls memcached_request_calls;
-/* Take a call back that has not left: true, and it is the caller's. */
+/* Take back a call that was not sent. true: the caller owns it again. */
 bool memcached_unsend(struct memcached_store *store, struct memcached_call *call);
 
 /* The first connection; waits for it until host->open_deadline_ms. */
 hf_status memcached_net_open(struct memcached_store *store, hf_error *err);
 void memcached_net_close(struct memcached_store *store);
 
-/* What a command that got no useful answer is told to whoever asked. `changed`: it changes
- * something, so that it may have been done. */
+/* The status and text for a command without a useful answer. `changed`: the command changes
+ * something, so it may have been done. */
 hf_status memcached_trouble(const struct memcached_store *store, enum hfi_outcome outcome,
                             bool changed, const struct memcached_reply *reply, hf_error *ret_err);
 
-/* A record that a get has found: is it of this name? HF_OK; HF_MISMATCH with words. */
+/* Is the record that a get has found that of this name? HF_OK; HF_MISMATCH with a text. */
 hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_name *name,
                          struct memcached_record *ret_record, hf_error *ret_err);
 
@@ -220,8 +217,8 @@ struct memcached_hold *memcached_hold_of(const struct hfi_claim *claim); /* NULL
 
 /* ---- late_add.c ------------------------------------------------------------------------------- */
 
-/* An add of this name by this owner was cut off and may be executed late. Out of memory: only the
- * ttl ends it then. */
+/* An add of this name by this owner may be executed late, since its connection broke. Out of
+ * memory: only its ttl ends it then. */
 void memcached_late_add_note(struct memcached_store *store, const struct hfi_name *name,
                              const unsigned char owner[HFI_OWNER_LEN]);
 void memcached_late_adds_tick(struct memcached_store *store, int64_t now_ms);
@@ -229,7 +226,8 @@ void memcached_late_adds_done(struct memcached_store *store);
 
 /* ---- inspect.c, cells.c, doctor.c ---------------------------------------------------------------- */
 
-void memcached_inspect(void *self, struct hfi_op *op);
+void memcached_list(void *self, struct hfi_op *op);
+void memcached_look(void *self, struct hfi_op *op);
 void memcached_searches_tick(struct memcached_store *store, int64_t now_ms);
 int64_t memcached_searches_next_ms(const struct memcached_store *store);
 void memcached_searches_done(struct memcached_store *store);

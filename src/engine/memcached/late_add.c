@@ -4,12 +4,12 @@
  *
  * When a connection breaks, what we had sent may still be in the server's receive buffer: a server
  * that was stopped reads and executes it when it goes on, perhaps long after we have given up, or
- * have released what an earlier copy got us. The owner of such an item
- * does not exist any more, and it keeps everybody out. It can do no other harm: no claim believes to hold it.
+ * have released what an earlier copy got us. Such an item has an owner that no longer exists, and
+ * blocks all others. It does no other harm: no claim relies on it.
  *
- * memcached has nothing that could refuse it (a tombstone under the key would keep everybody out as
- * well). What bounds it is its ttl, which begins when it is executed. And as long as this process
- * has the store open we look for it, less and less often, for MEMCACHED_LATE_ADD_MS, and delete it by its CAS.
+ * memcached cannot refuse it (a tombstone under the key would block all others as well). Its ttl
+ * bounds it, counted from the execution. And as long as this process has the store open we look for
+ * it at growing intervals, for MEMCACHED_LATE_ADD_MS, and delete it by its CAS number.
  */
 #include "engine/memcached/internal.h"
 
@@ -108,7 +108,7 @@ static void look_later(struct memcached_store *store, struct memcached_late_add 
     set_time(store, late);
 }
 
-/* Deleted, or it is not known, or it is another's: look again in any case, there may be more than
+/* Deleted, unknown, or the item of another owner: look again in any case, there may be more than
  * one late copy. */
 static void late_add_deleted(struct memcached_call *call, enum hfi_outcome outcome,
                              const struct memcached_reply *reply)

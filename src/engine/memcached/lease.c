@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lease after it was granted: release, renew, adopt. All three are the same walk:
+ * A lease after it was granted: release, renew, adopt. All three take the same steps:
  *
  *   number known on this connection?  yes: change by it -----> done
  *        no |                               | it is another number, or the line broke
@@ -9,9 +9,9 @@
  *           | yes: change by the number that the get has brought
  *           | no, or not there: LOST
  *
- * So nothing is ever changed that was not, at that instant, as we had seen it: there is no gap
- * between a get and a delete. The number may be another one although the lease is ours: an earlier
- * renewal of which the answer was lost, or one by another holder of the same handle.
+ * So an item is changed only if it is still as we have read it: there is no gap between a get and a
+ * delete. The number may differ although the lease is ours: after a renewal whose answer was lost,
+ * or one by another process with the same handle.
  */
 #include "engine/memcached/internal.h"
 
@@ -20,14 +20,14 @@
 
 #include <string.h>
 
-#define TRIES_MAX 5 /* so often the number may change under us before we stop trying */
+#define TRIES_MAX 5 /* attempts after the number has changed */
 
 struct memcached_hold *memcached_hold_of(const struct hfi_claim *claim)
 {
     return ((const struct memcached_claim *)(const void *)claim->room)->hold;
 }
 
-/* Is this what a get finds if the lease is there and ours? */
+/* Did the get find our lease? */
 static bool is_ours(const struct memcached_reply *reply, const struct hfi_claim *claim,
                     struct memcached_record *ret_record)
 {
@@ -43,7 +43,7 @@ static bool is_get_answer(enum hfi_outcome outcome, const struct memcached_reply
     return outcome == HFI_ANSWERED && (reply->kind == MEMCACHED_VA || reply->kind == MEMCACHED_EN);
 }
 
-/* Stored, but by a clock that may have been late: the same again, when it is right. */
+/* Stored, but the server's clock may have been late: store it again when the clock is right. */
 static bool swap_again(struct memcached_call *call, const struct memcached_reply *reply,
                        memcached_answer_fn *answer)
 {
@@ -73,8 +73,8 @@ static void release_deleted(struct memcached_call *call, enum hfi_outcome outcom
 static void release_looked(struct memcached_call *call, enum hfi_outcome outcome,
                            const struct memcached_reply *reply);
 
-/* HF_OK, HF_LOST: it is over, and the claim is core's alone again. An add of it that was cut off may
- * still come, and then nobody wants it. */
+/* HF_OK, HF_LOST: the lease has ended, and core may reuse the claim. An add whose connection broke
+ * may still be executed, and then nobody wants it. */
 static void release_end(struct memcached_call *call, hf_status status, const hf_error *err)
 {
     struct memcached_store *store = call->store;
@@ -86,11 +86,11 @@ static void release_end(struct memcached_call *call, hf_status status, const hf_
             memcached_late_add_note(store, &claim->name, claim->owner);
         drop_hold(store, hold);
     }
-    memcached_finish(store, call->op, status, err);
+    hfi_reactor_finish(&store->reactor, call->op, status, err);
 }
 
-/* Of who was cut off it is not known whether it was us who deleted it: that it is gone is what was
- * asked for. */
+/* If the connection broke, we do not know whether our delete removed it: it is gone, which is what
+ * was asked for. */
 static void release_gone(struct memcached_call *call)
 {
     release_end(call, call->was_sent ? HF_OK : HF_LOST, NULL);
@@ -128,7 +128,7 @@ static void release_deleted(struct memcached_call *call, enum hfi_outcome outcom
         call->was_sent = true;
     if (outcome != HFI_ANSWERED)
         memcached_call_go(call, MEMCACHED_GET,
-                          release_looked); /* or gives up: its time may be over */
+                          release_looked); /* or gives up, if its time is over */
     else if (reply->kind == MEMCACHED_HD)
         release_end(call, HF_OK, NULL);
     else if (reply->kind == MEMCACHED_NF)
@@ -165,7 +165,7 @@ static void renew_count(struct memcached_store *store, struct hfi_op *op, int ch
 {
     memcached_op(op)->left += change;
     if (memcached_op(op)->left == 0)
-        memcached_finish(store, op, HF_OK, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_OK, NULL);
 }
 
 static void renew_end(struct memcached_call *call, hf_status status)
@@ -180,7 +180,7 @@ void memcached_renew(void *self, struct hfi_op *op)
 {
     struct memcached_store *store = self;
 
-    renew_count(store, op, 1); /* ours: it is not finished before all are under way */
+    renew_count(store, op, 1); /* our own count: the op must not finish before all are under way */
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
         const struct memcached_hold *hold = memcached_hold_of(item->claim);
@@ -212,7 +212,8 @@ static void renew_trouble(struct memcached_call *call, enum hfi_outcome outcome,
     renew_end(call, memcached_trouble(call->store, outcome, changed, reply, &err));
 }
 
-/* It is there, for the ttl that we asked for; or once more, if that took too long to be believed. */
+/* It is renewed for the ttl that we asked for; if the answer took too long to be trusted, renew
+ * once more. */
 static void renewed(struct memcached_call *call, const struct memcached_reply *reply)
 {
     const struct hfi_renewal *item = call->data;
@@ -229,11 +230,12 @@ static void renewed(struct memcached_call *call, const struct memcached_reply *r
 }
 
 /*
- * An answer that was cut off is not asked for again: the swap may come late, and finds its number only
- * if nothing has happened since; it cannot shorten anything then. What it did the next renewal finds.
+ * A swap whose answer was lost is not repeated. It may be executed late, and then matches its
+ * number only if nothing has happened since, so it cannot shorten anything. The next renewal finds
+ * out what it did.
  *
  * SERVER_ERROR: there was no memory for the new value, and then memcached deletes the old one too
- * (1.6, -M). The get tells, so that a lease that is gone is LOST now and not at its end.
+ * (1.6, -M). The get finds that out, so that a lease that is gone is LOST now and not at its end.
  */
 static void renew_swapped(struct memcached_call *call, enum hfi_outcome outcome,
                           const struct memcached_reply *reply)
@@ -285,7 +287,7 @@ static void adopt_end(struct memcached_call *call, hf_status status, const hf_er
 {
     if (status != HF_OK)
         drop_hold(call->store, memcached_hold_of(call->op->claim));
-    memcached_finish(call->store, call->op, status, err);
+    hfi_reactor_finish(&call->store->reactor, call->op, status, err);
 }
 
 static void adopt_trouble(struct memcached_call *call, enum hfi_outcome outcome, bool changed,
@@ -303,7 +305,7 @@ void memcached_adopt(void *self, struct hfi_op *op)
     struct memcached_call *call;
 
     if (!hold) {
-        memcached_finish(store, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     call = memcached_call_new(store, 'l', &op->claim->name, op);
@@ -349,7 +351,8 @@ static void adopt_swapped(struct memcached_call *call, enum hfi_outcome outcome,
     }
 }
 
-/* The record's label, age and ttl go on; who adopts it is not who asked for it. */
+/* The record keeps its label, age and ttl: the process that adopts it is not the one that asked for
+ * it. */
 static void adopt_looked(struct memcached_call *call, enum hfi_outcome outcome,
                          const struct memcached_reply *reply)
 {

@@ -9,8 +9,8 @@ struct word {
     size_t len;
 };
 
-/* What a line may begin with. `flags`: words with a letter and a value may follow; `rest`: any text
- * may; else nothing may. */
+/* The first words of a line. `flags`: words of a letter and a value may follow; `rest`: any text
+ * may follow; otherwise nothing may. */
 static const struct form {
     const char *word;
     enum memcached_kind kind;
@@ -114,7 +114,7 @@ bool memcached_number(const char *text, size_t len, uint64_t max, uint64_t *ret_
     return true;
 }
 
-/* One flag that we may have asked for. Others are not ours, and their values of no interest. */
+/* Read one flag that we may have asked for. Others are ignored. */
 static bool take_flag(struct word word, struct memcached_reply *reply)
 {
     uint64_t ttl_s = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memcached's text protocol, as much of it as we need: what the server says, one reply at a time.
- * Pure. Strict: what is not exactly of a form that we know is MEMCACHED_BAD, and the connection that
- * it came from is of no use any more, for nobody knows where the next reply begins.
+ * The part of memcached's text protocol that we need: parses replies, one at a time. Pure. Strict:
+ * a reply that is not exactly of a known form is MEMCACHED_BAD, and then the connection cannot be
+ * used any more, since the beginning of the next reply is not known.
  */
 #ifndef MEMCACHED_PROTO_H
 #define MEMCACHED_PROTO_H
@@ -15,15 +15,15 @@
 #define MEMCACHED_VALUE_MAX (8u << 20) /* one value; the server's own limit is 1 MB unless told */
 
 enum memcached_kind {
-    MEMCACHED_HD,    /* done */
-    MEMCACHED_VA,    /* done, and a value */
-    MEMCACHED_EN,    /* get: no such key */
-    MEMCACHED_NS,    /* not stored: it is there */
-    MEMCACHED_EX,    /* the CAS number is another one */
-    MEMCACHED_NF,    /* no such key */
-    MEMCACHED_MN,    /* to mn */
-    MEMCACHED_ERROR, /* SERVER_ERROR: this command was not done, and the next reply is the next's */
-    MEMCACHED_REFUSED, /* ERROR, CLIENT_ERROR: what we said was not understood, or not allowed */
+    MEMCACHED_HD,      /* done */
+    MEMCACHED_VA,      /* done, and a value */
+    MEMCACHED_EN,      /* get: no such key */
+    MEMCACHED_NS,      /* not stored: it is there */
+    MEMCACHED_EX,      /* the CAS number is another one */
+    MEMCACHED_NF,      /* no such key */
+    MEMCACHED_MN,      /* to mn */
+    MEMCACHED_ERROR,   /* SERVER_ERROR: this command was not executed; replies still match */
+    MEMCACHED_REFUSED, /* ERROR, CLIENT_ERROR: the command was not understood, or not allowed */
     MEMCACHED_STORED,  /* to set */
     MEMCACHED_VERSION, /* text: the version */
     MEMCACHED_STAT,    /* text: "name value" */

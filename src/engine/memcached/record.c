@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys and values of ours in memcached. Pure; see record.h. */
+/* Our keys and values in memcached. Pure; see record.h. */
 #include "engine/memcached/record.h"
 
 #include "engine/memcached/proto.h"

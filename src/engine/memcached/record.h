@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys and values of ours in memcached. Pure.
+ * Our keys and values in memcached. Pure.
  *
- * A lease is one item. Its key is the prefix, "l:" and the name; or, where that would be longer
- * than memcached's 250 bytes or has a byte that cannot be in a key, the prefix, "L:" and the name's
+ * A lease is one item. Its key is the prefix, "l:" and the name; or, if that would be longer than
+ * memcached's 250 bytes or has a byte that is not allowed in a key, the prefix, "L:" and the name's
  * 128-bit hash. Its value is a line for people and programs, then the name, then the label:
  *
  *   holdfast1 <owner, 32 hex> <- or d: detached> <ttl ms> <since, unix ms> <name len> <label len>\n

@@ -11,11 +11,6 @@
 #include "util/error.h"
 #include "util/random.h"
 
-#define FLAG_WAIT     1
-#define FLAG_BARGE    2
-#define FLAG_DETACHED 4
-#define FLAG_HEARS    8 /* the server that keeps the name has our inbox, too */
-
 #define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
 #define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
 
@@ -39,10 +34,7 @@ void redis_acquire(void *self, struct hfi_op *op)
     wait->claim = op->claim;
     wait->heartbeat_ms = HFI_NEVER;
     wait->slot = store->slots && store->wire->slot ? store->wire->slot(store, &op->claim->name) : 0;
-    wait->next = store->waits;
-    if (store->waits)
-        store->waits->prev = wait;
-    store->waits = wait;
+    hfi_list_append(&store->waits, &wait->listed);
     redis_claim(op->claim)->wait = wait;
     redis_claim_add(store, op->claim);
     store->wire->acquire(store, wait);
@@ -54,12 +46,7 @@ void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_statu
     struct redis_claim *claim = redis_claim(wait->claim);
     struct hfi_op *op = wait->op;
 
-    if (wait->next)
-        wait->next->prev = wait->prev;
-    if (wait->prev)
-        wait->prev->next = wait->next;
-    else
-        store->waits = wait->next;
+    hfi_list_remove(&wait->listed);
     claim->wait = NULL;
     claim->unsure = claim->unsure || wait->unsure;
     if (status != HF_OK)
@@ -96,10 +83,8 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     hfi_command_add_number(command, (int64_t)claim->mode);
     hfi_command_add_number(command, claim->capacity);
     hfi_command_add_number(command, claim->permits);
-    hfi_command_add_number(command, (wait->op->may_wait ? FLAG_WAIT : 0) |
-                                        (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
-                                        (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) |
-                                        (store->inbox_up && !store->slots ? FLAG_HEARS : 0));
+    hfi_command_add_number(command,
+                           redis_acquire_flags(wait->op, store->inbox_up && !store->slots));
     hfi_command_add_number(command, claim->tokens_wanted);
     hfi_command_add_number(command, claim->ttl_ms);
     hfi_command_add_number(command, claim->lock_delay_ms);
@@ -316,7 +301,8 @@ static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
     [HFI_OP_RELEASE] = { redis_release, NULL },
     [HFI_OP_RENEW] = { redis_renew, NULL },
     [HFI_OP_ADOPT] = { redis_adopt, NULL },
-    [HFI_OP_INSPECT] = { redis_inspect, NULL },
+    [HFI_OP_LIST] = { redis_list, NULL },
+    [HFI_OP_LOOK] = { redis_look, NULL },
     [HFI_OP_BREAK] = { redis_break, NULL },
     [HFI_OP_CELL_READ] = { redis_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },

@@ -229,6 +229,54 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
         hfi_error_memory(&ask->err);
 }
 
+/* ---- what doctors ask ------------------------------------------------------------------------------ */
+
+bool hfi_ask_setting(struct hfi_ask *ask, const char *name, char *ret_value, size_t size,
+                     hf_error *err)
+{
+    char *text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", name, NULL }, err);
+    const char *line = text ? strchr(text, '\n') : NULL;
+
+    if (text)
+        hfi_error_clear(err);
+    snprintf(ret_value, size, "%s", line ? line + 1 : "");
+    hfi_free(text);
+    return line != NULL;
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* The server read its clock somewhere between our two readings: the middle, give or take half. */
+hf_status hfi_ask_clock(struct hfi_ask *ask, int tries, int64_t *ret_ahead_us,
+                        int64_t *ret_error_us, hf_error *err)
+{
+    *ret_error_us = INT64_MAX;
+    for (int i = 0; i < tries; i++) {
+        int64_t before_us = wall_us(), after_us, s = 0, us = 0;
+        char *text = hfi_ask(ask, (const char *[]){ "TIME", NULL }, err), *line;
+
+        after_us = wall_us();
+        if (!text)
+            return err->status;
+        s = strtoll(text, &line, 10);
+        us = *line == '\n' ? strtoll(line + 1, NULL, 10) : 0;
+        hfi_free(text);
+        if (s <= 0 || s >= HFI_TOLD_S_MAX || us < 0 || us >= 1000000)
+            return hfi_error_set(err, HF_CORRUPT, 0, "a time that no server has");
+        if ((after_us - before_us + 1) / 2 < *ret_error_us) {
+            *ret_error_us = (after_us - before_us + 1) / 2;
+            *ret_ahead_us = s * 1000000 + us - (before_us + after_us) / 2;
+        }
+    }
+    return HF_OK;
+}
+
 /* ---- INFO ------------------------------------------------------------------------------------- */
 
 const char *hfi_info(const char *info, const char *key, char *value, size_t size)

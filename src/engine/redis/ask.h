@@ -33,6 +33,13 @@ typedef void hfi_ask_take_fn(const struct hfi_reply *reply, void *arg);
 bool hfi_ask_reply(struct hfi_ask *ask, const struct hfi_command *command, hfi_ask_take_fn *take,
                    void *arg, hf_error *err);
 
+/* What CONFIG GET says of a parameter. false: "", and err->status says why: HF_OK: it has none of that name. */
+bool hfi_ask_setting(struct hfi_ask *ask, const char *name, char *ret_value, size_t size,
+                     hf_error *err);
+/* How far the server's clock is ahead of ours, by TIME: the closest of `tries`, give or take *ret_error_us. */
+hf_status hfi_ask_clock(struct hfi_ask *ask, int tries, int64_t *ret_ahead_us,
+                        int64_t *ret_error_us, hf_error *err);
+
 /* The value of "key:value" in what INFO said, "" if there is none. */
 const char *hfi_info(const char *info, const char *key, char *value, size_t size);
 

@@ -18,9 +18,7 @@ static void cell_read(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_op *op = call->op;
 
     if (outcome != HFI_ANSWERED) {
-        hfi_reactor_finish(&call->store->reactor, op,
-                           outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err),
-                           err);
+        hfi_reactor_finish(&call->store->reactor, op, hfi_outcome_read_status(outcome, err), err);
         return;
     }
     if (hfi_reply_letter(reply) == 'N') {
@@ -108,8 +106,7 @@ static void time_told(struct redis_call *call, enum hfi_outcome outcome,
     int64_t seconds, us;
 
     if (outcome != HFI_ANSWERED) {
-        hfi_reactor_finish(&call->store->reactor, call->op,
-                           outcome == HFI_MAYBE ? HF_UNAVAILABLE : hfi_outcome_status(outcome, err),
+        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_read_status(outcome, err),
                            err);
         return;
     }

@@ -38,11 +38,11 @@ static bool parse(const struct hfi_reply *text, int64_t *ret_value)
 
 static void not_answered(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err)
 {
-    hf_status status = hfi_outcome_status(outcome, err);
+    bool reads = call->op->u.counter->verb == HFI_COUNTER_GET;
 
-    if (status == HF_UNKNOWN && call->op->u.counter->verb == HFI_COUNTER_GET)
-        status = HF_UNAVAILABLE;
-    hfi_reactor_finish(&call->store->reactor, call->op, status, err);
+    hfi_reactor_finish(
+        &call->store->reactor, call->op,
+        reads ? hfi_outcome_read_status(outcome, err) : hfi_outcome_status(outcome, err), err);
 }
 
 static void added(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,

@@ -81,19 +81,6 @@ static long long info_number(const char *info, const char *key)
     return strtoll(hfi_info(info, key, value, sizeof value), NULL, 10);
 }
 
-/* A parameter of the server's configuration. HF_DENIED, and an empty value: we may not know. */
-static hf_status config(struct hfi_ask *ask, const char *name, struct setting *ret, hf_error *err)
-{
-    char *text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", name, NULL }, err);
-    const char *line = text ? strchr(text, '\n') : NULL;
-    hf_status status = text ? HF_OK : err->status;
-
-    ret->known = line != NULL;
-    snprintf(ret->value, sizeof ret->value, "%s", line ? line + 1 : "");
-    hfi_free(text);
-    return status;
-}
-
 /* false: the connection broke. What we may not know is no failure. */
 static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err)
 {
@@ -111,11 +98,16 @@ static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err)
     ret_facts->info = hfi_ask(ask, (const char *[]){ "INFO", NULL }, err);
     if (!ret_facts->info)
         return false;
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (config(ask, settings[i].name, settings[i].setting, err) == HF_UNAVAILABLE) {
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        struct setting *setting = settings[i].setting;
+
+        setting->known =
+            hfi_ask_setting(ask, settings[i].name, setting->value, sizeof setting->value, err);
+        if (!setting->known && err->status == HF_UNAVAILABLE) {
             hfi_free(ret_facts->info);
             return false;
         }
+    }
     return true;
 }
 
@@ -381,52 +373,17 @@ static void check_round_trip(const struct redis_checkup *r, struct hfi_ask *ask)
                    "%.2f ms (median of %d; the longest %.2f ms)", median_ms, PINGS, longest_ms);
 }
 
-static int64_t wall_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-/* The server read its clock somewhere between our two readings: the middle, give or take half. */
-static bool ask_clock(struct hfi_ask *ask, int64_t *ret_ahead_us, int64_t *ret_error_us,
-                      hf_error *err)
-{
-    int64_t before_us = wall_us(), after_us, s = 0, us = 0;
-    char *text = hfi_ask(ask, (const char *[]){ "TIME", NULL }, err), *line;
-
-    after_us = wall_us();
-    if (text) {
-        s = strtoll(text, &line, 10);
-        us = *line == '\n' ? strtoll(line + 1, NULL, 10) : 0;
-    }
-    hfi_free(text);
-    if (s <= 0 || s >= HFI_TOLD_S_MAX || us < 0 || us >= 1000000)
-        return false;
-    *ret_ahead_us = s * 1000000 + us - (before_us + after_us) / 2;
-    *ret_error_us = (after_us - before_us + 1) / 2;
-    return true;
-}
-
 static void check_clock(const struct redis_checkup *r, struct hfi_ask *ask)
 {
-    int64_t ahead_us = 0, error_us = INT64_MAX, one_us, one_error_us;
+    int64_t ahead_us = 0, error_us;
     hf_error err;
     bool far;
 
-    for (int i = 0; i < PINGS; i++) {
-        if (!ask_clock(ask, &one_us, &one_error_us, &err)) {
-            if (err.status == HF_DENIED)
-                hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "clock", "TIME: " NOT_ALLOWED);
-            else
-                hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "clock", "TIME: %s", err.text);
-            return;
-        }
-        if (one_error_us < error_us) {
-            ahead_us = one_us;
-            error_us = one_error_us;
-        }
+    if (hfi_ask_clock(ask, PINGS, &ahead_us, &error_us, &err) != HF_OK) {
+        hfi_report(&r->report,
+                   err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "clock",
+                   "TIME: %s", err.status == HF_DENIED ? NOT_ALLOWED : err.text);
+        return;
     }
     far = llabs(ahead_us) - error_us > CLOCK_FAR_US;
     hfi_report(&r->report, far ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "clock",

@@ -54,6 +54,7 @@ static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error
 {
     hf_status status;
 
+    hfi_list_init(&store->waits);
     hfi_list_init(&store->noted);
     store->wire = store->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                   : store->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
@@ -163,8 +164,4 @@ static const struct hfi_engine redis = {
     .admin = &(const struct hfi_admin){ .doctor = redis_doctor, .extension = &extension.head },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &redis;
-}
+HFI_ENGINE_ENTRY(redis)

@@ -121,7 +121,7 @@ static void stop_listening(struct redis_store *store, struct redis_wait *wait)
     if (!wait->listens)
         return;
     wait->listens = false;
-    for (const struct redis_wait *other = store->waits; other; other = other->next)
+    hfi_list_each (const struct redis_wait, other, &store->waits, listed)
         if (other != wait && other->listens && same_name(other, wait))
             return;
     hfi_link_unsubscribe(store->inbox.link, channel, channel_of(&wait->claim->name, channel));
@@ -134,10 +134,10 @@ static void heard(struct redis_store *store, const char *channel, size_t len)
     char own[CHANNEL_MAX];
     struct redis_wait *first = NULL;
 
-    for (struct redis_wait *wait = store->waits; wait; wait = wait->next)
-        if (wait->state == HFI_WAITER_RESTING && channel_of(&wait->claim->name, own) == len &&
-            memcmp(own, channel, len) == 0)
-            first = wait; /* the list has the newest first */
+    hfi_list_each (struct redis_wait, wait, &store->waits, listed)
+        if (!first && wait->state == HFI_WAITER_RESTING &&
+            channel_of(&wait->claim->name, own) == len && memcmp(own, channel, len) == 0)
+            first = wait;
     if (first) {
         first->heartbeat_ms = 0;
         hfi_source_at(&store->heartbeat, 0);

@@ -36,7 +36,7 @@ void redis_queued(struct redis_store *store, struct redis_wait *wait, const stru
 
 void redis_waits_hurry(struct redis_store *store)
 {
-    for (struct redis_wait *wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         if (wait->state == HFI_WAITER_QUEUED || wait->state == HFI_WAITER_RESTING)
             wait->heartbeat_ms = 0;
     hfi_source_at(&store->heartbeat, 0);
@@ -45,15 +45,12 @@ void redis_waits_hurry(struct redis_store *store)
 void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms)
 {
     struct redis_store *store = hfi_container(heartbeat, struct redis_store, heartbeat);
-    struct redis_wait *wait, *next;
 
-    for (wait = store->waits; wait; wait = next) {
-        next = wait->next;
+    hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         if (wait->heartbeat_ms <= now_ms && wait->state == HFI_WAITER_RESTING)
             store->wire->acquire(store, wait);
-    }
     beat_all(store, now_ms);
-    for (wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         hfi_source_by(heartbeat, wait->heartbeat_ms);
 }
 
@@ -111,10 +108,12 @@ static void send_beat(struct redis_store *store, struct redis_wait *const batch[
  * slot that are not far. */
 static void beat_from(struct redis_store *store, struct redis_wait *from, int64_t now_ms)
 {
-    struct redis_wait *batch[REDIS_BATCH], *wait = from;
+    struct redis_wait *batch[REDIS_BATCH], *wait;
+    struct hfi_list *at = &from->listed;
     uint32_t count = 0, far = 0;
 
-    for (; wait && count < REDIS_BATCH && far < REDIS_BATCH; wait = wait->next) {
+    for (; at != &store->waits && count < REDIS_BATCH && far < REDIS_BATCH; at = at->next) {
+        wait = hfi_container(at, struct redis_wait, listed);
         if (wait->slot != from->slot)
             far++;
         if (!beats_now(wait, now_ms) || wait->slot != from->slot)
@@ -127,14 +126,13 @@ static void beat_from(struct redis_store *store, struct redis_wait *from, int64_
 
 static void beat_all(struct redis_store *store, int64_t now_ms)
 {
-    struct redis_wait *wait = store->waits;
     bool due = false;
 
-    for (; wait && !due; wait = wait->next)
-        due = wait->state == HFI_WAITER_QUEUED && wait->heartbeat_ms <= now_ms;
+    hfi_list_each (struct redis_wait, wait, &store->waits, listed)
+        due = due || (wait->state == HFI_WAITER_QUEUED && wait->heartbeat_ms <= now_ms);
     if (!due)
         return;
-    for (wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         if (beats_now(wait, now_ms))
             beat_from(store, wait, now_ms);
 }

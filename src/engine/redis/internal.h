@@ -12,7 +12,7 @@
  *   message.c   grants that come as a message; confirming
  *   heartbeat.c heartbeats of waiters
  *   lease.c     release, renew, adopt, break, notes of local passes
- *   inspect.c   inspect
+ *   inspect.c   list, look
  *   cells.c     cells, and the server's clock
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
@@ -33,6 +33,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redis/protocol.h"
 #include "engine/redis/scripts.h"
 #include "util/list.h"
 
@@ -79,8 +80,8 @@ struct redis_call {
 
 /* A waiting (or asking) acquire. */
 struct redis_wait {
-    struct redis_wait *next, *prev; /* in store->waits */
-    struct hfi_op *op;              /* that it is in; NULL: it is to be finished */
+    struct hfi_list listed; /* in store->waits */
+    struct hfi_op *op;      /* that it is in; NULL: it is to be finished */
     struct hfi_claim *claim;
     struct redis_call *call;     /* its acquire, while that is under way */
     enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
@@ -133,7 +134,7 @@ struct redis_store {
 
     struct hfi_requests requests;
 
-    struct redis_wait *waits;
+    struct hfi_list waits;          /* struct redis_wait, the oldest first */
     struct hfi_source heartbeat;    /* no wait has anything to do before */
     struct redis_channel *channels; /* those that somebody waits on for a cell to change */
     struct hfi_source cell_read;    /* none of those reads before */
@@ -354,7 +355,8 @@ void redis_renew(void *self, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
 void redis_adopt(void *self, struct hfi_op *op);
 void redis_break(void *self, struct hfi_op *op);
-void redis_inspect(void *self, struct hfi_op *op);
+void redis_list(void *self, struct hfi_op *op);
+void redis_look(void *self, struct hfi_op *op);
 void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);

@@ -299,15 +299,9 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
         hfi_reactor_finish(&store->reactor, call->op, HF_NOT_FOUND, NULL);
         return;
     }
-    for (size_t i = 0; i < 6; i++) {
-        const struct hfi_reply *item = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
-
-        if (hfi_reply_letter(reply) != 'A' || !item || item->integer < 0 ||
-            item->integer > most[i]) {
-            redis_finish_odd(store, call->op, reply);
-            return;
-        }
-        fields[i] = item->integer;
+    if (hfi_reply_letter(reply) != 'A' || !hfi_reply_numbers(reply, 1, 6, most, fields)) {
+        redis_finish_odd(store, call->op, reply);
+        return;
     }
     claim->mode = (enum hfi_mode)fields[0];
     claim->capacity = (uint32_t)fields[1];

@@ -150,6 +150,11 @@ unsigned hfi_link_failures(const struct hfi_link *link)
     return link->stream.failures;
 }
 
+hf_status hfi_link_ended(const struct hfi_link *link)
+{
+    return link->stream.ended;
+}
+
 bool hfi_link_opens_again(const struct hfi_link *link, int64_t now_ms)
 {
     return hfi_stream_opens_again(&link->stream, now_ms);

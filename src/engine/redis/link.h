@@ -84,6 +84,8 @@ __attribute__((format(printf, 3, 4))) void hfi_link_unusable(struct hfi_link *li
 bool hfi_link_usable(const struct hfi_link *link); /* UP, and not that */
 /* How often it went down since hfi_link_settled(). */
 unsigned hfi_link_failures(const struct hfi_link *link);
+/* Why it went down the last time; HF_OK: it was closed. */
+hf_status hfi_link_ended(const struct hfi_link *link);
 /* It has failed, is down, and its pause is over. */
 bool hfi_link_opens_again(const struct hfi_link *link, int64_t now_ms);
 /* Go down now, without calling `down`; calls in flight are answered. Then it is IDLE. */

@@ -11,54 +11,37 @@
 
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/text.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 /* ---- messages ------------------------------------------------------------------------------ */
-
-/* The next number of a message, at most `max`, and beyond it; false: there is none. */
-static bool number(const char **at, uint64_t max, uint64_t *ret_value)
-{
-    char *end;
-
-    if (**at != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
-        return false;
-    errno = 0;
-    *ret_value = strtoull(*at + 1, &end, 10);
-    *at = end;
-    return errno == 0 && *ret_value <= max;
-}
 
 /* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
  * ours, and a message can come late: for a claim that has gone on, it means nothing. */
 void redis_message(struct redis_store *store, const char *payload, size_t len)
 {
-    unsigned char owner[HFI_OWNER_LEN];
-    const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
-    uint64_t attempt, token, tokens, window;
+    struct redis_message message;
+    const uint64_t *numbers = message.numbers;
+    uint64_t token, tokens, window;
     const struct redis_claim *own;
     struct hfi_claim *claim;
     struct redis_wait *wait;
 
-    if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
-        !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
-        return;
-    own = redis_claim_find(store, owner);
-    if (!own)
+    if (!redis_message_read(payload, len, &message) ||
+        !(own = redis_claim_find(store, message.owner)))
         return;
     claim = own->entry.claim;
     wait = own->wait;
-    if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
-        token >= claim->token && token < claim->token + claim->tokens) {
+    if (message.letter == 'L' && !wait && message.count > 0 && numbers[0] >= claim->token &&
+        numbers[0] < claim->token + claim->tokens) {
         hfi_reactor_lost(&store->reactor, claim, "it was broken");
         return;
     }
-    if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
-        !number(&at, HFI_TOKEN_LIMIT - 1, &token) || !number(&at, UINT32_MAX, &tokens) ||
-        !number(&at, HF_DURATION_MAX_MS, &window) || attempt != wait->attempt || tokens == 0 ||
-        tokens > claim->tokens_wanted)
+    if (message.letter != 'G' || !wait || message.count < 4 || numbers[0] != wait->attempt)
+        return;
+    token = numbers[1];
+    tokens = numbers[2];
+    window = numbers[3];
+    if (token >= HFI_TOKEN_LIMIT || tokens == 0 || tokens > claim->tokens_wanted ||
+        window > HF_DURATION_MAX_MS)
         return;
     switch (hfi_message_judge(wait->state, wait->call ? wait->call->first_ms : wait->heard_ms,
                               wait->past, token, (int64_t)window, hfi_now_ms())) {

@@ -75,6 +75,19 @@ const struct hfi_reply *hfi_reply_at(const struct hfi_reply *reply, size_t index
     return &reply->items[index];
 }
 
+bool hfi_reply_numbers(const struct hfi_reply *reply, size_t index, size_t count,
+                       const int64_t *most, int64_t *ret_numbers)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct hfi_reply *item = hfi_reply_at(reply, index + i, HFI_REPLY_INTEGER);
+
+        if (!item || item->integer < 0 || item->integer > most[i])
+            return false;
+        ret_numbers[i] = item->integer;
+    }
+    return true;
+}
+
 char hfi_reply_letter(const struct hfi_reply *reply)
 {
     const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);

@@ -44,6 +44,9 @@ static inline int64_t hfi_reply_int_at(const struct hfi_reply *reply, size_t ind
 
     return item ? item->integer : -1;
 }
+/* `count` numbers of a list, from `index` on, each from 0 to most[i]. false: it has others. */
+bool hfi_reply_numbers(const struct hfi_reply *reply, size_t index, size_t count,
+                       const int64_t *most, int64_t *ret_numbers);
 /* The letter with which a scripted reply begins; 0: it is not one of ours. */
 char hfi_reply_letter(const struct hfi_reply *reply);
 bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code); /* "READONLY" */

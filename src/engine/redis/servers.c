@@ -198,7 +198,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
 static void hush(struct redis_store *store)
 {
     store->inbox_up = false;
-    for (struct redis_wait *wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         wait->listens = false;
     redis_channels_down(store);
 }

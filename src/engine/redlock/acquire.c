@@ -16,11 +16,6 @@
 
 #include <string.h>
 
-#define FLAG_WAIT     1
-#define FLAG_BARGE    2
-#define FLAG_DETACHED 4
-#define FLAG_HEARS    8 /* our inbox is subscribed at every node that is asked */
-
 #define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
 #define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
@@ -102,22 +97,14 @@ void redlock_acquire(void *self, struct hfi_op *op)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
     redlock_op(op)->wait = wait;
-    wait->next = store->waits;
-    if (store->waits)
-        store->waits->prev = wait;
-    store->waits = wait;
+    hfi_list_append(&store->waits, &wait->listed);
     redlock_begin(store, wait);
 }
 
 void redlock_wait_end(struct redlock_store *store, struct redlock_wait *wait, hf_status status,
                       const hf_error *err)
 {
-    if (wait->next)
-        wait->next->prev = wait->prev;
-    if (wait->prev)
-        wait->prev->next = wait->next;
-    else
-        store->waits = wait->next;
+    hfi_list_remove(&wait->listed);
     wait->hold->wait = NULL;
     if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
         redlock_hold_free(store, wait->hold);
@@ -182,17 +169,12 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     struct redlock_store *store = round->store;
     const struct hfi_claim *claim = wait->claim;
     struct hfi_command *command = &round->command;
-
-    uint64_t flags = (wait->op->may_wait ? FLAG_WAIT : 0) |
-                     (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
-                     (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) |
-                     (hears(store, nodes) ? FLAG_HEARS : 0);
     const uint64_t numbers[] = {
         round->attempt,
         (uint64_t)claim->mode,
         claim->capacity,
         claim->permits,
-        flags,
+        (uint64_t)redis_acquire_flags(wait->op, hears(store, nodes)),
         redlock_proposal(store),
         claim->tokens_wanted,
         (uint64_t)claim->ttl_ms,
@@ -286,6 +268,8 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
         late_answer(round, node, reply);
         return;
     }
+    if ((outcome == HFI_UNSENT || outcome == HFI_MAYBE) && err->status == HF_NO_MEMORY)
+        wait->err = *err;
     switch (outcome) {
     case HFI_ANSWERED:
         voted(store, wait, round, node, reply);
@@ -296,8 +280,6 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
     case HFI_UNSENT:
-        if (err->status == HF_NO_MEMORY)
-            wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
     case HFI_MAYBE:

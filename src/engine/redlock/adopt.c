@@ -25,29 +25,25 @@ static void adoption_over(struct redlock_round *round)
 
 static bool take_adoption(struct adoption *adoption, unsigned node, const struct hfi_reply *reply)
 {
-    static const int64_t most[9] = { 0,          HFI_MODE_SEMAPHORE,           UINT32_MAX,
-                                     UINT32_MAX, (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX,
-                                     INT64_MAX,  HF_DURATION_MAX_MS,           HF_DURATION_MAX_MS };
-    const struct hfi_reply *number[9], *slots = hfi_reply_at(reply, 9, HFI_REPLY_TEXT);
+    static const int64_t most[8] = { HFI_MODE_SEMAPHORE,           UINT32_MAX,        UINT32_MAX,
+                                     (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX,        INT64_MAX,
+                                     HF_DURATION_MAX_MS,           HF_DURATION_MAX_MS };
+    const struct hfi_reply *slots = hfi_reply_at(reply, 9, HFI_REPLY_TEXT);
+    int64_t number[8];
 
-    for (size_t i = 1; i <= 8; i++) {
-        number[i] = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
-        if (!number[i] || number[i]->integer < 0 || number[i]->integer > most[i])
-            return false;
-    }
-    if (!slots)
+    if (!slots || !hfi_reply_numbers(reply, 1, 8, most, number))
         return false;
-    adoption->said[adoption->count].attempt = (uint64_t)number[6]->integer;
+    adoption->said[adoption->count].attempt = (uint64_t)number[5];
     adoption->said[adoption->count].choice = redlock_choice(slots->text, slots->len);
-    adoption->said[adoption->count].counter = (uint64_t)number[4]->integer;
+    adoption->said[adoption->count].counter = (uint64_t)number[3];
     adoption->said[adoption->count].node = node;
     adoption->count++;
-    adoption->mode = number[1]->integer;
-    adoption->capacity = number[2]->integer;
-    adoption->permits = number[3]->integer;
-    adoption->tokens = number[5]->integer;
-    adoption->ttl_ms = number[7]->integer;
-    adoption->delay_ms = number[8]->integer;
+    adoption->mode = number[0];
+    adoption->capacity = number[1];
+    adoption->permits = number[2];
+    adoption->tokens = number[4];
+    adoption->ttl_ms = number[6];
+    adoption->delay_ms = number[7];
     return true;
 }
 
@@ -168,12 +164,5 @@ void redlock_adopt(void *self, struct hfi_op *op)
     round->op = op;
     round->data = adoption;
     round->over = adoption_over;
-    round->depth++;
-    redlock_round_send(round, redlock_all(store));
-    decide_adoption(round);
-    round->depth--;
-    if (!round->open && !round->depth) {
-        adoption_over(round);
-        redlock_round_free(round);
-    }
+    redlock_round_decide(round, redlock_all(store), decide_adoption);
 }

@@ -9,11 +9,9 @@
 
 #include "engine/kit/report.h"
 #include "util/alloc.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,24 +74,13 @@ hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_erro
 
 /* ---- what a node keeps ------------------------------------------------------------------------- */
 
-/* What CONFIG GET says of a parameter; "": we may not know. */
-static const char *setting(struct hfi_ask *ask, const char *name, char value[VALUE_ROOM])
-{
-    hf_error err;
-    char *text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", name, NULL }, &err);
-    const char *line = text ? strchr(text, '\n') : NULL;
-
-    snprintf(value, VALUE_ROOM, "%s", line ? line + 1 : "");
-    hfi_free(text);
-    return value;
-}
-
 static void check_append_only(struct doctor *d, struct hfi_ask *ask)
 {
     char sync[VALUE_ROOM], rewrite[VALUE_ROOM];
+    hf_error err;
 
-    setting(ask, "appendfsync", sync);
-    setting(ask, "no-appendfsync-on-rewrite", rewrite);
+    hfi_ask_setting(ask, "appendfsync", sync, sizeof sync, &err);
+    hfi_ask_setting(ask, "no-appendfsync-on-rewrite", rewrite, sizeof rewrite, &err);
     if (strcmp(sync, "always") == 0 && strcmp(rewrite, "no") == 0) {
         hfi_report(&d->report, HF_CHECK_LEVEL_OK, "persistence",
                    "appendfsync always: it keeps its counters through a crash");
@@ -127,7 +114,6 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
 {
     char value[VALUE_ROOM], save[VALUE_ROOM];
     hf_error err;
-    char *text;
 
     if (strcmp(hfi_info(info, "aof_last_write_status", value, sizeof value), "err") == 0)
         hfi_report(
@@ -138,9 +124,7 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
         return;
     }
     d->sure = false;
-    setting(ask, "save", save);
-    text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", "save", NULL }, &err);
-    if (!text)
+    if (!hfi_ask_setting(ask, "save", save, sizeof save, &err))
         hfi_report(
             &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "no append-only file; snapshots: " NOT_ALLOWED
@@ -158,7 +142,6 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
             "none: a restart empties it, which is noticed; it has no vote until it is healed. "
             "Tokens are strict only "
             "while no majority is emptied within one max_ttl");
-    hfi_free(text);
 }
 
 static void check_memory(const struct doctor *d, const char *info)
@@ -207,42 +190,17 @@ static void check_role(const struct doctor *d, struct hfi_ask *ask, const char *
 
 /* ---- time ------------------------------------------------------------------------------------------ */
 
-static int64_t wall_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-/* The node read its clock between our two readings; of several tries the closest counts. */
 static void ask_clock(struct doctor *d, unsigned node, struct hfi_ask *ask)
 {
-    int64_t best_us = INT64_MAX;
+    int64_t error_us;
     hf_error err;
 
-    for (int i = 0; i < CLOCK_ASKS; i++) {
-        int64_t before_us = wall_us(), after_us, s = 0, us = 0;
-        char *text = hfi_ask(ask, (const char *[]){ "TIME", NULL }, &err), *line;
-
-        after_us = wall_us();
-        if (text) {
-            s = strtoll(text, &line, 10);
-            us = *line == '\n' ? strtoll(line + 1, NULL, 10) : 0;
-        }
-        hfi_free(text);
-        if (s <= 0 || s >= HFI_TOLD_S_MAX || us < 0 || us >= 1000000) {
-            hfi_report(&d->report,
-                       err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
-                       "clock", "TIME: %s", err.status == HF_DENIED ? NOT_ALLOWED : err.text);
-            return;
-        }
-        if (after_us - before_us < best_us) {
-            best_us = after_us - before_us;
-            d->ahead_us[node] = s * 1000000 + us - (before_us + after_us) / 2;
-            d->clock_known[node] = true;
-        }
-    }
+    d->clock_known[node] =
+        hfi_ask_clock(ask, CLOCK_ASKS, &d->ahead_us[node], &error_us, &err) == HF_OK;
+    if (!d->clock_known[node])
+        hfi_report(&d->report,
+                   err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "clock",
+                   "TIME: %s", err.status == HF_DENIED ? NOT_ALLOWED : err.text);
 }
 
 static void check_clocks(struct doctor *d)

@@ -51,6 +51,7 @@ static bool add_timers(struct redlock_store *store)
     static const struct hfi_source_calls waits = { .due = waits_due };
     static const struct hfi_source_calls notes = { .due = notes_due };
 
+    hfi_list_init(&store->waits);
     hfi_list_init(&store->noted);
     return hfi_requests_init(&store->rounds, &store->reactor, NULL, sizeof(struct redlock_round),
                              ROUNDS_KEPT) &&
@@ -278,7 +279,8 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_RELEASE] = { redlock_release, NULL },
     [HFI_OP_RENEW] = { redlock_renew, NULL },
     [HFI_OP_ADOPT] = { redlock_adopt, NULL },
-    [HFI_OP_INSPECT] = { redlock_inspect, NULL },
+    [HFI_OP_LIST] = { redlock_list, NULL },
+    [HFI_OP_LOOK] = { redlock_look, NULL },
     [HFI_OP_BREAK] = { redlock_break, NULL },
 };
 
@@ -375,8 +377,4 @@ static const struct hfi_engine redlock = {
             .wakeup = "each node hands over by a message; heartbeats find what was lost" },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &redlock;
-}
+HFI_ENGINE_ENTRY(redlock)

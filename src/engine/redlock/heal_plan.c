@@ -17,7 +17,7 @@
  * set), and that clients vote only in an epoch that they saw a majority in (hfi_epoch_current): a node that
  * was sealed alone and then lost its data takes the knowledge of that epoch with it.
  */
-#include "quorum.h"
+#include "engine/redlock/quorum.h"
 
 #include <assert.h>
 #include <string.h>

@@ -30,6 +30,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redis/protocol.h"
 #include "engine/redlock/extension.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
@@ -148,7 +149,7 @@ struct redlock_hold {
  *                               +---------+---> CANCELLING --> given back
  */
 struct redlock_wait {
-    struct redlock_wait *next, *prev; /* in store->waits */
+    struct hfi_list listed; /* in store->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct redlock_hold *hold;
@@ -199,7 +200,7 @@ struct redlock_store {
     hf_error stuck; /* why there is no epoch; HF_OK: not known */
 
     struct hfi_requests rounds;
-    struct redlock_wait *waits;
+    struct hfi_list waits;         /* struct redlock_wait */
     struct hfi_source waits_timer; /* no wait has anything to do before */
     struct hfi_claims holds;
     struct hfi_list noted; /* holds whose local pass the nodes do not know */
@@ -278,6 +279,8 @@ struct redlock_round *redlock_round_new(struct redlock_store *store,
                                         redlock_answer_fn *answer);
 /* To those of `nodes` that are up; the others are answered HFI_UNSENT. It may be gone on return. */
 void redlock_round_send(struct redlock_round *round, uint32_t nodes);
+/* Send, then decide() even if all were answered at once; `answer` decides afterwards (round->sending). */
+void redlock_round_decide(struct redlock_round *round, uint32_t nodes, redlock_over_fn *decide);
 void redlock_round_free(struct redlock_round *round); /* one that was not sent */
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
 void redlock_add_cluster(struct redlock_round *round);
@@ -381,7 +384,8 @@ int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
 /* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
 
-void redlock_inspect(void *self, struct hfi_op *op);
+void redlock_list(void *self, struct hfi_op *op);
+void redlock_look(void *self, struct hfi_op *op);
 void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,

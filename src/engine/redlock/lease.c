@@ -166,12 +166,7 @@ void redlock_release(void *self, struct hfi_op *op)
     round->op = op;
     round->yes = redlock_count(before);
     round->no = store->n - redlock_count(sent);
-    round->depth++; /* all may be answered at once: it is decided here */
-    redlock_round_send(round, left);
-    tally_release(round);
-    round->depth--;
-    if (!round->open && !round->depth)
-        redlock_round_free(round);
+    redlock_round_decide(round, left, tally_release);
 }
 
 /* ---- renewal --------------------------------------------------------------------------------- */
@@ -376,14 +371,7 @@ static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hf
     round->op = op;
     round->data = renewal;
     round->over = renewal_over;
-    round->depth++;
-    redlock_round_send(round, redlock_all(store));
-    decide_renewals(round);
-    round->depth--;
-    if (!round->open && !round->depth) {
-        renewal_over(round);
-        redlock_round_free(round);
-    }
+    redlock_round_decide(round, redlock_all(store), decide_renewals);
 }
 
 void redlock_renew(void *self, struct hfi_op *op)

@@ -10,7 +10,7 @@
  *              |           |
  *              +-----------+----> BUSY KIND FULL OTHER SILENT
  */
-#include "quorum.h"
+#include "engine/redlock/quorum.h"
 
 #include <assert.h>
 #include <string.h>

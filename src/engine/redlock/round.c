@@ -36,11 +36,22 @@ void redlock_round_free(struct redlock_round *round)
     hfi_request_free(&round->store->rounds, &round->request);
 }
 
-static void over(struct redlock_round *round)
+static void leave_round(struct redlock_round *round)
 {
+    round->depth--;
+    if (round->open || round->depth)
+        return;
     if (round->over)
         round->over(round);
     redlock_round_free(round);
+}
+
+void redlock_round_decide(struct redlock_round *round, uint32_t nodes, redlock_over_fn *decide)
+{
+    round->depth++;
+    redlock_round_send(round, nodes);
+    decide(round);
+    leave_round(round);
 }
 
 void redlock_round_send(struct redlock_round *round, uint32_t nodes)
@@ -62,9 +73,7 @@ void redlock_round_send(struct redlock_round *round, uint32_t nodes)
         }
     }
     round->sending = false;
-    round->depth--;
-    if (!round->open && !round->depth)
-        over(round);
+    leave_round(round);
 }
 
 static void send_leg(struct redlock_round *round, unsigned index)
@@ -97,8 +106,13 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
     hf_error err;
 
     if (!reply) {
-        hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: the connection broke before the answer came",
-                      hfi_link_address(node->link)->shown);
+        /* The node may well be there: it was this process that could not ask, or not read the answer. */
+        if (round->command.failed || hfi_link_ended(node->link) == HF_NO_MEMORY)
+            hfi_error_memory(&err);
+        else
+            hfi_error_set(&err, HF_UNAVAILABLE, 0,
+                          "%s: the connection broke before the answer came",
+                          hfi_link_address(node->link)->shown);
         end_leg(round, leg->node, maybe ? HFI_MAYBE : HFI_UNSENT, NULL, &err);
         return;
     }
@@ -132,9 +146,7 @@ static void end_leg(struct redlock_round *round, unsigned node, enum hfi_outcome
     round->open &= ~(1u << node);
     round->depth++;
     round->answer(round, node, outcome, reply, err);
-    round->depth--;
-    if (!round->open && !round->depth)
-        over(round);
+    leave_round(round);
 }
 
 /* ---- keys and arguments --------------------------------------------------------------- */

@@ -230,14 +230,14 @@ static bool in_line(const struct redlock_wait *wait, unsigned node)
 static void beat_all(struct redlock_store *store, int64_t now_ms)
 {
     uint32_t voting = redlock_nodes_voting(store, now_ms);
-    struct redlock_wait *some[REDLOCK_BATCH], *next;
+    struct redlock_wait *some[REDLOCK_BATCH];
 
     for (unsigned node = 0; node < store->n; node++) {
         size_t count = 0;
 
         if (!(voting & 1u << node))
             continue;
-        for (struct redlock_wait *wait = store->waits; wait; wait = wait->next) {
+        hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
             if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms ||
                 !in_line(wait, node) || hfi_epoch_compare(&wait->epoch, &store->epoch) != 0)
                 continue;
@@ -250,10 +250,9 @@ static void beat_all(struct redlock_store *store, int64_t now_ms)
         if (count)
             send_batch(store, node, some, count);
     }
-    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
         uint32_t unknown = 0;
 
-        next = wait->next;
         if (wait->state != HFI_WAITER_QUEUED || wait->heartbeat_ms > now_ms)
             continue;
         set_times(store, wait, now_ms + beat_interval_ms(store, wait), wait->yield_ms);
@@ -325,39 +324,19 @@ static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome 
 
 /* ---- messages ------------------------------------------------------------------------------------- */
 
-#define WORDS_MAX 7
-
-/* Split at spaces, in place of nothing: words point into `text`, which ends with a NUL. */
-static unsigned split_words(char *text, char *ret_words[WORDS_MAX])
-{
-    unsigned count = 0;
-    char *at = text;
-
-    while (count < WORDS_MAX) {
-        ret_words[count++] = at;
-        at = strchr(at, ' ');
-        if (!at)
-            break;
-        *at++ = 0;
-    }
-    return count;
-}
-
-static void granted_by_message(struct redlock_node *node, const unsigned char *owner,
-                               uint64_t attempt, char *const words[], unsigned count)
+static void granted_by_message(struct redlock_node *node, const struct redis_message *message)
 {
     struct redlock_store *store = node->store;
-    struct redlock_wait *wait = redlock_wait_find(store, owner, attempt);
-    uint64_t counter, tokens, window_ms;
-    const char *slots = count > 6 ? words[6] : "";
-    uint64_t choice = redlock_choice(slots, strlen(slots));
+    uint64_t attempt = message->numbers[0], counter = message->numbers[1];
+    uint64_t tokens = message->numbers[2], window_ms = message->numbers[3];
+    uint64_t choice = redlock_choice(message->rest, message->rest_len);
+    struct redlock_wait *wait = redlock_wait_find(store, message->owner, attempt);
 
-    if (count < 6 || hfi_parse_u64(words[3], 1, HFI_TOKEN_LIMIT, &counter) ||
-        hfi_parse_u64(words[4], 1, UINT32_MAX, &tokens) ||
-        hfi_parse_u64(words[5], 1, HF_DURATION_MAX_MS, &window_ms))
+    if (counter == 0 || counter > HFI_TOKEN_LIMIT || tokens == 0 || window_ms == 0 ||
+        window_ms > HF_DURATION_MAX_MS)
         return;
     if (!wait) {
-        redlock_late_grant(store, owner, attempt, node->index, counter, choice);
+        redlock_late_grant(store, message->owner, attempt, node->index, counter, choice);
         return;
     }
     if (tokens != wait->claim->tokens_wanted || counter < tokens)
@@ -394,33 +373,19 @@ static void broken_by_message(struct redlock_node *node, const unsigned char *ow
  * there: what is not ours is ignored. */
 void redlock_message(struct redlock_node *node, const char *payload, size_t len)
 {
-    unsigned char owner[HFI_OWNER_LEN];
-    char *words[WORDS_MAX], *copy;
-    uint64_t attempt;
-    unsigned count;
+    struct redis_message message;
 
-    if (memchr(payload, 0, len))
+    if (!redis_message_read(payload, len, &message))
         return;
-    copy = hfi_malloc(len + 1);
-    if (!copy)
-        return; /* a message that was lost */
-    memcpy(copy, payload, len);
-    copy[len] = 0;
-    count = split_words(copy, words);
-    if (count >= 4 && strlen(words[1]) == (size_t)2 * HFI_OWNER_LEN &&
-        hfi_unhex(words[1], (size_t)2 * HFI_OWNER_LEN, owner, sizeof owner) &&
-        !hfi_parse_u64(words[2], 1, HFI_TOKEN_LIMIT, &attempt)) {
-        if (strcmp(words[0], "G") == 0)
-            granted_by_message(node, owner, attempt, words, count);
-        else if (strcmp(words[0], "L") == 0)
-            broken_by_message(node, owner, attempt);
-    }
-    hfi_free(copy);
+    if (message.letter == 'G' && message.count == 4)
+        granted_by_message(node, &message);
+    else if (message.letter == 'L' && message.count >= 2)
+        broken_by_message(node, message.owner, message.numbers[0]);
 }
 
 void redlock_waits_hurry(struct redlock_store *store)
 {
-    for (struct redlock_wait *wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed)
         if (wait->state == HFI_WAITER_QUEUED)
             set_times(store, wait, hfi_now_ms(), wait->yield_ms);
 }
@@ -428,12 +393,9 @@ void redlock_waits_hurry(struct redlock_store *store)
 /* All replies of the old epoch count for nothing: a new attempt. */
 void redlock_waits_restart(struct redlock_store *store)
 {
-    struct redlock_wait *next;
-
     if (!store->has_epoch || store->closing)
         return;
-    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
-        next = wait->next;
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
         if (wait->state == HFI_WAITER_RESTING)
             set_due(store, wait, hfi_now_ms());
         else if ((wait->state == HFI_WAITER_ASKING || wait->state == HFI_WAITER_QUEUED) &&
@@ -562,11 +524,9 @@ static void tick_one(struct redlock_store *store, struct redlock_wait *wait, int
 
 void redlock_waits_tick(struct redlock_store *store, int64_t now_ms)
 {
-    struct redlock_wait *next;
     bool beats = false;
 
-    for (struct redlock_wait *wait = store->waits; wait; wait = next) {
-        next = wait->next;
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed) {
         if (wait->due_ms > now_ms)
             continue;
         beats = beats || wait->state == HFI_WAITER_QUEUED;
@@ -575,6 +535,6 @@ void redlock_waits_tick(struct redlock_store *store, int64_t now_ms)
     if (beats)
         beat_all(store, now_ms);
     hfi_source_at(&store->waits_timer, HFI_NEVER);
-    for (struct redlock_wait *wait = store->waits; wait; wait = wait->next)
+    hfi_list_each (struct redlock_wait, wait, &store->waits, listed)
         redlock_hasten(store, wait->due_ms);
 }

@@ -176,8 +176,11 @@ static void submit_lease(struct sql_store *store, struct hfi_op *op)
     case HFI_OP_ADOPT:
         sql_adopt(store, op);
         return;
-    case HFI_OP_INSPECT:
-        sql_inspect(store, op);
+    case HFI_OP_LIST:
+        sql_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        sql_look(store, op);
         return;
     case HFI_OP_BREAK:
         sql_break(store, op);

@@ -3,7 +3,6 @@
 #include "engine/sql/listener.h"
 
 #include "util/error.h"
-#include "util/text.h"
 
 #include <string.h>
 
@@ -92,10 +91,10 @@ static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_
     return last;
 }
 
-void sql_inspect(struct sql_store *store, struct hfi_op *op)
+/* The rows of all names, or of one (`name`), to the sink. */
+static void inspect(struct sql_store *store, struct hfi_op *op, struct sql_value name,
+                    struct hfi_sink *sink)
 {
-    bool glob = op->u.inspect.glob;
-    struct sql_value name = glob ? sql_null() : sql_bytes(op->u.inspect.pattern, op->u.inspect.len);
     struct sql_request r = { .call = SQL_INSPECT,
                              .params = &name,
                              .count = 1,
@@ -111,20 +110,21 @@ void sql_inspect(struct sql_store *store, struct hfi_op *op)
         return;
     }
     for (uint32_t row = 0; row < r.rows.count && status == HF_OK;) {
-        const struct sql_value *found = sql_at(&r.rows, row, NAME);
-        uint32_t next = row + 1;
-
-        if (!glob ||
-            hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, found->bytes, found->len)) {
-            next = emit_name(&r.rows, row, op->u.inspect.sink);
-            if (next == 0)
-                status = HF_NO_MEMORY;
-        } else {
-            while (next < r.rows.count && same_name(&r.rows, next, row))
-                next++;
-        }
-        row = next;
+        row = emit_name(&r.rows, row, sink);
+        if (row == 0)
+            status = HF_NO_MEMORY;
     }
     sql_rows_free(&r.rows);
     sql_finish(op, status, NULL);
+}
+
+/* One statement, one page. */
+void sql_list(struct sql_store *store, struct hfi_op *op)
+{
+    inspect(store, op, sql_null(), op->u.list.sink);
+}
+
+void sql_look(struct sql_store *store, struct hfi_op *op)
+{
+    inspect(store, op, sql_bytes(op->u.look.name.bytes, op->u.look.name.len), op->u.look.sink);
 }

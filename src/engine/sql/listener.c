@@ -10,9 +10,9 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
+#include "util/thread.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +45,6 @@ bool sql_listener_fresh(const struct sql_store *store)
 hf_status sql_listener_start(struct sql_store *store, hf_error *err)
 {
     struct sql_listener *listener = store->listener;
-    sigset_t all, old;
     int rc;
 
     if (store->listener_runs)
@@ -56,10 +55,7 @@ hf_status sql_listener_start(struct sql_store *store, hf_error *err)
             return hfi_error_memory(err);
         listener->note_ms = HFI_NEVER;
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&store->listener_thread, NULL, listener_main, store);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    rc = hfi_thread_start(&store->listener_thread, "hf-sql-listen", listener_main, store);
     if (rc != 0)
         return hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
     store->listener_runs = true;

@@ -154,7 +154,7 @@ static hf_status collect(struct sql_store *store, struct collection *c)
     return HF_OK;
 }
 
-void sql_locks_inspect(struct sql_store *store, struct hfi_op *op)
+void sql_locks_list(struct sql_store *store, struct hfi_op *op)
 {
     struct collection c = { .store = store };
     hf_status status;
@@ -163,7 +163,7 @@ void sql_locks_inspect(struct sql_store *store, struct hfi_op *op)
     status = collect(store, &c);
     pthread_mutex_unlock(&store->locks->share_lock);
     if (status == HF_OK)
-        status = tell_all(&c.lines, op->u.inspect.sink);
+        status = tell_all(&c.lines, op->u.list.sink);
     hfi_free(c.lines.all);
     sql_finish(op, status, NULL);
 }

@@ -10,8 +10,8 @@
  */
 #include "engine/sql/native_lock.h"
 
-#include "core/thread.h"
 #include "util/clock.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -29,7 +29,7 @@ static void *watch(void *arg);
 bool sql_watch_start(struct sql_locks *locks)
 {
     if (!locks->watching)
-        locks->watching = hfi_thread_start(&locks->watcher, "hf-sql-watch", watch, locks);
+        locks->watching = hfi_thread_start(&locks->watcher, "hf-sql-watch", watch, locks) == 0;
     return locks->watching;
 }
 

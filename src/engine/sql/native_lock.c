@@ -150,8 +150,8 @@ void sql_locks_submit(struct sql_store *store, struct hfi_op *op)
     case HFI_OP_RENEW:
         renew(store->locks, op);
         return;
-    case HFI_OP_INSPECT:
-        sql_locks_inspect(store, op);
+    case HFI_OP_LIST:
+        sql_locks_list(store, op);
         return;
     default:
         sql_finish(op, HF_UNSUPPORTED, NULL);

@@ -147,7 +147,7 @@ struct sql_lines {
     size_t count, room;
 };
 
-void sql_locks_inspect(struct sql_store *store, struct hfi_op *op);
+void sql_locks_list(struct sql_store *store, struct hfi_op *op);
 /* Room for `more` lines. false: no memory. */
 bool sql_lines_room(struct sql_lines *lines, size_t more);
 

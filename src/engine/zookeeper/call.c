@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One request under way. The library has a type of callback for each kind of answer; here they all
- * become one. Whoever drives, with the lock.
+ * become one. Runs on the thread that drives, with the lock.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -64,7 +64,7 @@ static void answer(struct zk_call *call, const struct zk_reply *reply)
     struct zk_claim_node *node = call->node;
 
     if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
-        call->store->connected = false; /* nothing more is sent until it is connected anew */
+        call->store->connected = false; /* nothing more is sent until it is connected again */
     settle_leader(call, reply->rc);
     call->answer(call, reply);
     hfi_free(call);
@@ -116,7 +116,7 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
         zk_node_event((struct zk_store *)(uintptr_t)zoo_get_context(zh), type, (uintptr_t)context);
 }
 
-/* Every request is between this and sent(). */
+/* Every request is sent between this and sent(). */
 static void sending(struct zk_call *call, bool leader)
 {
     struct zk_store *store = call->store;
@@ -131,7 +131,8 @@ static void sending(struct zk_call *call, bool leader)
     store->beat_ms = call->sent_ms + store->validity.timeout_ms / ZK_BEATS;
 }
 
-/* What could not even be queued is answered at the next tick, as if its connection had been lost. */
+/* A request that could not even be queued is answered at the next tick, as if its connection had
+ * been lost. */
 static void sent(struct zk_call *call, int rc)
 {
     zk_library_unlock();

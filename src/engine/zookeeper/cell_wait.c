@@ -3,10 +3,10 @@
  * Waiting for a cell to have another version, by a watch on its node; and the servers' clock. With
  * the lock.
  *
- * The look that finds the version also sets the watch, so nothing falls in between. A watch says only
- * that something happened: the next look tells what. The library sets watches again when it is
- * connected anew, in the same session; with the session they end, and who waits is told so
- * (HF_UNAVAILABLE) and begins again.
+ * The read that returns the version also sets the watch, so no change is missed in between. A watch
+ * says only that something happened: the next read tells what. The library sets watches again when
+ * it reconnects in the same session. They end with the session; then the wait ends with
+ * HF_UNAVAILABLE, and its caller begins again.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -17,10 +17,10 @@
 
 struct zk_cell_wait {
     struct zk_cell_wait *next; /* in store->cell_waits, unless it is over */
-    struct hfi_op *op;         /* NULL: it is over, and a look is still under way */
+    struct hfi_op *op;         /* NULL: it has ended, and a read is still under way */
     uint64_t watch_id;
     bool looking;
-    bool again; /* its watch fired while it looked */
+    bool again; /* its watch fired during the read */
 };
 
 static zk_answer_fn cell_looked, clock_set, clock_made;
@@ -109,7 +109,7 @@ void zk_cell_event(struct zk_store *store, uint64_t watch_id)
     while (wait && wait->watch_id != watch_id)
         wait = wait->next;
     if (!wait)
-        return; /* nobody waits for it any more */
+        return; /* the wait has ended */
     if (wait->looking)
         wait->again = true;
     else if (store->connected)
@@ -139,7 +139,7 @@ void zk_cells_expire(struct zk_store *store)
 /* ---- the clock ---------------------------------------------------------------------------------- */
 
 /*
- * No request asks a server for its time; but every write is stamped by the leader. So one node is
+ * No request returns the time of a server, but the leader stamps every write. So one node is
  * written to, and the answer says when.
  */
 static void clock_path(const struct zk_store *store, char ret_path[ZK_PATH_MAX])
@@ -209,7 +209,7 @@ static void clock_set(struct zk_call *call, const struct zk_reply *reply)
 
 static void clock_made(struct zk_call *call, const struct zk_reply *reply)
 {
-    /* Somebody else made it; or its parent could not be made, or has gone again. */
+    /* Another client made it; or its parent could not be made, or was deleted again. */
     if (reply->rc == ZNODEEXISTS || (reply->rc == ZNONODE && call->index < ZK_TRIES_MAX))
         ask_clock(call->store, call->data, call->index);
     else

@@ -2,11 +2,12 @@
 /*
  * Cells: bytes and a version, read and compare-and-swap. With the lock.
  *
- * A cell's version is the number of the transaction that wrote it last (mzxid): it only grows, also
- * when the cell was deleted and made again. The server swaps by the node's own version, which begins
- * anew with each node; so each cell has a child, its mark, with a random name that its bytes begin
- * with. Swapping is: read, compare, then in one transaction check that the mark is there and write if the
- * node's version is still the one read. A cell that was deleted and made again has another mark.
+ * A cell's version is the number of the transaction that wrote it last (mzxid): it only grows, even
+ * if the cell is deleted and made again. The server swaps by the node's own version, which starts
+ * again with each node; so each cell has a child, its mark, with a random name; the bytes of the
+ * cell begin with that name. Swapping is: read, compare, then in one transaction check that the
+ * mark is there and write if the node's version is still the one read. A cell that was deleted and
+ * made again has another mark.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -29,7 +30,8 @@ struct swap {
     char mark[MARK_LEN + 1];
     char *data; /* mark and bytes */
     unsigned tries;
-    struct zk_call *reader; /* made beforehand: once a cell is made, its version must be read */
+    struct zk_call *reader; /* allocated beforehand: after a cell is made, its version must be
+                             * read */
     struct Stat stat;
     zoo_op_t ops[2];
     zoo_op_result_t results[2];
@@ -205,7 +207,7 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
         return;
     }
     if (version == 0 && !op->u.cell.bytes) {
-        swap_end(call->store, swap, HF_OK, NULL); /* it is not there */
+        swap_end(call->store, swap, HF_OK, NULL); /* there is no cell */
         return;
     }
     if (version == 0) {
@@ -229,7 +231,8 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
     send_swap(call->store, swap);
 }
 
-/* A cell was made. Its version is the number of that transaction, which the answer does not tell. */
+/* A cell was made. Its version is the number of that transaction, which the answer does not
+ * contain. */
 static void read_made(struct swap *swap)
 {
     struct zk_call *call = swap->reader;
@@ -244,7 +247,7 @@ static void made_read(struct zk_call *call, const struct zk_reply *reply)
     struct swap *swap = call->data;
     bool ours = is_cell(reply) && memcmp(reply->text, swap->mark, MARK_LEN) == 0;
 
-    /* Written over meanwhile: it was made by the same transaction all the same. Deleted: any version
+    /* Overwritten meanwhile: it was still made by that transaction. Deleted meanwhile: any version
      * that no cell has now is as good as the one that ours had. */
     if (zk_is_reply(reply->rc)) {
         swap->op->u.cell.ret_version = ours ? (uint64_t)reply->stat->czxid : 1;
@@ -271,7 +274,7 @@ static void swapped(struct zk_call *call, const struct zk_reply *reply)
     } else if (++swap->tries > ZK_TRIES_MAX || reply->rc == ZNOAUTH) {
         swap_end(store, swap, zk_refusal(reply->rc, "writing the cell", &err), &err);
     } else {
-        /* Somebody was faster, and reading again says who; or there is no place for cells yet. */
+        /* Another client was faster: read again. Or the parent of the cells does not exist yet. */
         if (reply->rc == ZNONODE && swap->op->u.cell.version == 0)
             zk_make_parents(store, swap->path);
         swap_begin(store, swap);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A claim's node: made, found again after a lost connection, deleted. With the lock; claim_node.h draws the
- * states. Every function here may be called at any time, whatever is under way: an answer for a claim node
- * that has gone on meanwhile is recognized by the state, and ignored.
+ * states. Every function here may be called at any time, whatever is under way: an answer that is
+ * out of date is recognized by the state of the claim node, and ignored.
  *
- * The create whose answer was lost. Its node is looked for by owner, which is part of its name, after
- * a sync: that waits until everything that the leader had before has arrived at the server which we ask.
- * A copy that is still under way on the old connection is refused by the leader from the moment on at
- * which the session has moved, which was before we were connected again. So what is not found then
- * will never be there, and it is made again.
+ * A create whose answer was lost: the node is searched by owner, which is part of its name, after a
+ * sync. The sync waits until everything that the leader had before has arrived at the server which
+ * we ask. The leader refuses a copy that is still under way on the old connection from the moment
+ * at which the session has moved, which was before we were connected again. So a node that is not
+ * found then will never exist, and it is made again.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -25,7 +25,7 @@ static zk_answer_fn node_created, parent_made, node_found, node_found_stat, node
 
 #define BIT(state) (1u << (state))
 
-/* From the state of a row to these. */
+/* Allowed transitions: from the state of a row to these. */
 static const unsigned transitions[] = {
     [ZK_PARKED] = BIT(ZK_PARKED) | BIT(ZK_CREATING) | BIT(ZK_LEAVING) | BIT(ZK_FREED),
     [ZK_CREATING] = BIT(ZK_PARKED) | BIT(ZK_CREATING) | BIT(ZK_FINDING) | BIT(ZK_LOOKING) |
@@ -92,7 +92,7 @@ void zk_make_parents(struct zk_store *store, const char *path)
         struct zk_call *call = zk_call_new(store, answer_ignored, NULL);
 
         if (!call)
-            return; /* what needs it fails, and tries again */
+            return; /* the request that needs the parent fails, and is tried again */
         *slash = 0;
         zk_send_create(call, part, "", 0, ZOO_CONTAINER);
         *slash = '/';
@@ -130,7 +130,7 @@ void zk_acquire(void *self, struct hfi_op *op)
     zk_op(op)->node = node;
     zk_claim(op->claim)->node = node;
 
-    /* Nobody drove the store for so long that the session may be over: connecting anew asks for it. */
+    /* The store was not driven for so long that the session may have ended: reconnecting tells. */
     if (store->connected && hfi_grant_is_stale(zk_validity_left(&store->validity, hfi_now_ms()),
                                                store->validity.timeout_ms))
         zk_session_drop(store);
@@ -146,7 +146,7 @@ int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size
                     HF_LABEL_MAX, label ? label : "");
 }
 
-/* Create and look leave together, and are answered in one round trip. */
+/* Create and the list of children are sent together, and are answered in one round trip. */
 void zk_claim_node_restart(struct zk_claim_node *node)
 {
     char data[ZK_DATA_MAX], parent[ZK_PATH_MAX];
@@ -189,7 +189,7 @@ void zk_claim_node_restart(struct zk_claim_node *node)
         zk_claim_node_end(node, HF_NO_MEMORY, NULL);
 }
 
-/* The acquire is to end with this, unless something else ended it before. */
+/* End the acquire with this status, unless it has one already. */
 static void stop_acquire(struct zk_claim_node *node, hf_status status, const hf_error *err)
 {
     if (node->stop != HF_OK)
@@ -209,7 +209,7 @@ static void stop_refused(struct zk_claim_node *node, int rc, const char *what)
 
 static void parent_made(struct zk_call *call, const struct zk_reply *reply)
 {
-    /* NODEEXISTS: somebody else made it. NONODE: the create behind us says so too. */
+    /* NODEEXISTS: another client made it. NONODE: the create that follows says so too. */
     if (zk_is_reply(reply->rc) && reply->rc != ZOK && reply->rc != ZNODEEXISTS &&
         reply->rc != ZNONODE)
         stop_refused(call->node, reply->rc, "making the lock's node");
@@ -238,12 +238,12 @@ static void node_created(struct zk_call *call, const struct zk_reply *reply)
         }
     }
     if (node->state == ZK_LEAVING)
-        zk_claim_node_drop(node); /* nobody wants it any more */
+        zk_claim_node_drop(node); /* the acquire was cancelled */
 }
 
 /* ---- after a lost connection ---------------------------------------------------------------- */
 
-/* Out of memory: go on in a moment. */
+/* Out of memory: try again in a moment. */
 static void go_on_later(struct zk_claim_node *node)
 {
     node->again_ms = hfi_now_ms() + ZK_AGAIN_MS;
@@ -341,7 +341,7 @@ void zk_claim_node_resume(struct zk_claim_node *node)
     case ZK_LOOKING:
     case ZK_WATCHING:
         if (node->presence == ZK_NODE_MADE && !node->czxid)
-            node->presence = ZK_NODE_UNSURE; /* found, but not yet asked for its number */
+            node->presence = ZK_NODE_UNSURE; /* found, but its transaction number is not read yet */
         if (node->presence == ZK_NODE_UNSURE)
             find_node(node);
         else if (node->presence == ZK_NODE_MADE)
@@ -375,7 +375,8 @@ void zk_claim_node_expire(struct zk_claim_node *node)
     node->tries = 0;
     switch (node->state) {
     case ZK_HELD:
-        zk_lost(node->store, node->claim, "the session with ZooKeeper has expired");
+        hfi_reactor_lost(&node->store->reactor, node->claim,
+                         "the session with ZooKeeper has expired");
         zk_claim_node_gone(node, HF_LOST);
         return;
     case ZK_LEAVING:
@@ -385,7 +386,8 @@ void zk_claim_node_expire(struct zk_claim_node *node)
     case ZK_FREED:
         return;
     default:
-        zk_claim_node_enter(node, ZK_PARKED); /* in the queue of the new session, at its end */
+        zk_claim_node_enter(node, ZK_PARKED); /* it joins the queue again, at the end, in the new
+                                               * session */
     }
 }
 
@@ -412,7 +414,7 @@ void zk_claim_node_gone(struct zk_claim_node *node, hf_status how)
         zk_finish(store, node->release, node->ended, NULL);
         node->release = NULL;
     } else {
-        return; /* a release will come, and is told `ended` */
+        return; /* a release will come, and gets `ended` */
     }
     zk_claim_node_free(node);
 }
@@ -424,13 +426,13 @@ void zk_claim_node_drop(struct zk_claim_node *node)
     zk_watch_clear(node);
     zk_claim_node_enter(node, ZK_LEAVING);
     if (node->presence == ZK_NODE_CREATING)
-        return; /* what there is to delete is known when it is answered */
+        return; /* the answer will say whether there is a node to delete */
     if (node->presence == ZK_NO_NODE || node->presence == ZK_NO_PARENT) {
         zk_claim_node_gone(node, node->deleted ? HF_OK : HF_LOST);
         return;
     }
     if (!node->store->connected)
-        return; /* when it is again */
+        return; /* deleted when it is connected again */
     if (node->presence == ZK_NODE_UNSURE) {
         find_node(node);
         return;

@@ -23,19 +23,19 @@ enum zk_state {
     ZK_PARKED,     /* nothing is under way */
     ZK_CREATING,   /* create and the first look are under way */
     ZK_FINDING,    /* a create may have been done: looking for it by owner */
-    ZK_LOOKING,    /* asked who is before us */
-    ZK_WATCHING,   /* waiting for one of them to go */
-    ZK_CONFIRMING, /* granted, but too little of the session is certain */
+    ZK_LOOKING,    /* reading the queue */
+    ZK_WATCHING,   /* waiting for a member before us to leave */
+    ZK_CONFIRMING, /* granted, but too little validity of the session is left */
     ZK_HELD,
     ZK_LEAVING, /* to be deleted, or being deleted */
-    ZK_GONE,    /* it is not there any more; `ended` is for the release */
+    ZK_GONE,    /* the node is gone; `ended` is for the release */
     ZK_FREED    /* out of the list; its memory waits for the answer to its last call */
 };
 
 /* What we know of the node in the store. */
 enum zk_presence {
     ZK_NO_NODE,
-    ZK_NO_PARENT,     /* none, because its parent is missing: the create said so */
+    ZK_NO_PARENT,     /* none: the create failed because the parent is missing */
     ZK_NODE_CREATING, /* a create is under way */
     ZK_NODE_UNSURE,   /* the answer to a create was lost, or its number is not known */
     ZK_NODE_MADE      /* it is `path` */
@@ -43,7 +43,8 @@ enum zk_presence {
 
 enum zk_kind_check {
     ZK_KIND_UNCHECKED,
-    ZK_KIND_DOUBTED, /* a mismatch was seen once: the first of the queue may be about to leave for the same reason */
+    ZK_KIND_DOUBTED, /* a mismatch was seen once: the first of the queue may be about to leave
+                      * because of its own mismatch */
     ZK_KIND_ACCEPTED /* it has waited behind others once: it is never refused as a mismatch again */
 };
 
@@ -60,14 +61,14 @@ struct zk_claim_node {
     enum zk_watch watch; /* WATCHING, HELD: what is watched */
     uint64_t watch_id;   /* 0: no watch counts */
     bool deleted;        /* a delete of it may have been done */
-    bool lapsed;         /* it was held, and its time ran out */
+    bool lapsed;         /* it was held, and its validity ended */
     bool refreshed;      /* it has asked for a fresh session once */
     bool tells;          /* HELD: the waiter behind it is to be told that it holds */
     unsigned calls, tries;
     uint64_t czxid;   /* the token; 0: not known */
     int64_t due_ms;   /* HELD: when to watch its own node; a cancelled acquire: when to give up */
     int64_t again_ms; /* there was no memory to go on */
-    int64_t end_ms;   /* HELD: the end of what core was told */
+    int64_t end_ms;   /* HELD: the end of the validity that core knows */
     hf_status stop;   /* HF_OK, or what the acquire is to end with */
     hf_status ended;  /* GONE: HF_OK or HF_LOST */
     hf_error error;   /* for stop */
@@ -83,12 +84,14 @@ void zk_claim_node_expire(struct zk_claim_node *node);  /* the session has ended
 void zk_claim_node_drop(struct zk_claim_node *node);    /* delete its node, if there is one */
 /* End the acquire with this status, and leave. */
 void zk_claim_node_end(struct zk_claim_node *node, hf_status status, const hf_error *err);
-/* Its node is certainly not there any more. The op that waits for that, if there is one, is finished. */
+/* The node certainly does not exist any more. Finishes the op that waits for that, if there is
+ * one. */
 void zk_claim_node_gone(struct zk_claim_node *node, hf_status how);
 void zk_claim_node_free(struct zk_claim_node *node);
 /* What the node holds: "1 <session timeout>\n<label>"; its length. */
 int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size);
-uint64_t zk_watch_set(struct zk_claim_node *node); /* a new watch counts; returns its id */
+uint64_t zk_watch_set(struct zk_claim_node *node); /* a new watch replaces the old one; returns its
+                                                    * id */
 void zk_watch_clear(struct zk_claim_node *node);
 
 /* ---- wait.c */

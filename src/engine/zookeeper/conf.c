@@ -60,7 +60,7 @@ static hf_status wrong_path(const struct zk_conf *conf, const char *why, hf_erro
     return hfi_conf_refuse_path(&conf->url, conf->url.path, "the path", why, err);
 }
 
-/* Plain words between slashes: it becomes part of every path and of every text. */
+/* Only plain words between slashes: the root becomes part of every path and text. */
 static hf_status finish_root(struct zk_conf *conf, hf_error *err)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

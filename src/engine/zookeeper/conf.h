@@ -13,7 +13,7 @@
 #define ZK_TIMEOUT_MAX_MS (24 * 3600 * 1000)
 
 enum zk_acl {
-    ZK_ACL_OPEN,    /* anybody may do anything */
+    ZK_ACL_OPEN,    /* every client may do everything */
     ZK_ACL_CREATOR, /* only a client that has authenticated as we have */
     ZK_ACL_READ     /* likewise, but everybody may read */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is this store safe for what it promises? What the session says, and what each server of the URL says
- * to "srvr", the one of its four-letter words that it answers to everybody unless it was told otherwise.
- * Over connections of our own: the store's belongs to who drives it. May block, ANSWER_MS for each
- * server.
+ * Checks whether this store can keep its promises: the session, and the answer of each server of
+ * the URL to "srvr", the one four-letter word that is allowed by default. Uses connections of its
+ * own, since the store's connection belongs to the thread that drives it. May block, ANSWER_MS for
+ * each server.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -49,7 +49,7 @@ static void check_server(struct checkup *r, const struct hfi_address *host)
     if (dash)
         *dash = 0;
     if (!mode[0]) {
-        r->members++; /* for all that we know */
+        r->members++; /* assumed, since it does not say */
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "server",
             "%s:%u: does not answer \"srvr\" (4lw.commands.whitelist): version and role not known",
@@ -100,7 +100,7 @@ static void check_session(const struct checkup *r, int64_t asked_ms, int64_t giv
             asked, given);
     else
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "session",
-                   "timeout %s: a lease is freed so long after its holder died", given);
+                   "timeout %s: a lease is freed this long after its holder died", given);
 }
 
 hf_status zk_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)

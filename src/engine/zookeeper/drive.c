@@ -18,20 +18,20 @@ static struct zk_store *store_of(const struct hfi_source *source)
     return hfi_container(source, struct zk_store, library);
 }
 
-/* A number that was closed may be another socket's now: so watch it again whenever the connection is not the same for
- * certain. */
+/* The number of a closed descriptor may be that of another socket now: so watch it again unless the
+ * connection is certainly the same. */
 static void watch_socket(struct zk_store *store, int fd, uint32_t events)
 {
     if (fd == store->socket_fd && events == store->socket_events && store->connected)
         return;
     if (fd >= 0) {
-        fcntl(fd, F_SETFD, FD_CLOEXEC); /* the library lets every child have it */
+        fcntl(fd, F_SETFD, FD_CLOEXEC); /* the library does not set close-on-exec */
         (void)hfi_source_watch(&store->library, fd, events);
     }
     if (fd != store->socket_fd && !store->connected)
         store->begun_ms = hfi_now_ms(); /* the next server */
     store->socket_fd =
-        hfi_fd_note(fd); /* the library closes it without a word, which a note outlives */
+        hfi_fd_note(fd); /* the library closes it without telling us: the note stays, see fds.h */
     store->socket_events = events;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The zookeeper engine: its table, opening and closing, and what comes in from core. See internal.h for the
- * parts. Event-driven: submit() sends, the driver reads and finishes.
+ * The zookeeper engine: its table, opening and closing, and the calls of core. See internal.h for
+ * the parts. Event-driven: submit() sends, the driver reads and finishes.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -85,8 +85,11 @@ static void zk_close(void *self)
 void zk_begin(struct zk_store *store, struct hfi_op *op)
 {
     switch (op->kind) {
-    case HFI_OP_INSPECT:
-        zk_inspect(store, op);
+    case HFI_OP_LIST:
+        zk_list(store, op);
+        return;
+    case HFI_OP_LOOK:
+        zk_look_at(store, op);
         return;
     case HFI_OP_BREAK:
         zk_break(store, op);
@@ -113,7 +116,7 @@ void zk_park(struct zk_store *store, struct hfi_op *op)
         store->op_due_ms = op->deadline_ms;
 }
 
-/* What needs the session: it waits for one. */
+/* Begin an op that needs a session: without one it is parked. */
 static void begin_connected(void *self, struct hfi_op *op)
 {
     struct zk_store *store = self;
@@ -131,7 +134,8 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_ACQUIRE] = { zk_acquire, zk_cancel },
     [HFI_OP_RELEASE] = { zk_release, NULL },
     [HFI_OP_RENEW] = { zk_renew, NULL },
-    [HFI_OP_INSPECT] = { begin_connected, NULL },
+    [HFI_OP_LIST] = { begin_connected, NULL },
+    [HFI_OP_LOOK] = { begin_connected, NULL },
     [HFI_OP_BREAK] = { begin_connected, NULL },
     [HFI_OP_CELL_READ] = { begin_connected, NULL },
     [HFI_OP_CELL_SWAP] = { begin_connected, NULL },
@@ -144,11 +148,6 @@ void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, cons
     zk_op(op)->node = NULL;
     zk_op(op)->cell_wait = NULL;
     hfi_reactor_finish(&store->reactor, op, status, err);
-}
-
-void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why)
-{
-    hfi_reactor_lost(&store->reactor, claim, why);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -175,14 +174,10 @@ static const struct hfi_engine zookeeper = {
             .on_partition = "unavailable on the far side; LOST by our own clock before the "
                             "session ends",
             .fairness = "FIFO",
-            .wakeup = "a watch on who is before us",
+            .wakeup = "a watch on the member before us",
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS |
                     HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &zookeeper;
-}
+HFI_ENGINE_ENTRY(zookeeper)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inspect and break. A name is its list of children, which tells order, kinds and permits, and then
- * each node, for its number (the token), its age and its label; the nodes are asked for in one flight.
- * A pattern is the list of all names, and then one name after the other. With the lock.
+ * LIST reads the children of the node that has all names: one page of bare names. LOOK and BREAK
+ * read the children of a name, which give order, kinds and permits, and then each node, for its
+ * number (the token), its age and its label; the nodes are requested all at once. With the lock.
  *
- * Ages are by this machine's clock against the server's: they are for people.
+ * Ages compare this machine's clock with the server's: they are only for people.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What one node says. */
+/* The contents of one node. */
 struct seen {
     struct zk_member member; /* its `node` is `name` */
     char name[ZK_NODE_MAX];
@@ -27,36 +27,27 @@ struct seen {
     bool there;
 };
 
-/* One inspect or break under way. */
+/* One LIST, LOOK or BREAK under way. */
 struct view {
     struct zk_store *store;
     struct hfi_op *op;
-    char **names; /* escaped, of a pattern */
-    size_t name_count, next;
-    unsigned char name[HF_NAME_MAX]; /* being looked at */
-    uint32_t name_len;
+    const struct hfi_name *name; /* LOOK, BREAK */
     char parent[ZK_PATH_MAX];
     struct seen *seen;
-    size_t count, waiting, room;
-    bool told;  /* core has had some of it, or something may have been changed */
-    bool again; /* the connection was lost */
+    size_t count, waiting;
+    bool again; /* the connection was lost, and nothing has been changed */
     hf_status status;
     hf_error err;
 };
 
 static zk_answer_fn names_listed, queue_read, node_read, node_broken;
-static void read_queue(struct view *view);
-static void next_name(struct view *view);
 
 static void view_end(struct view *view)
 {
-    if (view->again && !view->told)
+    if (view->again)
         zk_park(view->store, view->op);
     else
         zk_finish(view->store, view->op, view->status, view->err.text[0] ? &view->err : NULL);
-    for (size_t i = 0; i < view->name_count; i++)
-        hfi_free(view->names[i]);
-    hfi_free(view->names);
     hfi_free(view->seen);
     hfi_free(view);
 }
@@ -67,7 +58,7 @@ static void view_fail(struct view *view, hf_status status)
         view->status = status;
 }
 
-/* What an answer that is no answer means: looking changes nothing, so it is just not to be had. */
+/* A request failed without an answer. Inspection changes nothing, so that is HF_UNAVAILABLE. */
 static void view_fail_rc(struct view *view, int rc, const char *what)
 {
     hf_error err;
@@ -104,102 +95,63 @@ static struct zk_call *view_call_new(struct view *view, zk_answer_fn *answer)
     return call;
 }
 
-static void take_name(struct view *view, const unsigned char *name, uint32_t len)
-{
-    struct hfi_name one = { .bytes = view->name, .len = len };
-
-    memcpy(view->name, name, len);
-    view->name_len = len;
-    zk_parent_path(view->store, "locks", &one, view->parent);
-}
-
-void zk_inspect(struct zk_store *store, struct hfi_op *op)
-{
-    struct view *view = view_new(store, op);
-    struct zk_call *call;
-    char path[ZK_PATH_MAX];
-
-    if (!view)
-        return;
-    if (!op->u.inspect.glob) {
-        take_name(view, op->u.inspect.pattern, op->u.inspect.len);
-        read_queue(view);
-        return;
-    }
-    call = view_call_new(view, names_listed);
-    if (!call) {
-        view_end(view);
-        return;
-    }
-    snprintf(path, sizeof path, "%s/locks", store->conf->root);
-    zk_send_children(call, path, 0);
-}
-
-void zk_break(struct zk_store *store, struct hfi_op *op)
-{
-    struct view *view = view_new(store, op);
-
-    if (!view)
-        return;
-    take_name(view, op->u.brk.name.bytes, op->u.brk.name.len);
-    read_queue(view);
-}
-
-/* ---- all names ------------------------------------------------------------------------------- */
+/* ---- LIST ------------------------------------------------------------------------------------ */
 
 static void names_listed(struct zk_call *call, const struct zk_reply *reply)
 {
     struct view *view = call->data;
-    const struct hfi_op *op = view->op;
+    struct hfi_sink *sink = view->op->u.list.sink;
     unsigned char name[HF_NAME_MAX];
 
-    if (reply->rc != ZOK) {
-        if (reply->rc != ZNONODE)
-            view_fail_rc(view, reply->rc, "listing the names");
-        view_end(view);
-        return;
-    }
-    view->names = hfi_calloc((size_t)reply->list->count + 1, sizeof *view->names);
-    for (int32_t i = 0; view->names && i < reply->list->count; i++) {
+    if (reply->rc != ZOK && reply->rc != ZNONODE)
+        view_fail_rc(view, reply->rc, "listing the names");
+    for (int32_t i = 0; reply->rc == ZOK && i < reply->list->count; i++) {
         uint32_t len = zk_unescape(reply->list->data[i], name);
 
-        if (len == 0 || !hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, name, len))
-            continue;
-        view->names[view->name_count] = hfi_strdup(reply->list->data[i]);
-        if (!view->names[view->name_count])
+        if (len > 0 && !sink->name(sink, name, len))
             view_fail(view, HF_NO_MEMORY);
-        else
-            view->name_count++;
     }
-    if (!view->names)
-        view_fail(view, HF_NO_MEMORY);
-    next_name(view);
+    view_end(view);
 }
 
-static void next_name(struct view *view)
+void zk_list(struct zk_store *store, struct hfi_op *op)
 {
-    unsigned char name[HF_NAME_MAX] = { 0 };
-    uint32_t len;
+    struct view *view = view_new(store, op);
+    struct zk_call *call = view ? view_call_new(view, names_listed) : NULL;
+    char path[ZK_PATH_MAX];
 
-    if (view->status != HF_OK || view->next == view->name_count) {
+    if (call) {
+        snprintf(path, sizeof path, "%s/locks", store->conf->root);
+        zk_send_children(call, path, 0);
+    } else if (view) {
         view_end(view);
-        return;
     }
-    len = zk_unescape(view->names[view->next++], name);
-    take_name(view, name, len);
-    read_queue(view);
 }
 
 /* ---- one name -------------------------------------------------------------------------------- */
 
-static void read_queue(struct view *view)
+static void read_queue(struct zk_store *store, struct hfi_op *op, const struct hfi_name *name)
 {
-    struct zk_call *call = view_call_new(view, queue_read);
+    struct view *view = view_new(store, op);
+    struct zk_call *call = view ? view_call_new(view, queue_read) : NULL;
 
-    if (call)
+    if (call) {
+        view->name = name;
+        zk_parent_path(store, "locks", name, view->parent);
         zk_send_children(call, view->parent, 0);
-    else
+    } else if (view) {
         view_end(view);
+    }
+}
+
+void zk_look_at(struct zk_store *store, struct hfi_op *op)
+{
+    read_queue(store, op, &op->u.look.name);
+}
+
+void zk_break(struct zk_store *store, struct hfi_op *op)
+{
+    read_queue(store, op, &op->u.brk.name);
 }
 
 static bool take_members(struct view *view, const struct String_vector *list)
@@ -208,18 +160,12 @@ static bool take_members(struct view *view, const struct String_vector *list)
 
     if (!zk_members(view->store, list, &count))
         return false;
-    if (view->room < count) {
-        struct seen *seen = hfi_realloc(view->seen, count * sizeof *seen);
-
-        if (!seen)
-            return false;
-        view->seen = seen;
-        view->room = count;
-    }
+    view->seen = hfi_calloc(count + 1, sizeof *view->seen);
+    if (!view->seen)
+        return false;
     for (size_t i = 0; i < count; i++) {
         struct seen *seen = &view->seen[i];
 
-        memset(seen, 0, sizeof *seen);
         snprintf(seen->name, sizeof seen->name, "%s", view->store->members[i].node);
         seen->member = view->store->members[i];
     }
@@ -236,7 +182,6 @@ static void queue_read(struct zk_call *call, const struct zk_reply *reply)
     struct view *view = call->data;
     char path[ZK_PATH_MAX + ZK_NODE_MAX];
 
-    view->count = 0;
     if (reply->rc != ZOK && reply->rc != ZNONODE)
         view_fail_rc(view, reply->rc, "looking at the queue");
     else if (reply->rc == ZOK && !take_members(view, reply->list))
@@ -319,10 +264,10 @@ static hf_kind kind_of(const struct zk_member *member, bool waits)
 static bool emit(const struct view *view, const struct zk_member *members, size_t count,
                  size_t holders)
 {
-    struct hfi_sink *sink = view->op->u.inspect.sink;
+    struct hfi_sink *sink = view->op->u.look.sink;
     int64_t now_ms = wall_ms();
-    hf_entry entry = { .name = view->name,
-                       .name_len = view->name_len,
+    hf_entry entry = { .name = view->name->bytes,
+                       .name_len = view->name->len,
                        .kind = kind_of(&members[0], false),
                        .capacity = members[0].demand.capacity };
     bool ok;
@@ -351,7 +296,7 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
     return ok;
 }
 
-/* The one whose token is asked for, if it holds. */
+/* The holder with the token that was asked for, if there is one. */
 static const struct seen *to_break(const struct view *view, const struct zk_member *members,
                                    size_t holders)
 {
@@ -407,8 +352,7 @@ static void all_nodes_read(struct view *view)
             view_end(view);
         return;
     }
-    view->told = view->told || (view->status == HF_OK && count > 0);
     if (view->status == HF_OK && count > 0 && !emit(view, members, count, holders))
         view_fail(view, HF_NO_MEMORY);
-    next_name(view);
+    view_end(view);
 }

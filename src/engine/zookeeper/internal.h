@@ -35,11 +35,13 @@
 #define ZK_BEATS          8 /* heartbeats in one timeout */
 #define ZK_STALL          3 /* a connection without an answer for this part of the timeout is dropped */
 #define ZK_ARM_MS         100  /* a lease that is held for longer watches its own node */
-#define ZK_STOP_MS        1500 /* a cancelled acquire is told UNKNOWN then */
-#define ZK_TRIES_MAX      20   /* to make a node whose parents vanish again and again */
-#define ZK_AGAIN_MS       20   /* without memory: try again then */
-#define ZK_BUCKETS        1024
-#define ZK_LIB_NAP_MS     1000 /* the longest sleep without asking the library */
+#define ZK_STOP_MS        1500 /* a cancelled acquire ends with UNKNOWN then */
+#define ZK_TRIES_MAX \
+    20                   /* attempts to make a node whose parents are deleted again and
+                                * again */
+#define ZK_AGAIN_MS   20 /* without memory: try again then */
+#define ZK_BUCKETS    1024
+#define ZK_LIB_NAP_MS 1000 /* the longest sleep without asking the library */
 
 struct zk_call;
 struct zk_cell_wait;
@@ -63,7 +65,7 @@ struct zk_call {
     struct zk_claim_node *node; /* or NULL */
     void *data;
     int64_t sent_ms;
-    bool leader; /* the answer needs the leader: it says that the session lives */
+    bool leader; /* only the leader can answer this: so the answer shows that the session lives */
     bool watches;
     size_t index;
     int rc; /* of a call that could not be sent */
@@ -79,12 +81,12 @@ struct zk_store {
 
     zhandle_t *zh;
     bool connected;
-    bool fresh;   /* it was connected anew: go on with what was under way */
+    bool fresh;   /* it has reconnected: continue what was under way */
     bool expired; /* the session has ended: a new one is needed */
     bool denied;  /* authentication failed; for good */
     struct zk_validity validity;
     int64_t begun_ms;  /* not connected: when this attempt began */
-    int64_t primed_ms; /* ... and when its handshake cannot have been sent before */
+    int64_t primed_ms; /* ... and the earliest time at which its handshake can have been sent */
     int64_t beat_ms;   /* when the next heartbeat is due */
     int64_t asked_ms;  /* when the oldest unanswered request for the leader was sent; HFI_NEVER */
     unsigned asking;   /* how many are unanswered */
@@ -133,9 +135,8 @@ static inline struct zk_claim *zk_claim(struct hfi_claim *claim)
 
 /* ---- engine.c */
 void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, const hf_error *err);
-void zk_lost(struct zk_store *store, struct hfi_claim *claim, const char *why);
 void zk_begin(struct zk_store *store, struct hfi_op *op); /* an op that is no claim; connected */
-/* The same when it is connected again: nothing has been changed yet, and nothing told. */
+/* Begin the op again when the store is connected: nothing has been changed or reported yet. */
 void zk_park(struct zk_store *store, struct hfi_op *op);
 
 /* ---- drive.c */
@@ -146,7 +147,7 @@ hf_status zk_session_open(struct zk_store *store, hf_error *err);
 void zk_session_close(struct zk_store *store);
 void zk_session_tick(struct zk_store *store, int64_t now_ms);
 int64_t zk_session_next_ms(const struct zk_store *store);
-void zk_session_drop(struct zk_store *store); /* this connection is of no use */
+void zk_session_drop(struct zk_store *store); /* drop this connection */
 void zk_session_look(struct zk_store *store,
                      int64_t before_ms); /* after every call of the library */
 void zk_beat(struct zk_store *store);
@@ -169,7 +170,7 @@ void zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id)
 void zk_send_sync(struct zk_call *call, const char *path);
 void zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count, zoo_op_result_t *results);
 void zk_failed_calls(struct zk_store *store);
-/* Did a server say it? Else it may have been done or not. */
+/* Is this the answer of a server? Otherwise the request may have been executed or not. */
 bool zk_is_reply(int rc);
 /* The status for a refusal by a server, with its text. */
 hf_status zk_refusal(int rc, const char *what, hf_error *ret_err);
@@ -196,7 +197,8 @@ void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms);
 void zk_ops_tick(struct zk_store *store, int64_t now_ms);
 
 /* ---- inspect.c, cells.c, doctor.c */
-void zk_inspect(struct zk_store *store, struct hfi_op *op);
+void zk_list(struct zk_store *store, struct hfi_op *op);
+void zk_look_at(struct zk_store *store, struct hfi_op *op);
 void zk_break(struct zk_store *store, struct hfi_op *op);
 void zk_cell_read(struct zk_store *store, struct hfi_op *op);
 void zk_cell_swap(struct zk_store *store, struct hfi_op *op);

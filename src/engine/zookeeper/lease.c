@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is held: release, renewal, its end. With the lock.
+ * Held leases: release, renewal, expiry. With the lock.
  *
- * A lease lives as long as the session, so one answer of the leader renews all of them. What core is
- * told lasts no longer than what is certain of the session (validity.h), nor than the ttl that was asked
- * for. When that time has passed without a renewal the node is deleted: nobody else will, while the
- * session lives, and core has called the lease lost before.
+ * A lease lives as long as the session, so one answer of the leader renews all of them. The
+ * validity that core gets ends no later than the session can be relied on (validity.h), and no
+ * later than the ttl that was asked for. When that time has passed without a renewal we delete the
+ * node: core has declared the lease lost before that, and nobody else deletes the node while the
+ * session lives.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -56,7 +57,7 @@ void zk_release(void *self, struct hfi_op *op)
 
 static void heartbeat_answered(struct zk_call *call, const struct zk_reply *reply)
 {
-    (void)call, (void)reply; /* call.c has drawn its conclusions */
+    (void)call, (void)reply; /* call.c has used the answer already */
 }
 
 void zk_beat(struct zk_store *store)
@@ -137,7 +138,7 @@ static void own_watch_set(struct zk_call *call, const struct zk_reply *reply)
         zk_node_event(call->store, ZOO_DELETED_EVENT, node->watch_id);
 }
 
-/* Held for longer than a moment: be told if somebody breaks it. */
+/* Held for longer than a moment: watch the node, to notice if the lease is broken. */
 static void watch_own_node(struct zk_claim_node *node, int64_t now_ms)
 {
     struct zk_call *call = NULL;
@@ -169,7 +170,7 @@ static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)
     } else if (node->state == ZK_HELD && node->watch != ZK_WATCH_OWN && node->due_ms <= now_ms) {
         watch_own_node(node, now_ms);
     } else if (node->op && node->stop != HF_OK && node->due_ms <= now_ms) {
-        /* Neither in the queue for certain nor out of it. Core releases it by owner. */
+        /* We do not know whether it is in the queue. Core releases it by owner. */
         zk_finish(store, node->op, HF_UNKNOWN, store->connected ? NULL : &store->why);
         node->op = NULL;
         node->due_ms = HFI_NEVER;
@@ -195,24 +196,20 @@ static int64_t claim_node_due(const struct zk_claim_node *node)
 
 void zk_claim_nodes_tick(struct zk_store *store, int64_t now_ms)
 {
-    struct hfi_list *at, *next;
-
     if (now_ms < store->due_ms)
         return;
-    for (at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
-        next = at->next;
-        claim_node_tick(hfi_container(at, struct zk_claim_node, listed), now_ms);
-    }
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
+        claim_node_tick(node, now_ms);
     store->due_ms = HFI_NEVER;
-    for (at = store->claim_nodes.next; at != &store->claim_nodes; at = at->next) {
-        int64_t due_ms = claim_node_due(hfi_container(at, struct zk_claim_node, listed));
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed) {
+        int64_t due_ms = claim_node_due(node);
 
         if (due_ms < store->due_ms)
             store->due_ms = due_ms;
     }
 }
 
-/* End what has waited for a connection, or for the leader, for long enough. */
+/* End the ops that have waited too long for a connection, or for the leader. */
 static void ops_tick(struct zk_store *store, struct hfi_op **list, int64_t now_ms)
 {
     struct hfi_op *op;

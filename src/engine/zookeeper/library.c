@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library is for programs of one thread: a handle has no locks, for which we have the reactor's lock, and
- * all handles of a process share a counter and buffers for texts. So this lock is around every call of
- * it, the innermost of all; recursive, for what it calls back calls it again. Nothing that is done with
- * it takes long, but for closing on a connection that takes no more bytes: three seconds at most.
+ * The library is made for programs with one thread: a handle has no lock, for which we use the
+ * reactor's lock, and all handles of a process share a counter and text buffers. So this lock is
+ * held around every call of the library. It is the innermost lock, and recursive, since callbacks
+ * call the library again. It is never held for long, except when a handle is closed on a connection
+ * that takes no more bytes: three seconds at most.
  *
- * A fork waits until nobody is inside: the child may open a store of its own.
+ * A fork waits until no thread is inside: so the child can open a store of its own.
  */
 #include "engine/zookeeper/internal.h"
 

@@ -53,7 +53,7 @@ uint32_t zk_unescape(const char *text, unsigned char ret_name[HF_NAME_MAX])
             byte = 16 * high + low;
             c += 2;
         } else if (!is_plain((unsigned char)*c, len == 0)) {
-            return 0; /* only one way to write a name: else one could node there twice */
+            return 0; /* a name has exactly one spelling: otherwise one name could have two nodes */
         }
         if (len == HF_NAME_MAX)
             return 0;

@@ -5,10 +5,10 @@
  *   ROOT/locks/<name>/<mode>-<capacity>-<permits>-<owner>-<sequence>
  *   ROOT/cells/<name>/<mark>
  *
- * <name>: letters, digits, '-' and '_' as they are, '.' too but for a first one; every other byte as
- * %XX (upper case). <mode>: m, r or s; capacity and permits in 8, owner in 32 hex digits; the
- * sequence is the server's. So one list of children tells who is there, in which order, and how much
- * each takes, without reading a single node.
+ * <name>: letters, digits, '-' and '_' as they are, '.' too unless it is the first; every other
+ * byte as %XX (upper case). <mode>: m, r or s; capacity and permits in 8, owner in 32 hex digits;
+ * the sequence is the server's. So one list of children gives all claims, their order, and the
+ * permits of each, without reading a single node.
  */
 #ifndef ZK_PATH_H
 #define ZK_PATH_H

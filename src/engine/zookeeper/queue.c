@@ -20,8 +20,8 @@ static int by_sequence(const void *left, const void *right)
     return order < 0 ? -1 : order > 0;
 }
 
-/* Is every member near enough to every other for the difference to be an order? Near to one of them
- * is not enough, but within half the distance is. */
+/* Are all members so near to each other that the differences of their sequences define an order? It
+ * is enough that all are within half of the allowed distance of one of them. */
 static bool is_ordered(const struct zk_member *members, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -57,8 +57,8 @@ static bool is_part(const struct hfi_demand *demand)
  * It does not hold. With a blocker, it watches the nearest. Without one (some of several permits), any holder that goes
  * may make room: the first waiter watches the list of children, and each of the others the waiter before it.
  *
- * A claim of some permits looks again also after its last blocker: only a look tells it whether others wait behind it,
- * whom it must tell.
+ * A claim of some permits reads the queue again even after its last blocker has gone: only that
+ * shows whether others wait behind it, which it must tell.
  */
 static void find_watch(const struct zk_member *members, size_t at, const struct hfi_position *ahead,
                        struct zk_position *ret_position)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The members of a queue in their order, and what one of them must watch. Pure. kit/position.h says who holds, and has
- * the proof.
+ * The members of a queue in their order, and what one of them must watch. Pure. kit/position.h
+ * decides which members hold, and has the proof.
  *
- * Members stand in the order in which the server made their nodes: the sequence, which counts the nodes made below one
- * parent and wraps at 2^31. A parent with children cannot be deleted, so all children that are there at one time were
- * made below the same parent, and their sequences compare by difference. Where live members are further apart than half
- * of what can be told by a difference (one was held while 2^30 others came and went), nothing is decided:
- * ZK_UNORDERED.
+ * Members are in the order in which the server made their nodes: that of the sequence, which counts
+ * the nodes made below one parent and wraps at 2^31. A parent with children cannot be deleted, so
+ * all children that exist at one time were made below the same parent, and the difference of two
+ * sequences gives their order. If live members are too far apart for that (one was held while 2^30
+ * others came and went), nothing is decided: ZK_UNORDERED.
  */
 #ifndef ZK_QUEUE_H
 #define ZK_QUEUE_H
@@ -17,8 +17,9 @@
 enum zk_answer {
     ZK_HOLDS,
     ZK_WAITS,
-    ZK_MISMATCH, /* the first is of another kind: it holds, so the name is in use as that */
-    ZK_ABSENT,   /* we are not among them */
+    ZK_MISMATCH, /* the first member holds and is of another kind: the name is in use as that
+                  * kind */
+    ZK_ABSENT,   /* our node is not in the list */
     ZK_UNORDERED
 };
 
@@ -28,7 +29,8 @@ enum zk_watch {
     ZK_WATCH_LIST, /* the list of children: it is the first waiter, and any of several holders may make room */
     ZK_WATCH_WAITER,  /* the waiter before it, whose grant makes it the first one */
     ZK_WATCH_BLOCKER, /* a node that must go before it holds ... */
-    ZK_WATCH_LAST,    /* ... and it holds as soon as that has gone, without another look */
+    ZK_WATCH_LAST,    /* ... and it holds as soon as that has gone, without reading the queue
+                       * again */
     ZK_WATCH_OWN      /* its own node: it holds (lease.c) */
 };
 
@@ -44,7 +46,8 @@ struct zk_position {
 struct zk_position zk_queue_find(struct zk_member *members, size_t count,
                                  const unsigned char owner[HFI_OWNER_LEN]);
 
-/* For inspection: sort, and count the holders, which are the first ones. false: the order cannot be told. */
+/* For inspection: sort, and count the holders, which are the first ones. false: the order is not
+ * known. */
 bool zk_queue_sort(struct zk_member *members, size_t count, size_t *ret_holders);
 
 #endif

@@ -61,7 +61,7 @@ static bool add_places(struct zk_servers *servers, const struct hfi_places *plac
 
         if (getnameinfo((const struct sockaddr *)&place->address, place->len, host, sizeof host,
                         NULL, 0, NI_NUMERICHOST) != 0 ||
-            strchr(host, '%')) /* an interface: the library does not know what to do with it */
+            strchr(host, '%')) /* a scoped address: the library cannot connect to it */
             continue;
         snprintf(servers->text + used, TEXT_MAX, "%s%s:%u", used ? "," : "", host, port);
         servers->places[servers->count++] = *place;
@@ -134,7 +134,8 @@ static bool wait_for(int fd, short events, int64_t until_ms)
     return poll(&one, 1, left_ms <= 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0;
 }
 
-/* A socket, or -1 and why. 0 without a socket: nothing was heard in time. */
+/* Connect. Returns a socket, or -1; then *ret_error is an errno, or 0 if there was no answer in
+ * time. */
 static int dial(const struct hfi_place *place, int64_t until_ms, int *ret_error)
 {
     int fd = socket(place->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -18,7 +18,7 @@ hf_status zk_servers_resolve(const struct zk_conf *conf, int64_t until_ms,
 void zk_servers_done(struct zk_servers *servers); /* zeroed is fine */
 /* Do all of them refuse a connection? true: err says so, of the first. */
 bool zk_servers_refuse(const struct zk_servers *servers, int64_t until_ms, hf_error *err);
-/* What a server says to "srvr". false: nothing. */
+/* A server's answer to "srvr". false: none. */
 bool zk_server_ask(const struct hfi_address *host, int64_t until_ms, char *ret_answer, size_t size);
 
 #endif

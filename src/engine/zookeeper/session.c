@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's handle, which is one session: connecting, its end, heartbeats. With the lock; by the
- * driver, or when nobody drives.
+ * The library's handle, which is one session: connecting, expiry, heartbeats. With the lock, on the
+ * thread that drives, or while no thread drives.
  *
- * The library reconnects by itself, to one server after the other, but it gives each of them two thirds
- * of the timeout to say something. A lease would not survive two that are silent. So a connection that
- * does not come about, or on which nothing that we asked the leader is answered, is shut down after a
- * smaller part of the timeout; the library finds it broken and goes on to the next server.
+ * The library reconnects by itself, to one server after the other, but it gives each of them two
+ * thirds of the timeout to answer. A lease would not survive two silent servers. So a connection
+ * that is not established, or on which a request for the leader is not answered, is shut down after
+ * a smaller part of the timeout; the library finds it broken and tries the next server.
  *
- * Heartbeats are our own: the library's pings are answered by a server that is cut off from the leader.
+ * Heartbeats are our own requests to the leader: the library's pings are answered even by a server
+ * that is cut off from the leader.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -62,7 +63,7 @@ static hf_status new_handle(struct zk_store *store, hf_error *err)
     return HF_OK;
 }
 
-/* Everything that is under way is answered from here. */
+/* Closing answers every request that is under way. */
 static void close_handle(struct zk_store *store)
 {
     if (!store->zh)
@@ -104,8 +105,8 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 }
 
 /*
- * After every call of the library, which began at before_ms. If the handshake was sent in it, that was
- * not before then: the session's time is counted from there.
+ * Called after every call of the library, which began at before_ms. If the handshake was sent in
+ * that call, it was not sent before that: the session's time is counted from there.
  */
 void zk_session_look(struct zk_store *store, int64_t before_ms)
 {
@@ -121,7 +122,8 @@ void zk_session_look(struct zk_store *store, int64_t before_ms)
     }
     if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE)
         store->primed_ms = before_ms; /* not yet */
-    /* 0 after a failure. The library has closed its socket, and the number may be another's by now. */
+    /* The state is 0 after a failure. The library has closed its socket, and the number may be that
+     * of another file now. */
     if ((state == 0 || state == ZOO_NOTCONNECTED_STATE) && store->socket_fd >= 0) {
         store->socket_fd = -1;
         store->begun_ms = before_ms;
@@ -151,19 +153,17 @@ void zk_session_drop(struct zk_store *store)
     store->library_due_ms = 0; /* let the library see it */
 }
 
-/* A new session instead of the one that has ended. What was under way is answered by closing it. */
+/* Begin a new session after the old one has ended. Closing the old one answers what was under
+ * way. */
 static void renew_session(struct zk_store *store)
 {
-    struct hfi_list *next;
     hf_error err;
 
     store->connected = false;
     store->socket_fd = -1;
     close_handle(store);
-    for (struct hfi_list *at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
-        next = at->next;
-        zk_claim_node_expire(hfi_container(at, struct zk_claim_node, listed));
-    }
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
+        zk_claim_node_expire(node);
     zk_cells_expire(store);
     hfi_error_set(&store->why, HF_UNAVAILABLE, 0, "the session has expired");
     if (new_handle(store, &err) != HF_OK)
@@ -172,15 +172,12 @@ static void renew_session(struct zk_store *store)
 
 static void resume(struct zk_store *store)
 {
-    struct hfi_list *next;
     struct hfi_op *op;
 
     store->fresh = false;
-    for (struct hfi_list *at = store->claim_nodes.next; at != &store->claim_nodes; at = next) {
-        next = at->next;
-        zk_claim_node_resume(hfi_container(at, struct zk_claim_node, listed));
-    }
-    /* Connecting went to the leader: it has renewed everything. */
+    hfi_list_each (struct zk_claim_node, node, &store->claim_nodes, listed)
+        zk_claim_node_resume(node);
+    /* Connecting involved the leader: so it has renewed everything. */
     zk_renewals_confirmed(store, INT64_MAX);
     while (store->connected && (op = store->parked)) {
         store->parked = zk_op(op)->next;

@@ -15,7 +15,7 @@ static void remember(struct zk_validity *validity, int64_t sent_ms)
 {
     int64_t lag_ms = validity->timeout_ms / ZK_VALIDITY_LAG;
 
-    /* So many as to reach back over the lag, and then some. */
+    /* Keep requests far enough apart that the table covers more than the lag. */
     if (validity->count > 0 &&
         sent_ms - validity->sent_ms[validity->count - 1] < lag_ms / (ZK_VALIDITY_KEPT / 2))
         return;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The members before us: looking at them, watching one, being granted. With the lock. queue.h decides.
+ * Reads the queue, watches a member before us, and grants. With the lock. queue.h decides.
  *
- * No member is ever put in before us, so what we have seen once is an upper bound of what is before us:
- * if only one member blocked us and that one has gone, we hold, and need not look again.
+ * No member ever joins before us, so the members before us can only become fewer: if only one
+ * member blocked us and that one has gone, we hold, and need not read the queue again.
  *
- * Of the waiters for some of a semaphore's permits only the first watches the list of children (`head`),
- * for any holder that goes may make room. Each of the others watches the waiter before it. A claim that
- * is granted some of several permits while others wait writes its node once more (zk_tell()): that is
- * the event by which the next waiter learns that it is the first now. If the node was written before the
- * watch was set, its version says so.
+ * Of the waiters for some of a semaphore's permits only the first watches the list of children
+ * (`head`), since any holder that leaves may free enough permits. Each of the others watches the
+ * waiter before it. A claim that is granted some of several permits while others wait writes its
+ * node once more (zk_tell()): that is the event by which the next waiter learns that it is the
+ * first now. If the node was written before the watch was set, its version says so.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -22,7 +22,7 @@
 
 static zk_answer_fn watch_set, waiter_told;
 
-/* Look at the list of children. `watch`: and be told when it changes. */
+/* Read the list of children. `watch`: and watch it for changes. */
 void zk_look(struct zk_claim_node *node, bool watch)
 {
     struct zk_call *call = zk_call_new(node->store, zk_looked, node);
@@ -39,7 +39,7 @@ void zk_look(struct zk_claim_node *node, bool watch)
     zk_send_children(call, parent, watch ? zk_watch_set(node) : 0);
 }
 
-/* Wait for what is in our way. */
+/* Watch what blocks us. */
 static void wait_for(struct zk_claim_node *node, const struct zk_position *position, bool watches)
 {
     char path[ZK_PATH_MAX];
@@ -48,7 +48,7 @@ static void wait_for(struct zk_claim_node *node, const struct zk_position *posit
     node->kind = ZK_KIND_ACCEPTED;
     if (position->watch == ZK_WATCH_LIST) {
         if (watches && node->watch_id)
-            zk_claim_node_enter(node, ZK_WATCHING); /* this look has set the watch */
+            zk_claim_node_enter(node, ZK_WATCHING); /* reading the list has set the watch */
         else
             zk_look(node, true);
         return;
@@ -61,7 +61,7 @@ static void wait_for(struct zk_claim_node *node, const struct zk_position *posit
     zk_claim_node_enter(node, ZK_WATCHING);
     node->watch = position->watch;
     snprintf(path, sizeof path, "%.*s/%s", (int)node->parent_len, node->path, position->node);
-    /* Not exists(): that leaves a watch behind also on what has gone. */
+    /* Not exists(): that would leave a watch even on a node that has gone. */
     zk_send_get(call, path, zk_watch_set(node));
 }
 
@@ -90,7 +90,7 @@ static void decide(struct zk_claim_node *node, const struct zk_position *positio
         else
             wait_for(node, position, watches);
         return;
-    case ZK_ABSENT: /* somebody has deleted it */
+    case ZK_ABSENT: /* another client has deleted our node */
         zk_claim_node_restart(node);
         return;
     case ZK_UNORDERED:
@@ -116,7 +116,7 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
     else if (node->presence != ZK_NODE_MADE)
         zk_claim_node_restart(node); /* without a parent */
     else if (reply->rc == ZNONODE)
-        zk_claim_node_restart(node); /* somebody has deleted all */
+        zk_claim_node_restart(node); /* another client has deleted the parent */
     else if (reply->rc != ZOK)
         zk_claim_node_end(node, zk_refusal(reply->rc, "looking at the queue", &err), &err);
     else if (!zk_members(store, reply->list, &count))
@@ -150,7 +150,7 @@ static void watch_set(struct zk_call *call, const struct zk_reply *reply)
     else if (reply->rc != ZOK)
         zk_claim_node_end(node, zk_refusal(reply->rc, "watching who is before us", &err), &err);
     else if (node->watch == ZK_WATCH_WAITER && reply->stat->version > 0)
-        zk_look(node, true); /* it holds, and has told so before we watched */
+        zk_look(node, true); /* it holds, and wrote its node before we set the watch */
 }
 
 void zk_node_event(struct zk_store *store, int type, uint64_t watch_id)
@@ -165,19 +165,20 @@ void zk_node_event(struct zk_store *store, int type, uint64_t watch_id)
     }
     zk_watch_clear(node);
     if (node->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
-        zk_lost(store, node->claim, "its node in ZooKeeper was deleted");
+        hfi_reactor_lost(&store->reactor, node->claim, "its node in ZooKeeper was deleted");
         zk_claim_node_gone(node, HF_LOST);
     } else if (node->state == ZK_HELD) {
         node->watch = ZK_WATCH_NONE; /* written: watch it again */
         node->due_ms = hfi_now_ms();
         store->due_ms = node->due_ms;
     } else if (!store->connected) {
-        return; /* it looks again when it is */
+        return; /* it reads the queue again when it is connected */
     } else if (node->state == ZK_WATCHING && type == ZOO_DELETED_EVENT &&
                node->watch != ZK_WATCH_LIST) {
         departed(node);
     } else if (node->state == ZK_WATCHING) {
-        /* The list has changed, or the waiter before us holds now. A blocker that was written is still there. */
+        /* The list has changed, or the waiter before us holds now. A blocker that was only written
+         * to still exists. */
         zk_look(node, node->watch == ZK_WATCH_LIST || node->watch == ZK_WATCH_WAITER);
     }
 }
@@ -200,8 +201,9 @@ void zk_tell(struct zk_claim_node *node)
         zk_send_set(call, node->path, data, len);
 }
 
-/* Is enough of the session certain for the caller, and for the first renewal? A third is right here too: ZK_BEATS heartbeats in a
- * timeout, and the lag of validity.h, leave a half of it, and a connection without an answer for a third is dropped anyway. */
+/* Is the remaining validity of the session enough for the caller, and for the first renewal? A
+ * third of the timeout is right here too: ZK_BEATS heartbeats in a timeout and the lag of
+ * validity.h leave half of it, and a connection without an answer for a third is dropped anyway. */
 static bool is_worth(const struct zk_claim_node *node, int64_t now_ms)
 {
     const struct zk_validity *validity = &node->store->validity;
@@ -221,7 +223,7 @@ void zk_granted(struct zk_claim_node *node)
 
     zk_watch_clear(node);
     if (!store->connected || !is_worth(node, now_ms)) {
-        /* Connecting anew goes to the leader: afterwards the whole timeout is certain. */
+        /* Reconnecting involves the leader: after that the whole timeout is certain. */
         zk_claim_node_enter(node, ZK_CONFIRMING);
         node->refreshed = true;
         zk_session_drop(store);

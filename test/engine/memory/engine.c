@@ -2,9 +2,9 @@
 /*
  * memory:NAME, the smallest engine: mutexes between the threads of one process, first come, first served.
  *
- * It is here to show what an engine consists of (CONTRIBUTING.md, "A new engine"), and that adding one
- * touches nothing but its folder and a line of engines.def. Inline: submit() finishes every op but an
- * acquire that must wait, which the thread that releases finishes.
+ * It shows what an engine consists of (CONTRIBUTING.md, "A new engine"), and that adding one needs
+ * only a folder and a line of engines.def. Inline: submit() finishes every op but an acquire that
+ * must wait, which the thread that releases finishes.
  *
  * One mutex guards everything. hfi_op_finish() is called without it.
  */
@@ -91,7 +91,7 @@ static void memory_close(void *self)
             at = &lock->next;
             continue;
         }
-        *at = lock->next; /* what core could not give back */
+        *at = lock->next; /* what core could not release */
         hfi_free(lock);
     }
     pthread_mutex_unlock(&guard);
@@ -121,7 +121,8 @@ static struct memory_lock *find(const struct memory_store *store, const struct h
     return lock;
 }
 
-/* HF_OK: granted; HF_BUSY: somebody has it, and *ret_queued says whether `op` waits for it. */
+/* HF_OK: granted; HF_BUSY: another claim holds it, and *ret_queued says whether `op` waits for
+ * it. */
 static hf_status try_acquire(struct memory_store *store, struct hfi_op *op, bool *ret_queued)
 {
     struct memory_lock *lock = find(store, &op->claim->name);
@@ -291,8 +292,4 @@ static const struct hfi_engine engine = {
     .admin = &(const struct hfi_admin){ .doctor = memory_doctor },
 };
 
-__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
-const struct hfi_engine *hfi_engine_entry(void)
-{
-    return &engine;
-}
+HFI_ENGINE_ENTRY(engine)

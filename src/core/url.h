@@ -7,10 +7,8 @@
 #ifndef HFI_URL_H
 #define HFI_URL_H
 
-#include "holdfast/holdfast.h"
-#include <stdbool.h>
+#include "engine/conf.h"
 
-#define HFI_URL_MAX        4096
 #define HFI_URL_PARAMS_MAX 32
 
 struct hfi_url_param {
@@ -34,12 +32,6 @@ void hfi_url_done(struct hfi_url *url);
 
 /* The value of `key`, marked as taken, or NULL. Lives as long as the url. */
 const char *hfi_url_take(struct hfi_url *url, const char *key);
-/* Likewise, parsed; *value keeps its content if the key is absent. HF_CONFIG names the key
- * and its byte. Durations carry units. */
-hf_status hfi_url_take_duration(struct hfi_url *url, const char *key, int64_t min_ms,
-                                int64_t max_ms, int64_t *value, hf_error *err);
-hf_status hfi_url_take_number(struct hfi_url *url, const char *key, uint64_t min, uint64_t max,
-                              uint64_t *value, hf_error *err);
 /* HF_CONFIG names the first parameter that nobody took, and its byte. */
 hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err);
 /* "store URL: parameter '<key>' at byte N <why>"; `why` is never a value. Returns `status`. */

@@ -8,7 +8,7 @@
  * only if they look like keys: what stands after a stray '&' or '?' may be half
  * of a password.
  */
-#include "util/url.h"
+#include "core/url.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -170,41 +170,6 @@ const char *hfi_url_take(struct hfi_url *url, const char *key)
     struct hfi_url_param *param = take(url, key);
 
     return param ? param->value : NULL;
-}
-
-hf_status hfi_url_take_duration(struct hfi_url *url, const char *key, int64_t min_ms,
-                                int64_t max_ms, int64_t *value, hf_error *err)
-{
-    struct hfi_url_param *param = take(url, key);
-    const char *wrong;
-    int64_t ms = 0;
-
-    if (!param)
-        return HF_OK;
-
-    wrong = hfi_parse_duration(param->value, &ms);
-    if (!wrong && ms < min_ms)
-        wrong = "is too short";
-    if (!wrong && ms > max_ms)
-        wrong = "is too long";
-    if (wrong)
-        return param_error(param, wrong, err);
-
-    *value = ms;
-    return HF_OK;
-}
-
-hf_status hfi_url_take_number(struct hfi_url *url, const char *key, uint64_t min, uint64_t max,
-                              uint64_t *value, hf_error *err)
-{
-    struct hfi_url_param *param = take(url, key);
-    const char *wrong;
-
-    if (!param)
-        return HF_OK;
-
-    wrong = hfi_parse_u64(param->value, min, max, value);
-    return wrong ? param_error(param, wrong, err) : HF_OK;
 }
 
 hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err)

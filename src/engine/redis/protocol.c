@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Flags and messages: see protocol.h. Pure. */
+#include "engine/redis/protocol.h"
+
+#include "util/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define FLAG_WAIT     1
+#define FLAG_BARGE    2
+#define FLAG_DETACHED 4
+#define FLAG_HEARS    8
+
+#define HEAD_LEN (2 + 2 * HFI_OWNER_LEN)
+
+int64_t redis_acquire_flags(const struct hfi_op *op, bool hears)
+{
+    return (op->may_wait ? FLAG_WAIT : 0) | (op->claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
+           (op->claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) | (hears ? FLAG_HEARS : 0);
+}
+
+bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message)
+{
+    char *at = (char *)payload + HEAD_LEN;
+    unsigned count = 0;
+
+    if (len < HEAD_LEN || payload[1] != ' ' ||
+        !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, ret_message->owner, HFI_OWNER_LEN))
+        return false;
+    errno = 0;
+    for (; count < REDIS_MESSAGE_NUMBERS && *at == ' ' && isdigit((unsigned char)at[1]); count++)
+        ret_message->numbers[count] = strtoull(at + 1, &at, 10);
+    at += *at == ' ';
+    ret_message->letter = payload[0];
+    ret_message->count = count;
+    ret_message->rest = at;
+    ret_message->rest_len = len - (size_t)(at - payload);
+    return errno == 0;
+}

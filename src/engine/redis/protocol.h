@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What the scripts of Redis and those of Redlock have in common: the flags of an acquire, messages to an inbox. */
+#ifndef HFI_REDIS_PROTOCOL_H
+#define HFI_REDIS_PROTOCOL_H
+
+#include "engine/engine.h"
+
+/* `hears`: whoever keeps the name has our inbox, too, and so knows whether we listen. */
+int64_t redis_acquire_flags(const struct hfi_op *op, bool hears);
+
+#define REDIS_MESSAGE_NUMBERS 4
+
+/* "<letter> <owner> <number> ... <rest>" */
+struct redis_message {
+    char letter;
+    unsigned char owner[HFI_OWNER_LEN];
+    unsigned count; /* of the numbers that are there */
+    uint64_t numbers[REDIS_MESSAGE_NUMBERS];
+    size_t rest_len;
+    const char *rest; /* in the payload */
+};
+
+/* `payload` ends with a NUL, beyond `len`. false: it is not one of ours; anybody may publish there. */
+bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SCAN, a page at a time, for the names that a server has keys of. The first key of a name is P{T}: the prefix, and the name
+ * with some bytes escaped.
+ */
+#ifndef HFI_REDIS_SCAN_H
+#define HFI_REDIS_SCAN_H
+
+#include "engine/engine.h"
+#include "engine/redis/command.h"
+#include "engine/redis/reply.h"
+
+void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t cursor);
+/* The answer: its names go to the sink. HF_OK: the next page is at *ret_cursor, 0: there is none. HF_CORRUPT, HF_NO_MEMORY. */
+hf_status hfi_scan_take(const struct hfi_reply *reply, const char *prefix, struct hfi_sink *sink,
+                        uint64_t *ret_cursor);
+
+#endif
