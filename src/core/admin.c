@@ -95,34 +95,25 @@ struct change_call {
     int64_t until_ms;
 };
 
-static void stop_change(struct hfi_wait *wait)
-{
-    hfi_store_engine(wait->store)->stop_wait(wait->store->opened);
-}
-
-static hf_status change_work(struct hfi_task *task, const _Atomic int *stop)
-{
-    struct change_call *call = hfi_container(task, struct change_call, task);
-    const struct hfi_engine *engine = hfi_store_engine(task->store);
-    hf_error inner = { .status = HF_OK };
-    hf_status status =
-        engine->wait_change(task->store->opened, &call->seq, call->until_ms, stop, &inner);
-
-    if (status != HF_OK && atomic_load(stop) != HF_OK)
-        status = (hf_status)atomic_load(stop);
-    if (status == inner.status)
-        task->child.error = inner;
-    return status;
-}
-
 static hf_status change_step(struct hfi_task *task, hf_status got)
 {
-    if (task->state++ == 0)
-        return hfi_task_work(task, change_work, stop_change,
-                             hfi_container(task, struct change_call, task)->until_ms);
-    return got == HF_OK ? hfi_ok(&task->error)
-                        : hfi_store_error(task->store, "wait for a change", NULL, got,
-                                          &task->child.error, &task->error);
+    struct change_call *call = hfi_container(task, struct change_call, task);
+    struct hfi_op *op;
+
+    if (task->state++ > 0) {
+        if (task->child.op)
+            call->seq = task->child.op->u.change.seq;
+        if (got == HF_UNKNOWN)
+            got = HF_UNAVAILABLE; /* a wait changes nothing: no outcome of it can be unknown */
+        return got == HF_OK ? hfi_ok(&task->error)
+                            : hfi_store_error(task->store, "wait for a change", NULL, got,
+                                              &task->child.error, &task->error);
+    }
+    op = hfi_task_op(task, HFI_OP_CHANGE_WAIT);
+    if (!op)
+        return hfi_error_memory(&task->error);
+    op->u.change.seq = call->seq;
+    return hfi_task_submit(task, call->until_ms, 0);
 }
 
 static void change_finish(struct hfi_task *task, hf_result *result)
@@ -232,9 +223,8 @@ struct check_call {
     hf_report *report;
 };
 
-static hf_status check_work(struct hfi_task *task, const _Atomic int *stop)
+static hf_status check_work(struct hfi_task *task)
 {
-    (void)stop;
     return check_store(task->store, &hfi_container(task, struct check_call, task)->report,
                        &task->child.error);
 }
@@ -242,7 +232,7 @@ static hf_status check_work(struct hfi_task *task, const _Atomic int *stop)
 static hf_status check_step(struct hfi_task *task, hf_status got)
 {
     if (task->state++ == 0)
-        return hfi_task_work(task, check_work, NULL, HFI_NEVER);
+        return hfi_task_work(task, check_work);
     task->error = task->child.error;
     return got;
 }

@@ -218,8 +218,6 @@ void hfi_call_listen(struct hfi_call *call, bool listed)
     if (!call->waits)
         hfi_wait_init(wait, call->store, call->lease, call->min_valid_ms);
     call->waits = true;
-    if (call->child == HFI_CHILD_WORK)
-        wait->stopper = call->stopper;
     if (!hfi_call_has_thread(call)) {
         wait->call = call;
         wait->tid = 0;

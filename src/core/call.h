@@ -91,8 +91,7 @@ struct hfi_call {
     /* Children of tasks (task.h). */
     unsigned mark;
     _Atomic int pausing;
-    hf_status (*do_work)(struct hfi_task *task, const _Atomic int *stop);
-    void (*stopper)(struct hfi_wait *wait);
+    hf_status (*do_work)(struct hfi_task *task);
     void *memory; /* what the op points to; NULL: nothing that is to be freed */
     hfi_forget_fn *forget;
     unsigned char name[HF_NAME_MAX];

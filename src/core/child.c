@@ -127,7 +127,8 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
     child->cleanup = flags & HFI_CHILD_CLEANUP;
     if (child->cleanup)
         child->cancel = NULL;
-    child->may_wait = op->may_wait = op->blocking = op->kind == HFI_OP_CELL_WAIT;
+    child->may_wait = op->may_wait = op->blocking =
+        op->kind == HFI_OP_CELL_WAIT || op->kind == HFI_OP_CHANGE_WAIT;
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
     else if (store->drive != HFI_INLINE && op->kind != HFI_OP_SCRIPT) /* which may be slow */
@@ -196,13 +197,10 @@ hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags
 
 static void work_here(struct hfi_call *child)
 {
-    static const _Atomic int never;
     struct hfi_task *task = child->parent;
-    hf_status status;
 
     hfi_ok(&task->child.error);
-    status = child->do_work(task, child->stopper ? &child->wait.stop : &never);
-    end_child(child, status, &task->child.error);
+    end_child(child, child->do_work(task), &task->child.error);
 }
 
 static void work_run(struct hfi_pool_task *work)
@@ -210,39 +208,26 @@ static void work_run(struct hfi_pool_task *work)
     work_here(hfi_container(work, struct hfi_call, work));
 }
 
-/* Runs on a worker. It may have to wait for one, but not beyond its deadline, and not after it was
- * stopped. */
+/* On a worker, as soon as one is free. */
 static void begin_work(struct hfi_call *child)
 {
-    struct hfi_store *store = child->store;
+    struct hfi_pool *pool = &child->store->pool;
 
-    if (child->deadline_ms != HFI_NEVER)
-        child->timed = hfi_keeper_reserve(store);
-    if ((child->deadline_ms == HFI_NEVER || child->timed) &&
-        hfi_pool_start(&store->pool, HFI_LANE_LONG)) {
-        hfi_call_arm(child);
-        hfi_pool_add(&store->pool, HFI_LANE_LONG, &child->work);
-        if (child->stopper && atomic_load(&child->wait.stop) != HF_OK)
-            hfi_workers_hurry(child);
-    } else {
+    if (hfi_pool_start(pool, HFI_LANE_LONG))
+        hfi_pool_add(pool, HFI_LANE_LONG, &child->work);
+    else
         end_child(child, HF_NO_MEMORY, NULL);
-    }
     hfi_call_unref(child);
 }
 
-hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
-                        void (*stopper)(struct hfi_wait *wait), int64_t until_ms)
+hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work)
 {
-    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, stopper ? 0 : HFI_CHILD_CLEANUP);
+    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, HFI_CHILD_CLEANUP);
 
     if (!child)
         return no_memory(task);
-    child->deadline_ms = until_ms;
     child->do_work = work;
-    child->stopper = stopper;
     child->work.run = work_run;
-    if (stopper)
-        hfi_call_listen(child, true); /* if it is stopped before it begins, it sees that itself */
     if (!task->call)
         return await_later(task, child);
     begin_work(child);
@@ -331,20 +316,13 @@ static void op_done(struct hfi_op *op)
     end_child(child, hfi_op_status(op), &op->error);
 }
 
-/* Run the op to its end on this thread: INLINE and BLOCKING engines. */
-static hf_status do_op(struct hfi_call *child)
+/* INLINE: it was submitted, and waits on this thread until it is finished. */
+static hf_status wait_inline(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_op *op = &child->job.op;
 
-    if (child->may_wait && store->drive == HFI_BLOCKING)
-        hfi_wait_in_store(&child->wait, op); /* it must be possible to stop it from here on */
-    if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
-        return (hf_status)atomic_load(&child->wait.stop);
-    hfi_job_submit(&child->job);
-    if (hfi_op_finished(op))
-        return hfi_op_status(op);
     hfi_wait_in_store(&child->wait, op);
     while (!hfi_op_finished(op)) {
         if (op->deadline_ms != HFI_NEVER && hfi_now_ms() >= op->deadline_ms)
@@ -355,11 +333,43 @@ static hf_status do_op(struct hfi_call *child)
     return hfi_op_status(op);
 }
 
+/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
+static hf_status do_op(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+    struct hfi_op *op = &child->job.op;
+    hf_status stop;
+
+    if (child->may_wait && store->drive == HFI_BLOCKING)
+        hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
+    stop = child->may_wait ? (hf_status)atomic_load(&child->wait.stop) : HF_OK;
+    if (stop != HF_OK && (stop != HF_TIMEOUT || op->kind != HFI_OP_CHANGE_WAIT))
+        return stop; /* a wait for a change is a question, too: its answer may be there already */
+    hfi_job_submit(&child->job);
+    return hfi_op_finished(op) ? hfi_op_status(op) : wait_inline(child);
+}
+
 static void op_run(struct hfi_pool_task *work)
 {
     struct hfi_call *child = hfi_container(work, struct hfi_call, work);
 
     end_child(child, do_op(child), &child->job.op.error);
+}
+
+static void wait_run(struct hfi_pool_task *work)
+{
+    struct hfi_call *child = hfi_container(work, struct hfi_call, work);
+
+    end_child(child, wait_inline(child), &child->job.op.error);
+}
+
+static void on_worker(struct hfi_call *child, void (*run)(struct hfi_pool_task *work))
+{
+    child->work.run = run;
+    hfi_pool_add(&child->store->pool, child->may_wait ? HFI_LANE_LONG : HFI_LANE_SHORT,
+                 &child->work);
+    if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
+        hfi_workers_hurry(child);
 }
 
 /* Asynchronous. */
@@ -377,11 +387,14 @@ static void begin_op(struct hfi_call *child)
         hfi_call_listen(child, true);
         hfi_call_arm(child);
     }
-    if (store->drive == (child->may_wait ? HFI_INLINE : HFI_BLOCKING)) {
-        child->work.run = op_run; /* which does not leave its worker before it is finished */
-        hfi_pool_add(&store->pool, child->may_wait ? HFI_LANE_LONG : HFI_LANE_SHORT, &child->work);
-        if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
-            hfi_workers_hurry(child);
+    if (store->drive == HFI_BLOCKING && !child->may_wait) {
+        on_worker(child, op_run);
+    } else if (store->drive == HFI_INLINE && child->may_wait) {
+        hfi_job_submit(&child->job);
+        if (hfi_op_finished(op)) /* what is answered at once needs no worker */
+            end_child(child, hfi_op_status(op), &op->error);
+        else
+            on_worker(child, wait_run);
     } else {
         op->blocking = false;
         op->done = op_done;
@@ -427,7 +440,8 @@ static bool await_event(struct hfi_call *child)
     done = hfi_job_wait(&child->job, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);
-        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_GRACE_MS));
+        /* As long as an op may take that does not wait: CHANGE_WAIT may have to ask its question yet. */
+        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_CALL_LIMIT_MS));
     }
     hfi_call_unlisten(child);
     if (!done && hfi_job_abandon(&child->job))

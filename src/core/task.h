@@ -35,8 +35,8 @@ typedef hf_status hfi_step_fn(struct hfi_task *task, hf_status got);
 typedef void hfi_finish_fn(struct hfi_task *task, hf_result *result);
 /* Asynchronous form, after `done`: leave the store, free the memory. */
 typedef void hfi_task_free_fn(struct hfi_task *task);
-/* May block until its work is done or *stop is not HF_OK any more. */
-typedef hf_status hfi_work_fn(struct hfi_task *task, const _Atomic int *stop);
+/* May block until its work is done. */
+typedef hf_status hfi_work_fn(struct hfi_task *task);
 
 struct hfi_task {
     /* Set by the owner before it runs. */
@@ -109,7 +109,7 @@ void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget);
 void *hfi_task_take(struct hfi_task *task);
 /* Drop the prepared op without submitting it. */
 void hfi_task_forget_op(struct hfi_task *task);
-/* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). For other ops, when the blocking form gives
+/* until_ms: for CELL_WAIT and CHANGE_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). For other ops, when the blocking form gives
  * it up (HFI_NEVER: after HFI_CALL_LIMIT_MS); an inline engine makes none of them wait. */
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags);
 
@@ -121,11 +121,8 @@ hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease);
 /* HF_OK: it is until_ms (hfi_now_ms() time) now. Else it was stopped. */
 hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags);
 /* Run `work` where it may block: here, in the blocking form, else on a worker. Its status is the child's, its text is
- * in task->child.error. `stopper` NULL: nothing stops it. Otherwise it is called when *stop has
- * been set (any thread, locks held), and makes `work` read it; until_ms (HFI_NEVER: none) is when
- * *stop becomes HF_TIMEOUT, if no worker is free until then. */
-hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work,
-                        void (*stopper)(struct hfi_wait *wait), int64_t until_ms);
+ * in task->child.error. Nothing stops it. */
+hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work);
 /* Take the next step where user code may run: in hf_store_process(), or at once in the blocking form. HF_OK. */
 hf_status hfi_task_turn(struct hfi_task *task);
 

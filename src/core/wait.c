@@ -23,7 +23,6 @@ void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_le
     wait->min_valid_ms = min_valid_ms;
     wait->tid = hfi_thread_tid();
     wait->passed = NULL;
-    wait->stopper = NULL;
     wait->tag = NULL;
     wait->words = NULL;
     atomic_init(&wait->word, HFI_WAIT_SLEEPING);
@@ -90,11 +89,7 @@ void hfi_wait_stop(struct hfi_wait *wait, hf_status status)
         return; /* it was stopped before */
     hfi_self.stopping++;
     op = atomic_load(&wait->op);
-    if (wait->stopper) {
-        wait->stopper(wait);
-        if (wait->call)
-            hfi_workers_hurry(wait->call);
-    } else if (op)
+    if (op)
         cancel_op(wait, op, (int)status);
     else if (wait->call)
         hfi_call_stop_local(wait->call);

@@ -45,9 +45,8 @@ struct hfi_wait {
     int64_t tid;
     hf_lease *passed; /* with PASSED: the lease it got */
     _Atomic uint32_t word;
-    _Atomic int stop;                       /* HF_OK, or why it should end early */
-    _Atomic(struct hfi_op *) op;            /* what waits in the store; NULL: nothing */
-    void (*stopper)(struct hfi_wait *wait); /* called instead: see hf_store_wait() */
+    _Atomic int stop;            /* HF_OK, or why it should end early */
+    _Atomic(struct hfi_op *) op; /* what waits in the store; NULL: nothing */
 
     /* Deadlock detection (deadlock/detector.h), if `tag` is not NULL; the rest is under store->lock. */
     const struct hfi_tag *tag;

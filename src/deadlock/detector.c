@@ -288,13 +288,12 @@ struct list_call {
 };
 
 /* Reads two views of the whole store, on the caller's thread or on a worker. */
-static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
+static hf_status list_work(struct hfi_task *task)
 {
     struct list_call *call = hfi_container(task, struct list_call, task);
     struct two_views views = { 0 };
     hf_status status = read_two_views(task->store, &views, &task->child.error);
 
-    (void)stop;
     if (status == HF_OK && !hfi_deadlocks_new(views.graphs[1], &call->deadlocks))
         status = hfi_error_memory(&task->child.error);
     views_free(&views);
@@ -304,7 +303,7 @@ static hf_status list_work(struct hfi_task *task, const _Atomic int *stop)
 static hf_status list_step(struct hfi_task *task, hf_status got)
 {
     if (task->state++ == 0)
-        return hfi_task_work(task, list_work, NULL, HFI_NEVER);
+        return hfi_task_work(task, list_work);
     task->error = task->child.error;
     return got;
 }

@@ -10,7 +10,7 @@
  * The drive of an engine (struct hfi_drive) says which thread does the work:
  *
  *   HFI_INLINE    submit() finishes every op before it returns. The exceptions are an acquire and a wait for a
- *                 cell that cannot be answered yet: the waiting thread finishes them in wait(), or a thread of
+ *                 cell or a change that cannot be answered yet: the waiting thread finishes them in wait(), or a thread of
  *                 the engine does.
  *   HFI_EVENT     submit() writes. The thread that drives the store reads, and finishes the ops. One thread at
  *                 a time drives.
@@ -147,6 +147,13 @@ enum hfi_op_kind {
      * nothing of it is in the store. HF_UNAVAILABLE: the connection was lost, and the engine cannot find out by
      * itself whether the cell changed; core begins again. Only with HF_CAP_CELL_WATCH. */
     HFI_OP_CELL_WAIT,
+    /* u.change.seq: finish with HF_OK as soon as the change number of the store is another one, and set u.change.seq
+     * to it. 0: from now on; the engine sets the number of now, whatever the op ends with. It waits as CELL_WAIT
+     * does, and cancel() ends it. cancel(HF_TIMEOUT) says that nobody waits any longer, but the question stays: an
+     * engine that must ask the store for the number asks first (core allows it as long as for an op that does not
+     * wait), and finishes with HF_OK if it has changed. A change is told although the connection was lost
+     * meanwhile. HF_UNAVAILABLE: the store does not answer. Only with HF_CAP_WATCH. */
+    HFI_OP_CHANGE_WAIT,
     HFI_OP_TIME, /* HF_CAP_CLOCK: time.ret_us, the server's clock */
 
     /* Native paths, only for an engine that lists them in `native`. Otherwise src/prim builds them from cells. */
@@ -197,7 +204,8 @@ struct hfi_op {
      * engines need not look at it. */
     int64_t deadline_ms;
     bool may_wait; /* ACQUIRE: queue if the name is busy; else finish with HF_BUSY */
-    /* ACQUIRE, CELL_WAIT: this thread will call wait() next (INLINE), or stays until the op is finished (BLOCKING). */
+    /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE), or stays until the op
+     * is finished (BLOCKING). */
     bool blocking;
     struct hfi_claim *claim;
     union {
@@ -230,6 +238,9 @@ struct hfi_op {
             uint64_t ret_version;
             int64_t ret_ttl_ms; /* READ: the time left; -1: no end */
         } cell;
+        struct {
+            uint64_t seq;
+        } change;
         struct {
             struct hfi_name
                 name;       /* where there are several servers, the one of this name is asked */
@@ -378,8 +389,8 @@ struct hfi_engine {
      * returns. */
     void (*submit)(void *store, struct hfi_op *op);
 
-    /* Ask an acquire that waits, or a CELL_WAIT (see there), to end with `status` (HF_CANCELLED, HF_TIMEOUT). Any
-     * thread. The engine finishes the op with `status` when the store has taken it out of the queue, with HF_OK
+    /* Ask an acquire that waits, a CELL_WAIT or a CHANGE_WAIT (see there) to end with `status` (HF_CANCELLED,
+     * HF_TIMEOUT). Any thread. The engine finishes the op with `status` when the store has taken it out of the queue, with HF_OK
      * if the grant came first, and with HF_UNKNOWN if neither can be established. INLINE: the op is finished
      * before this returns, by this call or by another. No effect on an op that is finished, or is being finished
      * meanwhile; the caller guarantees that its memory is still there. */
@@ -388,12 +399,6 @@ struct hfi_engine {
     /* HF_CAP_PASS; may be NULL. The lease of `claim` was passed on locally: `token` of its block holds now, in
      * thread `tid`. This is a note for inspect and break. It must be cheap and cannot fail. */
     void (*passed)(void *store, struct hfi_claim *claim, uint64_t token, int64_t tid);
-
-    /* HF_CAP_WATCH. Block until the change number of the store differs from *seq, *stop is not 0, or until_ms
-     * has passed: see hf_store_wait(). stop_wait() makes it look at *stop. */
-    hf_status (*wait_change)(void *store, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                             hf_error *err);
-    void (*stop_wait)(void *store);
 };
 
 /* For the table of an engine, the size of its store and how much of the rooms it uses:

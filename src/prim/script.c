@@ -245,9 +245,8 @@ hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err)
     return status == HF_OK ? hfi_by_url_close(&call.at, kill_script(&call, err), err) : status;
 }
 
-static hf_status kill_work(struct hfi_task *task, const _Atomic int *stop)
+static hf_status kill_work(struct hfi_task *task)
 {
-    (void)stop;
     return kill_script(hfi_container(task, struct kill_call, task), &task->child.error);
 }
 
@@ -256,7 +255,7 @@ static hf_status kill_step(struct hfi_task *task, hf_status got)
     struct kill_call *call = hfi_container(task, struct kill_call, task);
 
     if (task->state++ == 0)
-        return hfi_task_work(task, kill_work, NULL, HFI_NEVER);
+        return hfi_task_work(task, kill_work);
     task->error = task->child.error;
     return hfi_by_url_close(&call->at, got, &task->error);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A server that is not there, or is silent: how long the command takes, and what it says.
+# A server that is absent or silent: how long the command takes, and its message.
 load helper
 
 refused=("redis://127.0.0.1:1" "redis+sentinel://127.0.0.1:1,127.0.0.1:2/m" "redis+cluster://127.0.0.1:1"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_store_wait(): told of every change, and of nothing else. */
+/* hf_store_wait(): reports every change, and nothing else. */
 #include "peer.h"
+
+#include <string.h>
 
 struct watcher {
     hf_store *store;
@@ -110,6 +112,29 @@ static void between_two_calls(void **state)
     close_store(store);
 }
 
+/* Without waiting it is a question, and its answer is right. */
+static void only_asked(void **state)
+{
+    hf_acquire_request request = mutex_request("watched");
+    hf_store *store, *second;
+    uint64_t seq = 0, before;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    store = open_store();
+    second = open_store();
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    CHECK(seq != 0);
+    before = seq = settled_seq(store);
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    CHECK(seq == before);
+    give(take(second, &request));
+    EXPECT(HF_OK, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    CHECK(seq != before && seq != 0);
+    close_store(second);
+    close_store(store);
+}
+
 static void cancelled(void **state)
 {
     struct watcher watcher = { .wait_ms = HF_FOREVER };
@@ -199,11 +224,45 @@ static void more_than_threads(void **state)
     close_store(store);
 }
 
+/* One whose answer is there already does not wait for those that wait. */
+static void answered_at_once(void **state)
+{
+    hf_acquire_request request = mutex_request("watched");
+    struct told told[WAITS] = { 0 }, old_one = { 0 };
+    hf_op *ops[WAITS];
+    hf_store *store;
+    uint64_t seq, before;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    if (strncmp(contract_url(), "memblock:", 9) == 0)
+        skip(); /* what blocks needs a thread, even for that */
+    store = open_store();
+    before = settled_seq(store);
+    give(take(store, &request));
+    seq = settled_seq(store);
+    for (int i = 0; i < WAITS; i++)
+        EXPECT(HF_OK, hf_store_wait_async(store, seq, HF_FOREVER, NULL, on_told, &told[i], &ops[i],
+                                          &contract_error));
+    EXPECT(HF_OK, hf_store_wait_async(store, before, HF_FOREVER, NULL, on_told, &old_one, NULL,
+                                      &contract_error));
+    pump_until(store, &old_one);
+    EXPECT(HF_OK, old_one.status);
+    give(take(store, &request));
+    for (int i = 0; i < WAITS; i++) {
+        pump_until(store, &told[i]);
+        EXPECT(HF_OK, told[i].status);
+    }
+    close_store(store);
+}
+
 int contract_watch(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(nothing_changes), CASE(every_change_is_told), CASE(between_two_calls), CASE(cancelled),
-        CASE(closed),          CASE(more_than_threads),
+        CASE(nothing_changes),   CASE(every_change_is_told),
+        CASE(between_two_calls), CASE(only_asked),
+        CASE(cancelled),         CASE(closed),
+        CASE(more_than_threads), CASE(answered_at_once),
     };
 
     return cmocka_run_group_tests_name("watch", cases, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One server that dies, comes back, stands still, ends leases, forgets its past; and a network that
- * cuts, delays and delivers late: what holders are told, that waiters go on, and that nothing stays
- * held that nobody can release.
+ * A server that dies, comes back, is stopped, ends leases or compacts its history; and a network
+ * that cuts, delays and delivers late: holders are told, waiters continue, and nothing stays held
+ * that nobody can release.
  */
 #include "etcd_bed.h"
 
@@ -90,7 +90,7 @@ static void bounded_wait_ends(void **state)
     close_hard(holders);
 }
 
-/* Its data is durable: who waits and who holds go on over a restart. */
+/* Its data is durable: waiters and holders survive a restart. */
 static void all_go_on_after_restart(void **state)
 {
     hf_store *holders = open_with(IMPATIENT), *waiters = open_with(IMPATIENT);
@@ -282,6 +282,103 @@ static void compacted_break_is_found(void **state)
     close_hard(holders);
 }
 
+/* ---- waiting for any change ----------------------------------------------------------------------------- */
+
+struct change_waiter {
+    hf_store *store;
+    uint64_t seq;
+    hf_status status;
+    hf_error err;
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static void *change_waiter_run(void *arg)
+{
+    struct change_waiter *waiter = arg;
+
+    waiter->tid = thread_id();
+    waiter->status = hf_store_wait(waiter->store, &waiter->seq, HF_FOREVER, NULL, &waiter->err);
+    waiter->ended = true;
+    return NULL;
+}
+
+static void change_waiter_start(struct change_waiter *waiter)
+{
+    waiter->tid = 0;
+    waiter->ended = false;
+    CHECK(pthread_create(&waiter->thread, NULL, change_waiter_run, waiter) == 0);
+    thread_settled(&waiter->tid, &waiter->ended);
+}
+
+static hf_status change_waiter_join(struct change_waiter *waiter)
+{
+    CHECK(pthread_join(waiter->thread, NULL) == 0);
+    return waiter->status;
+}
+
+/* Its connection is cut again and again, and changes of others come: only ours ends it. */
+static void change_is_told_after_cuts(void **state)
+{
+    hf_store *store = open_through("op_timeout=60s&ping=300ms"), *other = open_with("");
+    struct change_waiter waiter = { .store = store };
+    hf_acquire_request request = mutex_request("n");
+    uint64_t before;
+
+    (void)state;
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &waiter.seq, 0, NULL, &contract_error));
+    CHECK(waiter.seq > 0);
+    before = waiter.seq;
+    change_waiter_start(&waiter);
+    for (int i = 0; i < 3; i++) {
+        proxy_cut(proxy);
+        nap_ms(50);
+        compact();
+    }
+    CHECK(!waiter.ended);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    give(take(other, &request));
+    proxy_refuse(proxy, false);
+    EXPECT(HF_OK, change_waiter_join(&waiter));
+    CHECK(waiter.seq > before);
+    close_hard(other);
+    close_hard(store);
+}
+
+/* What has changed since is not known any more, but that something has is. */
+static void compacted_change_is_told(void **state)
+{
+    hf_store *store = open_with(IMPATIENT);
+    hf_acquire_request request = mutex_request("n");
+    uint64_t seq = 0;
+
+    (void)state;
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    give(take(store, &request));
+    compact();
+    compact();
+    EXPECT(HF_OK, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    close_hard(store);
+}
+
+static void change_wait_ends_without_a_server(void **state)
+{
+    struct change_waiter waiter = { .store = open_with(IMPATIENT) };
+    uint64_t none = 0;
+
+    (void)state;
+    EXPECT(HF_TIMEOUT, hf_store_wait(waiter.store, &waiter.seq, 0, NULL, &contract_error));
+    change_waiter_start(&waiter);
+    etcd_kill(etcd, 0);
+    EXPECT(HF_UNAVAILABLE, change_waiter_join(&waiter));
+    /* The number is known: nothing is missed if it is asked about again. And if it is not known: */
+    EXPECT(HF_TIMEOUT, hf_store_wait(waiter.store, &waiter.seq, 0, NULL, &contract_error));
+    EXPECT(HF_UNAVAILABLE, hf_store_wait(waiter.store, &none, 0, NULL, &contract_error));
+    close_hard(waiter.store);
+}
+
 static void break_is_told_after_a_cut(void **state)
 {
     hf_store *holders = open_through(IMPATIENT), *other = open_with("");
@@ -302,8 +399,8 @@ static void break_is_told_after_a_cut(void **state)
 
 /* ---- the network ---------------------------------------------------------------------------------------- */
 
-/* Cut after so many bytes, up or down, in the middle of acquire and release: at most one holds, and
- * in the end nobody. */
+/* Cut after a number of bytes, up or down, in the middle of acquire and release: at most one holds,
+ * and in the end nobody. */
 static void cut_anywhere(void **state)
 {
     hf_store *store = open_through(IMPATIENT), *other = open_with("");
@@ -442,7 +539,7 @@ static void late_acquire(void **state)
     close_hard(other);
 }
 
-/* The same, while one who waits has the lease: his place moves with him. */
+/* The same, while a waiter uses the lease: it keeps its place when it moves to another lease. */
 static void late_acquire_and_a_waiter(void **state)
 {
     hf_store *store = open_through(SILENT), *other = open_with("");
@@ -476,7 +573,7 @@ static void late_acquire_and_a_waiter(void **state)
 
 /* ---- others write there too -------------------------------------------------------------------------------- */
 
-/* A key that is not ours to understand: it stands in the way, as one that came first. */
+/* A key that is not one of ours: it blocks, like one that came first. */
 static void strange_keys(void **state)
 {
     /* hf/bed/locks/n/m/zz = "?" */
@@ -514,6 +611,9 @@ int main(int argc, char **argv)
         TEST(compacted_while_waiting),
         TEST(compacted_break_is_found),
         TEST(break_is_told_after_a_cut),
+        TEST(change_is_told_after_cuts),
+        TEST(compacted_change_is_told),
+        TEST(change_wait_ends_without_a_server),
         TEST(released_or_lost),
         TEST(cut_anywhere),
         TEST(requests_vanish),

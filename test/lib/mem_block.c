@@ -46,6 +46,7 @@ static hf_status adopt(struct block_store *store, struct hfi_op *op);
 static hf_status renew(struct block_store *store, struct hfi_op *op);
 static hf_status break_one(struct block_store *store, struct hfi_op *op);
 static hf_status cell_op(struct block_store *store, struct hfi_op *op);
+static hf_status change_wait(struct block_store *store, struct hfi_op *op);
 static struct hfi_claim **find_held(struct block_store *store, const struct hfi_claim *claim);
 
 static hf_status block_open(void *self, struct hfi_conf *conf, struct hfi_host *host, hf_error *err)
@@ -116,9 +117,11 @@ static void block_submit(void *self, struct hfi_op *op)
         status = break_one(store, op);
     else if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
         status = mem_inspect(&store->base, op, true);
+    else if (op->kind == HFI_OP_CHANGE_WAIT)
+        status = change_wait(store, op);
     else if (mem_verb_of(op->kind) != MEM_VERBS)
         status = cell_op(store, op);
-    pthread_cond_broadcast(&mem_changed);
+    mem_world_changed(store->base.world);
     pthread_mutex_unlock(&mem_lock);
 
     if (status != HF_OK)
@@ -256,6 +259,30 @@ static hf_status break_one(struct block_store *store, struct hfi_op *op)
     return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms()).status;
 }
 
+static hf_status change_wait(struct block_store *store, struct hfi_op *op)
+{
+    struct sleeper self = { .op = op, .next = store->sleepers };
+    struct sleeper **at;
+    int64_t next_ms;
+    bool seen;
+
+    store->sleepers = &self;
+    self.cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have been here before us */
+    while (!(seen = mem_change_seen(&store->base, op)) && self.cancel == HF_OK) {
+        if (hfi_now_ms() >= op->deadline_ms) {
+            self.cancel = HF_TIMEOUT;
+            break;
+        }
+        next_ms = mem_world_next_ms(store->base.world);
+        mem_cond_wait(next_ms < op->deadline_ms ? next_ms : op->deadline_ms);
+        mem_world_pump(store->base.world, hfi_now_ms());
+    }
+    for (at = &store->sleepers; *at != &self; at = &(*at)->next)
+        ;
+    *at = self.next;
+    return seen ? HF_OK : self.cancel;
+}
+
 /*
  * The cell is read whenever anything changes: mem_changed is the event of this engine. Nobody
  * receives the server's push; the wait only has to be registered again.
@@ -364,8 +391,8 @@ const struct hfi_engine mem_block_engine = {
                                       .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT |
                                               HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_DETACHED |
                                               HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                                              HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-                                              HF_CAP_CELL_WATCH | HF_CAP_CLOCK,
+                                              HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS |
+                                              HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK,
                                       .on_crash = "freed after the ttl",
                                       .on_pause = "freed after the ttl",
                                       .on_clock_jump = "unaffected",

@@ -305,7 +305,15 @@ static void carry_out(struct mem_world *world, uint64_t session, uint64_t id,
     packet.replies = replies;
     send_back(world, packet, requests[0].verb);
     free(replies);
+    mem_world_changed(world);
+}
+
+void mem_world_changed(struct mem_world *world)
+{
     pthread_cond_broadcast(&mem_changed);
+    for (struct mem_store *store = world->stores; store; store = store->next)
+        if (store->on_change)
+            store->on_change(store);
 }
 
 void mem_world_pump(struct mem_world *world, int64_t now_ms)
@@ -333,7 +341,7 @@ void mem_world_pump(struct mem_world *world, int64_t now_ms)
         pthread_cond_broadcast(&mem_changed);
     }
     if (seq != mem_server_seq(world->server))
-        pthread_cond_broadcast(&mem_changed);
+        mem_world_changed(world);
 }
 
 int64_t mem_world_next_ms(const struct mem_world *world)
@@ -479,7 +487,7 @@ void mem_forget(const char *server)
     pthread_mutex_lock(&mem_lock);
     mem_server_forget(get_world(server)->server);
     mem_cells_forget(get_world(server)->cells);
-    pthread_cond_broadcast(&mem_changed);
+    mem_world_changed(get_world(server));
     pthread_mutex_unlock(&mem_lock);
 }
 
@@ -589,46 +597,16 @@ void mem_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid
 
     pthread_mutex_lock(&mem_lock);
     mem_server_passed(store->world->server, &claim->name, claim->owner, token, tid);
-    pthread_cond_broadcast(&mem_changed);
+    mem_world_changed(store->world);
     pthread_mutex_unlock(&mem_lock);
 }
 
-hf_status mem_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                          hf_error *err)
+bool mem_change_seen(struct mem_store *store, struct hfi_op *op)
 {
-    struct mem_store *store = self;
+    uint64_t seq = mem_server_seq(store->world->server), asked = op->u.change.seq;
 
-    struct mem_server *server = store->world->server;
-    hf_status status = HF_OK;
-    int64_t now_ms, next_ms;
-
-    pthread_mutex_lock(&mem_lock);
-    if (!*seq)
-        *seq = mem_server_seq(server);
-    for (;;) {
-        now_ms = hfi_now_ms();
-        mem_world_pump(store->world, now_ms);
-        if (*seq != mem_server_seq(server) || *stop || now_ms >= until_ms)
-            break;
-        next_ms = mem_world_next_ms(store->world);
-        mem_cond_wait(next_ms < until_ms ? next_ms : until_ms);
-    }
-    if (*seq != mem_server_seq(server))
-        *seq = mem_server_seq(server);
-    else
-        status = *stop ? HF_CANCELLED : HF_TIMEOUT;
-    pthread_mutex_unlock(&mem_lock);
-    return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "nothing changed");
-}
-
-void mem_stop_wait(void *self)
-{
-    struct mem_store *store = self;
-
-    (void)store;
-    pthread_mutex_lock(&mem_lock);
-    pthread_cond_broadcast(&mem_changed);
-    pthread_mutex_unlock(&mem_lock);
+    op->u.change.seq = seq;
+    return asked != 0 && asked != seq;
 }
 
 hf_status mem_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)

@@ -62,6 +62,7 @@ static void on_push(struct mem_store *store, const unsigned char *owner,
 static void on_reply(struct mem_store *store, uint64_t id, const struct mem_reply *replies,
                      size_t count);
 static void ring(struct mem_store *store);
+static void on_change(struct mem_store *store);
 static bool send_call(struct event_store *store, struct call *call, enum mem_verb verb,
                       int64_t now_ms);
 static hf_status take_in(struct event_store *store, struct call *call,
@@ -80,6 +81,7 @@ static hf_status event_open(void *self, struct hfi_conf *conf, struct hfi_host *
     store->base.on_push = on_push;
     store->base.on_reply = on_reply;
     store->base.on_cut = ring;
+    store->base.on_change = on_change;
     store->base.bare = strcmp(conf->scheme, "membare") == 0;
     store->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->fd < 0) {
@@ -115,6 +117,22 @@ static void event_close(void *self)
 
 /* ---- sending ------------------------------------------------------------------ */
 
+/* Nothing is sent: the number is looked at here, and again whenever something has changed. */
+static void change_wait(struct event_store *store, struct call *call, struct hfi_op *op)
+{
+    pthread_mutex_lock(&mem_lock);
+    *call = (struct call){
+        .next = store->calls, .op = op, .answer_by_ms = HFI_NEVER, .beat_ms = HFI_NEVER
+    };
+    store->calls = call;
+    mem_world_pump(store->base.world, hfi_now_ms());
+    if (mem_change_seen(&store->base, op)) {
+        end_call(store, call, HF_OK);
+        return;
+    }
+    pthread_mutex_unlock(&mem_lock);
+}
+
 static void event_submit(void *self, struct hfi_op *op)
 {
     struct event_store *store = self;
@@ -127,6 +145,10 @@ static void event_submit(void *self, struct hfi_op *op)
         pthread_mutex_lock(&mem_lock);
         forget_claim(store, op->claim);
         pthread_mutex_unlock(&mem_lock);
+    }
+    if (call && op->kind == HFI_OP_CHANGE_WAIT) {
+        change_wait(store, call, op);
+        return;
     }
     if (!call || verb == MEM_VERBS) {
         hf_status status = call ? HF_UNSUPPORTED : HF_NO_MEMORY;
@@ -194,7 +216,7 @@ static void event_cancel(void *self, struct hfi_op *op, hf_status status)
     pthread_mutex_lock(&mem_lock);
     for (call = store->calls; call && call->op != op; call = call->next)
         ;
-    if (call && op->kind == HFI_OP_CELL_WAIT) {
+    if (call && (op->kind == HFI_OP_CELL_WAIT || op->kind == HFI_OP_CHANGE_WAIT)) {
         end_call(store, call, status); /* nothing is to be undone: end it on this thread */
         return;
     } else if (call && op->kind == HFI_OP_ACQUIRE && call->cancel == HF_OK) {
@@ -216,6 +238,14 @@ static void ring(struct mem_store *base)
 
     if (write(((struct event_store *)base)->fd, &one, sizeof one) < 0)
         return; /* it is readable already */
+}
+
+/* Those that wait for it look at the number in process(). */
+static void on_change(struct mem_store *base)
+{
+    for (const struct call *call = ((struct event_store *)base)->calls; call; call = call->next)
+        if (call->op->kind == HFI_OP_CHANGE_WAIT)
+            ring(base);
 }
 
 static void put_letter(struct event_store *store, const struct letter *head,
@@ -327,7 +357,19 @@ static struct call *overdue(struct event_store *store, int64_t now_ms)
 {
     struct call *call = store->calls;
 
-    while (call && call->answer_by_ms > now_ms && !mem_world_is_cut(store->base.world))
+    while (call && (call->op->kind == HFI_OP_CHANGE_WAIT ||
+                    (call->answer_by_ms > now_ms && !mem_world_is_cut(store->base.world))))
+        call = call->next;
+    return call;
+}
+
+/* The first wait for a change that has one. */
+static struct call *changed(struct event_store *store)
+{
+    struct call *call = store->calls;
+
+    while (call &&
+           (call->op->kind != HFI_OP_CHANGE_WAIT || !mem_change_seen(&store->base, call->op)))
         call = call->next;
     return call;
 }
@@ -363,6 +405,10 @@ static void event_process(void *self, int64_t now_ms)
             last = NULL;
         open_letter(store, letter);
         free(letter);
+    }
+    while ((call = changed(store))) {
+        end_call(store, call, HF_OK);
+        pthread_mutex_lock(&mem_lock);
     }
     while ((call = overdue(store, now_ms))) {
         end_call(store, call, HF_UNKNOWN);
@@ -529,8 +575,6 @@ const struct hfi_engine mem_event_engine = {
                                               HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS |
                                               HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
     .passed = mem_passed,
-    .wait_change = mem_wait_change,
-    .stop_wait = mem_stop_wait,
 };
 
 const struct hfi_engine mem_bare_engine = {

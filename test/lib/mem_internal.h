@@ -38,6 +38,8 @@ struct mem_store {
                      size_t count);
     /* The connection was cut. Likewise. */
     void (*on_cut)(struct mem_store *store);
+    /* Something in the server has changed. Likewise. NULL: the store is told by mem_changed. */
+    void (*on_change)(struct mem_store *store);
 };
 
 struct mem_claim {          /* claim->room; under mem_lock */
@@ -68,6 +70,8 @@ bool mem_conn_send(struct mem_store *store, uint64_t id, const struct mem_reques
 /* Deliver what is due, and let the server do what is due. */
 void mem_world_pump(struct mem_world *world, int64_t now_ms);
 int64_t mem_world_next_ms(const struct mem_world *world);
+/* Tell everybody that something has changed. */
+void mem_world_changed(struct mem_world *world);
 bool mem_world_is_cut(const struct mem_world *world);
 
 /* A request about the claim. */
@@ -89,9 +93,8 @@ void mem_claim_fill(struct mem_store *store, struct hfi_claim *claim, const stru
 
 /* The parts of the contract that do not depend on the kind of engine. */
 void mem_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
-hf_status mem_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                          hf_error *err);
-void mem_stop_wait(void *self);
+/* A wait for a change, with mem_lock held: has the number changed? It is put into the op. */
+bool mem_change_seen(struct mem_store *store, struct hfi_op *op);
 hf_status mem_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 /* Wait on mem_changed, at most until until_ms (hfi_now_ms() time). */
 void mem_cond_wait(int64_t until_ms);

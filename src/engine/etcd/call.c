@@ -102,6 +102,21 @@ struct etcd_call *etcd_call_new(struct etcd_store *store, const char *path, etcd
     return call;
 }
 
+struct etcd_call *etcd_call_probe(struct etcd_store *store, etcd_answer_fn *answer)
+{
+    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", answer, NULL);
+    struct etcd_key from, to;
+
+    if (!call)
+        return NULL;
+    call->again = true;
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_add(&call->body, "{");
+    etcd_add_key(&call->body, "key", &from);
+    etcd_add(&call->body, ",\"count_only\":true}");
+    return call;
+}
+
 void etcd_call_free(struct etcd_call *call)
 {
     struct etcd_store *store = call->store;

@@ -15,9 +15,9 @@ static void end_cell_wait(struct etcd_store *store, struct etcd_cell_wait *cell,
     struct hfi_op *op = cell->op;
 
     store->cell_waits--;
-    cell->op = NULL;
-    if (!cell->call)
-        hfi_free(cell);
+    if (cell->call)
+        cell->call->data = NULL; /* it brings its answer to nobody */
+    hfi_free(cell);
     etcd_finish(store, op, status, err);
 }
 
@@ -56,11 +56,9 @@ static void cell_version_read(struct etcd_call *call, enum hfi_outcome outcome, 
     uint64_t version = (uint64_t)etcd_read_number(kv, "mod_revision");
     struct etcd_key key;
 
+    if (!cell)
+        return; /* cancelled */
     cell->call = NULL;
-    if (!cell->op) {
-        hfi_free(cell);
-        return;
-    }
     if (outcome != HFI_ANSWERED) {
         end_cell_wait(store, cell, hfi_outcome_read_status(outcome, err), err);
         return;

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for any change of a claim: a watch on all of them, on a connection and a multi handle of the
- * waiting thread's own. The change number is etcd's revision, so nothing is missed between calls.
+ * Waiting for any change of a claim: HFI_OP_CHANGE_WAIT, a stream on all of them. The change number is etcd's
+ * revision, so nothing is missed between two waits, nor while there is no stream. With the lock.
+ *
+ *          seq is 0                   the stream is created, and has caught up
+ *   ASK ----------------> WATCH ------------------------------------------------> (changed, or cancelled)
+ *    ^  the number of now   |
+ *    +----------------------+  the stream ended; ask whether the store is there, then go on from the same revision
+ *
+ * cancel(HF_TIMEOUT) ends it at once only if the stream has caught up. Before that the question is open, for
+ * ANSWER_MS at most.
  */
 #include "engine/etcd/internal.h"
 
@@ -9,241 +17,209 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <limits.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-
-#define LOOK_MS      1000 /* so long one sleeps at most without a look at *stop */
-#define CATCH_UP_MS  500  /* etcd tells of the past a little later */
-#define AGAIN_MS     200
-#define CALL_MS      5000
+#define CATCH_UP_MS  500  /* etcd tells of the past a little after it has created a stream */
+#define ANSWER_MS    4000 /* less than core waits for an op */
 #define FAILURES_MAX 10
 
-/* In store->changes while it waits; under the lock. */
+/* A waiter for any change; in store->changes. */
 struct etcd_change {
-    struct etcd_change *next;
-    CURLM *multi;
+    struct hfi_list listed;
+    struct hfi_op *op;
+    struct etcd_call *call; /* ASK */
+    struct etcd_watch
+        *watch; /* WATCH; NULL: there was none to be had, and there may be at `again_ms` */
+    int64_t again_ms;
+    int64_t
+        caught_up_ms; /* the stream has told what was before it since then; HFI_NEVER: not created yet */
+    unsigned failures; /* streams that ended */
+    hf_status stop;    /* HF_OK, or what it is to end with when the question is answered, ... */
+    int64_t stop_ms;   /* ... or at the latest then */
 };
 
-struct stream {
-    struct etcd_text body, input;
-    CURL *easy;
-    struct curl_slist *headers;
-    bool created, ended;
-    int64_t revision, changed; /* at its creation; of the first event, or 0 */
-};
+static void ask(struct etcd_store *store, struct etcd_change *change);
+static void watch_from(struct etcd_store *store, struct etcd_change *change);
 
-static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
+static void end_change(struct etcd_store *store, struct etcd_change *change, hf_status status,
+                       const hf_error *err)
 {
-    struct stream *stream = arg;
+    struct hfi_op *op = change->op;
+    hf_error nothing;
 
-    etcd_add_bytes(&stream->input, bytes, size * count);
-    return stream->input.failed ? 0 : size * count;
-}
-
-static bool stream_open(struct etcd_store *store, CURLM *multi, struct stream *stream,
-                        int64_t start)
-{
-    struct etcd_key from, to;
-    char url[512];
-
-    stream->easy = curl_easy_init();
-    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
-    etcd_add(&stream->body, "{\"create_request\":{");
-    etcd_add_key(&stream->body, "key", &from);
-    etcd_add(&stream->body, ",");
-    etcd_add_key(&stream->body, "range_end", &to);
-    etcd_add(&stream->body, ",\"start_revision\":\"");
-    etcd_add_number(&stream->body, start);
-    etcd_add(&stream->body, "\"}}");
-    if (!stream->easy || stream->body.failed)
-        return false;
-    etcd_easy_setup(store, stream->easy);
-    hfi_reactor_enter(&store->reactor);
-    stream->headers = etcd_headers(store);
-    etcd_conf_address(store->conf, store->at, "/v3/watch", url, sizeof url);
-    hfi_reactor_leave_quietly(&store->reactor, false);
-    curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, stream);
-    curl_easy_setopt(stream->easy, CURLOPT_URL, url);
-    curl_easy_setopt(stream->easy, CURLOPT_HTTPHEADER,
-                     stream->headers ? stream->headers : store->headers);
-    curl_easy_setopt(stream->easy, CURLOPT_POSTFIELDS, stream->body.bytes);
-    curl_easy_setopt(stream->easy, CURLOPT_POSTFIELDSIZE, (long)stream->body.len);
-    return curl_multi_add_handle(multi, stream->easy) == CURLM_OK;
-}
-
-static void stream_close(CURLM *multi, struct stream *stream)
-{
-    if (stream->easy) {
-        curl_multi_remove_handle(multi, stream->easy);
-        curl_easy_cleanup(stream->easy);
+    if (change->watch)
+        etcd_watch_close(store, change->watch);
+    hfi_list_remove(&change->listed);
+    if (change->call)
+        change->call->data = NULL; /* it brings its answer to nobody */
+    hfi_free(change);
+    if (status == HF_TIMEOUT) {
+        hfi_error_set(&nothing, status, 0, "nothing changed");
+        err = &nothing;
     }
-    curl_slist_free_all(stream->headers);
-    etcd_text_done(&stream->body);
-    etcd_text_done(&stream->input);
+    etcd_finish(store, op, status, err);
 }
 
-/* Whole lines of what came. */
-static void read_lines(struct stream *stream)
+/* It could not be asked. One that was to end anyway has missed nothing: its number is still good. */
+static void fail_change(struct etcd_store *store, struct etcd_change *change, hf_status status,
+                        const hf_error *err)
 {
-    char *end;
-
-    while (stream->input.len > 0 && (end = memchr(stream->input.bytes, '\n', stream->input.len))) {
-        size_t len = (size_t)(end - stream->input.bytes);
-        json_t *message = json_loadb(stream->input.bytes, len, 0, NULL);
-        const json_t *result = json_object_get(message, "result");
-        int64_t compacted = etcd_read_number(result, "compact_revision");
-
-        stream->input.len -= len + 1;
-        memmove(stream->input.bytes, end + 1, stream->input.len);
-        if (json_is_true(json_object_get(result, "created"))) {
-            stream->created = true;
-            stream->revision = etcd_revision(result);
-        }
-        if (json_array_size(json_object_get(result, "events")) > 0)
-            stream->changed = etcd_revision(result);
-        else if (compacted > 0)
-            stream->changed = compacted; /* something was, or etcd would not have forgotten it */
-        else if (!result || json_is_true(json_object_get(result, "canceled")))
-            stream->ended = true;
-        json_decref(message);
-    }
+    if (change->stop != HF_OK && change->op->u.change.seq != 0)
+        end_change(store, change, change->stop, NULL);
+    else
+        end_change(store, change, status, err);
 }
 
-static int sleep_ms(int64_t until_ms)
-{
-    int64_t left_ms = until_ms - hfi_now_ms();
-
-    return (int)(left_ms < 0 ? 0 : left_ms < LOOK_MS ? left_ms : LOOK_MS);
-}
-
-/* One stream, until it ended, told of a change, or there is no more time or wish. */
-static bool watch_once(struct etcd_store *store, CURLM *multi, int64_t *revision, int64_t until_ms,
-                       const _Atomic int *stop)
-{
-    struct stream stream = { .ended = false };
-    int64_t least_ms = hfi_now_ms() + CALL_MS;
-    int running = 1, left;
-    bool late = false;
-
-    if (!stream_open(store, multi, &stream, *revision + 1))
-        stream.ended = true;
-    while (!stream.ended && stream.changed == 0 && !(stop && atomic_load(stop))) {
-        /* Until it is created, and has caught up with what it missed, the question is open. */
-        int64_t end_ms = !stream.created || late ? least_ms : until_ms;
-
-        if (end_ms < until_ms)
-            end_ms = until_ms;
-        if (hfi_now_ms() >= end_ms)
-            break;
-        curl_multi_perform(multi, &running);
-        read_lines(&stream);
-        if (stream.created && !late && stream.revision > *revision) {
-            late = true;
-            least_ms = hfi_now_ms() + CATCH_UP_MS;
-        }
-        if (curl_multi_info_read(multi, &left))
-            stream.ended = true;
-        if (!stream.ended && stream.changed == 0)
-            curl_multi_poll(multi, NULL, 0, sleep_ms(end_ms), NULL);
-    }
-    if (stream.changed > 0)
-        *revision = stream.changed;
-    stream_close(multi, &stream);
-    return !stream.ended;
-}
-
-static hf_status current(struct etcd_store *store, int64_t *ret_revision, hf_error *err)
-{
-    struct etcd_text body = { 0 };
-    struct etcd_key from, to;
-    hf_status status = HF_UNAVAILABLE;
-    json_t *reply = NULL;
-    size_t at;
-
-    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
-    etcd_add(&body, "{");
-    etcd_add_key(&body, "key", &from);
-    etcd_add(&body, ",\"count_only\":true}");
-    if (body.failed)
-        return hfi_error_memory(err);
-    hfi_reactor_enter(&store->reactor);
-    at = store->at;
-    hfi_reactor_leave_quietly(&store->reactor, false);
-    for (size_t i = 0; i < store->conf->url.host_count && status == HF_UNAVAILABLE; i++)
-        status = etcd_ask(store, (at + i) % store->conf->url.host_count, "/v3/kv/range", body.bytes,
-                          store->conf->op_ms, &reply, err);
-    if (status == HF_OK)
-        *ret_revision = etcd_revision(reply);
-    json_decref(reply);
-    etcd_text_done(&body);
-    return status;
-}
-
-static void enlist(struct etcd_store *store, struct etcd_change *change, bool in)
-{
-    struct etcd_change **at = &store->changes;
-
-    hfi_reactor_enter(&store->reactor);
-    if (in) {
-        change->next = store->changes;
-        store->changes = change;
-    } else {
-        while (*at != change)
-            at = &(*at)->next;
-        *at = change->next;
-    }
-    hfi_reactor_leave_quietly(&store->reactor, false);
-}
-
-hf_status etcd_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                           hf_error *err)
+void etcd_change_cancel(void *self, struct hfi_op *op, hf_status status)
 {
     struct etcd_store *store = self;
-    struct etcd_change change = { .multi = NULL };
-    int64_t seen = (int64_t)*seq, revision;
-    unsigned failures = 0;
-    hf_status status = HF_OK;
+    struct etcd_change *change = etcd_op(op)->change;
+    int64_t now_ms = hfi_now_ms();
 
-    if (seen == 0)
-        status = current(store, &seen, err);
-    if (status != HF_OK)
-        return status;
-    revision = seen;
-    change.multi = etcd_multi_new();
-    if (!change.multi)
-        return hfi_error_memory(err);
-    enlist(store, &change, true);
-    do {
-        if (watch_once(store, change.multi, &revision, until_ms, stop)) {
-            failures = 0;
-        } else if (++failures > FAILURES_MAX) {
-            status = hfi_error_set(err, HF_UNAVAILABLE, 0, "etcd ends our watch");
+    if (!change)
+        return; /* finished meanwhile */
+    if (status != HF_TIMEOUT || change->caught_up_ms <= now_ms) {
+        end_change(store, change, status, NULL);
+        return;
+    }
+    change->stop = status;
+    change->stop_ms = now_ms + ANSWER_MS;
+}
+
+/* ---- the stream --------------------------------------------------------------------------------- */
+
+static void watch_from(struct etcd_store *store, struct etcd_change *change)
+{
+    struct etcd_key from, to;
+
+    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    change->caught_up_ms = HFI_NEVER;
+    change->again_ms = etcd_watch_changes(store, change, &from, &to,
+                                          (int64_t)change->op->u.change.seq, &change->watch)
+                           ? HFI_NEVER
+                           : hfi_now_ms() + ETCD_POLL_MS;
+}
+
+void etcd_change_created(struct etcd_change *change, int64_t revision)
+{
+    bool behind = revision > (int64_t)change->op->u.change.seq;
+
+    change->caught_up_ms = hfi_now_ms() + (behind ? CATCH_UP_MS : 0);
+}
+
+void etcd_change_told(struct etcd_store *store, struct etcd_change *change, int64_t revision)
+{
+    change->op->u.change.seq = (uint64_t)revision;
+    end_change(store, change, HF_OK, NULL);
+}
+
+void etcd_change_unwatched(struct etcd_store *store, struct etcd_change *change,
+                           const hf_error *why)
+{
+    change->watch = NULL;
+    change->caught_up_ms = HFI_NEVER;
+    if (++change->failures > FAILURES_MAX)
+        fail_change(store, change, HF_UNAVAILABLE, why);
+    else
+        ask(store, change);
+}
+
+/* ---- the number of now --------------------------------------------------------------------------- */
+
+static void number_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+                        const hf_error *err)
+{
+    struct etcd_change *change = call->data;
+    struct etcd_store *store = call->store;
+
+    if (!change)
+        return; /* cancelled */
+    change->call = NULL;
+    if (outcome != HFI_ANSWERED) {
+        fail_change(store, change, hfi_outcome_read_status(outcome, err), err);
+        return;
+    }
+    if (change->op->u.change.seq == 0) {
+        change->op->u.change.seq = (uint64_t)etcd_revision(reply);
+        if (change->stop != HF_OK) { /* nothing can have changed since now */
+            end_change(store, change, change->stop, NULL);
+            return;
+        }
+    }
+    watch_from(store, change);
+}
+
+static void ask(struct etcd_store *store, struct etcd_change *change)
+{
+    change->call = etcd_call_probe(store, number_read);
+    if (!change->call) {
+        fail_change(store, change, HF_NO_MEMORY, NULL);
+        return;
+    }
+    change->call->data = change;
+    etcd_call_send(change->call);
+}
+
+void etcd_change_wait(void *self, struct hfi_op *op)
+{
+    struct etcd_store *store = self;
+    struct etcd_change *change = hfi_calloc(1, sizeof *change);
+
+    if (!change) {
+        etcd_finish(store, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    change->op = op;
+    change->stop = HF_OK;
+    change->again_ms = change->caught_up_ms = HFI_NEVER;
+    etcd_op(op)->change = change;
+    hfi_list_append(&store->changes, &change->listed);
+    if (op->u.change.seq == 0)
+        ask(store, change);
+    else
+        watch_from(store, change);
+}
+
+/* ---- time ------------------------------------------------------------------------------------------- */
+
+/* When something is to be done about it. */
+static int64_t change_due_ms(const struct etcd_change *change)
+{
+    int64_t due_ms = change->again_ms;
+
+    if (change->stop != HF_OK) {
+        due_ms = change->stop_ms < due_ms ? change->stop_ms : due_ms;
+        due_ms = change->caught_up_ms < due_ms ? change->caught_up_ms : due_ms;
+    }
+    return due_ms;
+}
+
+int64_t etcd_changes_next_ms(const struct etcd_store *store)
+{
+    int64_t next_ms = HFI_NEVER;
+
+    for (const struct hfi_list *at = store->changes.next; at != &store->changes; at = at->next) {
+        int64_t due_ms = change_due_ms(hfi_container(at, struct etcd_change, listed));
+
+        next_ms = due_ms < next_ms ? due_ms : next_ms;
+    }
+    return next_ms;
+}
+
+void etcd_changes_tick(struct etcd_store *store, int64_t now_ms)
+{
+    struct hfi_list *next;
+    hf_error err;
+
+    for (struct hfi_list *at = store->changes.next; at != &store->changes; at = next) {
+        struct etcd_change *change = hfi_container(at, struct etcd_change, listed);
+
+        next = at->next;
+        if (change_due_ms(change) > now_ms)
+            continue;
+        if (change->stop == HF_OK || (change->stop_ms > now_ms && change->caught_up_ms > now_ms)) {
+            watch_from(store, change);
         } else {
-            int64_t pause = current(store, &(int64_t){ 0 }, err) == HF_OK ? 0 : AGAIN_MS;
-
-            curl_multi_poll(change.multi, NULL, 0, (int)pause, NULL);
+            hfi_error_set(&err, HF_UNAVAILABLE, 0, "no answer in time");
+            fail_change(store, change, HF_UNAVAILABLE, &err);
         }
-    } while (status == HF_OK && revision == seen && hfi_now_ms() < until_ms &&
-             !(stop && atomic_load(stop)));
-    enlist(store, &change, false);
-    curl_multi_cleanup(change.multi);
-    *seq = (uint64_t)revision;
-    if (status != HF_OK || revision != seen)
-        return status;
-    if (stop && atomic_load(stop))
-        return hfi_error_set(err, HF_CANCELLED, 0, "%s", hf_status_text(HF_CANCELLED));
-    return hfi_error_set(err, HF_TIMEOUT, 0, "nothing changed");
-}
-
-void etcd_stop_wait(void *self)
-{
-    struct etcd_store *store = self;
-
-    hfi_reactor_enter(&store->reactor);
-    for (struct etcd_change *change = store->changes; change; change = change->next)
-        curl_multi_wakeup(change->multi);
-    hfi_reactor_leave_quietly(&store->reactor, false);
+    }
 }

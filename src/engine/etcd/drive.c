@@ -260,7 +260,8 @@ static int64_t work_next_ms(const struct hfi_source *source)
 {
     const struct etcd_store *store = hfi_container(source, struct etcd_store, work);
     const int64_t all[] = { etcd_leases_next_ms(store), etcd_waits_next_ms(store),
-                            etcd_watches_next_ms(store), store->expiry_ms };
+                            etcd_watches_next_ms(store), etcd_changes_next_ms(store),
+                            store->expiry_ms };
     int64_t next = HFI_NEVER;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -275,6 +276,7 @@ static void work_due(struct hfi_source *source, int64_t now_ms)
     etcd_leases_tick(store, now_ms);
     etcd_waits_tick(store, now_ms);
     etcd_watches_tick(store, now_ms);
+    etcd_changes_tick(store, now_ms);
     etcd_lapse_tick(store, now_ms);
 }
 

@@ -31,6 +31,7 @@ static hf_status etcd_open(void *self, struct hfi_conf *conf, struct hfi_host *h
 
     hfi_list_init(&store->claims);
     hfi_list_init(&store->waits);
+    hfi_list_init(&store->changes);
     store->conf = (struct etcd_conf *)conf;
     status = etcd_conf_finish(store->conf, err);
     host->location = store->conf->location;
@@ -152,12 +153,14 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_CELL_READ] = { etcd_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { etcd_cell_swap, NULL },
     [HFI_OP_CELL_WAIT] = { etcd_cell_wait, etcd_cell_cancel },
+    [HFI_OP_CHANGE_WAIT] = { etcd_change_wait, etcd_change_cancel },
 };
 
 void etcd_finish(struct etcd_store *store, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     etcd_op(op)->wait = NULL;
     etcd_op(op)->cell_wait = NULL;
+    etcd_op(op)->change = NULL;
     hfi_reactor_finish(&store->reactor, op, status, err);
 }
 
@@ -259,8 +262,6 @@ static const struct hfi_engine engine = {
     .open = etcd_open,
     .close = etcd_close,
     .conf = &etcd_conf_type,
-    .wait_change = etcd_wait_change,
-    .stop_wait = etcd_stop_wait,
     .admin = &(const struct hfi_admin){ .doctor = etcd_doctor },
 };
 

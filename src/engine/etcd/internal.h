@@ -11,7 +11,7 @@
  *   session.c  etcd's leases: granted, kept alive, retired, given back
  *   acquire.c  a claim's way through the queue
  *   queue.c    the part of it that waits: who is ahead, and their end
- *   watch.c    streams: on a predecessor, and on what this store is told
+ *   watch.c    streams: on a predecessor, on cells, on any change, and on what this store is told
  *   lease.c    release, renew, adopt, break;  inspect.c;  change.c;  doctor.c
  *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
  *   conf.c     the URL;  text.c, keys.c  bytes
@@ -50,6 +50,7 @@
 #define ETCD_CODE_UNAUTHENTICATED 16
 
 struct etcd_call;
+struct etcd_change;
 struct etcd_lease;
 struct etcd_wait;
 
@@ -186,7 +187,7 @@ struct etcd_wait {
 
 /* A waiter for another version of a cell. */
 struct etcd_cell_wait {
-    struct hfi_op *op;        /* NULL: it has gone, and only the call is left */
+    struct hfi_op *op;
     struct etcd_call *call;   /* reads the cell */
     struct etcd_watch *watch; /* that it has the version that is known: on what comes next */
 };
@@ -199,15 +200,14 @@ struct etcd_watch {
     struct curl_slist *headers;
     struct etcd_text body, input; /* request; what came and is not yet a whole line */
     struct etcd_wait *wait;       /* whose it is: a waiting claim's, */
-    struct etcd_cell_wait *cell;  /* a waiter's for a cell; both NULL: the store's own */
+    struct etcd_cell_wait *cell;  /* a waiter's for a cell, */
+    struct etcd_change *change;   /* a waiter's for any change; all NULL: the store's own */
     size_t host;
     bool touched; /* something came, or it ended */
     bool ended;
     bool created;
     hf_error why;
 };
-
-struct etcd_change; /* change.c: a waiter for any change */
 
 struct etcd_store {
     struct hfi_reactor reactor;
@@ -244,8 +244,8 @@ struct etcd_store {
     int64_t inbox_ms;  /* when to open it again; HFI_NEVER: it is open or not wanted */
     int64_t ping_ms;   /* when to ask whether the server is there */
     bool pinging;
-    struct etcd_change *changes;
-    unsigned cell_waits; /* how many */
+    unsigned cell_waits;     /* how many */
+    struct hfi_list changes; /* waiters for any change: struct etcd_change */
 };
 
 /* In op->room. */
@@ -253,6 +253,7 @@ struct etcd_op {
     struct hfi_reactor_op reactor;
     struct etcd_wait *wait;           /* an acquire, until it is to be finished */
     struct etcd_cell_wait *cell_wait; /* a wait for a cell, likewise */
+    struct etcd_change *change;       /* a wait for a change, likewise */
     size_t shares;                    /* a renewal: parts of it that are under way */
 };
 
@@ -294,6 +295,8 @@ void etcd_track(struct etcd_multi *multi, CURL *easy);
 struct etcd_call *etcd_call_new(struct etcd_store *store, const char *path, etcd_answer_fn *answer,
                                 struct hfi_op *op);
 void etcd_call_send(struct etcd_call *call);
+/* A call that asks whether the store is there, and what its revision is. It may be sent again. NULL: out of memory. */
+struct etcd_call *etcd_call_probe(struct etcd_store *store, etcd_answer_fn *answer);
 void etcd_call_free(struct etcd_call *call);
 /* libcurl is done with it. */
 void etcd_call_ended(struct etcd_call *call, CURLcode result);
@@ -402,6 +405,10 @@ bool etcd_watch_open(struct etcd_store *store, struct etcd_wait *wait, const str
 /* Likewise for a waiter for a cell: everything that happens to it after `revision`. */
 bool etcd_watch_cell(struct etcd_store *store, struct etcd_cell_wait *cell,
                      const struct etcd_key *key, int64_t revision);
+/* Likewise for a waiter for any change of these keys. */
+bool etcd_watch_changes(struct etcd_store *store, struct etcd_change *change,
+                        const struct etcd_key *key, const struct etcd_key *to, int64_t revision,
+                        struct etcd_watch **ret_watch);
 void etcd_watch_close(struct etcd_store *store, struct etcd_watch *watch);
 void etcd_watch_ended(struct etcd_watch *watch, CURLcode result);
 void etcd_watches_work(struct etcd_store *store); /* what came */
@@ -428,9 +435,15 @@ void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status);
 void etcd_cell_changed(struct etcd_store *store, struct etcd_cell_wait *cell, uint64_t version);
 void etcd_cell_unwatched(struct etcd_store *store, struct etcd_cell_wait *cell,
                          const hf_error *why);
-hf_status etcd_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                           hf_error *err);
-void etcd_stop_wait(void *self);
+void etcd_change_wait(void *self, struct hfi_op *op);
+void etcd_change_cancel(void *self, struct hfi_op *op, hf_status status);
+/* From its watch: it was created at this revision; something has changed, and this is the revision now; it has ended. */
+void etcd_change_created(struct etcd_change *change, int64_t revision);
+void etcd_change_told(struct etcd_store *store, struct etcd_change *change, int64_t revision);
+void etcd_change_unwatched(struct etcd_store *store, struct etcd_change *change,
+                           const hf_error *why);
+void etcd_changes_tick(struct etcd_store *store, int64_t now_ms);
+int64_t etcd_changes_next_ms(const struct etcd_store *store);
 hf_status etcd_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

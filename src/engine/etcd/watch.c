@@ -2,8 +2,8 @@
 /*
  * Streams. The gateway takes one watch per connection (over HTTP/1.1 it reads the whole request
  * before it answers, so none can be added or cancelled later): every waiting claim has its own,
- * on the one key that it waits for, and so has who waits for a cell; the store has one on what it is
- * told (breaks). What comes is lines of JSON.
+ * on the one key that it waits for, and so has every waiter for a cell or for any change; the store has one on
+ * what it is told (breaks). What comes is lines of JSON.
  *
  * A stream that is silent may be cut: while there is any, the server is asked now and then whether
  * it is there (and has a majority behind it). If not, all streams to it are closed, and who waits
@@ -142,6 +142,22 @@ bool etcd_watch_cell(struct etcd_store *store, struct etcd_cell_wait *cell,
     return true;
 }
 
+bool etcd_watch_changes(struct etcd_store *store, struct etcd_change *change,
+                        const struct etcd_key *key, const struct etcd_key *to, int64_t revision,
+                        struct etcd_watch **ret_watch)
+{
+    struct etcd_watch *watch = new_watch(store);
+
+    if (!watch)
+        return false;
+    watch->change = change;
+    write_request(&watch->body, key, to, revision + 1, NULL);
+    if (!begin(store, watch))
+        return false;
+    *ret_watch = watch;
+    return true;
+}
+
 static void free_watch(struct etcd_watch *watch)
 {
     if (watch->easy)
@@ -182,6 +198,7 @@ static void over(struct etcd_store *store, struct etcd_watch *watch)
 {
     struct etcd_wait *wait = watch->wait;
     struct etcd_cell_wait *cell = watch->cell;
+    struct etcd_change *change = watch->change;
     hf_error why = watch->why;
 
     etcd_watch_close(store, watch);
@@ -191,6 +208,10 @@ static void over(struct etcd_store *store, struct etcd_watch *watch)
     }
     if (cell) {
         etcd_cell_unwatched(store, cell, &why);
+        return;
+    }
+    if (change) {
+        etcd_change_unwatched(store, change, &why);
         return;
     }
     store->inbox = NULL;
@@ -257,6 +278,11 @@ static void line(struct etcd_store *store, struct etcd_watch *watch, const json_
     const json_t *events = json_object_get(result, "events");
     int64_t compacted = etcd_read_number(result, "compact_revision");
 
+    if (watch->change && (json_array_size(events) > 0 || compacted > 0)) {
+        /* Compacted: something was, or etcd would not have forgotten it. */
+        etcd_change_told(store, watch->change, compacted > 0 ? compacted : etcd_revision(result));
+        return;
+    }
     if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
         if (watch == store->inbox && compacted > 0) {
             store->inbox_rev = compacted; /* what we were told before is lost: ask for each */
@@ -271,6 +297,8 @@ static void line(struct etcd_store *store, struct etcd_watch *watch, const json_
         watch->created = true;
         if (watch->wait)
             etcd_wait_created(store, watch->wait, etcd_revision(result));
+        if (watch->change)
+            etcd_change_created(watch->change, etcd_revision(result));
     }
     if (watch == store->inbox && json_array_size(events) > 0 && etcd_revision(result) > 0)
         store->inbox_rev = etcd_revision(result) + 1;
@@ -338,13 +366,12 @@ static void pinged(struct etcd_call *call, enum hfi_outcome outcome, json_t *rep
                    const hf_error *err)
 {
     struct etcd_store *store = call->store;
+    bool waiters =
+        !hfi_list_empty(&store->waits) || store->cell_waits > 0 || !hfi_list_empty(&store->changes);
 
     (void)reply, (void)err;
     store->pinging = false;
-    store->ping_ms =
-        hfi_now_ms() +
-        store->conf->ping_ms *
-            (!hfi_list_empty(&store->waits) || store->cell_waits ? 1 : INBOX_PING_RARE);
+    store->ping_ms = hfi_now_ms() + store->conf->ping_ms * (waiters ? 1 : INBOX_PING_RARE);
     if (outcome == HFI_ANSWERED || outcome == HFI_REFUSED)
         return;
     for (size_t i = 0; i < store->conf->url.host_count; i++)
@@ -353,19 +380,13 @@ static void pinged(struct etcd_call *call, enum hfi_outcome outcome, json_t *rep
 
 static void ping(struct etcd_store *store)
 {
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", pinged, NULL);
-    struct etcd_key from, to;
+    struct etcd_call *call = etcd_call_probe(store, pinged);
 
     if (!call) {
         store->ping_ms = hfi_now_ms() + store->conf->ping_ms;
         return;
     }
     store->pinging = true;
-    call->again = true;
-    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
-    etcd_add(&call->body, "{");
-    etcd_add_key(&call->body, "key", &from);
-    etcd_add(&call->body, ",\"count_only\":true}");
     etcd_call_send(call);
 }
 

@@ -32,8 +32,7 @@ _Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash)
     return futex;
 }
 
-/* Claim the right to finish the op: the waiting thread and a cancel compete for it. */
-static bool take(struct lmdb_directory *d, struct hfi_op *op)
+bool lmdb_op_take(struct lmdb_directory *d, struct hfi_op *op)
 {
     bool mine;
 
@@ -79,7 +78,7 @@ void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_m
         heard = atomic_load(futex); /* before the cell is read */
         status = lmdb_cell_look(d, &op->u.cell.name, op->deadline_ms, &version, &end_ms, &err);
         if (status != HF_OK || version != op->u.cell.version) {
-            if (take(d, op)) {
+            if (lmdb_op_take(d, op)) {
                 op->u.cell.ret_version = version;
                 op->error = err;
                 hfi_op_finish(op, status);
@@ -97,7 +96,7 @@ void lmdb_cell_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status sta
     struct lmdb_directory *d = store->directory;
     uint64_t hash = op->u.cell.name.hash[0];
 
-    if (!take(d, op))
+    if (!lmdb_op_take(d, op))
         return;
     hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     hfi_op_finish(op, status);

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "Has anything changed?" One counter for the whole store, incremented by every transaction that
- * wrote; watchers sleep on it. Writers make a futex call only while there are watchers.
+ * Waiting for any change of the store: HFI_OP_CHANGE_WAIT. One counter for the whole store goes up with every
+ * transaction that wrote, and a waiting thread sleeps on it. Writers pay for a futex call only while a thread does.
+ *
+ * Once a second a waiting thread looks without being woken, as one that waits for a cell does (cell_wait.c): a writer
+ * may be killed between the change and the wake-up, and a cancel, which must not raise the counter, may come between
+ * the look and the sleep.
+ *
+ * Core sees the counter plus one, because 0 means "from now on".
  */
 #include "engine/lmdb/internal.h"
 
@@ -21,7 +27,7 @@ void lmdb_changed(struct lmdb_directory *d)
 }
 
 /*
- * After the mutex was freed. A watcher counts itself, then reads the number; we wrote the
+ * After the mutex was freed. A waiting thread counts itself, then reads the number; we wrote the
  * number, then read the count: with a full fence on both sides one of us sees the other.
  * Not under the mutex, because the fence waits until all stores of the transaction are visible.
  */
@@ -34,38 +40,56 @@ void lmdb_tell_changed(struct lmdb_directory *d)
         hfi_futex_wake(&h->change_seq, INT_MAX, true);
 }
 
-/* Callers see the counter plus one, because 0 means "from now on". */
-hf_status lmdb_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                           hf_error *err)
+static void finish_changed(struct lmdb_directory *d, struct hfi_op *op, uint32_t now)
 {
-    struct lmdb_store *store = self;
+    if (!lmdb_op_take(d, op))
+        return;
+    op->u.change.seq = (uint64_t)now + 1;
+    hfi_op_finish(op, HF_OK);
+}
+
+void lmdb_change_begin(struct lmdb_store *store, struct hfi_op *op)
+{
+    struct lmdb_directory *d = store->directory;
+    uint32_t now = atomic_load(&d->header->change_seq);
+
+    if (op->u.change.seq == 0)
+        op->u.change.seq = (uint64_t)now + 1;
+    else if (now != (uint32_t)(op->u.change.seq - 1))
+        finish_changed(d, op, now);
+}
+
+void lmdb_change_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms)
+{
     struct lmdb_directory *d = store->directory;
     struct lmdb_header *h = d->header;
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
-    uint32_t seen = *seq ? (uint32_t)(*seq - 1) : atomic_load(&h->change_seq), now;
+    uint32_t seen = (uint32_t)(op->u.change.seq - 1), now;
+    int64_t now_ms;
 
     atomic_fetch_add(&s->watching, 1);
     atomic_fetch_add(&h->change_watchers, 1);
-    for (;;) {
-        now = atomic_load(&h->change_seq);
-        if (now != seen || (stop && atomic_load(stop)) || hfi_now_ms() >= until_ms)
-            break;
-        hfi_futex_wait(&h->change_seq, seen, until_ms, true);
+    while ((now = atomic_load(&h->change_seq)) == seen && !atomic_load(&op->finished) &&
+           (now_ms = hfi_now_ms()) < until_ms) {
+        int64_t look_ms = hfi_after_ms(now_ms, LMDB_HEARTBEAT_MS);
+
+        hfi_futex_wait(&h->change_seq, seen, look_ms < until_ms ? look_ms : until_ms, true);
     }
     atomic_fetch_sub(&h->change_watchers, 1);
     atomic_fetch_sub(&s->watching, 1);
-
-    *seq = (uint64_t)now + 1;
     if (now != seen)
-        return HF_OK;
-    if (stop && atomic_load(stop))
-        return hfi_error_set(err, HF_CANCELLED, 0, "%s", hf_status_text(HF_CANCELLED));
-    return hfi_error_set(err, HF_TIMEOUT, 0, "nothing changed");
+        finish_changed(d, op, now);
 }
 
-void lmdb_stop_wait(void *self)
+/* Nothing of it is in the store. Every thread that waits for a change wakes, looks, and sleeps on. */
+void lmdb_change_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status)
 {
-    struct lmdb_store *store = self;
+    struct lmdb_directory *d = store->directory;
 
-    hfi_futex_wake(&store->directory->header->change_seq, INT_MAX, true);
+    if (!lmdb_op_take(d, op))
+        return;
+    hfi_error_set(&op->error, status, 0, "%s",
+                  status == HF_TIMEOUT ? "nothing changed" : hf_status_text(status));
+    hfi_op_finish(op, status);
+    hfi_futex_wake(&d->header->change_seq, INT_MAX, true);
 }

@@ -211,6 +211,9 @@ static void lmdb_submit(void *self, struct hfi_op *op)
         return;
     case HFI_OP_CELL_WAIT:
         return; /* lmdb_wait() checks that first */
+    case HFI_OP_CHANGE_WAIT:
+        lmdb_change_begin(store, op);
+        return;
     case HFI_OP_TIME:
         op->u.time.ret_us = lmdb_wall_us();
         hfi_op_finish(op, HF_OK);
@@ -229,6 +232,8 @@ static void lmdb_engine_wait(void *self, struct hfi_op *op, int64_t until_ms)
 
     if (op->kind == HFI_OP_CELL_WAIT)
         lmdb_cell_wait(store, op, until_ms);
+    else if (op->kind == HFI_OP_CHANGE_WAIT)
+        lmdb_change_wait(store, op, until_ms);
     else
         lmdb_wait(store, op, until_ms);
 }
@@ -239,6 +244,8 @@ static void lmdb_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 
     if (op->kind == HFI_OP_CELL_WAIT)
         lmdb_cell_cancel(store, op, status);
+    else if (op->kind == HFI_OP_CHANGE_WAIT)
+        lmdb_change_cancel(store, op, status);
     else
         lmdb_cancel(store, op, status);
 }
@@ -272,8 +279,6 @@ static const struct hfi_engine engine = {
     .submit = lmdb_submit,
     .cancel = lmdb_engine_cancel,
     .passed = lmdb_passed,
-    .wait_change = lmdb_wait_change,
-    .stop_wait = lmdb_stop_wait,
     .admin = &(const struct hfi_admin){ .doctor = lmdb_doctor },
 };
 

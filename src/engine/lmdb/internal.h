@@ -163,7 +163,8 @@ struct lmdb_op {
     struct lmdb_wait *wait;
     uint64_t cookie;
     uint32_t cell, turn;
-    bool taken; /* a wait for a cell: a thread is about to finish it; under directory->local */
+    bool
+        taken; /* a wait for a cell or a change: a thread is about to finish it; under directory->local */
 };
 
 static inline struct lmdb_claim *lmdb_claim_of(struct hfi_claim *claim)
@@ -481,11 +482,12 @@ void lmdb_look(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_break(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim);
-hf_status lmdb_wait_change(void *self, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                           hf_error *err);
-void lmdb_stop_wait(void *self);
-void lmdb_changed(struct lmdb_directory *d);      /* something changed */
-void lmdb_tell_changed(struct lmdb_directory *d); /* wake the watchers */
+/* change.c: a wait is answered at once if it can be; else wait() or cancel() finishes it. */
+void lmdb_change_begin(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_change_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms);
+void lmdb_change_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status);
+void lmdb_changed(struct lmdb_directory *d);      /* something did change */
+void lmdb_tell_changed(struct lmdb_directory *d); /* wake the threads that wait for that */
 hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op);
@@ -543,6 +545,8 @@ int64_t lmdb_wall_us(void);
  * commit. Returns the futex to wake once the mutex is free. */
 _Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash);
 void lmdb_cell_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until_ms);
+/* Claim the right to finish a wait for a cell or a change: the waiting thread and a cancel compete for it. */
+bool lmdb_op_take(struct lmdb_directory *d, struct hfi_op *op);
 void lmdb_cell_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status);
 
 #endif

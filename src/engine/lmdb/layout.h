@@ -146,7 +146,7 @@ struct lmdb_slot {
     unsigned char image[16];    /* a one-way hash of AT_RANDOM: differs after exec, see slots.c */
     uint32_t records;           /* holders and waiters of it in LMDB, or more */
     uint32_t epoch;             /* its leases are in the file of this epoch */
-    _Atomic uint32_t watching;  /* its threads in wait_change */
+    _Atomic uint32_t watching;  /* its threads that wait for a change */
     uint32_t mail_overflow;     /* mail was dropped: check everything */
     _Atomic uint32_t mail;      /* futex: one up with every message */
     _Atomic uint32_t mail_read; /* messages read so far */
