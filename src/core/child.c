@@ -5,7 +5,6 @@
  * thread ends it.
  */
 #include "core/acquire.h"
-#include "core/op.h"
 #include "core/task.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -37,10 +36,10 @@ static struct hfi_call *child_new(struct hfi_task *task, enum hfi_child_kind kin
 
 void hfi_child_free(struct hfi_call *child)
 {
-    if (child->job.op.kind == HFI_OP_CELL_READ && child->child == HFI_CHILD_OP)
-        hfi_free(child->job.op.u.cell.ret_bytes);
+    if (child->op.kind == HFI_OP_CELL_READ && child->child == HFI_CHILD_OP)
+        hfi_free(child->op.u.cell.ret_bytes);
     if (child->memory)
-        child->forget(child->memory, &child->job.op);
+        child->forget(child->memory, &child->op);
     child->memory = NULL;
     hfi_call_free(child);
 }
@@ -76,10 +75,9 @@ struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind)
 
     if (!child)
         return NULL;
-    hfi_job_init(&child->job, task->store, kind);
-    memset(&child->job.op.u, 0, sizeof child->job.op.u);
     task->prepared = child;
-    return &child->job.op;
+    memset(&child->op.u, 0, sizeof child->op.u);
+    return hfi_call_op(child, kind);
 }
 
 struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name)
@@ -121,7 +119,7 @@ void hfi_task_forget_op(struct hfi_task *task)
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags)
 {
     struct hfi_call *child = task->prepared;
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
     struct hfi_store *store = task->store;
 
     child->cleanup = flags & HFI_CHILD_CLEANUP;
@@ -308,20 +306,12 @@ static hf_status await_pause(struct hfi_call *child)
 
 /* ---- a raw op -------------------------------------------------------------------------------------------- */
 
-static void op_done(struct hfi_op *op)
-{
-    struct hfi_call *child =
-        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
-
-    end_child(child, hfi_op_status(op), &op->error);
-}
-
 /* INLINE: it was submitted, and waits on this thread until it is finished. */
 static hf_status wait_inline(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
 
     hfi_wait_in_store(&child->wait, op);
     while (!hfi_op_finished(op)) {
@@ -337,15 +327,15 @@ static hf_status wait_inline(struct hfi_call *child)
 static hf_status do_op(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
     hf_status stop;
 
     if (child->may_wait && store->drive == HFI_BLOCKING)
-        hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
+        hfi_wait_in_store(&child->wait, op); /* it must be possible to stop it from here on */
     stop = child->may_wait ? (hf_status)atomic_load(&child->wait.stop) : HF_OK;
     if (stop != HF_OK && (stop != HF_TIMEOUT || op->kind != HFI_OP_CHANGE_WAIT))
         return stop; /* a wait for a change is a question, too: its answer may be there already */
-    hfi_job_submit(&child->job);
+    hfi_call_submit(child);
     return hfi_op_finished(op) ? hfi_op_status(op) : wait_inline(child);
 }
 
@@ -353,14 +343,14 @@ static void op_run(struct hfi_pool_task *work)
 {
     struct hfi_call *child = hfi_container(work, struct hfi_call, work);
 
-    end_child(child, do_op(child), &child->job.op.error);
+    end_child(child, do_op(child), &child->op.error);
 }
 
 static void wait_run(struct hfi_pool_task *work)
 {
     struct hfi_call *child = hfi_container(work, struct hfi_call, work);
 
-    end_child(child, wait_inline(child), &child->job.op.error);
+    end_child(child, wait_inline(child), &child->op.error);
 }
 
 static void on_worker(struct hfi_call *child, void (*run)(struct hfi_pool_task *work))
@@ -376,7 +366,7 @@ static void on_worker(struct hfi_call *child, void (*run)(struct hfi_pool_task *
 static void begin_op(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
 
     if (child->may_wait) {
         if (child->deadline_ms != HFI_NEVER && !(child->timed = hfi_keeper_reserve(store))) {
@@ -390,18 +380,17 @@ static void begin_op(struct hfi_call *child)
     if (store->drive == HFI_BLOCKING && !child->may_wait) {
         on_worker(child, op_run);
     } else if (store->drive == HFI_INLINE && child->may_wait) {
-        hfi_job_submit(&child->job);
+        hfi_call_submit(child);
         if (hfi_op_finished(op)) /* what is answered at once needs no worker */
             end_child(child, hfi_op_status(op), &op->error);
         else
             on_worker(child, wait_run);
     } else {
         op->blocking = false;
-        op->done = op_done;
         if (store->drive == HFI_BLOCKING) {
             hfi_workers_submit(child, end_child);
         } else {
-            hfi_job_submit(&child->job);
+            hfi_call_send(child, end_child, false);
             if (child->may_wait)
                 hfi_wait_in_store(&child->wait, op);
         }
@@ -410,11 +399,11 @@ static void begin_op(struct hfi_call *child)
 }
 
 /* The op was given up, and has ended now. Any thread. */
-static void op_late(struct hfi_job *job)
+static void op_late(struct hfi_call *child, hf_status status, const hf_error *inner)
 {
-    struct hfi_call *child = hfi_container(job, struct hfi_call, job);
     struct hfi_store *store = child->store;
 
+    (void)status, (void)inner;
     hfi_child_free(child);
     hfi_keeper_idle(store);
 }
@@ -422,29 +411,28 @@ static void op_late(struct hfi_job *job)
 /* Blocking form. */
 static void submit_event(struct hfi_call *child)
 {
-    child->job.late = op_late;
     hfi_keeper_busy(child->store); /* for op_late(), which may run at any time */
-    hfi_job_submit(&child->job);
+    hfi_call_submit(child);
 }
 
 /* false: the store does not answer. The child belongs to op_late() then. */
 static bool await_event(struct hfi_call *child)
 {
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
     bool done;
 
     if (child->may_wait) {
         submit_event(child);
         hfi_wait_in_store(&child->wait, op);
     }
-    done = hfi_job_wait(&child->job, op->deadline_ms);
+    done = hfi_call_wait(child, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);
         /* As long as an op may take that does not wait: CHANGE_WAIT may have to ask its question yet. */
-        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_CALL_LIMIT_MS));
+        done = hfi_call_wait(child, hfi_after_ms(op->deadline_ms, HFI_CALL_LIMIT_MS));
     }
     hfi_call_unlisten(child);
-    if (!done && hfi_job_abandon(&child->job))
+    if (!done && hfi_call_abandon(child, op_late))
         return false;
     hfi_keeper_idle(child->store);
     return true;
@@ -466,7 +454,7 @@ static bool await_op(struct hfi_call *child)
     }
     if (!await_event(child))
         return false;
-    child->status = hfi_op_status(&child->job.op);
+    child->status = hfi_op_status(&child->op);
     return true;
 }
 
@@ -491,7 +479,7 @@ static bool await_lease(struct hfi_call *child)
 bool hfi_child_await(struct hfi_call *child)
 {
     struct hfi_task *task = child->parent;
-    struct hfi_op *op = &child->job.op;
+    struct hfi_op *op = &child->op;
 
     switch (child->child) {
     case HFI_CHILD_NONE:

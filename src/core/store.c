@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stores: opening them, finding them by handle, and hf_store_info(). close.c ends them. */
-#include "core/store.h"
+#include "core/call.h"
 
 #include "core/call.h"
 #include "core/conf.h"
@@ -105,8 +105,10 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         return HF_OK;
     }
     hfi_conf_free(conf);
-    if (store)
+    if (store) {
+        hfi_keeper_done(store);
         hfi_slot_give(&hfi_stores, store);
+    }
     return status;
 }
 
@@ -140,6 +142,9 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
 
     store->conf = conf;
     store->host.location = conf->location;
+    store->keeper.reserve = hfi_call_new(store, HFI_TO_KEEPER);
+    if (!store->keeper.reserve)
+        return hfi_error_memory(err);
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left");
 
@@ -173,6 +178,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
      * forked child no thread does, whatever the copied mutex says. */
     if (fresh) {
         pthread_mutex_init(&store->lock, NULL);
+        pthread_mutex_init(&store->closing.lock, NULL);
         for (int i = 0; i < HFI_SHARDS; i++)
             pthread_mutex_init(&store->shards[i].lock, NULL);
     }
@@ -194,7 +200,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     pthread_mutex_lock(&store->lock);
     hfi_list_init(&store->waits);
     store->calls = 0;
-    store->closing = false;
+    atomic_store(&store->closing.on, false);
     pthread_mutex_unlock(&store->lock);
 
     atomic_store(&store->engine, engine);
@@ -279,6 +285,7 @@ void hfi_store_leave(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->lock);
     store->calls--;
+    hfi_closing_tell(store);
     pthread_mutex_unlock(&store->lock);
 }
 

@@ -5,7 +5,6 @@
  * engine resumes it. An acquire of an engine that suspends none occupies its worker while it waits.
  */
 #include "core/call.h"
-#include "core/op.h"
 
 enum hfi_lane hfi_workers_lane(struct hfi_store *store, bool may_wait)
 {
@@ -14,40 +13,40 @@ enum hfi_lane hfi_workers_lane(struct hfi_store *store, bool may_wait)
 
 static void submit_run(struct hfi_pool_task *task)
 {
-    hfi_job_submit(&hfi_container(task, struct hfi_call, work)->job);
+    hfi_call_submit(hfi_container(task, struct hfi_call, work));
 }
 
 void hfi_workers_resume(struct hfi_host *host, struct hfi_op *op)
 {
-    struct hfi_call *call =
-        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
+    struct hfi_call *call = hfi_container(op, struct hfi_call, op);
 
     (void)host;
     call->work.run = submit_run;
     hfi_pool_add(&call->store->pool, HFI_LANE_STEP, &call->work);
 }
 
-/* From here on cancel() finds it, and it need not come to submit() if it was stopped before. */
+/* From here on cancel() finds the op. If the call was stopped before, the engine never sees it. */
 static void begin_run(struct hfi_pool_task *task)
 {
     struct hfi_call *call = hfi_container(task, struct hfi_call, work);
     hf_status stop;
 
-    hfi_wait_in_store(&call->wait, &call->job.op);
+    hfi_wait_in_store(&call->wait, &call->op);
     stop = (hf_status)atomic_load(&call->wait.stop);
     if (stop != HF_OK)
-        call->stopped_by(call, stop, NULL);
+        call->answered_by(call, stop, NULL);
     else
-        hfi_job_submit(&call->job);
+        hfi_call_submit(call);
 }
 
-void hfi_workers_submit(struct hfi_call *call, hfi_answered_fn *stopped)
+void hfi_workers_submit(struct hfi_call *call, hfi_answered_fn *answered)
 {
-    call->stopped_by = stopped;
+    call->answered_by = answered;
+    call->op.done = hfi_call_sent_done;
     call->work.run = begin_run;
-    atomic_fetch_add(&call->refs, 1); /* it may be done before we are through here */
+    atomic_fetch_add(&call->refs, 1); /* it may be done before this function returns */
     hfi_pool_add(&call->store->pool, hfi_workers_lane(call->store, call->may_wait), &call->work);
-    if (atomic_load(&call->wait.stop) != HF_OK) /* it was told so before, or after this */
+    if (atomic_load(&call->wait.stop) != HF_OK) /* it was stopped before this, or after it */
         hfi_workers_hurry(call);
     hfi_call_unref(call);
 }
