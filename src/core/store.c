@@ -49,8 +49,11 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
-    if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE))
+    if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE | HF_OPEN_FLAG_NO_WAIT))
         return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_*");
+    if ((whole.flags & HF_OPEN_FLAG_ONCE) && (whole.flags & HF_OPEN_FLAG_NO_WAIT))
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "flags: HF_OPEN_FLAG_ONCE is for an open that waits");
 
     hfi_alloc_seal();
     hfi_ok(err);
@@ -95,6 +98,7 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
         store->host.existing = options->flags & HF_OPEN_FLAG_EXISTING;
         store->host.open_once = options->flags & HF_OPEN_FLAG_ONCE;
+        store->host.no_wait = options->flags & HF_OPEN_FLAG_NO_WAIT;
         status = open_engine(store, &url, conf, &own, err);
         store->host.open_once = false;
     }

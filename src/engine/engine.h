@@ -288,6 +288,9 @@ struct hfi_host {
     bool existing;
     /* HF_OPEN_FLAG_ONCE, while the store is being opened: an address that cannot be reached is tried once. */
     bool open_once;
+    /* HF_OPEN_FLAG_NO_WAIT: open() does not wait for the server, and ops wait for the connection as for one that was
+     * lost. An engine whose promises stand on what open() finds at the server answers HF_UNSUPPORTED. */
+    bool no_wait;
 };
 
 /* What a store can do, and what holds whatever goes wrong. There is one for each set of promises that a URL can

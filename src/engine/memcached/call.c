@@ -296,6 +296,8 @@ hf_status memcached_net_open(struct memcached_store *store, hf_error *err)
         return hfi_error_memory(err);
     stream->source.sleeps = true;
     hfi_stream_keep(stream, true);
+    if (host->no_wait)
+        return HF_OK;
     while (
         stream->state != HFI_STREAM_UP && hfi_now_ms() < host->open_deadline_ms &&
         (store->why.status == HF_OK || (store->why.status == HF_UNAVAILABLE && !host->open_once)))

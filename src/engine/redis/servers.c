@@ -294,6 +294,8 @@ hf_status redis_servers_open(struct redis_store *store, hf_error *err)
 
     store->topology = topology;
     status = add_topology_timer(store) ? topology->open(store, err) : hfi_error_memory(err);
+    if (status == HF_OK && store->reactor.host->no_wait)
+        return HF_OK;
     if (status == HF_OK)
         while (!topology->ready(store) && !(why = topology->why(store, true)) &&
                hfi_now_ms() < until_ms)
