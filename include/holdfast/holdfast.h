@@ -208,7 +208,7 @@ typedef struct hf_open_options {
 #define HF_OPEN_FLAG_NO_WAIT (UINT64_C(1) << 2)
 
 /*
- * Blocks: up to open_wait_ms; no with HF_OPEN_FLAG_NO_WAIT. Callbacks: none. After fork: works.
+ * Blocks: up to open_wait_ms. Callbacks: none. After fork: works.
  * Open the store at `url`: "file:/path", "redis://host", ... (holdfast-engines(7)). NULL or "" is
  * the default embedded store, which belongs to one user and does not depend on the environment:
  * what /etc/holdfast/store says, else ~/.local/state/holdfast by the passwd entry of the effective

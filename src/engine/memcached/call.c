@@ -346,6 +346,8 @@ static void server_down(struct memcached_connection *connection, hf_status statu
     struct memcached_store *store = connection->data;
 
     hfi_error_set(&store->why, status, 0, "%s", why);
+    if (!store->was_up && status != HF_UNAVAILABLE)
+        hfi_requests_give_up(&store->requests); /* what open() would have said, had it waited */
 }
 
 /* ---- answers --------------------------------------------------------------------------------------- */
