@@ -243,23 +243,11 @@ static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
 
 /* ---- finding ------------------------------------------------------------------------- */
 
-static hf_status no_store(hf_status status, hf_error *err)
+hf_status hfi_store_missing(hf_status status, hf_error *err)
 {
     return hfi_error_set(err, status, 0, "store: %s",
                          status == HF_INVALID ? "no such handle, or it was closed"
                                               : hf_status_text(status));
-}
-
-hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_error *err)
-{
-    struct hfi_store *store = hfi_slot_find(&hfi_stores, handle);
-
-    if (!store)
-        return no_store(HF_INVALID, err);
-    if (!hfi_slot_ours(&store->slot, hfi_process_id()))
-        return no_store(HF_FORKED, err);
-    *ret_store = store;
-    return HF_OK;
 }
 
 hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_error *err)
@@ -270,7 +258,7 @@ hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_err
         return status;
     pthread_mutex_lock(&(*ret_store)->lock);
     if (!hfi_slot_is(&(*ret_store)->slot, handle))
-        status = no_store(HF_INVALID, err);
+        status = hfi_store_missing(HF_INVALID, err);
     else
         (*ret_store)->calls++;
     pthread_mutex_unlock(&(*ret_store)->lock);

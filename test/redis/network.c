@@ -324,7 +324,7 @@ static void dead_heirs_are_passed_over(void **state)
     given_ms = now_ms();
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(now_ms() - given_ms < 5000);
+    CHECK(now_ms() - given_ms < 9000); /* less than the claim window of 10 s */
     give(attempt.lease);
     CHECK(count_waiters(other, "m") == DEAD);
     give(second);
