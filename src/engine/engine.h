@@ -180,6 +180,15 @@ struct hfi_sink {
     bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
 };
 
+/* The kind to show. `exclusive`: of a waiter that wants all of a read-write lock. An entry is not exclusive. */
+static inline hf_kind hfi_shown_kind(int64_t mode, bool exclusive)
+{
+    return mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
+           : mode != HFI_MODE_RW      ? HF_KIND_MUTEX
+           : exclusive                ? HF_KIND_EXCLUSIVE
+                                      : HF_KIND_SHARED;
+}
+
 /* Where a page begins: whatever the engine needs to go on there. Empty: at the beginning; set by the engine: that was the
  * last page. */
 #define HFI_CURSOR_MAX 2048
