@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A small door to CMake. `make help` lists what there is.
+# Shortcuts for CMake. `make help` lists the targets.
 
 PREFIX      ?= /usr/local
 BUILD       ?= build
@@ -7,13 +7,13 @@ CMAKE_FLAGS ?=
 # Steps of tools/lint.sh; empty: all.
 LINT        ?=
 
-# Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
-TEST_LABELS ?=
+# Which labels run in which build; empty: all; !a|b: all but these. See CONTRIBUTING.md.
+TEST_LABELS ?= !oom
 ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire|oom|cli|example|fuzz
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 
-# What stands between commas is one argument of $(call configure): a comma of CMake's must come from a variable.
-# If it fails, the reason may be a missing package: say which.
+# Commas separate the arguments of $(call configure): a comma for CMake must come from a variable. If
+# configuring fails, a package may be missing: print which.
 configure = { command -v cmake && cmake -S . -B '$(1)' -G Ninja $(CMAKE_FLAGS) $(2); } >/dev/null || \
 	{ tools/packages.sh missing build; false; }
 # One line of progress, which a terminal sees change; V=1: every command.

@@ -14,7 +14,7 @@ macro(embed_strip variable)
   string(REGEX REPLACE "^\n" "" ${variable} "${${variable}}")
 endmacro()
 
-# embed_quote(VARIABLE): as what stands between the quotes of a C string, line by line.
+# embed_quote(VARIABLE): escaped for the inside of a C string, line by line.
 macro(embed_quote variable)
   string(REPLACE "\\" "\\\\" ${variable} "${${variable}}")
   string(REPLACE "\"" "\\\"" ${variable} "${${variable}}")

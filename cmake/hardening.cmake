@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What hinders an attacker who has found a bug: in all that is built, and test/install/hardening.sh
-# looks for it in the products. Not with a sanitizer, which sees more and replaces the same functions.
+# Compiler and linker flags that make bugs harder to exploit; test/install/hardening.sh checks the products
+# for them. Not used with a sanitizer, which finds more and replaces the same functions.
 if(HOLDFAST_SANITIZE)
   return()
 endif()

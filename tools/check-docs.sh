@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Do the documents name what exists? check-docs.sh [DIR]
+# Checks that everything that the documents name exists: check-docs.sh [DIR]
 #
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
@@ -129,8 +129,8 @@ check_calls() {
     done < <(sed -nE 's/^\.F[no] "?([a-z_ *]* \*?)?(hf_[a-z_]*)\b.*/\2/p' "$page" | grep -vE '_fn$' | sort -u)
 }
 
-# What every declaration says first: does it block, where do callbacks run, what is it after fork()? Declarations that stand
-# together share one comment.
+# The comment of every declaration must begin with: does it block, where do callbacks run, what happens after fork()?
+# Adjacent declarations share one comment.
 check_first_lines() {
     local header line
     for header in include/holdfast/*.h; do
@@ -145,9 +145,12 @@ check_first_lines() {
 
 # | label | what | plain | ASan | TSan | in CONTRIBUTING.md, against the lists in the Makefile.
 check_labels() {
-    local label asan tsan list answer
-    while IFS='|' read -r _ label _ _ asan tsan _; do
+    local label plain asan tsan list answer
+    while IFS='|' read -r _ label _ plain asan tsan _; do
         label=${label// /}
+        answer=yes # TEST_LABELS names those that are left out: !oom
+        sed -n 's/^TEST_LABELS ?= !//p' Makefile | tr '|' '\n' | grep -qx "$label" && answer=no
+        [ "$answer" = "${plain// /}" ] || wrong "CONTRIBUTING.md: label $label: the Makefile says $answer for the plain build"
         for list in "ASAN:${asan// /}" "TSAN:${tsan// /}"; do
             answer=no
             sed -n "s/^${list%%:*}_LABELS ?= //p" Makefile | tr '|' '\n' | grep -qx "$label" && answer=yes

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Do the manual and README still say what the program says? check-drift.sh HOLDFAST [DIR]
+# Checks that the manual and README agree with the program: check-drift.sh HOLDFAST [DIR]
 #
 #   - the number of engines, in words, is the number of lines in src/engine/engines.def
 #   - every engine has a table of promises, with the strength of tokens that `holdfast engines` prints

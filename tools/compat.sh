@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# compat.sh BUILD [STORE...]: do the tree of COMPAT_REV (db63293) and the one that was built in BUILD share every kind of
-# store? The old one is taken from this repository's history and built beside it. test/compat/compat.py says what is tried.
+# compat.sh BUILD [STORE...]: checks that the tree of COMPAT_REV (db63293) and the one that was built in BUILD can share
+# every kind of store. The old one is taken from this repository's history and built too. test/compat/compat.py has the
+# cases.
 set -eu
 build=$1
 shift

@@ -25,7 +25,7 @@ wait
 say '2. While somebody holds it, another sees who, and --nonblock gives up with status 75.'
 "$holdfast" run demo -- sleep 5 &
 holder=$!
-disown "$holder" # or the shell reports its death in words of its own
+disown "$holder" # or the shell reports its death by a message of its own
 sleep 0.2
 "$holdfast" ls
 "$holdfast" run -n demo -- echo 'never printed'

@@ -21,7 +21,7 @@ run() {
     local name=$1 dictionary=() corpus=$source/test/fuzz/corpus/$1
     [ -f "$source/test/fuzz/$name.dict" ] && dictionary=("-dict=$source/test/fuzz/$name.dict")
     mkdir -p "$name"
-    # -close_fd_mask=1: what a target prints is of no interest; reports go to standard error.
+    # -close_fd_mask=1: drop the output of targets; reports go to standard error.
     "$programs/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -close_fd_mask=1 \
         -print_final_stats=1 -artifact_prefix="$name.found-" "${dictionary[@]}" "$name" "$corpus" >"$name.log" 2>&1
     echo $? >"$name.status"

@@ -38,7 +38,7 @@ step_tidy() {
         xargs -r -P "$(nproc)" -n 1 clang-tidy -p build-clang --quiet 2>/dev/null
 }
 
-# Likewise; what tests forget to free, LeakSanitizer finds.
+# Likewise; LeakSanitizer finds the leaks of tests.
 step_check() {
     local dirs=()
     for dir in src cli bench examples; do
@@ -50,7 +50,7 @@ step_check() {
         "${dirs[@]}"
 }
 
-# In tests, what stands in single quotes is for another shell, and variables cross files.
+# In tests, text in single quotes is for another shell, and variables are used across files.
 step_shell() {
     files '*.sh' '*.bash' .ci/run | grep -v '^test/' | xargs -r shellcheck || return 1
     files 'test/*.sh' 'test/*.bash' 'test/*.bats' |

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Run ctest in several builds and add up: run-tests.sh NAME:DIR:LABELS ...
 #
-# LABELS is a regular expression over whole labels (unit|sim); empty: all. The last line is
+# LABELS is a regular expression over whole labels (unit|sim); empty: all; !unit|sim: all but these. The last line is
 # "N passed, N failed" over all builds. A test that did not run (skipped, not built) has failed, and
 # so has a build in which no test has such a label: nothing may look green because it was not there.
 # Only what a test cannot do on this machine is skipped, if the test says so in words that are listed
@@ -11,8 +11,8 @@
 # otherwise.
 # Several builds run side by side: most tests wait, and what one build waits for another one uses. What a build
 # has to say comes in one piece, when it has ended.
-# TEST_JOBS: tests at a time in each build; by default as many as processors, or one more than twice as many if it is
-# the only build.
+# TEST_JOBS: tests at a time in each build; by default as many as processors, and one more in the first build, which has
+# the most tests; or one more than twice as many if it is the only build.
 set -u
 
 # After "SKIPPED: " on a line of its own, by a test that ends with its SKIP_RETURN_CODE.
@@ -42,7 +42,7 @@ skipped_tests() {
     ' "$1" 2>/dev/null
 }
 
-# One build, from "name:dir:labels". What it counts goes to the file $2, as shell assignments.
+# One build, from "name:dir:labels", $3 tests at a time. What it counts goes to the file $2, as shell assignments.
 run_build() {
     local name dir labels wrapper select report start off sanitizer status total bad left_out good test reason allowed
     local passed=0 failed=0 skipped=0
@@ -51,7 +51,11 @@ run_build() {
     wrapper=()
     [ "$name" = tsan ] && wrapper=("${without_aslr[@]}")
     select=()
-    [ -n "$labels" ] && select=(-L "^($labels)\$")
+    case $labels in
+    '') ;;
+    !*) select=(-LE "^(${labels#!})\$") ;;
+    *) select=(-L "^($labels)\$") ;;
+    esac
     report=$dir/junit.xml
     rm -f "$report"
 
@@ -72,7 +76,7 @@ run_build() {
         declare -p passed failed skipped summary skips | sed 's/^declare/declare -g/' >"$2"
         return
     fi
-    "${wrapper[@]}" ctest --test-dir "$dir" "${select[@]}" -j "${TEST_JOBS:-$jobs}" \
+    "${wrapper[@]}" ctest --test-dir "$dir" "${select[@]}" -j "${TEST_JOBS:-$3}" \
         --output-on-failure --no-tests=error --output-junit "$PWD/$report" </dev/null
     status=$?
 
@@ -98,19 +102,18 @@ run_build() {
     declare -p passed failed skipped summary skips | sed 's/^declare/declare -g/' >"$2"
 }
 
-jobs=$((2 * $(nproc) + 1))
-[ $# -gt 1 ] && jobs=$(nproc)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 pids=()
 if [ $# -gt 1 ]; then
-    trap 'trap - INT TERM; kill 0; exit 130' INT TERM # what runs in the background does not hear a Ctrl-C
+    trap 'trap - INT TERM; kill 0; exit 130' INT TERM # background processes do not receive Ctrl-C
     for run in "$@"; do
-        run_build "$run" "$tmp/${#pids[@]}.counts" >"$tmp/${#pids[@]}.log" 2>&1 &
+        run_build "$run" "$tmp/${#pids[@]}.counts" $(($(nproc) + (${#pids[@]} == 0))) \
+            >"$tmp/${#pids[@]}.log" 2>&1 &
         pids+=($!)
     done
 else
-    run_build "$1" "$tmp/0.counts"
+    run_build "$1" "$tmp/0.counts" $((2 * $(nproc) + 1))
     pids=(none)
 fi
 all_passed=0 all_failed=0 all_skipped=0

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# uninstall.sh BUILD [DESTDIR]: take away what `make install` put there, by its list, and the folders that are ours and empty.
+# uninstall.sh BUILD [DESTDIR]: remove the files that `make install` installed, by its list, and our empty folders.
 set -eu
 list=$1/install_manifest.txt
 root=${2:-}

@@ -529,7 +529,7 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * Leases go back, if one of them cannot be had, before `done` comes. */
+ * If one of them cannot be acquired, the others are released before `done` comes. */
 HF_API HF_USE hf_status hf_acquire_all_async(hf_store *store, const hf_acquire_request *requests,
                                              size_t count, hf_done_fn *done, void *arg,
                                              hf_op **ret_op, hf_error *err);
@@ -591,7 +591,7 @@ typedef struct hf_holder {
     uint64_t token; /* of the present holder */
     uint64_t first; /* first token of its block; local passes count up from it */
     uint32_t permits;
-    bool detached; /* no process stands behind it */
+    bool detached; /* no process is responsible for it */
     int64_t age_ms;
     int64_t ttl_ms; /* left; -1: none */
     int64_t pid;    /* 0: unknown or in another PID namespace */

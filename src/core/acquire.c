@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_acquire() and hf_acquire_async(): from the caller's request to a lease.
+ * hf_acquire(), and the steps that every acquire takes: from the caller's request to a lease.
  *
  *   check the request -> a call and a slot -> the local queue -> submit -> answered -> a lease
  *
- * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in
- * between; an asynchronous call takes them on the thread that brings the event it waits for.
+ * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in between; an asynchronous
+ * call (acquire_async.c) takes them on the thread that brings the event it waits for. acquire_queue.c has the wait in the local queue.
  *
  * The shortest path, an INLINE engine and a name that nobody else wants, takes one lock, allocates
  * nothing and does not read the clock.
@@ -13,13 +13,9 @@
 #include "core/acquire.h"
 
 #include "core/local_queue.h"
-#include "core/op.h"
-#include "core/release.h"
 #include "core/table.h"
-#include "core/task.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/futex.h"
 
 static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
                        const hf_acquire_request *request, hf_acquire_request *whole,
@@ -27,9 +23,6 @@ static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
 static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err);
 static void enter(hf_store *handle, struct hfi_call *call);
-static void submit(struct hfi_call *call);
-static void submit_outermost(struct hfi_call *call);
-static void answered(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void step_down(struct hfi_lease *lease);
 
 /* ---- the two forms ------------------------------------------------------------------ */
@@ -82,34 +75,6 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
     return status == HF_OK ? begin(handle, call, &checked, err) : status;
 }
 
-hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, hf_done_fn *done,
-                           void *arg, hf_op **ret_op, hf_error *err)
-{
-    struct hfi_store *store;
-    struct hfi_call *call;
-    hf_status status = hfi_store_enter(handle, &store, err);
-
-    if (status != HF_OK)
-        return status;
-    call = done ? hfi_call_new(store, HFI_TO_LOOP) : NULL;
-    if (!call) {
-        hfi_store_leave(store);
-        return done ? hfi_error_memory(err) : hfi_error_set(err, HF_INVALID, 0, "done: NULL");
-    }
-    hfi_call_callback(call, done, arg);
-    status = hfi_acquire_to(call, handle, request, err);
-    if (status == HF_OK) {
-        if (ret_op)
-            *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
-        hfi_ok(err);
-        hfi_call_unref(call);
-    } else {
-        hfi_call_drop(call);
-    }
-    hfi_store_leave(store);
-    return status;
-}
-
 /* In a BLOCKING engine an asynchronous request that waits occupies a worker. So requests for one
  * name queue here, in their order, and occupy only one, whether leases can be passed on or not. */
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
@@ -157,34 +122,17 @@ static hf_status start_threads(hf_store *handle, struct hfi_store *store, unsign
     return ok ? HF_OK : hfi_error_memory(err);
 }
 
-/* Reserve what an asynchronous call needs: a worker, a place for its deadline, a handle. After this
- * it cannot fail for lack of them. */
-static hf_status prepare_async(struct hfi_call *call, hf_error *err)
-{
-    struct hfi_store *store = call->store;
-
-    call->waited = call->may_wait;
-    call->lease->in_loop = true;
-    if (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_LONG))
-        return hfi_error_memory(err);
-    if (call->deadline_ms != HFI_NEVER && !(call->timed = hfi_keeper_reserve(store)))
-        return hfi_error_memory(err);
-    if (call->receiver == HFI_TO_LOOP)
-        (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
-    hfi_call_listen(call, true);
-    hfi_call_arm(call);
-    return HF_OK;
-}
-
 /* HF_OK: the call is under way, or has its answer already. Otherwise nothing began. */
 static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err)
 {
     const hf_acquire_request *request = checked->request;
     bool async = !hfi_call_has_thread(call);
-    hf_status status = hfi_session_ask(call->store, checked, async, &call->tag, err);
+    hf_status status = HF_OK;
     unsigned threads;
 
+    if (request->wait_ms != 0)
+        status = hfi_session_ask(call->store, checked, async, &call->tag, err);
     if (status != HF_OK)
         return status;
     checked->tag = &call->tag;
@@ -206,7 +154,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
     if (!call->lease)
         return hfi_error_memory(err);
     if (async)
-        status = prepare_async(call, err);
+        status = hfi_acquire_prepare_async(call, err);
     if (status == HF_OK)
         enter(handle, call);
     return status;
@@ -250,7 +198,10 @@ static void enter(hf_store *handle, struct hfi_call *call)
     switch (hfi_local_queue_enter(handle, call->lease, call->may_wait ? &call->wait : NULL, thread,
                                   call->min_valid_ms, &again)) {
     case HFI_ENTRY_GO:
-        submit_outermost(call);
+        if (thread)
+            hfi_acquire_submit(call);
+        else
+            hfi_acquire_go(call);
         break;
     case HFI_ENTRY_QUEUED:
         if (thread)
@@ -273,98 +224,12 @@ static void enter(hf_store *handle, struct hfi_call *call)
     }
 }
 
-/* Note the lease for deadlock detection: later requests of this session wait while they hold it. */
-static void note_held(const struct hfi_call *call, hf_lease *handle)
-{
-    if (call->held_by_session && (call->scope || hfi_call_has_thread(call)))
-        hfi_session_holds(call->store, call->scope, handle);
-}
-
-/* A lease was passed to the call, in another slot, so its own slot is freed. `handle` NULL: none
- * was passed, and the call has left the queue. */
-static void leave_queue(struct hfi_call *call, hf_status status, hf_lease *handle)
-{
-    struct hfi_lease *lease = call->lease;
-
-    if (handle)
-        note_held(call, handle);
-    hfi_call_result(call, status, handle, "acquire", &lease->claim.name, NULL);
-    hfi_lease_leave(lease);
-    hfi_call_end(call);
-}
-
-void hfi_call_told(struct hfi_call *call, uint32_t word)
-{
-    if (word == HFI_WAIT_GO)
-        submit_outermost(call);
-    else
-        leave_queue(call, HF_OK, call->wait.passed);
-}
-
-void hfi_call_stop_local(struct hfi_call *call)
-{
-    if (call->task)
-        hfi_task_stop(call);
-    else if (call->child == HFI_CHILD_PAUSE)
-        hfi_task_stop_pause(call);
-    else if (call->wait.shard && hfi_local_queue_leave(&call->wait))
-        leave_queue(call, (hf_status)atomic_load(&call->wait.stop), NULL);
-    else
-        hfi_workers_hurry(call); /* or not submitted yet: submit() checks `stop` */
-}
-
-/* Sleep until hfi_wait_tell(). HF_OK: told. Otherwise we have left the queue, and this is why. */
-static hf_status sleep_in_queue(struct hfi_call *call)
-{
-    struct hfi_wait *wait = &call->wait;
-    int64_t until_ms = call->deadline_ms;
-    uint32_t word;
-
-    while ((word = atomic_load_explicit(&wait->word, memory_order_acquire)) < HFI_WAIT_PASSED) {
-        bool late = until_ms != HFI_NEVER && hfi_now_ms() >= until_ms;
-
-        if (word == HFI_WAIT_STOPPED || late) {
-            if (hfi_local_queue_leave(wait))
-                return word == HFI_WAIT_STOPPED ? (hf_status)atomic_load(&wait->stop) : HF_TIMEOUT;
-            /* Another thread has taken us out of the queue and is about to tell us. */
-            until_ms = HFI_NEVER;
-            word = atomic_load_explicit(&wait->word, memory_order_acquire);
-            if (word >= HFI_WAIT_PASSED)
-                break;
-        }
-        hfi_futex_wait(&wait->word, word, until_ms, false);
-    }
-    return HF_OK;
-}
-
-static void wait_in_queue(struct hfi_call *call)
-{
-    hf_status status;
-
-    hfi_call_listen(call, false);
-    status = sleep_in_queue(call);
-    call->queued = false;
-    call->waited = true;
-    if (status == HF_OK && atomic_load(&call->wait.word) == HFI_WAIT_GO) {
-        submit(call);
-        return;
-    }
-    hfi_wait_leave(&call->wait);
-    leave_queue(call, status, status == HF_OK ? call->wait.passed : NULL);
-}
-
 /* ---- in the store --------------------------------------------------------------------- */
 
-hf_status hfi_acquire_prepare(struct hfi_lease *lease)
+/* A place for the timer of a lease that has an end. HF_NO_MEMORY: the claim must not be submitted. */
+static hf_status reserve_timer(struct hfi_lease *lease)
 {
-    struct hfi_store *store = lease->store;
-
-    /* Ask for a block of tokens only if threads have waited here. */
-    lease->claim.tokens_wanted = lease->pass && lease->hot ? store->pass_limit + 1 : 1;
-    if (lease->claim.ttl_ms == 0)
-        return HF_OK;
-
-    if (!hfi_keeper_reserve(store))
+    if (!hfi_keeper_reserve(lease->store))
         return HF_NO_MEMORY;
     hfi_lease_timed(lease);
     return HF_OK;
@@ -373,22 +238,21 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
 /* After the local wait the deadline may have passed, or the call may have been cancelled. */
 static hf_status is_wanted(const struct hfi_call *call)
 {
-    hf_status stop = call->waits ? (hf_status)atomic_load(&call->wait.stop) : HF_OK;
+    hf_status stop = (hf_status)atomic_load(&call->wait.stop);
 
-    if (stop == HF_OK && call->waits && hfi_call_has_thread(call) &&
-        call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)
+    if (stop == HF_OK && hfi_call_has_thread(call) && call->deadline_ms != HFI_NEVER &&
+        hfi_now_ms() >= call->deadline_ms)
         return HF_TIMEOUT;
     return stop;
 }
 
 /* On a driver's thread: the store has answered after the caller gave up. */
-static void answered_late(struct hfi_job *job)
+static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
-    struct hfi_call *call = hfi_container(job, struct hfi_call, job);
     struct hfi_lease *lease = call->lease;
     struct hfi_store *store = lease->store;
-    hf_status status = hfi_op_status(&job->op);
 
+    (void)inner;
     hfi_call_free(call);
     if (status == HF_OK || status == HF_UNKNOWN)
         hfi_keeper_settle(lease, 0, false);
@@ -397,105 +261,56 @@ static void answered_late(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
-static void acquire_done(struct hfi_op *op)
-{
-    struct hfi_call *call =
-        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
-
-    answered(call, hfi_op_status(op), &op->error);
-}
-
-static void submit_async(struct hfi_call *call)
-{
-    if (call->store->drive == HFI_BLOCKING) {
-        hfi_workers_acquire(call, answered);
-        return;
-    }
-    call->job.op.done = acquire_done;
-    atomic_fetch_add(&call->refs, 1); /* it may be done before submit() returns */
-    hfi_job_submit(&call->job);
-    hfi_wait_in_store(&call->wait, &call->job.op);
-    hfi_call_unref(call);
-}
-
 /* This thread will wait for it, in await(). */
 static void submit_here(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
-    struct hfi_op *op = &call->job.op;
+    struct hfi_op *op = &call->op;
 
     if (store->drive == HFI_BLOCKING) {
         hfi_call_listen(call, true); /* submit() waits: it must be possible to stop it from here
                                       * on */
         hfi_wait_in_store(&call->wait, op);
         if (atomic_load(&call->wait.stop) != HF_OK) {
-            answered(call, (hf_status)atomic_load(&call->wait.stop), NULL);
+            hfi_acquire_answered(call, (hf_status)atomic_load(&call->wait.stop), NULL);
             return;
         }
     }
     op->blocking = call->may_wait;
-    call->job.late = answered_late;
-    hfi_job_submit(&call->job);
+    hfi_call_submit(call);
     if (store->drive == HFI_INLINE && hfi_op_finished(op)) {
-        answered(call, hfi_op_status(op), &op->error);
+        hfi_acquire_answered(call, hfi_op_status(op), &op->error);
     } else if (store->drive != HFI_BLOCKING) {
         hfi_call_listen(call, true);
         hfi_wait_in_store(&call->wait, op);
     }
 }
 
-/* Ask the store: the slot is in the table, and others may queue behind it. */
-static void submit(struct hfi_call *call)
+void hfi_acquire_submit(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
-    hf_status status = hfi_acquire_prepare(call->lease);
+    struct hfi_lease *lease = call->lease;
+    hf_status status = lease->claim.ttl_ms > 0 ? reserve_timer(lease) : HF_OK;
+    struct hfi_op *op;
 
-    if (status == HF_OK)
+    if (status == HF_OK && call->waits)
         status = is_wanted(call);
     if (status != HF_OK) {
-        answered(call, status, NULL);
+        hfi_acquire_answered(call, status, NULL);
         return;
     }
-    hfi_job_init(&call->job, store, HFI_OP_ACQUIRE);
-    call->job.op.claim = &call->lease->claim;
-    call->job.op.may_wait = call->may_wait;
-    call->job.op.deadline_ms = call->may_wait || store->drive == HFI_INLINE
-                                   ? call->deadline_ms
-                                   : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    if (lease->hot && lease->pass)
+        lease->claim.tokens_wanted = store->pass_limit + 1; /* local waiting has been seen */
+    op = hfi_call_op(call, HFI_OP_ACQUIRE);
+    op->claim = &lease->claim;
+    op->may_wait = call->may_wait;
+    op->deadline_ms = call->may_wait || store->drive == HFI_INLINE
+                          ? call->deadline_ms
+                          : hfi_now_ms() + HFI_CALL_LIMIT_MS;
     if (hfi_call_has_thread(call))
         submit_here(call);
     else
-        submit_async(call);
-}
-
-/*
- * A call whose acquire fails sends the next local waiter to the store; that may be an asynchronous
- * call, and fail too. The outermost call of a thread submits them one after the other, so that a
- * long queue does not become a deep stack.
- */
-static void submit_outermost(struct hfi_call *call)
-{
-    static _Thread_local struct hfi_call *waiting, **end;
-
-    if (hfi_call_has_thread(call)) {
-        submit(call);
-        return;
-    }
-    call->after = NULL;
-    if (end) {
-        *end = call;
-        end = &call->after;
-        return;
-    }
-    end = &waiting;
-    while (call) {
-        submit(call);
-        call = waiting;
-        waiting = call ? call->after : NULL;
-        if (!waiting)
-            end = &waiting;
-    }
-    end = NULL;
+        hfi_acquire_send(call);
 }
 
 /* ---- waiting for the answer ---------------------------------------------------------------- */
@@ -510,25 +325,25 @@ static void give_up(struct hfi_call *call)
     step_down(call->lease);
     hfi_keeper_busy(store);
     hfi_lease_uncount(call->lease);
-    if (!hfi_job_abandon(&call->job))
-        answered_late(&call->job); /* it has answered just now */
+    if (!hfi_call_abandon(call, answered_late))
+        answered_late(call, hfi_op_status(&call->op), NULL); /* it has answered just now */
 }
 
 /* false: given up. */
 static bool await_event(struct hfi_call *call)
 {
-    struct hfi_op *op = &call->job.op;
+    struct hfi_op *op = &call->op;
     int64_t until_ms = op->deadline_ms;
 
-    if (!hfi_job_wait(&call->job, until_ms)) {
+    if (!hfi_call_wait(call, until_ms)) {
         hfi_wait_stop(&call->wait, HF_TIMEOUT);
-        if (!hfi_job_wait(&call->job, hfi_after_ms(until_ms, HFI_GRACE_MS))) {
+        if (!hfi_call_wait(call, hfi_after_ms(until_ms, HFI_GRACE_MS))) {
             give_up(call);
             return false;
         }
     }
     call->waited = op->may_wait;
-    answered(call, hfi_op_status(op), &op->error);
+    hfi_acquire_answered(call, hfi_op_status(op), &op->error);
     return true;
 }
 
@@ -536,7 +351,7 @@ static void await_inline(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
-    struct hfi_op *op = &call->job.op;
+    struct hfi_op *op = &call->op;
 
     while (!hfi_op_finished(op)) {
         if (call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)
@@ -545,13 +360,13 @@ static void await_inline(struct hfi_call *call)
             engine->drive->wait(store->opened, op, call->deadline_ms);
         call->waited = true;
     }
-    answered(call, hfi_op_status(op), &op->error);
+    hfi_acquire_answered(call, hfi_op_status(op), &op->error);
 }
 
 bool hfi_acquire_await(struct hfi_call *call)
 {
     if (call->queued)
-        wait_in_queue(call);
+        hfi_acquire_wait_queue(call);
     if (call->answered)
         return true;
     if (call->store->drive == HFI_EVENT)
@@ -562,9 +377,7 @@ bool hfi_acquire_await(struct hfi_call *call)
 
 /* ---- after the store --------------------------------------------------------------------- */
 
-/* The store has answered, or was not asked. A blocking call runs this on its own thread; otherwise
- * any thread does. */
-static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
+void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
     bool granted = status == HF_OK, thread = hfi_call_has_thread(call);
@@ -579,7 +392,7 @@ static void answered(struct hfi_call *call, hf_status status, const hf_error *in
         status = HF_UNAVAILABLE; /* it did not queue: the store took too long */
     }
     if (__builtin_expect(status == HF_OK, 1))
-        note_held(call, handle);
+        hfi_acquire_note_held(call, handle);
     hfi_call_result(call, status, handle, "acquire", &lease->claim.name, inner);
 
     if (status != HF_OK && !granted) {

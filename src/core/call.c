@@ -2,7 +2,6 @@
 /* Calls, from their slot to their answer: see call.h. */
 #include "core/call.h"
 
-#include "core/spare.h"
 #include "core/task.h"
 #include "core/thread.h"
 #include "util/alloc.h"
@@ -41,8 +40,7 @@ static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int6
 
 /* ---- from the beginning to the end ------------------------------------------------------------------ */
 
-/* Set up what only asynchronous calls need. */
-static struct hfi_call *make_async(struct hfi_call *call)
+void hfi_call_make_async(struct hfi_call *call)
 {
     if (!hfi_slot_ours(&call->slot, hfi_process_id())) {
         pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_open() */
@@ -52,37 +50,6 @@ static struct hfi_call *make_async(struct hfi_call *call)
     call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
     hfi_list_init(&call->due);
     atomic_store(&call->refs, 2);
-    return call;
-}
-
-struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
-{
-    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
-
-    if (!call)
-        return NULL;
-    call->store = store;
-    call->receiver = receiver;
-    call->child = HFI_CHILD_NONE;
-    call->lease = NULL;
-    call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
-    call->sole = call->lost = call->timed = call->held_by_session = false;
-    call->cleanup = call->ended = false;
-    call->scope = 0;
-    call->cancel = NULL;
-    call->err = NULL;
-    call->handle = NULL;
-    call->task = call->parent = NULL;
-    call->min_valid_ms = 0;
-    call->deadline_ms = HFI_NEVER;
-    call->tag.count = 0;
-    /* A blocking call never has a handle: the slot's owner does not matter. */
-    return receiver == HFI_TO_THREAD ? call : make_async(call);
-}
-
-void hfi_call_free(struct hfi_call *call)
-{
-    hfi_spare_give(&hfi_calls, &hfi_self.calls, call);
 }
 
 void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg)
@@ -117,6 +84,7 @@ static void uncount(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->loop.lock);
     store->loop.pending--;
+    hfi_closing_tell(store);
     pthread_mutex_unlock(&store->loop.lock);
 }
 
@@ -146,13 +114,14 @@ void hfi_call_unref(struct hfi_call *call)
         hfi_loop_add(store, &call->due);
 }
 
-/* The text of an answer that is not HF_OK. */
-static void explain(struct hfi_call *call, const char *verb, const struct hfi_name *name,
-                    const hf_error *inner)
+void hfi_call_explain(struct hfi_call *call, const char *verb, const struct hfi_name *name,
+                      const hf_error *inner)
 {
     hf_status status = call->status;
     hf_error words;
 
+    if (!call->err)
+        return;
     if (status == HF_DEADLOCK && call->waits)
         inner = hfi_detect_error(&call->wait, &words);
     if (name)
@@ -161,28 +130,41 @@ static void explain(struct hfi_call *call, const char *verb, const struct hfi_na
         hfi_error_set(call->err, status, 0, "%s: %s", verb, hf_status_text(status));
 }
 
-void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                     const struct hfi_name *name, const hf_error *inner)
+void hfi_call_end_async(struct hfi_call *call)
 {
-    call->status = status;
-    call->handle = handle;
-    if (__builtin_expect(status == HF_OK, 1))
-        hfi_ok(call->err);
-    else if (call->err)
-        explain(call, verb, name, inner);
-}
-
-void hfi_call_end(struct hfi_call *call)
-{
-    if (hfi_call_has_thread(call)) {
-        hfi_call_unlisten(call);
-        call->answered = true;
-        return;
-    }
     if (call->timed)
         hfi_keeper_forget(call->store, &call->timer);
     call->timed = false;
     hfi_call_unref(call);
+}
+
+/* ---- without a thread ------------------------------------------------------------------------------------- */
+
+static void sent_done(struct hfi_op *op)
+{
+    struct hfi_call *call = hfi_container(op, struct hfi_call, op);
+
+    call->answered_by(call, hfi_op_status(op), &op->error);
+}
+
+static void sent_run(struct hfi_pool_task *task)
+{
+    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
+
+    hfi_call_submit(call);
+    call->answered_by(call, hfi_op_status(&call->op), &call->op.error);
+}
+
+void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_worker)
+{
+    call->answered_by = answered;
+    if (on_worker) {
+        call->work.run = sent_run;
+        hfi_pool_add(&call->store->pool, HFI_LANE_SHORT, &call->work);
+    } else {
+        call->op.done = sent_done;
+        hfi_call_submit(call);
+    }
 }
 
 void hfi_call_deliver(struct hfi_call *call)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call: every public call that sends a request to the store, from its begin to its answer. It is
- * a slot of one table, so its memory stays a call for the life of the process, and a thread keeps a
- * few spare ones.
+ * A call: everything that core asks an engine for is one, from its begin to its answer: acquires and releases, the children
+ * of tasks, and what the keeper sends. It is a slot of one table, so its memory stays a call for the life of the process,
+ * and a thread keeps a few spare ones.
  *
  *   begin    check what was asked, submit the op (or queue locally)
  *   wait     HFI_TO_THREAD only: until the answer is there
@@ -13,7 +13,8 @@
  *   THREAD --------> the thread that began it waits, and runs the continuation itself
  *      | gives up (hfi_call_abandon(), one step under the driver's lock)
  *      v
- *   NOBODY           the thread that brings the answer runs the `late` continuation: the claim is settled
+ *   NOBODY           the thread that brings the answer runs `answered_by`: a claim that was granted is settled
+ *   KEEPER           likewise: settling, renewals
  *   LOOP             that thread runs the continuation; hf_store_process() calls back
  *   TASK             that thread runs the continuation, and then the task's next step (task.h)
  *
@@ -24,10 +25,13 @@
 #ifndef HFI_CALL_H
 #define HFI_CALL_H
 
+#include "core/op.h"
 #include "core/release.h"
+#include "core/spare.h"
+#include "util/clock.h"
 
 struct hfi_call;
-enum hfi_receiver { HFI_TO_THREAD, HFI_TO_NOBODY, HFI_TO_LOOP, HFI_TO_TASK };
+enum hfi_receiver { HFI_TO_THREAD, HFI_TO_NOBODY, HFI_TO_KEEPER, HFI_TO_LOOP, HFI_TO_TASK };
 
 enum hfi_child_kind {
     HFI_CHILD_NONE,
@@ -41,8 +45,6 @@ enum hfi_child_kind {
 
 /* An op that points into `memory` has ended. */
 typedef void hfi_forget_fn(void *memory, struct hfi_op *op);
-
-typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
 
 /* The members that every call writes come first, next to each other. */
 struct hfi_call {
@@ -71,8 +73,14 @@ struct hfi_call {
     struct hfi_task *parent; /* the task of which it is a child; NULL: none */
     int64_t min_valid_ms;    /* acquire */
     int64_t deadline_ms;     /* HFI_NEVER: none */
-    struct hfi_job job;      /* its op, and the thread that waits for it */
-    struct hfi_tag tag;      /* what its session holds while it waits */
+    struct hfi_op op;
+
+    /* The thread that waits for it: under driver.lock. */
+    _Atomic uint32_t done_word;  /* 1: the op is finished */
+    bool drives;                 /* it drives */
+    struct hfi_sleeper *sleeper; /* it sleeps; NULL: it does not */
+
+    struct hfi_tag tag; /* what its session holds while it waits */
     struct hfi_wait wait;
     struct hfi_call *after; /* in a thread's list of calls that GO */
     pthread_mutex_t lock;   /* protects the end of the handle against hf_op_cancel() */
@@ -81,7 +89,7 @@ struct hfi_call {
     _Atomic int refs;
     struct hfi_timer timer;
     struct hfi_pool_task work;      /* blocking work on the pool ... */
-    hfi_answered_fn *answered_by;   /* ... and what follows it */
+    hfi_answered_fn *answered_by;   /* ... and what follows it; also without a worker */
     struct hfi_pool_task stop_task; /* likewise, at the deadline */
     struct hfi_list due;
     hf_done_fn *done;
@@ -99,10 +107,48 @@ struct hfi_call {
 
 extern struct hfi_table hfi_calls;
 
-/* LOOP and TASK: with two references. NULL: out of memory. */
-struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver);
+/* LOOP and TASK: what a call needs that somebody is told of, and two references. (Others never have a handle: the owner of
+ * the slot does not matter.) */
+void hfi_call_make_async(struct hfi_call *call);
+
+static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
+                                 enum hfi_receiver receiver)
+{
+    call->store = store;
+    call->receiver = receiver;
+    call->child = HFI_CHILD_NONE;
+    call->lease = NULL;
+    call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
+    call->sole = call->lost = call->timed = call->held_by_session = false;
+    call->cleanup = call->ended = false;
+    call->scope = 0;
+    call->cancel = NULL;
+    call->err = NULL;
+    call->handle = NULL;
+    call->task = call->parent = NULL;
+    call->min_valid_ms = 0;
+    call->deadline_ms = HFI_NEVER;
+    call->tag.count = 0;
+    if (receiver >= HFI_TO_LOOP)
+        hfi_call_make_async(call);
+}
+
+/* Likewise, from a spare slot. NULL: out of memory. */
+static inline struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
+{
+    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
+
+    if (__builtin_expect(call != NULL, 1))
+        hfi_call_init(call, store, receiver);
+    return call;
+}
+
 /* Free the slot of a blocking call that has ended, or of a call that never began. */
-void hfi_call_free(struct hfi_call *call);
+static inline void hfi_call_free(struct hfi_call *call)
+{
+    hfi_spare_give(&hfi_calls, &hfi_self.calls, call);
+}
+
 /* LOOP: give it a callback; it counts in its store from now on. */
 void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg);
 /* LOOP: the call never began, and there is no callback. */
@@ -118,12 +164,37 @@ void hfi_call_arm(struct hfi_call *call);
  * is about to end it. */
 void hfi_call_unlisten(struct hfi_call *call);
 
+/* The text of call->status, which is not HF_OK. */
+void hfi_call_explain(struct hfi_call *call, const char *verb, const struct hfi_name *name,
+                      const hf_error *inner);
+
 /* Set the answer. `name` is used only in the error text. */
-void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                     const struct hfi_name *name, const hf_error *inner);
+static inline void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle,
+                                   const char *verb, const struct hfi_name *name,
+                                   const hf_error *inner)
+{
+    call->status = status;
+    call->handle = handle;
+    if (__builtin_expect(status == HF_OK, 1))
+        hfi_ok(call->err);
+    else
+        hfi_call_explain(call, verb, name, inner);
+}
+
+void hfi_call_end_async(struct hfi_call *call);
+
 /* The answer is set and acted on; only the receiver is to be told. LOOP, TASK: drops a reference; a
  * caller that still uses the call has another one. */
-void hfi_call_end(struct hfi_call *call);
+static inline void hfi_call_end(struct hfi_call *call)
+{
+    if (__builtin_expect(call->receiver != HFI_TO_THREAD, 0)) {
+        hfi_call_end_async(call);
+        return;
+    }
+    if (call->waits)
+        hfi_call_unlisten(call);
+    call->answered = true;
+}
 
 /* An asynchronous call in the local queue has been told PASSED or GO. Any thread, no locks. */
 void hfi_call_told(struct hfi_call *call, uint32_t word);
@@ -139,6 +210,42 @@ static inline bool hfi_call_has_thread(const struct hfi_call *call)
 {
     return call->receiver == HFI_TO_THREAD;
 }
+
+/* ---- its op ------------------------------------------------------------------------------------ */
+
+/* Prepare the op; the caller fills in what its kind needs. */
+static inline struct hfi_op *hfi_call_op(struct hfi_call *call, enum hfi_op_kind kind)
+{
+    struct hfi_store *store = call->store;
+
+    hfi_op_init(&call->op, hfi_store_engine(store), kind, NULL, HFI_NEVER);
+    if (store->drive == HFI_EVENT) {
+        call->op.done = hfi_call_done;
+        atomic_store_explicit(&call->done_word, 0, memory_order_relaxed);
+        call->drives = false;
+        call->sleeper = NULL;
+    }
+    return &call->op;
+}
+
+/* Likewise, the op that releases call->lease. */
+static inline void hfi_call_release_op(struct hfi_call *call)
+{
+    struct hfi_op *op = hfi_call_op(call, HFI_OP_RELEASE);
+
+    op->claim = &call->lease->claim;
+    if (call->store->drive != HFI_INLINE)
+        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+}
+
+static inline void hfi_call_submit(struct hfi_call *call)
+{
+    hfi_store_engine(call->store)->submit(call->store->opened, &call->op);
+}
+
+/* Submit the op, which waits for nobody, without a thread: on a worker, or here. `answered` comes on the thread that brings the
+ * answer, perhaps before this returns. */
+void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_worker);
 
 /* ---- workers.c: BLOCKING engines, without a thread of the caller's --------------------------- */
 

@@ -16,9 +16,7 @@
 #include "core/table.h"
 #include "core/thread.h"
 #include "util/alloc.h"
-#include "util/clock.h"
-
-#include <time.h>
+#include "util/futex.h"
 
 /* Leases without a store, by ->next. */
 struct orphans {
@@ -69,7 +67,7 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
         status = HF_IN_USE;
     else {
         hfi_slot_retire(&store->slot);
-        store->closing = true;
+        atomic_store(&store->closing.on, true);
     }
     unlock_all(store);
     if (status != HF_OK)
@@ -107,7 +105,7 @@ static bool in_use(struct hfi_store *store)
     for (int i = 0; i < HFI_SHARDS; i++) {
         struct hfi_shard *shard = &store->shards[i];
 
-        slots += shard->entered - atomic_load_explicit(&shard->left, memory_order_acquire);
+        slots += shard->entered - atomic_load(&shard->left);
         for (uint32_t b = 0; b < shard->bucket_count; b++)
             for (struct hfi_lease *lease = shard->buckets[b]; lease; lease = lease->next)
                 closable += lets_close(lease);
@@ -169,10 +167,11 @@ static bool called_back(struct hfi_store *store)
 
 static void end_all(struct hfi_store *store, struct orphans *orphans)
 {
-    struct timespec pause = { .tv_nsec = 1000000 };
+    uint32_t seen;
     bool done;
 
     for (;;) {
+        seen = atomic_load(&store->closing.word);
         stop_waits(store);
         for (int i = 0; i < HFI_SHARDS; i++)
             while (!lose_held(&store->shards[i]))
@@ -188,13 +187,27 @@ static void end_all(struct hfi_store *store, struct orphans *orphans)
         unlock_all(store);
         if (done)
             break;
-        nanosleep(&pause, NULL); /* stopped calls take a moment to end */
+        hfi_drive_sleep(store, &store->closing.word, seen, HFI_NEVER);
     }
     hfi_detect_stop(store);
     give_back(orphans->lost);
     hfi_keeper_stop(store);
     hfi_notify_stop(store);
     hfi_pool_stop(&store->pool);
+    pthread_mutex_lock(&store->closing.lock);
+    atomic_store(&store->closing.on, false); /* nobody calls the engine to wake us from now on */
+    pthread_mutex_unlock(&store->closing.lock);
+}
+
+void hfi_closing_wake(struct hfi_store *store)
+{
+    pthread_mutex_lock(&store->closing.lock);
+    if (atomic_load(&store->closing.on)) {
+        atomic_fetch_add(&store->closing.word, 1);
+        hfi_futex_wake(&store->closing.word, 1, false);
+        hfi_drive_wake(store); /* it may be driving */
+    }
+    pthread_mutex_unlock(&store->closing.lock);
 }
 
 /* With all locks. */

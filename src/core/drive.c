@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Driving EVENT engines, and waiting for ops of any engine. See drive.h. */
-#include "core/op.h"
-#include "core/store.h"
+#include "core/call.h"
 #include "util/clock.h"
 #include "util/futex.h"
 
@@ -12,9 +11,9 @@
 #include <unistd.h>
 
 /*
- * A thread that waits for its job while another drives; on its stack. The thread that sets DONE has
+ * A thread that waits for its op while another drives; on its stack. The thread that sets DONE has
  * removed it from the list before, and afterwards uses only the address of `word`, to wake it: so a
- * woken thread whose job is done needs no lock.
+ * woken thread whose op is finished needs no lock.
  */
 struct hfi_sleeper {
     struct hfi_list node;
@@ -22,14 +21,14 @@ struct hfi_sleeper {
 };
 
 #define LOOK 1u /* no thread drives: check again. Set with the lock */
-#define DONE 2u /* its job is done */
+#define DONE 2u /* its op is finished */
 
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                        uint32_t rung);
 static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                       uint32_t rung);
 static void unlock_handing_on(struct hfi_driver *driver);
-static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms);
+static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_t until_ms);
 
 /* ---- ops -------------------------------------------------------------------------- */
 
@@ -42,24 +41,24 @@ void hfi_op_finish(struct hfi_op *op, hf_status status)
         done(op);
 }
 
-/* Runs on the thread that drives, or in submit() or cancel(): then the thread that waits for the
- * job may be driving, and sleep in the engine. */
-static void job_done(struct hfi_op *op)
+/* Runs on the thread that drives, or in submit() or cancel(): then the thread that waits for the op may be driving, and
+ * sleep in the engine. */
+void hfi_call_done(struct hfi_op *op)
 {
-    struct hfi_job *job = hfi_container(op, struct hfi_job, op);
-    struct hfi_store *store = job->store;
+    struct hfi_call *call = hfi_container(op, struct hfi_call, op);
+    struct hfi_store *store = call->store;
     struct hfi_driver *driver = &store->driver;
     struct hfi_sleeper *sleeper;
-    bool abandoned, wake;
+    bool late, wake;
 
     pthread_mutex_lock(&driver->lock);
-    atomic_store(&job->done, 1);
-    abandoned = job->abandoned;
-    wake = job->drives && !pthread_equal(driver->thread, pthread_self());
-    sleeper = job->sleeper;
+    atomic_store(&call->done_word, 1);
+    late = call->receiver == HFI_TO_NOBODY;
+    wake = call->drives && !pthread_equal(driver->thread, pthread_self());
+    sleeper = call->sleeper;
     if (sleeper)
         hfi_list_remove(&sleeper->node);
-    job->sleeper = NULL;
+    call->sleeper = NULL;
     pthread_mutex_unlock(&driver->lock);
 
     /* Without the lock, or the thread would wake up only to wait for it. */
@@ -69,79 +68,57 @@ static void job_done(struct hfi_op *op)
     }
     if (wake)
         hfi_drive_wake(store);
-    if (abandoned)
-        job->late(job);
+    if (late)
+        call->answered_by(call, hfi_op_status(op), &op->error);
 }
 
-void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind kind)
+bool hfi_call_wait(struct hfi_call *call, int64_t until_ms)
 {
-    hfi_op_init(&job->op, hfi_store_engine(store), kind, NULL, HFI_NEVER);
-    job->store = store;
-    atomic_store_explicit(&job->done, 0, memory_order_relaxed);
-    job->abandoned = false;
-    job->drives = false;
-    job->sleeper = NULL;
-    job->late = NULL;
-    if (store->drive == HFI_EVENT)
-        job->op.done = job_done;
-}
-
-void hfi_job_submit(struct hfi_job *job)
-{
-    hfi_store_engine(job->store)->submit(job->store->opened, &job->op);
-}
-
-bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
-{
-    struct hfi_driver *driver = &job->store->driver;
+    struct hfi_driver *driver = &call->store->driver;
     bool done;
 
-    if (job->store->drive != HFI_EVENT)
+    if (call->store->drive != HFI_EVENT)
         return true; /* submit() did it */
 
     pthread_mutex_lock(&driver->lock);
-    for (bool first = true; !atomic_load(&job->done) && (first || hfi_now_ms() < until_ms);
+    for (bool first = true; !atomic_load(&call->done_word) && (first || hfi_now_ms() < until_ms);
          first = false) {
         if (driver->driving) {
-            if (sleep_until(driver, job, until_ms))
+            if (sleep_until(driver, call, until_ms))
                 return true;
             continue;
         }
         driver->driving = true;
         driver->thread = pthread_self();
         driver->used++;
-        job->drives = true;
+        call->drives = true;
         pthread_mutex_unlock(&driver->lock);
-        drive_once(job->store, until_ms, &job->done, 0);
+        drive_once(call->store, until_ms, &call->done_word, 0);
         pthread_mutex_lock(&driver->lock);
-        job->drives = false;
+        call->drives = false;
         driver->driving = false;
     }
-    done = atomic_load(&job->done);
+    done = atomic_load(&call->done_word);
     unlock_handing_on(driver);
     return done;
 }
 
-bool hfi_job_abandon(struct hfi_job *job)
+bool hfi_call_abandon(struct hfi_call *call, hfi_answered_fn *late)
 {
+    struct hfi_driver *driver = &call->store->driver;
     bool abandoned;
 
-    if (job->store->drive != HFI_EVENT)
+    if (call->store->drive != HFI_EVENT)
         return false;
-    (void)hfi_keeper_start(job->store); /* the keeper must drive it to its end */
-    pthread_mutex_lock(&job->store->driver.lock);
-    abandoned = job->abandoned = !atomic_load(&job->done);
-    pthread_mutex_unlock(&job->store->driver.lock);
+    (void)hfi_keeper_start(call->store); /* the keeper must drive it to its end */
+    pthread_mutex_lock(&driver->lock);
+    abandoned = !atomic_load(&call->done_word);
+    if (abandoned) {
+        call->receiver = HFI_TO_NOBODY;
+        call->answered_by = late;
+    }
+    pthread_mutex_unlock(&driver->lock);
     return abandoned;
-}
-
-hf_status hfi_job_run(struct hfi_job *job, bool *ret_given_up)
-{
-    job->op.deadline_ms =
-        job->store->drive == HFI_INLINE ? HFI_NEVER : hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    hfi_job_submit(job);
-    *ret_given_up = !hfi_job_wait(job, job->op.deadline_ms) && hfi_job_abandon(job);
-    return *ret_given_up ? HF_UNKNOWN : hfi_op_status(&job->op);
 }
 
 /* ---- the role ----------------------------------------------------------------------- */
@@ -171,10 +148,10 @@ void hfi_drive_done(struct hfi_store *store)
 }
 
 /*
- * Another thread drives: sleep until the job is done or the role is free. With the lock, which is
- * dropped; true: the job is done, and the lock is not held any more.
+ * Another thread drives: sleep until the op is finished or the role is free. With the lock, which is
+ * dropped; true: it is finished, and the lock is not held any more.
  */
-static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms)
+static bool sleep_until(struct hfi_driver *driver, struct hfi_call *call, int64_t until_ms)
 {
     struct hfi_sleeper sleeper;
     bool by_keeper = driver->by_keeper;
@@ -182,26 +159,26 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t 
 
     atomic_init(&sleeper.word, 0);
     hfi_list_append(&driver->sleepers, &sleeper.node);
-    job->sleeper = &sleeper;
+    call->sleeper = &sleeper;
     pthread_mutex_unlock(&driver->lock);
 
     if (by_keeper)
-        hfi_drive_wake(job->store); /* the keeper gives the role up: it saves a thread switch for
-                                     * every answer */
+        hfi_drive_wake(
+            call->store); /* it gives the role up: that saves a thread switch for every answer */
     while ((word = atomic_load(&sleeper.word)) == 0 && hfi_now_ms() < until_ms)
         hfi_futex_wait(&sleeper.word, 0, until_ms, false);
     if (word != DONE) {
         pthread_mutex_lock(&driver->lock);
-        if (job->sleeper) {
+        if (call->sleeper) {
             hfi_list_remove(&sleeper.node);
-            job->sleeper = NULL;
+            call->sleeper = NULL;
             return false;
         }
         unlock_handing_on(driver); /* the role may have been offered to us */
         while (!((word = atomic_load(&sleeper.word)) & DONE))
             hfi_futex_wait(&sleeper.word, word, HFI_NEVER, false); /* it is used until then */
     }
-    job->sleeper = NULL; /* already done; no other thread uses the job now */
+    call->sleeper = NULL; /* already done; no other thread uses the call now */
     return true;
 }
 
@@ -220,6 +197,7 @@ static void unlock_handing_on(struct hfi_driver *driver)
         ring = driver->loop_asks;
         keeper = driver->keeper_asks;
         driver->loop_asks = driver->keeper_asks = false;
+        hfi_closing_tell(store);
     }
     pthread_mutex_unlock(&driver->lock);
     if (word)
@@ -355,6 +333,17 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
     drive_once(store, until_ms, bell, rung);
     leave_role(driver);
     return true;
+}
+
+void hfi_drive_sleep(struct hfi_store *store, _Atomic uint32_t *word, uint32_t seen,
+                     int64_t until_ms)
+{
+    if (store->drive == HFI_EVENT && take_role(&store->driver)) {
+        drive_once(store, until_ms, word, seen);
+        leave_role(&store->driver);
+    } else {
+        hfi_futex_wait(word, seen, until_ms, false);
+    }
 }
 
 void hfi_drive_wake(struct hfi_store *store)

@@ -7,13 +7,11 @@
  * have begun another lease. Slots are type-stable, and every timer checks again what it is for, so
  * firing once too often does no harm.
  */
-#include "core/store.h"
+#include "core/call.h"
 #include "core/thread.h"
 #include "util/clock.h"
 #include "util/futex.h"
 #include "util/thread.h"
-
-#include <time.h>
 
 #define FIRE_MAX 512 /* timers taken out of the heap at a time: as many as a batch has room for */
 
@@ -27,13 +25,14 @@ void hfi_keeper_init(struct hfi_keeper *keeper)
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_cond_init(&keeper->ended, NULL);
     keeper->rounds = 0;
+    keeper->reserve = NULL;
     keeper->reserve_used = false;
     keeper->heap = (struct hfi_heap){ 0 };
     hfi_list_init(&keeper->settling);
     keeper->reserved = keeper->busy = 0;
     keeper->running = keeper->stop = keeper->closed = false;
     keeper->wakes_ms = INT64_MIN;
-    keeper->batch = NULL;
+    keeper->renewal = NULL;
     atomic_store(&keeper->bell, 0);
 }
 
@@ -109,15 +108,8 @@ void hfi_keeper_idle(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->keeper.lock);
     store->keeper.busy--;
+    hfi_closing_tell(store);
     pthread_mutex_unlock(&store->keeper.lock);
-}
-
-static void wait_a_little(struct hfi_store *store)
-{
-    struct timespec pause = { .tv_nsec = 2000000 };
-
-    hfi_drive_poll(store);
-    nanosleep(&pause, NULL);
 }
 
 /*
@@ -138,23 +130,43 @@ static int64_t settle_until(const struct hfi_keeper *keeper, int64_t begin_ms)
     return until_ms;
 }
 
+/* Until when may what is under way still end? 0: nothing is. With the lock. */
+static int64_t ends_by(const struct hfi_keeper *keeper, int64_t settle_ms, int64_t busy_ms,
+                       int64_t now_ms)
+{
+    bool settling = !hfi_list_empty(&keeper->settling) && now_ms < settle_ms;
+    bool busy = keeper->busy > 0 && now_ms < busy_ms;
+
+    if (settling && busy)
+        return settle_ms < busy_ms ? settle_ms : busy_ms;
+    return settling ? settle_ms : busy ? busy_ms : 0;
+}
+
 void hfi_keeper_stop(struct hfi_store *store)
 {
     struct hfi_keeper *keeper = &store->keeper;
-    int64_t begin_ms = hfi_now_ms(), settle_ms;
-    int64_t busy_ms = begin_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
+    int64_t now_ms = hfi_now_ms(), settle_ms, until_ms;
+    int64_t busy_ms = now_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
+    uint32_t seen;
     bool running;
 
     /* Ops that are under way must end before the engine is closed, and they do in bounded
      * time; new attempts at settling are made only for a while. */
     pthread_mutex_lock(&keeper->lock);
-    settle_ms = settle_until(keeper, begin_ms);
-    while ((!hfi_list_empty(&keeper->settling) && hfi_now_ms() < settle_ms) ||
-           (keeper->busy > 0 && hfi_now_ms() < busy_ms)) {
-        if (!keeper->running)
-            (void)hfi_settle_round(store, hfi_now_ms());
+    settle_ms = settle_until(keeper, now_ms);
+    for (;;) {
+        now_ms = hfi_now_ms();
+        seen = atomic_load(&store->closing.word);
+        until_ms = ends_by(keeper, settle_ms, busy_ms, now_ms);
+        if (until_ms == 0)
+            break;
+        if (!keeper->running) {
+            int64_t round_ms = hfi_settle_round(store, now_ms);
+
+            until_ms = round_ms < until_ms ? round_ms : until_ms;
+        }
         pthread_mutex_unlock(&keeper->lock);
-        wait_a_little(store);
+        hfi_drive_sleep(store, &store->closing.word, seen, until_ms);
         pthread_mutex_lock(&keeper->lock);
     }
     keeper->stop = keeper->closed = true;
@@ -170,6 +182,9 @@ void hfi_keeper_stop(struct hfi_store *store)
 void hfi_keeper_done(struct hfi_store *store)
 {
     hfi_heap_done(&store->keeper.heap);
+    if (store->keeper.reserve)
+        hfi_call_free(store->keeper.reserve);
+    store->keeper.reserve = NULL;
 }
 
 /* ---- the thread ------------------------------------------------------------------- */

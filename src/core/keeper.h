@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct hfi_batch;
+struct hfi_call;
 struct hfi_lease;
 struct hfi_store;
 
@@ -26,29 +26,22 @@ struct hfi_store;
 #define HFI_SETTLE_LAST_MS  5000
 #define HFI_KEEPER_IDLE_MS  50 /* how soon the keeper drives again after another thread did */
 
-/* One attempt to release a claim in the background. */
-struct hfi_settle {
-    struct hfi_job job;
-    struct hfi_pool_task task;
-    struct hfi_lease *lease;
-};
-
 struct hfi_keeper {
     pthread_mutex_t lock;
     struct hfi_heap heap;
-    uint32_t reserved;         /* timers that have a place */
-    struct hfi_list settling;  /* leases, by `settling` */
-    uint32_t busy;             /* renewals and releases under way in the background */
-    struct hfi_settle reserve; /* used when there is no memory for another one */
+    uint32_t reserved;        /* timers that have a place */
+    struct hfi_list settling; /* leases, by `settling` */
+    uint32_t busy;            /* renewals and releases under way in the background */
+    struct hfi_call *reserve; /* used when there is no memory for another one */
     bool reserve_used;
     bool running, stop;
     bool closed;      /* claims that cannot be settled now are dropped */
     int64_t wakes_ms; /* it sleeps until then; HFI_NEVER; INT64_MIN: it does not sleep */
     _Atomic uint32_t bell;
     pthread_t thread;
-    struct hfi_batch *batch; /* being filled; the thread's own */
-    pthread_cond_t ended;    /* a renewal has ended ... */
-    uint64_t rounds;         /* ... as many so far */
+    struct hfi_call *renewal; /* whose batch is being filled; the thread's own; NULL: none */
+    pthread_cond_t ended;     /* a renewal has ended ... */
+    uint64_t rounds;          /* ... as many so far */
 };
 
 void hfi_keeper_init(struct hfi_keeper *keeper);

@@ -7,6 +7,7 @@
  * are allocated, and members that did not change are not cleared.
  */
 #include "core/local_queue.h"
+#include "core/op.h"
 #include "core/owner.h"
 #include "core/spare.h"
 #include "core/table.h"
@@ -51,7 +52,7 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->tokens = 0;
     claim->granted_ttl_ms = 0;
     claim->sent_ms = 0;
-    memset(claim->room, 0, engine->claim_size);
+    hfi_room_zero(claim->room, engine->claim_size);
 }
 
 static void set_term(struct hfi_term *term, const struct hfi_checked_request *checked,
@@ -185,9 +186,7 @@ void hfi_lease_free(struct hfi_lease *lease)
 
 void hfi_lease_uncount(struct hfi_lease *lease)
 {
-    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
-
-    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+    hfi_shard_leave(atomic_load_explicit(&lease->shard, memory_order_relaxed));
 }
 
 void hfi_lease_leave(struct hfi_lease *lease)
@@ -195,7 +194,7 @@ void hfi_lease_leave(struct hfi_lease *lease)
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
 
     hfi_lease_free(lease);
-    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+    hfi_shard_leave(shard);
 }
 
 /* ---- finding ----------------------------------------------------------------------- */
@@ -251,11 +250,6 @@ hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,
     return status;
 }
 
-void hfi_lease_leave_store(struct hfi_shard *shard)
-{
-    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
-}
-
 /* ---- granted, and lost --------------------------------------------------------------- */
 
 void hfi_lease_timed(struct hfi_lease *lease)
@@ -279,6 +273,7 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     /* The store may have reported already that it is gone: either we see that here, or
      * hfi_lease_gone() sees that it is held. */
     atomic_store(&lease->phase, HFI_HELD);
+    hfi_closing_tell(lease->store); /* likewise: it is to be lost */
     if (atomic_load(&lease->gone) && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
         if (!next)
             next = hfi_lease_lose(lease, "it ended in the store as soon as it was granted");

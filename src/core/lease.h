@@ -112,10 +112,9 @@ hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease,
                          struct hfi_wait **ret_next);
 void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next);
 
-/* The store of a lease, which stays open until hfi_lease_leave_store(). Not HF_OK: no such lease, or its store was closed. */
+/* The store of a lease, which stays open until hfi_shard_leave(). Not HF_OK: no such lease, or its store was closed. */
 hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,
                                 struct hfi_shard **ret_shard, hf_error *err);
-void hfi_lease_leave_store(struct hfi_shard *shard);
 
 /* Its timer has a place from now on. An old timer of the slot may be firing at this moment. */
 void hfi_lease_timed(struct hfi_lease *lease);

@@ -25,10 +25,12 @@ void hfi_loop_done(struct hfi_loop *loop)
 }
 
 /* With the lock. */
-static void ring(struct hfi_loop *loop)
+static void ring(struct hfi_store *store)
 {
+    struct hfi_loop *loop = &store->loop;
     uint64_t one = 1;
 
+    hfi_closing_tell(store); /* there will be no hf_store_process() any more */
     if (loop->event_fd >= 0 && !loop->rung)
         loop->rung = write(loop->event_fd, &one, sizeof one) == sizeof one;
 }
@@ -39,14 +41,14 @@ void hfi_loop_add(struct hfi_store *store, struct hfi_list *due)
      * call back, and hf_close() may end the store. */
     pthread_mutex_lock(&store->loop.lock);
     hfi_list_append(&store->loop.done, due);
-    ring(&store->loop);
+    ring(store);
     pthread_mutex_unlock(&store->loop.lock);
 }
 
 void hfi_loop_ring(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->loop.lock);
-    ring(&store->loop);
+    ring(store);
     pthread_mutex_unlock(&store->loop.lock);
 }
 
@@ -89,7 +91,7 @@ static bool open_loop(struct hfi_store *store)
         return false;
     }
     loop->used = true;
-    ring(loop); /* something may have been due before */
+    ring(store); /* something may have been due before */
     return true;
 }
 
@@ -175,7 +177,7 @@ void hfi_loop_run(struct hfi_store *store)
             break;
     }
     if (!hfi_list_empty(&loop->done))
-        ring(loop);
+        ring(store);
     pthread_mutex_unlock(&loop->lock);
     if (drive->cork)
         drive->cork(store->opened, false);

@@ -139,6 +139,7 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
         }
     }
     way->runner = 0;
+    hfi_closing_tell(store);
 }
 
 static struct hfi_notify_way *way_of(struct hfi_lease *lease)

@@ -12,7 +12,6 @@
 #include "core/release.h"
 
 #include "core/call.h"
-#include "core/op.h"
 #include "core/table.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -38,7 +37,7 @@ static hf_status end_call(struct hfi_call *call);
 static int64_t not_before(const struct hfi_lease *lease);
 static bool begins_now(struct hfi_lease *lease, bool *ret_sole);
 static void submit(struct hfi_call *call, struct hfi_wait *next);
-static void answered(struct hfi_call *call);
+static void answered(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void lease_error(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_status status);
 
@@ -170,7 +169,7 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err)
 /* ---- here ------------------------------------------------------------------------- */
 
 /* The handle ends, and the slot leaves the table. With the lock. */
-static void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
+static inline void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
 
@@ -186,7 +185,7 @@ static void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
 }
 
 /* End one hold. HF_INVALID, HF_FORKED: nothing was done. */
-static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
+static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next, *passed;
@@ -211,14 +210,15 @@ static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
     } else if (hfi_lease_lost(lease)) {
         ret_plan->what = HFI_ENDING_LOST;
         take_out(lease, ret_plan);
-    } else if ((passed = hfi_local_queue_pass(lease))) {
+    } else if (!hfi_list_empty(&lease->queue) && (passed = hfi_local_queue_pass(lease))) {
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(passed, HFI_WAIT_PASSED);
         return HF_OK;
     } else {
         ret_plan->what = HFI_ENDING_STORE;
         take_out(lease, ret_plan);
-        ret_plan->next = hfi_local_queue_hand_on(lease);
+        if (!hfi_list_empty(&lease->queue))
+            ret_plan->next = hfi_local_queue_hand_on(lease);
     }
     hfi_lease_unlock(lease, next);
     return HF_OK;
@@ -283,69 +283,47 @@ void hfi_call_lost(struct hfi_call *call)
 /* ---- in the store -------------------------------------------------------------------- */
 
 /* On a driver's thread: the answer, after the caller has returned with HF_UNKNOWN. */
-static void answered_late(struct hfi_job *job)
+static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
-    struct hfi_call *call = hfi_container(job, struct hfi_call, job);
     struct hfi_store *store = call->store;
 
-    end_claim(call->lease, call->sole, false, hfi_op_status(&job->op));
+    (void)inner;
+    end_claim(call->lease, call->sole, false, status);
     hfi_call_free(call);
     hfi_keeper_idle(store);
-}
-
-static void release_done(struct hfi_op *op)
-{
-    answered(hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job));
-}
-
-static void release_run(struct hfi_pool_task *task)
-{
-    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
-
-    hfi_job_submit(&call->job);
-    answered(call);
 }
 
 /* `next` is told to ask the store after the release is submitted. */
 static void submit(struct hfi_call *call, struct hfi_wait *next)
 {
     struct hfi_store *store = call->store;
-    struct hfi_job *job = &call->job;
+    bool thread = hfi_call_has_thread(call);
 
-    hfi_job_init(job, store, HFI_OP_RELEASE);
-    job->op.claim = &call->lease->claim;
-    if (store->drive != HFI_INLINE)
-        job->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    if (hfi_call_has_thread(call)) {
-        job->late = answered_late;
-        hfi_job_submit(job);
-    } else if (store->drive == HFI_BLOCKING) {
-        call->work.run = release_run;
-        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->work);
-    } else {
-        job->op.done = release_done;
-        hfi_job_submit(job);
-    }
+    hfi_call_release_op(call);
+    if (thread)
+        hfi_call_submit(call);
+    else
+        hfi_call_send(call, answered, store->drive == HFI_BLOCKING);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
-    if (hfi_call_has_thread(call) && store->drive != HFI_EVENT)
-        answered(call);
+    if (thread && store->drive != HFI_EVENT)
+        answered(call, hfi_op_status(&call->op), &call->op.error);
 }
 
 bool hfi_release_await(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
-    if (hfi_job_wait(&call->job, call->job.op.deadline_ms)) {
-        answered(call);
+    if (hfi_call_wait(call, call->op.deadline_ms)) {
+        answered(call, hfi_op_status(&call->op), &call->op.error);
         return true;
     }
     if (!call->lost)
         lease_error(call, HF_UNKNOWN, NULL);
     hfi_keeper_busy(store);
     hfi_lease_uncount(call->lease);
-    if (!hfi_job_abandon(&call->job))
-        answered_late(&call->job); /* it has answered just now */
+    if (!hfi_call_abandon(call, answered_late))
+        answered_late(call, hfi_op_status(&call->op), NULL); /* it has answered just now */
     return false;
 }
 
@@ -381,13 +359,12 @@ static void lease_error(struct hfi_call *call, hf_status status, const hf_error 
 
 /* The store has answered. A blocking call runs this on its own thread; otherwise any thread
  * does. */
-static void answered(struct hfi_call *call)
+static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
-    hf_status status = hfi_op_status(&call->job.op);
 
     if (!call->lost)
-        lease_error(call, status == HF_NOT_FOUND ? HF_LOST : status, &call->job.op.error);
+        lease_error(call, status == HF_NOT_FOUND ? HF_LOST : status, inner);
     if (__builtin_expect(status == HF_OK && call->sole, 1))
         hfi_lease_leave(lease);
     else
@@ -413,5 +390,5 @@ static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_statu
     if (free)
         hfi_lease_free(lease);
     if (counted)
-        atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+        hfi_shard_leave(shard);
 }

@@ -9,7 +9,6 @@
 #include "core/renew.h"
 
 #include "core/local_queue.h"
-#include "core/op.h"
 #include "core/request.h"
 #include "core/task.h"
 #include "util/alloc.h"
@@ -38,8 +37,28 @@ void hfi_renew_due(struct hfi_store *store, struct hfi_timer *timer, int64_t now
     pthread_mutex_unlock(&shard->lock);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
-    if (store->keeper.batch && store->keeper.batch->count == store->keeper.batch->room)
-        hfi_renew_flush(store);
+    if (store->keeper.renewal) {
+        const struct hfi_batch *batch = store->keeper.renewal->memory;
+
+        if (batch->count == batch->room)
+            hfi_renew_flush(store);
+    }
+}
+
+/* A call with an empty batch. NULL: out of memory. */
+static struct hfi_call *renewal_new(struct hfi_store *store)
+{
+    struct hfi_call *call = hfi_call_new(store, HFI_TO_KEEPER);
+    struct hfi_batch *batch = call ? hfi_batch_new(store, HFI_BATCH_MAX) : NULL;
+
+    if (!batch) {
+        if (call)
+            hfi_call_free(call);
+        return NULL;
+    }
+    call->memory = batch;
+    hfi_call_op(call, HFI_OP_RENEW)->u.renew.items = batch->items;
+    return call;
 }
 
 /* Put it into the keeper's batch. false: out of memory. */
@@ -47,12 +66,12 @@ static bool gather(struct hfi_store *store, struct hfi_lease *lease, int64_t now
 {
     struct hfi_keeper *keeper = &store->keeper;
 
-    if (!keeper->batch)
-        keeper->batch = hfi_batch_new(store, HFI_BATCH_MAX);
-    if (!keeper->batch)
+    if (!keeper->renewal)
+        keeper->renewal = renewal_new(store);
+    if (!keeper->renewal)
         return false;
-    hfi_batch_add(keeper->batch, lease, hfi_term_ask(&lease->term, lease->term.ttl_ms, now_ms),
-                  now_ms);
+    hfi_batch_add(keeper->renewal->memory, lease,
+                  hfi_term_ask(&lease->term, lease->term.ttl_ms, now_ms), now_ms);
     return true;
 }
 
@@ -86,35 +105,27 @@ static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, i
 }
 
 /* On the pool, or on the thread that drives. */
-static void batch_done(struct hfi_op *op)
+static void batch_answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
-    hfi_batch_end(hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_batch, job));
-}
+    struct hfi_batch *batch = call->memory;
 
-static void batch_run(struct hfi_pool_task *task)
-{
-    struct hfi_batch *batch = hfi_container(task, struct hfi_batch, task);
-
-    hfi_job_submit(&batch->job);
+    (void)status, (void)inner; /* each lease has its own */
+    hfi_call_free(call);
     hfi_batch_end(batch);
 }
 
 void hfi_renew_flush(struct hfi_store *store)
 {
-    struct hfi_batch *batch = store->keeper.batch;
+    struct hfi_call *call = store->keeper.renewal;
+    struct hfi_batch *batch = call ? call->memory : NULL;
 
-    if (!batch)
+    if (!call)
         return;
-    store->keeper.batch = NULL;
-    batch->job.op.deadline_ms = batch->until_ms;
+    store->keeper.renewal = NULL;
+    call->op.deadline_ms = batch->until_ms;
+    call->op.u.renew.count = batch->count;
     hfi_keeper_busy(store);
-    if (store->drive == HFI_EVENT) {
-        batch->job.op.done = batch_done;
-        hfi_job_submit(&batch->job);
-    } else {
-        batch->task.run = batch_run;
-        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &batch->task);
-    }
+    hfi_call_send(call, batch_answered, store->drive != HFI_EVENT);
 }
 
 /* ---- batches ------------------------------------------------------------------------ */
@@ -125,9 +136,7 @@ struct hfi_batch *hfi_batch_new(struct hfi_store *store, size_t room)
 
     if (!batch)
         return NULL;
-    hfi_job_init(&batch->job, store, HFI_OP_RENEW);
-    batch->job.op.u.renew.items = batch->items;
-    batch->job.op.u.renew.count = 0;
+    batch->store = store;
     batch->count = 0;
     batch->room = room;
     batch->until_ms = HFI_NEVER;
@@ -138,7 +147,6 @@ void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl
 {
     /* Until the engine says otherwise the outcome is not known. */
     batch->items[batch->count++] = (struct hfi_renewal){ &lease->claim, ttl_ms, HF_UNKNOWN };
-    batch->job.op.u.renew.count = batch->count;
     lease->parts |= HFI_PART_RENEWAL;
     hfi_term_renewing(&lease->term, ttl_ms, now_ms);
     if (lease->term.valid_until_ms < batch->until_ms)
@@ -147,7 +155,7 @@ void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl
 
 void hfi_batch_end(struct hfi_batch *batch)
 {
-    struct hfi_store *store = batch->job.store;
+    struct hfi_store *store = batch->store;
     struct hfi_keeper *keeper = &store->keeper;
     int64_t now_ms = hfi_now_ms();
 
@@ -373,7 +381,7 @@ static void renew_free(struct hfi_task *task)
 {
     struct renew_call *call = hfi_container(task, struct renew_call, task);
 
-    hfi_lease_leave_store(call->shard);
+    hfi_shard_leave(call->shard);
     hfi_free(call);
 }
 
@@ -403,7 +411,7 @@ hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
     status = hfi_task_run(&call.task);
     if (err)
         *err = call.task.error;
-    hfi_lease_leave_store(call.shard);
+    hfi_shard_leave(call.shard);
     return status;
 }
 
@@ -420,7 +428,7 @@ hf_status hf_renew_async(hf_lease *handle, int64_t ttl_ms, hf_done_fn *done, voi
         status = hfi_task_begin(&call->task, done, arg, ret_op, err);
         if (status == HF_OK)
             return HF_OK;
-        hfi_lease_leave_store(call->shard);
+        hfi_shard_leave(call->shard);
     }
     hfi_free(call);
     return status;

@@ -5,10 +5,9 @@
 
 #include "core/store.h"
 
-/* One op under way, or being filled. Every lease in it has HFI_PART_RENEWAL. */
+/* What one op renews, while it is filled and under way. Every lease in it has HFI_PART_RENEWAL. */
 struct hfi_batch {
-    struct hfi_job job;
-    struct hfi_pool_task task;
+    struct hfi_store *store;
     size_t count, room;
     int64_t until_ms; /* when the first of them ends */
     struct hfi_renewal items[];

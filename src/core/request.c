@@ -53,20 +53,27 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
     ret_checked->request = request;
     ret_checked->tag = NULL;
 
-    status = hfi_name_check(request->name, request->name_len, &ret_checked->name_len, err);
-    if (status != HF_OK)
-        return status;
     ret_checked->name = request->name;
+    ret_checked->name_len = (uint32_t)request->name_len;
+    if (!request->name || request->name_len == 0 || request->name_len > HF_NAME_MAX) {
+        status = hfi_name_check(request->name, request->name_len, &ret_checked->name_len, err);
+        if (status != HF_OK)
+            return status;
+    }
 
     status = check_kind(caps, request, ret_checked, err);
     if (status != HF_OK)
         return status;
 
-    status = check_flags(caps, request, err);
+    status = request->flags ? check_flags(caps, request, err) : HF_OK;
     if (status != HF_OK)
         return status;
 
-    status = check_times(promises, request, ret_checked, err);
+    /* The usual request has no flags and no times. */
+    ret_checked->ttl_ms = promises->default_ttl_ms;
+    if (request->flags || request->wait_ms || request->ttl_ms || request->max_hold_ms ||
+        request->min_valid_ms || request->lock_delay_ms)
+        status = check_times(promises, request, ret_checked, err);
     if (status != HF_OK)
         return status;
 
@@ -198,7 +205,6 @@ static hf_status check_times(const struct hfi_promises *promises, const hf_acqui
 {
     hf_status status;
 
-    /* The usual request has none of them. */
     if (request->wait_ms != HF_FOREVER) {
         status = check_time(err, "wait_ms", request->wait_ms);
         if (status != HF_OK)

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Settling: claims whose outcome is unknown, or whose release failed, are released by owner id
- * until the store says that they are gone. Each attempt is an op of its own; the pause between
+ * until the store says that they are gone. Each attempt is a call of its own; the pause between
  * attempts doubles. Without memory they are made one at a time, with the keeper's reserve, so that
  * each claim gets its turn.
  *
  * The list is the keeper's. A claim is either in the list or in an attempt.
  */
-#include "core/op.h"
-#include "core/release.h"
-#include "util/alloc.h"
+#include "core/call.h"
 #include "util/clock.h"
 
 static void begin(struct hfi_store *store, struct hfi_lease *lease);
@@ -45,7 +43,7 @@ void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool coun
         (void)hfi_keeper_start(store); /* if that fails, hf_close() settles it */
     }
     if (counted)
-        atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+        hfi_shard_leave(shard);
 }
 
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
@@ -78,24 +76,27 @@ int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
 }
 
 /* NULL: out of memory, and the reserve is in use. */
-static struct hfi_settle *attempt_new(struct hfi_keeper *keeper)
+static struct hfi_call *attempt_new(struct hfi_store *store)
 {
-    struct hfi_settle *attempt = hfi_malloc(sizeof *attempt);
+    struct hfi_keeper *keeper = &store->keeper;
+    struct hfi_call *call = hfi_call_new(store, HFI_TO_KEEPER);
 
-    if (attempt)
-        return attempt;
+    if (call)
+        return call;
     pthread_mutex_lock(&keeper->lock);
-    if (!keeper->reserve_used)
-        attempt = &keeper->reserve;
+    if (!keeper->reserve_used && keeper->reserve)
+        call = keeper->reserve;
     keeper->reserve_used = true;
     pthread_mutex_unlock(&keeper->lock);
-    return attempt;
+    if (call)
+        hfi_call_init(call, store, HFI_TO_KEEPER);
+    return call;
 }
 
-static void attempt_free(struct hfi_keeper *keeper, struct hfi_settle *attempt)
+static void attempt_free(struct hfi_keeper *keeper, struct hfi_call *call)
 {
-    if (attempt != &keeper->reserve) {
-        hfi_free(attempt);
+    if (call != keeper->reserve) {
+        hfi_call_free(call);
         return;
     }
     pthread_mutex_lock(&keeper->lock);
@@ -104,47 +105,30 @@ static void attempt_free(struct hfi_keeper *keeper, struct hfi_settle *attempt)
 }
 
 /* On the thread that drives, or on the pool. */
-static void attempt_done(struct hfi_op *op)
+static void attempt_answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
-    struct hfi_settle *attempt =
-        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_settle, job);
-    struct hfi_store *store = attempt->job.store;
-    struct hfi_lease *lease = attempt->lease;
-    hf_status status = hfi_op_status(op);
+    struct hfi_store *store = call->store;
+    struct hfi_lease *lease = call->lease;
 
-    attempt_free(&store->keeper, attempt);
+    (void)inner;
+    attempt_free(&store->keeper, call);
     end(store, lease, status);
-}
-
-static void attempt_run(struct hfi_pool_task *task)
-{
-    struct hfi_settle *attempt = hfi_container(task, struct hfi_settle, task);
-
-    hfi_job_submit(&attempt->job);
-    attempt_done(&attempt->job.op);
 }
 
 static void begin(struct hfi_store *store, struct hfi_lease *lease)
 {
-    struct hfi_settle *attempt = attempt_new(&store->keeper);
+    struct hfi_call *call = attempt_new(store);
+    bool may_block = store->drive != HFI_EVENT;
 
-    if (!attempt) {
+    if (!call) {
         end(store, lease, HF_NO_MEMORY);
         return;
     }
-    hfi_job_init(&attempt->job, store, HFI_OP_RELEASE);
-    attempt->lease = lease;
-    attempt->task.run = attempt_run;
-    attempt->job.op.claim = &lease->claim;
-    attempt->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    if (store->drive == HFI_EVENT) {
-        attempt->job.op.done = attempt_done;
-        hfi_job_submit(&attempt->job);
-    } else if (hfi_pool_start(&store->pool, HFI_LANE_SHORT)) {
-        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &attempt->task);
-    } else {
-        attempt_run(&attempt->task); /* no thread could be started: run it here */
-    }
+    call->lease = lease;
+    hfi_call_release_op(call);
+    /* If no worker can be started, it is done here. */
+    hfi_call_send(call, attempt_answered,
+                  may_block && hfi_pool_start(&store->pool, HFI_LANE_SHORT));
 }
 
 static void end(struct hfi_store *store, struct hfi_lease *lease, hf_status status)
@@ -160,6 +144,7 @@ static void end(struct hfi_store *store, struct hfi_lease *lease, hf_status stat
         if (lease->settle_ms < keeper->wakes_ms)
             hfi_keeper_ring(store);
         keeper->busy--;
+        hfi_closing_tell(store);
         pthread_mutex_unlock(&keeper->lock);
         return;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stores: opening them, finding them by handle, and hf_store_info(). close.c ends them. */
-#include "core/store.h"
+#include "core/call.h"
 
 #include "core/conf.h"
 #include "core/registry.h"
@@ -108,8 +108,10 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         return HF_OK;
     }
     hfi_conf_free(conf);
-    if (store)
+    if (store) {
+        hfi_keeper_done(store);
         hfi_slot_give(&hfi_stores, store);
+    }
     return status;
 }
 
@@ -143,6 +145,9 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
 
     store->conf = conf;
     store->host.location = conf->location;
+    store->keeper.reserve = hfi_call_new(store, HFI_TO_KEEPER);
+    if (!store->keeper.reserve)
+        return hfi_error_memory(err);
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor is left");
 
@@ -174,6 +179,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
      * forked child no thread does, whatever the copied mutex says. */
     if (fresh) {
         pthread_mutex_init(&store->lock, NULL);
+        pthread_mutex_init(&store->closing.lock, NULL);
         for (int i = 0; i < HFI_SHARDS; i++)
             pthread_mutex_init(&store->shards[i].lock, NULL);
     }
@@ -195,7 +201,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     pthread_mutex_lock(&store->lock);
     hfi_list_init(&store->waits);
     store->calls = 0;
-    store->closing = false;
+    atomic_store(&store->closing.on, false);
     pthread_mutex_unlock(&store->lock);
 
     atomic_store(&store->engine, engine);
@@ -241,23 +247,11 @@ static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
 
 /* ---- finding ------------------------------------------------------------------------- */
 
-static hf_status no_store(hf_status status, hf_error *err)
+hf_status hfi_store_missing(hf_status status, hf_error *err)
 {
     return hfi_error_set(err, status, 0, "store: %s",
                          status == HF_INVALID ? "no such handle, or it was closed"
                                               : hf_status_text(status));
-}
-
-hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_error *err)
-{
-    struct hfi_store *store = hfi_slot_find(&hfi_stores, handle);
-
-    if (!store)
-        return no_store(HF_INVALID, err);
-    if (!hfi_slot_ours(&store->slot, hfi_process_id()))
-        return no_store(HF_FORKED, err);
-    *ret_store = store;
-    return HF_OK;
 }
 
 hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_error *err)
@@ -268,7 +262,7 @@ hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_err
         return status;
     pthread_mutex_lock(&(*ret_store)->lock);
     if (!hfi_slot_is(&(*ret_store)->slot, handle))
-        status = no_store(HF_INVALID, err);
+        status = hfi_store_missing(HF_INVALID, err);
     else
         (*ret_store)->calls++;
     pthread_mutex_unlock(&(*ret_store)->lock);
@@ -279,6 +273,7 @@ void hfi_store_leave(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->lock);
     store->calls--;
+    hfi_closing_tell(store);
     pthread_mutex_unlock(&store->lock);
 }
 

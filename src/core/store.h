@@ -9,6 +9,7 @@
  *   shard->lock                  leases, local queues (several shards: in index order)
  *   keeper, notify, pool, drive  a lock each; while one is held, at most the last is taken
  *   loop->lock, call->lock
+ *   closing.lock
  *
  * An engine's callbacks (done, host->lost, host->wake) take shard locks and those
  * below, so no engine function is called with one of them held, except passed(), which only makes a
@@ -27,6 +28,7 @@
 #include "deadlock/detector.h"
 #include "deadlock/session.h"
 #include "engine/engine.h"
+#include "util/process.h"
 
 #include <pthread.h>
 
@@ -50,6 +52,13 @@ struct hfi_shard {
     _Atomic uint64_t left; /* slots that are done; entered - left keep the store open */
 } __attribute__((aligned(64)));
 
+/* How hf_close() learns that something which it waits for has ended. */
+struct hfi_closing {
+    _Atomic bool on;       /* it has begun, and the engine is still there */
+    _Atomic uint32_t word; /* changes each time; a futex */
+    pthread_mutex_t lock;  /* while hf_close() is woken; none is taken below it */
+};
+
 #define HFI_STARTED_KEEPER 1u
 #define HFI_STARTED_NOTIFY 2u
 
@@ -71,7 +80,7 @@ struct hfi_store {
     pthread_mutex_t lock;
     struct hfi_list waits; /* requests that wait in the store, and asynchronous ones */
     uint32_t calls;        /* public calls under way that are not counted in a shard */
-    bool closing;
+    struct hfi_closing closing;
 
     _Atomic unsigned started; /* HFI_STARTED_*: which threads are there */
     struct hfi_shard shards[HFI_SHARDS];
@@ -86,9 +95,19 @@ struct hfi_store {
 
 extern struct hfi_table hfi_stores;
 
+/* There is no such store: the text. Returns status. */
+hf_status hfi_store_missing(hf_status status, hf_error *err);
 /* The store of a handle, without any lock: its memory stays a store, but it may be closed any
  * moment until the caller is counted in a shard or by hfi_store_enter(). */
-hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
+static inline hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store,
+                                       hf_error *err)
+{
+    *ret_store = hfi_slot_find(&hfi_stores, handle);
+    if (!*ret_store)
+        return hfi_store_missing(HF_INVALID, err);
+    return hfi_slot_ours(&(*ret_store)->slot, hfi_process_id()) ? HF_OK
+                                                                : hfi_store_missing(HF_FORKED, err);
+}
 /* Likewise, and keep it open until hfi_store_leave(). */
 hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
 void hfi_store_leave(struct hfi_store *store);
@@ -110,6 +129,25 @@ static inline const struct hfi_promises *hfi_store_promises(struct hfi_store *st
 static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const uint64_t hash[2])
 {
     return &store->shards[hash[0] % HFI_SHARDS];
+}
+
+/* Something that hf_close() waits for has ended, or is due: if it is waiting, it looks. Any thread, any locks. The
+ * store may have been closed since: its memory stays a store. */
+void hfi_closing_wake(struct hfi_store *store);
+
+static inline void hfi_closing_tell(struct hfi_store *store)
+{
+    if (__builtin_expect(atomic_load(&store->closing.on), 0))
+        hfi_closing_wake(store);
+}
+
+/* What entered by this shard keeps the store open no longer. */
+static inline void hfi_shard_leave(struct hfi_shard *shard)
+{
+    struct hfi_store *store = shard->store;
+
+    atomic_fetch_add(&shard->left, 1);
+    hfi_closing_tell(store);
 }
 
 /* Fill in err: "<location>: <verb> '<name>': <inner's text, or the status's>". Returns status. */

@@ -2,7 +2,6 @@
 /* Tasks: the steps of both forms. See task.h; child.c has what they begin. */
 #include "core/task.h"
 
-#include "core/op.h"
 #include "core/thread.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -27,10 +26,10 @@ void hfi_task_init(struct hfi_task *task, struct hfi_store *store, hfi_step_fn *
 /* Set what step() sees of an ended child. */
 static hf_status show_child(struct hfi_task *task, struct hfi_call *child)
 {
-    bool is_op = child->child == HFI_CHILD_OP && hfi_op_finished(&child->job.op);
+    bool is_op = child->child == HFI_CHILD_OP && hfi_op_finished(&child->op);
 
     task->ending = child;
-    task->child.op = is_op ? &child->job.op : NULL;
+    task->child.op = is_op ? &child->op : NULL;
     task->child.lease = child->status == HF_OK ? child->handle : NULL;
     task->child.mark = child->mark;
     task->child.given_up = false;

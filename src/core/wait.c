@@ -39,7 +39,7 @@ void hfi_wait_list(struct hfi_wait *wait)
         return;
     pthread_mutex_lock(&store->lock);
     hfi_list_append(&store->waits, &wait->listed);
-    closing = store->closing;
+    closing = atomic_load(&store->closing.on);
     pthread_mutex_unlock(&store->lock);
     wait->is_listed = true;
     if (closing)

@@ -4,7 +4,6 @@
  * lane are busy, a worker of another lane tries it once, and then it queues.
  */
 #include "core/call.h"
-#include "core/op.h"
 #include "core/owner.h"
 #include "util/clock.h"
 
@@ -25,8 +24,8 @@ void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered)
         queue_for_worker(call);
         return;
     }
-    call->job.op.may_wait = false;
-    call->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    call->op.may_wait = false;
+    call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
     call->work.run = try_run;
     hfi_pool_add(pool, HFI_LANE_TRY, &call->work);
 }
@@ -58,14 +57,14 @@ static void wait_run(struct hfi_pool_task *task)
     struct hfi_call *call = hfi_container(task, struct hfi_call, work);
     hf_status stop;
 
-    hfi_wait_in_store(&call->wait, &call->job.op);
+    hfi_wait_in_store(&call->wait, &call->op);
     stop = (hf_status)atomic_load(&call->wait.stop);
     if (stop != HF_OK) {
         call->answered_by(call, stop, NULL);
         return;
     }
-    hfi_job_submit(&call->job);
-    call->answered_by(call, hfi_op_status(&call->job.op), &call->job.op.error);
+    hfi_call_submit(call);
+    call->answered_by(call, hfi_op_status(&call->op), &call->op.error);
 }
 
 /* A new attempt needs a new owner id: the store takes a repeated one for a late copy. */
@@ -82,16 +81,17 @@ static void change_owner(struct hfi_lease *lease)
 static void try_run(struct hfi_pool_task *task)
 {
     struct hfi_call *call = hfi_container(task, struct hfi_call, work);
-    struct hfi_op *op = &call->job.op;
+    struct hfi_op *op = &call->op;
 
-    hfi_job_submit(&call->job);
+    hfi_call_submit(call);
     if (hfi_op_status(op) != HF_BUSY || !call->may_wait) {
         call->answered_by(call, hfi_op_status(op), &op->error);
         return;
     }
     change_owner(call->lease);
-    hfi_op_init(op, hfi_store_engine(call->store), HFI_OP_ACQUIRE, &call->lease->claim,
-                call->deadline_ms);
+    op = hfi_call_op(call, HFI_OP_ACQUIRE);
+    op->claim = &call->lease->claim;
+    op->deadline_ms = call->deadline_ms;
     op->may_wait = true;
     queue_for_worker(call);
 }

@@ -50,35 +50,33 @@
 #define HFI_CLAIM_ROOM 128
 #define HFI_OP_ROOM    256
 
-/* Bound a duration that a server sent: not negative, and not longer than the longest that the API accepts. Every
- * engine calls this where it decodes a duration, so that later sums and products cannot overflow. */
+/* Numbers of a server are bounded where they are decoded, so that later sums and products cannot overflow: a duration by this
+ * function, to what the API accepts; a time of its clock, in seconds since 1970, must be less than HFI_TOLD_S_MAX. */
 static inline int64_t hfi_told_ms(int64_t ms)
 {
     return ms < 0 ? 0 : ms > HF_DURATION_MAX_MS ? HF_DURATION_MAX_MS : ms;
 }
 
-#define HFI_TOLD_S_MAX           \
-    ((int64_t)(HFI_TOKEN_LIMIT / \
-               1000000)) /* the latest time of a server's clock, in seconds since 1970 */
+#define HFI_TOLD_S_MAX ((int64_t)(HFI_TOKEN_LIMIT / 1000000))
 
 /* Report one finding of doctor(), or one step of an extension. The strings are valid during the call only. */
 typedef void hfi_finding_fn(hf_check_level level, const char *topic, const char *text, void *arg);
 
-/*
- * A name and its hash. The hash is the same in every process and version
- * (util/hash.h), so an engine may store it; two names may share one, so an
- * engine that keys by it must compare the bytes too.
- */
+/* A name and its hash. The hash is the same in every process and version (util/hash.h), so an engine may store it. Two names
+ * may have the same hash, so an engine that looks a name up by it compares the bytes too. */
 struct hfi_name {
     const unsigned char *bytes;
     uint32_t len; /* 1 to HF_NAME_MAX */
     uint64_t hash[2];
 };
 
-enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE }; /* the kind of a name */
+/* The kind of a name, and its capacity, are those of the first claim, for as long as the name has holders or waiters. */
+enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE };
 
-#define HFI_CLAIM_BARGE    (1u << 0)
-#define HFI_CLAIM_DETACHED (1u << 1)
+#define HFI_CLAIM_BARGE \
+    (1u << 0) /* HF_CAP_BARGE: it need not wait behind those that wait already */
+#define HFI_CLAIM_DETACHED \
+    (1u << 1) /* HF_CAP_DETACHED: it outlives the process, and is not lost with the connection */
 
 /*
  * One acquisition: what was asked for, and what was granted. It belongs to core. Core keeps it at one address,
@@ -94,9 +92,10 @@ struct hfi_claim {
     unsigned flags;             /* HFI_CLAIM_* */
     uint32_t tokens_wanted;     /* size of the token block, at least 1 */
     int64_t ttl_ms;             /* asked for; 0: none (only with HF_CAP_PROCESS) */
-    int64_t lock_delay_ms;
-    /* A grant with less validity left is of no use. An engine that can hand over for less than the ttl extends
-     * the grant before it finishes the acquire. */
+    int64_t
+        lock_delay_ms; /* HF_CAP_LOCK_DELAY: if the lease expires, the name stays closed for this long */
+    /* A grant with less validity left is of no use to the caller. An engine whose grants may be shorter than the ttl renews
+     * such a grant before it finishes the acquire: hfi_grant_needs_renewal() of kit/handover.h decides. */
     int64_t min_valid_ms;
     const char *label; /* NULL: the store's label; lives as long as the claim */
 
@@ -121,13 +120,16 @@ static inline uint64_t hfi_claim_number(const struct hfi_claim *claim)
 }
 
 enum hfi_op_kind {
-    HFI_OP_ACQUIRE, /* claim */
-    HFI_OP_RELEASE, /* claim: by name, owner (and token); HF_LOST: no such owner there */
-    HFI_OP_RENEW,   /* claims, ttl_ms each: never re-creates, is never sent twice (a late copy could
-                       shorten the lease under its holder); per-claim result */
-    HFI_OP_ADOPT,   /* claim with name, owner, token, ttl_ms: renew it and fill in mode,
-                       capacity, permits; HF_NOT_FOUND */
-    HFI_OP_BREAK,   /* name, token; HF_NOT_FOUND */
+    /* Every op may end with HF_UNAVAILABLE (it was not done), HF_UNKNOWN (it may have been done), HF_DENIED, HF_FULL or
+     * HF_NO_MEMORY. Beside these: */
+    HFI_OP_ACQUIRE, /* claim. HF_OK: granted. HF_BUSY: it does not fit now, and may not wait. HF_MISMATCH: the name is in
+                       use with another kind or capacity. After cancel(): the status of that */
+    HFI_OP_RELEASE, /* claim: by name and owner. HF_LOST: no such owner is there. May come more than once */
+    HFI_OP_RENEW, /* claims, with a ttl each, and a result each. It never makes a lease anew, and is never sent twice: a
+                       late copy could shorten the lease under its holder */
+    HFI_OP_ADOPT, /* claim with name, owner, token, ttl_ms (HF_CAP_DETACHED): renew it, and fill in mode, capacity and
+                       permits. HF_NOT_FOUND */
+    HFI_OP_BREAK, /* name, token (HF_CAP_BREAK): end exactly this lease, whoever owns it. HF_NOT_FOUND */
     /* Inspection (HF_CAP_INSPECT). Core matches the pattern, drops twins, sorts, and bounds the whole. An entry is
      * consistent in itself; entries of one page may be of different moments. */
     HFI_OP_LIST, /* one page from the cursor on, into `sink`: whole entries where these cost nothing more (one
@@ -178,6 +180,15 @@ struct hfi_sink {
     bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
 };
 
+/* The kind to show. `exclusive`: of a waiter that wants all of a read-write lock. An entry is not exclusive. */
+static inline hf_kind hfi_shown_kind(int64_t mode, bool exclusive)
+{
+    return mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
+           : mode != HFI_MODE_RW      ? HF_KIND_MUTEX
+           : exclusive                ? HF_KIND_EXCLUSIVE
+                                      : HF_KIND_SHARED;
+}
+
 /* Where a page begins: whatever the engine needs to go on there. Empty: at the beginning; set by the engine: that was the
  * last page. */
 #define HFI_CURSOR_MAX 2048
@@ -193,8 +204,9 @@ struct hfi_renewal {
 };
 
 /*
- * One request to the engine. Core owns it and keeps it until `done` has been called. Core sets the members up
- * to `stop`, but for those called ret_, and the engine reads them.
+ * One request to the engine. Core owns it, and keeps it and all that it points to until `done` has been called (the texts of
+ * a script: until submit() returns). Core sets the members up to `stop`, and the engine reads them; the engine sets those called
+ * ret_, `error` and the room.
  */
 struct hfi_op {
     enum hfi_op_kind kind;
@@ -248,7 +260,6 @@ struct hfi_op {
         struct hfi_script_op *script;
     } u;
     hfi_done_fn *done; /* called by hfi_op_finish(), on any thread, with no engine lock held */
-    void *core;        /* core's own */
     /* BLOCKING: 0, or the status that core is about to call cancel() with. cancel() may come before submit() is
      * far enough for cancel() to find the op, so submit() looks here before it sleeps. */
     _Atomic int stop;

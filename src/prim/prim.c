@@ -42,7 +42,7 @@ hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *ver
 void hfi_prim_leave(struct hfi_prim *prim)
 {
     if (prim->shard)
-        atomic_fetch_add_explicit(&prim->shard->left, 1, memory_order_release);
+        hfi_shard_leave(prim->shard);
     else
         hfi_store_leave(prim->store);
 }

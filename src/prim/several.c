@@ -92,7 +92,7 @@ static void release_free(struct hfi_task *task)
 {
     struct release_call *call = hfi_container(task, struct release_call, task);
 
-    hfi_lease_leave_store(call->shard);
+    hfi_shard_leave(call->shard);
     hfi_free(call);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# cell: what scripts do with it, and what they are told.
+# cell: its use in scripts, output and exit codes.
 load helper
 
 @test "put, get, cas, rm: bytes as they are, versions, exit codes" {

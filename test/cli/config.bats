@@ -93,7 +93,8 @@ CONFIG
 }
 
 @test "a secret on the command line is not shown by our messages, and not by ps" {
-    # A full pipe as stderr: whoever has something to say stays there, for us to look at.
+    # A full pipe as stderr: a process that writes a message blocks there, so that the
+    # test can inspect it.
     mkfifo pipe
     exec 8<>pipe
     head -c 65536 /dev/zero >&8

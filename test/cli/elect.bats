@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `holdfast elect`: a command that runs only while it leads, and who sees it.
+# `holdfast elect`: a command that runs only while it leads, and observers.
 load helper
 
 # leader NAME [OPTION...]: an elect in the background whose command runs; its process is $leader.

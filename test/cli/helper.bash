@@ -29,7 +29,7 @@ begin() {
     begun+=($!)
 }
 
-# make_store: the test's own, empty, for those who only look.
+# make_store: an empty store of the test, for verbs that only inspect.
 make_store() { holdfast -q init "$dir/store" >/dev/null; }
 
 # eventually COMMAND...: true within 40 seconds.
@@ -44,8 +44,8 @@ eventually() {
 }
 
 # once_of_five FUNCTION: until it does not return 1. A lease that must be renewed in time, or a moment that must
-# not be missed, gets five chances against a machine that stalls; what is wrong for good fails in
-# each. Return 2 for what no stall excuses.
+# not be missed, gets five attempts on a machine that stalls; a real error fails in each. Return 2 for an error
+# that no stall explains.
 once_of_five() {
     local i code
     for i in 1 2 3 4 5; do

@@ -194,8 +194,8 @@ renewed_for_two_ttls() {
 
 # ---- TERM and KILL before the end ----
 #
-# What run means to do, and when it has done what, is in the file trace: see norenew.c. What it
-# means must be right to the millisecond, however slow the machine is. All times are ms of one clock.
+# The file trace says what run plans, and when it has done it: see norenew.c. The plan must be right to the
+# millisecond, however slow the machine is. All times are ms of one clock.
 
 uptime_ms() { local now; read -r now _ </proc/uptime; echo "${now/./}0"; } # never later than it is
 first() { awk -v "what=$1" 'index($0, what " ") == 1 { print $NF; exit }' trace; } # first "kill 9": when
@@ -238,8 +238,8 @@ killed_before() {
     between "$meant" "$(first "kill 9")" "$2"
 }
 
-# termed_before EARLIEST LATEST: TERM was meant for a moment between them, came then, and was heard; 1: was not
-# sent or heard, for when it was time for it it was too late.
+# termed_before EARLIEST LATEST: TERM was planned between them, came then, and was received; 1: it was not sent
+# or received, because the machine was too slow.
 termed_before() {
     local meant
     [[ -e term && -n $(first "kill 15") ]] || return 1

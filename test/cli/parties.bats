@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `holdfast latch` and `holdfast barrier`: several who wait for each other.
+# `holdfast latch` and `holdfast barrier`: several participants that wait for each other.
 load helper
 
 # Has somebody come? A barrier for one lets us through unless others are at it.
@@ -74,7 +74,8 @@ somebody_came() { holdfast -q barrier "$1" --parties 1 -n 2>/dev/null; (($? == 6
     grep -q "'bob' is gone" said
     is_free ring
 
-    # One who came and died while nobody else was there does not count for the next, nor stand in their way.
+    # A participant that came and died while nobody else was there neither counts for the next ones nor
+    # blocks them.
     begin holdfast barrier ring --parties 2 --as bob
     bob=$!
     eventually somebody_came ring

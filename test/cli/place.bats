@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The embedded store: which directory it is, who may use it, and that looking makes none.
+# The embedded store: its directory, which users may use it, and that inspection creates none.
 load helper
 
 need_root() { ((EUID == 0)) || skip "needs root"; }

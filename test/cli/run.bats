@@ -58,7 +58,8 @@ os.execvp("holdfast", ["holdfast", "run", "x", "--", "sh", "-c", "exit 3"])'
 
 @test "closed standard descriptors stay closed for the command and never hit the store" {
     holdfast run x -- sh -c '[ ! -e /proc/$$/fd/1 ] && [ ! -e /proc/$$/fd/2 ] && [ ! -e /proc/$$/fd/0 ]' <&- >&- 2>&-
-    # Without stand-ins the store's files would be 0, 1 and 2, and this would be written into one.
+    # Without placeholders the store's files would be descriptors 0, 1 and 2, and this would be written
+    # into one.
     for i in 1 2 3; do holdfast -v run x -- true <&- >&- 2>&-; done
     exits 0 holdfast doctor -q
     [[ -z $output ]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What is the same on every server: looking creates nothing, and what a command inherits. Each test runs as a whole inside
-# of a program that has a server of its own: `within PROGRAM OPTION... -- FUNCTION`.
+# What is the same on every server: inspection creates nothing, and what a command inherits. Each test runs inside a
+# program that has a server of its own: `within PROGRAM OPTION... -- FUNCTION`.
 load helper
 
 within() {
@@ -21,7 +21,7 @@ within() {
 
 # ---- inside
 
-# Of a database: what is in it beyond what was there at first.
+# The objects in a database that were added since the start.
 pg_things() {
     psql -h "$HOLDFAST_TEST_SOCKET" -p "$HOLDFAST_TEST_PORT" -U postgres -d "$(database)" -AtX -c \
         "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -41,8 +41,8 @@ database() {
     echo "${path%%\?*}"
 }
 
-# looks THINGS: each verb that looks, on a server with no store; THINGS prints what there is, which is nothing before and
-# after. Then a lock makes it, and there is something to see.
+# looks THINGS: each inspecting verb, on a server with no store; THINGS prints what exists, which is nothing before and
+# after. Then a lock creates it, and there is something to see.
 looks() {
     local things=$1
     [[ -z $("$things") ]]
@@ -78,7 +78,7 @@ nothing_yet() {
 pg_looks() { looks pg_things; }
 maria_looks() { looks maria_things; }
 
-# Servers of keys have nothing that stands for an empty store, but for the cluster that Redlock's nodes are told of.
+# Key-value servers have nothing that represents an empty store, except the cluster key of Redlock's nodes.
 redis_things() {
     local nodes=${HOLDFAST_STORE#*://} node
     nodes=${nodes%%[/?]*}
@@ -106,7 +106,7 @@ redis_looks() {
     done
 }
 
-# A password by way of the environment is not there for the command, nor in what /proc shows of us. $1: a URL's parameter.
+# A password from the environment is not passed on to the command, nor shown by /proc. $1: a URL's parameter.
 env_is_clean() {
     local place=${HOLDFAST_STORE#*@}
     place=${place%%\?*}
@@ -127,7 +127,7 @@ env_is_left_clean() {
     ! grep -a "^HOLDFAST_STORE=.*sesame" "$dir/environment"
 }
 
-# What a command inherits: nothing that it would not have without us, but the one that HOLDFAST_RUN_FD tells of.
+# Descriptors that a command inherits: the same as without us, plus the one that HOLDFAST_RUN_FD names.
 inherits() {
     # shellcheck disable=SC2016 # for the inner shell
     local script='
@@ -142,7 +142,7 @@ inherits() {
     diff "$dir/before" "$dir/without"
 }
 
-# Modes that cannot list anything: the doctor alone looks.
+# Modes that cannot list anything: only the doctor inspects.
 pg_doctor() { doctor_looks pg_things; }
 maria_doctor() { doctor_looks maria_things; }
 
@@ -206,7 +206,7 @@ maria_password() {
     done
 }
 
-# An etcd that says what it likes. Its port is in $port.
+# A fake etcd with arbitrary answers. Its port is in $port.
 liar() {
     cat >liar.py <<'END'
 import http.server, json

@@ -17,7 +17,7 @@ load helper
 }
 
 @test "TERM INT HUP QUIT USR1 USR2 ALRM: all of them arrive" {
-    # From python, for bash ignores INT and QUIT in what it starts in the background.
+    # Started by python, because bash ignores INT and QUIT in background processes.
     python3 - <<'PY'
 import os, signal, subprocess, time
 child = """

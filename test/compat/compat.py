@@ -21,7 +21,7 @@ import time
 ROUNDS = 12  # of each of four workers
 UNSUPPORTED = (65, 70, 77, 78)
 
-# name: the server's words (None: no server), what it has
+# name: the options of its server (None: no server), its features
 STORES = {
     'embedded': (None, 'tokens fifo handle'),
     'redis': (['redis'], 'tokens fifo handle'),

@@ -91,7 +91,7 @@ static void timeout_is_not_early(void **state)
     if (has(HF_CAP_WAITERS))
         CHECK(count_waiters(store, "job") == 0);
     give(lease);
-    EXPECT(HF_OK, probe(store, &request)); /* nobody who has left is handed the lock */
+    EXPECT(HF_OK, probe(store, &request)); /* the lock is not handed to a waiter that has left */
     close_store(second);
     close_store(store);
 }
@@ -233,7 +233,7 @@ static void signals_do_not_end_waiting(void **state)
     close_store(store);
 }
 
-/* Cancel and release race; whoever wins, the lock is free in the end. */
+/* Cancel and release race; in either case the lock is free in the end. */
 static void cancel_races_with_grant(void **state)
 {
     hf_store *store = open_store(), *second = open_store();

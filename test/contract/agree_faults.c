@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a bad line does to those who agree by cells: answers that are lost, requests that are lost, late, or
- * overtaken. Every call finds out what became of its write, and nothing counts twice. On the engine in
- * memory, whose line obeys us.
+ * Faults of the network for primitives on cells: lost answers, and lost, late or overtaken
+ * requests. Every call finds out the outcome of its write, and nothing counts twice. On the engine
+ * in memory, whose network the test controls.
  */
 #include "contract.h"
 
@@ -65,7 +65,7 @@ static void *count_there(void *arg)
     return NULL;
 }
 
-/* While its write is under way somebody else writes: it begins again. */
+/* While its write is under way another client writes: it begins again. */
 static void who_is_overtaken_begins_again(void **state)
 {
     struct counter counter = { .store = open_store() };
@@ -95,7 +95,7 @@ static void *come_often(void *arg)
     return NULL;
 }
 
-/* Its answer is lost, whoever it completes: all go on, in the same generation. */
+/* Its answer is lost, whether it completes the barrier or not: all pass, in the same generation. */
 static void arrivals_are_found(void **state)
 {
     static const enum mem_fault faults[3] = { MEM_LOSE_REPLY, MEM_LOSE_REQUEST, MEM_LOSE_REPLY };
@@ -196,8 +196,8 @@ static void a_wait_outlives_its_line(void **state)
     close_store(store);
 }
 
-/* One who joined is gone. The waiter who finds that out cannot write it down for longer than a call may take: it
- * looks again, and does not say that the outcome of its own waiting is unknown. */
+/* A participant is gone. The waiter that notices cannot write that for longer than a call may take:
+ * it reads again, and does not report the outcome of its own wait as unknown. */
 static void a_break_is_tried_again(void **state)
 {
     hf_store *store = open_store();
@@ -239,7 +239,8 @@ static void *come_once(void *arg)
     return NULL;
 }
 
-/* It withdraws, and the answer is lost; two others pass before it looks again. It was none of them. */
+/* It withdraws, and the answer is lost; two others pass before it reads again. It was not one of
+ * them. */
 static void who_withdrew_has_not_passed(void **state)
 {
     struct waiter waiter = { .store = open_patient() };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Barriers: all go on together, again and again; one who is gone breaks its generation for all. */
+/* Barriers: all proceed together, again and again; a participant that is gone breaks its generation
+ * for all. */
 #include "both.h"
 
 #include "agree.h"
@@ -140,7 +141,7 @@ static void all_go_on_together(void **state)
     }
 }
 
-/* Giving up takes the arrival back: the others still wait for somebody. */
+/* Giving up takes the arrival back: the others still wait for another participant. */
 static void who_gives_up_has_not_come(void **state)
 {
     struct party a, b, c;
@@ -173,7 +174,7 @@ static void who_gives_up_has_not_come(void **state)
     close_store(store);
 }
 
-/* The lease of one who waits is ended, as it is when its process dies. */
+/* End the lease of a waiting participant, as when its process dies. */
 static void break_party(hf_store *store, const char *who)
 {
     char name[16];
@@ -209,7 +210,7 @@ static void one_who_is_gone_breaks_it(void **state)
         CHECK(strstr(parties[i].text, "'b' is gone"));
     }
 
-    /* Inside a double one: whoever leaves is told. */
+    /* Inside a double barrier: those who leave are told. */
     parties[0] = party_of(store, "a");
     parties[1] = party_of(other, "b");
     parties[0].twice = parties[1].twice = true;
@@ -277,7 +278,7 @@ static void closing_ends_the_wait(void **state)
     EXPECT(HF_CANCELLED, end(&a));
     store = open_store();
     b = party_of(store, "b");
-    b.parties = 1; /* nobody is here who wants two */
+    b.parties = 1; /* no participant for two parties is here */
     EXPECT(HF_OK, come(&b));
     close_store(store);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a bad line does to cells: a write whose outcome is not known is told so, is not sent again,
- * and a late copy of it does no harm; a wait outlives a line that was cut. And how a wait waits: by
- * an event where there is one. On the engines in memory, whose lines obey us.
+ * Faults of the network for cells: a write without an answer is reported as HF_UNKNOWN and not sent
+ * again, and a late copy of it does no harm; a wait outlives a broken connection. And a wait uses
+ * events where there are any. On the engines in memory, whose network the test controls.
  */
 #include "contract.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The server's name: what stands between "memevent:" and "?". */
+/* The server's name: the text between "memevent:" and "?". */
 static const char *server(void)
 {
     static char name[128];
@@ -74,7 +74,7 @@ static unsigned long swaps(hf_store *store)
     return mem_count(server(), MEM_CELL_SWAP);
 }
 
-/* It comes when somebody else has been there: it finds another version. */
+/* It arrives after another client has written: it finds another version. */
 static void a_late_write_does_nothing(void **state)
 {
     hf_store *store = open_store();
@@ -84,7 +84,7 @@ static void a_late_write_does_nothing(void **state)
 
     (void)state;
     EXPECT(HF_OK, cas(store, 0, "first", &version));
-    do { /* a machine that stands still for so long sees the answer first */
+    do { /* a machine that is stopped for this long sees the answer first */
         before = mem_count(server(), MEM_CELL_SWAP);
         mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 100);
         status = cas(store, version, "late", &version);

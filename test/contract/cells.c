@@ -130,7 +130,7 @@ static void versions_decide(void **state)
     EXPECT(HF_CHANGED, hf_cell_delete(store, "cell", HF_CSTRING, second, &contract_error));
     expect_text(other, "cell", NULL);
 
-    /* Made again: no version that it had is ever good for it. */
+    /* Made again: none of its old versions is ever valid. */
     EXPECT(HF_OK, cas(store, 0, "first", &third));
     CHECK(third != first && third != second);
     EXPECT(HF_CHANGED, cas(other, first, "late", NULL));
@@ -169,7 +169,7 @@ struct wish {
     hf_cell_action action;
     const char *text; /* WRITE */
     hf_status status;
-    hf_store *rival; /* who writes while we think, as often as `spoils` says */
+    hf_store *rival; /* writes between our read and our write, `spoils` times */
     int spoils;
     hf_cancel *cancel; /* fired by the way */
     int calls;
@@ -222,7 +222,7 @@ static void an_update_does_what_it_says(void **state)
     CHECK(write.calls == 1 && expect_text(store, "cell", "made") == version);
     EXPECT(HF_OK, update(store, &leave, 0, &version));
     CHECK(strcmp(leave.seen, "made") == 0 && expect_text(store, "cell", "made") == version);
-    EXPECT(HF_BUSY, update(store, &refuse, LIMIT_MS, NULL)); /* his word, not ours */
+    EXPECT(HF_BUSY, update(store, &refuse, LIMIT_MS, NULL)); /* the callback's status, not ours */
     CHECK(refuse.calls == 1 && strstr(contract_error.text, "refused"));
     EXPECT(HF_INVALID, update(store, &wrong, LIMIT_MS, NULL));
     CHECK(expect_text(store, "cell", "made") == version);
@@ -362,7 +362,7 @@ static void every_change_is_told(void **state)
     EXPECT(HF_TIMEOUT,
            call_cell_wait(first.store, "cell", HF_CSTRING, 0, 0, NULL, &version, &contract_error));
     CHECK(version == 9);
-    for (int i = 0; i < 3; i++) { /* made, written, deleted; each by somebody else */
+    for (int i = 0; i < 3; i++) { /* made, written, deleted; each by another client */
         watcher_start(&first);
         watcher_start(&second);
         others_settled();

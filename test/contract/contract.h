@@ -110,7 +110,7 @@ void attempt_start(struct attempt *attempt, hf_store *store, const hf_acquire_re
 void attempt_settled(struct attempt *attempt);
 /* The same for any thread that sets *tid before and *ended after its call. */
 void thread_settled(const _Atomic int *tid, const _Atomic bool *ended);
-/* The same for all threads of this process but the calling one, whoever started them. */
+/* The same for all threads of this process except the calling one. */
 void others_settled(void);
 int thread_id(void);
 hf_status attempt_join(struct attempt *attempt);
@@ -144,7 +144,8 @@ CONTRACT_GROUPS(CONTRACT_DECLARE)
  */
 extern bool contract_pumped;
 
-/* What became of a call; whichever thread pumps hears of it. Pass both_done, with this, to the asynchronous form. */
+/* The outcome of a call; the thread that pumps sets it. Pass both_done, with this, to the
+ * asynchronous form. */
 struct both {
     _Atomic bool done;
     hf_result result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counters: every count counts, once, whoever counts at the same time; the limits of 64 bits are limits;
- * and what is refused has changed nothing.
+ * Counters: every call counts once, even with concurrent callers; the limits of 64 bits are kept;
+ * and a refused call changes nothing.
  */
 #include "both.h"
 

@@ -4,8 +4,8 @@
  * gives up and the rest goes on; and what is no circle is left alone. Three files of cases, one
  * process for each engine.
  *
- * Checks run every 20 ms here instead of every second. That nobody is stuck is seen by
- * hf_deadlock_list(), which looks at once, and not by waiting.
+ * Checks run every 20 ms here instead of every second. hf_deadlock_list(), which checks at once,
+ * shows that nobody is stuck, without waiting.
  */
 #ifndef DEADLOCK_H
 #define DEADLOCK_H

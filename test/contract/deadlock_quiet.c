@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Nobody is told that it is stuck: with detection off, or seldom; under load; after a lease was passed on. */
+/* No false positives: with detection off, or with long intervals; under load; after a lease was
+ * passed on. */
 #include "deadlock.h"
 #include "peer.h"
 
@@ -77,7 +78,7 @@ static void shown(void **state)
         party_start(&parties[i]);
     }
     AWAIT(count_waiters(store, "a") == 1 && count_waiters(store, "b") == 1);
-    CHECK(circles(store) == 0); /* switched off: nobody says what it holds */
+    CHECK(circles(store) == 0); /* switched off: no session reports what it holds */
     EXPECT(HF_OK, hf_cancel_fire(cancel));
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_join(parties[i].thread, NULL) == 0);
@@ -86,7 +87,7 @@ static void shown(void **state)
     EXPECT(HF_OK, hf_cancel_close(cancel));
     close_store(store);
 
-    /* So long between checks that nobody comes to it. */
+    /* The interval is so long that no check happens. */
     contract_setup(NULL);
     contract_param("deadlock_check=1h");
     store = open_store();
@@ -149,8 +150,8 @@ static int setup_busy(void **state)
     return result;
 }
 
-/* Everybody waits with something in his hands, leases go from one to the next all the time, and somebody
- * looks all the time: nobody is ever told that it is stuck. */
+/* Every session holds a lease while it waits, leases are handed over all the time, and a thread
+ * checks all the time: no deadlock is ever reported. */
 static void nobody_is_accused(void **state)
 {
     struct climber climbers[CLIMBERS];
@@ -188,7 +189,7 @@ static int setup_slow(void **state)
 {
     int result = contract_setup(state);
 
-    contract_param("deadlock_check=600s"); /* nobody leaves a local queue for the store's */
+    contract_param("deadlock_check=600s"); /* no request moves from a local queue to the store's */
     return result;
 }
 

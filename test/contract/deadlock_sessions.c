@@ -9,7 +9,7 @@
 struct member {
     struct peer *peer;
     hf_acquire_request first, second;
-    pthread_barrier_t ready; /* it goes on to the second one when somebody else comes here */
+    pthread_barrier_t ready; /* it continues with the second one when another thread arrives here */
     hf_status status;
     pthread_t thread;
 };

@@ -89,7 +89,7 @@ static void semaphore_knot(void **state)
     close_store(store);
 }
 
-/* As long as one permit is with somebody who does not wait, nobody is stuck. */
+/* As long as the holder of one permit does not wait, nobody is stuck. */
 static void semaphore_with_a_way_out(void **state)
 {
     hf_acquire_request one = semaphore("s", 2, 1);
@@ -154,7 +154,7 @@ static void upgrade(void **state)
     CHECK(count_waiters(store, "rw") == 0 && count_holders(store, "rw") == 1);
     give(lease);
     write.wait_ms = LIMIT_MS;
-    give(take(store, &write)); /* what has been released is in nobody's way */
+    give(take(store, &write)); /* a released lease blocks nobody */
     close_store(store);
 }
 
@@ -167,7 +167,7 @@ static void *write_once(void *arg)
     return NULL;
 }
 
-/* We read and wait for `m`; its holder wants to read too, behind a writer who waits for us. */
+/* We read and wait for `m`; its holder wants to read too, behind a writer that waits for us. */
 static void reader_behind_writer(void **state)
 {
     hf_acquire_request read = kind_of("rw", HF_KIND_SHARED);
@@ -207,7 +207,8 @@ static void reader_behind_writer(void **state)
 
 static void *release_later(void *arg)
 {
-    struct attempt *helper = arg; /* `store` and `lease`; the waiter is whoever waits for "self" */
+    struct attempt *helper = arg; /* `store` and `lease`; the waiter is the thread that waits for
+                                   * "self" */
 
     AWAIT(count_waiters(helper->store, "self") == 1);
     for (int i = 0; i < 5; i++)

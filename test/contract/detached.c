@@ -67,7 +67,7 @@ static void given_to_a_peer(void **state)
     EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
     peer_handle(&peer, 0, handle);
     if (contract_processes) {
-        peer_kill(&peer); /* it stands by itself */
+        peer_kill(&peer); /* it needs no process */
         EXPECT(HF_BUSY, probe(store, &try));
         EXPECT(HF_OK, adopt(store, "away", handle, &adopted));
         give(adopted);
@@ -126,7 +126,8 @@ static void ends_with_its_ttl(void **state)
     close_store(store);
 }
 
-/* Expired is expired, also if nobody has come to take it yet: adopting never re-creates. */
+/* An expired lease stays expired, even if nobody has taken the name yet: adopting never re-creates
+ * it. */
 static void expired_is_not_adopted(void **state)
 {
     hf_acquire_request request = detached_request(1000);
@@ -147,7 +148,7 @@ static void expired_is_not_adopted(void **state)
     close_store(store);
 }
 
-/* Who is alive keeps what is his: only a detached lease can be taken over. */
+/* A live process keeps its lease: only a detached lease can be adopted. */
 static void only_detached_is_adopted(void **state)
 {
     hf_acquire_request request = mutex_request("here");
@@ -219,7 +220,7 @@ static void not_a_handle(void **state)
     lease = take(store, &request);
     EXPECT(HF_OK, hf_lease_export(lease, handle));
     EXPECT(HF_NOT_FOUND, adopt(store, "elsewhere", handle, &adopted));
-    handle[0] = handle[0] == 'a' ? 'b' : 'a'; /* somebody guesses */
+    handle[0] = handle[0] == 'a' ? 'b' : 'a'; /* a guessed handle */
     EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
     CHECK(adopted == NULL);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);

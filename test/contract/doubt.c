@@ -26,7 +26,7 @@ static hf_store *through, *direct;
 
 /* ---- the bed ------------------------------------------------------------------------------------- */
 
-/* Where the port stands in a URL with one host. */
+/* The position of the port in a URL with one host. */
 static char *port_in(const char *url)
 {
     char *host = strstr(url, "://"), *at;
@@ -208,7 +208,7 @@ static void other_comes(struct call *call)
     AWAIT(version_of("ring") != before);
 }
 
-/* All pass but us, who were counted. */
+/* All others pass; we were counted. */
 static void an_arrival(void **state)
 {
     struct call call = { .run = come };
@@ -224,7 +224,8 @@ static hf_status come_for_a_while(struct call *call)
     return call_barrier_wait(through, "ring", HF_CSTRING, 2, NULL, 1000, NULL, &call->err);
 }
 
-/* We have come, the store goes away, and our time is up. Those who can reach it pass, with us. */
+/* We have arrived, the store becomes unreachable, and our time is up. The others, which can reach
+ * it, pass; we were counted. */
 static void giving_up(void **state)
 {
     struct call call = { .run = come_for_a_while };

@@ -31,7 +31,7 @@ static hf_status observe(hf_store *store, const hf_leader *last, int64_t wait_ms
     return call_election_wait(store, "chair", 5, last, wait_ms, NULL, ret_leader, &contract_error);
 }
 
-/* What is seen next after *seen, which it becomes. value NULL: nobody leads. */
+/* Wait for the next leader after *seen, and replace *seen. value NULL: nobody leads. */
 static void sees(hf_store *store, hf_leader **seen, const char *value)
 {
     hf_leader *next = NULL;
@@ -202,7 +202,7 @@ struct candidate {
     pthread_t thread;
 };
 
-/* Lead, and look from elsewhere whether that is seen. */
+/* Lead, and check from another store that it is seen. */
 static void *stand_for_it(void *arg)
 {
     struct candidate *candidate = arg;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a bad line does: messages lost, late or twice, the server gone or without
- * memory. Core must never assume an outcome, must tell the holder in time, and
- * must leave nothing held that nobody can release. On the event-driven engine in
- * memory, whose line obeys us.
+ * Faults of the network: messages lost, late or repeated, the server gone or without memory. Core
+ * must never assume an outcome, must tell the holder in time, and must leave nothing held that
+ * nobody can release. On the event-driven engine in memory, whose network the test controls.
  */
 #include "contract.h"
 
@@ -14,10 +13,11 @@
 #include <string.h>
 
 #define SILENT_MS \
-    8000 /* longer than a caller stays whose request has 20 ms: those, and two seconds for its cancel */
+    8000 /* longer than a caller with a limit of 20 ms waits: 20 ms, and two seconds for its
+          * cancel */
 #define CALL_MS 300 /* an answer that takes longer makes the outcome unknown */
 
-/* The server's name: what stands between "memevent:" and "?". */
+/* The server's name: the text between "memevent:" and "?". */
 static const char *server(void)
 {
     static char name[128];
@@ -35,7 +35,7 @@ static hf_acquire_request ttl_request(const char *name, int64_t ttl_ms)
     return request;
 }
 
-/* A mutex whose ttl does not end while we look: who is to have it, somebody must give it back. */
+/* A mutex whose ttl does not end during the test: another can get it only after a release. */
 static hf_acquire_request long_request(const char *name)
 {
     return ttl_request(name, 10 * LIMIT_MS);
@@ -105,7 +105,7 @@ static void several_and_lost_replies(void **state)
     close_store(store);
 }
 
-/* The answer comes after the outcome was called unknown: nobody may use that grant. */
+/* The answer comes after the outcome was reported as unknown: nobody may use that grant. */
 static void reply_is_late(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
@@ -143,7 +143,8 @@ static void request_is_late(void **state)
     close_store(store);
 }
 
-/* The store is silent until the caller has gone, cancelled or not, and then says that the name is ours: it is given back. */
+/* The store is silent until the caller has given up, cancelled or not, and then grants the name: it
+ * is released. */
 static void granted_after_the_grace(void **state)
 {
     hf_store *store = NULL, *second = open_store();

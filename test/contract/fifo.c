@@ -6,7 +6,7 @@
 
 #define PEERS 4
 
-/* A peer begins to wait for "turn"; returns when he stands in the queue. */
+/* A peer begins to wait for "turn"; returns when it is in the queue. */
 static void queue_peer(hf_store *store, struct peer *peer, int lease, size_t position)
 {
     hf_acquire_request request = waiting_request("turn");
@@ -34,7 +34,7 @@ static void peers_in_order(void **state)
     last_token = hf_lease_token(lease);
     for (int i = 0; i < PEERS; i++)
         peer_start(&peers[i]);
-    for (int i = 0; i < 2 * PEERS; i++) /* each stands there twice */
+    for (int i = 0; i < 2 * PEERS; i++) /* each is there twice */
         queue_peer(store, &peers[i % PEERS], i / PEERS, (size_t)i + 1);
 
     give(lease);
@@ -111,8 +111,8 @@ static void threads_in_order(void **state)
     close_store(store);
 }
 
-/* A try never overtakes: with somebody in the queue the name is busy, even in the moment in which
- * the lock changes hands. */
+/* A try never overtakes: with a waiter in the queue the name is busy, even at the moment of
+ * hand-over. */
 static void try_does_not_overtake(void **state)
 {
     hf_acquire_request request = mutex_request("turn"), shared;

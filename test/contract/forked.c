@@ -271,7 +271,8 @@ static bool is_pair(int fd)
            len <= sizeof peer.ss_family;
 }
 
-/* The sockets of this process, without those of `except`. No memory is allocated by ourselves: a forked child looks. */
+/* The sockets of this process, without those of `except`. Allocates no memory: a forked child calls
+ * this. */
 static struct sockets sockets_but(const struct sockets *except)
 {
     struct sockets found = { .count = 0 };

@@ -190,7 +190,7 @@ static void shared_tokens_are_no_fence(void **state)
         request.kind = HF_KIND_SEMAPHORE;
         request.capacity = 2;
         fence_of(store, &request, HF_UNSUPPORTED);
-        request.permits = 2; /* nobody beside us */
+        request.permits = 2; /* no other holder */
         fence_of(store, &request, HF_OK);
     }
     close_store(store);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Latches: each counts once, waiters are woken, one who joined is missed when it is gone. */
+/* Latches: each participant counts once, waiters are woken, and the loss of a participant that
+ * joined is noticed. */
 #include "both.h"
 
 #include "agree.h"
@@ -140,7 +141,7 @@ static void each_counts_once(void **state)
     close_store(other);
 }
 
-/* Gone without having counted down: released is as good as dead. */
+/* Gone without having counted down: a release counts like a death. */
 static void who_joined_is_missed(void **state)
 {
     struct waiter waiters[2];

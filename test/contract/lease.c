@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lease's life: what it tells, its ttl, renewing, max_hold, min_valid, lock_delay. */
+/* Leases: their state, ttl, renewal, max_hold, min_valid, lock_delay. */
 #include "peer.h"
 
 #include <string.h>
@@ -95,7 +95,8 @@ static void expires_without_renewal(void **state)
     begin_ms = now_ms();
     lease = take_short(store, &request);
     next = take(second, &wait);
-    /* Nobody gets in before the ttl is over, and then the first one knows. */
+    /* Nobody gets the name before the ttl has ended, and then the first holder knows of its
+     * loss. */
     CHECK(now_ms() - begin_ms >= ttl_ms);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     CHECK(hf_lease_remaining_ms(lease) == 0);
@@ -189,7 +190,7 @@ static void longest_times(void **state)
     close_store(store);
 }
 
-/* Tokens grow on when nobody has had the store open for a while. */
+/* Tokens keep growing after nobody had the store open for a while. */
 static void tokens_outlive_stores(void **state)
 {
     hf_acquire_request request = mutex_request("token");
@@ -275,7 +276,8 @@ static void min_valid_gives_back(void **state)
     close_store(store);
 }
 
-/* An engine may hand over for less than the ttl at first; who needs more gets it before the call returns. */
+/* An engine may hand over for less than the ttl at first; a caller that needs more gets it before
+ * the call returns. */
 static void min_valid_when_handed_over(void **state)
 {
     hf_acquire_request request = ttl_request("valid", LONG_MS, 0);
@@ -337,7 +339,7 @@ static void lock_delay_after_unclean_loss(void **state)
     close_store(store);
 }
 
-/* While a name is closed by a lock_delay that is visible, and a try is told so. */
+/* While a lock_delay keeps a name closed, inspection shows that, and a try reports it. */
 static void lock_delay_is_shown(void **state)
 {
     hf_acquire_request request = ttl_request("delay", 1000, HF_FLAG_NO_RENEW),

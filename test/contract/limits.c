@@ -245,7 +245,7 @@ static void at_the_moment(void **state)
     }
 }
 
-/* Who would be too late is told at once, and nothing is reserved for it. */
+/* A request that would be too late is refused at once, and nothing is reserved for it. */
 static void too_late_is_told_at_once(void **state)
 {
     (void)state;
@@ -361,7 +361,7 @@ static void closing_ends_it(void **state)
     close_store(other);
 }
 
-/* First come, first served, and nobody who only tries gets in between. */
+/* First come, first served, and a call that does not wait never gets in between. */
 static void in_order(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void never_over_it(void **state)
         for (int p = 0; p < PEERS; p++)
             peer_idle(&peers[p]);
         count = read_grants(path, grants, PEERS * TAKES);
-        CHECK(count > PEERS * TAKES / 2); /* those who wait all get it */
+        CHECK(count > PEERS * TAKES / 2); /* all waiting calls get it */
         if (limit.algorithm == HF_LIMIT_ALGORITHM_FIXED)
             check_fixed(grants, count, &limit);
         else

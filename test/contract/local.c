@@ -65,7 +65,7 @@ static void every_pass_has_its_token(void **state)
     close_store(store);
 }
 
-/* An old token of the block does not end the lease of who holds now. */
+/* An old token of the block does not end the lease of the current holder. */
 static void break_knows_the_block(void **state)
 {
     hf_acquire_request request = mutex_request("pass");
@@ -136,7 +136,7 @@ static void *crowd_run(void *arg)
     return NULL;
 }
 
-/* Does somebody of that label wait for the name, or hold it by now? */
+/* Does a request with that label wait for the name, or hold it? */
 static bool is_there(hf_store *store, const char *name, const char *label)
 {
     hf_view *view = NULL;
@@ -153,7 +153,8 @@ static bool is_there(hf_store *store, const char *name, const char *label)
     return found;
 }
 
-/* Threads that want it again at once keep the lock among them, but not past a peer who waits. */
+/* Threads that want the lock again at once pass it among themselves, but only for a while if a peer
+ * waits. */
 static void passing_is_bounded(void **state)
 {
     struct crowd crowd = { .slow = true };
@@ -178,7 +179,7 @@ static void passing_is_bounded(void **state)
         AWAIT(is_there(watcher, "crowd", "outsider"));
         turns = crowd.turns; /* from here on it is their last block */
         EXPECT(HF_OK, peer_join(&peer, 0, NULL));
-        turns = crowd.turns - turns; /* nobody moves while the outsider holds */
+        turns = crowd.turns - turns; /* no thread proceeds while the outsider holds */
         CHECK(turns <= COHORT + THREADS);
         EXPECT(HF_OK, peer_release(&peer, 0));
     }
@@ -243,7 +244,7 @@ static void options_are_not_mixed(void **state)
         attempt_settled(&attempts[i]);
     }
     give(lease);
-    for (int left = 4; left > 0;) /* who is alike may be served together */
+    for (int left = 4; left > 0;) /* equal requests may be served together */
         for (int i = 0; i < 4; i++)
             if (attempts[i].ended && attempts[i].lease) {
                 EXPECT(HF_OK, attempts[i].status);

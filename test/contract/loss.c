@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Losing a lease: by hf_lease_break() of the exact token, and how the holder is told. */
+/* Losing a lease: by hf_lease_break() with the exact token, and how the holder learns of it. */
 #include "peer.h"
 
 #include <poll.h>
@@ -234,7 +234,8 @@ static void callback_may_acquire(void **state)
     close_store(retaker.store);
 }
 
-/* By its own clock, with nobody else about: LOST comes on time, on the descriptor and as a call. */
+/* By its own clock, without any other client: LOST comes on time, on the descriptor and as a
+ * callback. */
 static void expiry_is_told(void **state)
 {
     hf_acquire_request request = mutex_request("expire");

@@ -22,7 +22,7 @@ static void release_twice(void **state)
     for (int i = 0; i < 3; i++)
         EXPECT(HF_INVALID, hf_release(lease, &contract_error));
     CHECK(contract_error.text[0] != 0);
-    CHECK(hf_lease_state(next) == HF_STATE_HELD); /* somebody else's was not touched */
+    CHECK(hf_lease_state(next) == HF_STATE_HELD); /* the other lease was not touched */
     EXPECT(HF_BUSY, probe(store, &request));
 
     CHECK(hf_lease_token(lease) == 0);

@@ -323,8 +323,8 @@ static hf_status call_with(hf_store *store, int which, const void *name, size_t 
 }
 #define CALLS 35
 
-/* A name that ends with its page, and behind it is nothing: who reads further dies. An empty one is refused without a look,
- * even where there is nothing to be read at all. */
+/* A name at the end of a page, with an unmapped page behind it: reading further crashes. An empty
+ * name is refused without reading it, even if the pointer is invalid. */
 static void no_call_reads_beyond_a_name(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Once only: the mark, who may set it, and that of many who come at once one does it. */
+/* Run once: the mark, which holders may set it, and that of many concurrent callers one does the
+ * work. */
 #include "both.h"
 
 #include "agree.h"
@@ -95,7 +96,7 @@ static void what_is_done_stays_done(void **state)
     close_store(other);
 }
 
-/* A holder whose lease ended, and who does not know it. */
+/* A holder whose lease has ended without its knowledge. */
 static hf_lease *lose(hf_store *store)
 {
     hf_lease *lease = begin(store, NULL);
@@ -130,7 +131,7 @@ static void a_late_holder_cannot_mark(void **state)
     close_store(other);
 }
 
-/* It has been done, and by nobody else: then it may be said. */
+/* The work has been done, and by nobody else: then the mark may be set. */
 static void lost_but_nobody_came(void **state)
 {
     hf_store *store;

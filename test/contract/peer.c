@@ -284,7 +284,7 @@ static void answer(struct desk *desk, const char *format, ...)
     va_end(args);
     line[len++] = '\n';
     if (send(desk->fd, line, (size_t)len, MSG_NOSIGNAL) < 0)
-        return; /* nobody listens any more: the next read ends us */
+        return; /* the test has gone: the next read ends us */
 }
 
 static void *place_run(void *arg)
@@ -467,7 +467,8 @@ static hf_status do_limit(struct desk *desk, const char *args)
     return status;
 }
 
-/* Every session takes names in their order: nobody ever waits in a circle, but all wait all the time. */
+/* Every session acquires names in their order: so there is never a circle, although all wait all
+ * the time. */
 hf_status climb(hf_store *store, int names, int count, unsigned seed)
 {
     hf_lease *leases[8];

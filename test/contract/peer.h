@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer: somebody else who uses the same store, and does what he is told. He is
- * another process where the engine serves several (so that he can be killed and
- * stopped), else a thread with a handle of its own. One command at a time; a
- * lease is called by a number from 0 to PEER_LEASES - 1.
+ * A peer: another client of the same store that executes commands of the test. It is another
+ * process if the engine serves several (so that it can be killed and stopped), else a thread with a
+ * handle of its own. One command at a time; a lease is called by a number from 0 to PEER_LEASES -
+ * 1.
  */
 #ifndef PEER_H
 #define PEER_H
@@ -21,17 +21,17 @@ struct peer {
 };
 
 void peer_start(struct peer *peer);
-/* Let him close his store, with HF_CLOSE_FLAG_RELEASE, and go. */
+/* Let it close its store, with HF_CLOSE_FLAG_RELEASE, and end. */
 void peer_stop(struct peer *peer);
 /* Only a process: */
 void peer_signal(struct peer *peer, int signal);
-void peer_kill(struct peer *peer); /* SIGKILL, and wait for his end */
+void peer_kill(struct peer *peer); /* SIGKILL, and wait for its end */
 
 /* He leaves at once without a word to the store. */
 void peer_exit(struct peer *peer);
 /* He makes a child, by fork() or by posix_spawn(), that lives until peer_orphans_end(). */
 void peer_make_child(struct peer *peer, bool fork);
-/* SIGKILL for him alone; his children live on. */
+/* SIGKILL for this process only; its children live on. */
 void peer_kill_alone(struct peer *peer);
 void peer_orphans_end(struct peer *peer);
 

@@ -13,7 +13,7 @@ static hf_acquire_request rw_request(hf_kind kind, int64_t wait_ms)
     return request;
 }
 
-#define MODEST_CAPACITY 1000 /* every engine with semaphores takes so many at once */
+#define MODEST_CAPACITY 1000 /* every engine with semaphores supports this capacity */
 
 static hf_acquire_request slots_request(uint32_t capacity, uint32_t permits, int64_t wait_ms)
 {
@@ -81,7 +81,7 @@ static void writers_do_not_starve(void **state)
     writer.flags = HF_FLAG_STRICT;
     queue_up(&waiting_writer, store, &writer, 1);
 
-    /* With a writer in the queue nobody slips in, although there would be room. */
+    /* With a writer in the queue no reader gets in, although there would be room. */
     EXPECT(HF_BUSY, probe(store, &reader));
     reader.wait_ms = LIMIT_MS;
     reader.flags = HF_FLAG_STRICT;
@@ -183,7 +183,7 @@ static void head_of_line_blocks(void **state)
     two.wait_ms = one.wait_ms = LIMIT_MS;
     queue_up(&big, store, &two, 1);
 
-    /* One permit is free, but the one who came first needs two. */
+    /* One permit is free, but the first waiter needs two. */
     queue_up(&small, store, &one, 2);
     one.wait_ms = 0;
     EXPECT(HF_BUSY, probe(store, &one));
@@ -205,7 +205,7 @@ static void head_of_line_blocks(void **state)
     close_store(store);
 }
 
-/* A waiter who leaves makes room for those behind him, who fit. */
+/* When a waiter leaves, those behind it that fit are granted. */
 static void cancelled_head_unblocks(void **state)
 {
     hf_acquire_request two = slots_request(3, 2, 0), one = slots_request(3, 1, LIMIT_MS);
@@ -230,7 +230,7 @@ static void cancelled_head_unblocks(void **state)
     close_store(store);
 }
 
-/* A writer who gives up lets the readers behind him in. */
+/* When a writer gives up, the readers behind it are granted. */
 static void writer_gives_up(void **state)
 {
     hf_acquire_request reader = rw_request(HF_KIND_SHARED, 0),

@@ -17,8 +17,8 @@
     } while (0)
 
 /*
- * At once means: when the store learns of it. The embedded store asks whoever wants the name next; a server is
- * told by the end of a connection, which takes a moment that nobody waits for here.
+ * At once means: when the store learns of it. The embedded store checks when the name is wanted
+ * next; a server sees the end of the connection, a moment later.
  */
 static hf_status probe_freed(hf_store *store, const hf_acquire_request *request)
 {
@@ -201,7 +201,7 @@ static void stopped_past_its_ttl(void **state)
     close_store(store);
 }
 
-/* A waiter that is stopped and then killed holds nobody up. */
+/* A waiter that is stopped and then killed delays nobody. */
 static void stopped_waiter(void **state)
 {
     hf_acquire_request request = mutex_request("stopped"), wait = waiting_request("stopped");

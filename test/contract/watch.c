@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_store_wait(): told of every change, and of nothing else. */
+/* hf_store_wait(): reports every change, and nothing else. */
 #include "peer.h"
 
 #include <string.h>

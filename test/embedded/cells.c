@@ -181,7 +181,7 @@ static void an_old_store_is_read(void **unused)
     assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
     put_old(txn, dbi, "stock", record, sizeof record);
     put_old(txn, dbi, "other", other, sizeof other);
-    for (unsigned i = 0; i < 500; i++) { /* so many that pages are split when they grow */
+    for (unsigned i = 0; i < 500; i++) { /* enough to split pages when they grow */
         unsigned char many[32] = { 1, 0, 0, 0, 0, 0, 0, 0, 7, 0 };
         char name[16];
 
@@ -218,8 +218,8 @@ static void an_old_store_is_read(void **unused)
     direct_close(engine, store);
 }
 
-/* Who meets one that is past its end removes it before he says so: a clock that is set back later
- * does not bring it back. */
+/* A process that finds an expired cell removes it before it reports that: a clock that is set back
+ * later does not restore it. */
 static void what_is_met_too_late_is_removed(void **unused)
 {
     void *store = open_at(url);
@@ -253,7 +253,7 @@ static void what_nobody_asks_for_is_swept(void **unused)
     (void)unused;
     for (int i = 0; i < 9; i++) {
         snprintf(name, sizeof name, "gone-%d", i);
-        /* so long that none ends while they are written, or few */
+        /* long enough that none or few end while they are written */
         assert_int_equal(name_op(store, HFI_OP_CELL_SWAP, &op, name, 0, "x", 100), HF_OK);
     }
     assert_int_equal(name_op(store, HFI_OP_CELL_SWAP, &op, "stays", 0, "x", 3600000), HF_OK);

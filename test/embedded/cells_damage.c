@@ -125,7 +125,7 @@ static int worse(int one, int two)
     return one > two ? one : two;
 }
 
-/* Read them all; `put`: that one was written anew; `gone`: that one was deleted. */
+/* Read them all; `put`: that one was written again; `gone`: that one was deleted. */
 static int read_all(hf_store *store, int put, int gone)
 {
     char name[16], bytes[3 * PAGE];

@@ -327,7 +327,7 @@ static void fork_while_threads_acquire(void **state)
     assert_int_equal(actor_do(actor, do_fork_while_busy, (struct ask){ .number = 1 }).number, 0);
 }
 
-/* A child made while `init` was locked, which then never touches the store, is in nobody's way. */
+/* A child that was forked while `init` was locked, and never uses the store, blocks nobody. */
 static void do_leave_silent_children(struct self *self, const struct ask *ask,
                                      struct answer *answer)
 {

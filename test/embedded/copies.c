@@ -116,7 +116,7 @@ static void closed_and_opened_again(void **state)
     assert_int_equal(try_it(other, mutex("n")), HF_OK);
 }
 
-/* The last handle is closed with a lease that was held: whoever waits gets it. */
+/* The last handle is closed while a lease is held: a waiter gets it. */
 static void closing_releases(void **state)
 {
     struct actor *actor = actor_start(), *waiter = actor_start();

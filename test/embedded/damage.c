@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lease file is damaged while processes hold and wait. It is made anew from what the
- * living know: who holds keeps it, nobody else gets it, who waits keeps his place, and
- * nothing is granted before everybody who had something has said so or is dead.
+ * The lease file is damaged while processes hold and wait. It is rebuilt from what the live
+ * processes know: holders keep their leases, nobody else gets them, waiters keep their places, and
+ * nothing is granted before every process that had records has registered or is dead.
  */
 #include "embedded.h"
 
@@ -195,7 +195,7 @@ static void damaged_under_the_living(void **state)
             struct company company;
 
             if (strcmp(kinds[i].name, "deleted") == 0)
-                continue; /* those who have it mapped do not notice */
+                continue; /* processes that have it mapped do not notice */
             place_teardown(NULL);
             place_setup(NULL);
             seed = (unsigned)(round * 1000 + (int)i);
@@ -224,7 +224,8 @@ static void damaged_before_a_newcomer(void **state)
     }
 }
 
-/* While everybody sleeps: it is too short for anybody who opens it, and nobody else looks. */
+/* While all processes sleep: the file is too short for a process that opens it, and no other reads
+ * it. */
 static void cut_short_before_a_newcomer(void **state)
 {
     struct company company;
@@ -314,7 +315,8 @@ static void nothing_before_the_stopped_is_dead(void **state)
     nothing_before_the_stopped(true);
 }
 
-/* Who waited before the damage stands before who came after it, though he says so later. */
+/* A process that waited before the damage is ahead of one that came after it, although it registers
+ * later. */
 static void stopped_waiter_keeps_his_place(void **state)
 {
     struct actor *holder = actor_start(), *early = actor_start(), *early2 = actor_start();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The death of a process frees what it held, at once, however it dies; and whoever is
- * next hears of it by an event. A look that comes once a second would also find a death:
- * so the time from death to grant is compared with that second.
+ * The death of a process frees what it held, at once, however it dies; and the next waiter learns
+ * of it by an event. Polling once a second would also find a death: so the time from death to grant
+ * is compared with that second.
  */
 #include "embedded.h"
 
@@ -73,7 +73,7 @@ static void exec_without_release(void **state)
     dies_by(do_exec);
 }
 
-/* Also for one who did not wait for it. */
+/* Also for a process that did not wait for it. */
 static void killed_holder_is_no_holder(void **state)
 {
     struct actor *late = actor_start();
@@ -224,7 +224,7 @@ static void grant_to_a_dead_waiter(void **state)
     granted(second);
 }
 
-/* The holder and all who stand before the last one die at the same moment. */
+/* The holder and all waiters before the last one die at the same moment. */
 static void chain_of_deaths(void **state)
 {
     enum { LONG = 12 };
@@ -266,8 +266,8 @@ static void one_process_holds_two_that_are_waited_for(void **state)
 /* ---- semaphores and readers ----------------------------------------------------------------- */
 
 /*
- * Who is first in the queue must hear of the death of every holder, also of one who got in
- * after this one had begun to wait. Everybody else who could tell is gone by then.
+ * The first waiter must notice the death of every holder, also of one that was granted after this
+ * one had begun to wait. All other processes that could tell are gone by then.
  */
 static void death_of_a_holder_from_the_queue(void **state)
 {
@@ -307,7 +307,7 @@ static void death_of_a_reader_from_the_queue(void **state)
         granted(readers[i]);
     observer_quit();
     actor_quit(first);
-    give(readers[2], 0); /* the only one who stood before the writer */
+    give(readers[2], 0); /* the only one ahead of the writer */
     actor_quit(readers[2]);
     give(readers[1], 0);
     actor_quit(readers[1]);
@@ -334,7 +334,8 @@ static void death_of_one_who_barged(void **state)
     granted(last);
 }
 
-/* A large request at the head is not overtaken, and gets its turn when those die who are in its way. */
+/* A large request at the head is not overtaken, and is granted when the holders that block it
+ * die. */
 static void large_request_after_deaths(void **state)
 {
     struct actor *small[3], *large = actor_start(), *behind = actor_start();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what the embedded engine promises about processes. The test process only
- * directs: whoever takes a lock is an actor, a process forked for it that opens the
- * store itself and does one thing at a time as it is told. So it can be killed, stopped,
- * or made to crash while the test looks on.
+ * Tests of what the embedded engine promises about processes. The test process only directs: locks
+ * are taken by actors, forked processes that open the store themselves and execute one command at a
+ * time. So an actor can be killed, stopped, or made to crash while the test watches.
  *
  * Nothing here depends on a time being short: events are waited for, at most for
  * LIMIT_MS, and where a time matters it is compared with the engine's heartbeat.
@@ -126,7 +125,7 @@ void give(struct actor *actor, int lease); /* must succeed */
 
 /* ---- looking on --------------------------------------------------------------------- */
 
-/* Somebody who only looks; started when first needed. */
+/* An actor that only inspects; started when first needed. */
 struct actor *observer(void);
 void observer_quit(void);
 int64_t waiters_of(const char *name);

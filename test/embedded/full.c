@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A full disk is an answer, HF_FULL, and never a SIGBUS; who holds a lease can release it
- * all the same, and the death of a process still frees what it had.
+ * A full disk is reported as HF_FULL, and never a SIGBUS; a holder can release its lease all the
+ * same, and the death of a process still frees what it had.
  */
 #include "embedded.h"
 

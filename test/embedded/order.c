@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * First come, first served, between processes; a hand-off wakes the winner and nobody
- * else; a stream of readers does not starve a writer; and who waits does nothing.
+ * else; a stream of readers does not starve a writer; and a waiter does nothing.
  */
 #include "embedded.h"
 
@@ -38,7 +38,7 @@ static void fifo_between_processes(void **state)
     }
 }
 
-/* Who comes while others wait stands behind them, also when permits are free. */
+/* A request that comes while others wait queues behind them, even if permits are free. */
 static void nobody_overtakes(void **state)
 {
     struct actor *a = actor_start(), *big = actor_start(), *late = actor_start();
@@ -225,7 +225,7 @@ static void waiting_makes_no_calls(void **state)
     granted(first);
 }
 
-/* Nor does who only holds. */
+/* Nor does a holder. */
 static void holding_makes_no_calls(void **state)
 {
     enum { SECONDS = 4 };

@@ -73,7 +73,7 @@ static void running_holder_with_ttl_keeps(void **state)
     granted(waiter);
 }
 
-/* Who waits behind somebody who asked for a ttl does not know that before he holds. */
+/* A waiter does not know the ttl of the waiter ahead before that one holds. */
 static void expiry_of_a_holder_from_the_queue(void **state)
 {
     struct actor *holder = actor_start(), *first = actor_start(), *second = actor_start();
@@ -113,7 +113,7 @@ static void expiry_of_one_of_several(void **state)
     granted(second);
 }
 
-/* A renewal may also shorten: who waits wakes for the new end. */
+/* A renewal may also shorten: a waiter wakes for the new end. */
 static void expiry_after_a_shorter_renewal(void **state)
 {
     struct actor *holder = actor_start(), *waiter = actor_start();

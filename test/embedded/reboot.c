@@ -17,7 +17,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-/* As if the machine had been started anew since. */
+/* As if the machine had been rebooted. */
 static void change_boot_id(void)
 {
     static unsigned number;
@@ -152,7 +152,7 @@ static void lost_files_do_not_turn_tokens_back(void **state)
         }
 }
 
-/* Busy; but not before the holder has written down what he holds. */
+/* Busy, once the holder has registered what it holds. */
 static bool is_busy(struct actor *actor, struct ask ask)
 {
     hf_status status = try_it(actor, ask);
@@ -161,7 +161,8 @@ static bool is_busy(struct actor *actor, struct ask ask)
     return status == HF_BUSY;
 }
 
-/* The lease file goes while its holder lives, who has it mapped: he keeps what he has. */
+/* The lease file is deleted while its holder lives and has it mapped: the holder keeps its
+ * lease. */
 static void lease_file_deleted_under_a_holder(void **state)
 {
     struct actor *holder = actor_start(), *other = actor_start();
@@ -337,7 +338,7 @@ static void control_lost_while_somebody_lives(void **state)
         snprintf(pid, sizeof pid, "%d", (int)holder->pid);
         assert_non_null(strstr(answer.text, pid));
         assert_int_equal(actor_do(holder, do_state, lease_number(0)).number, HF_STATE_HELD);
-        /* When he is gone all is made anew. */
+        /* When it is gone, everything is created again. */
         actor_kill(holder);
         OK(actor_do(newcomer, do_open, (struct ask){ 0 }));
         assert_true(take(newcomer, mutex("n")) > token);
@@ -345,7 +346,8 @@ static void control_lost_while_somebody_lives(void **state)
     }
 }
 
-/* `live` says who lives. If it is replaced nobody can tell: then nobody is let in. */
+/* `live` shows which processes live. If it is replaced that is not known: then no process can open
+ * the store. */
 static void live_replaced_while_somebody_lives(void **state)
 {
     struct actor *holder = actor_start(), *newcomer = actor_start_raw();

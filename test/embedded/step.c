@@ -55,8 +55,8 @@ static int next_stop(pid_t pid)
 }
 
 /*
- * Let the victim begin, and kill it after `steps`. Only its main thread is held: the others
- * run as they like. -1: killed. Else it came to the end before that, after so many, and lives.
+ * Let the victim begin, and kill it after `steps`. Only its main thread is stepped: the others run
+ * freely. -1: killed. Else it finished before that, after the returned number of steps, and lives.
  */
 static long kill_after(struct actor *victim, actor_fn *fn, struct ask ask, enum knife knife,
                        long steps)
@@ -90,13 +90,13 @@ static long kill_after(struct actor *victim, actor_fn *fn, struct ask ask, enum 
 #define STEPS_MAX  150000
 
 struct scene {
-    /* Before: everybody in his place; *ret_victim is about to run `fn`. */
+    /* Before: set up all actors; *ret_victim is about to run `fn`. */
     void (*set)(struct actor **ret_victim, actor_fn **ret_fn, struct ask *ret_ask);
     /* After: the victim was killed, or lives and is through. */
     void (*look)(struct actor *victim, bool killed);
 };
 
-/* -1: killed; else it was through after so many steps. */
+/* -1: killed; else the number of steps after which it had finished. */
 static long one(const struct scene *scene, enum knife knife, long steps)
 {
     struct actor *victim;
@@ -233,7 +233,8 @@ static void killed_while_releasing(void **state)
 {
     (void)state;
     sweep(&(struct scene){ set_releasing, look_releasing });
-    /* Stepping takes its time, so no look comes just then by chance every time: an event does. */
+    /* Stepping takes long, so a periodic check cannot come at that moment every time: an event
+     * does. */
     print_message("  longest from kill to grant: %lld ms\n", (long long)late_ms);
 }
 

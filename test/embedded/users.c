@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may use a store. It is its user's own, or a group's where the URL says so: then everybody's leases
- * exclude everybody's, also after a reboot, whoever comes first then. One that somebody else may write to, a
- * read-only one, or one on a network file system: a clear answer and nothing done.
+ * Which users may use a store. It belongs to one user, or to a group if the URL says so: then
+ * leases of all users exclude each other, also after a reboot, whichever user comes first. A store
+ * that others may write to, a read-only one, or one on a network file system is refused with a
+ * clear error, and nothing is done.
  */
 #include "embedded.h"
 
@@ -25,7 +26,7 @@
 #define ALICE 65534 /* nobody */
 #define BOB   1     /* daemon */
 
-/* Become another user; ask.number: who. */
+/* Become another user; ask.number: the user id. */
 static void do_become(struct self *self, const struct ask *ask, struct answer *answer)
 {
     gid_t gid = (gid_t)ask->token;
@@ -35,7 +36,7 @@ static void do_become(struct self *self, const struct ask *ask, struct answer *a
         gid = (gid_t)ask->number;
     if (setgroups(0, NULL) != 0 || setgid(gid) != 0 || setuid((uid_t)ask->number) != 0)
         answer->status = HF_INTERNAL;
-    umask(077); /* which has no say in who shares a store */
+    umask(077); /* which does not decide who shares a store */
 }
 
 static struct actor *user(uid_t uid, gid_t gid)
@@ -109,7 +110,7 @@ static void change_boot_id(void)
     scribble("control", offsetof(struct lmdb_header, boot_id), id, sizeof id);
 }
 
-/* The files are the first user's, who does not come after the reboot. */
+/* The files belong to the first user, who does not return after the reboot. */
 static void another_user_first_after_a_reboot(void **state)
 {
     struct actor *alice, *bob;
@@ -162,7 +163,7 @@ static void expect_file(const char *file, mode_t mode, gid_t gid)
     assert_int_equal(st.st_gid, gid);
 }
 
-/* Neither the umask nor the group that its first user is in says who shares a store. */
+/* Neither the umask nor the first user's group decides who shares a store. */
 static void nobody_else_is_shut_out_by_the_umask(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* etcd servers of a test's own; see cluster.h. Main thread only, but for etcd_ask(). */
+/* etcd servers for one test; see cluster.h. Main thread only, except etcd_ask(). */
 #include "cluster.h"
 
 #include "server.h" /* ports, clock, give_up() */
@@ -148,7 +148,8 @@ static void show_logs(const struct etcd_cluster *cluster)
     }
 }
 
-/* Until it serves: a read that needs a leader is answered (or refused for want of a user). */
+/* Wait until it serves: a read that needs a leader is answered (or refused because it needs a
+ * user). */
 static void await_answer(struct etcd_cluster *cluster, size_t member)
 {
     int64_t until_ms = clock_ms() + SERVER_LIMIT_MS;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a test of the etcd engine stands on: for every case fresh servers, and a proxy before the first.
- */
+/* The test bed of the etcd engine: for every case fresh servers, and a proxy before the first. */
 #ifndef TEST_ETCD_BED_H
 #define TEST_ETCD_BED_H
 

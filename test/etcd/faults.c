@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One server that dies, comes back, stands still, ends leases, forgets its past; and a network that
- * cuts, delays and delivers late: what holders are told, that waiters go on, and that nothing stays
- * held that nobody can release.
+ * A server that dies, comes back, is stopped, ends leases or compacts its history; and a network
+ * that cuts, delays and delivers late: holders are told, waiters continue, and nothing stays held
+ * that nobody can release.
  */
 #include "etcd_bed.h"
 
@@ -90,7 +90,7 @@ static void bounded_wait_ends(void **state)
     close_hard(holders);
 }
 
-/* Its data is durable: who waits and who holds go on over a restart. */
+/* Its data is durable: waiters and holders survive a restart. */
 static void all_go_on_after_restart(void **state)
 {
     hf_store *holders = open_with(IMPATIENT), *waiters = open_with(IMPATIENT);
@@ -399,8 +399,8 @@ static void break_is_told_after_a_cut(void **state)
 
 /* ---- the network ---------------------------------------------------------------------------------------- */
 
-/* Cut after so many bytes, up or down, in the middle of acquire and release: at most one holds, and
- * in the end nobody. */
+/* Cut after a number of bytes, up or down, in the middle of acquire and release: at most one holds,
+ * and in the end nobody. */
 static void cut_anywhere(void **state)
 {
     hf_store *store = open_through(IMPATIENT), *other = open_with("");
@@ -539,7 +539,7 @@ static void late_acquire(void **state)
     close_hard(other);
 }
 
-/* The same, while one who waits has the lease: his place moves with him. */
+/* The same, while a waiter uses the lease: it keeps its place when it moves to another lease. */
 static void late_acquire_and_a_waiter(void **state)
 {
     hf_store *store = open_through(SILENT), *other = open_with("");
@@ -573,7 +573,7 @@ static void late_acquire_and_a_waiter(void **state)
 
 /* ---- others write there too -------------------------------------------------------------------------------- */
 
-/* A key that is not ours to understand: it stands in the way, as one that came first. */
+/* A key that is not one of ours: it blocks, like one that came first. */
 static void strange_keys(void **state)
 {
     /* hf/bed/locks/n/m/zz = "?" */

@@ -56,8 +56,8 @@ static void leader_stopped(void **state)
     goes_on(etcd_pause);
 }
 
-/* Its lease was granted anew by another leader's watch, while the old one slept: when it wakes up it
- * must not be believed. */
+/* The name was granted again under another leader while the old leader was stopped: when that wakes
+ * up, its answers must not be trusted. */
 static void old_leader_wakes_up(void **state)
 {
     size_t leader = etcd_leader(etcd, 0, -1), next;
@@ -69,7 +69,7 @@ static void old_leader_wakes_up(void **state)
     etcd_pause(etcd, leader);
     next = etcd_leader(etcd, (leader + 1) % 3, (int)leader);
     others = open_member(next, "");
-    his = take(others, &wait); /* its ttl is over for the majority */
+    his = take(others, &wait); /* its ttl has ended for the majority */
     CHECK(hf_lease_remaining_ms(lease) == 0);
     etcd_continue(etcd, leader);
     nap_ms(500);
@@ -82,7 +82,8 @@ static void old_leader_wakes_up(void **state)
     close_hard(old);
 }
 
-/* The leader without the others: nothing is granted, and who holds through it is told in time. */
+/* The leader without the others: nothing is granted, and a holder connected to it is told in
+ * time. */
 static void minority(void **state)
 {
     size_t leader = etcd_leader(etcd, 0, -1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands in the cells of barriers, latches and rate limits: others may have written it. Of latches and
- * barriers every step from what is accepted leaves something that is accepted again.
+ * The contents of the cells of barriers, latches and rate limits: others may have written them.
+ * Every step from an accepted latch or barrier leaves one that is accepted again.
  */
 #include "fuzz.h"
 

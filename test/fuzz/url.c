@@ -39,8 +39,8 @@ static bool shows(const char *where, const struct hfi_url *url)
     bool shown;
     char *secret;
 
-    /* A short one may stand elsewhere by chance; one with escapes may not be found as it stands; one that is in
-     * the URL twice may be shown at its other place. */
+    /* A short password may occur elsewhere by coincidence; one with escapes may not be found
+     * literally; one that is in the URL twice may be shown at its other place. */
     if (!at || !colon || colon > at || at - colon < 8 || memchr(colon, '%', (size_t)(at - colon)) ||
         memchr(from, '/', (size_t)(at - from)))
         return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ZooKeeper: escaped names, names of nodes, and who holds among those that stand in line. */
+/* ZooKeeper: escaped names, names of nodes, and which members of a queue hold. */
 #include "fuzz.h"
 
 #include "engine/zookeeper/queue.h"

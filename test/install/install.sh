@@ -38,7 +38,8 @@ done
 exported=$(nm -D --defined-only "$lib/libholdfast.so" | awk '{ print $3 }' | grep -Ev '^(hfi?_|HOLDFAST_)' || true)
 [ -z "$exported" ] || fail "libholdfast.so also exports: $exported"
 
-# What an engine needs is needed by that engine alone: who locks in a directory has no Redis library.
+# The libraries of an engine are needed by that engine only: a program that uses the embedded store
+# needs no Redis library.
 needs() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\.so.*/\1/p' | sort | xargs; }
 for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/memcached.so"; do
     case " $(needs "$file") " in

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What tools/run-tests.sh makes of what ctest reports: run_tests.sh
-# ctest is a small script that leaves a report in the form of ctest's own.
+# How tools/run-tests.sh interprets ctest's report: run_tests.sh ctest is a
+# small script that leaves a report in the form of ctest's own.
 set -u
 
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -13,6 +13,7 @@ bad=0
 mkdir bin build
 cat >bin/ctest <<'STUB'
 #!/bin/bash
+echo "ctest $*"
 while [ $# -gt 0 ]; do [ "$1" = --output-junit ] && cp report "$2"; shift; done
 exit "$(cat status)"
 STUB
@@ -65,6 +66,13 @@ expect 'nothing but skips has failed' 1 '0 passed, 0 failed, 1 skipped'
 rm report
 echo 8 >status
 expect 'no report has failed' 1 '0 passed, 1 failed'
+
+# Labels: some, all but some.
+for labels in 'a|b:-L ^(a|b)$' '!a|b:-LE ^(a|b)$'; do
+    { passed_case a; } | report 0 1 0 0
+    said=$(PATH=$dir/bin:$PATH TEST_JOBS=1 "$source/tools/run-tests.sh" "plain:build:${labels%%:*}" | grep '^ctest ')
+    [[ $said == "ctest --test-dir build ${labels#*:} -j 1 "* ]] || { echo "run-tests: labels $labels: $said" >&2 && bad=1; }
+done
 
 # A build that is called asan and has no sanitizer.
 runs=(asan:build:)

@@ -19,7 +19,7 @@ if [ -e "$dir/a build/lib/holdfast" ]; then
     exit 1
 fi
 "$source/test/install/hardening.sh" "$dir/a build" 2
-# The path of the build has a space in it: what is made by installing must not mind.
+# The path of the build has a space in it: the installed files must work all the same.
 cmake --install "$dir/a build" --prefix "$dir/a place" >"$dir/log" || { cat "$dir/log"; exit 1; }
 [ -s "$dir/a place/share/bash-completion/completions/holdfast" ]
 "$dir/a build/bin/holdfast" -S "file:$dir/store" run x -- true

@@ -75,7 +75,7 @@ def waits(name, first, second):
     """One who waits gets it when the other has let go: also if nothing else would wake him in time."""
     expect(f"{first.kind} takes it", first.do("acquire", name, 0, LONG_MS), "OK")
     second.begin("acquire", name, WAIT_MS, LONG_MS)
-    time.sleep(0.3)  # so that he really waits; if not, the case only shows less
+    time.sleep(0.3)  # so that the other client really waits; if not, the case tests less
     expect(f"{first.kind} frees it", first.do("release"), "OK")
     expect(f"{second.kind}, who waited, gets it", second.answer(), "OK")
     expect(f"{second.kind} frees it", second.do("release"), "OK")

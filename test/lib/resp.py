@@ -47,7 +47,7 @@ class Connection:
 
     def many(self, commands):
         replies = []
-        for i in range(0, len(commands), 100):  # more would fill the buffers on both sides, and stand still
+        for i in range(0, len(commands), 100):  # more would fill the buffers on both sides, and block
             some = commands[i:i + 100]
             self.socket.sendall(b''.join(self.pack(c) for c in some))
             replies += [self.read() for _ in some]

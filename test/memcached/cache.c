@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* memcached servers of a test's own; see cache.h. Main thread only, but for cache_say(). */
+/* memcached servers for one test; see cache.h. Main thread only, except cache_say(). */
 #include "cache.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache forgets: by eviction, by flush_all, by a restart, for want of memory. A holder notices at
- * its next renewal, and never touches the lease of who came after it.
+ * A cache forgets: by eviction, by flush_all, by a restart, when it has no memory. A holder notices
+ * at its next renewal, and never touches the lease of a later holder.
  */
 #include "memcached_bed.h"
 

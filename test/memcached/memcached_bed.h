@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a test of the memcached engine stands on: for every case a fresh server and a proxy before it,
- * and two stores (one through the proxy, one that looks on directly).
+ * The test bed of the memcached engine: for every case a fresh server and a proxy before it, and
+ * two stores (one through the proxy, one direct).
  */
 #ifndef TEST_MEMCACHED_BED_H
 #define TEST_MEMCACHED_BED_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A server that is stopped, and networks that cut a request or a reply anywhere, swallow one
- * direction, or deliver late what was sent by one who has given up: no lease is returned that is not
- * ours, calls end in time, and whatever happened the name is free again soon, long before any ttl
- * (LONG_MS) would free it.
+ * direction, or deliver late what was sent by a client that has given up: no lease is returned that
+ * is not ours, calls end in time, and whatever happened the name is free again soon, long before
+ * any ttl (LONG_MS) would free it.
  */
 #include "calls.h"
 #include "memcached_bed.h"
@@ -115,7 +115,7 @@ static void cut_renew(void **state)
     cut_everywhere(step_renew, true);
 }
 
-/* One who waits goes on waiting through the cuts, and is granted. */
+/* A waiter keeps waiting through the cuts, and is granted. */
 static void cut_wait(void **state)
 {
     hf_acquire_request waiting = waiting_request("n"), request = mutex_request("n");
@@ -290,7 +290,7 @@ static void clock_stands_still(void **state)
     request = with_ttl(mutex_request("taken"), 3000);
     request.flags = HF_FLAG_NO_RENEW;
     cache_pause(cache);
-    nap_ms(3500); /* its clock is late by so much */
+    nap_ms(3500); /* its clock is late by this time */
     attempt_start(&attempt, patient, &request);
     CHECK(pthread_create(&renewer, NULL, renew_shorter, lease) == 0);
     nap_ms(1000); /* longer than MEMCACHED_STALL_MS, shorter than what we asked for */

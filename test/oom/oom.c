@@ -760,25 +760,34 @@ static bool torture(const char *url, const struct scenario *which, int all)
     return result == EXIT_MISSED && k > 1;
 }
 
+static bool chosen(const char *name, char **names)
+{
+    if (!*names)
+        return true;
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
 int main(int argc, char **argv)
 {
     size_t count = sizeof scenarios / sizeof *scenarios;
+    bool one = argc > 2 && strcmp(argv[2], "one") == 0, right = true;
     const char *url;
-    bool right = true;
 
-    if (argc != 2 && argc != 3 && argc != 5) {
-        fprintf(stderr, "usage: oom URL [one | SCENARIO K one|all]\n");
+    if (argc != 2 && argc != 5 && !one) {
+        fprintf(stderr, "usage: oom URL [one [SCENARIO ...] | SCENARIO K one|all]\n");
         return 64;
     }
     url = argv[1][0] ? argv[1] : getenv("HOLDFAST_TEST_URL");
     if (!url)
         return 64;
     for (size_t i = 0; i < count; i++) {
-        if (argc < 5) {
+        if (argc == 2 || (one && chosen(scenarios[i].name, argv + 3))) {
             right = torture(url, &scenarios[i], 0) && right;
             if (argc == 2)
                 right = torture(url, &scenarios[i], 1) && right;
-        } else if (strcmp(argv[2], scenarios[i].name) == 0)
+        } else if (!one && strcmp(argv[2], scenarios[i].name) == 0)
             return run_once(url, &scenarios[i], strtoul(argv[3], NULL, 10),
                             strcmp(argv[4], "all") == 0);
     }

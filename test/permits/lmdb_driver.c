@@ -18,6 +18,7 @@
 #include "core/url.h"
 #include "util/clock.h"
 #include "util/hash.h"
+#include "util/list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ static _Noreturn void fail(const char *what, const char *detail)
 
 static void op_done(struct hfi_op *op)
 {
-    struct item *item = op->core;
+    struct item *item = hfi_container(op, struct item, op);
 
     atomic_store(&item->done, atomic_load(&op->finished));
 }
@@ -113,7 +114,6 @@ static hf_status submit(struct item *item, enum hfi_op_kind kind)
     item->op.deadline_ms = HFI_NEVER;
     item->op.claim = &item->claim;
     item->op.done = op_done;
-    item->op.core = item;
     atomic_store(&item->done, 0);
     hfi_engine_entry()->submit(store, &item->op);
     return atomic_load(&item->done) ? (hf_status)(atomic_load(&item->done) - 1) : HF_OK;
@@ -195,7 +195,6 @@ static void inspect(struct hfi_sink *sink)
         one.op = (struct hfi_op){ .kind = HFI_OP_LIST,
                                   .deadline_ms = HFI_NEVER,
                                   .done = op_done,
-                                  .core = &one,
                                   .u.list = { (const unsigned char *)"*", 1, &cursor, sink } };
         hfi_engine_entry()->submit(store, &one.op);
         if (atomic_load(&one.done) != 1 + HF_OK)
@@ -304,8 +303,7 @@ static void do_acquire(void)
                                 .deadline_ms = HFI_NEVER,
                                 .may_wait = flags & 1,
                                 .claim = &item->claim,
-                                .done = op_done,
-                                .core = item };
+                                .done = op_done };
     item->phase = WAITING;
     atomic_store(&item->done, 0);
     hfi_engine_entry()->submit(store, &item->op);
@@ -354,7 +352,6 @@ static void do_renew(void)
     one.op = (struct hfi_op){ .kind = HFI_OP_RENEW,
                               .deadline_ms = HFI_NEVER,
                               .done = op_done,
-                              .core = &one,
                               .u.renew = { renewals, count } };
     hfi_engine_entry()->submit(store, &one.op);
     for (size_t i = 0; i < count; i++)
@@ -410,9 +407,7 @@ static void do_break(void)
     struct item one = { .phase = UNUSED };
     const char *name = strtok(NULL, " \n");
 
-    one.op = (struct hfi_op){
-        .kind = HFI_OP_BREAK, .deadline_ms = HFI_NEVER, .done = op_done, .core = &one
-    };
+    one.op = (struct hfi_op){ .kind = HFI_OP_BREAK, .deadline_ms = HFI_NEVER, .done = op_done };
     name_of(name, &one.op.u.brk.name);
     one.op.u.brk.token = (uint64_t)next_number();
     hfi_engine_entry()->submit(store, &one.op);

@@ -38,46 +38,47 @@ class Model:
 
     # Ends are kept in ms. (SQL keeps microseconds: it has integers of 64 bits and no reason to round.)
     TICK_US = 1000
-    # A time is over when the clock is past it. (The embedded store: when the clock has come to it. Its holders stop
-    # counting on a lease before, by the same clock.)
+    # A time has passed when the clock is beyond it. (The embedded store: when the clock has reached it. Its holders
+    # stop relying on a lease before that, by the same clock.)
     OVER_AT_END = False
     # What is handed over lasts for the claim window of the waiter, which must confirm it. (The embedded store knows
     # that the waiter lives, and gives the whole ttl.)
     HANDS_OVER_FOR = 'window'
     # Of its flags a waiter keeps these. (The embedded store: that it barges, too; see there.)
     KEPT = DETACHED | HEARD
-    # Of what counts as "in use as another kind": waiters that live. (SQL: those that are there. The dead are taken out
-    # when it is their turn, not searched for.)
+    # Only live waiters count for "in use as another kind". (SQL: all waiters. Dead ones are removed when it is their
+    # turn, not before.)
     DEAD_KEEP_KIND = False
     # A refused try on a name that is closed, and that nobody uses, does not set its kind. (PostgreSQL writes it all
-    # the same; nobody can tell but by a look.)
+    # the same; only inspection shows that.)
     REFUSED_SETS_KIND = False
     # An empty name is no queue: a refused try on a closed name leaves its dead waiters alone. (Redlock drops them.)
     REFUSED_DROPS_DEAD = False
     # A repeated acquire of the holder raises the longest ttl that it was promised. (SQL does not write it: a claim is
     # repeated with the same ttl only.)
     AGAIN_RAISES_TTL = True
-    # A heartbeat or a cancel of one that was granted meanwhile makes its window begin again. (SQL's beat writes the
+    # A heartbeat or a cancel of a waiter that was granted meanwhile starts its window again. (SQL's beat writes the
     # client's row only, and its cancel answers what is left; MariaDB's extends what was handed over.)
     EXTENDS = True
     # The ttl of a lease is that of its last renewal. (The embedded store keeps the one that it was acquired with.)
     RENEWAL_SETS_TTL = True
-    # A break looks first what is over, also if it finds nothing. (PostgreSQL leaves that to the next call.)
+    # A break first removes what has expired, even if it then finds nothing. (PostgreSQL leaves that to the next
+    # call.)
     BREAK_TURNS = True
-    # An acquire looks whose turn it is before it asks, and again after. (SQL: before; a queue that nobody could enter
-    # has no turn, and one who came dead is found by the next call.)
+    # An acquire hands over before it asks, and again after. (SQL: before only; a waiter that was dead on arrival is
+    # found by the next call.)
     TURNS_AFTER = True
-    # A refused try is told when something can change. (MariaDB: the caller comes back by itself.)
+    # The answer to a refused try says when something can change. (MariaDB: the caller retries by itself.)
     TELLS_REFUSED = True
-    # A look tells of the lock delay of a lease that has expired and was not taken out yet. (MariaDB's tells of it
-    # once something has settled the name.)
+    # Inspection shows the lock delay of a lease that has expired and was not removed yet. (MariaDB's shows it after
+    # the next call on the name.)
     LOOK_SEES_CLOSING = True
 
     def __init__(self):
         self.us = 0
         self.names = {}
         self.sent = []
-        self.heard = set()  # inboxes (SQL: clients) that somebody listens to
+        self.heard = set()  # inboxes (SQL: clients) with a listener
 
     @property
     def now(self):
@@ -102,7 +103,7 @@ class Model:
         if inbox in self.heard:
             self.sent.append((inbox, text))
 
-    # -- who lives, who holds
+    # -- live clients, holders
 
     def alive(self, waiter):
         """As long as its own heartbeats come. (SQL: those of its client, in one row for all its waiters. The embedded store:
@@ -280,7 +281,7 @@ class Model:
             if serious or self.REFUSED_SETS_KIND:
                 n.mode, n.capacity = want.mode, want.capacity
             if serious or self.REFUSED_DROPS_DEAD:
-                n.waiters = []  # whoever died in the queue belonged to the kind before
+                n.waiters = []  # dead waiters belonged to the previous kind
         if self.open(n) and self.fits(n, want.permits) and (overtakes or not self.counted(n)):
             h = self.grant(n, want, want.ttl)
             return self.granted_answer(h) if h else ['F']

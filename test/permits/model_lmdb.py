@@ -17,7 +17,7 @@ class Lmdb(Model):
 
     def __init__(self):
         super().__init__()
-        self.queued = set()  # who has waited
+        self.queued = set()  # owners that have waited
 
     def settle(self):
         """Time has passed, and every waiter has looked."""
@@ -79,7 +79,7 @@ class Lmdb(Model):
     def adopt(self, key, owner, token, ttl):
         answer = super().adopt(key, owner, token, ttl)
         if answer[0] == 'A':
-            del answer[5]  # whoever has passed it on before is not known: the rest of its block is not used
+            del answer[5]  # earlier local passes are not known: the rest of its block is not used
         self.settle()
         return answer
 

@@ -14,7 +14,7 @@ class Sql(Model):
     AGAIN_RAISES_TTL = False
     EXTENDS = False
     TURNS_AFTER = False
-    # A cancel of what was granted settles the name. (MariaDB's has nothing to change then.)
+    # A cancel of a granted request hands the name over if possible. (MariaDB's changes nothing then.)
     CANCEL_TURNS = True
 
     def __init__(self):
@@ -134,7 +134,7 @@ class Postgres(Sql):
         n.closed, n.delay = max(n.closed, end), max(n.delay, delay)
 
     def is_first(self, n, owner):
-        return len(n.waiters) == 1  # the others hear of it from their beats
+        return len(n.waiters) == 1  # the others learn of it by their heartbeats
 
     def looks_after(self, n, owner):
         return next((w.owner for w in self.living(n)), None) == owner  # the first that lives, and no other
@@ -160,7 +160,7 @@ class MariaDB(Sql):
         return super().alive(waiter) or not self.over(waiter.since + self.ticks(waiter.window))
 
     def deaf(self, waiter):
-        return waiter.inbox not in self.heard  # every client has the lock by which it is found
+        return waiter.inbox not in self.heard  # every client has its lock, which shows that it lives
 
     def holder(self, n, want, duration, block):
         h = super().holder(n, want, duration, block)

@@ -51,7 +51,7 @@ class Run(Sequence):
         self.driver = Driver()
         self.model.us = 1000000000 + self.random.randrange(1000000)
         self.next_owner = 0
-        self.held = {}  # owner -> name: what this process has not given back, expired or not
+        self.held = {}  # owner -> name: leases that this process has not released, expired or not
         self.highest = 0  # token
         self.set_clock()
 
@@ -126,7 +126,7 @@ class Run(Sequence):
         owner = self.one_of([o for o in holders if o in self.held])
         if owner is None:
             return
-        token = holders[owner].first  # here it says where to look, and the owner alone decides
+        token = holders[owner].first  # here the token is only a hint, and the owner decides
         ttl = self.random.choice([0, 50, 1000])
         answer = self.ask('adopt', name, owner, token, ttl)
         self.check('adopt', answer, self.model.adopt(name, owner, token, ttl))

@@ -61,7 +61,7 @@ class Run(ScriptSequence):
         self.set_clock()
         self.expire_keys()
         for name in self.NAMES:
-            self.op_release(name, 'nobody')  # what is over is gone: the clock does not bring it back
+            self.op_release(name, 'nobody')  # remove what has expired: the clock must not bring it back
             self.check_messages()
         self.check_all_records()
         for name in self.NAMES:
@@ -263,7 +263,8 @@ class Run(ScriptSequence):
         alive = [w for w in n.waiters if self.model.alive(w)]
         must(not alive or state['wexp'] > max(w.beat + w.window for w in alive), 'the queue outlives its waiters')
         must(not alive or state['exp'] >= state['wexp'], 'the name outlives its queue')
-        # An idle name does not stay for ever: what it waits for is known, and some slack.
+        # An idle name does not stay for ever: its ttl covers what it waits for, with some
+        # slack.
         latest = max([until, state['wexp'], self.model.now])
         if state['holders'] or state['tomb']:
             latest = max(latest, state['far'])

@@ -413,7 +413,8 @@ class Run(ScriptSequence):
         alive = model.living(n)
         must(not alive or state['wexp'] > max(w.beat + w.window for w in alive), 'the queue outlives its waiters')
         must(not alive or state['exp'] >= state['wexp'], 'the name outlives its queue')
-        # An idle name does not stay for ever: what it waits for is known, and some slack.
+        # An idle name does not stay for ever: its ttl covers what it waits for, with some
+        # slack.
         latest = max([until, state['wexp'], model.now])
         if state['holders'] or state['tomb']:
             latest = max(latest, state['far'])

@@ -104,7 +104,7 @@ class Run(Sequence):
             return 1 <= answer <= expected
         if expected[:2] == ['Q', 0]:
             return answer in (['Q', 0] + expected[2:], ['Q', 1] + expected[2:])  # overdue, by what its row says
-        # A clock that went back: what is too far ahead is cut when somebody looks, which the records tell.
+        # A clock that went back: times too far ahead are cut at the next call, which the records show.
         return (self.went_back and expected[0] == answer[0] == 'G' and answer[:3] == expected[:3] and
                 answer[3] <= expected[3])
 
@@ -516,7 +516,7 @@ class OnMariaDB(Run):
         self.call('note', self.packed([(name, owner, token, tid)]))
 
     def check_messages(self):
-        self.model.sent = []  # there are none: a client looks at its claims, which are compared
+        self.model.sent = []  # there are no messages: a client reads its claims, which are compared
 
     def check_holder(self, h, mine, must):
         super().check_holder(h, mine, must)

@@ -77,7 +77,7 @@ static bool right(struct tally *t, hf_status status, const hf_error *err)
     return false;
 }
 
-/* Stand in line for a moment, and leave it. */
+/* Queue for a moment, and leave the queue. */
 static void give_up_waiting(struct tally *t, hf_store *store, hf_acquire_request request)
 {
     hf_lease *lease;

@@ -18,7 +18,7 @@
 #define WARM   100
 #define PAIRS  10000
 #define LEAST  4  /* system calls of a pair */
-#define RARELY 10 /* one pair of so many may have something to do that is due by the clock */
+#define RARELY 10 /* one pair of this many may do periodic work */
 #define MARK   "getppid"
 #define SKIP   77
 

@@ -122,7 +122,8 @@ static void restarted_empty(void **state)
     (void)state;
     server_kill(server);
     server_restart(server);
-    /* Neither its time is over nor is a renewal due: it is asked for because the server is another. */
+    /* Neither has its validity ended nor is a renewal due: it is renewed because the server is
+     * another one. */
     await_lost(lease);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     gets_free(other, "n", token);
@@ -131,7 +132,7 @@ static void restarted_empty(void **state)
     close_store(other);
 }
 
-/* Those who waited stand in line again, and all get their turn. */
+/* The waiters join the queue again, and all are granted. */
 static void waiters_go_on_after_restart(void **state)
 {
     hf_store *holders = open_direct(), *stores[3];
@@ -510,7 +511,7 @@ static void hung_up_on(const char *command)
     }
     printf("%s: %d times, %d leases\n", command, killer.count, done);
     CHECK(done > 0);
-    /* Whatever was unknown has been settled: nothing is held, and nobody stands in line. */
+    /* All unknown outcomes have been settled: nothing is held, and nobody waits. */
     AWAIT(count_holders(other, "n") == 0 && count_waiters(other, "n") == 0);
     gets_free(other, "n", last);
     for (int i = 0; i < WORKERS; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rate limits on Redis. limit.lua decides what limit_plan.c decides: random requests of all kinds go
- * to both, with a clock that stands still between them and jumps, also back; answers and the
- * bytes that are left must be the same. Then what only a real server can show: its clock, expiry, a
- * line that is cut.
+ * to both, with a clock that is stopped between them and jumps, also back; answers and the
+ * resulting bytes must be the same. Then what only a real server can show: its clock, expiry, a
+ * broken connection.
  */
 #include "redis_bed.h"
 

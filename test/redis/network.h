@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Networks that are slow, cut a request or a reply anywhere, swallow one direction, or deliver
- * late what was sent by one who has given up: no lease is returned that is not ours, and whatever
+ * Networks that are slow, cut a request or a reply anywhere, swallow one direction, or deliver late
+ * what was sent by a client that has given up: no lease is returned that is not ours, and whatever
  * happened the name is free again soon, long before any ttl (LONG_MS) would free it. Three files of
  * cases, one program.
  */

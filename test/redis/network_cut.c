@@ -135,7 +135,7 @@ static void cut_inspect(void **state)
     cut_everywhere(step_inspect, true);
 }
 
-/* One who waits goes on waiting through the cut, and is granted. */
+/* A waiter keeps waiting through the cut, and is granted. */
 static void cut_wait(void **state)
 {
     hf_acquire_request waiting = waiting_request("n"), request = mutex_request("n");

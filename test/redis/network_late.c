@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What arrives late, when whoever sent it has given it up or gone on: copies of requests, and messages. */
+/* Late copies of requests and late messages, which arrive when their sender has given up or moved
+ * on. */
 #include "network.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static void late_acquire(void **state)
     EXPECT(HF_OK, probe(other, &trying));
 }
 
-/* The same while somebody else holds it: then what comes late must not stand in line either. */
+/* The same while another client holds it: then the late request must not be queued either. */
 static void late_wait(void **state)
 {
     hf_acquire_request request = with_wait(mutex_request("n"), 1500), trying = mutex_request("n");
@@ -54,7 +55,8 @@ static void late_wait(void **state)
     EXPECT(HF_OK, probe(other, &trying));
 }
 
-/* A renewal that comes when another holds it neither disturbs him nor revives the old lease. */
+/* A renewal that comes when another client holds the name neither disturbs that lease nor revives
+ * the old one. */
 static void late_renewal(void **state)
 {
     hf_acquire_request request = with_ttl(mutex_request("n"), 1000), waiting = waiting_request("n");
@@ -115,8 +117,8 @@ static void late_release(void **state)
     is_free_again("n", 0);
 }
 
-/* A grant to the first copy of an acquire lapses unheard; the second copy stands in line again; and
- * then the old message comes. It is no grant. */
+/* A grant to the first copy of an acquire expires unnoticed; the second copy queues again; and then
+ * the old message comes. It is no grant. */
 static void old_message(void **state)
 {
     hf_acquire_request request = with_ttl(waiting_request("n"), 1000),
@@ -173,9 +175,9 @@ static void await_beats(int count)
         AWAIT(last_beat() > at_ms);
 }
 
-/* A copy of the acquire comes when its waiter has long been queued, granted unheard, and passed over: it
- * puts the waiter in line again, whose heartbeats are answered as before. Then the message of the grant
- * that has lapsed comes: by its number it is the newest, but it is no grant. */
+/* A copy of the acquire arrives when its waiter has long been queued, granted unnoticed, and passed
+ * over: it queues the waiter again, whose heartbeats are answered as before. Then the message of
+ * the expired grant comes: by its number it is the newest, but it is no grant. */
 static void message_behind_a_late_copy(void **state)
 {
     hf_acquire_request request = with_ttl(waiting_request("n"), 1000),
@@ -200,7 +202,7 @@ static void message_behind_a_late_copy(void **state)
     proxy_block(proxy, PROXY_DOWN, true);
     proxy_choose(proxy, PROXY_CALLS);
     give(lease);
-    his = take(other, &waiting); /* after the window of the waiter, which heard nothing */
+    his = take(other, &waiting); /* after the window of the waiter, which got no message */
     proxy_deliver(proxy);
     CHECK(count_waiters(other, "n") == 1); /* the late copy */
     proxy_block(proxy, PROXY_UP, false);

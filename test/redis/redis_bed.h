@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a test of the Redis engine stands on: for every case a fresh server and a proxy before
- * it.
+ * The test bed of the Redis engine: for every case a fresh server and a proxy before it.
  */
 #ifndef TEST_REDIS_BED_H
 #define TEST_REDIS_BED_H

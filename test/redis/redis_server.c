@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Redis servers of a test's own; see redis_server.h. Main thread only, but for server_ask(). */
+/* Redis servers for one test; see redis_server.h. Main thread only, except server_ask(). */
 #include "redis_server.h"
 
 #include <signal.h>
@@ -117,7 +117,7 @@ static void begin(struct server *server)
 
     snprintf(port, sizeof port, "%u", (unsigned)server->port);
     snprintf(log, sizeof log, "%.100s/log", server->dir);
-    /* A configuration file stands before all options. */
+    /* A configuration file comes before all options. */
     if (server->options[0] && server->options[0][0] == '/') {
         args[n++] = server->options[0];
     } else {

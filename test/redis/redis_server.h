@@ -33,7 +33,7 @@ struct server {
 struct server *server_start(const char *const *options);
 /* The same, and its clock can be moved (clock.h); it is right at first. A restart leaves it where it was. */
 struct server *clock_server(const char *const *options);
-/* Move its clock by so much, forward or back. */
+/* Move its clock by this time, forward or back. */
 void clock_jump_ms(struct server *server, int64_t ms);
 /* SIGKILL, and wait for its end. What it had in memory is gone. */
 void server_kill(struct server *server);
@@ -45,14 +45,14 @@ void server_continue(struct server *server);
 /* Kill it and remove its directory. NULL is fine. */
 void server_free(struct server *server);
 
-/* As whom server_do() speaks; once, before the first. */
+/* The user of server_do(); call once, before the first. */
 void server_login(struct server *server, const char *user, const char *password);
 /* One raw command with redisCommand()'s format, over a connection of our own that is made again
  * if it was lost. The reply may be an error. The caller frees it. */
 redisReply *server_ask(struct server *server, const char *format, ...);
 /* The same; an error reply ends the program. The integer of the reply (or 0). */
 long long server_do(struct server *server, const char *format, ...);
-/* A second connection, for one who must not wait for the first. redisFree() it. */
+/* A second connection, for callers that must not wait for the first. redisFree() it. */
 redisContext *server_connect(struct server *server);
 /* "redis://127.0.0.1:PORT" and what follows it; static, good until the next call but three. */
 const char *server_url(const struct server *server, const char *rest);

@@ -80,7 +80,7 @@ static void cannot_save(void **state)
 
     (void)state;
     server_do(server, "CONFIG SET save %s", "3600 1");
-    /* The file cannot be put in place: a directory is in the way. */
+    /* The file cannot be put in place: there is a directory of that name. */
     snprintf(path, sizeof path, "mkdir -p %s/dump.rdb/in-the-way", server->dir);
     CHECK(system(path) == 0);
     for (bool failed = false; !failed; nap_ms(10)) {
@@ -138,10 +138,10 @@ static void lock_without_an_end(void **state)
 /* ---- one name among many ----------------------------------------------------------------------- */
 
 /*
- * Renewals and heartbeats of many names travel in one command. A name that cannot be renewed is a matter of its own
- * lease: the others stay HELD, and are never even AT_RISK.
+ * Renewals and heartbeats of many names travel in one command. A name that cannot be renewed
+ * affects only its own lease: the others stay HELD, and are never even AT_RISK.
  */
-#define GOOD 3 /* leases beside the one whose key is spoilt */
+#define GOOD 3 /* leases in addition to the one whose key is damaged */
 
 static hf_lease *hold_for(const char *name, int64_t ttl_ms)
 {

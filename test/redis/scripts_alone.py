@@ -258,7 +258,7 @@ def evicted(case):
                 else:
                     equal(case.release('a'), ['R'])
                 waiting, got = set('bcde' if ask else 'bcd'), []
-                for _ in range(20):  # as clients do: a heartbeat, and in line again if it was forgotten
+                for _ in range(20):  # as clients do: a heartbeat, and a new acquire if it was forgotten
                     for owner in sorted(waiting):
                         answer = case.call('beat', keys_of('n'), owner, 50000)[0]
                         if answer == ['N']:

@@ -110,7 +110,7 @@ void storm_end(struct storm *storm, int64_t lost_ms)
 
         if (i > 0 && turn[-1].token == turn->token)
             FAIL("two with one token");
-        /* By tokens in order, nobody begins before his predecessor has ended. */
+        /* In the order of tokens, no turn begins before the previous one has ended. */
         if (turn->from_ms < busy_ms[after]) {
             fprintf(stderr, "token %llu from %lld, although another held until %lld (lost %lld)\n",
                     (unsigned long long)turn->token, (long long)turn->from_ms,

@@ -3,9 +3,9 @@
  * Threads that take one name in turns, each through a store of its own, while the servers behind
  * it fail or move; and the check of what they saw.
  *
- * What can be promised when a server is lost with writes that no replica had: the lease of somebody
- * who holds may be granted again by the successor. Nothing else: never two at once by one server,
- * never two by servers that handed over properly, and every later grant has a larger token.
+ * What can be promised when a server is lost with writes that no replica had: a held lease may be
+ * granted again by the successor. Nothing else: never two at once by one server, never two by
+ * servers that handed over properly, and every later grant has a larger token.
  */
 #ifndef TEST_REDIS_STORM_H
 #define TEST_REDIS_STORM_H

@@ -6,8 +6,9 @@
  *   redlock_faults steady|jumps [SECONDS [SEED]]
  *
  * steady: servers are killed and come back with their data or without, stopped, cut off, delayed;
- * clients are stopped past their ttl. Never more than two servers at a time, for more is more than
- * Redlock stands. Nobody may hold beside anybody else, and no token may tie or go back.
+ * clients are stopped past their ttl. Never more than two servers at a time, which is all that
+ * Redlock tolerates. Two clients must never hold at once, and tokens must never be equal or
+ * decrease.
  *
  * jumps: besides, the servers' clocks jump, more than one at a time. Two may hold at once then, which is
  * the known limit of Redlock: it is counted. Tokens must still never tie, nor go back.
@@ -134,7 +135,7 @@ static unsigned tend_nodes(void)
     return down;
 }
 
-/* Somebody who has read and not written yet, where a fault hurts most; or anybody. */
+/* A worker that has read and not written yet, where a fault does the most harm; or any worker. */
 static unsigned somebody_inside(void)
 {
     unsigned first = chance(&dice, WORKERS);

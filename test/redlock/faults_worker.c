@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One of those who want the locks. It writes down what it asked for and what it certainly held, and
- * under the mutex it raises the two counters, with a pause for thought between reading and writing
- * in which it may be stopped.
+ * A worker that acquires the locks. It logs what it asked for and what it certainly held, and under
+ * the mutex it increments the two counters, with a pause between reading and writing in which it
+ * may be stopped.
  */
 #include "faults.h"
 

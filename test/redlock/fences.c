@@ -161,7 +161,7 @@ static void the_holder_is_stopped(void **state)
     lease = take(store, &wait);
     late_write(first, hf_lease_token(lease));
     peer_signal(&peer, SIGCONT);
-    CHECK(peer_state(&peer, 0) == HF_STATE_LOST); /* whoever asks is told */
+    CHECK(peer_state(&peer, 0) == HF_STATE_LOST); /* a call that asks gets LOST */
     peer_stop(&peer);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     give(lease);

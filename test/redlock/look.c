@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inspect and break, where nodes know different things: a majority decides who holds, and what a node did not hear
- * of it is told later. */
+/* Inspect and break, when nodes know different things: a majority decides who holds, and a node
+ * that missed something is told later. */
 #include "nodes.h"
 
 #include <stdio.h>

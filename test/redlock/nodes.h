@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a test of the Redlock engine stands on: for every case five fresh servers, each with a
- * clock that can be moved, an append-only file (so that a restart may keep the data or lose it) and
- * a proxy before it; and the small steps of test/redis/bed.h.
+ * The test bed of the Redlock engine: for every case five fresh servers, each with a clock that can
+ * be moved, an append-only file (so that a restart may keep the data or lose it) and a proxy before
+ * it; and the small steps of test/redis/bed.h.
  */
 #ifndef TEST_REDLOCK_NODES_H
 #define TEST_REDLOCK_NODES_H

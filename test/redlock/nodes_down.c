@@ -132,7 +132,8 @@ static void minority_grants_go_at_once(void **state)
     client_close(&client);
 }
 
-/* Who is on 1, 2, 3 and who on 3, 4, 5: they share a node, and so they are not both let in. */
+/* One client reaches nodes 1, 2, 3 and another 3, 4, 5: they share a node, so they cannot both
+ * hold. */
 static void majorities_meet(void **state)
 {
     struct client readers, writers;
@@ -212,8 +213,9 @@ static void restarted_nodes_keep_a_lease(void **state)
 }
 
 /*
- * The holder has three nodes, and one of them forgets it. With the two that never knew of it that one
- * would be a majority for somebody else, if it voted. It does so only when whatever it forgot is over.
+ * The holder has three nodes, and one of them loses its data. With the two that never knew of the
+ * lease that one would be a majority for another client, if it voted. It votes only when everything
+ * that it forgot has ended.
  */
 static void an_empty_node_does_not_vote(void **state)
 {
@@ -259,7 +261,8 @@ static void without_an_intact_majority_it_is_refused(void **state)
     options.open_wait_ms = 4000; /* longer than max_ttl: it does not heal by itself */
     EXPECT(HF_CORRUPT, hf_open(nodes_url(SHORT_TTL), &options, &late, &contract_error));
     print_message("%s\n", contract_error.text);
-    CHECK(strstr(contract_error.text, "holdfast redlock") != NULL); /* who can decide, and how */
+    CHECK(strstr(contract_error.text, "holdfast redlock") != NULL); /* the text says who can decide,
+                                                                     * and how */
     CHECK(probe(store, &request) != HF_OK);
     for (unsigned i = 0; i < MAJORITY; i++)
         CHECK(!node_votes(i));
@@ -286,11 +289,12 @@ static void a_dead_heir_is_passed_over(void **state)
     AWAIT(count_waiters(store, "name") == 2);
     peer_kill(&peer);
     nap_ms(
-        500); /* the servers see its connections end, and do not ask for those who spoke just now */
+        500); /* the servers see its connections end, and do not check clients that sent something
+               * just now */
     given_ms = now_ms();
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(now_ms() - given_ms < 5000);
+    CHECK(now_ms() - given_ms < 9000); /* less than the claim window of 10 s */
     give(attempt.lease);
     close_store(store);
     close_store(other);

@@ -129,7 +129,7 @@ def counters(case):
     equal(case.acquire('b', proposal=case.us + 60000000, attempt=4), at + 60000000)
     equal(case.acquire('c', tokens=7, name='other'), 7)
     equal(case.status()[3:], [3, 10 ** 9, at + 61000000, 0, 2])  # the top may be a second above
-    # A hand-over raises it as well, by what its waiter asked for, with the proposal of who hands over.
+    # A hand-over raises it as well, by the waiter's block, with the proposal of the releasing client.
     case.acquire('w', tokens=3)
     case.acquire('x', tokens=3)
     equal(case.release('b', attempt=4, proposal=at), ['R'])
@@ -248,7 +248,7 @@ def slots(case):
     equal(case.beat('d')[:2], ['Q', 1001])
     equal(case.release('c'), ['R'])
     equal(case.beat('d'), ['G', 4, 1, 500, '1,2'])
-    # Other slots, please: a later attempt gives back what it has first.
+    # A later attempt asks for other slots: it first releases those that it has.
     equal(case.acquire('d', attempt=2, start=1, permits=1, **kind), ['G', 5, 1, 1000, '1'])
     equal(case.acquire('d', attempt=3, start=2, permits=2, **kind), ['G', 6, 1, 1000, '1,2'])
     case.pass_ms(900)
@@ -338,7 +338,7 @@ def stamps(case):
     equal([w[6] - us for w in case.look()[5]], [-100000, -100000, -50000, -50000, 0, 0])
     equal(case.beat('c')[:2], ['Q', 0])
     equal(case.beat('liar')[:2], ['Q', 1001])
-    # One that comes before all who wait, and fits, need not wait for somebody to look.
+    # A request that comes before all waiters, and fits, is granted at once.
     kind = dict(mode=2, capacity=3, name='s')
     case.acquire('h', permits=2, **kind)
     equal(case.acquire('big', permits=2, **kind)[0], 'Q')
@@ -374,7 +374,7 @@ def yielding(case):
         equal(case.who(node), (['a'], ['c']))
         case.release('c', node)
         equal(case.beat('a', node, flags=3)[0], 'G')
-    # It went back as it was; what it gets then is a new grant.
+    # It went back to its place; what it gets then is a new grant.
     equal(case.look('n3')[5], [['b', 1, 1, 0, 0, 10 ** 6, us - 10, 'x'], ['c', 1, 1, 0, 0, 10 ** 6, us - 5, 'x']])
     equal(case.counter('n3'), 2)
     # Nobody yields to the dead, or to those of another epoch.
@@ -467,7 +467,7 @@ def max_ttl(case):
 
 def epochs(case):
     """Who stood in the queue of another epoch is not granted in this one, and what was granted then is not counted."""
-    for name in ('free', 'alone'):  # so that they have counters, and whoever comes is alone
+    for name in ('free', 'alone'):  # so that they have counters, and the next client is alone
         case.acquire('a', name=name)
         case.release('a', name)
     e, f = EPOCH.decode('latin-1'), NEXT.decode('latin-1')
@@ -587,7 +587,7 @@ def dead_heirs(case):
         case.acquire('dead%02d' % i, 'many', flags=9, window=5000, inbox='hf:rl:inbox:2')
     case.pass_ms(101)
     case.release('holder', 'many')
-    equal(case.who('many')[0], ['dead64'])  # not without an end in one call
+    equal(case.who('many')[0], ['dead64'])  # a bounded number in one call
     listener.close()
 
 
@@ -835,7 +835,8 @@ def real_clock(case):
         if not 0 < ttl <= 100001 + 2 * SLACK:
             raise Mismatch('the key expires in %d ms' % ttl)
         equal(case.release('b'), ['R'])
-    # Alone, and the server lets it go: nobody has looked, and it is neither there to be released nor in the way.
+    # A lone lease that has expired at the server without any call: it can neither be released, nor does it
+    # block.
     case.acquire('a', ttl=1)
     while case.redis('EXISTS', keys_of('n')[0]):
         pass
@@ -883,7 +884,7 @@ def rights(case):
     case.acquire('b', 'p', flags=9, window=10 ** 6)
     time.sleep(0.2)
     case.release('a', 'p')
-    equal(case.who('p'), ([], ['b']))  # nobody listens, and it may see that
+    equal(case.who('p'), ([], ['b']))  # there is no listener, and it may check that
     case.call('seal', [CLUSTER], EPOCH, NEXT)
     run = set(re.findall(r'cmdstat_(\w+)[|:]', admin('INFO', 'commandstats').decode()))
     equal({c.lower() for c in used} - run, set())

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A server that asks for the password in clear text does not get it. It speaks just enough of MariaDB's protocol: a greeting,
- * then the request to log in by another plugin; what the client says after that is looked at. Without TLS that server may be
- * whoever is on the way to the real one.
+ * then the request to log in by another plugin; what the client says after that is looked at.
+ * Without TLS that server may be an attacker in between.
  */
 #include "contract.h"
 #include "server.h"

@@ -277,7 +277,7 @@ static char state_of(pid_t pid)
     return end && sscanf(end + 1, " %c", &state) == 1 && !strchr("ZX", state) ? state : 0;
 }
 
-/* Those that live (have their current directory) at or below `dir`, whoever their parent is by now. */
+/* Processes whose current directory is at or below `dir`, whatever their parent is by now. */
 static size_t residents(const char *dir, pid_t found[PROCESSES])
 {
     DIR *proc = opendir("/proc");

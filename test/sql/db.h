@@ -42,13 +42,13 @@ struct db {
     char socket[128]; /* PostgreSQL: its directory */
     uint16_t port, pooler_port;
     pid_t pid, pooler; /* 0: not running */
-    int leash;         /* when all who have it are gone, the guardian cleans up */
+    int leash;         /* when all processes that have it are gone, the guardian cleans up */
     void *admin;       /* PGconn, MYSQL */
 };
 
 /* Start one and wait until it answers. `wish` may be NULL; its strings must live as long as the server. */
 struct db *db_start(enum db_kind kind, const struct db_wish *wish);
-/* An orderly end, which waits for nobody's transaction. */
+/* A clean shutdown that does not wait for transactions. */
 void db_stop(struct db *db);
 /* SIGKILL to it and to all its processes, and wait for their end. */
 void db_kill(struct db *db);

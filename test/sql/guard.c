@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * hf_guard_claim_sql(), on a real PostgreSQL and a real MariaDB, on connections and in transactions of users
- * (user.h): who may claim, who waits, who is refused, and that a holder which was paused past its lease
- * changes nothing. One server for all cases; each has a name of its own.
+ * (user.h): which claims succeed, wait or are refused, and that a holder which was paused past its
+ * lease changes nothing. One server for all cases; each has a name of its own.
  */
 #include "calls.h"
 #include "contract.h"

@@ -158,8 +158,8 @@ static void tables_taken_away(void **state)
 
 /* ---- rows and locks ---------------------------------------------------------------------------------------- */
 
-/* Somebody sits on the row of one name: another name is not kept waiting, also a new one; and who wants the first
- * is told in time, and gets it when the row is free. */
+/* Another session locks the row of one name: other names, also new ones, are not delayed; a request
+ * for that name times out in time, and succeeds when the row is free. */
 static void names_do_not_block_each_other(void **state)
 {
     hf_store *store = leases_open("&op_timeout=900ms");
@@ -210,7 +210,8 @@ static void renewals_do_not_wait_for_each_other(void **state)
     close_store(store);
 }
 
-/* Nor is a waiter of another name kept from its turn, when something of the first is over and nobody gets at its row. */
+/* Nor is the hand-over of another name delayed, when something of the first has expired and its row
+ * is locked. */
 static void hand_over_does_not_wait_for_another(void **state)
 {
     hf_store *store = leases_open(""), *second = leases_open("&op_timeout=60s&window=3s");
@@ -230,7 +231,7 @@ static void hand_over_does_not_wait_for_another(void **state)
     db_do(leases_db, "SELECT 1 FROM hfl_names WHERE name = '%s' FOR UPDATE",
           is_postgres() ? "\\x61" : "a");
     await_lost(stuck);
-    nap_ms(1000); /* who waits for it finds it over now */
+    nap_ms(1000); /* its waiters find it expired now */
     give(lease);
     EXPECT(HF_OK, attempt_join(&other));
     give(other.lease);
@@ -242,7 +243,8 @@ static void hand_over_does_not_wait_for_another(void **state)
     close_store(store);
 }
 
-/* A name is a row before it is locked: two who want a new one at the same time do not both get it. */
+/* A name becomes a row before it is locked: two requests for a new name at the same time do not
+ * both get it. */
 static void a_new_name_is_a_row(void **state)
 {
     hf_store *stores[4];
@@ -390,7 +392,8 @@ static void few_connections(void **state)
 
 /* ---- clean-up ------------------------------------------------------------------------------------------------ */
 
-/* What was idle for long goes, whoever closes a store next; what is held, or was used lately, stays. */
+/* Rows that were idle for long are removed when any store is closed; rows that are held or were
+ * used lately stay. */
 static void idle_rows_go(void **state)
 {
     hf_store *store = leases_open("");
@@ -498,7 +501,7 @@ static void urls(void **state)
 
 /* ---- rights --------------------------------------------------------------------------------------------------- */
 
-/* What holdfast-engines(7) says that a user needs who finds the tables made. */
+/* The rights that holdfast-engines(7) lists for a user when the tables exist already. */
 static const char *const rights[] = {
     "GRANT USAGE ON SCHEMA public TO few",
     ("GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "

@@ -18,7 +18,7 @@ hf_store *leases_open(const char *more);
 void leases_close(hf_store *store);
 /* End all sessions of ours, as an administrator does. */
 void leases_end_sessions(void);
-/* Somebody gets it, from a store of his own, long before the ttl of whoever might be left there. */
+/* Another store acquires the name, long before the ttl of a lease that might be left there. */
 void leases_gets_free(const char *name);
 
 /* leases_clock.c: servers that are started from here on have a clock that can jump. */

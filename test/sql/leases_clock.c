@@ -70,7 +70,7 @@ static void jump(int64_t ms)
     atomic_fetch_add(offset_us, ms * 1000);
 }
 
-/* Forward: leases end early; the next one has a larger token, and whoever was left behind is told. */
+/* Forward: leases end early; the next one has a larger token, and the old holder is told. */
 static void clock_jumps_forward(void **state)
 {
     hf_store *store = leases_open(""), *second = leases_open("");
@@ -140,8 +140,9 @@ static hf_acquire_request dead_request(const char *name, hf_kind kind)
     return request;
 }
 
-/* What died before the clock went back by an hour ends within its ttl after somebody has looked, and not an hour later:
- * granted at once, by hand-over, beside a holder that lives, with a lock delay, with a waiter that was there before. */
+/* Leases of processes that died before the clock went back by an hour end within their ttl after
+ * the next check, and not an hour later: granted at once, by hand-over, beside a holder that lives,
+ * with a lock delay, with a waiter that was there before. */
 static void dead_holders_end_after_a_jump_back(void **state)
 {
     static const char *const names[] = { "at once", "handed", "beside", "delayed", "before" };
@@ -190,7 +191,7 @@ static void dead_holders_end_after_a_jump_back(void **state)
         give(attempts[i].lease);
     }
     CHECK(hf_lease_state(lease) == HF_STATE_HELD && hf_lease_state(other) == HF_STATE_HELD);
-    CHECK(!alive.ended); /* who lives is not cut short */
+    CHECK(!alive.ended); /* a live lease is not shortened */
     give(lease);
     give(other);
     EXPECT(HF_OK, attempt_join(&alive));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=lease: a server that is killed and comes back, stands still, and an administrator who ends sessions. What
- * holders are told, that waiters go on, and that nothing stays held that nobody can release.
+ * mode=lease: a server that is killed and comes back, or is stopped, and an administrator who ends
+ * sessions. Holders are told, waiters continue, and nothing stays held that nobody can release.
  */
 #include "leases.h"
 
@@ -18,8 +18,8 @@ static hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms)
     return request;
 }
 
-/* Deadlines hold although nobody answers. What was sent to a server that stands still is executed when it goes on,
- * and must not keep the name for its ttl: nobody knows of that grant. */
+/* Deadlines are kept although the server is silent. What was sent to a stopped server is executed
+ * when it continues, and must not keep the name for its ttl: nobody knows of that grant. */
 static void server_stands_still(void **state)
 {
     hf_acquire_request request = with_ttl(mutex_request("still"), 10 * LIMIT_MS);
@@ -75,7 +75,7 @@ static void late_statement(void **state)
     leases_gets_free("late");
 }
 
-/* A holder is told before its lease is over, also while nobody answers. */
+/* A holder is told before its lease ends, also while the server is silent. */
 static void holder_is_told_of_silence(void **state)
 {
     hf_acquire_request request = with_ttl(mutex_request("told"), 3000);

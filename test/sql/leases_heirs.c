@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=lease: the waiter whose turn it is. It may be dead, or its connection may be, or the news may be so late that its turn
- * is over.
+ * mode=lease: the next waiter. It may be dead, or its connection may be, or the message may come
+ * after its window has ended.
  */
 #include "calls.h"
 #include "leases.h"
@@ -109,7 +109,8 @@ static void message_of_a_lapsed_grant(void **state)
     proxy_stop(proxy);
 }
 
-/* News of a grant that come when it is over do not end the wait, also if the window is as long as the ttl. */
+/* A message of a grant that has ended does not end the wait, even if the window is as long as the
+ * ttl. */
 static void news_that_come_too_late(void **state)
 {
     struct proxy *proxy = proxy_start(leases_db->port);
@@ -212,8 +213,9 @@ static void dead_heirs_are_passed_over(void **state)
     close_store(store);
 }
 
-/* The holder is dead, and so is the first in the queue, of which that is not known yet: whoever finds the name overdue looks
- * after it. By the functions alone: such a wait would take a window, and be no shorter than a test may expect. */
+/* The holder is dead, and so is the first waiter, which is not known yet: the next waiter that
+ * finds the name overdue handles it. By the functions alone: such a wait would take a window, and
+ * be no shorter than a test may expect. */
 static void the_second_looks_after_an_overdue_name(void **state)
 {
     static const char insert[] =

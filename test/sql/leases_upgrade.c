@@ -14,8 +14,8 @@ static bool is_postgres(void)
     return leases_db->kind == DB_POSTGRES;
 }
 
-/* As version 1 would have left it: nothing says that it is newer. Its routine that hands over is one that fails: whoever calls it
- * still calls an old one. */
+/* As version 1 would have left it: without a newer version mark. Its hand-over routine fails: a
+ * client that calls it still uses an old routine. */
 static void make_old(void)
 {
     if (is_postgres()) {

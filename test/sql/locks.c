@@ -189,7 +189,7 @@ static void tables_that_were_changed(void **state)
 
     (void)state;
     EXPECT(HF_OK, probe(store, &request));
-    close_store(store); /* who has looked remembers it */
+    close_store(store); /* a store remembers what it has found */
     CHECK(db_do(locks_db, "SELECT count(%s) FROM hfm_lock_names WHERE %s", key, hex) == 1);
     db_do(locks_db, "UPDATE hfm_lock_names SET name = 'evenly' WHERE %s", hex);
     store = locks_open("session", "");

@@ -68,7 +68,7 @@ static void goes_round(hf_store *const *stores, int count)
     CHECK(pthread_barrier_init(&ready, NULL, (unsigned)count) == 0);
     for (int i = 0; i < count; i++)
         party_start(&parties[i], stores[i], names[i], names[(i + 1) % count], &ready);
-    while (done < count) /* whoever has ended gives back what it held: the next one goes on */
+    while (done < count) /* a session that has ended releases what it held: the next one proceeds */
         for (int i = 0; i < count; i++)
             if (parties[i].ended && parties[i].lease) {
                 given_up += parties[i].status == HF_DEADLOCK;
@@ -128,8 +128,9 @@ static void waits_for_itself(void **state)
 /* ---- no circles -------------------------------------------------------------------------------------------- */
 
 /*
- * The first holds "a" and waits for "b"; the second holds "b" and waits for "a". But "a" is not the first's any more: its lease
- * was released from here while it waited, and is somebody else's, who does not wait.
+ * The first holds "a" and waits for "b"; the second holds "b" and waits for "a". But the first does
+ * not hold "a" any more: its lease was released from here while it waited, and belongs to another
+ * session, which does not wait.
  */
 static void passed_by_another(const char *mode)
 {
@@ -253,7 +254,7 @@ static void ring(const char *mode, int count)
         member_start(&members[i], mode, names[i], names[(i + 1) % count]);
     for (int i = 0; i < count; i++)
         say(members[i].fd, 'g');
-    for (int done = 0; done < count; done++) { /* whoever has ended gives back what it held */
+    for (int done = 0; done < count; done++) { /* a session that has ended releases what it held */
         struct pollfd waits[3];
         int at = 0, status;
 

@@ -71,7 +71,7 @@ static void interrupted_by_the_administrator(void **state)
     BOTH_MODES(is_interrupted);
 }
 
-/* Time limits that an operator has set for everybody must not end who holds. */
+/* Time limits that an operator has set for all sessions must not end a lease. */
 static void outlives_limits(const char *mode)
 {
     hf_store *store = locks_open(mode, "");
@@ -248,7 +248,7 @@ static void server_is_stopped(void **state)
 
 #define WORKERS 3
 
-/* One who raises a guarded number under the lock, again and again. */
+/* A worker that increments a guarded number under the lock, again and again. */
 struct worker {
     const char *mode;
     pthread_t thread;

@@ -106,8 +106,9 @@ static void *fire(void *arg)
 }
 
 /*
- * The end of a wait races with its grant. Whichever comes first, the name is held by who was told so, or
- * by nobody: if a grant to one that was told HF_CANCELLED stayed, nobody would get it any more.
+ * The end of a wait races with its grant. In either case the name is held by the caller that got
+ * HF_OK, or by nobody: if a grant to a caller that got HF_CANCELLED stayed, nobody would get the
+ * name any more.
  */
 static void races(const char *mode)
 {

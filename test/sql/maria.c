@@ -123,7 +123,8 @@ static void conflicts_were_met(void)
     CHECK(db_do(db, "SELECT n FROM tries") > 3);
 }
 
-/* A deadlock that the server resolves against us, and a lock wait that it gives up, are nobody's failure. */
+/* A deadlock that the server resolves against us, and a lock wait timeout, are not reported as
+ * failures. */
 static void conflicts_are_tried_again(void **state)
 {
     static const int numbers[] = { 1213, 1205, 1020 };
@@ -310,8 +311,8 @@ static long long questions(void)
                      "variable_name = 'Com_call_procedure'");
 }
 
-/* With a window this long no beat comes by: only the listener can tell of it. And those who wait ask for nothing
- * meanwhile, however many they are. */
+/* With a window this long no heartbeat comes in time: only the listener can report the grant. And
+ * waiters send nothing meanwhile, however many there are. */
 static void woken_by_the_listener(void **state)
 {
     enum { WAITERS = 8 };
@@ -429,7 +430,8 @@ static void few_rights(void **state)
 
 /* ---- the printed SQL ------------------------------------------------------------------------------------- */
 
-/* What is printed for who may make tables is enough for who may not; and the server's own client program takes it. */
+/* The SQL that is printed for an administrator is enough for a user without rights to create
+ * tables; and the server's own client program accepts it. */
 static void printed_sql(void **state)
 {
     const char *url = url_of("app", "");
@@ -538,7 +540,7 @@ static void odd_defaults(void **state)
 
     db = db_start(DB_MARIADB, &frozen);
     store = NULL;
-    for (int i = 0; i < 2; i++) { /* also who makes the tables */
+    for (int i = 0; i < 2; i++) { /* also the one that creates the tables */
         EXPECT(HF_CONFIG, try_open(fill_in(db_url(db, "")), &store));
         CHECK(strstr(contract_error.text, "sysdate-is-now") != NULL);
     }

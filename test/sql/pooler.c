@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A pgbouncer in front of a PostgreSQL of a test; see db.h. It lives beside the server's data. */
+/* A pgbouncer in front of a PostgreSQL of a test; see db.h. Its files are next to the server's
+ * data. */
 #include "db.h"
 
 #include <arpa/inet.h>

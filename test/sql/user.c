@@ -104,7 +104,7 @@ int64_t user_do(struct user *user, const char *sql)
     return number;
 }
 
-/* (innodb_trx shows what was some time ago, and who asks often always sees the same.) */
+/* (innodb_trx shows an old state, and frequent queries always see the same one.) */
 bool user_waits(struct user *user)
 {
     if (user->db->kind == DB_POSTGRES)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A user of a database who is no part of Holdfast: its own connection, by libpq or libmariadb, on which
- * the statements of hf_guard_claim_sql() run. One thread at a time each.
+ * A user of a database outside Holdfast: its own connection, by libpq or libmariadb, on which the
+ * statements of hf_guard_claim_sql() run. One thread at a time each.
  */
 #ifndef TEST_SQL_USER_H
 #define TEST_SQL_USER_H

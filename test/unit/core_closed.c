@@ -101,7 +101,7 @@ static void event_close(void *store)
 
 static void event_submit(void *store, struct hfi_op *op)
 {
-    (*(int *)store)++;
+    (*(_Atomic int *)store)++;
     hfi_op_finish(op, HF_OK);
 }
 
@@ -125,13 +125,13 @@ static int event_timeout(void *store, int64_t now_ms)
 static void event_process(void *store, int64_t now_ms)
 {
     (void)now_ms;
-    (*(int *)store)++;
+    (*(_Atomic int *)store)++;
 }
 
 static void event_cork(void *store, bool on)
 {
     (void)on;
-    (*(int *)store)++;
+    (*(_Atomic int *)store)++;
 }
 
 static const struct hfi_form event_forms[] = { { .scheme = "nullevent" }, { .scheme = NULL } };
@@ -152,7 +152,7 @@ static const struct hfi_engine event_engine = {
     .open = event_open,
     .close = event_close,
     .conf = &event_conf,
-    .store_size = sizeof(int),
+    .store_size = sizeof(_Atomic int),
     .submit = event_submit,
     .cancel = event_cancel,
 };

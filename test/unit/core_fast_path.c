@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an uncontended acquire and release cost in core, on an engine that does everything in submit(): one lock
- * each, no allocation, and no look at the clock unless the caller waits at most so long. The program's own
- * pthread_mutex_lock(), malloc() and clock_gettime() stand before those of libc, and count.
+ * What an uncontended acquire and release cost in core, on an engine that does everything in
+ * submit(): one lock each, no allocation, and the clock is read only if the caller has a time
+ * limit. The program's own pthread_mutex_lock(), malloc() and clock_gettime() override those of
+ * libc, and count.
  */
 #include "unit.h"
 

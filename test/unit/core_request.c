@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests become wants: what is asked of the store, and who takes part in the local queue. */
+/* Checked requests: what is asked of the store, and which requests use the local queue. */
 #include "unit.h"
 
 #include "core/local_queue.h"

@@ -18,7 +18,7 @@
 static struct {
     int fd;
     struct hfi_op *waiting[2 * NAMES];
-    int count, most; /* ops under way; so many at once */
+    int count, most; /* ops under way; the most at once */
     char busy;       /* this name is; 0: none */
     int acquires, releases;
 } server;

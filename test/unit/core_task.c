@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tasks without a thread (core/task.h), on an engine that does everything in submit(): many steps need no deep stack, and
- * a pause ends exactly once, whoever ends it first.
+ * Tasks without a thread (core/task.h), on an engine that does everything in submit(): many steps
+ * need no deep stack, and a pause ends exactly once, whatever ends it first.
  */
 #include "unit.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cycles: named cases, and random stores against a model that plays every order of
- * events. The model knows no graph: it lets whoever can do something do it, until
- * nobody can, and who then still waits is stuck. As nobody in it ever asks for more,
- * the order does not matter; it is drawn by lot, and played several times.
+ * events. The model has no graph: it lets every session that can proceed do so, until none can; the
+ * sessions that still wait are stuck. As no session asks for more, the order does not matter; it is
+ * random, and several orders are tried.
  */
 #include "core/view.h"
 #include "deadlock/graph.h"
@@ -55,7 +55,7 @@ static char *new_label(struct world *w, int session)
     return label;
 }
 
-/* Session 0: somebody of whom nothing is known. */
+/* Session 0: a holder of which nothing is known. */
 static void holds(struct world *w, int session, char name, uint32_t permits)
 {
     hf_entry *entry = &w->entries[name - 'a'].entry;
@@ -119,13 +119,13 @@ static void circles(void **state)
     waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
     EXPECT_CYCLE(w, 2);
 
-    begin(&w, 4, 1); /* a ring of three, and one who waits for it but is not of it */
+    begin(&w, 4, 1); /* a ring of three, and one that waits for it but is not part of it */
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 9, 'd', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'c', 1), waits(&w, 3, 'a', 1);
     waits(&w, 9, 'a', 1);
     EXPECT_CYCLE(w, 3);
 
-    begin(&w, 4, 1); /* it stands before the last, but its end would help nobody */
+    begin(&w, 4, 1); /* it is ahead of the last, but its end would help nobody */
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 9, 'd', 1);
     waits(&w, 9, 'a', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'c', 1), waits(&w, 3, 'a', 1);
@@ -141,7 +141,7 @@ static void alone(void **state)
     holds(&w, 1, 'a', 1), waits(&w, 1, 'a', 1);
     EXPECT_CYCLE(w, 1);
     begin(&w, 1, 1);
-    w.tags[1].timed = true; /* it asked to wait so long */
+    w.tags[1].timed = true; /* it asked to wait that long */
     holds(&w, 1, 'a', 1), waits(&w, 1, 'a', 1);
     EXPECT_NONE(w);
 }
@@ -163,12 +163,12 @@ static void semaphores(void **state)
     struct world w;
 
     (void)state;
-    begin(&w, 3, 2); /* one of two permits is with somebody who goes on */
+    begin(&w, 3, 2); /* one of two permits belongs to a session that proceeds */
     w.entries[1].entry.capacity = 1;
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 0, 'a', 1);
     waits(&w, 1, 'a', 1), waits(&w, 2, 'b', 1);
     EXPECT_NONE(w);
-    begin(&w, 3, 2); /* both are with somebody who is stuck */
+    begin(&w, 3, 2); /* both belong to sessions that are stuck */
     w.entries[1].entry.capacity = w.entries[2].entry.capacity = 1;
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 3, 'a', 1), holds(&w, 1, 'c', 1);
     waits(&w, 1, 'a', 1), waits(&w, 2, 'b', 1), waits(&w, 3, 'c', 1);
@@ -249,7 +249,7 @@ static void second_look(void **state)
     }
 }
 
-/* Two who say that a lease is theirs: it is free as soon as one of them is. */
+/* Two waits claim the same lease: it is free as soon as one of them is. */
 static void one_scope_two_waits(void **state)
 {
     struct world w;
@@ -381,7 +381,7 @@ static bool step(struct model *m, int name, bool fifo, uint64_t *random)
     return true;
 }
 
-/* Play it to its end: who waits then is stuck. */
+/* Play it to its end: sessions that still wait are stuck. */
 static void play(struct model *m, bool fifo, uint64_t *random)
 {
     release_all(m, 0);

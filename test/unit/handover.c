@@ -10,7 +10,7 @@
 
 #define T0       INT64_C(1000000)
 #define GUARD_MS (HFI_GUARD_MS + 2) /* core's, and that of the SQL engines */
-#define LATE_MS  40                 /* core reads the clock so much later than the engine */
+#define LATE_MS  40                 /* how much later than the engine core reads the clock */
 
 /* What becomes of a grant: U it is used as it is; R it is renewed first; H a heartbeat finds out what is left of it. `before`: what Redis,
  * SQL and Redlock did, in this order, when each had rules of its own. */

@@ -370,7 +370,7 @@ static void given_back(void **state)
                 note(world, answer.at_us, permits);
                 last_asked = true;
             }
-            /* Windows are those of the state: one may have been opened by who gave up. */
+            /* Windows are those of the state: a request that gave up may have opened one. */
             if (i % 8 == 7)
                 assert_true(world->rule.algorithm == HF_LIMIT_ALGORITHM_FIXED
                                 ? sliding_holds(world, 2 * world->rule.rate)
@@ -414,7 +414,7 @@ static void a_window_that_was_not_wanted(void **state)
     take(world, 9, 0);
     grant.at = take(world, 2, HFI_LIMIT_WAIT_MAX_US).at_us;
     assert_int_equal(grant.at, T0 + 1000000);
-    assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED); /* behind who waits */
+    assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED); /* behind a waiter */
     assert_true(give_back(world, &grant));
     assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_GRANTED);
     assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED);

@@ -190,7 +190,7 @@ static void generations_follow_each_other(void **state)
     assert_int_equal(come("a", 4), HF_OK);
     assert_int_equal(come("b", 5), HF_OK);
     assert_int_equal(hfi_barrier_outcome(&barrier, 1, true),
-                     HF_OK); /* who looks late still knows */
+                     HF_OK); /* a late reader still learns the outcome */
     assert_int_equal(hfi_barrier_outcome(&barrier, 2, true), HF_BROKEN);
     assert_int_equal(hfi_barrier_outcome(&barrier, 3, true), HF_OK);
     for (uint64_t token = 6; token < 6 + 2 * 64; token++)

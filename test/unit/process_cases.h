@@ -288,7 +288,7 @@ static inline int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* 80,000 numbers of 64 bits: two equal ones by chance once in six billion runs. */
+/* 80,000 numbers of 64 bits: two equal ones are a coincidence once in six billion runs. */
 CASE random_never_repeats(void **state)
 {
     uint64_t *values = calloc(4 * DRAWS, sizeof *values);

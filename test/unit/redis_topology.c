@@ -44,7 +44,8 @@ static void an_old_answer_is_not_followed(void **state)
     assert_int_equal(hfi_sentinel_choose(answers, 1, 1, &new_one, 5), 0); /* it is all there is */
 }
 
-/* Set up anew, epochs begin again: then all of them answer, and most say so. */
+/* If the sentinels are set up again, epochs begin again: then all of them answer, and most
+ * agree. */
 static void most_of_them_are_believed(void **state)
 {
     const struct hfi_sentinel_answer answers[] = { { &new_one, 0 },
@@ -58,7 +59,7 @@ static void most_of_them_are_believed(void **state)
     assert_int_equal(hfi_sentinel_choose(answers, 3, 4, &old_one, 9), 3);
 }
 
-/* No epochs (a user who may not ask): votes, then staying. */
+/* No epochs (a user without the right to ask): votes decide, then the current master stays. */
 static void votes_decide_among_equals(void **state)
 {
     const struct hfi_sentinel_answer answers[] = { { &old_one, 0 },

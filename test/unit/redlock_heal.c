@@ -118,7 +118,8 @@ static struct hfi_node_view started(const unsigned char *start_id, unsigned node
     return view;
 }
 
-/* Who started it died after the first install: what still carries his marker has never voted. */
+/* The starter died after the first install: a node that still carries its marker has never
+ * voted. */
 static void a_start_is_carried_on(void **state)
 {
     unsigned char id[HFI_EPOCH_ID];

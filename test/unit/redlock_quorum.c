@@ -77,7 +77,8 @@ static void write_back_until_one_token(void **state)
     assert_int_equal(outcome.nodes, 1);
     hfi_ballot_writing(&ballot, 0, 9);
     assert_int_equal(decide(&ballot, false).verdict, HFI_BALLOT_OPEN);
-    hfi_ballot_wrote(&ballot, 0, 12); /* somebody had raised it: 9 is nobody's, 12 it must be */
+    hfi_ballot_wrote(&ballot, 0, 12); /* another client had raised it: no node has 9, so it must be
+                                       * 12 */
     outcome = decide(&ballot, false);
     assert_int_equal(outcome.verdict, HFI_BALLOT_WRITE);
     assert_int_equal(outcome.token, 12);
@@ -178,7 +179,8 @@ static void a_second_grant(void **state)
     assert_int_equal(ballot.node[0].written, 8);
     assert_int_equal(ballot.node[0].sent_ms, 2000);
     assert_int_equal(ballot.node[0].held_ms, 700);
-    hfi_ballot_granted(&ballot, 0, 11, 0, 3000, 700); /* it had ended there, and was made anew */
+    hfi_ballot_granted(&ballot, 0, 11, 0, 3000, 700); /* it had ended there, and was granted
+                                                       * again */
     assert_int_equal(ballot.node[0].granted, 11);
     assert_int_equal(ballot.node[0].written, 0);
     hfi_ballot_voted(&ballot, 0, HFI_VOTE_QUEUED);
@@ -271,7 +273,7 @@ static void reasons(void **state)
     expect("GGqqq", false, HFI_BALLOT_BUSY);
     expect("aabbb", false, HFI_BALLOT_BUSY); /* what is under way does not matter */
     expect("aaabb", false, HFI_BALLOT_OPEN);
-    expect("GGbss", false, HFI_BALLOT_BUSY); /* he may hold at the two that are silent */
+    expect("GGbss", false, HFI_BALLOT_BUSY); /* the other client may hold at the two silent nodes */
     expect("Gbsss", false, HFI_BALLOT_FEW);
     expect("GGkkk", false, HFI_BALLOT_KIND);
     expect("GGkkk", true, HFI_BALLOT_KIND);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the ZooKeeper engine decides without a server: names, order, who holds, until when; and URLs. */
+/* What the ZooKeeper engine decides without a server: names, order, holders, validity; and URLs. */
 #include "unit.h"
 
 #include "core/conf.h"
@@ -164,7 +164,7 @@ static void semaphores(void **state)
 {
     (void)state;
     check(at(QUEUE("1of2", "1of2"), 1, 0), ZK_HOLDS, NULL);
-    check(at(QUEUE("1of2", "1of2", "1of2"), 2, 0), ZK_WAITS, NULL); /* the first who waits */
+    check(at(QUEUE("1of2", "1of2", "1of2"), 2, 0), ZK_WAITS, NULL); /* the first waiter */
     check(at(QUEUE("1of2", "1of2", "1of2", "1of2"), 3, 0), ZK_WAITS, "2");
     check(at(QUEUE("1of3", "3of3", "1of3"), 2, 0), ZK_WAITS, "1"); /* nobody overtakes */
     check(at(QUEUE("1of3", "3of3", "1of3"), 1, 0), ZK_WAITS, "0");
@@ -173,7 +173,8 @@ static void semaphores(void **state)
     assert_false(at(QUEUE("m", "m"), 0, 0).tells);
     assert_int_equal(at(QUEUE("1of2", "1of2", "1of2"), 2, 0).watch, ZK_WATCH_LIST);
     assert_int_equal(at(QUEUE("1of2", "1of2", "1of2", "1of2"), 3, 0).watch, ZK_WATCH_WAITER);
-    /* Two that can never hold together: that one must go, and then a look finds who waits behind us. */
+    /* Two that can never hold together: the other must leave first, and then reading the queue
+     * finds the waiters behind us. */
     check(at(QUEUE("1of5", "4of5", "3of5", "1of5"), 2, 0), ZK_WAITS, "1");
     assert_int_equal(at(QUEUE("1of5", "4of5", "3of5", "1of5"), 2, 0).watch, ZK_WATCH_BLOCKER);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A link under test and who drives it: one thread, as an engine would. What the link calls is
- * written down, for the test to look at.
+ * A link under test and its driver: one thread, as in an engine. The calls of the link are logged,
+ * for the test to check.
  */
 #ifndef WIRE_BED_H
 #define WIRE_BED_H

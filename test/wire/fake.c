@@ -282,7 +282,7 @@ static bool say(struct fake *fake, int fd, const char *bytes, size_t len)
     return true;
 }
 
-/* false: the test is over. */
+/* false: the test has ended. */
 static bool may_read(struct fake *fake, int fd, short events, int ms)
 {
     struct pollfd fds[] = { { .fd = fake->stop_fd, .events = POLLIN },

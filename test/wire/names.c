@@ -267,7 +267,7 @@ static void by_path(void **state)
     rmdir(dir);
 }
 
-/* No descriptor to be had: it fails from where callbacks are allowed, and recovers. */
+/* No descriptor is left: it fails where callbacks are allowed, and recovers. */
 static void no_descriptors(void **state)
 {
     struct fake *fake = fake_start(greets);

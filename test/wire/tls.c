@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Links over TLS: who is let in, who is not and why, and records that come in pieces.
+ * Links over TLS: accepted and refused connections with their reasons, and records that come in
+ * pieces.
  */
 #include "bed.h"
 #include "certs.h"

@@ -90,7 +90,8 @@ static void slots_are_filled(void **state)
         attempt_start(&attempts[i], stores[i], &request);
         AWAIT(count_waiters(store, "slots") == (size_t)i + 1);
     }
-    /* Whichever holder goes: the first who waits is next, and then the second knows that it is first. */
+    /* Whichever holder leaves, the first waiter is next, and then the second learns that it is
+     * first. */
     give(held[2]);
     EXPECT(HF_OK, attempt_join(&attempts[0]));
     give(held[0]);

@@ -100,10 +100,10 @@ static void expired_waiter_begins_again(void **state)
     attempt_start(&attempt, store, &wait);
     AWAIT(count_waiters(other, "again") == 1);
     proxy_block(proxy, PROXY_UP, true);
-    AWAIT(count_waiters(other, "again") == 0); /* its session is over */
+    AWAIT(count_waiters(other, "again") == 0); /* its session has ended */
     CHECK(!attempt.ended);
     proxy_heal(proxy);
-    AWAIT(count_waiters(other, "again") == 1); /* it stands in line again */
+    AWAIT(count_waiters(other, "again") == 1); /* it is in the queue again */
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     CHECK(hf_lease_token(attempt.lease) > 0);

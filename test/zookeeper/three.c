@@ -75,7 +75,7 @@ static void storm_start(void)
         CHECK(pthread_create(&storm.threads[i], NULL, take_turns, NULL) == 0);
 }
 
-/* Every thread takes it so many more times. */
+/* Wait until every thread has taken it `count` more times. */
 static void storm_await(unsigned count)
 {
     unsigned before[THREADS];
@@ -93,7 +93,7 @@ static int by_token(const void *a, const void *b)
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* By tokens in order, nobody begins before his predecessor has ended. */
+/* In the order of tokens, no turn begins before the previous one has ended. */
 static void storm_end(void)
 {
     int64_t busy_ms = 0;

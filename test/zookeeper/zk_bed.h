@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a test of the ZooKeeper engine stands on: servers that a whole program shares, a proxy before the
+ * The test bed of the ZooKeeper engine: servers that a whole program shares, a proxy before the
  * first of them and a fresh root for every case.
  */
 #ifndef TEST_ZK_BED_H

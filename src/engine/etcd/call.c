@@ -25,16 +25,6 @@ static void end(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
 
 /* ---- making and freeing -------------------------------------------------------------------------- */
 
-static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
-{
-    struct etcd_call *call = arg;
-
-    if (call->reply.len + size * count > ETCD_REPLY_MAX)
-        return 0;
-    etcd_add_bytes(&call->reply, bytes, size * count);
-    return call->reply.failed ? 0 : size * count;
-}
-
 /* Another copy is about to leave: libcurl repeats by itself on a connection that turned out dead. */
 static int on_leave(void *arg, char *to_ip, char *from_ip, int to_port, int from_port)
 {
@@ -58,8 +48,8 @@ static bool make(struct hfi_requests *requests, struct hfi_request *request)
     etcd_easy_setup(store, call->easy);
     etcd_track(&store->multis[ETCD_CALLS], call->easy);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
-    curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, etcd_on_bytes);
+    curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, &call->reply);
     curl_easy_setopt(call->easy, CURLOPT_PREREQFUNCTION, on_leave);
     curl_easy_setopt(call->easy, CURLOPT_PREREQDATA, call);
     return true;

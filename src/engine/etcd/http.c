@@ -106,7 +106,7 @@ hf_status etcd_curl_status(CURLcode result)
 
 /* ---- blocking ------------------------------------------------------------------------------------------ */
 
-static size_t on_text(char *bytes, size_t size, size_t count, void *arg)
+size_t etcd_on_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
     struct etcd_text *text = arg;
 
@@ -139,7 +139,7 @@ static hf_status ask_once(struct etcd_store *store, size_t host, const char *pat
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers ? headers : store->headers);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)limit_ms);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_text);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, etcd_on_bytes);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &text);
     result = curl_easy_perform(easy);
     if (result == CURLE_OK && text.len)

@@ -311,6 +311,8 @@ void etcd_host_failed(struct etcd_store *store, size_t host);
 
 /* What every easy handle of a store needs: TLS, limits, no proxy, its descriptors noted. */
 void etcd_easy_setup(struct etcd_store *store, CURL *easy);
+/* CURLOPT_WRITEFUNCTION: into a struct etcd_text. */
+size_t etcd_on_bytes(char *bytes, size_t size, size_t count, void *text);
 /* Headers with the token; NULL: none is needed, or no memory. */
 struct curl_slist *etcd_headers(struct etcd_store *store);
 /* What etcd's error (gRPC's code and its words) means, and libcurl's. */

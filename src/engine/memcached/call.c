@@ -90,8 +90,7 @@ int64_t memcached_settles_in_ms(const struct memcached_call *call)
 static void call_answered(struct memcached_sent *sent, const struct memcached_reply *reply,
                           bool maybe)
 {
-    struct memcached_call *call =
-        (struct memcached_call *)((char *)sent - offsetof(struct memcached_call, sent));
+    struct memcached_call *call = hfi_container(sent, struct memcached_call, sent);
     struct memcached_store *store = call->store;
 
     if (reply)

@@ -88,7 +88,7 @@ static void take_stat(struct facts *facts, bool settings, const char *name, cons
 static void stats_answered(struct memcached_sent *sent, const struct memcached_reply *reply,
                            bool maybe)
 {
-    struct ask *ask = (struct ask *)((char *)sent - offsetof(struct ask, sent));
+    struct ask *ask = hfi_container(sent, struct ask, sent);
     char line[256], *space;
 
     (void)maybe;

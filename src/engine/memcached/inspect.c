@@ -238,8 +238,7 @@ static bool keep(struct memcached_search *search, const struct memcached_key *ke
 
 static void dumped(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe)
 {
-    struct memcached_search *search =
-        (struct memcached_search *)((char *)sent - offsetof(struct memcached_search, sent));
+    struct memcached_search *search = hfi_container(sent, struct memcached_search, sent);
     struct memcached_key key;
 
     (void)maybe;

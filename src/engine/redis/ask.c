@@ -6,6 +6,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,7 +211,7 @@ static char *as_text(const struct hfi_reply *reply)
 
 static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct hfi_ask *ask = (struct hfi_ask *)((char *)sent - offsetof(struct hfi_ask, sent));
+    struct hfi_ask *ask = hfi_container(sent, struct hfi_ask, sent);
 
     (void)maybe;
     ask->answered = true;

@@ -240,8 +240,7 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
 
 static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct redis_call *call =
-        (struct redis_call *)((char *)sent - offsetof(struct redis_call, sent));
+    struct redis_call *call = hfi_container(sent, struct redis_call, sent);
 
     if (!reply) {
         unanswered(call, maybe);

@@ -263,8 +263,7 @@ void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms)
 
 static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct redis_channel *channel =
-        (struct redis_channel *)((char *)sent - offsetof(struct redis_channel, sent));
+    struct redis_channel *channel = hfi_container(sent, struct redis_channel, sent);
     struct redis_cell_wait *wait, *next;
     hf_error err = { .status = HF_OK };
 

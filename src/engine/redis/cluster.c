@@ -459,8 +459,7 @@ static void use_map(struct redis_store *store)
 
 static void slots_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct redis_cluster *cluster =
-        (struct redis_cluster *)((char *)sent - offsetof(struct redis_cluster, sent));
+    struct redis_cluster *cluster = hfi_container(sent, struct redis_cluster, sent);
     struct redis_store *store = cluster->store;
     const struct redis_node *from = cluster->asked;
 

@@ -234,7 +234,7 @@ static uint16_t port_of(const struct hfi_reply *text)
 /* A user who may not ask for it has epoch 0, and role and votes alone to tell. */
 static void epoch_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct member *member = (struct member *)((char *)sent - offsetof(struct member, epoch_sent));
+    struct member *member = hfi_container(sent, struct member, epoch_sent);
     const struct hfi_reply *text = field(reply, "config-epoch");
     uint64_t epoch = 0;
 
@@ -247,7 +247,7 @@ static void epoch_answered(struct redis_sent *sent, const struct hfi_reply *repl
 
 static void master_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct member *member = (struct member *)((char *)sent - offsetof(struct member, master_sent));
+    struct member *member = hfi_container(sent, struct member, master_sent);
     const struct hfi_reply *host = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
     uint16_t port = port_of(hfi_reply_at(reply, 1, HFI_REPLY_TEXT));
     struct hfi_address *master = host ? hfi_address_new(host->text, host->len, port) : NULL;
@@ -275,7 +275,7 @@ static void master_answered(struct redis_sent *sent, const struct hfi_reply *rep
 
 static void others_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct member *member = (struct member *)((char *)sent - offsetof(struct member, others_sent));
+    struct member *member = hfi_container(sent, struct member, others_sent);
     struct redis_sentinel *sentinel = member->store->sentinel;
 
     (void)maybe;

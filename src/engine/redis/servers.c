@@ -175,8 +175,7 @@ static void inbox_up(struct hfi_link *link)
 
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct redis_store *store =
-        (struct redis_store *)((char *)sent - offsetof(struct redis_store, inbox_sent));
+    struct redis_store *store = hfi_container(sent, struct redis_store, inbox_sent);
     hf_error err;
 
     (void)maybe;

@@ -216,8 +216,7 @@ static void inbox_up(struct hfi_link *link)
 
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct redlock_node *node =
-        (struct redlock_node *)((char *)sent - offsetof(struct redlock_node, inbox_sent));
+    struct redlock_node *node = hfi_container(sent, struct redlock_node, inbox_sent);
 
     (void)maybe;
     if (!reply || reply->type == HFI_REPLY_ERROR)

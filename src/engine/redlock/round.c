@@ -99,8 +99,7 @@ static void send_leg(struct redlock_round *round, unsigned index)
 
 static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct redlock_leg *leg =
-        (struct redlock_leg *)((char *)sent - offsetof(struct redlock_leg, sent));
+    struct redlock_leg *leg = hfi_container(sent, struct redlock_leg, sent);
     struct redlock_round *round = leg->round;
     struct redlock_node *node = &round->store->nodes[leg->node];
     hf_error err;

@@ -84,7 +84,8 @@ static hf_status memory_open(void *self, struct hfi_conf *conf, struct hfi_host 
 
 static void memory_close(void *self)
 {
-    struct memory_store *store = self;
+    const struct memory_store *store = self;
+
     pthread_mutex_lock(&guard);
     for (struct memory_lock **at = &locks, *lock; (lock = *at);) {
         if (lock->store != store) {
@@ -227,10 +228,9 @@ static bool leave(struct hfi_op *op)
 
 static void memory_cancel(void *self, struct hfi_op *op, hf_status status)
 {
-    struct memory_store *store = self;
     bool left;
 
-    (void)store;
+    (void)self;
     pthread_mutex_lock(&guard);
     left = leave(op);
     pthread_mutex_unlock(&guard);
@@ -241,11 +241,10 @@ static void memory_cancel(void *self, struct hfi_op *op, hf_status status)
 /* Core comes back if nothing has happened for a second. */
 static void memory_wait(void *self, struct hfi_op *op, int64_t until_ms)
 {
-    struct memory_store *store = self;
     int64_t left_ms = until_ms - hfi_now_ms();
     struct timespec end;
 
-    (void)store;
+    (void)self;
     left_ms = left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : left_ms;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_nsec += (long)left_ms * 1000000;
@@ -259,9 +258,7 @@ static void memory_wait(void *self, struct hfi_op *op, int64_t until_ms)
 
 static hf_status memory_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct memory_store *store = self;
-
-    (void)store, (void)err;
+    (void)self, (void)err;
     finding(HF_CHECK_LEVEL_OK, "memory", "locks between the threads of this process", arg);
     return HF_OK;
 }
