@@ -129,9 +129,11 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
 {
     const hf_acquire_request *request = checked->request;
     bool async = !hfi_call_has_thread(call);
-    hf_status status = hfi_session_ask(call->store, checked, async, &call->tag, err);
+    hf_status status = HF_OK;
     unsigned threads;
 
+    if (request->wait_ms != 0)
+        status = hfi_session_ask(call->store, checked, async, &call->tag, err);
     if (status != HF_OK)
         return status;
     checked->tag = &call->tag;

@@ -182,6 +182,15 @@ struct hfi_sink {
     bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
 };
 
+/* The kind to show. `exclusive`: of a waiter that wants all of a read-write lock. An entry is not exclusive. */
+static inline hf_kind hfi_shown_kind(int64_t mode, bool exclusive)
+{
+    return mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
+           : mode != HFI_MODE_RW      ? HF_KIND_MUTEX
+           : exclusive                ? HF_KIND_EXCLUSIVE
+                                      : HF_KIND_SHARED;
+}
+
 /* Where a page begins: whatever the engine needs to go on there. Empty: at the beginning; set by the engine: that was the
  * last page. */
 #define HFI_CURSOR_MAX 2048
@@ -296,6 +305,9 @@ struct hfi_host {
     bool existing;
     /* HF_OPEN_FLAG_ONCE, while the store is being opened: an address that cannot be reached is tried once. */
     bool open_once;
+    /* HF_OPEN_FLAG_NO_WAIT: open() does not wait for the server, and ops wait for the connection as for one that was
+     * lost. An engine whose promises stand on what open() finds at the server answers HF_UNSUPPORTED. */
+    bool no_wait;
 };
 
 /* What a store can do, and what holds whatever goes wrong. There is one for each set of promises that a URL can

@@ -105,6 +105,10 @@ hf_status sql_store_open(struct sql_store *store, const struct sql_driver *drive
     if (status == HF_OK)
         status = driver->parse(store, sql, err);
     host->location = store->location;
+    if (status == HF_OK && host->no_wait)
+        status = hfi_error_set(err, HF_UNSUPPORTED, 0,
+                               "a database is waited for: opening finds out whether a connection "
+                               "keeps its session, which a pooler may take away");
     if (status == HF_OK)
         status = init(store, host, err);
     if (status == HF_OK && store->conf.mode != SQL_MODE_LEASE)
