@@ -75,8 +75,9 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
     return status == HF_OK ? begin(handle, call, &checked, err) : status;
 }
 
-/* In a BLOCKING engine an asynchronous request that waits occupies a worker. So requests for one
- * name queue here, in their order, and occupy only one, whether leases can be passed on or not. */
+/* In a BLOCKING engine that suspends none, an asynchronous request that waits occupies a worker. So
+ * requests for one name queue here, in their order, and occupy only one, whether leases can be
+ * passed on or not. */
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
 {
     return store->pass_limit > 0 || (receiver != HFI_TO_THREAD && store->drive == HFI_BLOCKING &&
@@ -128,9 +129,11 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
 {
     const hf_acquire_request *request = checked->request;
     bool async = !hfi_call_has_thread(call);
-    hf_status status = hfi_session_ask(call->store, checked, async, &call->tag, err);
+    hf_status status = HF_OK;
     unsigned threads;
 
+    if (request->wait_ms != 0)
+        status = hfi_session_ask(call->store, checked, async, &call->tag, err);
     if (status != HF_OK)
         return status;
     checked->tag = &call->tag;

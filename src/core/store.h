@@ -28,6 +28,7 @@
 #include "deadlock/detector.h"
 #include "deadlock/session.h"
 #include "engine/engine.h"
+#include "util/process.h"
 
 #include <pthread.h>
 
@@ -94,9 +95,19 @@ struct hfi_store {
 
 extern struct hfi_table hfi_stores;
 
+/* There is no such store: the text. Returns status. */
+hf_status hfi_store_missing(hf_status status, hf_error *err);
 /* The store of a handle, without any lock: its memory stays a store, but it may be closed any
  * moment until the caller is counted in a shard or by hfi_store_enter(). */
-hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
+static inline hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store,
+                                       hf_error *err)
+{
+    *ret_store = hfi_slot_find(&hfi_stores, handle);
+    if (!*ret_store)
+        return hfi_store_missing(HF_INVALID, err);
+    return hfi_slot_ours(&(*ret_store)->slot, hfi_process_id()) ? HF_OK
+                                                                : hfi_store_missing(HF_FORKED, err);
+}
 /* Likewise, and keep it open until hfi_store_leave(). */
 hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
 void hfi_store_leave(struct hfi_store *store);

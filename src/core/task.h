@@ -126,11 +126,19 @@ hf_status hfi_task_work(struct hfi_task *task, hfi_work_fn *work);
 /* Take the next step where user code may run: in hf_store_process(), or at once in the blocking form. HF_OK. */
 hf_status hfi_task_turn(struct hfi_task *task);
 
-/* ---- between task.c and child.c ---------------------------------------------------------------------- */
+/* ---- between task.c, child.c and child_op.c ------------------------------------------------------------ */
 
+/* NULL: out of memory. */
+struct hfi_call *hfi_child_new(struct hfi_task *task, enum hfi_child_kind kind, unsigned flags);
+/* Blocking form: the thread that runs the task waits for it later. HFI_BEGUN. */
+hf_status hfi_child_await_later(struct hfi_task *task, struct hfi_call *child);
+/* The child has ended, with the text of `inner` or that of its status. */
+hfi_answered_fn hfi_child_end;
 /* Blocking form: wait until it has ended. false: given up; it must not be used any more, and
  * task->child.error says so. */
 bool hfi_child_await(struct hfi_call *child);
+/* Of a raw op: until it is finished. false: likewise. */
+bool hfi_child_await_op(struct hfi_call *child);
 /* It has ended, and step() has seen it; or it never began. */
 void hfi_child_free(struct hfi_call *child);
 
