@@ -20,7 +20,7 @@
 #define SETTLE_MAX_S 0.02  /* after the start of a round, before the first reading */
 #define LOOK_S       0.001 /* how often we look whether all are parked */
 
-/* A cache line each: who counts does not slow the others. */
+/* A cache line each: counting does not slow the others. */
 struct line {
     _Atomic uint64_t steps;
     char pad[56];

@@ -42,7 +42,7 @@ double team_jain(const struct team *team); /* median */
 
 /* Zeroed memory that forked workers share with us. */
 void *crew_shared(size_t size);
-/* Be busy for `hold_ns`, as a holder is who works; one who sleeps lets others in too easily. */
+/* Be busy for `hold_ns`, like a working holder; a sleeping one would give others the CPU. */
 void crew_hold(int64_t hold_ns);
 
 #endif

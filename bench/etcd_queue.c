@@ -92,7 +92,7 @@ static double side_round(void *arg, double seconds)
     return rate;
 }
 
-/* Hand-offs of so many; returns the calls that one of ours costs. */
+/* Hand-offs between this many processes; returns the calls per acquisition of ours. */
 static double play(struct bench *bench, struct etcd_server *server, size_t workers, double share)
 {
     static crew_step_fn *const steps[COUNT] = { step_ours, step_service };

@@ -36,7 +36,7 @@ void isolate_init(void)
 {
     sigset_t set = ours();
 
-    signal(SIGCHLD, SIG_DFL); /* who starts us may have ignored it */
+    signal(SIGCHLD, SIG_DFL); /* the parent process may have ignored it */
     sigprocmask(SIG_BLOCK, &set, &before);
 }
 
@@ -90,7 +90,7 @@ int isolate(const struct measure *measure, struct bench *bench, isolate_tick *ti
     }
     if (pid == 0)
         child(measure, bench, parent);
-    setpgid(pid, pid); /* both do it: whoever comes first */
+    setpgid(pid, pid); /* both do it: one of them is first */
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
         double spent = (double)(bench_ns() - start) / 1e9;

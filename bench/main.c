@@ -302,7 +302,7 @@ int main(int argc, char **argv)
     describe(&run);
     taken = run_all(&run, &options);
     place_remove(place.dir);
-    if (taken != 0) { /* end as who sent it expects */
+    if (taken != 0) { /* end by that signal, as its sender expects */
         sigset_t set;
 
         sigemptyset(&set);

@@ -38,7 +38,7 @@ void measure_postgres_wake(struct bench *bench);
 void measure_mariadb_pair(struct bench *bench);
 void measure_mariadb_queue(struct bench *bench);
 void measure_mariadb_wake(struct bench *bench);
-/* What stands on cells, and what the search for deadlocks adds. */
+/* Primitives on cells, and the cost of deadlock detection. */
 void measure_prims_counter(struct bench *bench); /* in prims_redis.c */
 void measure_prims_limit(struct bench *bench);
 void measure_prims_embedded(struct bench *bench);

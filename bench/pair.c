@@ -2,7 +2,8 @@
 /*
  * One thread takes and gives back one name that nobody else wants. Against what the store is made
  * of, and against the two locks that people would use instead. LMDB is faster if the tree is never
- * empty, for then it need not make its root anew: one other record is the harder yardstick.
+ * empty, because it then need not create its root again: one other record makes the harder
+ * yardstick.
  */
 #include "measures.h"
 #include "ours.h"

@@ -31,8 +31,8 @@ void raw_redis_close(struct raw_redis *redis);
 /* "*3\r\n$3\r\nSET\r\n..."; words are C strings, the last is NULL. */
 void raw_redis_format(struct raw_command *command, const char *const *words);
 void raw_redis_send(struct raw_redis *redis, const void *bytes, size_t len);
-/* The next reply as it stands on the wire, waiting for it; good until the next call. An error
- * reply is ours: bench_die(). */
+/* Wait for the next reply, and return its raw bytes; valid until the next call. An error reply is
+ * ours: bench_die(). */
 const char *raw_redis_reply(struct raw_redis *redis, size_t *ret_len);
 /* Replies that are complete in what has come; the rest is waited for if there is none. */
 size_t raw_redis_replies(struct raw_redis *redis);
@@ -45,7 +45,7 @@ void raw_redis_load(struct raw_redis *redis, const char *text, char ret_sha[RAW_
 
 struct raw_pair {
     struct raw_command acquire, release;
-    char *acquire_owner, *release_owner; /* where its digits stand in them */
+    char *acquire_owner, *release_owner; /* the position of its digits in them */
     uint64_t owner;                      /* counts up: each acquisition has its own */
 };
 

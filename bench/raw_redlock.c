@@ -18,7 +18,7 @@ struct raw_redlock {
     struct raw_redis *nodes[REDLOCK_NODES];
     unsigned owed[REDLOCK_NODES]; /* answers that have not come */
     struct raw_command set, del;
-    char *set_owner, *del_owner; /* where its digits stand in them */
+    char *set_owner, *del_owner; /* the position of its digits in them */
     uint64_t owner;
 };
 

@@ -18,7 +18,7 @@ struct raw_zk {
     bool done, event;
     int rc;
     char path[256];   /* our node */
-    char before[256]; /* who is before us; "": nobody */
+    char before[256]; /* the node before ours; "": none */
 };
 
 static void on_event(zhandle_t *zh, int type, int state, const char *path, void *context)

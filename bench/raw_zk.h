@@ -9,7 +9,8 @@ struct raw_zk *raw_zk_open(const char *host);
 void raw_zk_close(struct raw_zk *zk);
 /* Create an ephemeral sequential node, and delete it. */
 void raw_zk_pair(struct raw_zk *zk);
-/* The recipe for locks of ZooKeeper's own pages: create, list, watch who is before us, list again. */
+/* The lock recipe of ZooKeeper's documentation: create, list, watch the node before ours, list
+ * again. */
 void raw_zk_lock(struct raw_zk *zk);
 void raw_zk_unlock(struct raw_zk *zk);
 

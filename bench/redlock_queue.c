@@ -23,9 +23,9 @@ struct waits {
     float us[WAITS_MAX];
 };
 
-/* Changed by who holds the name, and so by one at a time. */
+/* Changed only by the holder of the name, so by one at a time. */
 struct turns {
-    _Atomic size_t last; /* who held it last */
+    _Atomic size_t last; /* the last holder */
     _Atomic uint64_t changes;
 };
 

@@ -19,7 +19,7 @@ struct sql_kind;
 struct sql_server {
     const struct sql_kind *kind;
     pid_t pid;
-    uid_t uid; /* whom it runs as */
+    uid_t uid; /* the user that it runs as */
     gid_t gid;
     uint16_t port;
     char dir[64];

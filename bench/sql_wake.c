@@ -16,7 +16,8 @@
 #define TURNS       400
 #define QUICK_TURNS 40
 
-/* Two who take turns: one gives, the other gets. Each has a store of its own, so nothing is passed locally. */
+/* Two threads that take turns: one releases, the other acquires. Each has a store of its own, so
+ * nothing is passed locally. */
 struct duel {
     const struct sql_kind *kind;
     hf_store *giver, *getter;

@@ -65,8 +65,7 @@ struct args {
     const char *node;           /* the one behind ACTION */
     const char *action, *value; /* of a verb with OPERAND_DEED: before and behind the name. Of one
                                    with OPERAND_SCRIPT: before the file, which is `name` */
-    char *
-        *command; /* what stands after --, or behind a file, NULL-terminated; NULL: nothing does */
+    char **command; /* the arguments after --, or after a file, NULL-terminated; NULL: none */
 
     bool nonblock, shared, exclusive, names_only, names_raw, force, forget, look, delete;
     bool observe, again, down, await, remove, sql;

@@ -14,7 +14,7 @@ int exit_of(hf_status status)
     case HF_CANCELLED:
     case HF_TOO_SHORT:
     case HF_DEADLOCK:
-    case HF_CHANGED:   /* somebody else was first */
+    case HF_CHANGED:   /* another client was first */
     case HF_NOT_FOUND: /* nothing was done; verbs that know better say EXIT_LOST */
         return EXIT_BUSY;
 

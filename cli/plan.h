@@ -36,7 +36,7 @@ struct run_lease {
 
 struct run_step {
     enum run_act act;
-    int64_t until_ms; /* sleep: look again then; TERM: KILL is due then */
+    int64_t until_ms; /* sleep: decide again then; TERM: KILL is due then */
 };
 
 struct run_step plan_next(const struct run_plan *plan, enum run_phase phase, int64_t kill_at_ms,

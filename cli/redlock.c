@@ -115,7 +115,7 @@ static void print_status(const struct cli *cli, const hf_redlock_status *status)
            status->nodes, status->needed);
     switch (status->next) {
     case HF_REDLOCK_STEP_NOTHING:
-        puts("nothing is to be done");
+        puts("nothing to do");
         break;
     case HF_REDLOCK_STEP_WAIT:
         printf("healing goes on in %s\n", duration_words(status->wait_ms, left));

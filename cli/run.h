@@ -71,7 +71,7 @@ struct run {
     struct kin kin; /* the command and all that it started */
     struct run_ending ending;
     struct run_stop stop;
-    struct run_lease known; /* about the lease, as of the last look */
+    struct run_lease known; /* about the lease, when it was last read */
     size_t lost_name;       /* whose lease was lost */
     bool lost_by_limit;     /* ... because of --max-hold: it is still ours to give back */
     bool unsettled;         /* the store did not answer at the end: do not wait for it again */

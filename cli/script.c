@@ -152,7 +152,7 @@ static size_t count_words(char *const *words)
     return count;
 }
 
-/* Keys stand before the ",", arguments behind it. */
+/* Keys come before the ",", arguments after it. */
 static void split(char **words, hf_script_request *script)
 {
     script->keys = (const char *const *)words;

@@ -33,7 +33,8 @@ bool signals_open(struct signals *signals)
     return signals->fd >= 0;
 }
 
-/* Under nohup(1) SIGHUP is ignored; blocked signals are queued all the same, so we look now. */
+/* Under nohup(1) SIGHUP is ignored; blocked signals are queued all the same, so the action is
+ * checked here. */
 static bool is_ignored(int number)
 {
     struct sigaction action;

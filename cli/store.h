@@ -23,9 +23,9 @@ struct cli_store {
  */
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /*
- * The same for verbs that only look: nothing is made. EXIT_FINE also if there is no store yet:
- * `store` is NULL then, and info has only an engine's name and a location. A server may report that
- * only when it is inspected: HF_NOT_FOUND.
+ * The same for verbs that only inspect: nothing is created. EXIT_FINE also if there is no store
+ * yet: `store` is NULL then, and info has only an engine's name and a location. A server may report
+ * that only when it is inspected: HF_NOT_FOUND.
  */
 int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /* For verbs that only read, remove or end something: no embedded store is created for them. If

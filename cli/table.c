@@ -103,8 +103,8 @@ static const struct option_def once_options[] = {
 };
 
 static const struct option_def elect_options[] = {
-    TEXT(0, "value", "TEXT", value, "what observers are told, an address say"),
-    FLAG(0, "again", again, "campaign anew when leadership was lost"),
+    TEXT(0, "value", "TEXT", value, "the value that observers see, for example an address"),
+    FLAG(0, "again", again, "campaign again when leadership was lost"),
     FLAG(0, "observe", observe, "run nothing: print the leader, and each change"),
     WAIT_ROWS,
     LABEL_ROW,
@@ -243,7 +243,7 @@ const struct verb verbs[] = {
       "done so it is open for ever and --wait returns. With a COMMAND, --down counts when it has\n"
       "succeeded; if it fails or dies the latch is broken, and --wait exits with 76. Without any "
       "of\n"
-      "these it is looked at.\n",
+      "these its state is printed.\n",
       OPTIONS(latch_options), verb_latch },
     { "barrier", OPERAND_COMMAND, "NAME --parties N [OPTION...] [-- COMMAND [ARG...]]",
       "wait for each other, and go on together",
@@ -280,8 +280,8 @@ const struct verb verbs[] = {
     { "watch", OPERAND_GLOB, "[GLOB]", "print what changes, as it happens", NULL, NO_OPTIONS,
       verb_watch },
     { "deadlocks", OPERAND_NONE, "", "show requests that wait for each other in a circle",
-      "Exit code 0: nobody does, 1: somebody does. One of each circle is told so, after about a\n"
-      "second, and gives up.\n",
+      "Exit code 0: nobody does, 1: somebody does. One member of each circle gets an error after\n"
+      "about a second, and gives up.\n",
       NO_OPTIONS, verb_deadlocks },
     { "break", OPERAND_NAME, "NAME --token T", "end exactly one lease by force",
       "Ends the lease that holds NAME with token T now, whatever process owns it. Its holder is\n"
@@ -296,7 +296,7 @@ const struct verb verbs[] = {
       "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
     { "engines", OPERAND_NONE, "", "what each engine promises", NULL, NO_OPTIONS, verb_engines },
     { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
-      "look at the nodes of a Redlock store, and heal them",
+      "show the nodes of a Redlock store, and heal them",
       "status  one line a node: is it part of the cluster, does it vote, its epoch and counters\n"
       "join    heal every node that lost its data (or NODE), waiting until nothing can be held\n"
       "        any more that it forgot. Clients do the same by themselves while they are open.\n",

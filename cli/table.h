@@ -38,7 +38,7 @@ enum operand {
     OPERAND_VERB,  /* optional */
     OPERAND_ACTION, /* one of the words that the synopsis begins with, needed; then optionally a node */
     OPERAND_DEED,    /* such a word and a name, needed; then optionally a value */
-    OPERAND_SCRIPT,  /* such a word; a file; then anything: options stand before the file */
+    OPERAND_SCRIPT,  /* such a word; a file; then anything: options come before the file */
     OPERAND_COMMAND, /* one name, needed, then -- and a command; verbs say whether that is needed */
     OPERAND_RAW      /* everything after the verb belongs to another program */
 };

@@ -3,7 +3,7 @@
  * The optimistic lock: a stock of goods in a cell, sold by several at once without any lock.
  *
  * Read, think, write: two buyers who read the same number sell two things and take one off. With a
- * version the second writer is told that somebody was there before it, and begins again; nobody ever
+ * version the second writer learns that another write came first, and begins again; nobody ever
  * waits for anybody. hf_cell_update() is that loop.
  */
 #include <holdfast/primitives.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counting together, without a lock. Processes draw numbers that nobody else gets; then one after the
- * other gives something back, and whoever sees 0 knows that he was the last.
+ * Counting together, without a lock. Processes draw numbers that nobody else gets; then one after
+ * the other gives something back, and the process that sees 0 knows that it was the last.
  */
 #include <holdfast/primitives.h>
 
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     must(hf_counter_get(store, NUMBERS, HF_CSTRING, &value, &err), &err);
     expect(value == PROCESSES * DRAWS, "no number was given twice");
 
-    /* Begin anew, but only if nobody has drawn one since. */
+    /* Start again, but only if nobody has drawn a number since. */
     status = hf_counter_swap(store, NUMBERS, HF_CSTRING, value - 1, 0, &value, &err);
     expect(status == HF_CHANGED, "set only if it is what we think");
     printf("%s: it is %" PRId64 "\n", hf_status_name(status), value);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two who take two names in opposite orders. Sooner or later each has one and waits
- * for the other: one of them is told so, gives back what it has and begins anew. With
- * hf_acquire_all() it does not come to that: names are taken in one order.
+ * Two threads that acquire two names in opposite orders. Sooner or later each has one and waits for
+ * the other: one of them gets HF_DEADLOCK, releases what it has and begins again. hf_acquire_all()
+ * avoids that: it acquires names in one order.
  */
 #include "example.h"
 

@@ -24,7 +24,7 @@ static int candidate(int argc, char **argv, const char *address)
 
     request.name = CHAIR;
     request.name_len = HF_CSTRING;
-    request.ttl_ms = 2000; /* so long it takes until a dead leader is followed, on a server */
+    request.ttl_ms = 2000; /* how long it takes until a dead leader is replaced, on a server */
     request.wait_ms = HF_FOREVER;
     must(hf_election_campaign(store, &request, address, strlen(address), &leader, &err), &err);
 

@@ -5,8 +5,8 @@
  * fenced.c shows a resource that checks tokens by itself. This one lets the library
  * do it: a few bytes in a store, which remember the highest token that they have
  * seen. The first depositor is stopped between reading the balance and writing it
- * back, until its lease is over and somebody else has deposited. Its write would
- * lose that deposit; it is refused, and it begins again with a new lease.
+ * back, until its lease has ended and another depositor has deposited. Its write would lose that
+ * deposit; it is refused, and it begins again with a new lease.
  *
  *   example-guard [STORE OF THE LOCK [STORE OF THE BALANCE]]
  */

@@ -2,9 +2,8 @@
 /*
  * A lease that outlives its process. One process acquires it, detached, prints
  * its handle and ends; another adopts the lease by that handle, with the same
- * token, and releases it. In between no process stands behind the lease, so it
- * needs a ttl. Whoever has the handle can release the lease: hand it only to those
- * who may.
+ * token, and releases it. In between no process keeps the lease, so it needs a ttl. Any process
+ * that has the handle can release the lease: treat it as a secret.
  */
 #include "example.h"
 

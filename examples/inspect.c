@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who holds, and who waits: for people, for monitoring, and for finding out why
- * nothing moves. The label is what others see of us.
+ * Lists holders and waiters: for people, for monitoring, and to find out why nothing proceeds. The
+ * label is what others see of us.
  */
 #include "example.h"
 

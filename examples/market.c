@@ -156,7 +156,7 @@ static hf_status pay_in(const hf_cell *old, hf_cell_change *change, void *arg)
     return HF_OK;
 }
 
-/* Add to a trader's funds in one step, whoever else does. 0: it has not so much. */
+/* Add to a trader's funds in one step, also while others do. 0: the funds are too small. */
 static int add_funds(hf_store *store, long trader, long amount)
 {
     struct payment payment = { .amount = amount };
@@ -248,8 +248,8 @@ static void trade_plainly(struct trading *trading, int number, long buyer, long 
         count_offer(trading, number, &good);
 }
 
-/* The same without a lock. The good changes hands only if it is as it was read; who paid and was too
- * late gets it back. */
+/* The same without a lock. The good changes hands only if it is as it was read; a buyer that paid
+ * and was too late gets the money back. */
 static void trade_by_cells(struct trading *trading, int number, long buyer, long price)
 {
     hf_cell_request request = HF_CELL_REQUEST_INIT;
@@ -370,7 +370,7 @@ static int has_failed(const struct tally *tally)
     return atomic_load(&tally->sold_twice) + atomic_load(&tally->listed_twice) > 0;
 }
 
-/* Let it go on for so long; the first way until it has failed. */
+/* Run it for this time; the first way until it has failed. */
 static double run_for(struct tally *tally, enum way way, int64_t ms)
 {
     int64_t begun_ms;

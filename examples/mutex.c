@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One of us at a time, with a token. Each lease of a name gets a larger token
- * than the one before it: pass the token on to whatever you write to, so that it
- * can refuse a writer who has been overtaken (see fenced.c).
+ * than the one before it: pass the token on to whatever you write to, so that it can refuse a
+ * writer whose lease has been superseded (see fenced.c).
  *
  * Run it in two terminals at once, on the same store, to see one wait for the other.
  */

@@ -25,7 +25,8 @@ static int prepare(hf_store *store, int crash)
     request.name = "example/once";
     request.name_len = HF_CSTRING;
     request.ttl_ms =
-        2000; /* so long the others wait for one that crashed, where no process is seen to die */
+        2000; /* how long the others wait for one that crashed, on stores that do not notice the
+               * death of a process */
     request.wait_ms = 60000;
     status = hf_once_begin(store, &request, 0, &lease, &mark, &err);
     if (status == HF_DONE) {

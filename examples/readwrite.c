@@ -2,9 +2,9 @@
 /*
  * A read-write lock: readers share, a writer is alone. The queue is first come,
  * first served, so a writer that waits is not overtaken by readers who come later:
- * writers do not starve. A reader cannot become the writer: two who tried would wait
- * for each other, so it is refused (HF_DEADLOCK). Here one thread plays all of them,
- * and says by its scope that each is somebody else.
+ * writers do not starve. A reader cannot become the writer: two readers that tried would wait for
+ * each other, so it is refused (HF_DEADLOCK). Here one thread plays all of them, with a scope of
+ * its own for each.
  */
 #include "example.h"
 

@@ -31,7 +31,7 @@ static uint32_t holds(hf_lease *lease)
     return info.holds;
 }
 
-/* A function that locks for itself, and is also called by those who have the lock. */
+/* A function that takes the lock itself, and is also called by functions that hold it. */
 static void deposit(hf_store *store)
 {
     hf_lease *lease;

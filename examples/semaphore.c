@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * At most three at once. Eight threads want to use something that bears three;
- * they could as well be eight processes. The name's capacity is set by whoever
- * holds it first; a request that disagrees while it is held is refused, so two
- * programs with different ideas of the limit find out.
+ * they could as well be eight processes. The first holder sets the name's capacity; a request that
+ * disagrees while it is held is refused, so two programs with different ideas of the limit find
+ * out.
  */
 #include "example.h"
 

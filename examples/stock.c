@@ -264,7 +264,8 @@ static long sell(const char *url, const char *lock_url, struct shop *shop, const
     return report(shop, way, read_stock(shop));
 }
 
-/* And with one that looks at tokens. Before all others somebody has a lease, and wakes up when all is over. */
+/* And with a resource that checks tokens. A buyer acquires a lease before all others, and wakes up
+ * when they have finished. */
 static void sell_fenced(const char *url, struct shop *shop)
 {
     hf_lease *lease;

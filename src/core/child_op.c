@@ -157,7 +157,7 @@ static void begin_op(struct hfi_call *child)
         hfi_call_listen(child, true);
         hfi_call_arm(child);
     }
-    if (store->drive == HFI_BLOCKING) {
+    if (store->drive == HFI_BLOCKING && !child->may_wait) {
         on_worker(child, op_run);
     } else if (store->drive == HFI_INLINE && child->may_wait) {
         hfi_call_submit(child);
@@ -167,9 +167,13 @@ static void begin_op(struct hfi_call *child)
             on_worker(child, wait_run);
     } else {
         op->blocking = false;
-        hfi_call_send(child, hfi_child_end, false);
-        if (child->may_wait)
-            hfi_wait_in_store(&child->wait, op);
+        if (store->drive == HFI_BLOCKING) {
+            hfi_workers_submit(child, hfi_child_end);
+        } else {
+            hfi_call_send(child, hfi_child_end, false);
+            if (child->may_wait)
+                hfi_wait_in_store(&child->wait, op);
+        }
     }
     hfi_call_unref(child);
 }

@@ -303,7 +303,9 @@ static size_t sort_entries(struct hfi_collection *c)
         if (kept > 0 && compare(texts + raw[kept - 1].name, raw[kept - 1].entry.name_len,
                                 texts + raw[i].name, raw[i].entry.name_len) == 0)
             kept--;
-        raw[kept++] = raw[i];
+        if (kept != i)
+            raw[kept] = raw[i];
+        kept++;
     }
     return kept;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A store's URL, read by the tables of its engine: users and passwords, TLS, parameters. See conf.h. */
+/* A store's URL, read by the tables of its engine: users and passwords, TLS; its texts, and what is wrong with it. See conf.h. */
 #include "core/conf.h"
 
 #include "core/secret.h"
@@ -24,9 +24,6 @@ struct hfi_conf_text {
 static hf_status find_form(struct hfi_conf *conf, const struct hfi_conf_type *type, hf_error *err);
 static hf_status read_login(struct hfi_conf *conf, hf_error *err);
 static hf_status read_tls(struct hfi_conf *conf, hf_error *err);
-static hf_status read_params(struct hfi_conf *conf, const struct hfi_param *params, void *target,
-                             hf_error *err);
-static hf_status read_rest(struct hfi_conf *conf, const struct hfi_param *params, hf_error *err);
 
 hf_status hfi_conf_read(struct hfi_url *url, const struct hfi_conf_type *type,
                         struct hfi_conf **ret_conf, hf_error *err)
@@ -46,11 +43,11 @@ hf_status hfi_conf_read(struct hfi_url *url, const struct hfi_conf_type *type,
     if (status == HF_OK && conf->form->flags & HFI_FORM_TLS_ANY)
         status = read_tls(conf, err);
     if (status == HF_OK)
-        status = read_params(conf, type->params, conf, err);
+        status = hfi_conf_params(conf, type->params, conf, err);
     if (status == HF_OK && conf->form->more)
-        status = read_params(conf, conf->form->more, conf, err);
+        status = hfi_conf_params(conf, conf->form->more, conf, err);
     if (status == HF_OK)
-        status = read_rest(conf, type->params, err);
+        status = hfi_conf_rest(conf, type->params, err);
     if (status != HF_OK) {
         hfi_conf_free(conf);
         return status;
@@ -162,7 +159,8 @@ char *hfi_conf_print(struct hfi_conf *conf, const char *format, ...)
     return text;
 }
 
-static hf_status keep(struct hfi_conf *conf, const char *text, const char **ret_text, hf_error *err)
+hf_status hfi_conf_copy(struct hfi_conf *conf, const char *text, const char **ret_text,
+                        hf_error *err)
 {
     *ret_text = hfi_conf_keep(conf, text, strlen(text));
     return *ret_text ? HF_OK : hfi_error_memory(err);
@@ -199,14 +197,14 @@ hf_status hfi_conf_refuse_path(const struct hfi_conf *conf, const char *at, cons
 /* ---- users and passwords ------------------------------------------------------------------------ */
 
 /* Read the password of NAME_file= or NAME_env=, if one is given. `have`: there is one already. */
-static hf_status read_secret(struct hfi_conf *conf, const char *name, const char *have,
-                             const char **ret_secret, hf_error *err)
+hf_status hfi_conf_secret(struct hfi_conf *conf, const char *name, const char *have,
+                          const char **ret_secret, hf_error *err)
 {
     char *secret = NULL;
     hf_status status = hfi_secret_take(conf->url, name, have != NULL, &secret, err);
 
     if (status == HF_OK && secret)
-        status = keep(conf, secret, ret_secret, err);
+        status = hfi_conf_copy(conf, secret, ret_secret, err);
     hfi_secret_wipe(secret);
     return status;
 }
@@ -223,9 +221,9 @@ static hf_status read_login(struct hfi_conf *conf, hf_error *err)
     if (user && conf->user)
         return hfi_conf_refuse(conf, "user", "is in the URL already", err);
     if (user)
-        status = keep(conf, user, &conf->user, err);
+        status = hfi_conf_copy(conf, user, &conf->user, err);
     if (status == HF_OK)
-        status = read_secret(conf, "password", conf->secret, &conf->secret, err);
+        status = hfi_conf_secret(conf, "password", conf->secret, &conf->secret, err);
     if (status != HF_OK)
         return status;
     if (conf->user && !conf->secret && !(conf->form->flags & HFI_FORM_USER_ALONE))
@@ -240,18 +238,6 @@ static hf_status read_login(struct hfi_conf *conf, hf_error *err)
 
 /* ---- TLS ---------------------------------------------------------------------------------------- */
 
-static hf_status take_switch(struct hfi_conf *conf, const char *key, bool *value, hf_error *err)
-{
-    const char *text = hfi_url_take(conf->url, key);
-
-    if (!text)
-        return HF_OK;
-    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-        return hfi_conf_refuse(conf, key, "must be on or off", err);
-    *value = strcmp(text, "on") == 0;
-    return HF_OK;
-}
-
 static hf_status take_file(struct hfi_conf *conf, const char *key, const char **ret_path,
                            hf_error *err)
 {
@@ -261,7 +247,7 @@ static hf_status take_file(struct hfi_conf *conf, const char *key, const char **
     if (!path)
         return HF_OK;
     if (access(path, R_OK) == 0)
-        return keep(conf, path, ret_path, err);
+        return hfi_conf_copy(conf, path, ret_path, err);
     snprintf(why, sizeof why, "cannot be read: %s", strerror(errno));
     return hfi_url_refuse(conf->url, key, HF_DENIED, errno, why, err);
 }
@@ -277,7 +263,7 @@ static hf_status choose_tls(struct hfi_conf *conf, hf_error *err)
 
     tls->on = flags & HFI_FORM_TLS;
     if (flags & HFI_FORM_TLS_CHOICE)
-        status = take_switch(conf, "tls", &tls->on, err);
+        status = hfi_conf_switch(conf, "tls", &tls->on, err);
     if (status != HF_OK)
         return status;
     tls->given = tls->on || (flags & HFI_FORM_TLS_CHOICE && hfi_conf_given(conf, "tls"));
@@ -307,7 +293,7 @@ static hf_status read_tls(struct hfi_conf *conf, hf_error *err)
     if (status != HF_OK || !tls->on)
         return status;
     tls->verify = true;
-    status = take_switch(conf, "verify", &tls->verify, err);
+    status = hfi_conf_switch(conf, "verify", &tls->verify, err);
     if (status == HF_OK && hfi_conf_given(conf, "cert") != hfi_conf_given(conf, "key") &&
         !(conf->form->flags & HFI_FORM_LIBRARY))
         status = hfi_conf_refuse(conf, hfi_conf_given(conf, "cert") ? "cert" : "key",
@@ -321,178 +307,5 @@ static hf_status read_tls(struct hfi_conf *conf, hf_error *err)
     if (status != HF_OK || !(conf->form->flags & HFI_FORM_TLS_NAME))
         return status;
     name = hfi_url_take(conf->url, "sni");
-    return name ? keep(conf, name, &tls->name, err) : HF_OK;
-}
-
-/* ---- parameters --------------------------------------------------------------------------------- */
-
-static void store(void *target, const struct hfi_param *row, const void *value, size_t size)
-{
-    memcpy((char *)target + row->offset, value, size);
-}
-
-/* "must be native, plain or redisson", and the index of `text` among them; -1: none. */
-static int find_word(const char *words, const char *text, char *ret_why, size_t size)
-{
-    size_t used = (size_t)snprintf(ret_why, size, "must be ");
-    int index = 0, found = -1;
-
-    for (const char *at = words; *at; index++) {
-        size_t len = strcspn(at, " ");
-        const char *next = at + len + (at[len] == ' ');
-
-        if (strlen(text) == len && memcmp(text, at, len) == 0)
-            found = index;
-        if (used < size)
-            used += (size_t)snprintf(ret_why + used, size - used, "%s%.*s",
-                                     index == 0 ? ""
-                                     : *next    ? ", "
-                                                : " or ",
-                                     (int)len, at);
-        at = next;
-    }
-    return found;
-}
-
-static hf_status read_choice(struct hfi_conf *conf, const struct hfi_param *row, const char *text,
-                             void *target, hf_error *err)
-{
-    int value = (int)row->value;
-    char why[160];
-
-    if (text)
-        value = find_word(row->words, text, why, sizeof why);
-    if (value < 0)
-        return hfi_conf_refuse(conf, row->name, why, err);
-    store(target, row, &value, sizeof value);
-    return HF_OK;
-}
-
-static hf_status read_number(struct hfi_conf *conf, const struct hfi_param *row, const char *text,
-                             void *target, hf_error *err)
-{
-    uint64_t number = (uint64_t)row->value;
-    const char *wrong =
-        text ? hfi_parse_u64(text, (uint64_t)row->least, (uint64_t)row->most, &number) : NULL;
-    uint32_t value = (uint32_t)number;
-
-    if (wrong)
-        return hfi_conf_refuse(conf, row->name, wrong, err);
-    store(target, row, &value, sizeof value);
-    return HF_OK;
-}
-
-static hf_status read_duration(struct hfi_conf *conf, const struct hfi_param *row, const char *text,
-                               void *target, hf_error *err)
-{
-    int64_t ms = row->value;
-    const char *wrong = text ? hfi_parse_duration(text, &ms) : NULL;
-
-    if (!wrong && text && ms < row->least)
-        wrong = "is too short";
-    if (!wrong && text && ms > row->most)
-        wrong = "is too long";
-    if (wrong)
-        return hfi_conf_refuse(conf, row->name, wrong, err);
-    store(target, row, &ms, sizeof ms);
-    return HF_OK;
-}
-
-static hf_status read_text(struct hfi_conf *conf, const struct hfi_param *row, const char *text,
-                           void *target, hf_error *err)
-{
-    const char *value = row->words;
-    hf_status status = HF_OK;
-    char why[60];
-
-    if (text && row->most > 0 && strlen(text) > (size_t)row->most) {
-        snprintf(why, sizeof why, "has more than %lld bytes", (long long)row->most);
-        return hfi_conf_refuse(conf, row->name, why, err);
-    }
-    if (text)
-        status = keep(conf, text, &value, err);
-    store(target, row, &value, sizeof value);
-    return status;
-}
-
-static hf_status read_param(struct hfi_conf *conf, const struct hfi_param *row, void *target,
-                            hf_error *err)
-{
-    const char *text, *secret = NULL;
-    bool on = row->value != 0;
-    hf_status status = HF_OK;
-
-    if (row->type == HFI_PARAM_SECRET) { /* its parameters have other names */
-        status = read_secret(conf, row->name, NULL, &secret, err);
-        store(target, row, &secret, sizeof secret);
-        return status;
-    }
-    if (row->type == HFI_PARAM_REST)
-        return HF_OK;
-    text = hfi_url_take(conf->url, row->name);
-    switch (row->type) {
-    case HFI_PARAM_TEXT:
-        return read_text(conf, row, text, target, err);
-    case HFI_PARAM_NUMBER:
-        return read_number(conf, row, text, target, err);
-    case HFI_PARAM_DURATION:
-        return read_duration(conf, row, text, target, err);
-    case HFI_PARAM_SWITCH:
-        status = take_switch(conf, row->name, &on, err);
-        store(target, row, &on, sizeof on);
-        return status;
-    case HFI_PARAM_CHOICE:
-        return read_choice(conf, row, text, target, err);
-    case HFI_PARAM_REFUSED:
-        return text ? hfi_conf_refuse(conf, row->name, row->words, err) : HF_OK;
-    case HFI_PARAM_SECRET:
-    case HFI_PARAM_REST:
-        break;
-    }
-    return status;
-}
-
-static hf_status read_params(struct hfi_conf *conf, const struct hfi_param *params, void *target,
-                             hf_error *err)
-{
-    hf_status status = HF_OK;
-
-    for (const struct hfi_param *row = params; row->name && status == HF_OK; row++)
-        status = read_param(conf, row, target, err);
-    return status;
-}
-
-hf_status hfi_conf_read_params(struct hfi_url *url, const struct hfi_param *params, void *ret,
-                               hf_error *err)
-{
-    struct hfi_conf conf = { .url = url };
-
-    return read_params(&conf, params, ret, err);
-}
-
-/* Parameters without a row: passed to the engine's library if the table has a row for that, else
- * refused. */
-static hf_status read_rest(struct hfi_conf *conf, const struct hfi_param *params, hf_error *err)
-{
-    struct hfi_rest rest = { .count = 0 };
-    hf_status status = HF_OK;
-
-    _Static_assert(sizeof rest.items / sizeof *rest.items >= HFI_URL_PARAMS_MAX, "one for each");
-    while (params->name && params->type != HFI_PARAM_REST)
-        params++;
-    if (!params->name)
-        return hfi_url_all_taken(conf->url, err);
-    for (size_t i = 0; i < conf->url->param_count && status == HF_OK; i++) {
-        struct hfi_url_param *param = &conf->url->params[i];
-
-        if (param->taken)
-            continue;
-        param->taken = true;
-        status = keep(conf, param->key, &rest.items[rest.count].key, err);
-        if (status == HF_OK)
-            status = keep(conf, param->value, &rest.items[rest.count].value, err);
-        rest.count += status == HF_OK;
-    }
-    store(conf, params, &rest, sizeof rest);
-    return status;
+    return name ? hfi_conf_copy(conf, name, &tls->name, err) : HF_OK;
 }

@@ -2,7 +2,8 @@
 /*
  * Store URLs, read by the tables of an engine (engine/conf.h):
  *
- *   conf.c        the whole, and its parameters
+ *   conf.c        the whole: users, passwords, TLS; its texts
+ *   conf_params.c parameters, by the rows of an engine's table
  *   conf_place.c the part before the '?': users, hosts, ports, sockets
  *
  * Errors name the part and its byte in the URL as it was given, and quote nothing of it: text in
@@ -30,7 +31,21 @@ void hfi_conf_free(void *conf); /* a struct that begins with a struct hfi_conf; 
 hf_status hfi_conf_read_params(struct hfi_url *url, const struct hfi_param *params, void *ret,
                                hf_error *err);
 
+/* ---- between the files ------------------------------------------------------------------------- */
+
+/* conf.c: a copy of a text that lives as long as the conf; the secret of NAME_file= or NAME_env=, if one is given;
+ * `have`: there is one already. */
+hf_status hfi_conf_copy(struct hfi_conf *conf, const char *text, const char **ret_text,
+                        hf_error *err);
+hf_status hfi_conf_secret(struct hfi_conf *conf, const char *name, const char *have,
+                          const char **ret_secret, hf_error *err);
 /* conf_place.c: user, secret, hosts, path and location of conf->form. */
 hf_status hfi_conf_place(struct hfi_conf *conf, hf_error *err);
+/* conf_params.c: the parameters that rows name, into `target`; one that is on or off; and at the end the rest, which one row
+ * may take, or which is refused. */
+hf_status hfi_conf_params(struct hfi_conf *conf, const struct hfi_param *params, void *target,
+                          hf_error *err);
+hf_status hfi_conf_switch(struct hfi_conf *conf, const char *key, bool *value, hf_error *err);
+hf_status hfi_conf_rest(struct hfi_conf *conf, const struct hfi_param *params, hf_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The description of a store's URL, and its parsed form. An engine declares the forms of its
- * schemes and a table of its parameters; core reads the URL (core/conf.c), refuses what no row
+ * schemes and a table of its parameters; core reads the URL (core/conf.h), refuses what no row
  * names before anything is opened, and hands over a struct of the engine's own type that begins
  * with a struct hfi_conf. An engine never reads a URL, a password file or an environment variable
  * itself.

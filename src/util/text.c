@@ -178,6 +178,8 @@ bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsi
             star = true;
             after_star = ++p;
             star_text = t;
+            if (p == pattern_len)
+                return true; /* whatever follows */
         } else if (p < pattern_len && match_one(pattern, pattern_len, &next, text[t])) {
             p = next;
             t++;

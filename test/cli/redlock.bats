@@ -81,7 +81,7 @@ all_vote() { [[ $(votes) == 3 ]]; }
     exits 0 holdfast run job --ttl 3s -- true
     eventually all_vote
     exits 0 holdfast redlock status
-    says "$(node 2)" && says "3 of 3 nodes vote, 2 are needed; nothing is to be done"
+    says "$(node 2)" && says "3 of 3 nodes vote, 2 are needed; nothing to do"
     json=$(holdfast redlock status --json)
     [[ $(jq -r '.cluster | "\(.votes) \(.needed) \(.nodes) \(.next)"' <<<"$json") == "3 2 3 nothing" ]]
     [[ $(jq -r '.nodes[0] | "\(.node) \(.state) \(.votes) \(.epoch) \(.lag) \(.max_ttl_ms)"' <<<"$json") == "$(node 0) ready true 1 0 3000" ]]

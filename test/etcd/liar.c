@@ -307,10 +307,35 @@ static void others(void **state)
         }
 }
 
+/* Pages that say that there is more, but not where; and one that comes again. Its key is x/locks/none, which is no claim. */
+static void pages(void **state)
+{
+    static const char *const replies[] = {
+        OK("{" HEADER ",\"more\":true}"),
+        OK("{" HEADER ",\"more\":true,\"kvs\":[{\"key\":7}]}"),
+        OK("{" HEADER ",\"more\":true,\"kvs\":[{\"key\":\"??\"}]}"),
+        OK("{" HEADER ",\"more\":true,\"kvs\":[{\"key\":\"eC9sb2Nrcy9ub25l\"}]}"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        hf_store *store = NULL;
+        hf_view *view = NULL;
+
+        say(NULL);
+        EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+        say((struct rule[]){ { "/v3/kv/range", replies[i] }, { NULL, NULL } });
+        EXPECT(HF_CORRUPT,
+               hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
+        CHECK(view == NULL);
+        CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(opening), cmocka_unit_test(acquiring),
-                                        cmocka_unit_test(others),
+                                        cmocka_unit_test(others), cmocka_unit_test(pages),
                                         cmocka_unit_test(name_known_later) };
 
     if (argc > 1)

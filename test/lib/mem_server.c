@@ -390,10 +390,7 @@ static bool emit_waiters(const struct name *name, struct hfi_sink *sink, int64_t
         hf_waiter waiter = {
             .position = position++,
             .permits = p->ask.permits,
-            .kind = p->ask.mode == HFI_MODE_MUTEX       ? HF_KIND_MUTEX
-                    : p->ask.mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
-                    : p->ask.permits == p->ask.capacity ? HF_KIND_EXCLUSIVE
-                                                        : HF_KIND_SHARED,
+            .kind = hfi_shown_kind(p->ask.mode, p->ask.permits == p->ask.capacity),
             .age_ms = now_ms - p->since_ms,
             .pid = p->ask.pid,
             .label = p->ask.label,
@@ -409,9 +406,7 @@ static bool emit(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
     hf_entry entry = {
         .name = name->bytes,
         .name_len = name->len,
-        .kind = name->mode == HFI_MODE_MUTEX       ? HF_KIND_MUTEX
-                : name->mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
-                                                   : HF_KIND_SHARED,
+        .kind = hfi_shown_kind(name->mode, false),
         .capacity = name->capacity,
         .taken = name->taken,
         .closed_ms = name->closed_until_ms ? name->closed_until_ms - now_ms : 0,

@@ -4,6 +4,7 @@
 #include "redis_bed.h"
 
 #include "both_scripts.h"
+#include "core/store.h"
 #include "holdfast/primitives.h"
 
 #include <stdio.h>
@@ -262,12 +263,39 @@ static void inputs_are_copied(void **state)
     close_store(store);
 }
 
+/* Any other call is given up after HFI_CALL_LIMIT_MS; a script may be slow, and only op_timeout ends it. */
+static void a_slow_server(void **state)
+{
+    struct timespec longer = { .tv_sec = HFI_CALL_LIMIT_MS / 1000 + 1 };
+    hf_store *store = NULL;
+    struct runner runner = { .text = "return 1" };
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+    struct both both = { .done = false };
+
+    (void)state;
+    if (contract_pumped)
+        return; /* both forms are here */
+    store = runner.store = open_at(server_url(server, "?op_timeout=120s"));
+    script.text = "return 2";
+    script.text_len = HF_CSTRING;
+    server_pause(server);
+    CHECK(pthread_create(&runner.thread, NULL, run_there, &runner) == 0);
+    EXPECT(HF_OK, hf_script_run_async(store, &script, both_done, &both, NULL, &contract_error));
+    nanosleep(&longer, NULL);
+    server_continue(server);
+    EXPECT(HF_OK, ended(&runner));
+    EXPECT(HF_OK, both_end(store, HF_OK, &both, &contract_error));
+    CHECK(hf_value_get_integer(both.result.value) == 2);
+    hf_free(both.result.value);
+    close_store(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(values_of_every_kind), TEST(a_script_at_fault), TEST(words_of_ones_own),
         TEST(what_the_server_has),  TEST(a_busy_server),     TEST(one_that_cannot_be_killed),
-        TEST(inputs_are_copied),
+        TEST(inputs_are_copied),    TEST(a_slow_server),
     };
     int failed;
 

@@ -37,7 +37,7 @@ static hf_status etcd_open(void *self, struct hfi_conf *conf, struct hfi_host *h
     host->location = store->conf->location;
     if (status == HF_OK)
         status = init(store, host, err);
-    if (status == HF_OK)
+    if (status == HF_OK && !host->no_wait)
         status = greet(store, err);
     if (status != HF_OK)
         destroy(store);

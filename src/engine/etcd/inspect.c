@@ -97,6 +97,8 @@ static hf_status turn_page(struct search *search, const json_t *key, const struc
     if (place->from.len == SIZE_MAX)
         return HF_CORRUPT; /* not one of ours, and no place to go on from */
     place->from.bytes[place->from.len++] = 0;
+    if (!is_before(&search->from, &place->from))
+        return HF_CORRUPT; /* pages go forward */
     search->op->u.list.cursor->len = sizeof *place;
     if (last->name_len == 0)
         return HF_OK;
@@ -295,15 +297,6 @@ static int64_t age_ms(const struct etcd_record *record)
     return age > 0 ? age : 0;
 }
 
-static hf_kind kind_of(const struct etcd_record *record, bool of_waiter)
-{
-    if (record->mode == HFI_MODE_MUTEX)
-        return HF_KIND_MUTEX;
-    if (record->mode == HFI_MODE_SEMAPHORE)
-        return HF_KIND_SEMAPHORE;
-    return of_waiter && record->permits == record->capacity ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
-}
-
 static bool emit_one(struct search *search, const struct etcd_record *record, uint32_t waiting)
 {
     struct hfi_sink *sink = search->sink;
@@ -317,7 +310,7 @@ static bool emit_one(struct search *search, const struct etcd_record *record, ui
                          .label = record->label };
     hf_waiter waiter = { .position = waiting,
                          .permits = record->permits,
-                         .kind = kind_of(record, true),
+                         .kind = hfi_shown_kind(record->mode, record->permits == record->capacity),
                          .age_ms = holder.age_ms,
                          .label = record->label };
 
@@ -331,7 +324,7 @@ static size_t emit_name(struct search *search, size_t i, bool *ok)
     const struct etcd_record *first = &search->records[i];
     hf_entry entry = { .name = first->name,
                        .name_len = first->name_len,
-                       .kind = kind_of(first, false),
+                       .kind = hfi_shown_kind(first->mode, false),
                        .capacity = first->capacity };
     struct hfi_line line = { .count = 0 };
     size_t end = i;

@@ -121,14 +121,11 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     char text[HF_LABEL_MAX + 1];
     hf_waiter view = { .position = position,
                        .permits = w->permits,
+                       .kind = hfi_shown_kind(rec->mode, w->permits == rec->capacity),
                        .age_ms = lmdb_now(t) - w->since_ms,
                        .pid = pid_for_us(t->directory, w->slot),
                        .label = text };
 
-    view.kind = rec->mode == HFI_MODE_MUTEX       ? HF_KIND_MUTEX
-                : rec->mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
-                : w->permits == rec->capacity     ? HF_KIND_EXCLUSIVE
-                                                  : HF_KIND_SHARED;
     memcpy(text, w->label, w->label_len);
     text[w->label_len] = '\0';
     if (w->label_len == 0)
@@ -160,9 +157,7 @@ static int emit_name(struct lmdb_txn *t, struct hfi_sink *sink, const uint64_t h
 {
     hf_entry entry = { .name = rec->text,
                        .name_len = rec->name_len,
-                       .kind = rec->mode == HFI_MODE_MUTEX ? HF_KIND_MUTEX
-                               : rec->mode == HFI_MODE_RW  ? HF_KIND_SHARED
-                                                           : HF_KIND_SEMAPHORE,
+                       .kind = hfi_shown_kind(rec->mode, false),
                        .capacity = rec->capacity,
                        .closed_ms =
                            !lmdb_past(t, rec->closed_ms) ? rec->closed_ms - lmdb_now(t) : 0 };

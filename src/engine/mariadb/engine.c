@@ -6,6 +6,7 @@
 #include "engine/mariadb/internal.h"
 
 #include "engine/sql/extension.h"
+#include "engine/sql/listener.h"
 #include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
 
@@ -44,6 +45,7 @@ static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi
 static const struct hfi_promises lease = {
     .default_ttl_ms = SQL_TTL_MS,
     .min_ttl_ms = SQL_MIN_TTL_MS,
+    .suspends = true,
     .guard_ms = SQL_GUARD_MS,
     .name = "mariadb",
     .schemes = "mysql mariadb",

@@ -92,8 +92,15 @@ static struct redis_node *route(struct redis_store *store, const struct redis_ca
 static void end_unsent(struct redis_store *store, struct redis_call *call)
 {
     const struct redis_node *node = route(store, call);
+    /* No server is known, perhaps for a reason that will not pass: an unknown master, a wrong password. */
+    const hf_error *why = node || store->closing ? NULL : store->topology->why(store, true);
     hf_error err;
 
+    if (why) {
+        err = *why;
+        redis_call_end(call, HFI_UNSENT, &err);
+        return;
+    }
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s",
                   node && node->why.text[0] ? node->why.text
                   : call->tries > 0         ? call->sent_to->said.text

@@ -97,14 +97,10 @@ static bool emit_waiter(struct hfi_sink *sink, const struct hfi_reply *item, uin
 {
     hf_waiter waiter = { .position = position,
                          .permits = (uint32_t)number(item, 1),
-                         .kind = HF_KIND_MUTEX,
                          .age_ms = hfi_told_ms(number(item, 3)),
                          .label = text(item, 5) };
 
-    if (mode == HFI_MODE_SEMAPHORE)
-        waiter.kind = HF_KIND_SEMAPHORE;
-    else if (mode == HFI_MODE_RW)
-        waiter.kind = waiter.permits == HFI_RW_MAX ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
+    waiter.kind = hfi_shown_kind(mode, waiter.permits == HFI_RW_MAX);
     return sink->waiter(sink, &waiter);
 }
 
@@ -116,9 +112,7 @@ static bool emit(struct hfi_sink *sink, const struct hfi_name *name, const struc
     int64_t mode = number(reply, 1);
     hf_entry entry = { .name = name->bytes,
                        .name_len = name->len,
-                       .kind = mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
-                               : mode == HFI_MODE_RW      ? HF_KIND_SHARED
-                                                          : HF_KIND_MUTEX,
+                       .kind = hfi_shown_kind(mode, false),
                        .capacity = (uint32_t)number(reply, 2),
                        .taken = (uint32_t)number(reply, 3),
                        .closed_ms = hfi_told_ms(number(reply, 4)) };

@@ -118,6 +118,7 @@ struct redis_store {
     bool closing;
 
     const struct redis_topology *topology;
+    struct hfi_source first_look;     /* HF_OPEN_FLAG_NO_WAIT, until it has been ready */
     struct hfi_source topology_timer; /* unless it has no tick */
     struct redis_node **nodes; /* single and sentinel: one. Never NULL, but their links may be */
     uint32_t node_count, node_room;

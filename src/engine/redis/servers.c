@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FIRST_LOOK_MS 100
+
 static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void hush(struct redis_store *store);
 static void node_up(struct hfi_link *link);
@@ -281,6 +283,28 @@ static bool add_topology_timer(struct redis_store *store)
 
 /* ---- opening and closing the store ----------------------------------------------------------- */
 
+/* Until the store has been ready once, after an open that did not wait: calls hear what open() would have said. */
+static void first_look_due(struct hfi_source *timer, int64_t now_ms)
+{
+    struct redis_store *store = hfi_container(timer, struct redis_store, first_look);
+
+    bool ready = store->topology->ready(store);
+
+    hfi_source_at(timer, ready ? HFI_NEVER : now_ms + FIRST_LOOK_MS);
+    if (!ready && store->topology->why(store, true))
+        hfi_requests_give_up(&store->requests);
+}
+
+static bool begin_first_look(struct redis_store *store)
+{
+    static const struct hfi_source_calls calls = { .due = first_look_due };
+
+    if (!hfi_source_add(&store->first_look, &store->reactor, &calls))
+        return false;
+    hfi_source_at(&store->first_look, hfi_now_ms() + FIRST_LOOK_MS);
+    return true;
+}
+
 hf_status redis_servers_open(struct redis_store *store, hf_error *err)
 {
     int64_t until_ms = store->reactor.host->open_deadline_ms;
@@ -293,6 +317,11 @@ hf_status redis_servers_open(struct redis_store *store, hf_error *err)
 
     store->topology = topology;
     status = add_topology_timer(store) ? topology->open(store, err) : hfi_error_memory(err);
+    if (status == HF_OK && store->reactor.host->no_wait) {
+        if (begin_first_look(store))
+            return HF_OK;
+        status = hfi_error_memory(err);
+    }
     if (status == HF_OK)
         while (!topology->ready(store) && !(why = topology->why(store, true)) &&
                hfi_now_ms() < until_ms)
@@ -329,6 +358,7 @@ void redis_servers_close(struct redis_store *store)
     redis_node_drop(&store->inbox);
 
     redis_calls_end_parked(store);
+    hfi_source_remove(&store->first_look);
     hfi_source_remove(&store->topology_timer);
     if (store->topology->close)
         store->topology->close(store);

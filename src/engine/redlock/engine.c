@@ -70,6 +70,11 @@ static hf_status redlock_open(void *self, struct hfi_conf *conf, struct hfi_host
 
     status = read_conf(store, conf, host->label, err);
     host->location = store->conf->location;
+    if (status == HF_OK && host->no_wait)
+        status =
+            hfi_error_set(err, HF_UNSUPPORTED, 0,
+                          "redlock waits for its nodes: a majority of votes is worth something "
+                          "only if they are different servers, which opening finds out");
     store->may_start = !host->existing;
     if (status == HF_OK)
         status = hfi_reactor_init(&store->reactor, host, ops, err);

@@ -154,15 +154,6 @@ void redlock_list(void *self, struct hfi_op *op)
 
 /* ---- LOOK ----------------------------------------------------------------------------------- */
 
-static hf_kind kind_of(int64_t mode, uint32_t permits)
-{
-    if (mode == HFI_MODE_SEMAPHORE)
-        return HF_KIND_SEMAPHORE;
-    if (mode == HFI_MODE_RW)
-        return permits == HFI_RW_MAX ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
-    return HF_KIND_MUTEX;
-}
-
 static bool emit_party(struct hfi_sink *sink, const struct redlock_party *party, uint32_t position,
                        int64_t mode)
 {
@@ -177,7 +168,7 @@ static bool emit_party(struct hfi_sink *sink, const struct redlock_party *party,
                          .label = record->label };
     hf_waiter waiter = { .position = position,
                          .permits = record->permits,
-                         .kind = kind_of(mode, record->permits),
+                         .kind = hfi_shown_kind(mode, record->permits == HFI_RW_MAX),
                          .age_ms = party->age_ms,
                          .label = record->label };
 
@@ -189,7 +180,7 @@ static hf_status emit(struct hfi_sink *sink, const struct hfi_name *name,
 {
     hf_entry entry = { .name = name->bytes,
                        .name_len = name->len,
-                       .kind = kind_of(merged->mode, 0),
+                       .kind = hfi_shown_kind(merged->mode, false),
                        .capacity = (uint32_t)merged->capacity,
                        .taken = merged->taken,
                        .closed_ms = merged->closed_ms };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The way into a SQL store: opening, closing, and where each op goes. BLOCKING: each op runs here, on
- * the thread that submits it, until it is finished.
+ * the thread that submits it, until it is finished or suspended.
  */
 #include "engine/sql/listener.h"
 #include "engine/sql/native_lock.h"
@@ -105,6 +105,10 @@ hf_status sql_store_open(struct sql_store *store, const struct sql_driver *drive
     if (status == HF_OK)
         status = driver->parse(store, sql, err);
     host->location = store->location;
+    if (status == HF_OK && host->no_wait)
+        status = hfi_error_set(err, HF_UNSUPPORTED, 0,
+                               "a database is waited for: opening finds out whether a connection "
+                               "keeps its session, which a pooler may take away");
     if (status == HF_OK)
         status = init(store, host, err);
     if (status == HF_OK && store->conf.mode != SQL_MODE_LEASE)
@@ -151,11 +155,12 @@ void sql_abandon(struct sql_store *store)
 
 void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    if (status != HF_OK) {
-        if (err && err->text[0])
-            hfi_error_set(&op->error, status, err->native, "%s", err->text);
-        else
-            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    if (status != HF_OK && !(err && err->text[0])) {
+        hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    } else if (status != HF_OK) {
+        if (err != &op->error)
+            op->error = *err;
+        op->error.status = status;
     }
     hfi_op_finish(op, status);
 }
@@ -221,7 +226,7 @@ void sql_cancel(void *self, struct hfi_op *op, hf_status status)
     struct sql_store *store = self;
 
     if (store->conf.mode == SQL_MODE_LEASE || op->kind == HFI_OP_CELL_WAIT)
-        sql_wait_cancel(store, op, status);
+        sql_wait_cancel(store, op);
     else
         sql_locks_cancel(store, op, status);
 }

@@ -131,7 +131,7 @@ hf_status sql_heartbeat(struct sql_store *store, struct sql_heartbeat_batch *bat
         return status;
     pthread_mutex_lock(&store->lock);
     listener->up = true;
-    sql_listener_changed(listener);
+    sql_listener_changed(store);
     pthread_mutex_unlock(&store->lock);
     return HF_OK;
 }

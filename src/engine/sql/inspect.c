@@ -9,13 +9,6 @@
 /* Columns of INSPECT. */
 enum { KIND, NAME, MODE, CAPACITY, CLOSED, TOKEN, FIRST, PERMITS, FLAGS, AGE, LEFT, TID, LABEL };
 
-static hf_kind kind_of(int64_t mode)
-{
-    return mode == HFI_MODE_MUTEX ? HF_KIND_MUTEX
-           : mode == HFI_MODE_RW  ? HF_KIND_SHARED
-                                  : HF_KIND_SEMAPHORE;
-}
-
 static bool same_name(const struct sql_rows *rows, uint32_t a, uint32_t b)
 {
     const struct sql_value *x = sql_at(rows, a, NAME), *y = sql_at(rows, b, NAME);
@@ -53,12 +46,10 @@ static bool emit_line(const struct sql_rows *rows, uint32_t row, uint32_t positi
         return sink->holder(sink, &holder);
     }
     if (sql_letter(rows, row, KIND) == 'W') {
-        int64_t mode = sql_int(rows, row, MODE);
-        bool writer =
-            mode == HFI_MODE_RW && sql_int(rows, row, PERMITS) == sql_int(rows, row, CAPACITY);
+        bool writer = sql_int(rows, row, PERMITS) == sql_int(rows, row, CAPACITY);
         hf_waiter waiter = { .position = position,
                              .permits = (uint32_t)sql_int(rows, row, PERMITS),
-                             .kind = writer ? HF_KIND_EXCLUSIVE : kind_of(mode),
+                             .kind = hfi_shown_kind(sql_int(rows, row, MODE), writer),
                              .age_ms = sql_int(rows, row, AGE),
                              .label = label };
 
@@ -73,7 +64,7 @@ static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_
     const struct sql_value *name = sql_at(rows, row, NAME);
     hf_entry entry = { .name = name->bytes,
                        .name_len = name->len,
-                       .kind = kind_of(sql_int(rows, row, MODE)),
+                       .kind = hfi_shown_kind(sql_int(rows, row, MODE), false),
                        .capacity = (uint32_t)sql_int(rows, row, CAPACITY),
                        .closed_ms = sql_int(rows, row, CLOSED) };
     uint32_t first = row, position = 0, last = row;

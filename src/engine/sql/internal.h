@@ -9,7 +9,7 @@
  *   sql/shape.c             what an answer must look like: nothing is read before it was checked there
  *   sql/schema.c            tables and routines: made on first use, or only looked for
  *   sql/acquire.c, lease.c  mode=lease: acquire and its waiting; release, renew, cancel, adopt, break
- *   sql/waits.c             mode=lease: ops that wait, and what a message does to them
+ *   sql/waits.c             mode=lease: ops that wait, how they sleep, and what a message does to them
  *   sql/heartbeat.c         mode=lease: heartbeats and rechecks
  *   sql/listener.c          mode=lease: the thread that hears of grants
  *   sql/inspect.c           inspection, of all modes
@@ -22,8 +22,8 @@
  *   postgres/, mariadb/     a driver (struct sql_driver) each, the SQL of each call, the engine's tables
  *
  * BLOCKING: every op runs on the calling thread, on a connection that it has to itself meanwhile. A connection is
- * never shared by two threads at once. A waiter sleeps on a futex without a connection;
- * one thread of the engine for each store (the listener) hears of grants.
+ * never shared by two threads at once. A waiter has no connection: its thread sleeps on a futex, or it is suspended
+ * (listener.h); one thread of the engine for each store (the listener) hears of grants.
  *
  * Locks: store->lock guards the pool, the waits and what is held; it is never held over a call that
  * blocks, nor while core is called.
@@ -396,8 +396,6 @@ static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
 {
     return &((union sql_claim *)(void *)claim->room)->lock;
 }
-#define SQL_STORAGE \
-    HFI_STORAGE(struct sql_store, char, union sql_claim) /* for the tables of both engines */
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
@@ -437,6 +435,8 @@ void sql_drop(struct sql_connection *connection);
 void sql_pool_close(struct sql_store *store);
 /* Sleep on a condition of CLOCK_MONOTONIC, at most until until_ms; may return early. With its lock. */
 void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms);
+/* For poll() and epoll_wait(); they may return early. */
+int sql_poll_ms(int64_t until_ms);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
 
@@ -542,8 +542,8 @@ void sql_cell_read(struct sql_store *store, struct hfi_op *op);
 void sql_cell_swap(struct sql_store *store, struct hfi_op *op);
 void sql_cell_wait(struct sql_store *store, struct hfi_op *op);
 void sql_time(struct sql_store *store, struct hfi_op *op);
-/* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread. */
-void sql_wait_cancel(struct sql_store *store, struct hfi_op *op, hf_status status);
+/* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread or a worker. */
+void sql_wait_cancel(struct sql_store *store, struct hfi_op *op);
 void sql_listener_stop(struct sql_store *store);
 /* Now and then: remove what is old. Best effort. */
 void sql_sweep(struct sql_store *store);
@@ -557,7 +557,7 @@ hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf,
 hf_status sql_locks_open(struct sql_store *store, hf_error *err);
 void sql_locks_close(struct sql_store *store);
 void sql_locks_abandon(struct sql_store *store);
-/* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
+/* ACQUIRE, RELEASE, RENEW, LIST of these modes. */
 void sql_locks_submit(struct sql_store *store, struct hfi_op *op);
 void sql_locks_cancel(struct sql_store *store, struct hfi_op *op, hf_status status);
 hf_status sql_locks_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg,

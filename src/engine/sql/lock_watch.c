@@ -159,15 +159,6 @@ static void hung_up(struct sql_locks *locks, uint64_t id)
     pthread_mutex_lock(&locks->lock);
 }
 
-static int timeout_ms(int64_t next_ms)
-{
-    int64_t ms = next_ms - hfi_now_ms();
-
-    if (next_ms == HFI_NEVER)
-        return -1;
-    return ms <= 0 ? 0 : ms < 60000 ? (int)ms + 1 : 60000;
-}
-
 static void *watch(void *arg)
 {
     struct sql_locks *locks = arg;
@@ -181,7 +172,7 @@ static void *watch(void *arg)
 
         locks->wakes_ms = next_ms;
         pthread_mutex_unlock(&locks->lock);
-        count = epoll_wait(locks->epoll_fd, events, EVENTS, timeout_ms(next_ms));
+        count = epoll_wait(locks->epoll_fd, events, EVENTS, sql_poll_ms(next_ms));
         pthread_mutex_lock(&locks->lock);
         locks->wakes_ms = 0; /* nobody needs to kick: we look at all of it next */
         for (int i = 0; i < count; i++) {

@@ -31,6 +31,15 @@ void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms
     pthread_cond_timedwait(cond, lock, &t);
 }
 
+int sql_poll_ms(int64_t until_ms)
+{
+    int64_t ms = until_ms - hfi_now_ms();
+
+    if (until_ms == HFI_NEVER)
+        return -1;
+    return ms <= 0 ? 0 : ms < 60000 ? (int)ms + 1 : 60000;
+}
+
 /* Until until_ms or a signal; with the lock. */
 static void sleep_until(struct sql_store *store, int64_t until_ms)
 {

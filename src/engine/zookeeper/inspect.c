@@ -251,16 +251,6 @@ static const struct seen *seen_of(const struct view *view, const struct zk_membe
     return &view->seen[i];
 }
 
-static hf_kind kind_of(const struct zk_member *member, bool waits)
-{
-    if (member->demand.mode == HFI_MODE_SEMAPHORE)
-        return HF_KIND_SEMAPHORE;
-    if (member->demand.mode == HFI_MODE_RW)
-        return waits && member->demand.permits == member->demand.capacity ? HF_KIND_EXCLUSIVE
-                                                                          : HF_KIND_SHARED;
-    return HF_KIND_MUTEX;
-}
-
 static bool emit(const struct view *view, const struct zk_member *members, size_t count,
                  size_t holders)
 {
@@ -268,7 +258,7 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
     int64_t now_ms = wall_ms();
     hf_entry entry = { .name = view->name->bytes,
                        .name_len = view->name->len,
-                       .kind = kind_of(&members[0], false),
+                       .kind = hfi_shown_kind(members[0].demand.mode, false),
                        .capacity = members[0].demand.capacity };
     bool ok;
 
@@ -287,7 +277,9 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
                              .label = seen->label };
         hf_waiter waiter = { .position = (uint32_t)(i - holders + 1),
                              .permits = members[i].demand.permits,
-                             .kind = kind_of(&members[i], true),
+                             .kind = hfi_shown_kind(members[i].demand.mode,
+                                                    members[i].demand.permits ==
+                                                        members[i].demand.capacity),
                              .age_ms = age_ms,
                              .label = seen->label };
 
