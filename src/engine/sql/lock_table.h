@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The promises of mode=row and mode=session, which differ between servers in their names and a few words only. Included
- * by engine.c of each engine.
+ * The promises of mode=row and mode=session, which differ between servers only in their names and a
+ * few words. Included by engine.c of each engine.
  *
  * Each mode has two: tokens=on adds fencing tokens.
  */
@@ -10,8 +10,8 @@
 
 #include "engine/sql/internal.h"
 
-/* No shared locks: a reader and a mutex of one name could not be told from each other, and must not mix. No queue that
- * can be seen, and no order that is promised: it is the server's own. */
+/* No shared locks: a reader and a mutex of one name could not be distinguished, and must not mix.
+ * The queue is the server's own: it cannot be listed, and its order is not promised. */
 #define SQL_LOCK_CAPS                                                                    \
     (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | \
      HF_CAP_CLOCK)
