@@ -55,6 +55,7 @@ struct hfi_shard {
 /* How hf_close() learns that something which it waits for has ended. */
 struct hfi_closing {
     _Atomic bool on;       /* it has begun, and the engine is still there */
+    pthread_t thread;      /* its own, while `on` */
     _Atomic uint32_t word; /* changes each time; a futex */
     pthread_mutex_t lock;  /* while hf_close() is woken; none is taken below it */
 };
@@ -138,6 +139,14 @@ void hfi_closing_wake(struct hfi_store *store);
 static inline void hfi_closing_tell(struct hfi_store *store)
 {
     if (__builtin_expect(atomic_load(&store->closing.on), 0))
+        hfi_closing_wake(store);
+}
+
+/* Likewise, but hf_close() itself does this in every round: then there is nothing to look at. */
+static inline void hfi_closing_tell_others(struct hfi_store *store)
+{
+    if (__builtin_expect(atomic_load(&store->closing.on), 0) &&
+        !pthread_equal(store->closing.thread, pthread_self()))
         hfi_closing_wake(store);
 }
 

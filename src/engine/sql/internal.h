@@ -560,7 +560,7 @@ hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf,
 hf_status sql_locks_open(struct sql_store *store, hf_error *err);
 void sql_locks_close(struct sql_store *store);
 void sql_locks_abandon(struct sql_store *store);
-/* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
+/* ACQUIRE, RELEASE, RENEW, LIST of these modes. */
 void sql_locks_submit(struct sql_store *store, struct hfi_op *op);
 void sql_locks_cancel(struct sql_store *store, struct hfi_op *op, hf_status status);
 hf_status sql_locks_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg,
