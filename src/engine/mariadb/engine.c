@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The MariaDB and MySQL engine: its driver and its tables. All that happens is in sql/
- * and in the driver (internal.h).
+ * The MariaDB and MySQL engine: its driver and its tables. The work is done in sql/ and in the
+ * driver (internal.h).
  */
 #include "engine/mariadb/internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tables of PostgreSQL and MariaDB have in common: they differ in names and a few words only. Included by
- * engine.c of each.
+ * What the tables of PostgreSQL and MariaDB have in common: they differ only in names and a few
+ * words. Included by engine.c of each.
  *
  * mode=row and mode=session have two sets of promises each: tokens=on adds fencing tokens.
  */
@@ -29,8 +29,8 @@
                      "name for a ttl more",                                                        \
     .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
 
-/* No shared locks: a reader and a mutex of one name could not be told from each other, and must not mix. No queue that
- * can be seen, and no order that is promised: it is the server's own. */
+/* No shared locks: a reader and a mutex of one name could not be distinguished, and must not mix.
+ * The queue is the server's own: it cannot be listed, and its order is not promised. */
 #define SQL_LOCK_CAPS                                                                    \
     (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | \
      HF_CAP_CLOCK)
