@@ -107,8 +107,8 @@ struct hfi_call {
 
 extern struct hfi_table hfi_calls;
 
-/* LOOP and TASK: what a call needs that somebody is told of, and two references. (Others never have a handle: the owner of
- * the slot does not matter.) */
+/* LOOP and TASK: set up what only asynchronous calls need, with two references. (A blocking call
+ * never has a handle: the owner of its slot does not matter.) */
 void hfi_call_make_async(struct hfi_call *call);
 
 static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
