@@ -428,6 +428,15 @@ static hf_store *open_deliverer(void)
     return open_at(server_url(nodes[4], "?prefix=deliverer:"));
 }
 
+/* The error of the call stays. */
+static void close_deliverer(hf_store *store)
+{
+    hf_error error = contract_error;
+
+    close_store(store);
+    contract_error = error;
+}
+
 /* Of both forms: on the thread that called, or that pumps; and before `done`, whose arg it gets. */
 static void said(hf_check_level level, const char *topic, const char *text, void *arg)
 {
@@ -459,7 +468,7 @@ static hf_status join_node(const char *node, uint64_t flags)
     memset(named, '?', sizeof named - 1);
     CHECK(!both.done && steps == 0);
     status = both_end(store, status, &both, &contract_error);
-    close_store(store);
+    close_deliverer(store);
     return status;
 }
 
@@ -483,7 +492,7 @@ static hf_status get_status(const char *at, hf_redlock_status **ret_status)
     memset(url, '?', sizeof url - 1);
     status = both_end(store, status, &both, &contract_error);
     *ret_status = both.result.redlock;
-    close_store(store);
+    close_deliverer(store);
     return status;
 }
 
