@@ -198,6 +198,14 @@ typedef struct hf_open_options {
  * as one that is just starting does, is tried again until open_wait_ms is over. A server that
  * accepts a connection and stays silent has open_wait_ms in both cases. */
 #define HF_OPEN_FLAG_ONCE (UINT64_C(1) << 1)
+/* Do not wait for the server: hf_open() returns at once, and open_wait_ms is not used. Calls wait for the
+ * connection as they do for one that was lost: until it is up, or their own time is over (HF_TIMEOUT,
+ * HF_UNAVAILABLE). What hf_open() would have said of the server (HF_DENIED, HF_VERSION) they say. What is
+ * wrong with the URL is refused at once. ZooKeeper: names of servers, not addresses, are looked up first,
+ * within open_wait_ms. An embedded store has no server, and the flag has no effect.
+ * HF_UNSUPPORTED: Redlock, PostgreSQL, MariaDB, where opening checks what the promises stand on (that the
+ * nodes are different servers; that a connection keeps its session). HF_INVALID with HF_OPEN_FLAG_ONCE. */
+#define HF_OPEN_FLAG_NO_WAIT (UINT64_C(1) << 2)
 
 /*
  * Blocks: up to open_wait_ms. Callbacks: none. After fork: works.

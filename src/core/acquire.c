@@ -75,8 +75,9 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
     return status == HF_OK ? begin(handle, call, &checked, err) : status;
 }
 
-/* In a BLOCKING engine an asynchronous request that waits occupies a worker. So requests for one
- * name queue here, in their order, and occupy only one, whether leases can be passed on or not. */
+/* In a BLOCKING engine that suspends none, an asynchronous request that waits occupies a worker. So
+ * requests for one name queue here, in their order, and occupy only one, whether leases can be
+ * passed on or not. */
 static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
 {
     return store->pass_limit > 0 || (receiver != HFI_TO_THREAD && store->drive == HFI_BLOCKING &&

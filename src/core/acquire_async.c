@@ -40,7 +40,8 @@ hf_status hfi_acquire_prepare_async(struct hfi_call *call, hf_error *err)
 
     call->waited = call->may_wait;
     call->lease->in_loop = true;
-    if (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_LONG))
+    if (store->drive == HFI_BLOCKING &&
+        !hfi_pool_start(&store->pool, hfi_workers_lane(store, call->may_wait)))
         return hfi_error_memory(err);
     if (call->deadline_ms != HFI_NEVER && !(call->timed = hfi_keeper_reserve(store)))
         return hfi_error_memory(err);
@@ -54,7 +55,7 @@ hf_status hfi_acquire_prepare_async(struct hfi_call *call, hf_error *err)
 void hfi_acquire_send(struct hfi_call *call)
 {
     if (call->store->drive == HFI_BLOCKING) {
-        hfi_workers_acquire(call, hfi_acquire_answered);
+        hfi_workers_submit(call, hfi_acquire_answered);
         return;
     }
     atomic_fetch_add(&call->refs, 1); /* it may be answered before submit() returns */

@@ -140,7 +140,7 @@ void hfi_call_end_async(struct hfi_call *call)
 
 /* ---- without a thread ------------------------------------------------------------------------------------- */
 
-static void sent_done(struct hfi_op *op)
+void hfi_call_sent_done(struct hfi_op *op)
 {
     struct hfi_call *call = hfi_container(op, struct hfi_call, op);
 
@@ -162,7 +162,7 @@ void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_wor
         call->work.run = sent_run;
         hfi_pool_add(&call->store->pool, HFI_LANE_SHORT, &call->work);
     } else {
-        call->op.done = sent_done;
+        call->op.done = hfi_call_sent_done;
         hfi_call_submit(call);
     }
 }

@@ -107,8 +107,8 @@ struct hfi_call {
 
 extern struct hfi_table hfi_calls;
 
-/* LOOP and TASK: what a call needs that somebody is told of, and two references. (Others never have a handle: the owner of
- * the slot does not matter.) */
+/* LOOP and TASK: set up what only asynchronous calls need, with two references. (A blocking call
+ * never has a handle: the owner of its slot does not matter.) */
 void hfi_call_make_async(struct hfi_call *call);
 
 static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
@@ -246,11 +246,18 @@ static inline void hfi_call_submit(struct hfi_call *call)
 /* Submit the op, which waits for nobody, without a thread: on a worker, or here. `answered` comes on the thread that brings the
  * answer, perhaps before this returns. */
 void hfi_call_send(struct hfi_call *call, hfi_answered_fn *answered, bool on_worker);
+/* op->done of a call without a thread: answered_by(). */
+void hfi_call_sent_done(struct hfi_op *op);
 
 /* ---- workers.c: BLOCKING engines, without a thread of the caller's --------------------------- */
 
-/* Submit the acquire on a worker; `answered` is called there. */
-void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered);
+/* The lane that must be started before hfi_workers_submit(). */
+enum hfi_lane hfi_workers_lane(struct hfi_store *store, bool may_wait);
+/* Submit an acquire, or an op that may wait, on a worker, after hfi_call_listen(). `answered` comes on
+ * the worker that finishes the op, also if the call is stopped before it comes to the engine. */
+void hfi_workers_submit(struct hfi_call *call, hfi_answered_fn *answered);
+/* host->resume() */
+void hfi_workers_resume(struct hfi_host *host, struct hfi_op *op);
 /* The call should end early, but is queued for a worker of the long lane: let a worker of another
  * lane end it. Under any lock. */
 void hfi_workers_hurry(struct hfi_call *call);

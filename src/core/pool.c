@@ -2,21 +2,31 @@
 /* The worker threads of a store. They are started one by one as they are needed. */
 #include "core/pool.h"
 
+#include "util/alloc.h"
 #include "util/thread.h"
 
 static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane);
 
-static const unsigned most[HFI_LANES] = { HFI_POOL_SHORT_MAX, HFI_POOL_LONG_MAX, HFI_POOL_TRY_MAX };
-
 void hfi_pool_init(struct hfi_pool *pool)
 {
+    static const unsigned most[HFI_LANES] = { HFI_POOL_SHORT_MAX, HFI_POOL_STEP_MAX,
+                                              HFI_POOL_LONG_MAX };
+
     pthread_mutex_init(&pool->lock, NULL);
     pool->stop = false;
     for (int i = 0; i < HFI_LANES; i++) {
         pthread_cond_init(&pool->lanes[i].more, NULL);
         hfi_list_init(&pool->lanes[i].tasks);
         pool->lanes[i].queued = pool->lanes[i].idle = pool->lanes[i].count = 0;
+        pool->lanes[i].most = most[i];
+        pool->lanes[i].room = 0;
+        pool->lanes[i].threads = NULL;
     }
+}
+
+void hfi_pool_allow_waits(struct hfi_pool *pool)
+{
+    pool->lanes[HFI_LANE_LONG].most = HFI_POOL_WAITS_MAX;
 }
 
 static void *work_short(void *arg)
@@ -26,6 +36,13 @@ static void *work_short(void *arg)
     return work(pool, &pool->lanes[HFI_LANE_SHORT]);
 }
 
+static void *work_step(void *arg)
+{
+    struct hfi_pool *pool = arg;
+
+    return work(pool, &pool->lanes[HFI_LANE_STEP]);
+}
+
 static void *work_long(void *arg)
 {
     struct hfi_pool *pool = arg;
@@ -33,20 +50,29 @@ static void *work_long(void *arg)
     return work(pool, &pool->lanes[HFI_LANE_LONG]);
 }
 
-static void *work_try(void *arg)
+/* With the lock. false: out of memory. */
+static bool make_room(struct hfi_pool_lane *lane)
 {
-    struct hfi_pool *pool = arg;
+    unsigned room = lane->room ? 2 * lane->room : HFI_POOL_LONG_MAX;
+    pthread_t *threads;
 
-    return work(pool, &pool->lanes[HFI_LANE_TRY]);
+    if (lane->count < lane->room)
+        return true;
+    threads = hfi_realloc(lane->threads, room * sizeof *threads);
+    if (!threads)
+        return false;
+    lane->threads = threads;
+    lane->room = room;
+    return true;
 }
 
 /* With the lock. */
 static bool add_thread(struct hfi_pool *pool, enum hfi_lane which)
 {
-    static void *(*const works[HFI_LANES])(void *) = { work_short, work_long, work_try };
+    static void *(*const works[HFI_LANES])(void *) = { work_short, work_step, work_long };
     struct hfi_pool_lane *lane = &pool->lanes[which];
 
-    if (lane->count == most[which] ||
+    if (lane->count == lane->most || !make_room(lane) ||
         hfi_thread_start(&lane->threads[lane->count], "hf-worker", works[which], pool) != 0)
         return false;
     lane->count++;
@@ -121,8 +147,11 @@ void hfi_pool_stop(struct hfi_pool *pool)
     for (int i = 0; i < HFI_LANES; i++)
         for (unsigned t = 0; t < pool->lanes[i].count; t++)
             pthread_join(pool->lanes[i].threads[t], NULL);
-    for (int i = 0; i < HFI_LANES; i++)
-        pool->lanes[i].count = 0;
+    for (int i = 0; i < HFI_LANES; i++) {
+        hfi_free(pool->lanes[i].threads);
+        pool->lanes[i].threads = NULL;
+        pool->lanes[i].count = pool->lanes[i].room = 0;
+    }
 }
 
 static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane)

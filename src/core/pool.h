@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A few threads for work that may block in an engine, so that the keeper and event loops never
- * block. There are several lanes, because a request that waits for ever in a blocking engine must
- * not delay the release that it waits for, nor a request that need not wait.
+ * Threads for work that may block in an engine, so that the keeper and event loops never block.
+ * There are several lanes, because a request that waits for ever in a blocking engine must not delay
+ * the release that it waits for, nor a request that need not wait.
  *
- * A limit remains: each wait occupies a thread, and their number is bounded. If all threads are
- * busy, a request is tried once without waiting. If it must wait, it joins the store's queue only
- * when a thread is free, even if its name becomes free before that.
+ * A task of the long lane occupies its thread while it waits. Where acquires of the store wait in
+ * that way (mode=row and mode=session of SQL), the lane has a thread for each of them.
  */
 #ifndef HFI_POOL_H
 #define HFI_POOL_H
@@ -19,15 +18,16 @@ struct hfi_store;
 
 enum hfi_lane {
     HFI_LANE_SHORT, /* renewals, releases, cancels: bounded */
-    HFI_LANE_LONG,  /* acquires of BLOCKING engines: may wait */
-    HFI_LANE_TRY,   /* acquires for which the long lane has no thread: bounded, as they do not
-                     * wait */
+    HFI_LANE_STEP, /* BLOCKING: acquires that do not wait, and ops that can be suspended: bounded */
+    HFI_LANE_LONG, /* what waits in its thread */
     HFI_LANES
 };
 
 #define HFI_POOL_SHORT_MAX 2
+#define HFI_POOL_STEP_MAX  16
 #define HFI_POOL_LONG_MAX  16
-#define HFI_POOL_TRY_MAX   4
+#define HFI_POOL_WAITS_MAX \
+    1000 /* instead, where acquires wait: the most that connections= allows */
 
 struct hfi_pool_task {
     struct hfi_list node;
@@ -40,14 +40,16 @@ struct hfi_pool {
         pthread_cond_t more;
         struct hfi_list tasks;
         unsigned queued;      /* tasks in the list */
-        unsigned idle, count; /* threads that sleep, or were woken but do not run yet; all
-                               * threads */
-        pthread_t threads[HFI_POOL_LONG_MAX];
+        unsigned idle, count; /* threads that sleep, or were woken but do not run yet; threads */
+        unsigned most, room;  /* of `count`; of `threads` */
+        pthread_t *threads;
     } lanes[HFI_LANES];
     bool stop;
 };
 
 void hfi_pool_init(struct hfi_pool *pool);
+/* Acquires wait in the long lane, each in a thread. Before anything is added. */
+void hfi_pool_allow_waits(struct hfi_pool *pool);
 /* Make sure that the lane has a thread. false: none could be started. */
 bool hfi_pool_start(struct hfi_pool *pool, enum hfi_lane lane);
 /* Run the task soon. The lane has been started. */

@@ -2,6 +2,7 @@
 /* Stores: opening them, finding them by handle, and hf_store_info(). close.c ends them. */
 #include "core/call.h"
 
+#include "core/call.h"
 #include "core/conf.h"
 #include "core/registry.h"
 #include "core/request.h"
@@ -49,8 +50,11 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
-    if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE))
+    if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE | HF_OPEN_FLAG_NO_WAIT))
         return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_*");
+    if ((whole.flags & HF_OPEN_FLAG_ONCE) && (whole.flags & HF_OPEN_FLAG_NO_WAIT))
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "flags: HF_OPEN_FLAG_ONCE is for an open that waits");
 
     hfi_alloc_seal();
     hfi_ok(err);
@@ -95,6 +99,7 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
         store->host.existing = options->flags & HF_OPEN_FLAG_EXISTING;
         store->host.open_once = options->flags & HF_OPEN_FLAG_ONCE;
+        store->host.no_wait = options->flags & HF_OPEN_FLAG_NO_WAIT;
         status = open_engine(store, &url, conf, &own, err);
         store->host.open_once = false;
     }
@@ -160,6 +165,8 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
     }
     atomic_store(&store->promises, store->host.promises);
     store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
+    if (store->drive == HFI_BLOCKING && !store->host.promises->suspends)
+        hfi_pool_allow_waits(&store->pool);
     hfi_detect_init(store, own->deadlock_check_ms);
     store->exposed[0] = 0;
     if (url->exposed)
@@ -212,6 +219,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     store->host.lost = hfi_lease_gone;
     store->host.doubt = hfi_lease_doubt;
     store->host.wake = hfi_drive_host_wake;
+    store->host.resume = hfi_workers_resume;
     store->host.label = store->label;
     hfi_keeper_init(&store->keeper);
     hfi_notify_init(&store->notify);

@@ -100,7 +100,8 @@ hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_
     /* For timers, and for what an engine may block in. */
     if (!hfi_store_start(store, HFI_STARTED_KEEPER) ||
         (store->drive != HFI_EVENT && (!hfi_pool_start(&store->pool, HFI_LANE_SHORT) ||
-                                       !hfi_pool_start(&store->pool, HFI_LANE_LONG))))
+                                       !hfi_pool_start(&store->pool, HFI_LANE_LONG))) ||
+        (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_STEP)))
         return hfi_error_memory(err);
     call = hfi_call_new(store, HFI_TO_LOOP);
     if (!call)
@@ -250,7 +251,7 @@ void hfi_task_deliver(struct hfi_call *call)
     hfi_call_deliver(call);
 }
 
-/* The children are told by the task's own canceller. */
+/* The task's own canceller stops the children. */
 void hfi_task_stop(struct hfi_call *call)
 {
     struct hfi_cancel *stop = &call->task->stop;

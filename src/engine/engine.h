@@ -15,7 +15,9 @@
  *   HFI_EVENT     submit() writes. The thread that drives the store reads, and finishes the ops. One thread at
  *                 a time drives.
  *   HFI_BLOCKING  submit() runs on the calling thread until the op is finished or op->deadline_ms has passed.
- *                 Many threads submit at once.
+ *                 Many threads submit at once. An op that waits and has no thread (op->blocking is false) may be
+ *                 *suspended* instead: submit() returns, and does not touch the op any more. When there is something to
+ *                 do for it, the engine calls host->resume(), and core submits the same op again, on a worker.
  *
  * An engine never
  *   - retries an acquire that was answered, or whose copy may be lost, unless its protocol says so;
@@ -214,8 +216,9 @@ struct hfi_op {
      * engines need not look at it. */
     int64_t deadline_ms;
     bool may_wait; /* ACQUIRE: queue if the name is busy; else finish with HF_BUSY */
-    bool
-        blocking; /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE engines) */
+    /* ACQUIRE, CELL_WAIT, CHANGE_WAIT: this thread will call wait() next (INLINE), or stays until the op
+     * is finished (BLOCKING). */
+    bool blocking;
     struct hfi_claim *claim;
     union {
         struct {
@@ -284,6 +287,9 @@ struct hfi_host {
     void (*doubt)(struct hfi_host *host, const char *why);
     /* EVENT engines: timeout_ms() became shorter. The driver must ask again. */
     void (*wake)(struct hfi_host *host);
+    /* BLOCKING engines: submit() left `op` suspended, or is about to return from that. Once for each time that it was
+     * suspended. It only queues the op for a worker: it may be called with a lock of the engine held. */
+    void (*resume)(struct hfi_host *host, struct hfi_op *op);
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
     /* The name of this store in messages, without secrets. It is conf->location unless open() sets another text,
      * which must live as long as the store. */
@@ -299,6 +305,9 @@ struct hfi_host {
     bool existing;
     /* HF_OPEN_FLAG_ONCE, while the store is being opened: an address that cannot be reached is tried once. */
     bool open_once;
+    /* HF_OPEN_FLAG_NO_WAIT: open() does not wait for the server, and ops wait for the connection as for one that was
+     * lost. An engine whose promises stand on what open() finds at the server answers HF_UNSUPPORTED. */
+    bool no_wait;
 };
 
 /* What a store can do, and what holds whatever goes wrong. There is one for each set of promises that a URL can
@@ -312,6 +321,8 @@ struct hfi_promises {
     int64_t min_ttl_ms;
     int64_t guard_ms; /* taken off every validity, beyond the drift */
     unsigned native;  /* HFI_NATIVE_*: what the engine does itself, in one step */
+    /* BLOCKING: ops that wait without a thread are suspended. Else each of them keeps a worker while it waits. */
+    bool suspends;
     /* Without HF_CAP_WAITERS: HFI_OP_LIST tells core's deadlock detector, and nobody else, what this process
      * holds and waits for, and what other processes have told it. A holder's `first` is hfi_claim_number(). */
     bool tells_own;

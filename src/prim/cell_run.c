@@ -323,8 +323,8 @@ static bool is_told(struct hfi_prim_task *task)
 
 static hf_status wait_until(struct hfi_prim_task *task, int64_t now_ms, int64_t until_ms)
 {
-    /* On a blocking engine an asynchronous wait occupies a worker: many waits take turns. */
-    if (task->async && task->prim.store->drive != HFI_EVENT && until_ms > now_ms + REST_LAST_MS)
+    /* Without a thread of its own, a wait in an INLINE engine takes a worker: many take turns. */
+    if (task->async && task->prim.store->drive == HFI_INLINE && until_ms > now_ms + REST_LAST_MS)
         until_ms = now_ms + REST_LAST_MS;
     task->run.wait_begun_ms = now_ms;
     task->action.version = task->run.found.version;

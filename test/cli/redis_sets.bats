@@ -26,7 +26,7 @@ all_verbs() {
     begin holdfast run job -- touch "$dir/ran"
     eventually has_waiters job 1
     exits 75 holdfast run -n job -- true
-    for name in a b c d e f; do holdfast lock $name >/dev/null; done
+    for name in a b c d e f; do holdfast lock $name --ttl 10m >/dev/null; done
     [[ $(holdfast ls -1 '[a-f]' | xargs) == "a b c d e f" ]]
     exits 0 holdfast break job --token "$(holdfast show job --json | jq -r '.holders[0].token')"
     eventually test -e "$dir/ran"
@@ -90,10 +90,11 @@ tls() {
 foreign() {
     exits 0 holdfast run job -- sh -c 'echo "token $HOLDFAST_TOKEN"'
     says "token 0"
-    rm -f "$dir/held"
-    begin holdfast run job -- sh -c 'touch "$0"; sleep 1' "$dir/held"
+    rm -f "$dir/held" "$dir/go"
+    begin holdfast run job -- sh -c 'touch "$0/held"; while [ ! -e "$0/go" ]; do sleep 0.05; done' "$dir"
     eventually test -e "$dir/held"
     exits 75 holdfast run -n job -- true
+    touch "$dir/go"
     exits 0 holdfast run job -- true
     exits 78 holdfast ls
     exits 78 holdfast run -s job -- true

@@ -147,14 +147,37 @@ static void bad_options(void **state)
     options.open_wait_ms = HF_DURATION_MAX_MS + 1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     options.open_wait_ms = 0;
-    options.flags = (uint64_t)HF_OPEN_FLAG_ONCE << 1;
+    options.flags = (uint64_t)HF_OPEN_FLAG_NO_WAIT << 1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(strstr(contract_error.text, "flags") != NULL);
+    options.flags = HF_OPEN_FLAG_ONCE | HF_OPEN_FLAG_NO_WAIT;
+    EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     options.flags = 0;
     options.size = 3;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(strstr(contract_error.text, "size") != NULL);
     CHECK(store == NULL);
+}
+
+/* It serves as any other, also without a server that could be waited for; or the engine says that it must wait. */
+static void opened_without_waiting(void **state)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_acquire_request request = mutex_request("no wait");
+    hf_store *store = NULL;
+    hf_status status;
+
+    (void)state;
+    request.wait_ms = LIMIT_MS;
+    options.flags = HF_OPEN_FLAG_NO_WAIT;
+    status = hf_open(contract_url(), &options, &store, &contract_error);
+    if (status == HF_UNSUPPORTED) {
+        CHECK(!store && strstr(contract_error.text, "opening"));
+        return;
+    }
+    EXPECT(HF_OK, status);
+    give(take(store, &request));
+    close_store(store);
 }
 
 static void bad_urls(void **state)
@@ -206,8 +229,8 @@ static void sizes_of_other_versions(void **state)
 int contract_input(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(each_field), CASE(missing_arguments),       CASE(bad_options),
-        CASE(bad_urls),   CASE(sizes_of_other_versions),
+        CASE(each_field), CASE(missing_arguments),      CASE(bad_options),
+        CASE(bad_urls),   CASE(opened_without_waiting), CASE(sizes_of_other_versions),
     };
 
     return cmocka_run_group_tests_name("input", cases, NULL, NULL);

@@ -11,7 +11,7 @@
 #include "contract.h"
 #include "holdfast/primitives.h"
 
-#define PEER_LEASES 16
+#define PEER_LEASES 40
 
 struct peer {
     int fd, served_fd;

@@ -7,7 +7,7 @@
 #include "ops.h"
 
 #include "core/url.h"
-#include "engine/sql/internal.h"
+#include "engine/sql/listener.h"
 #include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"

@@ -283,6 +283,9 @@ static void missing_rights_inside_scripts_are_denied(void **state)
 
 static void wrong_password(void **state)
 {
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_acquire_request request = waiting_request("n");
+    hf_lease *lease = NULL;
     char url[128];
     hf_store *store;
 
@@ -292,6 +295,12 @@ static void wrong_password(void **state)
     EXPECT(HF_DENIED, hf_open(url, NULL, &store, &contract_error));
     CHECK(strstr(contract_error.text, "WRONGPASS"));
     CHECK(!strstr(contract_error.text, "open-it"));
+    options.flags = HF_OPEN_FLAG_NO_WAIT; /* then the calls say it, and do not wait for ever */
+    EXPECT(HF_OK, hf_open(url, &options, &store, &contract_error));
+    EXPECT(HF_DENIED, hf_acquire(store, &request, &lease, &contract_error));
+    CHECK(strstr(contract_error.text, "WRONGPASS"));
+    CHECK(!lease);
+    close_store(store);
     server_do(server, "CONFIG SET requirepass sesame");
     server_login(server, "default", "sesame");
     EXPECT(HF_DENIED, hf_open(server_url(server, ""), NULL, &store, &contract_error));

@@ -5,6 +5,7 @@
  */
 #include "both_scripts.h"
 #include "liar.h"
+#include "proxy.h"
 #include "redis_bed.h"
 #include "set.h"
 #include "storm.h"
@@ -544,6 +545,32 @@ static void scripts_find_their_servers(void **state)
     contract_pumped = false;
 }
 
+/* Opened without waiting, before any node answers. */
+static void opened_before_it_is_there(void **state)
+{
+    struct proxy *seed = proxy_start(cluster->nodes[0]->port);
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_acquire_request request = waiting_request("late");
+    struct attempt attempt;
+    hf_store *store;
+    char text[512];
+
+    (void)state;
+    proxy_refuse(seed, true);
+    options.flags = HF_OPEN_FLAG_NO_WAIT;
+    snprintf(text, sizeof text, "redis+cluster://127.0.0.1:%u?op_timeout=1s",
+             (unsigned)proxy_port(seed));
+    EXPECT(HF_OK, hf_open(text, &options, &store, &contract_error));
+    attempt_start(&attempt, store, &request);
+    nap_ms(1500); /* more than op_timeout */
+    CHECK(!attempt.ended);
+    proxy_refuse(seed, false);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(store);
+    proxy_stop(seed);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST_WHOLE(f) cmocka_unit_test_setup_teardown(f, setup, contract_teardown)
@@ -554,6 +581,7 @@ int main(int argc, char **argv)
         TEST_WHOLE(a_name_in_two_places_waits),
         TEST_WHOLE(turns_go_on_through_moves),
         TEST_WHOLE(batches_go_on),
+        TEST_WHOLE(opened_before_it_is_there),
         TEST_WHOLE(an_inbox_that_breaks_is_made_again),
         TEST_WHOLE(opening_says_what_is_wrong),
         TEST_WHOLE(a_user_needs_these_rights),

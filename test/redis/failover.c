@@ -4,6 +4,7 @@
  * through it, not only the connection. What its loss may cost is told.
  */
 #include "liar.h"
+#include "proxy.h"
 #include "redis_bed.h"
 #include "set.h"
 #include "storm.h"
@@ -409,6 +410,40 @@ static void opening_says_what_is_wrong(void **state)
     refuses(text, HF_DENIED, "NOPERM");
 }
 
+/* Opened without waiting, before any sentinel answers. */
+static void opened_before_it_is_there(void **state)
+{
+    struct proxy *seed = proxy_start(set->sentinels[0]->port);
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_acquire_request request = waiting_request("late");
+    struct attempt attempt;
+    hf_store *store;
+    char text[512];
+
+    (void)state;
+    proxy_refuse(seed, true);
+    options.flags = HF_OPEN_FLAG_NO_WAIT;
+    snprintf(text, sizeof text, "redis+sentinel://127.0.0.1:%u/mymaster?op_timeout=1s",
+             (unsigned)proxy_port(seed));
+    EXPECT(HF_OK, hf_open(text, &options, &store, &contract_error));
+    attempt_start(&attempt, store, &request);
+    nap_ms(1500); /* more than op_timeout */
+    CHECK(!attempt.ended);
+    proxy_refuse(seed, false);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(store);
+    proxy_stop(seed);
+
+    /* What will not pass is said by the calls. */
+    snprintf(text, sizeof text, "redis+sentinel://127.0.0.1:%u/stranger?op_timeout=1s",
+             (unsigned)set->sentinels[0]->port);
+    EXPECT(HF_OK, hf_open(text, &options, &store, &contract_error));
+    attempt_start(&attempt, store, &request);
+    EXPECT(HF_CONFIG, attempt_join(&attempt));
+    close_store(store);
+}
+
 /* Without an argument: what goes on. "told": what is refused or lost, and said. Else: those whose names
  * match. */
 int main(int argc, char **argv)
@@ -416,11 +451,9 @@ int main(int argc, char **argv)
 #define TEST_WHOLE(f) cmocka_unit_test_setup_teardown(f, setup, contract_teardown)
 #define TEST_LOSS(f)  cmocka_unit_test_setup_teardown(f, setup, drop_set)
     const struct CMUnitTest goes_on[] = {
-        TEST_WHOLE(a_moment_without_a_master_passes),
-        TEST_LOSS(waiting_and_renewal_go_on),
-        TEST_LOSS(turns_go_on),
-        TEST_LOSS(a_demoted_master_is_left),
-        TEST_LOSS(a_master_that_hangs_is_left),
+        TEST_WHOLE(a_moment_without_a_master_passes), TEST_WHOLE(opened_before_it_is_there),
+        TEST_LOSS(waiting_and_renewal_go_on),         TEST_LOSS(turns_go_on),
+        TEST_LOSS(a_demoted_master_is_left),          TEST_LOSS(a_master_that_hangs_is_left),
         TEST_LOSS(other_sentinels_are_learnt),
     };
     const struct CMUnitTest told[] = {

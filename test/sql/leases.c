@@ -550,7 +550,7 @@ static void least_rights(void **state)
 
 int main(int argc, char **argv)
 {
-    static struct CMUnitTest cases[40] = {
+    static struct CMUnitTest cases[48] = {
         cmocka_unit_test(first_use_by_many),
         cmocka_unit_test(without_the_tables),
         cmocka_unit_test(tables_taken_away),

@@ -3,7 +3,10 @@
  * mode=lease: a server that is killed and comes back, or is stopped, and an administrator who ends
  * sessions. Holders are told, waiters continue, and nothing stays held that nobody can release.
  */
+#include "calls.h"
 #include "leases.h"
+
+#include <stdio.h>
 
 #define IMPATIENT "&op_timeout=900ms"
 
@@ -220,10 +223,147 @@ static void the_second_is_kept_alive(void **state)
     close_store(holder);
 }
 
+/* ---- waiters without a thread ------------------------------------------------------------------------ */
+
+#define CROWD 24 /* more than there are workers */
+
+struct crowd {
+    char names[CROWD][16];
+    struct both ends[CROWD];
+    hf_op *ops[CROWD];
+    hf_lease *leases[CROWD];
+};
+
+static void crowd_name(struct crowd *crowd, const char *word)
+{
+    for (int i = 0; i < CROWD; i++)
+        snprintf(crowd->names[i], sizeof crowd->names[i], "%s%d", word, i);
+}
+
+static void crowd_take(struct crowd *crowd, hf_store *store)
+{
+    for (int i = 0; i < CROWD; i++) {
+        hf_acquire_request request = with_ttl(mutex_request(crowd->names[i]), LIMIT_MS);
+
+        crowd->leases[i] = take(store, &request);
+    }
+}
+
+static void crowd_begin(struct crowd *crowd, hf_store *store, int64_t wait_ms)
+{
+    for (int i = 0; i < CROWD; i++) {
+        hf_acquire_request request = with_ttl(mutex_request(crowd->names[i]), LIMIT_MS);
+
+        request.wait_ms = wait_ms;
+        crowd->ends[i] = (struct both){ .done = false };
+        EXPECT(HF_OK, hf_acquire_async(store, &request, both_done, &crowd->ends[i], &crowd->ops[i],
+                                       &contract_error));
+    }
+}
+
+static size_t crowd_waits(struct crowd *crowd, hf_store *store)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < CROWD; i++)
+        count += count_waiters(store, crowd->names[i]);
+    return count;
+}
+
+static void crowd_granted(struct crowd *crowd, hf_store *store)
+{
+    for (int i = 0; i < CROWD; i++) {
+        EXPECT(HF_OK, both_end(store, HF_OK, &crowd->ends[i], &contract_error));
+        give(crowd->ends[i].result.lease);
+    }
+}
+
+/* Queued, asked while the server was away, and waiting for a cell: all go on when it is back. */
+static void a_crowd_goes_on_after_a_crash(void **state)
+{
+    hf_store *holders = leases_open(IMPATIENT), *waiters = leases_open(IMPATIENT);
+    hf_cell_request cell = HF_CELL_REQUEST_INIT;
+    static struct crowd queued, late;
+    struct both changed = { .done = false }, seen = { .done = false };
+    hf_error why;
+
+    (void)state;
+    crowd_name(&queued, "queued");
+    crowd_name(&late, "late");
+    crowd_take(&queued, holders);
+    crowd_begin(&queued, waiters, LIMIT_MS);
+    AWAIT(crowd_waits(&queued, holders) == CROWD);
+    cell.name = "cell";
+    cell.name_len = HF_CSTRING;
+    cell.wait_ms = LIMIT_MS;
+    EXPECT(HF_OK, hf_cell_wait_async(waiters, &cell, both_done, &changed, NULL, &contract_error));
+    db_kill(leases_db);
+    crowd_begin(&late, waiters, LIMIT_MS);
+    cell.name = "seen";
+    EXPECT(HF_OK, hf_cell_wait_async(waiters, &cell, both_done, &seen, NULL, &contract_error));
+    nap_ms(1500); /* they have asked, more than once */
+    EXPECT(HF_OK, hf_store_process(waiters));
+    for (int i = 0; i < CROWD; i++)
+        CHECK(!queued.ends[i].done && !late.ends[i].done);
+    db_restart(leases_db);
+    crowd_granted(&late, waiters);
+    AWAIT(call_cell_set(holders, "cell", HF_CSTRING, "x", 1, 0, NULL, &why) == HF_OK);
+    AWAIT(call_cell_set(holders, "seen", HF_CSTRING, "x", 1, 0, NULL, &why) == HF_OK);
+    EXPECT(HF_OK, both_end(waiters, HF_OK, &changed, &contract_error));
+    EXPECT(HF_OK, both_end(waiters, HF_OK, &seen, &contract_error));
+    AWAIT(crowd_waits(&queued, holders) == CROWD);
+    for (int i = CROWD - 1; i >= 0; i--)
+        give(queued.leases[i]);
+    crowd_granted(&queued, waiters);
+    close_store(waiters);
+    close_store(holders);
+}
+
+/* Each ends in time, although nobody answers, and nothing of it is left when the server goes on. */
+static void a_crowd_ends_although_the_server_stands_still(void **state)
+{
+    hf_store *holders = leases_open(IMPATIENT), *waiters = leases_open(IMPATIENT);
+    static struct crowd stopped, timed;
+    hf_status status;
+
+    (void)state;
+    crowd_name(&stopped, "stopped");
+    crowd_name(&timed, "timed");
+    crowd_take(&stopped, holders);
+    crowd_take(&timed, holders);
+    crowd_begin(&stopped, waiters, HF_FOREVER);
+    crowd_begin(&timed, waiters, 3000);
+    AWAIT(crowd_waits(&stopped, holders) == CROWD);
+    db_pause(leases_db);
+    for (int i = 0; i < CROWD; i++)
+        EXPECT(HF_OK, hf_op_cancel(stopped.ops[i]));
+    for (int i = 0; i < CROWD; i++) {
+        status = both_end(waiters, HF_OK, &stopped.ends[i], &contract_error);
+        CHECK(status == HF_UNKNOWN || status == HF_CANCELLED);
+        status = both_end(waiters, HF_OK, &timed.ends[i], &contract_error);
+        CHECK(status == HF_UNKNOWN || status == HF_TIMEOUT);
+    }
+    db_continue(leases_db);
+    for (int i = 0; i < CROWD; i++) {
+        (void)hf_release(stopped.leases[i], NULL);
+        (void)hf_release(timed.leases[i], NULL);
+    }
+    leases_close(waiters);
+    leases_gets_free(stopped.names[CROWD - 1]);
+    leases_gets_free(timed.names[CROWD - 1]);
+    leases_close(holders);
+}
+
 const struct CMUnitTest leases_fault_cases[] = {
-    cmocka_unit_test(server_stands_still),       cmocka_unit_test(late_statement),
-    cmocka_unit_test(holder_is_told_of_silence), cmocka_unit_test(all_go_on_after_a_crash),
-    cmocka_unit_test(sessions_are_ended),        cmocka_unit_test(asked_while_away),
-    cmocka_unit_test(commits_are_lost),          cmocka_unit_test(the_second_is_kept_alive),
+    cmocka_unit_test(a_crowd_goes_on_after_a_crash),
+    cmocka_unit_test(a_crowd_ends_although_the_server_stands_still),
+    cmocka_unit_test(server_stands_still),
+    cmocka_unit_test(late_statement),
+    cmocka_unit_test(holder_is_told_of_silence),
+    cmocka_unit_test(all_go_on_after_a_crash),
+    cmocka_unit_test(sessions_are_ended),
+    cmocka_unit_test(asked_while_away),
+    cmocka_unit_test(commits_are_lost),
+    cmocka_unit_test(the_second_is_kept_alive),
 };
 const size_t leases_fault_count = sizeof leases_fault_cases / sizeof *leases_fault_cases;

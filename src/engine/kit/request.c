@@ -151,6 +151,18 @@ void hfi_requests_unpark(struct hfi_requests *requests, int64_t now_ms)
     }
 }
 
+void hfi_requests_give_up(struct hfi_requests *requests)
+{
+    struct hfi_request *request = requests->parked, *next;
+
+    requests->parked = NULL;
+    requests->parked_end = &requests->parked;
+    for (; request; request = next) {
+        next = request->next;
+        requests->calls->give_up(request);
+    }
+}
+
 struct hfi_request *hfi_requests_pop(struct hfi_requests *requests)
 {
     struct hfi_request *request = requests->parked;

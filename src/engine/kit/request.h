@@ -36,7 +36,7 @@ struct hfi_request_calls {
     bool (*make)(struct hfi_requests *requests, struct hfi_request *request);
     void (*unmake)(struct hfi_request *request);
     void (*send)(struct hfi_request *request);    /* try again; it may be parked again */
-    void (*give_up)(struct hfi_request *request); /* its time is over, and it was not sent */
+    void (*give_up)(struct hfi_request *request); /* its time is up, and it was not sent */
 };
 
 /* The requests of a store. */
@@ -69,6 +69,8 @@ void hfi_request_park(struct hfi_requests *requests, struct hfi_request *request
 bool hfi_request_unpark(struct hfi_requests *requests, struct hfi_request *request);
 /* A connection is up, or has gone: try all that are parked. */
 void hfi_requests_unpark(struct hfi_requests *requests, int64_t now_ms);
+/* No connection will be up: give_up() for all that are parked now. */
+void hfi_requests_give_up(struct hfi_requests *requests);
 /* The first parked one, taken out; NULL: none. */
 struct hfi_request *hfi_requests_pop(struct hfi_requests *requests);
 

@@ -295,6 +295,8 @@ hf_status memcached_net_open(struct memcached_store *store, hf_error *err)
         return hfi_error_memory(err);
     stream->source.sleeps = true;
     hfi_stream_keep(stream, true);
+    if (host->no_wait)
+        return HF_OK;
     while (
         stream->state != HFI_STREAM_UP && hfi_now_ms() < host->open_deadline_ms &&
         (store->why.status == HF_OK || (store->why.status == HF_UNAVAILABLE && !host->open_once)))
@@ -343,6 +345,8 @@ static void server_down(struct memcached_connection *connection, hf_status statu
     struct memcached_store *store = connection->data;
 
     hfi_error_set(&store->why, status, 0, "%s", why);
+    if (!store->was_up && status != HF_UNAVAILABLE)
+        hfi_requests_give_up(&store->requests); /* what open() would have said, had it waited */
 }
 
 /* ---- answers --------------------------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * hf_redlock_join(): healing by hand. The steps are those of heal.c, planned by the same function. Here they are taken one
- * after the other over connections of their own (probe.h), because a store that needs this cannot always be opened. Only
- * `force` does what no client does by itself: see force(). A step blocks for some round trips, on the caller's thread or on a
- * worker; between two steps the caller waits.
+ * after the other over connections of their own (probe.h), because a store that needs this cannot
+ * always be opened. Only `force` does what no client does by itself: see force(). A step blocks for
+ * some round trips, on the caller's thread or on a worker; between two steps the caller waits.
  */
 #include "engine/redlock/probe.h"
 
@@ -18,10 +18,10 @@
 #include <string.h>
 #include <time.h>
 
-#define TURN_MS   1000 /* while something must pass, the nodes are asked so often */
+#define TURN_MS   1000 /* how often the nodes are probed while we wait */
 #define STEPS_MAX 1000
 #define FORCED_AHEAD \
-    61000000 /* microseconds: no client's clock is believed that is further ahead */
+    61000000 /* microseconds: nodes ignore clocks of clients that are further ahead */
 
 struct hfi_redlock_join {
     struct redlock_conf *conf;
@@ -30,7 +30,7 @@ struct hfi_redlock_join {
     struct hfi_report report;
     bool force;
     int node;      /* the one to be healed; -1: all */
-    uint32_t told; /* nodes of which we have said that they must age */
+    uint32_t told; /* nodes for which the wait was reported */
     bool told_given_up;
     int steps;
     int64_t rest_ms; /* after this step, before the next one */
@@ -133,7 +133,8 @@ static hf_status take_step(struct hfi_redlock_join *m, const struct hfi_heal *pl
     return result;
 }
 
-/* What passes by itself: said once, and looked at again and again, for others may be quicker. */
+/* Wait for time to pass: reported once; the nodes are probed again and again, since other clients
+ * may be quicker. */
 static void rest_until_aged(struct hfi_redlock_join *m, uint32_t nodes, int64_t wait_ms)
 {
     char left[32];
@@ -152,7 +153,7 @@ static void rest_until_aged(struct hfi_redlock_join *m, uint32_t nodes, int64_t 
 
 /* ---- a new cluster -------------------------------------------------------------------------------------- */
 
-/* As heal_start.c does it: mark all with one fresh marker, see that all carry it still, install. */
+/* As in heal_start.c: mark all with a fresh marker, check that all still carry it, install. */
 static hf_status start(struct hfi_redlock_join *m, hf_error *err)
 {
     struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->conf->max_ttl_ms };
@@ -170,7 +171,7 @@ static hf_status start(struct hfi_redlock_join *m, hf_error *err)
     for (unsigned i = 0; i < m->probe.n; i++)
         if (m->views[i].state != HFI_NODE_EMPTY || !m->views[i].marked ||
             memcmp(m->views[i].marker, epoch.id, HFI_EPOCH_ID) != 0)
-            since_ms = 0; /* somebody else is at it */
+            since_ms = 0; /* another client is doing it */
     if (hfi_now_ms() - since_ms > REDLOCK_START_LIMIT_MS) {
         m->rest_ms = TURN_MS / 10 + (int64_t)(hfi_random_u64() % TURN_MS);
         return HF_OK;
@@ -222,10 +223,10 @@ static bool sealed_top(const struct hfi_redlock_join *m, const struct hfi_epoch 
 }
 
 /*
- * Too few nodes have data to know which tokens were given out: a person says that it shall go on all the same. As a heal,
- * but the floor is not known, it is chosen: above all that is remembered, and above the time, which tokens follow. All
- * nodes must be there: one that is away could have the data that is missed. What is not given up is
- * waiting for max_ttl, so nothing that was forgotten is granted again while it may be held.
+ * Too few nodes have data to know which tokens were granted: a person decides to continue all the
+ * same. This is a heal with a chosen floor: above everything that is remembered, and above the
+ * time, which tokens follow. All nodes must answer: one that is away could have the missing data.
+ * We still wait for max_ttl, so nothing that was forgotten is granted again while it may be held.
  */
 static hf_status force(struct hfi_redlock_join *m, hf_error *err)
 {
@@ -268,7 +269,7 @@ static hf_status force(struct hfi_redlock_join *m, hf_error *err)
     redlock_probe_look(&m->probe);
     as = highest_ready(m);
     if (!as || !sealed_top(m, &step.epoch, &top))
-        return HF_OK; /* somebody else is at it: see what there is now */
+        return HF_OK; /* another client is doing it: probe again */
     for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++)
         if (empty & 1u << i && m->views[i].state == HFI_NODE_EMPTY)
             result = install(m, i, as, &step.epoch, (top > now_us ? top : now_us) + 1, err);
@@ -289,7 +290,7 @@ static hf_status lost(struct hfi_redlock_join *m, hf_error *err)
 
 /* ---- join ------------------------------------------------------------------------------------------------ */
 
-/* Nothing is left to be done: is all there that should be? */
+/* Nothing is left to do: check that the requested nodes have joined. */
 static hf_status joined(struct hfi_redlock_join *m, hf_error *err)
 {
     unsigned away = 0;

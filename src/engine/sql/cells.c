@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define CELL_RECHECK_MS 10000 /* a cell is read again at this interval although no notice came */
+#define CELL_REST_MS    250   /* ... and at this one if it could not be */
 
-/* A call that changes nothing was not done if it is not known. */
+/* For a call that changes nothing, an unknown outcome is HF_UNAVAILABLE. */
 static hf_status plain(hf_status status)
 {
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
@@ -71,7 +72,7 @@ void sql_cell_swap(struct sql_store *store, struct hfi_op *op)
     sql_finish(op, status, NULL);
 }
 
-/* Is it another version? HF_OK: yes; HF_BUSY: not yet, and *ret_ms is when it ends by itself. */
+/* Has the cell another version? HF_OK: yes; HF_BUSY: not yet, and *ret_ms is when it expires. */
 static hf_status look(struct sql_store *store, struct hfi_op *op, int64_t *ret_ms, hf_error *err)
 {
     struct sql_value params[4] = { sql_int_of(store->client), sql_int_of(store->conf.window_max_ms),
@@ -92,44 +93,61 @@ static hf_status look(struct sql_store *store, struct hfi_op *op, int64_t *ret_m
     return op->u.cell.ret_version != op->u.cell.version ? HF_OK : HF_BUSY;
 }
 
-static hf_status wait_for(struct sql_store *store, struct sql_wait *wait, hf_error *err)
+/* When to look again although nothing was said: the cell ends by itself, the server was not reachable, or to be sure. */
+static int64_t next_look_ms(hf_status status, int64_t left_ms)
 {
-    struct hfi_op *op = wait->op;
-    hf_status status, stop;
-    int64_t left_ms = -1, until_ms;
-
-    for (;;) {
-        pthread_mutex_lock(&store->lock);
-        wait->changed = false;
-        stop = wait->stop != HF_OK ? wait->stop : (hf_status)atomic_load(&op->stop);
-        pthread_mutex_unlock(&store->lock);
-        if (stop != HF_OK)
-            return stop;
-        if (hfi_now_ms() >= op->deadline_ms)
-            return HF_TIMEOUT;
-        status = sql_listener_ready(store, wait, op->deadline_ms, err);
-        if (status == HF_OK)
-            status = look(store, op, &left_ms, err);
-        if (status == HF_OK || (status != HF_BUSY && status != HF_UNAVAILABLE))
-            return status;
-        until_ms =
-            hfi_now_ms() + (status == HF_UNAVAILABLE                        ? 250
-                            : left_ms >= 0 && left_ms + 5 < CELL_RECHECK_MS ? left_ms + 5
-                                                                            : CELL_RECHECK_MS);
-        sql_wait_sleep(store, wait, until_ms < op->deadline_ms ? until_ms : op->deadline_ms);
-    }
+    if (status == HF_UNAVAILABLE)
+        return hfi_now_ms() + CELL_REST_MS;
+    return hfi_now_ms() +
+           (left_ms >= 0 && left_ms + 5 < CELL_RECHECK_MS ? left_ms + 5 : CELL_RECHECK_MS);
 }
 
+static hf_status stopped(const struct hfi_op *op)
+{
+    hf_status stop = (hf_status)atomic_load(&op->stop);
+
+    return stop == HF_OK && hfi_now_ms() >= op->deadline_ms ? HF_TIMEOUT : stop;
+}
+
+/* One look, if the listener is there to tell of a change after it. HF_BUSY, HF_UNAVAILABLE: again, at *ret_until_ms. */
+static hf_status look_once(struct sql_wait *wait, int64_t *ret_until_ms)
+{
+    struct hfi_op *op = wait->op;
+    hf_status status = stopped(op);
+    int64_t left_ms = -1;
+
+    if (status != HF_OK)
+        return status;
+    status = sql_listener_ready(wait, &op->error);
+    if (status == HF_BUSY) {
+        *ret_until_ms = HFI_NEVER;
+        return HF_BUSY;
+    }
+    if (status == HF_OK)
+        status = look(wait->store, op, &left_ms, &op->error);
+    *ret_until_ms = next_look_ms(status, left_ms);
+    return status;
+}
+
+/* Runs from the beginning each time: whatever woke it, it looks. */
 void sql_cell_wait(struct sql_store *store, struct hfi_op *op)
 {
-    struct sql_wait wait = { .op = op, .cell = op->u.cell.name.hash[0], .recheck_ms = HFI_NEVER };
-    hf_error err = { .status = HF_OK };
+    struct sql_wait *wait = sql_wait_of(op);
+    int64_t until_ms = HFI_NEVER;
     hf_status status;
 
-    sql_wait_add(store, &wait);
-    status = wait_for(store, &wait, &err);
-    sql_wait_remove(store, &wait);
-    sql_finish(op, status, &err);
+    if (!wait->store) {
+        wait->store = store;
+        wait->op = op;
+        wait->cell = op->u.cell.name.hash[0];
+        wait->recheck_ms = HFI_NEVER;
+        sql_wait_add(wait);
+    }
+    while ((status = look_once(wait, &until_ms)) == HF_BUSY || status == HF_UNAVAILABLE)
+        if (!sql_wait_sleep(wait, until_ms < op->deadline_ms ? until_ms : op->deadline_ms))
+            return;
+    sql_wait_remove(wait);
+    sql_finish(op, status, &op->error);
 }
 
 void sql_time(struct sql_store *store, struct hfi_op *op)

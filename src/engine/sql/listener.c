@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=lease: the listener, one thread for each open store, from its first lease on. It hears of grants and losses (waits.c), sends
- * heartbeats and rechecks (heartbeat.c), and tells the server of local passes. It has a connection of its own as soon as
- * an op waits, or something has been held for a quarter of a second: a lock that is taken and given back costs no second connection.
+ * mode=lease: the listener, one thread for each open store, from its first lease on. It receives
+ * grants and losses (waits.c), sends heartbeats and rechecks (heartbeat.c), and reports local
+ * passes to the server. It has a connection of its own as soon as an op waits, or something has
+ * been held for a quarter of a second: a lock that is taken and given back costs no second
+ * connection.
  */
 #include "engine/sql/listener.h"
 
@@ -19,8 +21,10 @@
 
 #define PAUSE_MIN_MS  50 /* after the listener's connection was lost */
 #define PAUSE_MAX_MS  2000
-#define NOTE_AFTER_MS 20  /* passes come in bursts: the last one counts */
-#define IDLE_MS       250 /* what is held for longer is worth a connection that hears of its loss */
+#define NOTE_AFTER_MS 20 /* passes come in bursts: only the last one is sent */
+#define IDLE_MS \
+    250 /* a lease that is held for longer gets a connection that reports its
+                           * loss */
 
 static void *listener_main(void *arg);
 
@@ -42,13 +46,7 @@ bool sql_listener_fresh(const struct sql_store *store)
            hfi_now_ms() - store->heartbeat_sent_ms < store->conf.window_min_ms / 2;
 }
 
-static bool wait_is_cancelled(const struct sql_wait *wait)
-{
-    return wait->stop != HF_OK || atomic_load(&wait->op->stop) != 0;
-}
-
-/* With the lock. */
-static hf_status start(struct sql_store *store, hf_error *err)
+hf_status sql_listener_start(struct sql_store *store, hf_error *err)
 {
     struct sql_listener *listener = store->listener;
     int rc;
@@ -68,33 +66,28 @@ static hf_status start(struct sql_store *store, hf_error *err)
     return HF_OK;
 }
 
-hf_status sql_listener_ready(struct sql_store *store, struct sql_wait *wait, int64_t deadline_ms,
-                             hf_error *err)
+hf_status sql_listener_ready(struct sql_wait *wait, hf_error *err)
 {
-    hf_status status;
+    struct sql_store *store = wait->store;
     struct sql_listener *listener;
-    uint32_t change, failures;
+    hf_status status;
 
     pthread_mutex_lock(&store->lock);
-    status = start(store, err);
+    status = sql_listener_start(store, err);
     listener = store->listener;
-    failures = status == HF_OK ? listener->failures : 0;
-    while (status == HF_OK && !sql_listener_fresh(store)) {
-        if (wait_is_cancelled(wait) || hfi_now_ms() >= deadline_ms)
-            break; /* the caller finds that too */
-        if (listener->failures != failures) {
-            if (err)
-                *err = listener->why;
+    if (status == HF_OK && !sql_listener_fresh(store)) {
+        if (!wait->for_listener)
+            wait->failures = listener->failures;
+        if (wait->failures == listener->failures) {
+            status = HF_BUSY;
+            listener->heartbeat_now = true;
+            sql_listener_kick(store);
+        } else {
+            *err = listener->why;
             status = listener->why.status;
-            break;
         }
-        listener->heartbeat_now = true;
-        change = atomic_load(&listener->changes);
-        pthread_mutex_unlock(&store->lock);
-        sql_listener_kick(store);
-        hfi_futex_wait(&listener->changes, change, deadline_ms, false);
-        pthread_mutex_lock(&store->lock);
     }
+    wait->for_listener = status == HF_BUSY;
     pthread_mutex_unlock(&store->lock);
     return status;
 }
@@ -131,7 +124,7 @@ void sql_listener_held(struct sql_store *store)
     struct sql_listener *listener;
     hf_error err;
 
-    if (start(store, &err) != HF_OK)
+    if (sql_listener_start(store, &err) != HF_OK)
         return; /* we learn of a loss from our next renewal */
     listener = store->listener;
     if (listener->asleep) {
@@ -150,21 +143,23 @@ void sql_listener_note(struct sql_store *store)
     }
 }
 
-void sql_listener_changed(struct sql_listener *listener)
+void sql_listener_changed(struct sql_store *store)
 {
-    atomic_fetch_add(&listener->changes, 1);
-    hfi_futex_wake(&listener->changes, INT32_MAX, false);
+    for (struct sql_wait *w = store->waits; w; w = w->next)
+        if (w->for_listener)
+            sql_wait_wake(w);
 }
 
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
-/* When there is something to do by ourselves; *ret_heartbeat: a heartbeat is due now. */
+/* When the next periodic call is due; *ret_heartbeat: a heartbeat is due now. */
 static int64_t next_ms(struct sql_store *store, bool *ret_heartbeat)
 {
     struct sql_listener *listener = store->listener;
-    int64_t now_ms = hfi_now_ms(), next_ms = HFI_NEVER, third_ms = HFI_NEVER;
+    int64_t now_ms = hfi_now_ms(), next_ms, third_ms = HFI_NEVER;
 
     pthread_mutex_lock(&store->lock);
+    next_ms = sql_waits_wake_due(store, now_ms);
     for (const struct sql_wait *w = store->waits; w; w = w->next) {
         if (w->window_ms > 0 && hfi_heartbeat_ms(w->window_ms) < third_ms)
             third_ms = hfi_heartbeat_ms(w->window_ms);
@@ -217,15 +212,13 @@ static hf_status notes(struct sql_store *store, hf_error *err)
     return sql_listener_connection(store) ? status : HF_OK;
 }
 
-/* Waits for cells have missed what was said while nobody listened. */
+/* Waits for cells may have missed notices while nobody listened. */
 static void recheck_cells(struct sql_store *store)
 {
     pthread_mutex_lock(&store->lock);
     for (struct sql_wait *w = store->waits; w; w = w->next)
-        if (!w->claim) {
-            w->changed = true;
+        if (!w->claim)
             sql_wait_wake(w);
-        }
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -233,7 +226,7 @@ static void recheck_cells(struct sql_store *store)
 static hf_status serve(struct sql_store *store, struct sql_heartbeat_batch *batch, hf_error *err)
 {
     hf_status status =
-        sql_heartbeat(store, batch, true, err); /* what was said before we listened is learnt now */
+        sql_heartbeat(store, batch, true, err); /* find out what was missed before we listened */
 
     if (status == HF_OK)
         recheck_cells(store);
@@ -249,7 +242,7 @@ static hf_status serve(struct sql_store *store, struct sql_heartbeat_batch *batc
         if (message.kind != SQL_NOTICE_NONE) {
             sql_take_notice(store, &message);
             if (until_ms > hfi_now_ms())
-                continue; /* what has been said first, as long as nothing else is due */
+                continue; /* take pending notices first, while nothing else is due */
         }
         (void)next_ms(store, &due);
         if (due)
@@ -272,29 +265,43 @@ static void failed(struct sql_store *store, const hf_error *err)
     listener->why = *err;
     if (listener->why.status == HF_OK || listener->why.status == HF_UNKNOWN)
         listener->why.status = HF_UNAVAILABLE;
-    sql_listener_changed(listener);
+    sql_listener_changed(store);
     pthread_mutex_unlock(&store->lock);
 }
 
-/* A while, or until we are stopped. */
-static void listener_pause(struct sql_store *store, int64_t ms)
+/* Until then, or until a kick; what is suspended until a time is woken meanwhile. */
+static void listener_sleep(struct sql_store *store, int64_t until_ms)
 {
-    int64_t until_ms = hfi_now_ms() + ms, left_ms;
     struct pollfd at = { .fd = store->kick_fd, .events = POLLIN };
     uint64_t count;
+    int64_t next_ms;
+    ssize_t rc;
 
-    while (!is_stopped(store) && (left_ms = until_ms - hfi_now_ms()) > 0)
-        if (poll(&at, 1, (int)left_ms) > 0 && read(store->kick_fd, &count, sizeof count) < 0)
-            return;
+    pthread_mutex_lock(&store->lock);
+    next_ms = sql_waits_wake_due(store, hfi_now_ms());
+    if (next_ms > until_ms)
+        next_ms = until_ms;
+    store->listener->until_ms = next_ms;
+    pthread_mutex_unlock(&store->lock);
+    if (poll(&at, 1, sql_poll_ms(next_ms)) > 0) {
+        rc = read(store->kick_fd, &count, sizeof count);
+        (void)rc;
+    }
 }
 
-/* Until somebody needs to be told something; false: we are stopped. */
+/* Pause for a while, or until we are stopped. */
+static void listener_pause(struct sql_store *store, int64_t ms)
+{
+    int64_t until_ms = hfi_now_ms() + ms;
+
+    while (!is_stopped(store) && hfi_now_ms() < until_ms)
+        listener_sleep(store, until_ms);
+}
+
+/* Wait until there is work; false: we are stopped. */
 static bool wait_for_work(struct sql_store *store)
 {
     struct sql_listener *listener = store->listener;
-    struct pollfd at = { .fd = store->kick_fd, .events = POLLIN };
-    uint64_t count;
-    ssize_t rc;
 
     for (;;) {
         bool wanted = false, stop, asleep;
@@ -310,10 +317,7 @@ static bool wait_for_work(struct sql_store *store)
         pthread_mutex_unlock(&store->lock);
         if (stop || wanted)
             return !stop;
-        if (poll(&at, 1, asleep ? -1 : IDLE_MS) > 0) {
-            rc = read(store->kick_fd, &count, sizeof count);
-            (void)rc;
-        }
+        listener_sleep(store, asleep ? HFI_NEVER : hfi_now_ms() + IDLE_MS);
     }
 }
 

@@ -7,21 +7,28 @@
 #include "engine/sql/internal.h"
 
 /*
- * One op that waits, on its thread's stack. All of it is under store->lock; `word` is raised with every
- * event, so that its thread can sleep on it.
+ * One op that waits: the beginning of its room. All of it is under store->lock.
+ *
+ * Between its statements it sleeps: a thread that the op has sleeps on `woken`; without one the op is suspended, so that it is
+ * nothing but an entry of the list until sql_wait_wake() has it resumed (host->resume()), on any worker.
  */
 struct sql_wait {
     struct sql_wait *next, *prev;
+    struct sql_store *store;
     struct hfi_op *op;
     struct hfi_claim *claim; /* NULL: a cell is waited for */
-    _Atomic uint32_t word;
+    bool listed;
+    bool suspended;
+    _Atomic uint32_t woken; /* 1: something has happened to it since it slept last */
+    int64_t wake_ms;        /* suspended: the listener wakes it then */
+    bool for_listener;      /* sql_listener_ready(): it is woken when that changes, ... */
+    uint32_t failures;      /* ... and this is what it has seen of the listener */
     enum hfi_waiter_state state;
-    hf_status stop;     /* HF_OK, or what it is to end with */
     int64_t window_ms;  /* of its grant */
-    int64_t recheck_ms; /* when a RECHECK of its name is worth while; a cell: when to look again */
+    int64_t recheck_ms; /* when a RECHECK of its name is useful; a cell: when to read it again */
 
     int64_t heard_ms; /* the send of the last call that was answered "still waiting" */
-    uint64_t floor;   /* a message with a token up to this is an old one */
+    uint64_t floor;   /* a message with a token up to this is old */
     bool told;        /* while ASKING: a message came before the answer */
     bool granted;     /* what was granted: */
     bool forgotten;   /* the server does not know it any more */
@@ -32,16 +39,47 @@ struct sql_wait {
     uint32_t round; /* of heartbeats, that named it last */
 
     uint64_t cell; /* hash of the cell's name */
-    bool changed;  /* ... and there is reason to look at it */
 };
 
-void sql_wait_add(struct sql_store *store, struct sql_wait *wait);
-void sql_wait_remove(struct sql_store *store, struct sql_wait *wait);
-/* Sleep until something has happened to it, or until_ms. Without the lock. */
-void sql_wait_sleep(struct sql_store *store, struct sql_wait *wait, int64_t until_ms);
-/* With the lock: its thread shall look. */
+/* What an acquire of mode=lease does next. */
+enum sql_step {
+    SQL_STEP_BEGIN,
+    SQL_STEP_ASK,       /* send ACQUIRE */
+    SQL_STEP_LISTENER,  /* wait for the listener, and ask again */
+    SQL_STEP_REST,      /* wait until rest_ms, and ask again */
+    SQL_STEP_QUEUED,    /* wait in the server's queue */
+    SQL_STEP_SUSPENDED, /* it is none of this thread's business any more */
+    SQL_STEP_END
+};
+
+/* op->room of an acquire of mode=lease; of a wait for a cell it is a struct sql_wait. */
+struct sql_acquire {
+    struct sql_wait wait;
+    enum sql_step step;
+    hf_status status; /* SQL_STEP_END */
+    int64_t rest_ms;
+    bool unsure;   /* a copy of our ACQUIRE may still be executed */
+    bool in_store; /* the server may have us in its queue */
+};
+
+static inline struct sql_wait *sql_wait_of(struct hfi_op *op)
+{
+    return (struct sql_wait *)(void *)op->room;
+}
+#define SQL_STORAGE /* for the tables of both engines */ \
+    HFI_STORAGE(struct sql_store, struct sql_acquire, union sql_claim)
+
+/* Into the list: from here on cancel() finds it. Its members are set but for the first two. */
+void sql_wait_add(struct sql_wait *wait);
+void sql_wait_remove(struct sql_wait *wait);
+/* Sleep until something has happened to it, or until_ms. Without the lock. true: look again. false: it is suspended, and nothing of
+ * it may be touched any more. */
+bool sql_wait_sleep(struct sql_wait *wait, int64_t until_ms);
+/* With the lock: it shall look. */
 void sql_wait_wake(struct sql_wait *wait);
-/* With the lock: a message said that it was granted this. */
+/* With the lock: wake what is suspended until now or earlier. Returns when the next is to be woken. */
+int64_t sql_waits_wake_due(struct sql_store *store, int64_t now_ms);
+/* With the lock: a message says that it was granted. */
 void sql_wait_message(struct sql_store *store, struct sql_wait *wait, uint64_t token,
                       uint32_t tokens, int64_t window_ms);
 
@@ -50,23 +88,22 @@ struct sql_listener {
     bool stop;
     bool up;            /* it listens */
     bool asleep;        /* nothing is held: it wants a kick when something is */
-    bool heartbeat_now; /* somebody wants one, or a notify asked for it */
-    int64_t until_ms;   /* it sleeps until then, unless it hears something */
+    bool heartbeat_now; /* a heartbeat was requested, or a notice requires it */
+    int64_t until_ms;   /* it sleeps until then, unless a notice comes */
     int64_t note_ms;    /* when to send notes */
-    hf_error why;       /* it is not up */
+    hf_error why;       /* why it is not up */
     uint32_t failures;
     uint32_t round; /* of heartbeats */
-    _Atomic uint32_t
-        changes; /* raised whenever one of these changes; threads that wait for the listener sleep on it */
 };
 
-/* The listener runs, listens, and has told the server lately that we live: a wait can be answered by a message.
- * Starts it if need be, and waits for it until deadline_ms or until `wait` is to stop. */
-hf_status sql_listener_ready(struct sql_store *store, struct sql_wait *wait, int64_t deadline_ms,
-                             hf_error *err);
-/* Is it so now? With the lock. */
+/* HF_OK: the listener runs, listens, and has told the server lately that we live: a wait can be answered by a message.
+ * HF_BUSY: not yet; it was started, and `wait` will be woken. Else why it cannot. */
+hf_status sql_listener_ready(struct sql_wait *wait, hf_error *err);
+/* Its thread runs. With the lock. */
+hf_status sql_listener_start(struct sql_store *store, hf_error *err);
+/* Is that so now? With the lock. */
 bool sql_listener_fresh(const struct sql_store *store);
-/* Have the listener look at what there is to do. */
+/* Make the listener check for work. */
 void sql_listener_kick(struct sql_store *store);
 
 /* With the lock: something is held from now on; a pass is to be noted soon. */
@@ -78,11 +115,12 @@ void sql_listener_by(struct sql_store *store, int64_t at_ms);
 
 int64_t sql_window_ms(const struct sql_store *store, int64_t ttl_ms);
 
-/* A lease of ours, as long as it is held: for messages that it was broken. */
+/* Note a lease while it is held: for messages that it was broken. */
 void sql_held_add(struct sql_store *store, struct hfi_claim *claim);
 void sql_held_remove(struct sql_store *store, struct hfi_claim *claim);
 /* Tell the server what was passed on locally. On `connection`, or one of the pool. */
-/* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have heard them; they are sent again with the next. */
+/* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have received them; they are sent again with the
+ * next. */
 hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err);
 
@@ -97,8 +135,8 @@ struct sql_wait *sql_wait_find(struct sql_store *store, const unsigned char *own
 void sql_held_lost(struct sql_store *store, const unsigned char *owner);
 /* What the server told the listener. Without the lock. */
 void sql_take_notice(struct sql_store *store, const struct sql_message *m);
-/* With the lock: a thread that waits for the listener shall look. */
-void sql_listener_changed(struct sql_listener *listener);
+/* With the lock: what waits for the listener shall look. */
+void sql_listener_changed(struct sql_store *store);
 /* The connection for the listener's own calls; NULL: one of the pool. Its thread only, as the rest. */
 struct sql_connection *sql_listener_connection(const struct sql_store *store);
 

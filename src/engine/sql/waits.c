@@ -1,30 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=lease: ops that wait (acquires and waits for cells), in a list of the store, each on its thread's stack; and what the
- * listener hears for them. A waiting thread sleeps on a futex, without a connection. Any thread, unless it says otherwise.
+ * mode=lease: ops that wait (acquires and waits for cells), in a list of the store; and what the listener hears for them. A waiting
+ * op has no connection. It has a thread only if its caller's thread waits; that sleeps on a futex. Any thread, unless it says
+ * otherwise.
  */
 #include "engine/sql/listener.h"
 
 #include "util/clock.h"
 #include "util/futex.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- the list ------------------------------------------------------------------------------------ */
 
-void sql_wait_add(struct sql_store *store, struct sql_wait *wait)
+void sql_wait_add(struct sql_wait *wait)
 {
+    struct sql_store *store = wait->store;
+
     pthread_mutex_lock(&store->lock);
     wait->prev = NULL;
     wait->next = store->waits;
     if (store->waits)
         store->waits->prev = wait;
     store->waits = wait;
+    wait->listed = true;
     pthread_mutex_unlock(&store->lock);
 }
 
-void sql_wait_remove(struct sql_store *store, struct sql_wait *wait)
+void sql_wait_remove(struct sql_wait *wait)
 {
+    struct sql_store *store = wait->store;
+
     pthread_mutex_lock(&store->lock);
     if (wait->next)
         wait->next->prev = wait->prev;
@@ -32,41 +39,76 @@ void sql_wait_remove(struct sql_store *store, struct sql_wait *wait)
         wait->prev->next = wait->next;
     else
         store->waits = wait->next;
+    wait->listed = false;
     pthread_mutex_unlock(&store->lock);
 }
 
 void sql_wait_wake(struct sql_wait *wait)
 {
-    atomic_fetch_add(&wait->word, 1);
-    hfi_futex_wake(&wait->word, 1, false);
+    struct hfi_host *host = wait->store->host;
+
+    if (wait->suspended) {
+        wait->suspended = false;
+        host->resume(host, wait->op);
+        return;
+    }
+    atomic_store(&wait->woken, 1);
+    hfi_futex_wake(&wait->woken, 1, false);
 }
 
-void sql_wait_sleep(struct sql_store *store, struct sql_wait *wait, int64_t until_ms)
+/* With the lock. Core ends it at its deadline; any other time is the listener's business. false: there is no listener. */
+static bool suspend(struct sql_wait *wait, int64_t until_ms)
 {
-    uint32_t word = atomic_load(&wait->word);
-    bool busy;
+    struct sql_store *store = wait->store;
+    hf_error err;
 
+    if (until_ms >= wait->op->deadline_ms)
+        until_ms = HFI_NEVER;
+    if (until_ms != HFI_NEVER && sql_listener_start(store, &err) != HF_OK)
+        return false;
+    wait->wake_ms = until_ms;
+    wait->suspended = true;
+    sql_listener_by(store, until_ms);
+    return true;
+}
+
+bool sql_wait_sleep(struct sql_wait *wait, int64_t until_ms)
+{
+    struct sql_store *store = wait->store;
+    bool suspended;
+
+    assert(wait->listed);
     pthread_mutex_lock(&store->lock);
-    busy = wait->granted || wait->forgotten || wait->changed || wait->stop != HF_OK;
+    suspended = !wait->op->blocking && !atomic_load(&wait->woken) && suspend(wait, until_ms);
     pthread_mutex_unlock(&store->lock);
-    if (!busy && atomic_load(&wait->op->stop) == 0)
-        hfi_futex_wait(&wait->word, word, until_ms, false);
+    if (suspended)
+        return false;
+    hfi_futex_wait(&wait->woken, 0, until_ms, false);
+    atomic_store(&wait->woken, 0);
+    return true;
 }
 
-void sql_wait_cancel(struct sql_store *store, struct hfi_op *op, hf_status status)
+int64_t sql_waits_wake_due(struct sql_store *store, int64_t now_ms)
 {
-    struct sql_listener *listener;
+    int64_t next_ms = HFI_NEVER;
+
+    for (struct sql_wait *w = store->waits; w; w = w->next) {
+        if (w->suspended && w->wake_ms <= now_ms)
+            sql_wait_wake(w);
+        else if (w->suspended && w->wake_ms < next_ms)
+            next_ms = w->wake_ms;
+    }
+    return next_ms;
+}
+
+/* Core has set op->stop before. */
+void sql_wait_cancel(struct sql_store *store, struct hfi_op *op)
+{
+    struct sql_wait *wait = sql_wait_of(op);
 
     pthread_mutex_lock(&store->lock);
-    for (struct sql_wait *w = store->waits; w; w = w->next)
-        if (w->op == op) {
-            if (w->stop == HF_OK)
-                w->stop = status;
-            sql_wait_wake(w);
-        }
-    listener = store->listener;
-    if (listener) /* it may wait for the listener */
-        sql_listener_changed(listener);
+    if (wait->listed)
+        sql_wait_wake(wait);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -137,10 +179,8 @@ void sql_take_notice(struct sql_store *store, const struct sql_message *m)
     if (m->kind == SQL_NOTICE_ANY) {
         listener->heartbeat_now = true;
         for (wait = store->waits; wait; wait = wait->next) /* it may have been a cell */
-            if (!wait->claim) {
-                wait->changed = true;
+            if (!wait->claim)
                 sql_wait_wake(wait);
-            }
     } else if (m->kind == SQL_NOTICE_GRANT) {
         wait = sql_wait_find(store, m->owner);
         if (wait && wait->state == HFI_WAITER_ASKING) {
@@ -154,10 +194,8 @@ void sql_take_notice(struct sql_store *store, const struct sql_message *m)
         }
     } else if (m->kind == SQL_NOTICE_CELL) {
         for (wait = store->waits; wait; wait = wait->next)
-            if (!wait->claim && wait->cell == m->cell) {
-                wait->changed = true;
+            if (!wait->claim && wait->cell == m->cell)
                 sql_wait_wake(wait);
-            }
     }
     pthread_mutex_unlock(&store->lock);
 }

@@ -185,11 +185,39 @@ static void resume(struct zk_store *store)
     }
 }
 
+/* The next acquire that waits for a connection, or NULL. */
+static struct hfi_op *waiting_acquire(const struct zk_store *store)
+{
+    for (const struct hfi_list *at = store->claim_nodes.next; at != &store->claim_nodes;
+         at = at->next) {
+        const struct zk_claim_node *node = hfi_container(at, struct zk_claim_node, listed);
+
+        if (node->op && node->stop == HF_OK)
+            return node->op;
+    }
+    return NULL;
+}
+
+/* There will be no connection. What waits for one is told. */
+static void refuse_waiting(struct zk_store *store)
+{
+    struct hfi_op *op;
+
+    while ((op = store->parked)) {
+        store->parked = zk_op(op)->next;
+        zk_finish(store, op, HF_DENIED, &store->why);
+    }
+    while ((op = waiting_acquire(store)))
+        zk_cancel(store, op, HF_DENIED);
+}
+
 void zk_session_tick(struct zk_store *store, int64_t now_ms)
 {
     zk_failed_calls(store);
-    if (store->denied)
+    if (store->denied) {
+        refuse_waiting(store);
         return;
+    }
     if (store->expired || !store->zh)
         renew_session(store);
     if (store->connected && store->fresh)
@@ -208,7 +236,7 @@ int64_t zk_session_next_ms(const struct zk_store *store)
     int64_t next_ms = store->library_due_ms;
 
     if (store->denied)
-        return HFI_NEVER;
+        return store->parked || waiting_acquire(store) ? 0 : HFI_NEVER;
     if (store->failed || store->expired || !store->zh || (store->connected && store->fresh))
         return 0;
     if (!store->connected)
@@ -237,6 +265,8 @@ hf_status zk_session_open(struct zk_store *store, hf_error *err)
     hfi_reactor_enter(&store->reactor);
     status = new_handle(store, err);
     hfi_reactor_leave_quietly(&store->reactor, false);
+    if (store->reactor.host->no_wait)
+        return status;
     while (status == HF_OK && !store->connected && !store->denied) {
         if (hfi_now_ms() >= until_ms) /* the library does not say why */
             return zk_servers_refuse(&store->servers, hfi_now_ms() + EXPLAIN_MS, err)
