@@ -132,8 +132,8 @@ static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const u
     return &store->shards[hash[0] % HFI_SHARDS];
 }
 
-/* Something that hf_close() waits for has ended, or is due: if it is waiting, it looks. Any thread, any locks. The
- * store may have been closed since: its memory stays a store. */
+/* Something that hf_close() waits for has ended, or is due: wake it if it waits. Any thread, any
+ * locks. The store may have been closed since: its memory stays a store. */
 void hfi_closing_wake(struct hfi_store *store);
 
 static inline void hfi_closing_tell(struct hfi_store *store)

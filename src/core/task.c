@@ -253,7 +253,7 @@ void hfi_task_deliver(struct hfi_call *call)
     hfi_call_deliver(call);
 }
 
-/* The children are told by the task's own canceller. */
+/* The task's own canceller stops the children. */
 void hfi_task_stop(struct hfi_call *call)
 {
     struct hfi_cancel *stop = &call->task->stop;

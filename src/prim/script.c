@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_script_run() and the others, in both forms, and what they answer. All of it is the engine's to do: here the arguments are
- * checked, and where there are no scripts the caller is told what else there is. A call is a task of one action (task.h).
- * It is never given up: a script may be slow, and the op_timeout of the URL ends it.
+ * hf_script_*() and hf_value_*(), in both forms. The engine does the work; this file checks the
+ * arguments, and if the engine has no scripts, the error text names an alternative. A call is a
+ * task of one action (task.h). It is never given up: a script may be slow, and op_timeout of the
+ * URL ends it.
  */
 #include "core/by_url.h"
 #include "core/request.h"
@@ -13,7 +14,7 @@
 
 #include <string.h>
 
-#define ITEM_COST 32 /* what a key or an argument counts beside its bytes */
+#define ITEM_COST 32 /* what a key or an argument counts in addition to its bytes */
 
 struct script_call {
     struct hfi_prim_task task;

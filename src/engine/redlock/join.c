@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * hf_redlock_join(): healing by hand. The steps are those of heal.c, planned by the same function. Here they are taken one
- * after the other over connections of their own (probe.h), because a store that needs this cannot always be opened. Only
- * `force` does what no client does by itself: see force(). On the calling thread, which waits.
+ * after the other over connections of their own (probe.h), because a store that needs this cannot
+ * always be opened. Only `force` does what no client does by itself: see force(). Blocks the
+ * calling thread.
  */
 #include "engine/redlock/probe.h"
 
@@ -17,10 +18,10 @@
 #include <string.h>
 #include <time.h>
 
-#define TURN_MS   1000 /* while something must pass, the nodes are asked so often */
+#define TURN_MS   1000 /* how often the nodes are probed while we wait */
 #define STEPS_MAX 1000
 #define FORCED_AHEAD \
-    61000000 /* microseconds: no client's clock is believed that is further ahead */
+    61000000 /* microseconds: nodes ignore clocks of clients that are further ahead */
 
 struct joining {
     const struct redlock_conf *conf;
@@ -29,7 +30,7 @@ struct joining {
     struct hfi_report report;
     bool force;
     int node;      /* the one to be healed; -1: all */
-    uint32_t told; /* nodes of which we have said that they must age */
+    uint32_t told; /* nodes for which the wait was reported */
     bool told_given_up;
 };
 
@@ -137,7 +138,8 @@ static void sleep_ms(int64_t ms)
     nanosleep(&t, NULL);
 }
 
-/* What passes by itself: said once, and looked at again and again, for others may be quicker. */
+/* Wait for time to pass: reported once; the nodes are probed again and again, since other clients
+ * may be quicker. */
 static void wait_aged(struct joining *m, uint32_t nodes, int64_t wait_ms)
 {
     char left[32];
@@ -156,7 +158,7 @@ static void wait_aged(struct joining *m, uint32_t nodes, int64_t wait_ms)
 
 /* ---- a new cluster -------------------------------------------------------------------------------------- */
 
-/* As heal_start.c does it: mark all with one fresh marker, see that all carry it still, install. */
+/* As in heal_start.c: mark all with a fresh marker, check that all still carry it, install. */
 static hf_status start(struct joining *m, hf_error *err)
 {
     struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->conf->max_ttl_ms };
@@ -174,7 +176,7 @@ static hf_status start(struct joining *m, hf_error *err)
     for (unsigned i = 0; i < m->probe.n; i++)
         if (m->views[i].state != HFI_NODE_EMPTY || !m->views[i].marked ||
             memcmp(m->views[i].marker, epoch.id, HFI_EPOCH_ID) != 0)
-            since_ms = 0; /* somebody else is at it */
+            since_ms = 0; /* another client is doing it */
     if (hfi_now_ms() - since_ms > REDLOCK_START_LIMIT_MS) {
         sleep_ms(TURN_MS / 10 + (int64_t)(hfi_random_u64() % TURN_MS));
         return HF_OK;
@@ -225,10 +227,10 @@ static bool sealed_top(const struct joining *m, const struct hfi_epoch *epoch, u
 }
 
 /*
- * Too few nodes have data to know which tokens were given out: a person says that it shall go on all the same. As a heal,
- * but the floor is not known, it is chosen: above all that is remembered, and above the time, which tokens follow. All
- * nodes must be there: one that is away could have the data that is missed. What is not given up is
- * waiting for max_ttl, so nothing that was forgotten is granted again while it may be held.
+ * Too few nodes have data to know which tokens were granted: a person decides to continue all the
+ * same. This is a heal with a chosen floor: above everything that is remembered, and above the
+ * time, which tokens follow. All nodes must answer: one that is away could have the missing data.
+ * We still wait for max_ttl, so nothing that was forgotten is granted again while it may be held.
  */
 static hf_status force(struct joining *m, hf_error *err)
 {
@@ -271,7 +273,7 @@ static hf_status force(struct joining *m, hf_error *err)
     redlock_probe_look(&m->probe);
     as = highest_ready(m);
     if (!as || !sealed_top(m, &step.epoch, &top))
-        return HF_OK; /* somebody else is at it: see what there is now */
+        return HF_OK; /* another client is doing it: probe again */
     for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++)
         if (empty & 1u << i && m->views[i].state == HFI_NODE_EMPTY)
             result = install(m, i, as, &step.epoch, (top > now_us ? top : now_us) + 1, err);
@@ -292,7 +294,7 @@ static hf_status lost(struct joining *m, hf_error *err)
 
 /* ---- join ------------------------------------------------------------------------------------------------ */
 
-/* Nothing is left to be done: is all there that should be? */
+/* Nothing is left to do: check that the requested nodes have joined. */
 static hf_status joined(struct joining *m, hf_error *err)
 {
     unsigned away = 0;
