@@ -238,6 +238,13 @@ static inline void hfi_call_release_op(struct hfi_call *call)
         op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
 }
 
+/* It was stopped before it was submitted: does it end with that? A CHANGE_WAIT whose time is up also reads the number:
+ * it may have its answer already. */
+static inline bool hfi_call_ends_unasked(const struct hfi_call *call, hf_status stop)
+{
+    return stop != HF_OK && (stop != HF_TIMEOUT || call->op.kind != HFI_OP_CHANGE_WAIT);
+}
+
 static inline void hfi_call_submit(struct hfi_call *call)
 {
     hfi_store_engine(call->store)->submit(call->store->opened, &call->op);

@@ -113,8 +113,8 @@ static hf_status do_op(struct hfi_call *child)
     if (child->may_wait && store->drive == HFI_BLOCKING)
         hfi_wait_in_store(&child->wait, op); /* it must be possible to stop it from here on */
     stop = child->may_wait ? (hf_status)atomic_load(&child->wait.stop) : HF_OK;
-    if (stop != HF_OK && (stop != HF_TIMEOUT || op->kind != HFI_OP_CHANGE_WAIT))
-        return stop; /* a CHANGE_WAIT also reads the number: it may have its answer already */
+    if (hfi_call_ends_unasked(child, stop))
+        return stop;
     hfi_call_submit(child);
     return hfi_op_finished(op) ? hfi_op_status(op) : wait_inline(child);
 }

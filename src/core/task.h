@@ -57,7 +57,7 @@ struct hfi_task {
         unsigned
             mark; /* as it was when the child was begun; not of one that had no memory to begin */
         bool given_up;  /* blocking form: it did not end in time, and its outcome is unknown:
-                         * HF_UNKNOWN */
+                         * HF_UNKNOWN, or HF_LOST from the release of a lost lease */
         hf_error error; /* not HF_OK: the text, of the engine or (acquire, release) of core */
     } child;
 

@@ -351,7 +351,9 @@ static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t 
 static const struct hfi_redlock_extension extension = {
     .head = { HFI_REDLOCK_EXTENSION, sizeof extension },
     .get_status = redlock_get_status,
-    .join = redlock_join,
+    .join_begin = redlock_join_begin,
+    .join_step = redlock_join_step,
+    .join_end = redlock_join_end,
 };
 
 static const struct hfi_engine redlock = {

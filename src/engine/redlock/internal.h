@@ -395,7 +395,10 @@ void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then brea
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
                              hf_error *err);
-hf_status redlock_join(struct hfi_conf *conf, const char *node, bool force, hfi_finding_fn *finding,
-                       void *arg, hf_error *err);
+hf_status redlock_join_begin(struct hfi_conf *conf, const char *node, bool force,
+                             hfi_finding_fn *finding, void *arg, struct hfi_redlock_join **ret_join,
+                             hf_error *err);
+hf_status redlock_join_step(struct hfi_redlock_join *m, int64_t *ret_rest_ms, hf_error *err);
+void redlock_join_end(struct hfi_redlock_join *m);
 
 #endif
