@@ -487,7 +487,8 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
  *   hf_X_async(<inputs of hf_X>, done, arg, ret_op, err)
  *
  * It begins the call and returns. Not HF_OK: nothing began. HF_OK: `done` is called exactly once, later than the call
- * returns, on the thread that is in hf_store_process(). Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel()
+ * returns, on the thread that is in hf_store_process(). If no thread calls that, `done` does not come, but the call goes on: an
+ * acquire may have been granted, and then holds the name. Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel()
  * and is good until `done` is called.
  *
  * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`; and

@@ -25,7 +25,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
 static void enter(hf_store *handle, struct hfi_call *call);
 static void step_down(struct hfi_lease *lease);
 
-/* ---- the two forms ------------------------------------------------------------------ */
+/* ---- the blocking form, and what both share ------------------------------------------ */
 
 /* The request is checked all the same: its errors come first. */
 static hf_status no_ret_lease(struct hfi_store *store, const hf_acquire_request *request,
@@ -262,7 +262,7 @@ static void answered_late(struct hfi_call *call, hf_status status, const hf_erro
     hfi_keeper_idle(store);
 }
 
-/* This thread will wait for it, in await(). */
+/* This thread will wait for it, in hfi_acquire_await(). */
 static void submit_here(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;

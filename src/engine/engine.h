@@ -4,8 +4,9 @@
  *
  * Core turns every public call into an *op* and submits it to the engine of the store. The engine finishes the
  * op exactly once, with hfi_op_finish(). An engine knows permits only: core reduces mutexes, read-write locks
- * and semaphores to them, and core alone deals with reentrancy, local passing, deadlines, renewal, min_valid
- * and max_hold.
+ * and semaphores to them, and core alone deals with reentrancy, local passing, renewal and max_hold. It deals with
+ * deadlines too, except in BLOCKING engines, and with min_valid, except in grants that may be short
+ * (claim->min_valid_ms).
  *
  * The drive of an engine (struct hfi_drive) says which thread does the work:
  *
@@ -21,7 +22,8 @@
  *
  * An engine never
  *   - retries an acquire that was answered, or whose copy may be lost, unless its protocol says so;
- *   - prints, reads a URL, an environment variable or a password file, or calls another engine;
+ *   - prints, reads a URL, a password file or an environment variable (except one of its client library), or
+ *     calls another engine;
  *   - imitates a capability that it does not declare;
  *   - uses the clock of the client where the clock of the server decides;
  *   - takes a timeout after a write for "no". An outcome that it cannot establish is HF_UNKNOWN. Core then

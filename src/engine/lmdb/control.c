@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The control file: a header with the one mutex, and a page for every process.
+ * The control file: a header with the mutexes, and a page for every process.
  * The first process after a boot makes it anew: nobody else can have it mapped then, since all
  * processes that had it mapped ended with the machine.
  */
@@ -279,7 +279,7 @@ static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_
 /* ---- the mutex -------------------------------------------------------------- */
 
 /*
- * Every transaction of every process goes through here. If the holder of the mutex was killed, we
+ * Every transaction of leases of every process goes through here. If the holder of the mutex was killed, we
  * get EOWNERDEAD: LMDB has discarded its unfinished transaction, but it may have committed grants
  * without waking the winners, so all waiters are woken to check for themselves. If the holder is
  * stopped, we give up after a while and name it.

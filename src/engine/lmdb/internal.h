@@ -4,8 +4,9 @@
  * by every handle (store) that this process has on it.
  *
  * Locks, in their order:
- *   header->mutex   shared between processes; around every transaction. Also guards
- *                   the directory's claim list and its environment.
+ *   header->mutex   shared between processes; around every transaction of leases. Also guards
+ *                   the directory's claim list and its environment. (cells_mutex: likewise for
+ *                   the file of cells.)
  *   directory->local    the waits, the watch table; never held across a system call that blocks.
  *   directory->calls    held while the mail thread calls out (host->lost), so that a store
  *                   is not closed under it. Taken with none of the others held.
