@@ -213,13 +213,16 @@ void hfi_collection_filter(struct hfi_collection *collection, const void *patter
 
 bool hfi_collection_move(struct hfi_collection *to, struct hfi_collection *from)
 {
-    size_t texts = to->texts.count, first_holder = to->holders.count,
-           first_waiter = to->waiters.count;
+    size_t texts, first_holder, first_waiter;
     struct raw_holder *holders;
     struct raw_waiter *waiters;
     struct raw_entry *entries;
 
+    end_entry(to);
     end_entry(from);
+    texts = to->texts.count;
+    first_holder = to->holders.count;
+    first_waiter = to->waiters.count;
     entries = append(&to->entries, &from->entries, sizeof *entries);
     holders = append(&to->holders, &from->holders, sizeof *holders);
     waiters = append(&to->waiters, &from->waiters, sizeof *waiters);

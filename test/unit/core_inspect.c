@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include "core/collection.h"
 #include "core/registry.h"
 #include "util/alloc.h"
 #include "util/list.h"
@@ -567,6 +568,31 @@ static void answered_too_late(void **state)
     assert_int_equal(server.looks, 64);
 }
 
+/* What the detector asks for: also the last entry of a LIST is left out, when those of a LOOK come after it. */
+static void only_what_is_waited_for(void **state)
+{
+    struct hfi_collection *found = hfi_collection_new(), *look = hfi_collection_new();
+    const hf_entry a = { .name = (const unsigned char *)"a", .name_len = 1 };
+    const hf_entry b = { .name = (const unsigned char *)"b", .name_len = 1 };
+    hf_view *view;
+
+    (void)state;
+    assert_true(found && look);
+    hfi_collection_filter(found, "*", 1, true, true);
+    hfi_collection_filter(look, "b", 1, false, true);
+    assert_true(found->sink.entry(&found->sink, &a));
+    assert_true(look->sink.entry(&look->sink, &b));
+    assert_true(look->sink.waiter(&look->sink, &(hf_waiter){ .label = "w" }));
+    assert_true(hfi_collection_move(found, look));
+    view = hfi_collection_view(found);
+    assert_non_null(view);
+    assert_int_equal(hf_view_count(view), 1);
+    assert_memory_equal(hf_view_entry(view, 0)->name, "b", 1);
+    hf_free(view);
+    hfi_collection_free(found);
+    hfi_collection_free(look);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -578,6 +604,7 @@ int main(void)
         cmocka_unit_test(cancelled),
         cmocka_unit_test(a_cursor_without_end),
         cmocka_unit_test(answered_too_late),
+        cmocka_unit_test(only_what_is_waited_for),
     };
 
     server.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
