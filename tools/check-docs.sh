@@ -143,6 +143,22 @@ check_first_lines() {
     done
 }
 
+# A call that may block has an asynchronous form, or the header says why it has none.
+check_async_forms() {
+    local call headers=(include/holdfast/*.h) without
+    without=$(sed -n '/^ \* These have none:/,/\*\//p' include/holdfast/holdfast.h)
+    while read -r call; do
+        grep -qE "\b${call}_async\(" "${headers[@]}" || grep -qF "$call()" <<<"$without" ||
+            wrong "$call(): it may block, has no asynchronous form, and holdfast.h does not say why"
+    done < <(awk '
+        /^$/ { blocks = 0 }
+        /Blocks: / { blocks = !/Blocks: no\./ }
+        /^HF_API/ && blocks && match($0, /hf_[a-z_]*\(/) { print substr($0, RSTART, RLENGTH - 1) }' "${headers[@]}")
+    while read -r call; do
+        ! grep -qE "\b${call}_async\(" "${headers[@]}" || wrong "holdfast.h: $call() has an asynchronous form"
+    done < <(grep -oE 'hf_[a-z_]+\(' <<<"$without" | tr -d '(')
+}
+
 # | label | what | plain | ASan | TSan | in CONTRIBUTING.md, against the lists in the Makefile.
 check_labels() {
     local label plain asan tsan list answer
@@ -186,6 +202,7 @@ check_layers
 for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_calls
 check_first_lines
+check_async_forms
 check_labels
 check_rights
 exit $bad

@@ -489,6 +489,9 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
  * It begins the call and returns. Not HF_OK: nothing began. HF_OK: `done` is called exactly once, later than the call
  * returns, on the thread that is in hf_store_process(). Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel()
  * and is good until `done` is called.
+ *
+ * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`; and
+ * hf_guard_claim_sql(), which blocks only in a function of the caller.
  */
 typedef struct hf_op hf_op;
 
@@ -514,7 +517,8 @@ typedef struct hf_result {
     struct hf_value *value;         /* * scripts */
     const struct hf_limit_result *limit; /* limit_take, limit_get */
     const struct hf_once_mark *mark;     /* once_get, once_begin */
-    const void *reserved[4];
+    struct hf_redlock_status *redlock;   /* * redlock_get_status, also with another status */
+    const void *reserved[3];
 } hf_result;
 
 typedef void hf_done_fn(const hf_result *result, void *arg);

@@ -189,6 +189,21 @@ typedef void hf_redlock_fn(hf_check_level level, const char *topic, const char *
 HF_API HF_USE hf_status hf_redlock_join(const char *url, const char *node, uint64_t flags,
                                         hf_redlock_fn *told, void *arg, hf_error *err);
 
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * The status is in result->redlock, or NULL, as the blocking form returns it. `store` says where
+ * `done` is called, and is not used for anything else: any store of any engine will do.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_redlock_get_status_async(hf_store *store, const char *url,
+                                                    hf_done_fn *done, void *arg, hf_op **ret_op,
+                                                    hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * `store` as above. `told` (may be NULL) and `done` get `arg`; the next step begins after `told` has
+ * heard of this one. hf_op_cancel() ends it between two steps: what was done stays done, and a later
+ * join goes on from there. */
+HF_API HF_USE hf_status hf_redlock_join_async(hf_store *store, const char *url, const char *node,
+                                              uint64_t flags, hf_redlock_fn *told, hf_done_fn *done,
+                                              void *arg, hf_op **ret_op, hf_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An acquire in the local queue: how a thread sleeps there, and how it ends there, with a lease that was passed on or by
- * being stopped. Calls without a thread are told on the thread of whoever tells them. local_queue.h has the queue itself.
+ * An acquire in the local queue: a thread sleeps there, and the acquire ends there, with a lease
+ * that was passed on or because it was stopped. For asynchronous calls this runs on the thread that
+ * tells them. local_queue.h has the queue itself.
  */
 #include "core/acquire.h"
 #include "core/task.h"

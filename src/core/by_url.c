@@ -63,3 +63,29 @@ hf_status hfi_by_url_close(struct hfi_by_url *at, hf_status status, hf_error *er
     hfi_url_done(&at->url);
     return status;
 }
+
+hf_status hfi_by_url_enter(struct hfi_by_url_task *task, hf_store *handle, hfi_step_fn *step,
+                           hf_error *err)
+{
+    struct hfi_store *store;
+    hf_status status = hfi_store_enter(handle, &store, err);
+
+    if (status != HF_OK)
+        return status;
+    hfi_task_init(&task->core, store, step);
+    task->core.free = hfi_task_free_entered;
+    return HF_OK;
+}
+
+hf_status hfi_by_url_begin(struct hfi_by_url_task *task, hf_status status, hf_done_fn *done,
+                           void *arg, hf_op **ret_op, hf_error *err)
+{
+    if (status == HF_OK) {
+        status = hfi_task_begin(&task->core, done, arg, ret_op, err);
+        if (status != HF_OK)
+            (void)hfi_by_url_close(&task->at, status, NULL);
+    }
+    if (status != HF_OK)
+        hfi_task_free_entered(&task->core);
+    return status;
+}

@@ -107,8 +107,8 @@ struct hfi_call {
 
 extern struct hfi_table hfi_calls;
 
-/* LOOP and TASK: what a call needs that somebody is told of, and two references. (Others never have a handle: the owner of
- * the slot does not matter.) */
+/* LOOP and TASK: set up what only asynchronous calls need, with two references. (A blocking call
+ * never has a handle: the owner of its slot does not matter.) */
 void hfi_call_make_async(struct hfi_call *call);
 
 static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
@@ -236,6 +236,13 @@ static inline void hfi_call_release_op(struct hfi_call *call)
     op->claim = &call->lease->claim;
     if (call->store->drive != HFI_INLINE)
         op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+}
+
+/* It was stopped before it was submitted: does it end with that? A CHANGE_WAIT whose time is up also reads the number:
+ * it may have its answer already. */
+static inline bool hfi_call_ends_unasked(const struct hfi_call *call, hf_status stop)
+{
+    return stop != HF_OK && (stop != HF_TIMEOUT || call->op.kind != HFI_OP_CHANGE_WAIT);
 }
 
 static inline void hfi_call_submit(struct hfi_call *call)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What hf_cancel * stands for. */
+/* The struct behind an hf_cancel handle. */
 #ifndef HFI_CANCEL_H
 #define HFI_CANCEL_H
 

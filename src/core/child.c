@@ -237,6 +237,8 @@ static bool await_lease(struct hfi_call *child)
 
     if (child->answered)
         return true;
+    if (child->lost)
+        task->child.error = child->error; /* its text was set when it began */
     child->err = &task->child.error; /* a child that is given up must not use the task's error any
                                       * more */
     if (!(acquire ? hfi_acquire_await(child) : hfi_release_await(child)))

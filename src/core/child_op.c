@@ -72,7 +72,7 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
         op->kind == HFI_OP_CELL_WAIT || op->kind == HFI_OP_CHANGE_WAIT;
     if (child->may_wait)
         child->deadline_ms = op->deadline_ms = until_ms;
-    else if (store->drive != HFI_INLINE && op->kind != HFI_OP_SCRIPT) /* which may be slow */
+    else if (store->drive != HFI_INLINE && op->kind != HFI_OP_SCRIPT) /* a script may be slow */
         op->deadline_ms = until_ms != HFI_NEVER ? until_ms : hfi_now_ms() + HFI_CALL_LIMIT_MS;
     task->prepared = NULL;
     if (task->call) {
@@ -103,7 +103,7 @@ static hf_status wait_inline(struct hfi_call *child)
     return hfi_op_status(op);
 }
 
-/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
+/* Run the op to its end on this thread: INLINE and BLOCKING engines. */
 static hf_status do_op(struct hfi_call *child)
 {
     struct hfi_store *store = child->store;
@@ -113,8 +113,8 @@ static hf_status do_op(struct hfi_call *child)
     if (child->may_wait && store->drive == HFI_BLOCKING)
         hfi_wait_in_store(&child->wait, op); /* it must be possible to stop it from here on */
     stop = child->may_wait ? (hf_status)atomic_load(&child->wait.stop) : HF_OK;
-    if (stop != HF_OK && (stop != HF_TIMEOUT || op->kind != HFI_OP_CHANGE_WAIT))
-        return stop; /* a wait for a change is a question, too: its answer may be there already */
+    if (hfi_call_ends_unasked(child, stop))
+        return stop;
     hfi_call_submit(child);
     return hfi_op_finished(op) ? hfi_op_status(op) : wait_inline(child);
 }
@@ -161,7 +161,7 @@ static void begin_op(struct hfi_call *child)
         on_worker(child, op_run);
     } else if (store->drive == HFI_INLINE && child->may_wait) {
         hfi_call_submit(child);
-        if (hfi_op_finished(op)) /* what is answered at once needs no worker */
+        if (hfi_op_finished(op)) /* an op that is answered at once needs no worker */
             hfi_child_end(child, hfi_op_status(op), &op->error);
         else
             on_worker(child, wait_run);
@@ -208,7 +208,8 @@ static bool await_event(struct hfi_call *child)
     done = hfi_call_wait(child, op->deadline_ms);
     if (!done && child->may_wait) {
         hfi_wait_stop(&child->wait, HF_TIMEOUT);
-        /* As long as an op may take that does not wait: CHANGE_WAIT may have to ask its question yet. */
+        /* Add the time limit of an op that does not wait: CHANGE_WAIT may still have to read the
+         * number. */
         done = hfi_call_wait(child, hfi_after_ms(op->deadline_ms, HFI_CALL_LIMIT_MS));
     }
     hfi_call_unlisten(child);

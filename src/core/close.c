@@ -67,6 +67,7 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
         status = HF_IN_USE;
     else {
         hfi_slot_retire(&store->slot);
+        store->closing.thread = pthread_self();
         atomic_store(&store->closing.on, true);
     }
     unlock_all(store);

@@ -53,7 +53,7 @@ static void *extend(struct hfi_array *array, size_t count, size_t size)
     return items + (array->count - count) * size;
 }
 
-/* All of `from` behind what is there. */
+/* Append all of `from`. */
 static void *append(struct hfi_array *to, const struct hfi_array *from, size_t size)
 {
     char *items = extend(to, from->count, size);
@@ -104,7 +104,7 @@ static void end_entry(struct hfi_collection *c)
     c->texts.count = last->name;
 }
 
-/* An engine passes on what a server said: a name of no length, or of one that no name has, is none. */
+/* An engine passes on what a server sent: a name of an invalid length is ignored. */
 static bool is_wanted(const struct hfi_collection *c, const unsigned char *name, size_t len)
 {
     if (len == 0 || len > HF_NAME_MAX)
@@ -255,7 +255,7 @@ static int compare_names(const void *left, const void *right, void *texts)
     return compare((char *)texts + a->name, a->len, (char *)texts + b->name, b->len);
 }
 
-/* By name; of one name as they came. */
+/* By name; entries of one name in their order of arrival. */
 static int compare_entries(const void *left, const void *right, void *texts)
 {
     const struct raw_entry *a = left, *b = right;

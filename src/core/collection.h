@@ -18,18 +18,18 @@ struct hfi_array {
 struct hfi_collection {
     struct hfi_sink sink; /* for the op */
     struct hfi_array names, entries, holders, waiters, texts;
-    /* What is let in. */
+    /* The filter. */
     unsigned char pattern[HF_NAME_MAX];
     uint32_t len;
-    bool glob;      /* else it is a name */
-    bool contended; /* entries that somebody waits for */
-    bool skips;     /* the entry that comes now is not let in */
+    bool glob;      /* false: it is a name */
+    bool contended; /* only entries with waiters */
+    bool skips;     /* the current entry is filtered out */
 };
 
 /* NULL: out of memory. */
 struct hfi_collection *hfi_collection_new(void);
 void hfi_collection_free(struct hfi_collection *collection); /* NULL: nothing */
-/* From now on it lets in what the pattern (else: the name) says. */
+/* From now on keep only entries that match the pattern (or the name). */
 void hfi_collection_filter(struct hfi_collection *collection, const void *pattern, uint32_t len,
                            bool glob, bool contended);
 
@@ -38,12 +38,12 @@ bool hfi_collection_move(struct hfi_collection *to, struct hfi_collection *from)
 
 /* Each name once, in order. */
 void hfi_collection_sort_names(struct hfi_collection *collection);
-/* Bytes and length of a name; good until the next change. */
+/* Bytes and length of a name; valid until the next change. */
 const unsigned char *hfi_collection_name(const struct hfi_collection *collection, size_t index,
                                          uint32_t *ret_len);
 
-/* One block: the view, the entries by name, the holders, the waiters, the texts. Of several entries of one name the last that
- * came counts. NULL: out of memory. */
+/* One block: the view, the entries by name, the holders, the waiters, the texts. Of several entries
+ * of one name the last one counts. NULL: out of memory. */
 hf_view *hfi_collection_view(struct hfi_collection *collection);
 
 #endif

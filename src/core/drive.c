@@ -197,7 +197,7 @@ static void unlock_handing_on(struct hfi_driver *driver)
         ring = driver->loop_asks;
         keeper = driver->keeper_asks;
         driver->loop_asks = driver->keeper_asks = false;
-        hfi_closing_tell(store);
+        hfi_closing_tell_others(store);
     }
     pthread_mutex_unlock(&driver->lock);
     if (word)

@@ -7,7 +7,8 @@
  *   BEGIN --> LISTING (a page after the other) --> LOOKING --> the view
  *       \___________________one name____________/
  *
- * All of it is over within HFI_CALL_LIMIT_MS, unless the engine is inline: a server may say for ever that there is more.
+ * The whole call ends within HFI_CALL_LIMIT_MS, unless the engine is inline: a server could report
+ * further pages for ever.
  */
 #include "core/inspect.h"
 
@@ -27,7 +28,7 @@
 
 enum { BEGIN, LISTING, LOOKING };
 
-/* What has been found. The LIST op has it while it is under way, also when it was given up. */
+/* The results. The LIST op owns it while it is under way, also after it was given up. */
 struct listing {
     struct hfi_collection *found;
     struct hfi_cursor cursor;
@@ -35,12 +36,12 @@ struct listing {
 
 struct inspect_call {
     struct hfi_task task;
-    hf_view *view; /* NULL: not there yet, or taken */
+    hf_view *view; /* NULL: not built yet, or taken */
     struct listing *listing;
     struct hfi_collection *spare[LOOKS_MAX]; /* for the next LOOKs */
     size_t spares;
-    size_t next, under_way; /* the name to look at next; LOOKs that have not ended */
-    hf_status status;       /* the first that went wrong; task.error has its text */
+    size_t next, under_way; /* the next name for a LOOK; LOOKs that have not ended */
+    hf_status status;       /* the first failure; task.error has its text */
     int64_t until_ms;
     uint32_t len;
     bool glob, contended;
@@ -87,7 +88,7 @@ static struct listing *new_listing(const struct inspect_call *call)
 
 /* ---- steps ------------------------------------------------------------------------------------------ */
 
-/* The first that goes wrong is told. */
+/* The first failure is reported. */
 static hf_status fail(struct inspect_call *call, hf_status status, const hf_error *inner)
 {
     if (call->status == HF_OK)

@@ -5,8 +5,8 @@
 
 #include "core/task.h"
 
-/* All names that somebody waits for; the tags are still on the labels. Blocks. The store is kept open by the caller.
- * *ret_view is freed by hf_free(). */
+/* All names with waiters; the tags are still on the labels. Blocks. The caller keeps the store
+ * open. *ret_view is freed by hf_free(). */
 hf_status hfi_inspect_contended(struct hfi_store *store, hf_view **ret_view, hf_error *err);
 
 #endif

@@ -43,8 +43,8 @@ enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
 #define HFI_WHY_MAX    120
 #define HFI_NAMED_ANY  UINT64_MAX /* not one thread alone */
 
-/* `struct hfi_lease` is what hf_lease * stands for. In a free slot the members marked * are as they
- * were when it was new: NULL, empty, -1 or false. */
+/* `struct hfi_lease` is the slot behind an hf_lease handle. In a free slot the members marked * are
+ * as they were when it was new: NULL, empty, -1 or false. */
 struct hfi_lease {
     struct hfi_slot slot;
     _Atomic(struct hfi_shard *)

@@ -139,7 +139,7 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
         }
     }
     way->runner = 0;
-    hfi_closing_tell(store);
+    hfi_closing_tell_others(store);
 }
 
 static struct hfi_notify_way *way_of(struct hfi_lease *lease)

@@ -55,6 +55,7 @@ struct hfi_shard {
 /* How hf_close() learns that something which it waits for has ended. */
 struct hfi_closing {
     _Atomic bool on;       /* it has begun, and the engine is still there */
+    pthread_t thread;      /* its own, while `on` */
     _Atomic uint32_t word; /* changes each time; a futex */
     pthread_mutex_t lock;  /* while hf_close() is woken; none is taken below it */
 };
@@ -131,13 +132,21 @@ static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const u
     return &store->shards[hash[0] % HFI_SHARDS];
 }
 
-/* Something that hf_close() waits for has ended, or is due: if it is waiting, it looks. Any thread, any locks. The
- * store may have been closed since: its memory stays a store. */
+/* Something that hf_close() waits for has ended, or is due: wake it if it waits. Any thread, any
+ * locks. The store may have been closed since: its memory stays a store. */
 void hfi_closing_wake(struct hfi_store *store);
 
 static inline void hfi_closing_tell(struct hfi_store *store)
 {
     if (__builtin_expect(atomic_load(&store->closing.on), 0))
+        hfi_closing_wake(store);
+}
+
+/* Likewise, but hf_close() itself does this in every round: then there is nothing to look at. */
+static inline void hfi_closing_tell_others(struct hfi_store *store)
+{
+    if (__builtin_expect(atomic_load(&store->closing.on), 0) &&
+        !pthread_equal(store->closing.thread, pthread_self()))
         hfi_closing_wake(store);
 }
 

@@ -39,15 +39,16 @@ static hf_status show_child(struct hfi_task *task, struct hfi_call *child)
     return child->status;
 }
 
-/* The child was given up and goes on: nothing of it may be read. */
-static hf_status show_given_up(struct hfi_task *task, unsigned mark)
+/* The child was given up and goes on: nothing of it may be read. `lost`: it was the release of a lost lease, whose answer
+ * does not depend on the store. */
+static hf_status show_given_up(struct hfi_task *task, unsigned mark, bool lost)
 {
     task->ending = NULL;
     task->child.op = NULL;
     task->child.lease = NULL;
     task->child.mark = mark;
     task->child.given_up = true;
-    return HF_UNKNOWN;
+    return lost ? HF_LOST : HF_UNKNOWN;
 }
 
 /* There was no memory for a child: clear what an earlier one has left. */
@@ -70,11 +71,12 @@ hf_status hfi_task_run(struct hfi_task *task)
         struct hfi_list *node = hfi_list_pop(&task->children);
         struct hfi_call *child = node ? hfi_container(node, struct hfi_call, due) : NULL;
         unsigned mark = child ? child->mark : 0;
+        bool lost = child && child->lost;
 
         if (!child) {
             status = task->step(task, show_no_child(task));
         } else if (!hfi_child_await(child)) {
-            status = task->step(task, show_given_up(task, mark));
+            status = task->step(task, show_given_up(task, mark, lost));
         } else {
             status = task->step(task, show_child(task, child));
             hfi_child_free(child);
@@ -251,7 +253,7 @@ void hfi_task_deliver(struct hfi_call *call)
     hfi_call_deliver(call);
 }
 
-/* The children are told by the task's own canceller. */
+/* The task's own canceller stops the children. */
 void hfi_task_stop(struct hfi_call *call)
 {
     struct hfi_cancel *stop = &call->task->stop;

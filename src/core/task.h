@@ -57,14 +57,15 @@ struct hfi_task {
         unsigned
             mark; /* as it was when the child was begun; not of one that had no memory to begin */
         bool given_up;  /* blocking form: it did not end in time, and its outcome is unknown:
-                         * HF_UNKNOWN */
+                         * HF_UNKNOWN, or HF_LOST from the release of a lost lease */
         hf_error error; /* not HF_OK: the text, of the engine or (acquire, release) of core */
     } child;
 
     hf_error error; /* the call's own, for the caller */
 
     /* Core's. */
-    struct hfi_call *call;  /* asynchronous: what hf_op * stands for; NULL: a thread runs it */
+    struct hfi_call *call;  /* asynchronous: the call behind the hf_op handle; NULL: a thread runs
+                             * it */
     struct hfi_cancel stop; /* asynchronous: what the children follow; never a handle */
     pthread_mutex_t lock;
     struct hfi_list children;  /* by `due`: that have ended; in the blocking form, under way */
@@ -102,8 +103,8 @@ hf_status hfi_task_stopped(struct hfi_task *task);
 struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind);
 /* A copy of the name that lives as long as the op that is being prepared. One for each op. */
 struct hfi_name hfi_task_name(struct hfi_task *task, const struct hfi_name *name);
-/* The op that is being prepared points into `memory`: forget(memory, op) when it is over, however late.
- * NULL: hfi_free(). */
+/* The op that is being prepared points into `memory`: forget(memory, op) is called when it has
+ * ended, however late. NULL: hfi_free(). */
 void hfi_task_keep(struct hfi_task *task, void *memory, hfi_forget_fn *forget);
 /* In step(), unless the child was given up: take back the memory that hfi_task_keep() gave it. */
 void *hfi_task_take(struct hfi_task *task);

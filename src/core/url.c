@@ -5,8 +5,7 @@
  *
  * Two copies are kept: `text` as given, and one that is cut and decoded in
  * place, to which scheme, rest, keys and values point. Error texts quote keys
- * only if they look like keys: what stands after a stray '&' or '?' may be half
- * of a password.
+ * only if they look like keys: text after a stray '&' or '?' may be half of a password.
  */
 #include "core/url.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that wait: how they are stopped, and how local ones are told. */
+/* Waiting requests: stopping them, and telling local waiters their outcome. */
 #include "core/wait.h"
 
 #include "core/call.h"

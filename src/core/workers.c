@@ -33,7 +33,7 @@ static void begin_run(struct hfi_pool_task *task)
 
     hfi_wait_in_store(&call->wait, &call->op);
     stop = (hf_status)atomic_load(&call->wait.stop);
-    if (stop != HF_OK)
+    if (hfi_call_ends_unasked(call, stop))
         call->answered_by(call, stop, NULL);
     else
         hfi_call_submit(call);

@@ -100,7 +100,7 @@ enum hfi_script_verb {
  *
  * RUN is never sent again after it may have begun: HF_UNKNOWN. HF_INVALID: the script is at fault (it does
  * not compile, raised an error, or answered one) or, before it was sent, its keys are of several slots;
- * the text is the server's. HF_CANCELLED: somebody killed it.
+ * the text is the server's. HF_CANCELLED: it was killed.
  */
 struct hfi_script_op {
     enum hfi_script_verb verb;

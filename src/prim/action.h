@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One action of a primitive's task (task.h): an op of the engine, a wait for a cell, a pause, an acquire, a release, or a
- * look at a lease. Each is a child of core's task (core/task.h), which does it on the caller's thread or without one.
+ * One action of a primitive's task (task.h): an op of the engine, a wait for a cell, a pause, an
+ * acquire, a release, or a check of a lease. Each is a child of core's task (core/task.h), which
+ * does it on the caller's thread or without one.
  *
  * Errors are those of the engine, without the store, the verb and the name; only those of ACQUIRE
  * and RELEASE are complete. An op that is not answered in time is HF_UNAVAILABLE if it changes

@@ -181,7 +181,7 @@ hf_status hfi_barrier_outcome(const struct hfi_barrier *barrier, uint64_t genera
     if (barrier->generation > generation) /* too long ago to know: assume that it was broken */
         return since > REMEMBERED || barrier->broken >> (since - 1) & 1 ? HF_BROKEN : HF_OK;
     if (barrier->generation < generation)
-        return HF_BROKEN; /* somebody removed it */
+        return HF_BROKEN; /* the barrier was removed */
     switch (barrier->phase) {
     case HFI_PASSED:
         return HF_OK;

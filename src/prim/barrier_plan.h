@@ -3,7 +3,7 @@
  * A barrier and its transitions: pure functions of the contents of its cell. Generations follow
  * each other:
  *
- *              all are here (single)                        somebody comes
+ *              all are here (single)                        an arrival
  *   FILLING --------------------------------------> PASSED ---------------> FILLING of the next
  *    |  |  |   all are here (double)      all left    ^
  *    |  |  +-----------------------> OPEN ------------+

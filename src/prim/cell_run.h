@@ -44,7 +44,7 @@ enum hfi_verdict {
     HFI_DELETE, /* the cell */
     HFI_CLOCK,  /* ask again, with the store's time in `now_us` */
     HFI_ASK,    /* ask again, with `answer` to hfi_run_ask() */
-    HFI_WAIT /* until the cell changes, the time is up or, with `leases`, they are to be looked at */
+    HFI_WAIT    /* until the cell changes, the time is up or, with `leases`, they must be checked */
 };
 
 typedef enum hfi_verdict hfi_decide_fn(struct hfi_cell_run *run, void *arg);

@@ -5,8 +5,8 @@
  *
  * An engine that decides by itself (HFI_NATIVE_LIMIT) does it in one op. Elsewhere: read the cell,
  * then the store's clock, decide, and swap at the version that was read. A swap that succeeds
- * proves that nobody decided in between. A state that is over means the same as no state, so it has
- * a ttl where cells can have one.
+ * proves that nobody decided in between. An expired state means the same as no state, so it has a
+ * ttl where cells can have one.
  *
  * Waiting. A reservation says "at T, and it is N now" by the store's clock. We sleep for T - N, counted by our own clock
  * from a moment after that N was read, and a little longer than two clocks may drift apart in that time. So we wake at T or

@@ -9,7 +9,7 @@
 struct plan {
     const struct hfi_limit_rule *rule;
     int64_t now, shift; /* shift: to be added to every time in the state */
-    bool fresh;         /* there is no state, or it is over */
+    bool fresh;         /* there is no state, or it has expired */
     int64_t over;
     /* FIXED */
     int64_t used, before;

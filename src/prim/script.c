@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_script_run() and the others, in both forms, and what they answer. All of it is the engine's to do: here the arguments are
- * checked, and where there are no scripts the caller is told what else there is. A call is a task of one action (task.h).
- * It is never given up: a script may be slow, and the op_timeout of the URL ends it.
+ * hf_script_*() and hf_value_*(), in both forms. The engine does the work; this file checks the
+ * arguments, and if the engine has no scripts, the error text names an alternative. A call is a
+ * task of one action (task.h). It is never given up: a script may be slow, and op_timeout of the
+ * URL ends it.
  */
 #include "core/by_url.h"
 #include "core/request.h"
@@ -13,7 +14,7 @@
 
 #include <string.h>
 
-#define ITEM_COST 32 /* what a key or an argument counts beside its bytes */
+#define ITEM_COST 32 /* what a key or an argument counts in addition to its bytes */
 
 struct script_call {
     struct hfi_prim_task task;
@@ -215,8 +216,7 @@ hf_status hf_script_flush_async(hf_store *store, hf_done_fn *done, void *arg, hf
 
 /* It may be the store itself that is stuck behind the script, so this goes by a URL, over connections of its own. */
 struct kill_call {
-    struct hfi_task task;
-    struct hfi_by_url at;
+    struct hfi_by_url_task task;
     int64_t wait_ms;
 };
 
@@ -226,15 +226,15 @@ static hf_status prepare_kill(struct kill_call *call, const char *url, int64_t w
     if (wait_ms < 0 || wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
     call->wait_ms = wait_ms ? wait_ms : HF_SCRIPT_KILL_WAIT_MS;
-    return hfi_by_url_open(&call->at, url, HFI_REDIS_EXTENSION, sizeof(struct hfi_redis_extension),
-                           err);
+    return hfi_by_url_open(&call->task.at, url, HFI_REDIS_EXTENSION,
+                           sizeof(struct hfi_redis_extension), err);
 }
 
 static hf_status kill_script(struct kill_call *call, hf_error *err)
 {
-    const struct hfi_redis_extension *redis = call->at.extension;
+    const struct hfi_redis_extension *redis = call->task.at.extension;
 
-    return redis->kill_script(call->at.conf, call->wait_ms, err);
+    return redis->kill_script(call->task.at.conf, call->wait_ms, err);
 }
 
 hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err)
@@ -242,46 +242,37 @@ hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err)
     struct kill_call call;
     hf_status status = prepare_kill(&call, url, wait_ms, err);
 
-    return status == HF_OK ? hfi_by_url_close(&call.at, kill_script(&call, err), err) : status;
+    return status == HF_OK ? hfi_by_url_close(&call.task.at, kill_script(&call, err), err) : status;
 }
 
 static hf_status kill_work(struct hfi_task *task)
 {
-    return kill_script(hfi_container(task, struct kill_call, task), &task->child.error);
+    return kill_script(hfi_container(task, struct kill_call, task.core), &task->child.error);
 }
 
 static hf_status kill_step(struct hfi_task *task, hf_status got)
 {
-    struct kill_call *call = hfi_container(task, struct kill_call, task);
+    struct kill_call *call = hfi_container(task, struct kill_call, task.core);
 
     if (task->state++ == 0)
         return hfi_task_work(task, kill_work);
     task->error = task->child.error;
-    return hfi_by_url_close(&call->at, got, &task->error);
+    return hfi_by_url_close(&call->task.at, got, &task->error);
 }
 
 hf_status hf_script_kill_async(hf_store *handle, const char *url, int64_t wait_ms, hf_done_fn *done,
                                void *arg, hf_op **ret_op, hf_error *err)
 {
     struct kill_call *call = hfi_malloc(sizeof *call);
-    struct hfi_store *store;
-    hf_status status = call ? hfi_store_enter(handle, &store, err) : hfi_error_memory(err);
+    hf_status status =
+        call ? hfi_by_url_enter(&call->task, handle, kill_step, err) : hfi_error_memory(err);
 
     if (status != HF_OK) {
         hfi_free(call);
         return status;
     }
-    hfi_task_init(&call->task, store, kill_step);
-    call->task.free = hfi_task_free_entered;
-    status = prepare_kill(call, url, wait_ms, err);
-    if (status == HF_OK) {
-        status = hfi_task_begin(&call->task, done, arg, ret_op, err);
-        if (status != HF_OK)
-            status = hfi_by_url_close(&call->at, status, NULL);
-    }
-    if (status != HF_OK)
-        hfi_task_free_entered(&call->task);
-    return status;
+    return hfi_by_url_begin(&call->task, prepare_kill(call, url, wait_ms, err), done, arg, ret_op,
+                            err);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -13,7 +13,8 @@
  *      |                        |
  *      +------------------------+-------> FAILING: what is held goes back
  *
- * Releases are sent together, the last name first: a waiter that wants them all does not get one only to wait for the next.
+ * Releases are sent together, the last name first: so a waiter that wants them all does not get one
+ * only to wait for the next.
  */
 #include "core/request.h"
 #include "core/task.h"
@@ -29,7 +30,7 @@
 /* What is still to be released, and what is under way. */
 struct releases {
     hf_lease *const *leases;
-    size_t count;     /* the first so many are to be sent */
+    size_t count;     /* the number of leases that are to be sent */
     size_t under_way; /* releases that have not been answered */
 };
 
@@ -272,7 +273,7 @@ static struct hfi_name name_of(const struct item *item)
                               .len = (uint32_t)item->request.name_len };
 }
 
-/* Give back what is held from `from` on. HF_OK: nothing is. */
+/* Release what is held from `from` on. HF_OK: nothing is held. */
 static hf_status give_back(struct acquire_call *call, size_t from)
 {
     call->releases = (struct releases){ .leases = call->leases };
@@ -284,7 +285,7 @@ static hf_status give_back(struct acquire_call *call, size_t from)
     return release_some(&call->task, &call->releases);
 }
 
-/* It cannot have them all. */
+/* One name cannot be acquired: release those that are held. */
 static hf_status fail(struct acquire_call *call, hf_status why)
 {
     hf_status status;

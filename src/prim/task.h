@@ -4,14 +4,16 @@
  * first, in state 0). It begins the next child and returns HFI_BEGUN, or it returns the final status. A child is an action
  * (action.h) or a run over a cell (cell_run.h).
  *
- * A step never blocks. The task stands on one of core's (core/task.h), which does what a step begins: hf_X() takes all steps
- * on the calling thread, hf_X_async() takes each on the thread that brings the answer.
+ * A step never blocks. The task contains one of core's (core/task.h), which does what a step
+ * begins: hf_X() takes all steps on the calling thread, hf_X_async() takes each on the thread that
+ * brings the answer.
  *
  * Every call of a primitive is a struct that begins with its task. In the asynchronous form it is memory of its own, with
  * copies of what the caller gave (hfi_prim_keep()), and lives until `done` has been called.
  *
- * Errors: the text of a failure is in task->error; store, verb and name come before it, unless it is `whole`. A child that
- * cleans up must not change what the caller is told: hfi_begin_release() keeps the text.
+ * Errors: the text of a failure is in task->error; store, verb and name come before it, unless it
+ * is `whole`. A child that cleans up must not change the error for the caller: hfi_begin_release()
+ * keeps the text.
  */
 #ifndef HFI_PRIM_TASK_H
 #define HFI_PRIM_TASK_H

@@ -93,6 +93,10 @@ static void touch_everything(const struct handles *h)
     STEP(hf_deadlock_list_async(h->store, done, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_script_flush_async(h->store, done, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_script_kill_async(h->store, "redis://none", 0, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_redlock_get_status_async(h->store, "redlock://none", done, NULL, NULL, NULL) ==
+         HF_FORKED);
+    STEP(hf_redlock_join_async(h->store, "redlock://none", NULL, 0, NULL, done, NULL, NULL, NULL) ==
+         HF_FORKED);
     STEP(hf_store_inspect(h->store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL) == HF_FORKED);
     STEP(hf_lease_break(h->store, "fork", 4, 1, NULL) == HF_FORKED);
     STEP(hf_store_wait(h->store, &seq, 0, NULL, NULL) == HF_FORKED);

@@ -152,6 +152,7 @@ static void kinds_and_loss(void **state)
     await_lost(leases[1]);
     CHECK(hf_lease_state(leases[0]) == HF_STATE_HELD && hf_lease_state(leases[2]) == HF_STATE_HELD);
     EXPECT(HF_LOST, hf_release_all(leases, 3, &contract_error));
+    CHECK(contract_error.status == HF_LOST && strstr(contract_error.text, "'r'") != NULL);
     EXPECT(HF_OK, probe(store, &requests[0]));
     EXPECT(HF_OK, probe(store, &requests[2]));
     close_store(store);

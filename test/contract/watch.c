@@ -256,6 +256,29 @@ static void answered_at_once(void **state)
     close_store(store);
 }
 
+/* Many that do not wait: the time of most of them is up before a thread has come to them. */
+static void many_only_ask(void **state)
+{
+    hf_acquire_request request = mutex_request("watched");
+    struct told told[WAITS] = { 0 };
+    hf_store *store;
+    uint64_t before;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    store = open_store();
+    before = settled_seq(store);
+    give(take(store, &request));
+    for (int i = 0; i < WAITS; i++)
+        EXPECT(HF_OK, hf_store_wait_async(store, before, 0, NULL, on_told, &told[i], NULL,
+                                          &contract_error));
+    for (int i = 0; i < WAITS; i++) {
+        pump_until(store, &told[i]);
+        EXPECT(HF_OK, told[i].status);
+    }
+    close_store(store);
+}
+
 int contract_watch(void)
 {
     const struct CMUnitTest cases[] = {
@@ -263,6 +286,7 @@ int contract_watch(void)
         CASE(between_two_calls), CASE(only_asked),
         CASE(cancelled),         CASE(closed),
         CASE(more_than_threads), CASE(answered_at_once),
+        CASE(many_only_ask),
     };
 
     return cmocka_run_group_tests_name("watch", cases, NULL, NULL);

@@ -628,11 +628,45 @@ static void do_scripts(hf_store *store)
         hf_script_kill_async(store, contract_url(), 0, on_form, &async, NULL, &contract_error));
 }
 
+static void on_nodes(const hf_result *result, void *arg)
+{
+    CHECK(result->status != HF_OK || result->redlock);
+    hf_free(result->redlock);
+    on_form(result, arg);
+}
+
+static void on_step(hf_check_level level, const char *topic, const char *text, void *arg)
+{
+    struct async *async = arg;
+
+    (void)level;
+    CHECK(async->pending == 1 && topic[0] && text[0]);
+}
+
+/* Without memory a node cannot be asked, and counts as one that does not answer. */
+static void do_nodes(hf_store *store)
+{
+    struct async async = { .unknown = true };
+    hf_redlock_status *status = NULL;
+
+    if (fine_or_unknown(hf_redlock_get_status(contract_url(), &status, &contract_error)))
+        CHECK(status != NULL);
+    hf_free(status);
+    (void)fine_or_unknown(hf_redlock_join(contract_url(), NULL, 0, NULL, NULL, &contract_error));
+    await_form(store, &async, false,
+               hf_redlock_get_status_async(store, contract_url(), on_nodes, &async, NULL,
+                                           &contract_error));
+    await_form(store, &async, false,
+               hf_redlock_join_async(store, contract_url(), NULL, 0, on_step, on_form, &async, NULL,
+                                     &contract_error));
+}
+
 /* ---- one run, in a process of its own --------------------------------------------- */
 
 /* Scenarios of the layers above the engines: run only on the engines in memory, which are fast. */
-#define ABOVE  (1u << 31)
-#define PUMPED (1u << 30) /* the asynchronous forms of the same calls */
+#define ABOVE   (1u << 31)
+#define PUMPED  (1u << 30) /* the asynchronous forms of the same calls */
+#define REDLOCK (1u << 29) /* calls of that engine only */
 
 static const struct scenario {
     const char *name;
@@ -660,6 +694,7 @@ static const struct scenario {
     { "limits", do_limits, true, HF_CAP_CELLS | HF_CAP_CLOCK },
     { "counters", do_counters, true, HF_CAP_CELLS },
     { "scripts", do_scripts, true, HF_CAP_SCRIPTS },
+    { "nodes", do_nodes, true, REDLOCK },
     { "guards", do_guards, true, HF_CAP_CELLS | ABOVE },
     { "agreeing", do_once_and_elect, true, HF_CAP_CELLS | ABOVE },
     { "parties", do_parties, true, HF_CAP_CELLS | ABOVE },
@@ -699,7 +734,8 @@ static int run_once(const char *url, const struct scenario *scenario, unsigned l
 
     contract_alone = true;
     contract_begin(url, false);
-    if (!has(scenario->caps & ~(ABOVE | PUMPED)) ||
+    if (!has(scenario->caps & ~(ABOVE | PUMPED | REDLOCK)) ||
+        (scenario->caps & REDLOCK && strcmp(contract_info.engine, "redlock") != 0) ||
         (scenario->caps & ABOVE && strcmp(contract_info.engine, "memevent") != 0 &&
          strcmp(contract_info.engine, "memblock") != 0))
         return EXIT_SKIPPED;

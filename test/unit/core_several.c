@@ -21,12 +21,16 @@ static struct {
     int count, most; /* ops under way; the most at once */
     char busy;       /* this name is; 0: none */
     int acquires, releases;
+    struct hfi_host *host;
+    struct hfi_claim *granted; /* the last one */
+    bool deaf;                 /* it answers nothing */
 } server;
 
 static hf_status event_open(void *store, struct hfi_conf *conf, struct hfi_host *host,
                             hf_error *err)
 {
-    (void)store, (void)conf, (void)host, (void)err;
+    (void)store, (void)conf, (void)err;
+    server.host = host;
     server.fd = eventfd(1, EFD_CLOEXEC);
     return server.fd >= 0 ? HF_OK : HF_UNAVAILABLE;
 }
@@ -68,6 +72,8 @@ static void event_process(void *store, int64_t now_ms)
     int count = server.count;
 
     (void)store, (void)now_ms;
+    if (server.deaf)
+        return;
     memcpy(ops, server.waiting, sizeof ops);
     server.count = 0;
     for (int i = 0; i < count; i++) {
@@ -81,6 +87,8 @@ static void event_process(void *store, int64_t now_ms)
             busy = false;
             server.busy = 0;
         }
+        if (ops[i]->kind == HFI_OP_ACQUIRE && !busy)
+            server.granted = ops[i]->claim;
         hfi_op_finish(ops[i], busy ? HF_BUSY : HF_OK);
     }
 }
@@ -191,10 +199,41 @@ static void all_are_under_way_at_once(void **state)
     assert_int_equal(hf_close(store, 0), HF_OK);
 }
 
+/* What the release of a lost lease says is known before the store answers, or does not. */
+static void a_lost_one_is_not_answered(void **state)
+{
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
+    unsigned char owner[HFI_OWNER_LEN];
+    hf_store *store = NULL;
+    hf_lease *lease;
+    uint64_t count;
+    hf_error err;
+
+    (void)state;
+    assert_int_equal(hf_open("nullseveral:", NULL, &store, &err), HF_OK);
+    assert_true(hf_store_fd(store) >= 0);
+    request.name = "x";
+    request.name_len = 1;
+    assert_int_equal(hf_acquire_all(store, &request, 1, &lease, &err), HF_OK);
+    memcpy(owner, server.granted->owner, sizeof owner);
+    server.host->lost(server.host, server.granted, owner, "it was stolen");
+
+    server.deaf = true;
+    assert_int_equal(read(server.fd, &count, sizeof count), sizeof count);
+    assert_int_equal(hf_release_all(&lease, 1, &err), HF_LOST);
+    assert_int_equal(err.status, HF_LOST);
+    assert_non_null(strstr(err.text, "it was stolen"));
+
+    server.deaf = false; /* the answer comes late, to nobody */
+    assert_int_equal(write(server.fd, &count, sizeof count), sizeof count);
+    assert_int_equal(hf_close(store, 0), HF_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(all_are_under_way_at_once),
+        cmocka_unit_test(a_lost_one_is_not_answered),
     };
 
     hfi_registry_add(&event_engine);

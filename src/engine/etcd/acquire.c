@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A claim's way through the queue.
+ * Acquire: the steps of a claim through the queue.
  *
  *   LEASE --> PUT --+--> (granted)
  *     ^         |   +--> (busy, mismatch, refused)
@@ -11,13 +11,12 @@
  *               v         v          v
  *             LEAVE --> (stopped)
  *
- * PUT of one who would wait is at first a transaction that succeeds only if nobody is there (it is
- * the cheapest; not for names that were found busy lately). Then it
- * is one transaction: our key, and in its answer who is ahead. Who need not wait is through
- * with it. It has compares for our own key (a copy that was executed before is found, and a second
- * one does nothing) and for keys of another kind or capacity (MISMATCH: we never even stand
- * in the queue). A try puts its key only if nobody is there, or nobody new since it has looked and
- * found room: so it leaves no trace when it is refused.
+ * The first PUT of an acquire that may wait is a transaction that succeeds only if the name has no
+ * claims (the cheapest one; not used for names that were busy lately). The next one puts our key,
+ * and its answer lists the claims ahead. If there are none, that is the grant. It compares our own
+ * key (so an executed copy is found, and a second one does nothing) and keys of another kind or
+ * capacity (MISMATCH: then our key is not put). A try puts its key only if the name has no claims,
+ * or no new ones since it read the queue and found room: so a refused try leaves nothing behind.
  *
  * WATCH and LOOK are in queue.c.
  */
@@ -69,7 +68,7 @@ static void drop_lease(struct etcd_store *store, struct etcd_wait *wait)
     wait->lease = NULL;
 }
 
-/* The end of it. Its lease: the claim has it already if it is needed. */
+/* End the wait. If its lease is still needed, the claim has it already. */
 static void end_wait(struct etcd_store *store, struct etcd_wait *wait, hf_status status,
                      const hf_error *err)
 {
@@ -78,7 +77,7 @@ static void end_wait(struct etcd_store *store, struct etcd_wait *wait, hf_status
     if (wait->call)
         wait->call->data = NULL;
     if (status == HF_UNKNOWN && wait->lease) {
-        /* Core releases it by owner, until it is certain; the lease lives as long. */
+        /* Core releases it by owner until that is confirmed; until then the lease lives. */
         etcd_claim(wait->claim)->lease = wait->lease;
         wait->lease->refs++;
     }
@@ -108,7 +107,7 @@ static void begin_wait(struct etcd_store *store, struct etcd_wait *wait)
     etcd_lease_ready(store, wait->lease, ETCD_USE_SIXTHS, &wait->ask);
 }
 
-/* Its key is gone, with its place in the queue. */
+/* The key is gone, and with it the place in the queue: begin again. */
 void etcd_wait_again(struct etcd_store *store, struct etcd_wait *wait)
 {
     etcd_wait_unwatch(store, wait);
@@ -172,7 +171,7 @@ static void add_put(struct etcd_text *body, const struct etcd_store *store,
     etcd_add(body, "\"}}");
 }
 
-/* Into the queue, unless the name has claims of another kind. */
+/* Join the queue, unless the name has claims of another kind. */
 static void write_queue(struct etcd_text *body, const struct etcd_store *store,
                         const struct etcd_wait *wait)
 {
@@ -197,7 +196,7 @@ static void write_queue(struct etcd_text *body, const struct etcd_store *store,
     etcd_add(body, "]}");
 }
 
-/* In, if nobody is there, and nothing else. */
+/* Put our key only if the name has no claims. */
 static void write_hope(struct etcd_text *body, const struct etcd_store *store,
                        const struct etcd_wait *wait)
 {
@@ -218,7 +217,7 @@ static uint64_t *hot(struct etcd_store *store, const struct hfi_claim *claim)
     return &store->hot[claim->name.hash[0] % ETCD_HOT];
 }
 
-/* In, if nobody is there; or nobody but whom we have seen, with room for us. */
+/* Put our key if the name has no claims, or only those that we have seen, with room for us. */
 static void write_try(struct etcd_text *body, const struct etcd_store *store,
                       const struct etcd_wait *wait)
 {
@@ -236,7 +235,7 @@ static void write_try(struct etcd_text *body, const struct etcd_store *store,
     etcd_add(body, "]}");
 }
 
-/* The name has claims, and our try was refused. */
+/* Our try was refused: the name has claims. */
 static void tried(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
                   int64_t revision)
 {
@@ -247,7 +246,7 @@ static void tried(struct etcd_store *store, struct etcd_wait *wait, const json_t
 
     for (size_t i = json_array_size(kvs); i-- > 0;) { /* oldest first */
         if (!etcd_kv(store, json_array_get(kvs, i), &record)) {
-            taken = claim->capacity; /* not ours to understand: busy */
+            taken = claim->capacity; /* not a record of ours: treat it as busy */
         } else if (memcmp(record.owner, claim->owner, HFI_OWNER_LEN) == 0) {
             wait->token = record.revision; /* a copy that was executed before */
             older = taken;
@@ -265,7 +264,7 @@ static void tried(struct etcd_store *store, struct etcd_wait *wait, const json_t
     else if (wait->stop != HF_OK || taken + claim->permits > claim->capacity)
         end_wait(store, wait, wait->stop != HF_OK ? wait->stop : HF_BUSY, NULL);
     else if (wait->limit == revision)
-        end_wait(store, wait, HF_BUSY, NULL); /* cannot be: never ask the same twice */
+        end_wait(store, wait, HF_BUSY, NULL); /* cannot happen: do not send the same try twice */
     else {
         wait->limit = revision;
         put_key(store, wait);
@@ -311,7 +310,7 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
         return; /* never: a wait with a put under way does not end */
     wait->call = NULL;
     if (call->maybe)
-        wait->lease->retiring = true; /* a copy of it may come late */
+        wait->lease->retiring = true; /* a copy of it may be executed late */
     if (outcome == HFI_REFUSED && err->status == HF_NOT_FOUND) {
         etcd_lease_gone(store, wait->lease, "etcd has ended its lease");
         etcd_wait_again(store, wait);
@@ -349,7 +348,8 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
     }
     mine = json_array_get(json_object_get(range, "kvs"), 0);
     if (mine && !is_mine(store, wait, mine)) {
-        etcd_slot_take(store, wait->claim); /* a late copy of another sits there; it will go */
+        etcd_slot_take(store, wait->claim); /* a late copy of another claim has this key; it will
+                                             * end */
         if (wait->stop != HF_OK)
             end_wait(store, wait, wait->stop, NULL);
         else
@@ -392,7 +392,7 @@ static void put_key(struct etcd_store *store, struct etcd_wait *wait)
 
 /* ---- CONFIRM, LEAVE --------------------------------------------------------------------------------------------- */
 
-/* It is first. Is the lease good for long enough? */
+/* The claim is first. Is enough validity of its lease left? */
 void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait)
 {
     struct etcd_lease *lease = wait->lease;
@@ -433,7 +433,7 @@ static void left(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply
              wait->why.text[0] ? &wait->why : NULL);
 }
 
-/* Out of the queue. */
+/* Leave the queue. */
 void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status verdict,
                      const hf_error *err)
 {
@@ -478,7 +478,7 @@ void etcd_cancel(void *self, struct hfi_op *op, hf_status status)
     case ETCD_WAIT_LEASE:
         end_wait(store, wait, status, NULL);
         break;
-    case ETCD_WAIT_PUT: /* its answer says whether there is something to take back; no more tries */
+    case ETCD_WAIT_PUT: /* its answer says whether there is a key to delete; do not repeat it */
         hfi_request_give_up_at(&store->requests, &wait->call->request, hfi_now_ms());
         break;
     case ETCD_WAIT_LOOK:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking over a detached claim: find it by its owner, renew its lease (or give it one of another
- * ttl), and write down that it is this store now that is to be told.
+ * Adopts a detached claim: find it by its owner, renew its lease (or give it one of another ttl),
+ * and record that this store is to be told if it is broken.
  */
 #include "engine/etcd/internal.h"
 
@@ -21,7 +21,7 @@ static void end(struct etcd_store *store, struct adoption *adoption, hf_status s
                 const hf_error *err)
 {
     if (adoption->lease && status != HF_OK)
-        adoption->lease->spare = true; /* it may carry the claim still: it ends by itself */
+        adoption->lease->spare = true; /* the claim may still use it: it ends by itself */
     etcd_finish(store, adoption->op, status, err);
     etcd_lease_drop(store, adoption->lease);
     hfi_free(adoption);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The token of a user. It is asked for before the first call, and again when etcd does not know it
- * any more (it expires, and a restarted member has forgotten it); calls are parked meanwhile.
+ * The authentication token of a user. It is requested before the first call, and again when etcd
+ * does not accept it any more (it expires, and a restarted member forgets it); calls are parked
+ * meanwhile.
  */
 #include "engine/etcd/internal.h"
 
@@ -10,7 +11,7 @@
 
 #include <string.h>
 
-/* Nobody gets through: what waits for the token is refused. */
+/* Authentication failed: refuse the calls that wait for the token. */
 static void refuse_all(struct etcd_store *store, enum hfi_outcome outcome, const hf_error *err)
 {
     struct hfi_request *request = store->requests.parked, *next;
@@ -63,7 +64,7 @@ void etcd_auth_begin(struct etcd_store *store)
         return;
     call = etcd_call_new(store, "/v3/auth/authenticate", authenticated, NULL);
     if (!call)
-        return; /* what is parked gives up in time, and begins it again */
+        return; /* parked calls time out, and the next one tries again */
     call->again = call->secret = true;
     etcd_add_login(&call->body, store->conf);
     store->authenticating = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One request and its answer. A call is sent to the endpoint in use; if that cannot be reached, or
- * says that it cannot serve, the next endpoint is. What may have been executed is sent again only
- * if the caller says that a second copy does no harm (`again`), and the answer then tells that
- * there was more than one (`maybe`, `copies`).
+ * cannot serve, the next one is used. A call that may have been executed is sent again only if the
+ * caller says that a second copy does no harm (`again`); `maybe` and `copies` then say that there
+ * was more than one.
  */
 #include "engine/etcd/internal.h"
 
@@ -25,7 +25,7 @@ static void end(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
 
 /* ---- making and freeing -------------------------------------------------------------------------- */
 
-/* Another copy is about to leave: libcurl repeats by itself on a connection that turned out dead. */
+/* Another copy is about to be sent: libcurl itself repeats a request on a dead connection. */
 static int on_leave(void *arg, char *to_ip, char *from_ip, int to_port, int from_port)
 {
     struct etcd_call *call = arg;
@@ -177,7 +177,8 @@ void etcd_call_send(struct etcd_call *call)
     attempt(call);
 }
 
-/* No memory for it. Nobody is answered by sending: that comes with the next tick. */
+/* No memory to send it. A call is never answered while it is being sent: so it is answered at the
+ * next tick. */
 static void fail_later(struct etcd_call *call)
 {
     call->starved = true;
@@ -192,12 +193,12 @@ static void attempt(struct etcd_call *call)
     int64_t share_ms = store->conf->op_ms / 3;
     char url[ETCD_URL_ROOM];
 
-    /* Room for the usual answer, before anything is done that it would tell of. */
+    /* Allocate room for the usual answer before the request is executed. */
     if (call->body.failed || !etcd_reserve(&call->reply, REPLY_USUAL)) {
         fail_later(call);
         return;
     }
-    /* One that is stopped must not eat the time of all others. */
+    /* An endpoint that does not answer must not use up the time of the others. */
     share_ms = share_ms < ATTEMPT_MIN_MS ? ATTEMPT_MIN_MS : share_ms;
     if (store->conf->url.host_count == 1)
         share_ms = store->conf->op_ms;
@@ -272,13 +273,13 @@ static int64_t pause_ms(const struct etcd_call *call)
     int64_t pause_ms = ETCD_AGAIN_MIN_MS;
 
     if (call->tries < hosts)
-        return 0; /* there is another to be asked */
+        return 0; /* another endpoint can be asked */
     for (size_t i = hosts; i < call->tries && pause_ms < ETCD_AGAIN_MAX_MS; i++)
         pause_ms *= 2;
     return pause_ms < ETCD_AGAIN_MAX_MS ? pause_ms : ETCD_AGAIN_MAX_MS;
 }
 
-/* It was not served. Again, if that does no harm and there is time. */
+/* The endpoint did not serve it. Send it again, if that does no harm and there is time. */
 static void fail(struct etcd_call *call, hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -293,14 +294,14 @@ static void fail(struct etcd_call *call, hf_error *err)
         park(call, now_ms + wait_ms);
 }
 
-/* The token is no longer good: ask for another, once. */
+/* Is the token not valid any more? Then request another one, once. */
 static bool needs_token(const struct etcd_call *call, int code, const char *text)
 {
     return call->store->conf->url.user && !call->secret && call->auth_tries < 2 &&
            (code == ETCD_CODE_UNAUTHENTICATED || strstr(text, "auth store is old"));
 }
 
-/* etcd said no. */
+/* etcd refused the request. */
 static void refused(struct etcd_call *call, long http, int code, const char *text)
 {
     struct etcd_store *store = call->store;
@@ -308,7 +309,8 @@ static void refused(struct etcd_call *call, long http, int code, const char *tex
 
     if (needs_token(call, code, text)) {
         call->auth_tries++;
-        if (store->token && call->token == store->tokens) { /* else there is a new one already */
+        if (store->token && call->token == store->tokens) { /* otherwise there is a new one
+                                                             * already */
             explicit_bzero(store->token, strlen(store->token));
             hfi_free(store->token);
             store->token = NULL;
@@ -323,11 +325,12 @@ static void refused(struct etcd_call *call, long http, int code, const char *tex
         hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
                       store->conf->url.hosts[call->host].shown);
         end(call, HFI_REFUSED, NULL, &err);
-    } else if (err.status == HF_FULL && strstr(text, "too many requests")) { /* and did nothing */
+    } else if (err.status == HF_FULL && strstr(text, "too many requests")) { /* it was not
+                                                                              * executed */
         err.status = HF_UNAVAILABLE;
         fail(call, &err);
     } else if (err.status == HF_UNAVAILABLE) {
-        call->maybe = true; /* "leader changed", "request timed out": it may be done yet */
+        call->maybe = true; /* "leader changed", "request timed out": it may still be executed */
         fail(call, &err);
     } else {
         end(call, HFI_REFUSED, NULL, &err);
@@ -369,7 +372,7 @@ static void answered(struct etcd_call *call)
     json_decref(whole);
 }
 
-/* "Couldn't connect" is not all: the system has said why. */
+/* Add the errno of the system to "Couldn't connect". */
 static const char *why(CURL *easy, CURLcode result)
 {
     long error = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for a cell to have another version: it is read, and if it still has the one that is known, a
- * stream brings what happens after the revision of that reading. So nothing falls in between. A stream
- * that ends early is HF_UNAVAILABLE, and core begins again. With the lock.
+ * Waiting for a cell to have another version: it is read, and if it still has the known version, a
+ * stream reports changes after the revision of that read. So no change is missed. A stream that
+ * ends early is HF_UNAVAILABLE, and core begins again. With the lock.
  */
 #include "engine/etcd/internal.h"
 

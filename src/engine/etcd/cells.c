@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells: bytes and a version, which is the key's mod revision: it never comes back.
+ * Cells: bytes and a version, which is the key's mod revision: it never repeats.
  *
- * A ttl is a lease of etcd's of its own, which nobody keeps alive: granted first, then tied to the key
- * by the swap. A swap that failed gives it back; one whose outcome is unknown leaves it to end by
- * itself. etcd counts in seconds, and has a least ttl: a cell may live longer than was asked for.
+ * A ttl is a separate etcd lease that nobody keeps alive: granted first, then attached to the key
+ * by the swap. A swap that fails revokes it; if the outcome is unknown it ends by itself. etcd
+ * counts in seconds, and has a minimum ttl: a cell may live longer than was asked for.
  */
 #include "engine/etcd/internal.h"
 
@@ -138,7 +138,7 @@ static void cell_swapped(struct etcd_call *call, enum hfi_outcome outcome, json_
         etcd_finish_odd(call->store, op);
         return;
     }
-    if (!done && call->maybe) { /* what stands there may be the work of our first copy */
+    if (!done && call->maybe) { /* our first copy may have written what is there */
         etcd_finish(call->store, op, HF_UNKNOWN, NULL);
         return;
     }
@@ -186,8 +186,7 @@ static void granted(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
 {
     int64_t lease = etcd_read_number(reply, "ID");
 
-    if (outcome !=
-        HFI_ANSWERED) /* a lease that nobody uses is not what was asked for: nothing is done */
+    if (outcome != HFI_ANSWERED) /* only an unused lease may exist: nothing was done */
         etcd_finish(call->store, call->op, hfi_outcome_read_status(outcome, err), err);
     else if (lease == 0)
         etcd_finish_odd(call->store, call->op);

@@ -6,10 +6,11 @@
  *          seq is 0                   the stream is created, and has caught up
  *   ASK ----------------> WATCH ------------------------------------------------> (changed, or cancelled)
  *    ^  the number of now   |
- *    +----------------------+  the stream ended; ask whether the store is there, then go on from the same revision
+ *    +----------------------+ the stream ended; check that the store answers, then continue from
+ *    the same revision
  *
- * cancel(HF_TIMEOUT) ends it at once only if the stream has caught up. Before that the question is open, for
- * ANSWER_MS at most.
+ * cancel(HF_TIMEOUT) ends it at once only if the stream has caught up. Before that we do not know
+ * whether anything changed, for ANSWER_MS at most.
  */
 #include "engine/etcd/internal.h"
 
@@ -17,7 +18,9 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-#define CATCH_UP_MS  500  /* etcd tells of the past a little after it has created a stream */
+#define CATCH_UP_MS \
+    500                   /* etcd reports earlier events with a delay after it has created a
+                           * stream */
 #define ANSWER_MS    4000 /* less than core waits for an op */
 #define FAILURES_MAX 10
 
@@ -25,15 +28,14 @@
 struct etcd_change {
     struct hfi_list listed;
     struct hfi_op *op;
-    struct etcd_call *call; /* ASK */
-    struct etcd_watch
-        *watch; /* WATCH; NULL: there was none to be had, and there may be at `again_ms` */
+    struct etcd_call *call;   /* ASK */
+    struct etcd_watch *watch; /* WATCH; NULL: no stream was available; tried again at `again_ms` */
     int64_t again_ms;
-    int64_t
-        caught_up_ms; /* the stream has told what was before it since then; HFI_NEVER: not created yet */
-    unsigned failures; /* streams that ended */
-    hf_status stop;    /* HF_OK, or what it is to end with when the question is answered, ... */
-    int64_t stop_ms;   /* ... or at the latest then */
+    int64_t caught_up_ms; /* when the stream has reported all earlier events; HFI_NEVER: not created
+                       * yet */
+    unsigned failures;    /* streams that ended */
+    hf_status stop;       /* HF_OK, or the status to end with when it has caught up, ... */
+    int64_t stop_ms;      /* ... or at the latest then */
 };
 
 static void ask(struct etcd_store *store, struct etcd_change *change);
@@ -49,7 +51,7 @@ static void end_change(struct etcd_store *store, struct etcd_change *change, hf_
         etcd_watch_close(store, change->watch);
     hfi_list_remove(&change->listed);
     if (change->call)
-        change->call->data = NULL; /* it brings its answer to nobody */
+        change->call->data = NULL; /* ignore its answer */
     hfi_free(change);
     if (status == HF_TIMEOUT) {
         hfi_error_set(&nothing, status, 0, "nothing changed");
@@ -58,7 +60,8 @@ static void end_change(struct etcd_store *store, struct etcd_change *change, hf_
     etcd_finish(store, op, status, err);
 }
 
-/* It could not be asked. One that was to end anyway has missed nothing: its number is still good. */
+/* The store could not be asked. A wait that was to end anyway has missed nothing: its number is
+ * still valid. */
 static void fail_change(struct etcd_store *store, struct etcd_change *change, hf_status status,
                         const hf_error *err)
 {
@@ -180,7 +183,7 @@ void etcd_change_wait(void *self, struct hfi_op *op)
 
 /* ---- time ------------------------------------------------------------------------------------------- */
 
-/* When something is to be done about it. */
+/* When this wait needs attention. */
 static int64_t change_due_ms(const struct etcd_change *change)
 {
     int64_t due_ms = change->again_ms;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an etcd store's URL says.
+ * The parsed URL of an etcd store.
  *
  *   etcd://[user[:password]@]h1[:2379][,h2[:2379]...][/prefix][?...]    etcds:// the same over TLS
  */
@@ -17,9 +17,10 @@ struct etcd_conf {
     struct hfi_conf url;
     int64_t connect_ms; /* connect_timeout=, default 2 s */
     int64_t op_ms;      /* op_timeout=, default 5 s: for an answer, all attempts together */
-    int64_t ping_ms;    /* ping=, default 2 s: while watches are open, is the server there? */
+    int64_t ping_ms;    /* ping=, default 2 s: how often the server is checked while watches are
+                         * open */
 
-    const char *prefix;   /* of all keys of ours, without a '/' at its end; default "holdfast" */
+    const char *prefix;   /* of all our keys, without a '/' at its end; default "holdfast" */
     const char *location; /* with the prefix */
 };
 

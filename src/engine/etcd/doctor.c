@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Is this store safe for what it promises? Blocking, on connections of its own. */
+/* Checks whether this store can keep its promises. Blocks, on connections of its own. */
 #include "engine/etcd/internal.h"
 
 #include "engine/kit/report.h"
@@ -29,7 +29,8 @@ static hf_status ask(const struct checkup *r, size_t host, const char *path, con
     return etcd_ask(r->store, host, path, body, r->store->conf->op_ms, ret_reply, err);
 }
 
-/* Each endpoint: does it answer, what is it, does it follow a leader? How many answer. */
+/* Check each endpoint: does it answer, which version is it, does it have a leader? Returns how many
+ * answer. */
 static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
 {
     const struct etcd_conf *conf = r->store->conf;
@@ -164,7 +165,7 @@ hf_status etcd_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *
     hfi_report(&r.report, HF_CHECK_LEVEL_OK, "prefix", "all keys begin with %s/",
                store->conf->prefix);
     if (up == 0)
-        return HF_OK; /* said above */
+        return HF_OK; /* reported above */
     check_members(&r, good);
     check_alarms(&r, good);
     check_lease(&r, good);

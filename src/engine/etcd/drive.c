@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libcurl on the reactor. Its two multi handles (calls; streams) are sources: they tell us which sockets to watch and
- * when to call them. Whoever submits lets libcurl write at once, before the lock is dropped (work_flush).
+ * when to call them. The thread that submits lets libcurl write at once, before the lock is dropped
+ * (work_flush).
  */
 #include "engine/etcd/internal.h"
 
@@ -18,12 +19,13 @@ static const struct hfi_source_calls multi_calls, work_calls;
 /* ---- what libcurl asks for ---------------------------------------------------------------------- */
 
 /*
- * libcurl wants a socket watched from the request to its answer, and not in between. For the few connections of calls
- * that would be two or three system calls for each request, so they stay watched until something comes that libcurl does
- * not wait for, or they are closed.
+ * libcurl wants a socket watched only while a request is under way. That would cost two or three
+ * system calls for each request, so the few connections of calls stay watched until an event comes
+ * that libcurl does not wait for, or they are closed.
  *
- * Only sockets that on_open() made: libcurl has others (one for each lookup of a name), which it closes without a
- * word. The next one has the same number, and is not watched yet.
+ * This applies only to sockets that on_open() made. libcurl has others (one for each name lookup),
+ * which it closes without telling us; the next one may have the same number, and is not watched
+ * yet.
  */
 static struct etcd_socket *find_socket(struct etcd_multi *multi, int fd)
 {
@@ -71,7 +73,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *kn
     return 0;
 }
 
-/* A millisecond more than asked for: who comes early is sent away, and is not told again. */
+/* A millisecond more than asked for: a call that comes too early does nothing, and libcurl does not
+ * ask again. */
 static int64_t due_ms(long timeout_ms)
 {
     if (timeout_ms < 0)
@@ -121,7 +124,8 @@ void etcd_track(struct etcd_multi *multi, CURL *easy)
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, multi);
     curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
     curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, multi);
-    /* Every stream has a connection of its own: with a known session TLS begins much sooner. */
+    /* Every stream has a connection of its own: a shared TLS session makes the handshake much
+     * faster. */
     if (multi->store->share)
         curl_easy_setopt(easy, CURLOPT_SHARE, multi->store->share);
 }
@@ -173,7 +177,7 @@ static void multi_ready(struct hfi_source *source, int fd, uint32_t events, int6
 
     (void)now_ms;
     if (socket &&
-        !socket->wanted) { /* closed by the server: libcurl finds out when it would use it */
+        !socket->wanted) { /* closed by the server: libcurl notices when it next uses it */
         unwatch_socket(multi, socket);
         return;
     }
@@ -216,7 +220,7 @@ void etcd_started(struct etcd_store *store)
     hfi_source_dirty(&store->work);
 }
 
-/* Take what has ended. false: nothing had. */
+/* Handle the requests that have ended. false: none has. */
 static bool reap(struct etcd_store *store)
 {
     bool any = false;
@@ -242,7 +246,7 @@ static bool reap(struct etcd_store *store)
     return any;
 }
 
-/* Let libcurl begin what was started, and take what has ended, until nothing is left. */
+/* Let libcurl send new requests, and handle those that have ended, until there are none. */
 static void work_flush(struct hfi_source *source)
 {
     struct etcd_store *store = hfi_container(source, struct etcd_store, work);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The etcd engine: its table, opening and closing, and what comes in from core. See internal.h for the
+ * The etcd engine: its table, opening and closing, and the calls of core. See internal.h for the
  * parts. Event-driven: submit() sends, the driver reads and finishes.
  */
 #include "engine/etcd/internal.h"
@@ -84,7 +84,8 @@ static void greeted(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
                   err ? err->text : "no answer");
 }
 
-/* Is it etcd, does it let us in, and does it have a leader? A read of what is ours says all of it. */
+/* Is it etcd, does it accept our user, and does it have a leader? One read of our keys answers all
+ * of it. */
 static hf_status greet(struct etcd_store *store, hf_error *err)
 {
     struct greeting greeting = { .err = err };
@@ -134,7 +135,7 @@ static void etcd_close(void *self)
     struct etcd_store *store = self;
 
     hfi_reactor_enter(&store->reactor);
-    hfi_list_init(&store->claims); /* core has taken them back */
+    hfi_list_init(&store->claims); /* core owns the claims again */
     etcd_leases_close(store);
     hfi_reactor_leave_quietly(&store->reactor, false);
     destroy(store);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every request to etcd has in common, whoever sends it: the handle of libcurl, the headers with a user's
- * token, what its failure means. And one that blocks, which needs nothing else.
+ * What all requests to etcd have in common: the handle of libcurl, the headers with a user's token,
+ * the meaning of failures. And a blocking request.
  */
 #include "engine/etcd/internal.h"
 
@@ -29,7 +29,7 @@ void etcd_easy_setup(struct etcd_store *store, CURL *easy)
     const struct etcd_conf *conf = store->conf;
 
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* ignore the environment */
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, conf->url.tls.on ? "https" : "http");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)conf->connect_ms);
@@ -72,7 +72,7 @@ hf_status etcd_code_status(int code, const char *text)
     case CODE_DENIED:
     case ETCD_CODE_UNAUTHENTICATED:
         return HF_DENIED;
-    case CODE_INVALID: /* what etcd says to a wrong password, and to no user where one is needed */
+    case CODE_INVALID: /* etcd's answer to a wrong password, and to a missing user */
         return strstr(text, "auth") || strstr(text, "user name") ? HF_DENIED : HF_INTERNAL;
     case CODE_PRECONDITION:
         return strstr(text, "auth") ? HF_DENIED : HF_INTERNAL;
@@ -167,7 +167,7 @@ static hf_status ask_once(struct etcd_store *store, size_t host, const char *pat
     return status;
 }
 
-/* A new token, for one who may block. */
+/* Request a new token; blocks. */
 static bool renew_token(struct etcd_store *store, size_t host, int64_t limit_ms)
 {
     struct etcd_text body = { 0 };

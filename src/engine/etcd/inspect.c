@@ -15,14 +15,14 @@
 #include <time.h>
 
 #define PAGE       1000
-#define LEASES_MAX 256 /* of so many we ask how long they live; for others the ttl is shown */
+#define LEASES_MAX 256 /* leases whose remaining ttl is asked for; for others the ttl is shown */
 
 struct lifetime {
     int64_t id, left_ms;
 };
 
 struct place {        /* the cursor */
-    int64_t revision; /* pages are all read at the same; 0: the first tells */
+    int64_t revision; /* all pages are read at this revision; 0: the first tells */
     size_t asked;     /* leases, on the pages before */
     struct etcd_key from;
 };
@@ -259,7 +259,7 @@ static void ask_lives(struct search *search)
 
     if (search->count > 1)
         qsort(search->records, search->count, sizeof *search->records, by_name_and_age);
-    search->asking = 1; /* ours, until all are sent */
+    search->asking = 1; /* our own count, until all are sent */
     for (size_t i = 0; i < search->count && search->life_count < most; i++) {
         int64_t id = search->records[i].lease;
         struct etcd_call *call;

@@ -9,8 +9,8 @@
  *   auth.c     the token of a user
  *   reply.c    answers as JSON, taken apart
  *   session.c  etcd's leases: granted, kept alive, retired, given back
- *   acquire.c  a claim's way through the queue
- *   queue.c    the part of it that waits: who is ahead, and their end
+ *   acquire.c acquire: a claim's steps through the queue
+ *   queue.c waiting in the queue: the claims ahead, and their end
  *   watch.c    streams: on a predecessor, on cells, on any change, and on what this store is told
  *   lease.c    release, renew, adopt, break;  inspect.c;  change.c;  doctor.c
  *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
@@ -33,20 +33,22 @@
 #include <jansson.h>
 #include <pthread.h>
 
-#define ETCD_TTL_MS       30000
-#define ETCD_LINES        8   /* connections for calls, to one endpoint */
-#define ETCD_WATCHES_MAX  256 /* streams of one store; who gets none looks every ETCD_POLL_MS */
+#define ETCD_TTL_MS 30000
+#define ETCD_LINES  8 /* connections for calls, to one endpoint */
+#define ETCD_WATCHES_MAX \
+    256 /* streams of one store; a wait without one polls every
+                               * ETCD_POLL_MS */
 #define ETCD_POLL_MS      500
 #define ETCD_BATCH        100  /* claims in one transaction; etcd's own limit is 128 operations */
-#define ETCD_SLOTS        4096 /* places in queues that a store uses again and again */
-#define ETCD_HOT          64   /* names of which we remember that somebody waited for them */
+#define ETCD_SLOTS        4096 /* keys that a store reuses for its claims */
+#define ETCD_HOT          64   /* names that were busy lately */
 #define ETCD_REPLY_MAX    (64u << 20)
 #define ETCD_URL_ROOM     512
 #define ETCD_AGAIN_MIN_MS 20
 #define ETCD_AGAIN_MAX_MS 1000
-#define ETCD_USE_SIXTHS   3 /* a lease is used without asking if so much of it is left */
+#define ETCD_USE_SIXTHS   3 /* a lease is used without a keepalive if this part of it is left */
 
-/* gRPC's, as the gateway passes it on: the token is no good */
+/* gRPC's code, passed on by the gateway: the token is not valid */
 #define ETCD_CODE_UNAUTHENTICATED 16
 
 struct etcd_call;
@@ -70,31 +72,31 @@ struct etcd_call {
     struct hfi_op *op;                  /* for the answer; NULL: none */
     void *data;                         /* the same */
     unsigned char owner[HFI_OWNER_LEN]; /* the same */
-    bool again;      /* may be sent again although a copy may have been executed */
+    bool again;      /* may be sent again even if a copy may have been executed */
     bool maybe;      /* a copy may have been executed whose answer we do not have */
     bool secret;     /* its body is a password */
     bool waits_auth; /* parked until there is a new token */
     bool flying;     /* libcurl has it */
     bool starved;    /* there was no memory to send it */
-    unsigned copies; /* left us, of this attempt; libcurl itself repeats on a dead connection */
+    unsigned copies; /* copies sent in this attempt; libcurl itself repeats on a dead connection */
     unsigned tries, auth_tries;
     unsigned token;       /* number of the token that it was sent with */
     const char *url_path; /* what its handle is set to; NULL: nothing */
     size_t url_host;
     size_t host;     /* last sent to */
     int code;        /* of etcd's error (gRPC's) */
-    int64_t sent_ms; /* before the last copy left */
+    int64_t sent_ms; /* before the last copy was sent */
 };
 
 /* A connection's socket, from its opening to its closing. */
 struct etcd_socket {
-    bool open; /* else the slot is free */
+    bool open; /* false: the slot is free */
     int fd;
     uint32_t events; /* watched for; 0: it is not */
     bool wanted;     /* libcurl waits for something on it */
 };
 
-/* One of libcurl's multi handles: a source, whose time is when it wants to be called. */
+/* One of libcurl's multi handles: a source, whose time is when libcurl wants to be called. */
 struct etcd_multi {
     struct hfi_source source;
     CURLM *handle;
@@ -108,7 +110,8 @@ enum { ETCD_CALLS, ETCD_STREAMS, ETCD_MULTIS };
 
 typedef void etcd_ready_fn(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                            const hf_error *err, void *data);
-/* Somebody waits until a lease is good; part of what he is, so that it needs no memory. */
+/* A request to be called when a lease is valid; embedded in its owner, so that it needs no
+ * memory. */
 struct etcd_ask {
     struct etcd_ask *next;
     etcd_ready_fn *ready;
@@ -121,17 +124,18 @@ struct etcd_lease {
     struct etcd_lease *next; /* in store->leases */
     int64_t id, ttl_s;       /* asked for */
     int64_t granted_ms;      /* as granted */
-    int64_t base_ms;         /* good from here for granted_ms: send of the grant or keepalive */
-    int64_t sent_ms, term;   /* of a keepalive that was answered and is to be confirmed */
+    int64_t base_ms;         /* valid from here for granted_ms: send of the grant or keepalive */
+    int64_t sent_ms, term;   /* of a keepalive that was answered and must be confirmed */
     int64_t heard_ms;        /* ... and what it granted */
-    int64_t keep_ms;         /* to be kept alive then, if somebody waits with it */
+    int64_t keep_ms;         /* the next keepalive, if a wait uses it */
     enum etcd_lease_state state;
-    bool own;       /* of one detached claim, and never shared */
-    bool retiring;  /* a late copy of an acquire may come with it: it must end; claims move away */
-    bool spare;     /* not ours to end: it may carry a claim of somebody else */
+    bool own;       /* belongs to one detached claim, and is never shared */
+    bool retiring;  /* a late copy of an acquire may use it: it must end, and its claims move to
+                     * another lease */
+    bool spare;     /* do not revoke it: it may carry a claim of another process */
     bool busy;      /* a grant or keepalive is under way */
     bool again;     /* the keepalive was answered by a leader of another term */
-    unsigned refs;  /* claims, and who is about to use it */
+    unsigned refs;  /* claims, and others that are about to use it */
     unsigned waits; /* of those, claims in a queue: we keep it alive for them */
     struct etcd_ask *asks;
 };
@@ -139,10 +143,10 @@ struct etcd_lease {
 /* ---- acquiring ----------------------------------------------------------------------------- */
 
 enum etcd_wait_state {
-    ETCD_WAIT_LEASE,   /* for a lease that is good */
+    ETCD_WAIT_LEASE,   /* for a valid lease */
     ETCD_WAIT_PUT,     /* its transaction is under way */
-    ETCD_WAIT_LOOK,    /* who is ahead? */
-    ETCD_WAIT_WATCH,   /* somebody is; we wait for an event (or for beat_ms) */
+    ETCD_WAIT_LOOK,    /* reading the claims ahead */
+    ETCD_WAIT_WATCH,   /* waiting for an event of a claim ahead (or for beat_ms) */
     ETCD_WAIT_CONFIRM, /* it is first; a keepalive is under way */
     ETCD_WAIT_LEAVE,   /* its key is being deleted */
 };
@@ -166,21 +170,23 @@ struct etcd_wait {
     struct etcd_call *call; /* under way */
     struct etcd_watch *watch;
     uint64_t token; /* create revision of its key; 0: it has none, as far as we know */
-    int64_t seen;   /* revision of the last look */
-    int64_t limit;  /* a try: everybody in the queue was there before that revision; 0: nobody */
-    uint64_t taken; /* permits of all ahead at the last look */
-    struct etcd_ahead *ahead; /* who they are, if one must watch them all */
+    int64_t seen;   /* revision of the last read */
+    int64_t limit;  /* a try: all claims in the queue are older than that revision; 0: there are
+                     * none */
+    uint64_t taken; /* permits of all claims ahead at the last read */
+    struct etcd_ahead *ahead; /* the claims ahead, if all must be watched */
     size_t ahead_count;
-    int64_t beat_ms;               /* look then, whatever comes; HFI_NEVER: no need */
-    unsigned failures;             /* of watches, since the last that was created */
-    uint64_t watched;              /* create revision of whom we watch; ETCD_ALL: all of them */
-    bool dirty;                    /* an event came while a look was under way */
-    bool hopes;                    /* its transaction is only for a name that nobody has */
-    struct etcd_lease *next_lease; /* to which it moves */
+    int64_t beat_ms;               /* when to read the queue in any case; HFI_NEVER: not needed */
+    unsigned failures;             /* failed watches since the last one that was created */
+    uint64_t watched;              /* create revision of the claim that we watch; ETCD_ALL: all of
+                                    * them */
+    bool dirty;                    /* an event came while a read was under way */
+    bool hopes;                    /* its transaction succeeds only if the name has no claims */
+    struct etcd_lease *next_lease; /* the lease to which it moves */
     struct etcd_ask move_ask;
     struct etcd_call *move_call;
     int64_t move_ms;   /* not before */
-    hf_status stop;    /* HF_OK, or what the op is to end with */
+    hf_status stop;    /* HF_OK, or the status to end with */
     hf_status verdict; /* ETCD_WAIT_LEAVE: what it ends with */
     hf_error why;
 };
@@ -189,7 +195,7 @@ struct etcd_wait {
 struct etcd_cell_wait {
     struct hfi_op *op;
     struct etcd_call *call;   /* reads the cell */
-    struct etcd_watch *watch; /* that it has the version that is known: on what comes next */
+    struct etcd_watch *watch; /* watches for changes after the known version */
 };
 
 /* A stream on a key or a range of keys. */
@@ -198,8 +204,8 @@ struct etcd_watch {
     struct etcd_store *store;
     CURL *easy;
     struct curl_slist *headers;
-    struct etcd_text body, input; /* request; what came and is not yet a whole line */
-    struct etcd_wait *wait;       /* whose it is: a waiting claim's, */
+    struct etcd_text body, input; /* the request; input that is not a complete line yet */
+    struct etcd_wait *wait;       /* its owner: a waiting claim, */
     struct etcd_cell_wait *cell;  /* a waiter's for a cell, */
     struct etcd_change *change;   /* a waiter's for any change; all NULL: the store's own */
     size_t host;
@@ -213,7 +219,7 @@ struct etcd_store {
     struct hfi_reactor reactor;
     struct hfi_source work; /* what is due, and what was begun (drive.c) */
     struct etcd_conf *conf;
-    char id[ETCD_STORE_HEX + 1]; /* our name among stores */
+    char id[ETCD_STORE_HEX + 1]; /* the id of this store */
 
     struct etcd_multi multis[ETCD_MULTIS];
     CURLSH *share; /* TLS sessions; NULL: none */
@@ -222,8 +228,8 @@ struct etcd_store {
     bool closing;
 
     size_t at;         /* the endpoint in use */
-    unsigned failures; /* in a row, of any */
-    char *token;       /* of a user; NULL: none, or it is to be asked for */
+    unsigned failures; /* consecutive failures, of any endpoint */
+    char *token;       /* of the user; NULL: none, or it must be requested */
     unsigned tokens;   /* how many there were */
     bool authenticating;
     struct hfi_requests requests;
@@ -231,18 +237,18 @@ struct etcd_store {
 
     struct etcd_lease *leases;
     unsigned char slots[ETCD_SLOTS / 8]; /* that are in use: one bit each */
-    uint64_t more_slots;                 /* beyond those, never used twice */
+    uint64_t more_slots;                 /* further ones, never used twice */
     struct hfi_list claims;              /* held: struct etcd_claim */
-    int64_t expiry_ms;                   /* none of them has lapsed before */
+    int64_t expiry_ms;                   /* none of them expires before */
     struct hfi_list waits;
     uint64_t hot[ETCD_HOT]; /* hashes of names; 0: none */
     struct etcd_watch *watches;
     unsigned watch_count;
-    struct etcd_watch *handling; /* what came on it is being worked on */
+    struct etcd_watch *handling; /* the watch whose input is being handled */
     struct etcd_watch *inbox;
-    int64_t inbox_rev; /* the inbox goes on after it; 0: it was never needed */
+    int64_t inbox_rev; /* the inbox continues after this revision; 0: never opened */
     int64_t inbox_ms;  /* when to open it again; HFI_NEVER: it is open or not wanted */
-    int64_t ping_ms;   /* when to ask whether the server is there */
+    int64_t ping_ms;   /* when to check the server again */
     bool pinging;
     unsigned cell_waits;     /* how many */
     struct hfi_list changes; /* waiters for any change: struct etcd_change */
@@ -275,7 +281,7 @@ struct hfi_claim *etcd_claim_listed(const struct hfi_list *listed);
 /* A slot for its key that no other claim of this store has; and given back. */
 void etcd_slot_take(struct etcd_store *store, struct hfi_claim *claim);
 void etcd_slot_drop(struct etcd_store *store, struct hfi_claim *claim);
-/* The claim's key is the one that was read. */
+/* Use the key that was read as the claim's key. */
 void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record);
 
 /* ---- drive.c -------------------------------------------------------------------------------- */
@@ -286,7 +292,7 @@ hf_status etcd_drive_open(struct etcd_store *store, hf_error *err);
 void etcd_drive_close(struct etcd_store *store);
 /* libcurl has something new to begin, or has ended something: it is acted on before the lock is dropped. */
 void etcd_started(struct etcd_store *store);
-/* The sockets of `easy` are this multi handle's, and noted for a fork. */
+/* Track the sockets of `easy` in this multi handle, and note them for a fork. */
 void etcd_track(struct etcd_multi *multi, CURL *easy);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
@@ -302,9 +308,9 @@ void etcd_call_free(struct etcd_call *call);
 void etcd_call_ended(struct etcd_call *call, CURLcode result);
 bool etcd_calls_open(struct etcd_store *store); /* false: out of memory */
 void etcd_calls_close(struct etcd_store *store);
-/* There is a token: what waits for it is sent. */
+/* There is a token: send the calls that wait for it. */
 void etcd_calls_authenticated(struct etcd_store *store);
-/* This endpoint is of no use now: the next. */
+/* This endpoint cannot be used now: switch to the next. */
 void etcd_host_failed(struct etcd_store *store, size_t host);
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
@@ -315,7 +321,7 @@ void etcd_easy_setup(struct etcd_store *store, CURL *easy);
 size_t etcd_on_bytes(char *bytes, size_t size, size_t count, void *text);
 /* Headers with the token; NULL: none is needed, or no memory. */
 struct curl_slist *etcd_headers(struct etcd_store *store);
-/* What etcd's error (gRPC's code and its words) means, and libcurl's. */
+/* The status of an error of etcd (gRPC's code and text), and of libcurl. */
 hf_status etcd_code_status(int code, const char *text);
 hf_status etcd_curl_status(CURLcode result);
 /* One blocking request, on a connection of its own: open and doctor. Any thread, without the lock. */
@@ -360,13 +366,13 @@ struct etcd_lease *etcd_lease_get(struct etcd_store *store, int64_t ttl_ms, bool
 /* One that exists already, of a detached claim. */
 struct etcd_lease *etcd_lease_known(struct etcd_store *store, int64_t id, int64_t ttl_s);
 void etcd_lease_drop(struct etcd_store *store, struct etcd_lease *lease);
-/* Call ask->ready once the lease is good for a share of its ttl, in sixths; it may be called at
+/* Call ask->ready once the lease is valid for a part of its ttl, in sixths; it may be called at
  * once. HF_LOST: it is gone. */
 void etcd_lease_ready(struct etcd_store *store, struct etcd_lease *lease, int sixths,
                       struct etcd_ask *ask);
 void etcd_lease_unask(struct etcd_lease *lease, const struct etcd_ask *ask);
 void etcd_lease_keep(struct etcd_store *store, struct etcd_lease *lease);
-/* How much of it is left, by our clock. */
+/* The validity left, by our clock. */
 int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms);
 void etcd_lease_gone(struct etcd_store *store, struct etcd_lease *lease, const char *why);
 void etcd_leases_tick(struct etcd_store *store, int64_t now_ms);
@@ -388,12 +394,14 @@ void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
                        const unsigned char place[HFI_OWNER_LEN]);
 void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const hf_error *why);
 
-/* Between the two of them. acquire.c: its key is gone, from the beginning; it is first; out of the queue. */
+/* Calls between acquire.c and queue.c. acquire.c: the key is gone, begin again; the claim is first;
+ * leave the queue. */
 void etcd_wait_again(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status verdict,
                      const hf_error *err);
-/* queue.c: ask who is ahead; `range` says who, newest first (in the order that _order() asks for), at `revision`. */
+/* queue.c: read the claims ahead; `range` lists them at `revision`, newest first (in the order that
+ * _order() asks for). */
 void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
                      int64_t revision);
@@ -417,7 +425,7 @@ void etcd_watches_work(struct etcd_store *store); /* what came */
 void etcd_watches_host_failed(struct etcd_store *store, size_t host);
 void etcd_watches_tick(struct etcd_store *store, int64_t now_ms);
 int64_t etcd_watches_next_ms(const struct etcd_store *store);
-/* A claim is held since this revision: breaks of it must be heard. */
+/* A claim is held since this revision: open the inbox, so that we learn if it is broken. */
 void etcd_inbox_want(struct etcd_store *store, int64_t revision);
 
 /* ---- lease.c, inspect.c, cells.c, change.c, doctor.c ----------------------------------------------------------- */
@@ -433,7 +441,7 @@ void etcd_cell_read(void *self, struct hfi_op *op);
 void etcd_cell_swap(void *self, struct hfi_op *op);
 void etcd_cell_wait(void *self, struct hfi_op *op);
 void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status);
-/* From its watch: it has this version now (0: it is gone); the watch is over. */
+/* From its watch: the cell has this version now (0: it is gone); the watch has ended. */
 void etcd_cell_changed(struct etcd_store *store, struct etcd_cell_wait *cell, uint64_t version);
 void etcd_cell_unwatched(struct etcd_store *store, struct etcd_cell_wait *cell,
                          const hf_error *why);

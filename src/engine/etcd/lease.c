@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A claim after it was granted: release, renew, break, and what lapsed by our own clock. */
+/* A claim after it was granted: release, renew, break, and expiry by our own clock. */
 #include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
@@ -34,7 +34,8 @@ static void released(struct etcd_call *call, enum hfi_outcome outcome, json_t *r
         etcd_finish(call->store, op, hfi_outcome_status(outcome, err), err); /* core comes again */
         return;
     }
-    if (!there && call->maybe) { /* nobody can tell; core asks once more, and that settles it */
+    if (!there && call->maybe) { /* the outcome is not known; core asks once more, and that answer
+                                  * decides */
         hfi_error_set(&gone, HF_UNKNOWN, 0,
                       "the connection broke, and the lease is not there any more: it was "
                       "released, or lost before");
@@ -60,7 +61,7 @@ static void send_release(struct etcd_store *store, struct hfi_op *op, uint64_t t
     etcd_call_send(call);
 }
 
-/* Whether it was ever granted is not known: is its key there, and its owner's? */
+/* It is not known whether it was ever granted: does its key exist, with its owner? */
 static void release_found(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                           const hf_error *err)
 {
@@ -74,7 +75,7 @@ static void release_found(struct etcd_call *call, enum hfi_outcome outcome, json
              memcmp(record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
         send_release(call->store, op, record.revision);
     else
-        send_release(call->store, op, HFI_TOKEN_LIMIT); /* nothing has it: LOST */
+        send_release(call->store, op, HFI_TOKEN_LIMIT); /* no key has that revision: LOST */
 }
 
 void etcd_release(void *self, struct hfi_op *op)
@@ -129,9 +130,9 @@ static bool lapse(struct etcd_store *store, struct hfi_claim *claim)
 }
 
 /*
- * A claim that nobody renewed is over by our clock, and core has said so. Its etcd lease may live
- * on for others, so its key is ours to remove. Not that of a detached one: somebody else may
- * have taken it over, and its lease is its own.
+ * A claim that was not renewed has ended by our clock, and core has reported that. Its etcd lease
+ * may live on for other claims, so we delete its key. Not that of a detached claim: another process
+ * may have adopted it, and it has a lease of its own.
  */
 void etcd_lapse_tick(struct etcd_store *store, int64_t now_ms)
 {
@@ -157,13 +158,13 @@ void etcd_lapse_tick(struct etcd_store *store, int64_t now_ms)
 
 /* ---- renew --------------------------------------------------------------------------------------------------- */
 
-/* Claims of one renewal that end on the same lease. */
+/* Claims of one renewal that use the same lease afterwards. */
 struct share {
     struct share *next;
     struct hfi_op *op;
     struct etcd_lease *lease; /* a reference */
     struct etcd_ask ask;
-    bool moves; /* they come from another lease, or another ttl */
+    bool moves; /* they move from another lease, or have a new ttl */
     size_t count;
     struct hfi_renewal *items[ETCD_BATCH];
 };
@@ -198,7 +199,7 @@ static void renewed_one(struct etcd_store *store, struct share *share, struct hf
     }
 }
 
-/* Are they still there? */
+/* Which of them still exist? */
 static void renewed(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
@@ -223,7 +224,8 @@ static void renewed(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
                  (uint64_t)etcd_read_number(kv, "create_revision") != item->claim->token)
             item->status = HF_LOST;
         else if (!share->moves && etcd_read_number(kv, "lease") != share->lease->id)
-            item->status = HF_UNKNOWN; /* a late copy took it back: the next time it moves */
+            item->status = HF_UNKNOWN; /* a late copy moved it back: the next renewal moves it
+                                        * again */
         else
             renewed_one(store, share, item);
     }
@@ -256,7 +258,7 @@ static void write_share(struct etcd_text *body, const struct etcd_store *store,
     etcd_add(body, "]}");
 }
 
-/* The lease is kept; now the claims themselves. */
+/* The lease is renewed; now check or move the claims. */
 static void share_ready(struct etcd_store *store, struct etcd_lease *lease, hf_status status,
                         const hf_error *err, void *data)
 {
@@ -272,14 +274,14 @@ static void share_ready(struct etcd_store *store, struct etcd_lease *lease, hf_s
         return;
     }
     call->data = share;
-    call->again = true; /* compared with the token: a second copy finds what the first has done */
+    call->again = true; /* it compares the token: a second copy finds what the first has done */
     if (share->op->deadline_ms < call->request.give_up_ms)
         call->request.give_up_ms = share->op->deadline_ms;
     write_share(&call->body, store, share);
     etcd_call_send(call);
 }
 
-/* The lease on which this claim is to end, with a reference, and whether it must go there. */
+/* The lease that this claim shall use, with a reference, and whether it must move there. */
 static struct etcd_lease *target(struct etcd_store *store, const struct hfi_renewal *item,
                                  bool *ret_moves)
 {
@@ -336,7 +338,7 @@ void etcd_renew(void *self, struct hfi_op *op)
             item->status = HF_NO_MEMORY;
         etcd_lease_drop(store, lease);
     }
-    etcd_op(op)->shares = 1; /* ours, until all have begun */
+    etcd_op(op)->shares = 1; /* our own count, until all have begun */
     for (share = shares; share; share = share->next)
         etcd_op(op)->shares++;
     for (share = shares; share; share = next) {
@@ -353,7 +355,7 @@ static void broken(struct etcd_call *call, enum hfi_outcome outcome, json_t *rep
                    const hf_error *err)
 {
     if (outcome == HFI_REFUSED && err->status == HF_NOT_FOUND)
-        etcd_finish(call->store, call->op, HF_NOT_FOUND, NULL); /* its lease has just ended */
+        etcd_finish(call->store, call->op, HF_NOT_FOUND, NULL); /* its lease has ended just now */
     else if (outcome != HFI_ANSWERED)
         etcd_finish(call->store, call->op, hfi_outcome_status(outcome, err), err);
     else if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)

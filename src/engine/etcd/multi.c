@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libcurl multi handle of which a program that we become, or that our caller starts, inherits nothing.
+ * A libcurl multi handle whose descriptors are not inherited by executed programs.
  *
  * libcurl has two sockets in each, by which curl_multi_wakeup() wakes curl_multi_poll(). Older versions (7.88) do not close them on
- * exec, and do not tell which they are; whoever inherits them can write into our event loop. So we ring, and see among
- * the sockets of this process which two have a byte in them that they did not have before.
+ * exec, and do not tell which they are; whoever inherits them can write into our event loop. So we
+ * call curl_multi_wakeup(), and find the two sockets of this process that have a new byte in them.
  */
 #include "engine/etcd/internal.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Standing in the queue: our key is there, and somebody is ahead (acquire.c has the whole way). LOOK asks who, WATCH
- * waits for the end of that one; and a claim whose lease must end moves to another one meanwhile.
+ * Waiting in the queue: our key exists, and there are claims ahead (acquire.c draws all states).
+ * LOOK reads them, WATCH waits for the end of one; a claim whose lease must end moves to another
+ * lease meanwhile.
  *
- * A watch begins now, not at the revision of our look: etcd serves watches that begin in the past
- * only every 100 ms. What happened between the two is found by a second look, if anything did.
+ * A watch begins now, not at the revision of our read: etcd serves watches that begin in the past
+ * only every 100 ms. A second read finds what happened in between.
  */
 #include "engine/etcd/internal.h"
 
@@ -24,7 +25,7 @@ static bool is_exclusive(const struct hfi_claim *claim)
     return claim->permits == claim->capacity;
 }
 
-/* Newest first; who has all permits needs to know only the one just ahead. */
+/* Newest first; a claim that takes all permits needs only the one directly ahead. */
 const char *etcd_wait_order(const struct hfi_claim *claim)
 {
     return is_exclusive(claim)
@@ -117,8 +118,8 @@ static bool key_of(const json_t *kv, struct etcd_key *ret_key)
     return ret_key->len != SIZE_MAX;
 }
 
-/* The `count` claims ahead, which `kvs` has behind ours: kept for a watch on all of them, and judged. false: out of
- * memory. */
+/* Read the `count` claims ahead, which follow ours in `kvs`: keep them for a watch on all of them,
+ * and compute the position. false: out of memory. */
 static bool read_ahead(const struct etcd_store *store, struct etcd_wait *wait, const json_t *kvs,
                        size_t count, struct hfi_position *position)
 {
@@ -135,7 +136,7 @@ static bool read_ahead(const struct etcd_store *store, struct etcd_wait *wait, c
     for (size_t i = count; i-- > 0;) {
         if (!etcd_kv(store, json_array_get(kvs, i + 1), &record)) {
             memset(record.place, 0, sizeof record.place);
-            record.permits = claim->capacity; /* not ours to understand: it must go */
+            record.permits = claim->capacity; /* not a record of ours: it must end first */
         }
         memcpy(ahead[i].place, record.place, HFI_OWNER_LEN);
         demand.permits = ahead[i].permits = record.permits;
@@ -156,7 +157,7 @@ void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const jso
     const json_t *blocker;
 
     if ((uint64_t)etcd_read_number(json_array_get(kvs, 0), "create_revision") != wait->token) {
-        wait->lease->retiring = true; /* what ended our key may have ended it */
+        wait->lease->retiring = true; /* whatever deleted our key may have ended the lease */
         etcd_wait_again(store, wait);
         return;
     }
@@ -211,7 +212,7 @@ void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
             }
         if (wait->taken + wait->claim->permits > wait->claim->capacity &&
             wait->state == ETCD_WAIT_WATCH)
-            return; /* not our turn yet: nobody needs to be asked */
+            return; /* it cannot be our turn yet: no need to read the queue */
     }
     if (wait->state == ETCD_WAIT_WATCH)
         etcd_wait_look(store, wait);
@@ -231,14 +232,14 @@ void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const
     wait->failures++;
     wait->dirty = true;
     if (wait->state == ETCD_WAIT_WATCH)
-        wait->beat_ms = hfi_now_ms() + pause_ms; /* look, and watch again */
+        wait->beat_ms = hfi_now_ms() + pause_ms; /* read the queue, and watch again */
 }
 
 void etcd_waits_lease_gone(struct etcd_store *store, struct etcd_lease *lease)
 {
     hfi_list_each (struct etcd_wait, wait, &store->waits, listed)
         if (wait->lease == lease && wait->state == ETCD_WAIT_WATCH)
-            wait->beat_ms = 0; /* a look will find that its key is gone */
+            wait->beat_ms = 0; /* the next read will find that its key is gone */
 }
 
 /* ---- to another lease -------------------------------------------------------------------------------------------- */
@@ -358,6 +359,6 @@ void etcd_waits_tick(struct etcd_store *store, int64_t now_ms)
             at = at->next;
             continue;
         }
-        at = store->waits.next; /* it, or others, may have ended; nothing is due twice */
+        at = store->waits.next; /* waits may have ended: start again; none is due twice */
     }
 }

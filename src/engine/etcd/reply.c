@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers, taken apart; and the parts of which requests are made. With the lock, or none needed. */
+/* Parses answers, and builds parts of requests. With the lock, or without shared state. */
 #include "engine/etcd/internal.h"
 
 #include "util/error.h"
@@ -90,7 +90,7 @@ void etcd_add_compare(struct etcd_text *text, const struct etcd_key *key, const 
         etcd_add_key(text, "range_end", to);
     }
     etcd_add(text, create ? ",\"target\":\"CREATE\"" : ",\"target\":\"MOD\"");
-    if (strcmp(result, "EQUAL") != 0) { /* which is what it is if it is not said */
+    if (strcmp(result, "EQUAL") != 0) { /* EQUAL is the default */
         etcd_add(text, ",\"result\":\"");
         etcd_add(text, result);
         etcd_add(text, "\"");

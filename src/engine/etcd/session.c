@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * etcd's leases. Claims of a store with the same ttl share one, which one keepalive renews for all
- * of them; a detached claim has one of its own, for another process must be able to take it over.
+ * etcd's leases. Claims of a store with the same ttl share one, and one keepalive renews it for all
+ * of them; a detached claim has a lease of its own, because another process must be able to adopt
+ * it.
  *
- * When is a keepalive worth something? etcd 3.4 lets a leader answer it that has been replaced
- * and does not know yet; the new one began to count earlier. So a keepalive counts only after a
- * linearizable read, sent after its answer, has come back with the same term: then the leader that
- * answered was still the leader. It counts from its own send.
+ * When can a keepalive be trusted? In etcd 3.4 a leader that has been replaced and does not know it
+ * yet may answer it, while the new leader counts from an earlier time. So a keepalive counts only
+ * after a linearizable read, sent after its answer, has returned with the same term: then the
+ * leader that answered was still the leader. It counts from its own send.
  *
- * Retiring. An acquire of which a copy may still be executed late would come back as a key that
- * nobody knows, and the shared lease would keep it alive for as long as others use it. So from then
- * on that lease gets no new claims, those it has move to another one, and it is revoked: a copy that
- * comes later is refused, and a key that came earlier is gone.
+ * Retiring. A late copy of an acquire would create a key that nobody knows, and the shared lease
+ * would keep it alive for as long as others use it. So such a lease gets no new claims, its claims
+ * move to another one, and it is revoked: a copy that comes later is refused, and a key that came
+ * earlier is gone.
  */
 #include "engine/etcd/internal.h"
 
@@ -42,7 +43,7 @@ int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms)
 static void answered_nothing(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                              const hf_error *err)
 {
-    (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its ttl */
+    (void)call, (void)outcome, (void)reply, (void)err; /* otherwise it ends with its ttl */
 }
 
 static void revoke(struct etcd_store *store, const struct etcd_lease *lease)
@@ -103,7 +104,7 @@ struct etcd_lease *etcd_lease_get(struct etcd_store *store, int64_t ttl_ms, bool
         next = lease->next;
         if (lease->state == ETCD_LEASE_LIVE && !lease->own && !lease->busy &&
             etcd_lease_left_ms(lease, now_ms) <= 0) {
-            lease->retiring = true; /* over, most likely */
+            lease->retiring = true; /* it has probably ended */
             if (lease->refs == 0)
                 free_lease(store, lease);
             continue;
@@ -124,7 +125,7 @@ struct etcd_lease *etcd_lease_known(struct etcd_store *store, int64_t id, int64_
     if (!lease)
         return NULL;
     lease->id = id;
-    lease->state = ETCD_LEASE_LIVE; /* for how long, a keepalive says */
+    lease->state = ETCD_LEASE_LIVE; /* a keepalive will tell its ttl */
     return lease;
 }
 
@@ -135,7 +136,7 @@ static void tell(struct etcd_store *store, struct etcd_lease *lease, hf_status s
 {
     struct etcd_ask *ask = lease->asks, *next;
 
-    lease->asks = NULL; /* who asks again is not answered now */
+    lease->asks = NULL; /* callbacks may ask again: those are not answered in this loop */
     for (; ask; ask = next) {
         next = ask->next;
         ask->ready(store, lease, status, err, ask->data);
@@ -334,7 +335,7 @@ void etcd_lease_keep(struct etcd_store *store, struct etcd_lease *lease)
         return;
     }
     call->data = lease;
-    call->again = true; /* a late copy only makes it longer */
+    call->again = true; /* a late copy only extends it */
     etcd_add(&call->body, "{\"ID\":\"");
     etcd_add_number(&call->body, lease->id);
     etcd_add(&call->body, "\"}");
@@ -357,7 +358,7 @@ void etcd_leases_tick(struct etcd_store *store, int64_t now_ms)
 {
     for (struct etcd_lease *lease = store->leases; lease; lease = lease->next)
         if (lease->waits > 0 && !lease->busy && lease->keep_ms <= now_ms)
-            etcd_lease_keep(store, lease); /* only sends: the list stays as it is */
+            etcd_lease_keep(store, lease); /* only sends: the list does not change */
 }
 
 void etcd_leases_close(struct etcd_store *store)

@@ -18,9 +18,9 @@
  *          a little slower than the last.
  *   OWNER  32 hexadecimal digits, new for every acquisition
  *
- * A claim's value: "1 PERMITS TTL SINCE STORE FLAGS OWNER LABEL": decimal numbers, TTL in seconds, SINCE
- * the wall clock of who asked, in ms; STORE (who is to be told) 16 hexadecimal digits; FLAGS "d" (detached) or "-"; LABEL
- * all bytes that are left.
+ * A claim's value: "1 PERMITS TTL SINCE STORE FLAGS OWNER LABEL": decimal numbers, TTL in seconds,
+ * SINCE the wall clock of the client, in ms; STORE (the store that is told of a break) 16
+ * hexadecimal digits; FLAGS "d" (detached) or "-"; LABEL all bytes that are left.
  */
 #ifndef HFI_ETCD_TEXT_H
 #define HFI_ETCD_TEXT_H
@@ -39,14 +39,15 @@
 #define ETCD_KEY_MAX \
     (ETCD_PREFIX_MAX + 8 + 3 * HF_NAME_MAX + 1 + ETCD_KIND_MAX + 1 + ETCD_OWNER_HEX + 1)
 
-/* A text that grows at its end. A failed one stays failed, and is refused when it is to be sent. */
+/* A text that grows at its end. Once it has failed it stays failed, and is refused when it is
+ * sent. */
 struct etcd_text {
     char *bytes;
     size_t len, room;
     bool failed; /* out of memory */
 };
 
-/* Room for so many more; false: out of memory. */
+/* Reserve room for this many more bytes; false: out of memory. */
 bool etcd_reserve(struct etcd_text *text, size_t more);
 void etcd_add(struct etcd_text *text, const char *more);
 void etcd_add_bytes(struct etcd_text *text, const void *bytes, size_t len);
@@ -70,9 +71,9 @@ struct etcd_claim {
     struct hfi_list listed;   /* in store->claims, while it is held */
     struct etcd_lease *lease; /* a reference; NULL: none */
     uint64_t store,
-        slot; /* of its key: a number of the store that made it, and one of that store's own */
+        slot; /* of its key: the id of the store that made it, and a number of that store */
     bool held;
-    bool lapsed; /* over by our clock: its key is being deleted */
+    bool lapsed; /* expired by our clock: its key is being deleted */
 };
 
 static inline struct etcd_claim *etcd_claim(struct hfi_claim *claim)
@@ -89,13 +90,13 @@ enum etcd_area { ETCD_LOCKS, ETCD_CELLS, ETCD_TOLD };
 
 /* P/locks/NAME/KIND/PLACE */
 void etcd_claim_key(const char *prefix, const struct hfi_claim *claim, struct etcd_key *ret_key);
-/* Of a range of keys its first, and the one after its last: of all of a name; ... */
+/* The first key of a range, and the one after its last: all keys of a name; ... */
 void etcd_name_range(const char *prefix, const unsigned char *name, uint32_t len,
                      struct etcd_key *ret_from, struct etcd_key *ret_to);
 /* ... of the name's claims of this claim's kind; ... */
 void etcd_kind_range(const char *prefix, const struct hfi_claim *claim, struct etcd_key *ret_from,
                      struct etcd_key *ret_to);
-/* ... and of all names, or of what a store is told. */
+/* ... all names, or the notes for a store. */
 void etcd_area_range(const char *prefix, enum etcd_area area, const char *store,
                      struct etcd_key *ret_from, struct etcd_key *ret_to);
 void etcd_cell_key(const char *prefix, const struct hfi_name *name, struct etcd_key *ret_key);

@@ -5,9 +5,9 @@
  * on the one key that it waits for, and so has every waiter for a cell or for any change; the store has one on
  * what it is told (breaks). What comes is lines of JSON.
  *
- * A stream that is silent may be cut: while there is any, the server is asked now and then whether
- * it is there (and has a majority behind it). If not, all streams to it are closed, and who waits
- * looks for himself and watches elsewhere.
+ * A silent stream may be broken: while there are streams, the server is checked at intervals (also
+ * that it has a majority). If the check fails, all streams to it are closed, and every waiter reads
+ * its queue and watches another endpoint.
  */
 #include "engine/etcd/internal.h"
 
@@ -20,7 +20,7 @@
 
 #define LINE_MAX_LEN    (16u << 20)
 #define INBOX_AGAIN_MS  500
-#define INBOX_PING_RARE 5 /* with nobody waiting, pings are rarer by this */
+#define INBOX_PING_RARE 5 /* without waiters, pings are less frequent by this factor */
 
 static void free_watch(struct etcd_watch *watch);
 
@@ -37,7 +37,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
     return watch->input.failed ? 0 : size * count;
 }
 
-/* `filter`: of no interest ("NOPUT"); NULL: all is. */
+/* `filter`: events to leave out ("NOPUT"); NULL: none. */
 static void write_request(struct etcd_text *body, const struct etcd_key *key,
                           const struct etcd_key *to, int64_t start, const char *filter)
 {
@@ -60,7 +60,7 @@ static void write_request(struct etcd_text *body, const struct etcd_key *key,
     etcd_add(body, "}}");
 }
 
-/* One that is to be asked for; NULL: out of memory, or too many. */
+/* A new watch that is not sent yet; NULL: out of memory, or too many. */
 static struct etcd_watch *new_watch(struct etcd_store *store)
 {
     struct etcd_watch *watch;
@@ -76,7 +76,7 @@ static struct etcd_watch *new_watch(struct etcd_store *store)
     return watch;
 }
 
-/* Ask for it. false: out of memory, and it is freed. */
+/* Send its request. false: out of memory, and it is freed. */
 static bool begin(struct etcd_store *store, struct etcd_watch *watch)
 {
     char url[512];
@@ -193,7 +193,7 @@ void etcd_watch_ended(struct etcd_watch *watch, CURLcode result)
 
 /* ---- what came ------------------------------------------------------------------------------------------ */
 
-/* It is of no more use. */
+/* The watch has ended. */
 static void over(struct etcd_store *store, struct etcd_watch *watch)
 {
     struct etcd_wait *wait = watch->wait;
@@ -221,10 +221,10 @@ static void over(struct etcd_store *store, struct etcd_watch *watch)
 static void forgotten(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
-    (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its lease */
+    (void)call, (void)outcome, (void)reply, (void)err; /* otherwise it ends with its lease */
 }
 
-/* Somebody broke one of our claims. The note has served its purpose. */
+/* One of our claims was broken. Delete the note that says so. */
 static void told(struct etcd_store *store, const struct etcd_key *key,
                  const unsigned char owner[HFI_OWNER_LEN])
 {
@@ -266,7 +266,7 @@ static void event(struct etcd_store *store, struct etcd_watch *watch, const json
     bytes.len = etcd_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
                               sizeof bytes.bytes);
     ours = bytes.len != SIZE_MAX && etcd_key_place(bytes.bytes, bytes.len, owner);
-    if (wait && deleted) /* of whatever key: it stood in the way */
+    if (wait && deleted) /* any deleted key of the range was ahead of us */
         etcd_wait_deleted(store, wait, owner);
     else if (!wait && !deleted && ours)
         told(store, &bytes, owner);
@@ -285,7 +285,7 @@ static void line(struct etcd_store *store, struct etcd_watch *watch, const json_
     }
     if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
         if (watch == store->inbox && compacted > 0) {
-            store->inbox_rev = compacted; /* what we were told before is lost: ask for each */
+            store->inbox_rev = compacted; /* notes before this are lost: check each claim */
             store->reactor.doubt = "etcd has forgotten what it had to tell us";
         }
         hfi_error_set(&watch->why, HF_UNAVAILABLE, 0, "%s: it ended our watch",
@@ -306,7 +306,7 @@ static void line(struct etcd_store *store, struct etcd_watch *watch, const json_
         event(store, watch, json_array_get(events, i));
 }
 
-/* All whole lines that are there. */
+/* Handle all complete lines. */
 static void handle(struct etcd_store *store, struct etcd_watch *watch)
 {
     char *end;
@@ -338,7 +338,7 @@ void etcd_watches_work(struct etcd_store *store)
         }
         watch->touched = false;
         handle(store, watch);
-        watch = store->watches; /* any may have been closed */
+        watch = store->watches; /* any watch may have been closed: start again */
     }
 }
 

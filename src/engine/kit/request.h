@@ -36,7 +36,7 @@ struct hfi_request_calls {
     bool (*make)(struct hfi_requests *requests, struct hfi_request *request);
     void (*unmake)(struct hfi_request *request);
     void (*send)(struct hfi_request *request);    /* try again; it may be parked again */
-    void (*give_up)(struct hfi_request *request); /* its time is over, and it was not sent */
+    void (*give_up)(struct hfi_request *request); /* its time is up, and it was not sent */
 };
 
 /* The requests of a store. */

@@ -129,7 +129,7 @@ void hfi_stream_done(struct hfi_stream *stream); /* closes it */
 void hfi_stream_open(struct hfi_stream *stream, int64_t now_ms);
 /* Open it whenever it is down, after a pause that grows with each failure; off: no more. */
 void hfi_stream_keep(struct hfi_stream *stream, bool on);
-/* The greeting is over: it can be used. */
+/* The greeting has ended: the stream can be used. */
 void hfi_stream_up(struct hfi_stream *stream);
 /* ... and it works: earlier failures do not count any more. */
 void hfi_stream_settled(struct hfi_stream *stream);

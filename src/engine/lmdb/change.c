@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for any change of the store: HFI_OP_CHANGE_WAIT. One counter for the whole store goes up with every
- * transaction that wrote, and a waiting thread sleeps on it. Writers pay for a futex call only while a thread does.
+ * Waiting for any change of the store: HFI_OP_CHANGE_WAIT. Every transaction that wrote increments
+ * one counter of the whole store, and a waiting thread sleeps on it. Writers make a futex call only
+ * while there is such a thread.
  *
- * Once a second a waiting thread looks without being woken, as one that waits for a cell does (cell_wait.c): a writer
- * may be killed between the change and the wake-up, and a cancel, which must not raise the counter, may come between
- * the look and the sleep.
+ * Once a second a waiting thread checks without being woken, as in cell_wait.c: a writer may be
+ * killed between the change and the wake-up, and a cancel, which must not change the counter, may
+ * come between the check and the sleep.
  *
  * Core sees the counter plus one, because 0 means "from now on".
  */
@@ -81,7 +82,8 @@ void lmdb_change_wait(struct lmdb_store *store, struct hfi_op *op, int64_t until
         finish_changed(d, op, now);
 }
 
-/* Nothing of it is in the store. Every thread that waits for a change wakes, looks, and sleeps on. */
+/* The store knows nothing of this wait. Every thread that waits for a change wakes, checks, and
+ * sleeps again. */
 void lmdb_change_cancel(struct lmdb_store *store, struct hfi_op *op, hf_status status)
 {
     struct lmdb_directory *d = store->directory;

@@ -215,7 +215,8 @@ typedef void lmdb_after(struct lmdb_txn *t, void *arg);
 hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lmdb_body *body,
                    lmdb_after *after, void *arg, hf_error *err);
 int lmdb_wake_later(struct lmdb_txn *t, struct lmdb_wake wake); /* ENOMEM */
-/* The time of this transaction, read when first needed: one clock for all who share the store. */
+/* The time of this transaction, read when first needed: all processes of the store share one
+ * clock. */
 static inline int64_t lmdb_now(struct lmdb_txn *t)
 {
     if (!t->read_ms)
@@ -400,8 +401,8 @@ int lmdb_holder_update(
 /* Take a holder out of the record; `unclean` starts its lock_delay at `since_ms`. */
 int lmdb_holder_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
                        const struct lmdb_holder *h, bool unclean, int64_t since_ms);
-/* Drop what has expired, then grant to the waiters whose turn it is. `self`: the ticket of a barging
- * waiter that is looking itself, else 0. */
+/* Drop what has expired, then grant to the waiters whose turn it is. `self`: the ticket of the
+ * barging waiter that calls this, else 0. */
 int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec, uint64_t self);
 int lmdb_expire(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec);
 /* Tell the first waiter to read the holders and their deadlines again. */
@@ -433,7 +434,7 @@ void lmdb_adopt(struct lmdb_store *store, struct hfi_op *op);
 
 /* ---- wait.c: waiting in the store's queue --------------------------------------- */
 
-/* What stands between a waiter and its grant. */
+/* The holders and waiters ahead of a waiter. */
 struct lmdb_ahead {
     uint32_t slots[LMDB_WATCH_MAX], generations[LMDB_WATCH_MAX];
     uint32_t count;

@@ -3,9 +3,10 @@
  * Checks which other users may write to a store, and whether its URL allows that.
  *
  * The processes of an embedded store share memory. It holds robust mutexes, whose lists are pointers, and
- * LMDB trusts its pages: whoever may write there can run code in all of them. So a store is its user's own,
- * unless its URL says shared=group. Then the owner and the group's members are trusted, and nobody else.
- * Root is no exception: root too must say shared=group to use a store of another user.
+ * LMDB trusts its pages: a user who may write there can run code in all of them. So a store is
+ * private to its user, unless its URL says shared=group. Then the owner and the group's members are
+ * trusted, and nobody else. Root is no exception: root too must say shared=group to use a store of
+ * another user.
  *
  * The decisions are pure functions of what fstat(2) says.
  */

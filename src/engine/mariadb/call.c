@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls: one CALL each (two are plain SELECTs). Numbers are written by us and bytes as X'..', so there is
- * nothing to escape. What is asked n times travels as one packed list, and is answered as one text, because
- * a procedure has no other way; here they become the rows of internal.h.
+ * The calls: one CALL each (two are plain SELECTs). We format numbers ourselves and write bytes as
+ * X'..', so nothing needs escaping. Repeated items are sent as one packed list and answered as one
+ * text, because a procedure has no arrays; here they become the rows of internal.h.
  */
 #include "engine/mariadb/internal.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parameters before the list, and the kinds of what each item of it has: n name, o owner, i number. */
+/* Parameters before the list, and the fields of each item: n name, o owner, i number. */
 static const struct shape {
     const char *name;
     unsigned before;
@@ -37,7 +37,7 @@ static const struct shape {
 
 #define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 
-/* It was done, but what it said is lost (no memory), or makes no sense. */
+/* The statement was executed, but its answer is lost (no memory) or invalid. */
 static enum sql_outcome lose_answer(struct sql_connection *connection, bool memory,
                                     enum sql_call call, struct sql_rows *rows,
                                     struct sql_trouble *trouble)
@@ -212,9 +212,10 @@ static void add_set(struct maria_connection *native, const char *column,
 }
 
 /*
- * Nobody holds, nobody waits, and we want all of it; and the like: to give it back while nobody waits. One statement on one
- * row says it all, and without a procedure around it costs a quarter less. (sql/acquire.sql and sql/release.sql
- * begin with the same statements.) Assignments are made from left to right.
+ * The common cases: acquire everything when nobody holds or waits, and release when nobody waits.
+ * One statement on one row does it, and without a procedure it costs a quarter less.
+ * (sql/acquire.sql and sql/release.sql begin with the same statements.) Assignments are made from
+ * left to right.
  */
 static void make_direct(struct sql_connection *connection, enum sql_call call,
                         const struct sql_value *params)
@@ -250,7 +251,7 @@ static void make_direct(struct sql_connection *connection, enum sql_call call,
     add_set(native, " AND name=", &params[0]);
 }
 
-/* Try it so. ret_done: that was all; else the call is needed. */
+/* Try the direct statement. ret_done: that was enough; else the call is needed. */
 static enum sql_outcome call_direct(struct sql_connection *connection, enum sql_call call,
                                     const struct sql_value *params, int64_t deadline_ms,
                                     struct sql_rows *ret_rows, struct sql_trouble *trouble,
@@ -267,7 +268,7 @@ static enum sql_outcome call_direct(struct sql_connection *connection, enum sql_
     outcome = maria_run(connection, native->text, native->len, deadline_ms, ret_rows, trouble);
     *ret_done = outcome != SQL_DONE || mysql_affected_rows(&native->mysql) == 1;
     if (outcome == SQL_DONE && call == SQL_ACQUIRE && mysql_insert_id(&native->mysql) == 0)
-        *ret_done = false; /* a trigger of somebody's hides it: the call finds what we have */
+        *ret_done = false; /* a trigger has changed the insert id: the call finds what we have */
     if (outcome != SQL_DONE || !*ret_done)
         return outcome;
     if (!sql_rows_make(ret_rows, 1, columns, 1, &verdict))
@@ -282,7 +283,8 @@ static enum sql_outcome call_direct(struct sql_connection *connection, enum sql_
     return SQL_DONE;
 }
 
-/* Is it worth a try? Where the last one of this kind was not, the call decides at once: one round trip. */
+/* Try the direct statement? If the last one of this kind failed, the call is sent at once: one
+ * round trip. */
 static bool may_be_direct(const struct sql_connection *connection, enum sql_call call,
                           const struct sql_value *params)
 {
@@ -293,7 +295,8 @@ static bool may_be_direct(const struct sql_connection *connection, enum sql_call
     return call == SQL_ACQUIRE && params[3].number == params[4].number && !conf->acquire_contended;
 }
 
-/* What the call has found out: the last value of its row is 1 if the statement above would have done. */
+/* Learn from the call: the last value of its row is 1 if the direct statement would have been
+ * enough. */
 static void learn(struct sql_connection *connection, enum sql_call call,
                   const struct sql_value *params, bool contended)
 {
@@ -332,7 +335,7 @@ static bool unpack_item(const char **at, const char *kinds, struct sql_value *ro
     return true;
 }
 
-/* *ret_memory: it was that which was missing. */
+/* *ret_memory: it failed because there was no memory. */
 static bool unpack(enum sql_call call, uint32_t count, struct sql_rows *rows, bool *ret_memory)
 {
     const struct shape *shape = &shapes[call];
@@ -390,8 +393,8 @@ enum sql_outcome maria_call(struct sql_connection *connection, enum sql_call cal
     if (native->full)
         return maria_no_memory(trouble);
     outcome = maria_run(connection, native->text, native->len, deadline_ms, ret_rows, trouble);
-    /* Of what we do not know (no memory, a limit of the session) no handler may have been asked: whatever the procedure
-     * was in the middle of must not be committed by the next one. */
+    /* After an unknown error (no memory, a limit of the session) the procedure's handler may not
+     * have run: an unfinished transaction must not be committed by the next call. */
     if (outcome == SQL_REFUSED && trouble->status == HF_UNAVAILABLE && !trouble->again)
         maria_cut(connection);
     if (outcome != SQL_DONE)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A connection: made, made ready, ended; and what may still run on one that is lost.
+ * Opens, prepares and closes a connection; and waits for statements of a lost one.
  *
  * The session does not depend on how the server is configured: time zone, sql_mode, autocommit, isolation and
  * time limits are set. READ COMMITTED, so that InnoDB locks the rows that we name and no gaps between them:
- * names that sort next to each other have nothing to do with each other.
+ * neighbouring names must not block each other.
  */
 #include "engine/mariadb/internal.h"
 
@@ -26,8 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_WAIT_S   50 /* a lock of a row, by the server's patience; ours is the deadline */
-#define GONE_PAUSE_MS 10 /* between two looks whether a killed connection is gone */
+#define LOCK_WAIT_S   50 /* the server's limit for a row lock; ours is the deadline */
+#define GONE_PAUSE_MS 10 /* between two checks whether a killed connection is gone */
 
 static hf_status connect_once(struct sql_store *store, struct sql_connection *connection,
                               int64_t deadline_ms, hf_error *err);
@@ -35,7 +35,8 @@ static hf_status make_ready(struct sql_connection *connection, int64_t deadline_
 
 /* ---- open --------------------------------------------------------------------------------------- */
 
-/* The library loads code from where these say, also for a caller who has fewer rights than the program (setuid). */
+/* These variables make the library load code, which must not happen in a program with more rights
+ * than its caller (setuid). */
 static bool is_led_astray(void)
 {
     return getauxval(AT_SECURE) && (getenv("LIBMYSQL_PLUGINS") || getenv("LIBMYSQL_PLUGIN_DIR") ||
@@ -93,9 +94,10 @@ static void set_tls(MYSQL *mysql, const struct maria_conf *conf)
 }
 
 /*
- * How we log in. A server may ask for any plugin, and without TLS it may be whoever is on the way: then only those that
- * answer a challenge. The others give the password away, in clear text or encrypted by a key that the server sends. Never
- * `dialog`: it prints the server's words, and reads from the terminal.
+ * Allowed authentication plugins. A server may ask for any plugin, and without TLS the server may
+ * be an attacker: then only plugins that answer a challenge are allowed. The others reveal the
+ * password, in clear text or encrypted with a key that the server sends. Never `dialog`: it prints
+ * the server's text, and reads from the terminal.
  */
 #define CHALLENGED "mysql_native_password,client_ed25519"
 #define TRUSTING   ",caching_sha2_password,sha256_password,mysql_clear_password,auth_gssapi_client"
@@ -235,7 +237,7 @@ void maria_close(struct sql_connection *connection)
     struct maria_connection *native = connection->native;
 
     if (native->asleep)
-        maria_cut(connection); /* the server would not read our good-bye */
+        maria_cut(connection); /* the server would not read a goodbye */
     mysql_close(&native->mysql);
     if (native->text)
         explicit_bzero(native->text, native->room);
@@ -246,8 +248,8 @@ void maria_close(struct sql_connection *connection)
     hfi_free(connection);
 }
 
-/* The descriptor is a copy: closing it tells the server nothing. The rest may be in use by a thread that
- * does not exist here. */
+/* The descriptor is a copy: closing it sends nothing to the server. The rest may have been in use
+ * by a thread that does not exist in the child. */
 void maria_abandon(struct sql_connection *connection)
 {
     int fd = maria_fd(connection);
@@ -266,7 +268,7 @@ int maria_fd(struct sql_connection *connection)
     return fd == MARIADB_INVALID_SOCKET ? -1 : (int)fd;
 }
 
-/* A server sends nothing to an idle connection, except that it closes it. */
+/* A server sends nothing to an idle connection: if it is readable, the server has closed it. */
 bool maria_alive(struct sql_connection *connection)
 {
     struct pollfd fd = { .fd = maria_fd(connection), .events = POLLIN | POLLRDHUP };
@@ -276,7 +278,7 @@ bool maria_alive(struct sql_connection *connection)
 
 /* ---- stale statements ---------------------------------------------------------------------------------------- */
 
-/* Is the connection there that had this lock? HF_OK: ret_id, or 0 if it is gone. */
+/* Does the connection that had this lock still exist? HF_OK: ret_id, or 0 if it is gone. */
 static hf_status look(struct sql_connection *connection, int64_t since, int64_t deadline_ms,
                       int64_t *ret_id, hf_error *err)
 {
@@ -310,7 +312,8 @@ static void kill_it(struct sql_connection *connection, const char *what, int64_t
         sql_rows_free(&rows);
 }
 
-/* The lock of a connection goes last, after its statement has ended and its transaction was rolled back. */
+/* The user lock of a connection is released last, after its statement has ended and its transaction
+ * was rolled back. */
 hf_status maria_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                 int64_t deadline_ms, hf_error *err)
 {

@@ -82,9 +82,9 @@ static void check_replicas(const struct checkup *r)
     if (is_on(&r->settings, "wsrep_on"))
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "replication",
-            "a Galera cluster: use one node for all locks; who waits at another one is woken by "
+            "a Galera cluster: use one node for all locks; a waiter at another one is woken by "
             "its next "
-            "beat only");
+            "heartbeat only");
     else if (is_on(&r->settings, "read_only") || is_on(&r->settings, "super_read_only"))
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "read_only",
                    "this server is a replica, or set to be read only");
@@ -106,7 +106,8 @@ static void check_replicas(const struct checkup *r)
             semi, count);
 }
 
-/* An option file may have another list of plugins than ours (restricted-auth), which the library does not tell. */
+/* An option file may set another list of plugins (restricted-auth), which the library does not
+ * report. */
 static void check_password(const struct checkup *r, struct sql_connection *connection)
 {
     const struct maria_conf *conf = connection->store->native;

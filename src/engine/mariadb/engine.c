@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The MariaDB and MySQL engine: its driver and its tables. All that happens is in sql/
- * and in the driver (internal.h).
+ * The MariaDB and MySQL engine: its driver and its tables. The work is done in sql/ and in the
+ * driver (internal.h).
  */
 #include "engine/mariadb/internal.h"
 
 #include "engine/sql/extension.h"
 #include "engine/sql/listener.h"
-#include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
+#include "engine/sql/tables.h"
 
 #include <stddef.h>
 
@@ -40,26 +40,12 @@ const struct sql_driver maria_driver = {
 static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
                                    hf_error *err);
 
-#define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
-
 static const struct hfi_promises lease = {
-    .default_ttl_ms = SQL_TTL_MS,
-    .min_ttl_ms = SQL_MIN_TTL_MS,
-    .suspends = true,
-    .guard_ms = SQL_GUARD_MS,
+    SQL_LEASE_PROMISES,
     .name = "mariadb",
     .schemes = "mysql mariadb",
-    .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-            HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
-            HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | CELLS,
-    .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-    .on_crash = "freed after the ttl",
-    .on_pause = "freed after the ttl; the token fences",
-    .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its "
-                     "name for a ttl more",
     .on_server_loss = "leases survive a restart; a replica that took over may have lost the last "
                       "ones (semi-synchronous replication narrows that)",
-    .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends",
     .fairness = "FIFO",
     .wakeup = "the release hands over and ends the winner's sleep in the server"
 };
@@ -86,16 +72,10 @@ static const struct hfi_sql_extension extension = {
 };
 
 static const struct hfi_engine engine = {
-    .abi = HFI_ENGINE_ABI,
-    .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
-    SQL_STORAGE,
+    SQL_ENGINE_ROWS,
     .promises = &lease,
     .conf = &maria_conf_type,
     .open = maria_engine_open,
-    .close = sql_close,
-    .submit = sql_submit,
-    .cancel = sql_cancel,
-    .passed = sql_passed,
     .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .extension = &extension.head },
 };
 

@@ -18,10 +18,11 @@
  * a name can end a literal.
  *
  * The client library's non-blocking calls are used throughout, and sockets are polled: a server that is
- * stopped must not stop us. (What it does blocking all the same is looking up host names.)
+ * stopped must not stop us. (Only the lookup of host names still blocks.)
  *
- * Each connection has a user lock with a random name. The holder of that lock is a live connection of exactly this
- * connection: numbers of connections begin anew with each start of the server, such a lock does not.
+ * Each connection has a user lock with a random name. The holder of that lock is exactly this
+ * connection: connection numbers start again after a restart of the server, random names do not
+ * repeat.
  */
 #ifndef HFI_MARIADB_INTERNAL_H
 #define HFI_MARIADB_INTERNAL_H
@@ -49,7 +50,7 @@ struct maria_conf { /* what the library is told: store->native */
     enum maria_tls tls;
     const char *ca, *cert, *key;
     const char *file, *group; /* option file; group in it */
-    /* Not the URL's: did the last acquire, the last release, find others? (call.c) */
+    /* Not from the URL: did the last acquire or release meet other clients? (call.c) */
     _Atomic bool acquire_contended, release_contended;
 };
 
@@ -65,7 +66,7 @@ struct maria_connection {
     int waiting;                           /* for what the library waits */
     struct sql_message *queue;             /* heard, and not told yet */
     uint32_t queued, told;                 /* how many; how many of them have been told */
-    unsigned char (*known)[HFI_OWNER_LEN]; /* owners that the server knows to be heard of */
+    unsigned char (*known)[HFI_OWNER_LEN]; /* owners whose grants we have already reported */
     uint32_t known_count;
 };
 
@@ -83,9 +84,9 @@ int maria_fd(struct sql_connection *connection);
 hf_status maria_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                 int64_t deadline_ms, hf_error *err);
 void maria_interrupt(struct sql_connection *connection, int64_t deadline_ms);
-/* Is it certain that the server is the one that was meant: verified TLS, or a socket of this machine? */
+/* Is the server certainly the intended one: verified TLS, or a local socket? */
 bool maria_trusts(const struct maria_conf *conf);
-/* Its socket is closed, so that nobody hears of it any more; memory goes with maria_close(). */
+/* Close its socket at once; maria_close() frees the memory. */
 void maria_cut(struct sql_connection *connection);
 
 /* query.c */

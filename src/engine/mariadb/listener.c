@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The listener: a connection that sleeps in the server, in the procedure ~bell, until a client that granted or broke something of
- * this client ends its sleep (sql/ring.sql). The call waits under way while next_notice() returns for other
- * reasons, and is gone on with the next time. When it ends it tells all that is granted and not renewed; what
- * of it we have told already we remember, and tell the server when we go to sleep again.
+ * this client ends its sleep (sql/ring.sql). The call stays under way while next_notice() returns
+ * for other reasons, and is continued the next time. When it ends it returns all grants that are
+ * not renewed. We remember which of them we have reported, and tell the server when we go to sleep
+ * again.
  */
 #include "engine/mariadb/internal.h"
 
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 #define SLEEP_S      60
-#define LOCK_GRACE_S 3 /* for our former listener, whose connection is killed, to be gone */
+#define LOCK_GRACE_S 3 /* time for our former listener, whose connection is killed, to end */
 
 enum stage { STAGE_NONE, STAGE_QUERY, STAGE_RESULT, STAGE_NEXT };
 
@@ -40,8 +41,8 @@ static bool ask(struct sql_connection *listener, const char *sql, int64_t deadli
     return true;
 }
 
-/* The lock by which we are found. It may be with a listener of ours that was lost, and of which the server does
- * not know that yet. */
+/* Take the user lock by which other clients find us. A lost listener of ours may still have it, if
+ * the server has not noticed the loss yet. */
 static hf_status be_found(struct sql_connection *listener, int64_t deadline_ms, hf_error *err)
 {
     unsigned long long client = (unsigned long long)listener->store->client;
@@ -116,7 +117,8 @@ static void hear_one(struct maria_connection *native, const struct sql_rows *row
     native->queued++;
 }
 
-/* All that is granted, or broken: what is new of it goes into the queue, all of it is known from now on. */
+/* Take the list of grants and broken leases: new ones go into the queue, and all of them are known
+ * from now on. */
 static bool take_notice(struct maria_connection *native, MYSQL_RES *result)
 {
     struct sql_rows rows = { 0 };
@@ -146,7 +148,8 @@ static bool take_notice(struct maria_connection *native, MYSQL_RES *result)
 
 /* ---- sleeping ---------------------------------------------------------------------------------------- */
 
-/* Is it idle, and ended by the server? Nobody may find out for long: the last one used is used first. With the lock. */
+/* Is this idle connection closed by the server? It may stay unnoticed for long, since the last one
+ * used is taken first. With the lock. */
 static bool is_idle_and_gone(struct sql_store *store, const struct sql_connection *connection)
 {
     for (struct sql_connection *idle = store->idle; idle; idle = idle->next)
@@ -155,8 +158,8 @@ static bool is_idle_and_gone(struct sql_store *store, const struct sql_connectio
     return false; /* it is in use: its own thread finds out */
 }
 
-/* A lock that another connection of ours has: its number; 0: there is no such connection. A connection that is gone has none: to
- * wait for it would be no sleep at all. */
+/* Find another connection of ours, whose user lock the listener will wait for; returns its number,
+ * 0: none. A connection that is gone has no lock: waiting for it would return at once. */
 static int64_t find_anchor(struct sql_connection *listener)
 {
     struct sql_store *store = listener->store;
@@ -192,7 +195,7 @@ static bool make_statement(struct sql_connection *listener, bool peek)
     return !native->full;
 }
 
-/* The sleep ended with an error. To be interrupted is to be notified. */
+/* The sleep ended with an error: an interrupt is a notification. */
 static bool was_notified(MYSQL *mysql)
 {
     return mysql_errno(mysql) == ER_QUERY_INTERRUPTED;
@@ -200,7 +203,8 @@ static bool was_notified(MYSQL *mysql)
 
 enum step { STEP_WAIT, STEP_WOKEN, STEP_NOTIFIED, STEP_LOST };
 
-/* Begin the call, or go on with it: one step after another until one has to wait. `ready`: for what it waited. */
+/* Begin or continue the call, step by step, until one has to wait. `ready`: the event for which it
+ * waited. */
 static enum step go_on(struct sql_connection *listener, int ready)
 {
     struct maria_connection *native = listener->native;
@@ -235,7 +239,7 @@ static enum step go_on(struct sql_connection *listener, int ready)
             mysql_free_result(result);
             result = NULL;
             if (!heard)
-                return STEP_LOST; /* no memory: a new listener begins anew */
+                return STEP_LOST; /* no memory: a new listener starts from the beginning */
         }
         if (failed > 0 || mysql_errno(mysql)) {
             native->stage = STAGE_NONE;

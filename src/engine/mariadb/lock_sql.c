@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=row and mode=session in the words of MariaDB and MySQL.
+ * The statements of mode=row and mode=session for MariaDB and MySQL.
  *
- * A row is locked by SELECT ... FOR UPDATE in a transaction that waits open, in READ COMMITTED: a row that is not
- * there must not lock the gap in which others make theirs. Without autocommit: the statement itself begins the
- * transaction, and is answered in one piece.
+ * A row is locked by SELECT ... FOR UPDATE in a transaction that stays open, in READ COMMITTED: a
+ * missing row must not lock the gap in which others insert theirs. Without autocommit: the
+ * statement itself begins the transaction, and is answered in one piece.
  *
  * A user-level lock has a name of at most 64 characters, in which case does not count, and belongs to the server and
  * the session: so its name is a hash in hexadecimal. It is not replicated.
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What only MariaDB has stands in comments that only MariaDB reads. */
+/* MariaDB-only settings are in comments that only MariaDB executes. */
 #define PREPARE                                                                                   \
     "SET SESSION autocommit = 0, SESSION wait_timeout = 31536000, SESSION interactive_timeout = " \
     "31536000,"                                                                                   \
@@ -28,7 +28,7 @@
     "*/;"                                                                                         \
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
-/* With the database in it: these locks are the whole server's. */
+/* The key includes the database: user-level locks are shared by the whole server. */
 static void key(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM])
 {
     snprintf(ret_key, SQL_KEY_ROOM,
@@ -67,8 +67,8 @@ static hf_status look(struct sql_connection *connection, const char *sql, uint32
 }
 
 /*
- * A proxy gives a session of the server to whoever has something to do. And nodes of a Galera cluster do not know
- * each other's locks: neither those of users nor those of rows.
+ * A proxy may share one session of the server between clients. And nodes of a Galera cluster do not
+ * see each other's user locks or row locks.
  */
 static hf_status verify(struct sql_connection *connection, enum sql_mode mode, int64_t deadline_ms,
                         hf_error *err)

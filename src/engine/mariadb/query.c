@@ -3,8 +3,8 @@
  * One statement and its results, on the calling thread, until a deadline. The library's non-blocking calls
  * say what they wait for; we poll.
  *
- * A statement that is cut off may still be executed: then the connection is closed at once and the outcome is
- * SQL_MAYBE.
+ * A statement whose deadline passes may still be executed: then the connection is closed at once
+ * and the outcome is SQL_MAYBE.
  */
 #include "engine/mariadb/internal.h"
 
@@ -34,14 +34,14 @@ int maria_poll(MYSQL *mysql, int status, int fd, int64_t until_ms)
 
         n = poll(fds, 2, left_ms <= 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms);
         if (n < 0 && errno != EINTR)
-            return status; /* no memory in the kernel: let the library find out */
+            return status; /* poll failed: let the library find out why */
         if (n > 0)
             break;
         if (n == 0 && left_ms <= 0)
             return 0;
     }
     if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
-        return status; /* whatever it tries next will tell */
+        return status; /* the library's next call reports the error */
     if (fds[0].revents & POLLIN)
         got |= MYSQL_WAIT_READ;
     if (fds[0].revents & POLLOUT)
@@ -105,7 +105,8 @@ bool maria_rows(MYSQL_RES *result, struct sql_rows *ret_rows)
     return true;
 }
 
-/* All results, so that the connection is free for the next statement; the last one that has columns waits. */
+/* Read all results, so that the connection is free for the next statement; keep the last one that
+ * has columns. */
 static enum sql_outcome read_results(struct sql_connection *connection, int64_t deadline_ms,
                                      struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
@@ -144,7 +145,7 @@ static enum sql_outcome read_results(struct sql_connection *connection, int64_t 
     }
     if (memory)
         return SQL_DONE;
-    maria_cut(connection); /* it was done, but what it said is lost */
+    maria_cut(connection); /* it was executed, but its answer is lost */
     hfi_error_memory(&trouble->error);
     trouble->status = HF_NO_MEMORY;
     return SQL_MAYBE;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The schema: sql/ *.sql, `~` becoming the prefix. Each statement makes a table only if it is not there, and replaces a
- * procedure, so all of it may be run again; a user lock lets one client at a time make it. The row that tells its version comes
- * last: who finds it finds all.
+ * procedure, so all of it may be run again; a user lock lets one client at a time make it. The row
+ * with the version comes last: a client that finds it finds everything.
  *
  * Procedures of an older version are replaced, so that all clients, also those of the older version, call the same ones: their
- * parameters and answers are the same (MARIA_VERSION). A row of its own says what they do (MARIA_ROUTINES).
+ * parameters and answers are the same (MARIA_VERSION). Another row has the version of their
+ * behaviour (MARIA_ROUTINES).
  */
 #include "engine/mariadb/internal.h"
 
@@ -50,8 +51,9 @@ bool maria_schema(struct sql_store *store, bool (*emit)(void *arg, const char *s
     return true;
 }
 
-/* Is it all there, in tables that have transactions? And is SYSDATE() a clock? (--sysdate-is-now freezes it while a
- * statement waits for a lock; then a window would begin too early.) */
+/* Does everything exist, in transactional tables? And does SYSDATE() run during a statement?
+ * (--sysdate-is-now freezes it while a statement waits for a lock; then a window would begin too
+ * early.) */
 hf_status maria_probe(struct sql_connection *connection, int64_t deadline_ms,
                       enum sql_found *ret_found, hf_error *err)
 {
@@ -80,7 +82,7 @@ hf_status maria_probe(struct sql_connection *connection, int64_t deadline_ms,
     if (!sql_fits(&rows, "iiii", 0, 1))
         return sql_odd(connection, "are the tables there", &rows, err);
     if (rows.count == 0)
-        ; /* somebody is about to make it, or was */
+        ; /* another client is creating it, or has begun to */
     else if (sql_int(&rows, 0, 0) != MARIA_VERSION)
         status = hfi_error_set(
             err, HF_VERSION, 0,

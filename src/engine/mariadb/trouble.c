@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the server's errors mean. An error of the server normally says that nothing was changed: our
- * procedures roll back. Not so one that may come after a commit (the statement was killed, the server is being
- * stopped, a commit failed half way): those are SQL_MAYBE, and the connection is closed, which ends its transaction.
+ * Interprets the server's errors. Normally an error means that nothing was changed: our procedures
+ * roll back. But some errors may come after a commit (the statement was killed, the server is being
+ * stopped, a commit failed half way): those are SQL_MAYBE, and the connection is closed, which ends
+ * its transaction.
  */
 #include "engine/mariadb/internal.h"
 

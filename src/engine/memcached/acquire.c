@@ -2,7 +2,7 @@
 /*
  * Acquire, and its waiting.
  *
- *            add: it is there                  somebody else's
+ *            add: it exists                    another owner's
  *   ASKING --------------------> LOOKING -----------------------> RESTING
  *     |  ^   or: cut off           |  |                              |
  *     |  |                         |  +--> ours: CONFIRMING          | a pause, with jitter

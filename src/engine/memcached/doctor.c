@@ -174,7 +174,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
     else
         hfi_report(
             report, HF_CHECK_LEVEL_WARNING, "eviction",
-            "off (-M): nothing is forgotten for want of memory. But when it is full, a renewal "
+            "off (-M): no item is evicted when memory is full. But when it is full, a renewal "
             "or another's attempt that finds no room makes memcached delete the lease under that "
             "name; the holder notices at its next renewal");
     hfi_report(report, percent >= 80 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_OK, "memory",

@@ -95,7 +95,7 @@ enum memcached_state {
     MEMCACHED_ASKING,     /* its add is under way */
     MEMCACHED_LOOKING,    /* its get is under way: which owner has it? */
     MEMCACHED_CONFIRMING, /* we have it, and renew it before the acquire ends */
-    MEMCACHED_RESTING,    /* until the next look */
+    MEMCACHED_RESTING,    /* until the next get */
     MEMCACHED_HELD        /* the acquire has ended: the lease is held, or core will release it */
 };
 

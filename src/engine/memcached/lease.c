@@ -127,8 +127,7 @@ static void release_deleted(struct memcached_call *call, enum hfi_outcome outcom
     if (outcome == HFI_MAYBE)
         call->was_sent = true;
     if (outcome != HFI_ANSWERED)
-        memcached_call_go(call, MEMCACHED_GET,
-                          release_looked); /* or gives up, if its time is over */
+        memcached_call_go(call, MEMCACHED_GET, release_looked); /* or gives up, if its time is up */
     else if (reply->kind == MEMCACHED_HD)
         release_end(call, HF_OK, NULL);
     else if (reply->kind == MEMCACHED_NF)

@@ -44,11 +44,11 @@ static const struct {
 };
 
 /*
- * The common case of acquire and release, as the functions would decide it (sql/30_acquire.sql, sql/31_release.sql), without
- * calling them, which costs more than the update itself: nobody has it and nobody wants it; it is ours and nobody
- * waits. The function is called only if there was no such row, in the same statement. The clock is when the
- * statement came, which is early if it had to wait for the row: then the lease ends early, and is counted from
- * its send, which was earlier still.
+ * The common cases of acquire (nobody holds or waits) and release (we hold and nobody waits),
+ * decided as the functions do (sql/30_acquire.sql, sql/31_release.sql), but without the function
+ * call, which costs more than the update itself. The same statement calls the function only if
+ * there was no such row. The time is the start of the statement, which is early if it had to wait
+ * for the row: then the lease ends early; we count from the send, which was earlier still.
  */
 #define NOW   "(date_part('epoch', statement_timestamp()) * 1000000)::int8"
 #define FIRST "greatest(x.last + 1, " NOW ")"
@@ -110,7 +110,7 @@ static void put_value(char **at, const struct sql_value *value)
     }
 }
 
-/* Every `stride`-th of `from`, as PostgreSQL has arrays in binary. */
+/* Pack every `stride`-th value of `from` as a binary array of PostgreSQL. */
 static bool pack_array(struct packed *p, const struct sql_value *from, uint32_t count,
                        uint32_t stride, bool numbers)
 {
@@ -247,7 +247,7 @@ enum sql_outcome postgres_text(struct sql_connection *connection, const char *sq
 
 /* ---- what errors mean ----------------------------------------------------------------------------------- */
 
-/* The connection is of no use any more. */
+/* The connection cannot be used any more. */
 static enum sql_outcome lost(struct sql_connection *connection, bool sent, const char *words,
                              struct sql_trouble *trouble)
 {
@@ -376,7 +376,8 @@ static bool copy(const PGresult *result, struct sql_rows *ret_rows)
     return true;
 }
 
-/* Send what is left, and wait for one result. false: the connection or the time is over. */
+/* Send the rest of the output, and wait for one result. false: the connection was lost, or the time
+ * is up. */
 static bool next_result(struct sql_connection *connection, int64_t deadline_ms,
                         PGresult **ret_result)
 {
@@ -421,8 +422,7 @@ static enum sql_outcome finish(struct sql_connection *connection, int64_t deadli
         if (status == PGRES_TUPLES_OK && outcome == SQL_DONE) {
             sql_rows_free(ret_rows);
             if (!copy(result, ret_rows)) {
-                (void)lost(connection, sent, "",
-                           trouble); /* done, but nobody knows what was said */
+                (void)lost(connection, sent, "", trouble); /* executed, but its answer is lost */
                 trouble->status = hfi_error_memory(&trouble->error);
                 PQclear(result);
                 return sent ? SQL_MAYBE : SQL_UNSENT;
@@ -471,8 +471,8 @@ bool postgres_literal(const struct sql_value *value, char *ret_text, size_t room
     return true;
 }
 
-/* PQcancel() waits as long as it takes; a statement on another connection has a deadline. The number of a session may be
- * another's by now: with the time of its start it is not. */
+/* PQcancel() has no time limit, so a statement on another connection is used. The session number
+ * may have been reused: so the start time is compared too. */
 void postgres_interrupt(struct sql_connection *connection, int64_t deadline_ms)
 {
     struct sql_trouble trouble;

@@ -93,7 +93,7 @@ static hf_status set_hosts(struct postgres_conf *conf, struct hfi_conf *url, hf_
     return status;
 }
 
-/* What stands before the parameters. */
+/* The part of the URL before the parameters. */
 static hf_status set_place(struct postgres_conf *conf, struct hfi_conf *url, hf_error *err)
 {
     const char *database;
@@ -122,7 +122,7 @@ static bool is_keyword(const char *key)
     return found;
 }
 
-/* What no row of the table names is libpq's, or nobody's. */
+/* Parameters without a row are passed to libpq if it knows them. */
 static hf_status set_rest(struct postgres_conf *conf, const struct postgres_url *url, hf_error *err)
 {
     hf_status status = HF_OK;
@@ -142,7 +142,7 @@ static hf_status set_rest(struct postgres_conf *conf, const struct postgres_url 
     return status;
 }
 
-/* "a,b,c" into places; one for all if it has only one. */
+/* Split "a,b,c" into a list; a single value applies to all. */
 static hf_status split(const char *list, char **places, unsigned *count, hf_error *err)
 {
     unsigned n = 0;
@@ -192,7 +192,8 @@ static hf_status split_hosts(struct postgres_conf *conf, hf_error *err)
     return HF_OK;
 }
 
-/* What a lock needs, unless the URL says otherwise: a vanished host is noticed, and a standby left. */
+/* Defaults that locks need, unless the URL says otherwise: the loss of a host is noticed, and
+ * standbys are skipped. */
 static hf_status set_defaults(struct postgres_conf *conf, hf_error *err)
 {
     static const char *const table[][2] = { { "fallback_application_name", "holdfast" },

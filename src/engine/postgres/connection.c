@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection: made, made ready, closed. Nothing here blocks longer than its deadline, but for looking
- * up host names, which libpq does by itself.
+ * Opens, prepares and closes a connection. Nothing here blocks longer than its deadline, except the
+ * lookup of host names, which libpq does itself.
  */
 #include "engine/postgres/internal.h"
 
@@ -41,7 +41,7 @@ bool postgres_poll(PGconn *pg, bool write, int fd, int64_t until_ms)
 
 /* ---- connecting ------------------------------------------------------------------------------------ */
 
-/* Who was not let in, and who did not find anybody? libpq has only words for it. */
+/* Was the login refused, or was the server not reached? libpq reports that only as text. */
 static hf_status judge(const char *words)
 {
     static const char *const later[] = { "starting up",
@@ -127,7 +127,8 @@ static hf_status connect_one(struct sql_store *store, unsigned host, int64_t dea
     return HF_OK;
 }
 
-/* The hosts in turn, beginning with the one that answered last; each gets its share of the time. */
+/* Try the hosts in turn, beginning with the one that answered last; each gets its share of the
+ * time. */
 static hf_status connect_any(struct sql_store *store, int64_t deadline_ms, PGconn **ret_pg,
                              hf_error *err)
 {
@@ -174,8 +175,9 @@ hf_status postgres_open(struct sql_store *store, int64_t deadline_ms,
 }
 
 /*
- * The session, as we need it, whatever the role's or the database's defaults are. enable_seqscan: plans
- * are made when the tables are empty, and are kept. synchronous_commit is the operator's choice, and waits.
+ * The session, as we need it, whatever the role's or the database's defaults are. enable_seqscan:
+ * plans are made while the tables are empty, and are kept. synchronous_commit stays as the operator
+ * chose it.
  */
 static const char session[] =
     "SET statement_timeout = 0; SET lock_timeout = 0;"
@@ -210,7 +212,7 @@ static hf_status greet(struct sql_connection *connection, int64_t deadline_ms, h
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "the server is PostgreSQL %d: 14 is the oldest that we know",
                              PQserverVersion(connection->native) / 10000);
-    /* A role's statement_timeout of a few ms may hit the very statement that lifts it. */
+    /* A role's statement_timeout of a few ms may end the very statement that removes it. */
     for (int i = 0; i < GREET_TRIES && outcome == SQL_REFUSED && !connection->dead; i++)
         outcome = postgres_text(connection, session, deadline_ms, &rows, &trouble);
     if (outcome != SQL_DONE)
@@ -237,7 +239,7 @@ void postgres_close(struct sql_connection *connection)
     hfi_free(connection);
 }
 
-/* In a forked child. libpq's memory waits: freeing it would say goodbye to the server. */
+/* In a forked child. libpq's memory is not freed: that would send a goodbye to the server. */
 void postgres_abandon(struct sql_connection *connection)
 {
     int fd = connection->native ? PQsocket(connection->native) : -1;
@@ -251,7 +253,7 @@ int postgres_fd(struct sql_connection *connection)
     return PQsocket(connection->native);
 }
 
-/* An idle connection has nothing to say but that its server goes away. */
+/* An idle connection is readable only if its server is going away. */
 bool postgres_alive(struct sql_connection *connection)
 {
     PGconn *pg = connection->native;
@@ -259,7 +261,7 @@ bool postgres_alive(struct sql_connection *connection)
 
     if (connection->dead || PQstatus(pg) != CONNECTION_OK)
         return false;
-    for (int i = 0; i < 3; i++) { /* first its last words, then the end */
+    for (int i = 0; i < 3; i++) { /* first the server's last message, then the end */
         if (poll(&at, 1, 0) <= 0)
             return true;
         if (!PQconsumeInput(pg) || PQstatus(pg) != CONNECTION_OK)

@@ -76,7 +76,7 @@ static void check_standbys(const struct hfi_report *r, const struct sql_rows *ro
                    sync, count);
 }
 
-/* Is it certain that the server is the one that was meant, before it gets a password? */
+/* Is the server certainly the intended one, before it gets a password? */
 static bool is_certain(PGconn *pg)
 {
     PQconninfoOption *options = PQconninfo(pg);
@@ -132,7 +132,7 @@ hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms
     check_password(&r, connection->native);
     if (PQbackendPID(connection->native) != (int)sql_int(&rows, 0, BACKEND))
         hfi_report(&r, HF_CHECK_LEVEL_WARNING, "pooler",
-                   "something stands between us and the server: it must pool whole sessions, not "
+                   "there is a pooler between us and the server: it must pool whole sessions, not "
                    "transactions");
     else
         hfi_report(&r, HF_CHECK_LEVEL_OK, "pooler", "none: the connection is the server's own");

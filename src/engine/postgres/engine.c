@@ -4,8 +4,8 @@
 
 #include "engine/sql/extension.h"
 #include "engine/sql/listener.h"
-#include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
+#include "engine/sql/tables.h"
 
 const struct sql_driver postgres_driver = {
     .name = "postgresql",
@@ -35,28 +35,13 @@ const struct sql_driver postgres_driver = {
 static hf_status postgres_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
                                       hf_error *err);
 
-#define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
-
 static const struct hfi_promises lease = {
-    .default_ttl_ms = SQL_TTL_MS,
-    .min_ttl_ms = SQL_MIN_TTL_MS,
-    .suspends = true,
-    .guard_ms = SQL_GUARD_MS,
+    SQL_LEASE_PROMISES,
     .name = "postgres",
     .schemes = "postgresql postgres",
-    .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-    .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-            HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
-            HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | CELLS,
-    .on_crash = "freed after the ttl",
-    .on_pause = "freed after the ttl; the token fences",
-    .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its "
-                     "name for a ttl more",
     .on_server_loss = "a restart forgets nothing that was committed durably; a standby that "
                       "takes over may lack the last grants unless replication is "
                       "synchronous",
-    .on_partition = "unavailable on the far side; LOST by our own clock before the lease "
-                    "ends",
     .fairness = "FIFO, by hand-over",
     .wakeup = "LISTEN/NOTIFY to the winner alone"
 };
@@ -84,16 +69,10 @@ static const struct hfi_sql_extension extension = {
 };
 
 static const struct hfi_engine engine = {
-    .abi = HFI_ENGINE_ABI,
-    .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
-    SQL_STORAGE,
+    SQL_ENGINE_ROWS,
     .promises = &lease,
     .conf = &postgres_conf_type,
     .open = postgres_engine_open,
-    .close = sql_close,
-    .submit = sql_submit,
-    .cancel = sql_cancel,
-    .passed = sql_passed,
     .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .extension = &extension.head },
 };
 

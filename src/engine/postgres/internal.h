@@ -12,7 +12,7 @@
  *   schema.c      sql/ *.sql with our names in it; stale statements
  *
  * libpq is used by its asynchronous calls only, and sockets are polled: a server that is stopped must not
- * stop us. (What libpq itself does blocking is looking up host names.)
+ * stop us. (Only libpq's lookup of host names blocks.)
  */
 #ifndef HFI_POSTGRES_INTERNAL_H
 #define HFI_POSTGRES_INTERNAL_H
@@ -38,7 +38,7 @@
 
 struct postgres_url { /* what the URL says */
     struct sql_conf sql;
-    struct hfi_rest rest; /* libpq's parameters, or nobody's */
+    struct hfi_rest rest; /* parameters for libpq */
 };
 extern const struct hfi_conf_type postgres_conf_type;
 
@@ -48,12 +48,12 @@ struct postgres_conf { /* what libpq is told: store->native */
     char *host[POSTGRES_HOSTS_MAX], *hostaddr[POSTGRES_HOSTS_MAX], *port[POSTGRES_HOSTS_MAX];
     unsigned count, hosts;
     _Atomic unsigned last; /* host that answered last */
-    _Atomic int64_t born;  /* when the server was started to which we were connected last */
+    _Atomic int64_t born;  /* the start time of the server to which we connected last */
 };
 
 hf_status postgres_parse(struct sql_store *store, struct sql_conf *conf, hf_error *err);
 void postgres_free_conf(struct sql_store *store);
-/* Words of libpq or of the server, for people: one line, and no password in it. */
+/* A text of libpq or of the server, for people: one line, without passwords. */
 void postgres_words(const struct sql_store *store, const char *text, char *ret_words, size_t size);
 
 hf_status postgres_open(struct sql_store *store, int64_t deadline_ms,

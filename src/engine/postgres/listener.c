@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listener: a connection that listens on the channel of this client. Its advisory lock tells those who grant that somebody
- * listens (sql/23_turn.sql). It is shared: a former listener of ours, of which the server does not know yet that it is gone, is in
- * nobody's way. What the functions say on the channel (sql/23_turn.sql, sql/37_break.sql, sql/40_cells.sql):
+ * The listener: a connection that listens on the channel of this client. Its advisory lock shows to
+ * granting clients that we listen (sql/23_turn.sql). The lock is shared: so a former listener of
+ * ours, whose loss the server has not noticed yet, does not block it. What the functions say on the
+ * channel (sql/23_turn.sql, sql/37_break.sql, sql/40_cells.sql):
  *
  *   G <owner> <token> <tokens> <window ms>     granted
  *   L <owner> <token>                          broken

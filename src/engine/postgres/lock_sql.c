@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=row and mode=session in PostgreSQL's words.
+ * The statements of mode=row and mode=session for PostgreSQL.
  *
- * A row is locked by SELECT ... FOR UPDATE in a transaction that waits open. It changes nothing, so it is
- * ended by ROLLBACK: the server need not write anything down for it.
+ * A row is locked by SELECT ... FOR UPDATE in a transaction that stays open. It changes nothing, so
+ * it ends with ROLLBACK: the server need not write anything for it.
  *
  * An advisory lock has a 64-bit number and belongs to the database and the session. pg_advisory_unlock() of one
  * that is not held is a warning and false, so it may be used to make sure.
@@ -40,8 +40,8 @@ static void table(const char *schema, const char *prefix, const char *name,
 }
 
 /*
- * A pooler gives a session of the server to whoever has something to do, and says a number of its own for the
- * session that it pretends to be.
+ * A pooler may share one session of the server between clients, and reports a backend number of its
+ * own.
  */
 static hf_status verify(struct sql_connection *connection, enum sql_mode mode, int64_t deadline_ms,
                         hf_error *err)

@@ -80,8 +80,8 @@ bool postgres_schema(struct sql_store *store, bool (*emit)(void *arg, const char
     return ok;
 }
 
-/* The comment of the last function that is made tells the version of all of them. Tables, and what goes with them if one is
- * dropped, may have been taken away since. */
+/* The comment of the last function that is made has the version of all of them. Tables, and what is
+ * dropped with them, may have been removed since. */
 hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
                          enum sql_found *ret_found, hf_error *err)
 {
@@ -122,8 +122,8 @@ hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
 }
 
 /*
- * A connection of ours that was lost, and may still be at work on the server: end it, and wait until it is
- * gone. Its number may be another's by now, so the moment at which it began must be the same.
+ * A lost connection of ours may still be active on the server: end it, and wait until it is gone.
+ * Its number may have been reused, so the start time must be the same.
  */
 hf_status postgres_wait_until_gone(struct sql_store *store, int64_t server_id, int64_t since,
                                    int64_t deadline_ms, hf_error *err)

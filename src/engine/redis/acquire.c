@@ -11,8 +11,8 @@
 #include "util/error.h"
 #include "util/random.h"
 
-#define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
-#define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
+#define RETRY_MS  250  /* pause after a temporary refusal (LOADING, READONLY) */
+#define CANCEL_MS 1000 /* how long a cancel waits for a connection that is down */
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
@@ -95,7 +95,7 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     redis_call_send(call);
 }
 
-/* Not now. A waiter tries again, for that is what it was told to do. */
+/* The server cannot be used now. An acquire that may wait tries again later. */
 static void put_off(struct redis_store *store, struct redis_wait *wait, enum hfi_outcome outcome,
                     const hf_error *err)
 {
@@ -136,7 +136,7 @@ void redis_granted(struct redis_store *store, struct redis_wait *wait, uint64_t 
     claim->sent_ms = from_ms;
     if (store->sync.link || hfi_grant_needs_renewal(from_ms + ttl_ms - hfi_now_ms(), ttl_ms,
                                                     claim->ttl_ms, claim->min_valid_ms))
-        redis_confirm(store, wait); /* it must be on replicas; or is too short */
+        redis_confirm(store, wait); /* it must reach replicas, or is too short */
     else
         redis_wait_end(store, wait, HF_OK, NULL);
 }
@@ -174,7 +174,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
     hf_error other;
 
     if (!wait)
-        return; /* granted by a message before this came, or being cancelled */
+        return; /* a message granted it before, or it is being cancelled */
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
     if (outcome != HFI_ANSWERED) {
@@ -189,8 +189,9 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
         return;
     case HFI_ANSWER_QUEUED:
         /* The first copy may have been queued, granted and passed over; its message, with this
-         * attempt, may still come. On one server its token tells that (wait->past); after a failover
-         * the other server may know of fewer tokens. It keeps its place under a new number. */
+         * attempt number, may still come. On one server its token shows that (wait->past), but
+         * after a failover the new server may have granted fewer tokens. So the waiter keeps its
+         * place under a new attempt number. */
         if (call->resent)
             redis_ask(store, wait);
         else
@@ -222,28 +223,29 @@ void redis_cancel(void *self, struct hfi_op *op, hf_status status)
     if (!wait->op || wait->stop != HF_OK)
         return;
     wait->stop = status;
-    if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
+    if (wait->state != HFI_WAITER_CONFIRMING) /* a confirmation ends by itself, and soon */
         store->wire->cancel(store, wait);
 }
 
-/* The cancel travels behind the acquire on the same line, if that is under way: so its answer is
- * about all that was sent before. */
+/* If the acquire is under way, the cancel follows it on the same connection: so its answer covers
+ * everything that was sent before. */
 static void cancel_native(struct redis_store *store, struct redis_wait *wait)
 {
     struct redis_call *call;
 
     if (wait->call) {
         wait->unsure = wait->unsure || wait->call->was_sent;
-        wait->call->data = NULL; /* its answer does not matter any more */
+        wait->call->data = NULL; /* ignore its answer */
         wait->call->idempotent = false;
         if (hfi_request_unpark(&store->requests, &wait->call->request))
             redis_call_free(wait->call);
         else
-            wait->unsure = true; /* if the line breaks now, it may come after its own cancel */
+            wait->unsure = true; /* if the connection breaks now, it may be executed after its own
+                                  * cancel */
         wait->call = NULL;
     }
     if (!wait->unsure && wait->heard_ms == 0) {
-        redis_wait_end(store, wait, wait->stop, NULL); /* nothing of it has ever left */
+        redis_wait_end(store, wait, wait->stop, NULL); /* no copy of it was ever sent */
         return;
     }
     call = redis_call_new(store, &hfi_script_cancel, 3, redis_cancelled, NULL);

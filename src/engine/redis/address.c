@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses that a server told us; see address.h. Pure but for the heap. */
+/* Addresses that a server sent; see address.h. Pure but for the heap. */
 #include "engine/redis/address.h"
 
 #include "util/alloc.h"
@@ -11,7 +11,7 @@
 #define HOST_MAX  253
 #define SLOT_LAST 16383
 
-/* A name or an address, and nothing that could mean something else to whoever reads it. */
+/* A name or an address, without any byte that could have another meaning where it is used. */
 static bool is_host(const char *host, size_t len)
 {
     static const char good[] =
@@ -117,6 +117,6 @@ bool hfi_redirect_parse(const struct hfi_reply *reply, struct hfi_redirect *ret_
     ret_redirect->host = host + 1;
     ret_redirect->len = (size_t)(colon - host - 1);
     if (ret_redirect->len == 1 && host[1] == '?')
-        ret_redirect->len = 0; /* "I do not know what you call it" */
+        ret_redirect->len = 0; /* the server does not know its own address */
     return true;
 }

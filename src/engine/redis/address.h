@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses that a server told us: made, compared and shown as those of the URL. */
+/* Addresses that a server sent: made, compared and shown like those of the URL. */
 #ifndef HFI_REDIS_ADDRESS_H
 #define HFI_REDIS_ADDRESS_H
 
@@ -13,7 +13,7 @@ void hfi_address_free(struct hfi_address *address); /* NULL is fine */
 bool hfi_address_is(const struct hfi_address *address, const char *host, size_t len, uint16_t port);
 bool hfi_address_same(const struct hfi_address *a, const struct hfi_address *b);
 
-/* What a cluster's node says about where else to ask: "MOVED 3999 10.0.0.4:6381". */
+/* A redirection by a node of a cluster: "MOVED 3999 10.0.0.4:6381". */
 struct hfi_redirect {
     uint32_t slot;
     const char *host; /* in the reply; len 0: the host that said it */

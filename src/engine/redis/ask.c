@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One command, one answer, on a link of one's own. See ask.h. */
+/* One command and its answer, on a separate link. See ask.h. */
 #include "engine/redis/ask.h"
 
 #include "engine/engine.h"
@@ -253,7 +253,8 @@ static int64_t wall_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* The server read its clock somewhere between our two readings: the middle, give or take half. */
+/* The server read its clock between our two readings: assume the middle, with half of the interval
+ * as the error. */
 hf_status hfi_ask_clock(struct hfi_ask *ask, int tries, int64_t *ret_ahead_us,
                         int64_t *ret_error_us, hf_error *err)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One command under way: built, sent, answered exactly once. What cannot be sent is parked, in order, for as long as
- * its caller wants to wait. A command whose answer was cut off is sent again only if its script allows that
- * (`again`); else its outcome is HFI_MAYBE, and it is up to the caller to settle it.
+ * One command under way: built, sent, answered exactly once. Commands that cannot be sent are
+ * parked, in order, for as long as their callers want to wait. A command whose answer was lost is
+ * sent again only if it is `idempotent`; otherwise its outcome is HFI_MAYBE, and the caller settles
+ * it.
  */
 #include "engine/redis/internal.h"
 
@@ -13,10 +14,10 @@
 #include <string.h>
 
 /*
- * So many bytes leave although more may come: the server works on the first commands while the driver
- * is still waking, one by one, those whose answers came. (Some twelve acquires; measured: 64 threads
- * get 1.3 to 1.7 times as much done as with one write at the end.) Not while a caller's loop runs its
- * callbacks: that is soon over, and small writes come back as small reads.
+ * This many bytes are sent even while corked: the server works on the first commands while the
+ * driver still wakes threads, one by one. (About twelve acquires; measured: 64 threads do 1.3 to
+ * 1.7 times as much as with one write at the end.) Not while a caller's loop runs its callbacks:
+ * that takes little time, and small writes cause small reads.
  */
 #define EAGER 4096
 
@@ -71,8 +72,7 @@ void redis_call_send(struct redis_call *call)
 void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err)
 {
     if (outcome != HFI_ANSWERED && call->was_sent)
-        outcome =
-            HFI_MAYBE; /* an earlier copy may have been executed, whatever became of this one */
+        outcome = HFI_MAYBE; /* an earlier copy may have been executed, even if this one was not */
     call->answer(call, outcome, NULL, err);
     redis_call_free(call);
 }
@@ -88,7 +88,7 @@ static struct redis_node *route(struct redis_store *store, const struct redis_ca
     return store->node_count ? store->nodes[0] : NULL;
 }
 
-/* What the user is told of a call that could not be sent. */
+/* End a call that could not be sent. */
 static void end_unsent(struct redis_store *store, struct redis_call *call)
 {
     const struct redis_node *node = route(store, call);
@@ -144,7 +144,7 @@ void redis_call_try(struct redis_store *store, struct redis_call *call)
         if (node && hfi_link_failures(node->link) == 0 && !store->closing)
             hfi_request_park(
                 &store->requests,
-                &call->request); /* it is being connected to for the first time: even in haste */
+                &call->request); /* the first connection is being made: park it even if fail_fast */
         else
             park(store, call);
         return;
@@ -220,11 +220,12 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
     if (store->topology->refused && store->topology->refused(call, reply))
         return;
     (void)hfi_reply_status(reply, &err);
-    /* It was made a replica under us; its name may lead to another server by now. */
+    /* The server has become a replica; its host name may now resolve to another server. */
     if (store->topology == &redis_single && hfi_reply_is_error(reply, "READONLY")) {
         hfi_link_unusable(call->sent_to->link, err.status, "%s", err.text);
     }
-    /* Waiting would not help. (In a cluster, where these have been followed too often, it may.) */
+    /* Waiting does not help. (In a cluster it may: there the redirections were followed too
+     * often.) */
     if (store->conf->topology != REDIS_TOPOLOGY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))
         hfi_error_set(&err, HF_CONFIG, 0,
                       "the server is one of a cluster, and another one has this name: use "
@@ -234,7 +235,7 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
         redis_call_free(call);
         return;
     }
-    /* An error that we do not know may have struck in the middle of a script. */
+    /* An unknown error may have stopped a script half way. */
     redis_call_end(call, err.status == HF_CORRUPT ? HFI_MAYBE : HFI_REFUSED, &err);
 }
 
@@ -285,8 +286,8 @@ bool redis_wait_enough(const struct redis_store *store, enum hfi_outcome outcome
 
 /* ---- answers ------------------------------------------------------------------------- */
 
-/* Was it lost before? If an earlier copy of the release may have been executed, nobody can tell that from its being
- * given back. Core asks once more, and that answer settles it. */
+/* The lease was not found. If an earlier copy of the release may have been executed, that can mean
+ * released or lost before. Core asks once more, and that answer decides. */
 void redis_finish_gone(struct redis_call *call)
 {
     hf_error err;

@@ -2,19 +2,19 @@
 /*
  * Waiting for a cell to change: HFI_OP_CELL_WAIT.
  *
- * cell_swap.lua publishes the new version on the channel that is called as the cell's key. Who waits
- * has that channel subscribed on the inbox' line first, and reads the version then: a change before
- * the read is seen by the read, and one after it comes as a message. A line that broke is
- * subscribed again, and everybody reads again.
+ * cell_swap.lua publishes the new version on a channel with the name of the cell's key. A wait
+ * first subscribes to that channel on the inbox's connection, and then reads the version: the read
+ * sees an earlier change, and a later one comes as a message. After a broken connection all
+ * channels are subscribed again, and every wait reads again.
  *
  *   channel  OFF --SUBSCRIBE--> ASKED --confirmed--> ON           (one for all who wait for a cell)
  *             ^------ the line went down ------------+
  *   wait     LISTENING --the channel is ON--> READING --still the same--> RESTING
  *                                                ^--- message, time -----+
  *
- * When the cell has a ttl nobody tells of its end: the read says how much is left, and that is when
- * it is read again. And now and then in any case (LOOK_MS): between the nodes of a cluster a message
- * can be lost without anybody noticing.
+ * There is no message for the end of a ttl: the read says how much is left, and the cell is read
+ * again then. It is also read at intervals of LOOK_MS: between the nodes of a cluster a message can
+ * be lost unnoticed.
  *
  * Versions of a name only grow, so a message with a later one than ours is proof of a change. Any other
  * message (it was deleted, or one that comes late) is a reason to read.
@@ -29,8 +29,8 @@
 
 #include <string.h>
 
-#define LOOK_MS  10000 /* read again although nothing was heard: about so often */
-#define RETRY_MS 250   /* after a refusal that may pass */
+#define LOOK_MS  10000 /* interval of reads without a message */
+#define RETRY_MS 250   /* after a temporary refusal */
 #define DIGITS   16    /* of a version, at most */
 
 enum channel_state { CHANNEL_OFF, CHANNEL_ASKED, CHANNEL_ON };
@@ -68,7 +68,7 @@ static void subscribe(struct redis_channel *channel)
     hfi_link_subscribe(channel->store->inbox.link, channel->name, channel->len, &channel->sent);
 }
 
-/* Nobody waits on it any more: it goes, unless the link still has its address. */
+/* If no wait uses the channel any more, free it, unless the link still has its address. */
 static void drop_unused(struct redis_channel *channel)
 {
     struct redis_store *store = channel->store;
@@ -106,7 +106,7 @@ static void end(struct redis_cell_wait *wait, hf_status status, const hf_error *
         at = &(*at)->next;
     *at = wait->next;
     if (wait->call) {
-        wait->call->data = NULL; /* its answer does not matter any more */
+        wait->call->data = NULL; /* ignore its answer */
         wait->call->idempotent = false;
         if (hfi_request_unpark(&store->requests, &wait->call->request))
             redis_call_free(wait->call);
@@ -152,7 +152,7 @@ void redis_cell_wait(void *self, struct hfi_op *op)
     if (channel->state == CHANNEL_ON)
         look(wait);
     else
-        subscribe(channel); /* if there is no line now, when there is */
+        subscribe(channel); /* if there is no connection, when there is one */
 }
 
 void redis_cell_cancel(void *self, struct hfi_op *op, hf_status status)
@@ -179,7 +179,7 @@ static void rest(struct redis_cell_wait *wait, int64_t pause_ms)
     hfi_source_by(&store->cell_read, wait->read_ms);
 }
 
-/* The cell is as it was. The server's next reading of its time is a millisecond late at most. */
+/* The cell has not changed. The server may expire it up to a millisecond late. */
 static void unchanged(struct redis_cell_wait *wait, int64_t left_ms)
 {
     int64_t pause_ms = LOOK_MS / 2 + (int64_t)(hfi_random_u64() % LOOK_MS);
@@ -206,7 +206,7 @@ static void answered(struct redis_call *call, enum hfi_outcome outcome,
     wait->call = NULL;
     channel = wait->channel;
     now = letter == 'C' && version ? (uint64_t)version->integer : 0;
-    /* What could not be sent may be the next time: so look() never ends the wait that it is for. */
+    /* A read that could not be sent is tried again later: so look() never ends its own wait. */
     status = outcome == HFI_REFUSED ? hfi_outcome_status(outcome, err) : HF_UNAVAILABLE;
     if (outcome != HFI_ANSWERED && status == HF_UNAVAILABLE)
         rest(wait, RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS));
@@ -228,7 +228,7 @@ static void look(struct redis_cell_wait *wait)
     struct redis_call *call;
 
     if (wait->call) {
-        wait->again = true; /* what is under way may have been read before */
+        wait->again = true; /* the read under way may have seen the old version */
         return;
     }
     wait->again = false;
@@ -283,7 +283,7 @@ static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, b
     drop_unused(channel);
 }
 
-/* The line is there, again perhaps: what was published meanwhile, nobody heard. */
+/* The connection is up, perhaps again: messages published meanwhile are lost. */
 void redis_channels_up(struct redis_store *store)
 {
     for (struct redis_channel *channel = store->channels; channel; channel = channel->next)
@@ -294,10 +294,10 @@ void redis_channels_down(struct redis_store *store)
 {
     for (struct redis_channel *channel = store->channels; channel; channel = channel->next)
         if (channel->state == CHANNEL_ON)
-            channel->state = CHANNEL_OFF; /* one that is ASKED is told by its answer */
+            channel->state = CHANNEL_OFF; /* for an ASKED channel the lost answer does this */
 }
 
-/* The version that a message tells of; 0: it was deleted, or the message is not one of ours. */
+/* The version in a message; 0: the cell was deleted, or the message is not one of ours. */
 static uint64_t told(const char *payload, size_t len)
 {
     uint64_t version = 0;

@@ -120,7 +120,7 @@ static void time_told(struct redis_call *call, enum hfi_outcome outcome,
     hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
 }
 
-/* In a cluster there are as many clocks as servers: it is asked of the one that has the name. */
+/* In a cluster every server has a clock: the server of the name is asked. */
 void redis_time(void *self, struct hfi_op *op)
 {
     struct redis_store *store = self;

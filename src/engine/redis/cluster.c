@@ -2,23 +2,24 @@
 /*
  * redis+cluster: which of many servers gets a command.
  *
- * The map of slots (CLUSTER SLOTS) is asked of any node that is up, and asked for again when a
- * command was moved, when a server of the map cannot be reached, and when a slot has none; never
- * more often than once in REFRESH_MIN_MS. Servers are connected to when a command is to go there.
+ * The map of slots (CLUSTER SLOTS) is read from any node that is up. It is read again when a
+ * command was moved, when a server of the map cannot be reached, and when a slot has no server;
+ * never more often than once in REFRESH_MIN_MS. We connect to a server when a command must go
+ * there.
  *
  *   MOVED      not executed: the slot is noted, and the command goes where it says
  *   ASK        not executed: the command goes there once, behind ASKING
  *   TRYAGAIN   not executed: some keys of the name are here and some there; a moment later
  *   CLUSTERDOWN, LOADING, READONLY   a moment later, for as long as the caller wants to wait
  *
- * A command is redirected at most REDIS_HOPS_MAX times. While a slot is on its way, Redis refuses
- * commands on several keys of which one does not exist, and a name without waiters has no queue: so
- * acquire and release of such a name wait (TRYAGAIN) until the slot has arrived. Renewals,
- * which touch one key, go on.
+ * A command is redirected at most REDIS_HOPS_MAX times. While a slot is being moved, Redis refuses
+ * commands on several keys if one of them does not exist, and a name without waiters has no queue
+ * key: so acquire and release of such a name wait (TRYAGAIN) until the slot has moved. Renewals,
+ * which use one key, still work.
  *
- * What a failover forgets: replication is asynchronous, so the new server may not have a grant that
- * the old one answered. When a server that had slots has none any more, every lease is in doubt
- * until a renewal has found it. A slot that was moved between living servers loses nothing.
+ * A failover may lose grants: replication is asynchronous, so the new server may not have a grant
+ * that the old one answered. When a server that had slots has none any more, every lease is in
+ * doubt until a renewal has found it. Moving a slot between live servers loses nothing.
  *
  * Messages of PUBLISH reach every node: the inbox is subscribed at any one that has slots.
  */
@@ -36,19 +37,21 @@
 #define NO_NODE        UINT16_MAX
 #define NODES_MAX      1024
 #define REFRESH_MIN_MS 100
-#define KEEP_MS        30000 /* a server without slots is kept so long: an ASK may lead there again */
-#define HOPS_AT_ONCE   2     /* further redirections come after a pause */
+#define KEEP_MS \
+    30000              /* how long a server without slots is kept: an ASK may lead there
+                              * again */
+#define HOPS_AT_ONCE 2 /* further redirections come after a pause */
 
 struct redis_cluster {
     struct redis_store *store;
     struct redis_sent sent;
-    struct redis_node *asked; /* for the map; NULL: nobody */
-    struct redis_node *hint;  /* whom to ask next: it knows best */
+    struct redis_node *asked; /* the node that was asked for the map; NULL: none */
+    struct redis_node *hint;  /* the node to ask next: it is likely to know the new map */
     bool known;               /* there is a map */
-    bool look_at_inbox;       /* is it at a server of the map? */
+    bool look_at_inbox;       /* check that the inbox is at a server of the map */
     int64_t asked_ms;         /* when we asked last */
     int64_t refresh_ms;       /* when to ask again; HFI_NEVER */
-    unsigned failures;        /* maps in a row that were of no use, or had a server that is down */
+    unsigned failures;        /* consecutive maps that were useless, or had a server that is down */
     hf_error why;             /* of the last such */
     uint16_t fresh[SLOTS];    /* the map that is being read */
 };
@@ -102,7 +105,7 @@ static bool is_hard(const hf_error *why)
     return why->status != HF_OK && why->status != HF_UNAVAILABLE;
 }
 
-/* Hopeless only if nobody is up and everybody has a reason that will not pass. */
+/* Hopeless only if no node is up and every node has a permanent reason. */
 static const hf_error *cluster_why(const struct redis_store *store, bool hopeless)
 {
     const hf_error *why = NULL;
@@ -172,13 +175,13 @@ static struct redis_node *find_or_add(struct redis_store *store, const char *hos
     if (index == REDIS_NODE_ANY)
         return NULL;
     node = store->nodes[index];
-    hfi_link_keep(node->link, false); /* until somebody sends something there */
+    hfi_link_keep(node->link, false); /* until a command is sent there */
     node->gone = true;                /* until a map has it */
     node->keep_ms = hfi_now_ms() + KEEP_MS;
     return node;
 }
 
-/* Not always the same one: the first may be the one that knows least. */
+/* Any node that is up, not always the first: that one may have an old map. */
 static struct redis_node *any_up(const struct redis_store *store)
 {
     uint32_t from = store->node_count ? (uint32_t)hfi_random_u64() % store->node_count : 0;
@@ -200,7 +203,7 @@ uint32_t redis_cluster_next(const struct redis_store *store, uint32_t from)
     return REDIS_NODE_ANY;
 }
 
-/* A server that has left the map, and that nobody waits for. By the driver. */
+/* Drop servers that have left the map and have no commands in flight. By the driver. */
 static void drop_gone(struct redis_store *store, int64_t now_ms)
 {
     for (uint32_t i = 0; i < store->node_count; i++) {
@@ -260,7 +263,7 @@ static void end_lost(struct redis_call *call, const struct redis_node *node)
     redis_call_end(call, HFI_REFUSED, &err);
 }
 
-/* Where the server says. false: that is nowhere. */
+/* Follow the redirection. false: it names no valid server. */
 static bool follow(struct redis_call *call, const struct hfi_reply *reply, bool asking)
 {
     struct redis_store *store = call->store;
@@ -297,7 +300,7 @@ static bool follow(struct redis_call *call, const struct hfi_reply *reply, bool 
     return true;
 }
 
-/* Did a script stop where it was because a key of it is not here, or the cluster is down? */
+/* Did a script stop half way because a key is on another node, or the cluster is down? */
 static bool stopped_halfway(const struct hfi_reply *reply)
 {
     static const char *const words[] = { "access a non local key", "while the cluster is down" };
@@ -319,7 +322,7 @@ static bool cluster_refused(struct redis_call *call, const struct hfi_reply *rep
     if (hfi_reply_is_error(reply, "ASK"))
         return follow(call, reply, true);
     if (call->user_script)
-        return false; /* a script can answer such words itself, and has run then */
+        return false; /* a user's script can return this error itself, and has run then */
 
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
         wait = wait || hfi_reply_is_error(reply, passing[i]);
@@ -337,7 +340,7 @@ static bool cluster_refused(struct redis_call *call, const struct hfi_reply *rep
 
 /* ---- the map --------------------------------------------------------------------------- */
 
-/* Ask for it, no earlier than in `pause_ms`. */
+/* Read the map again, no earlier than in `pause_ms`. */
 static void refresh(struct redis_store *store, int64_t pause_ms)
 {
     struct redis_cluster *cluster = store->cluster;
@@ -365,10 +368,10 @@ static void ask(struct redis_store *store, int64_t now_ms)
     cluster->asked_ms = now_ms;
     cluster->hint = NULL;
     if (!node) {
-        (void)add_seeds(store); /* all that we know are down: begin as at first */
+        (void)add_seeds(store); /* all known nodes are down: start again with those of the URL */
         if (cluster->known)
             refresh_after_failure(store);
-        return; /* the first that comes up makes us ask again */
+        return; /* the first node that comes up triggers the read */
     }
     cluster->asked = node;
     cluster->sent.answered = slots_answered;
@@ -417,7 +420,7 @@ static bool read_map(struct redis_store *store, const struct redis_node *from,
     return ok;
 }
 
-/* Is there anything that another map might put right? */
+/* Is the map complete, with all its servers up? Otherwise another map may help. */
 static bool is_whole(const struct redis_store *store)
 {
     for (uint32_t i = 0; i < store->node_count; i++)
@@ -438,7 +441,7 @@ static void use_map(struct redis_store *store)
         struct redis_node *node = store->nodes[i];
 
         if (node->serves && !node->in_map) {
-            redis_doubt(store); /* its place was taken: what it had not passed on is lost */
+            redis_doubt(store); /* it was replaced: writes that it had not replicated are lost */
             redis_waits_hurry(store);
         }
         if (!node->in_map && !node->gone)
@@ -494,7 +497,8 @@ static bool inbox_serves(const struct redis_store *store)
     return false;
 }
 
-/* Before it is opened again, and when its server has left the cluster and hears nothing any more. */
+/* Move the inbox before its link is opened again, or when its server has left the cluster and gets
+ * no messages any more. */
 static void move_inbox(struct redis_store *store, bool must)
 {
     const struct redis_node *node = any_up(store);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Commands as bytes on the wire: length-prefixed arguments, one after the other. Nothing is ever
- * quoted or interpolated, so any byte may stand in any argument.
+ * quoted or interpolated, so an argument may contain any byte.
  *
  * An argument may be a password: a buffer that is outgrown or given back is wiped first.
  */

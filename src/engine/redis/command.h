@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Commands as bytes on the wire. A command is built once into its own buffer and may be sent
- * again (after NOSCRIPT, MOVED, ASK) without being built again. A script call is kept as its
- * script and the tail after it, so that EVALSHA becomes EVAL by another head alone.
+ * again (after NOSCRIPT, MOVED, ASK) without being built again. A script call is kept as its script
+ * and the arguments after it, so that only the head changes from EVALSHA to EVAL.
  */
 #ifndef HFI_REDIS_COMMAND_H
 #define HFI_REDIS_COMMAND_H
@@ -45,16 +45,17 @@ void hfi_command_init(struct hfi_command *command);
 void hfi_command_init_script(struct hfi_command *command, const struct hfi_script *script,
                              uint32_t key_count);
 void hfi_command_done(struct hfi_command *command);
-/* Before it is sent: with the text of its script, unless the server has that, which it has from now on. So NOSCRIPT is
- * rare (SCRIPT FLUSH), and commands are executed in the order in which they were sent. */
+/* Before it is sent: choose EVAL if the server has not got the text of the script yet; from now on
+ * it has. So NOSCRIPT is rare (SCRIPT FLUSH), and commands are executed in the order in which they
+ * were sent. */
 void hfi_command_choose_text(struct hfi_command *command, struct hfi_script_set *sent);
 
 void hfi_command_add(struct hfi_command *command, const void *data, size_t len);
 void hfi_command_add_text(struct hfi_command *command, const char *text);
 void hfi_command_add_number(struct hfi_command *command, int64_t number);
 
-/* The bytes that stand before `bytes` on the wire, into `ret_head` (which has room for them), or
- * its length only if ret_head is NULL. */
+/* Write the bytes that come before `bytes` on the wire into `ret_head` (which has room for them),
+ * or its length only if ret_head is NULL. */
 size_t hfi_command_head(const struct hfi_command *command, char *ret_head);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables of a redis store's URL, and what follows from them: a strict reading. What has no meaning
- * together with the rest is refused rather than ignored.
+ * The tables of a redis store's URL, and the checks after them. A combination without a meaning is
+ * refused, not ignored.
  */
 #include "engine/redis/conf.h"
 

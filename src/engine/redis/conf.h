@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a redis store's URL says: what to connect to, as whom, and how the store is to behave.
+ * The parsed URL of a redis store: servers, user, and options.
  *
  *   redis://[user[:password]@]host[:port][/db]        rediss:// the same over TLS
  *   redis+unix:///path/to/socket[?db=N]
@@ -38,12 +38,13 @@ struct hfi_redis_conf {
     int64_t ping_ms;         /* ping=: a quiet subscriber is pinged; default 2 s */
     const char *client_name; /* for CLIENT SETNAME: "holdfast:" and the label, cleaned */
 
-    const char *prefix;       /* of all keys and channels of ours; prefix=, default "hf:" */
+    const char *prefix;       /* of all our keys and channels; prefix=, default "hf:" */
     enum hfi_wire wire;       /* wire=native|plain|redisson */
     int64_t repair_expiry_ms; /* repair_expiry=, wire=plain; 0: off */
     uint32_t sync;            /* sync=N: replicas that must have a grant; 0: none */
     int64_t sync_ms;          /* sync_timeout=, default 1 s */
-    int64_t poll_ms;          /* poll=, foreign wires: between tries at most; default 100 ms */
+    int64_t poll_ms;          /* poll=, foreign wires: the longest pause between attempts; default
+                               * 100 ms */
 
     const char *location; /* with the master and the database: "redis://10.0.0.4:6379/0" */
 };
@@ -79,8 +80,9 @@ extern const struct hfi_conf_type redis_conf_type;
         "prefix", HFI_PARAM_TEXT, REDIS_AT(prefix), 0, HFI_PREFIX_MAX, 0, "hf:" \
     }
 
-/* What follows from the tables, also for redlock. `label` becomes part of the client's name. HF_CONFIG
- * names the part; HF_DENIED: a file cannot be read. redis_conf_done() accepts what failed. */
+/* Checks and computed values after the tables, also for redlock. `label` becomes part of the
+ * client's name. HF_CONFIG names the part; HF_DENIED: a file cannot be read. redis_conf_done() may
+ * be called after a failure. */
 hf_status redis_conf_finish(struct hfi_redis_conf *conf, const char *label, hf_error *err);
 void redis_conf_done(struct hfi_redis_conf *conf);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counters: a string with a number, at the key that would be a cell of that name. So a name cannot be both:
- * the server refuses the one on the other (WRONGTYPE, which is HF_MISMATCH).
+ * Counters: a string with a number, under the key that a cell of that name would have. So a name
+ * cannot be both: the server refuses one on the other (WRONGTYPE, which is HF_MISMATCH).
  *
- * Adding is a plain INCRBY, without a script: one round trip, and as cheap as Redis can do it. What may
- * have been done is never sent again.
+ * Adding is a plain INCRBY, without a script: one round trip, and the cheapest way in Redis. A
+ * command that may have been executed is never sent again.
  */
 #include "engine/redis/internal.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is this store safe for what it promises? Which servers there are, and then each of them
- * (doctor_server.c), over connections of our own (ask.h): the store's belong to who drives it.
- * Everything here may block, as long as the URL's connect_timeout and op_timeout allow for each server.
+ * Checks whether this store can keep its promises: finds its servers, then checks each
+ * (doctor_server.c), over separate connections (ask.h): the store's connections belong to the
+ * thread that drives it. Everything here may block, as long as the URL's connect_timeout and
+ * op_timeout allow for each server.
  */
 #include "engine/redis/doctor.h"
 
@@ -54,7 +55,7 @@ static void check_server(const struct redis_checkup *r, const struct hfi_address
     hfi_ask_close(ask);
 }
 
-/* A server that another one told us of. `host` is of HOST_ROOM. */
+/* Check a server whose address another server sent. `host` has HOST_ROOM bytes. */
 static void check_told(struct redis_checkup *r, char *host, unsigned port)
 {
     char shown[HOST_ROOM + 16];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * May our user do what locks need? Asked by doing it: rights.lua runs every command of the other
- * scripts, on keys of its own, and says which of them were refused. An error of a script that
- * stops at one of them does not say which.
+ * May our user run all commands that locks need? It is found by trying: rights.lua runs every
+ * command of the other scripts, on keys of its own, and reports which of them were refused. (The
+ * error of an ordinary script does not say at which command it stopped.)
  */
 #include "engine/redis/doctor.h"
 
@@ -37,13 +37,14 @@ void hfi_doctor_rights(const struct redis_checkup *r, struct hfi_ask *ask)
     }
     if (!scan && scan_err.status == HF_DENIED)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "rights",
-                   "no SCAN: `ls` and `watch` cannot look");
+                   "no SCAN: `ls` and `watch` cannot list names");
     hfi_free(whole);
     hfi_free(sha);
     hfi_free(scan);
 }
 
-/* The keys' tag begins with %, which no name's can: there it is written %25. */
+/* The tag of these keys begins with %, which is never the case for a name: there it is written
+ * %25. */
 static void add_key(struct hfi_command *command, const struct redis_checkup *r, const char *end)
 {
     char key[TEXT_ROOM];
@@ -91,7 +92,7 @@ static void judge(const struct redis_checkup *r, char *refused)
             refused);
 }
 
-/* Are those all that locks can do without? */
+/* Can locks do without all of these commands? */
 static bool is_spare(const char *words)
 {
     static const char *const spare[] = { "DEL", "PUBLISH", "PUBSUB", "GET", "SET", "INCRBY" };

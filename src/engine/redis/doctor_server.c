@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one server means for the promises: each finding says what it is and what follows from it.
- * What its configuration hides from us (ACL) is said to be unknown, which is a warning and never
- * a failure. Most comes from INFO, which a user of ours may ask anyway.
+ * Checks what one server means for the promises: each finding states a fact and its consequence.
+ * Settings that we may not read (ACL) are reported as unknown, which is a warning and never a
+ * failure. Most facts come from INFO, which our user must be allowed to run anyway.
  */
 #include "engine/redis/doctor.h"
 
@@ -17,9 +17,9 @@
 
 #define PINGS        9
 #define SLOW_US      300000  /* a round trip that makes short leases hard to keep */
-#define CLOCK_FAR_US 1000000 /* clocks that are kept do not differ so much */
+#define CLOCK_FAR_US 1000000 /* synchronised clocks differ by less */
 #define MEMORY_NEAR  90      /* per cent of maxmemory */
-#define LAG_FAR_S    10      /* a replica that has not been heard of for so long */
+#define LAG_FAR_S    10      /* a replica that has been silent for this time */
 #define BEHIND_FAR   (16 << 20)
 #define VALUE_ROOM   128
 #define NOT_ALLOWED  "not allowed to know"
@@ -81,7 +81,7 @@ static long long info_number(const char *info, const char *key)
     return strtoll(hfi_info(info, key, value, sizeof value), NULL, 10);
 }
 
-/* false: the connection broke. What we may not know is no failure. */
+/* false: the connection broke. A setting that we may not read is no failure. */
 static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err)
 {
     const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The redis engine: its table, opening and closing, and what comes in from core. See internal.h
- * for the parts. Event-driven: submit() sends, the driver reads and finishes.
+ * The redis engine: its table, opening and closing, and the calls of core. See internal.h for the
+ * parts. Event-driven: submit() sends, the driver reads and finishes.
  */
 #include "engine/redis/extension.h"
 #include "engine/redis/internal.h"
@@ -105,7 +105,8 @@ static const struct hfi_promises plain = { PROMISES,
                                            FOREIGN,
                                            .name = "redis-plain",
                                            .tokens = HF_TOKEN_STRENGTH_NONE,
-                                           .fairness = "none: who asks first after a release",
+                                           .fairness =
+                                               "none: the first request after a release wins",
                                            .wakeup = "a jittered poll, and the holder's expiry",
                                            .caps = HF_CAP_TTL | HF_CAP_DETACHED };
 
@@ -113,7 +114,8 @@ static const struct hfi_promises redisson = { PROMISES,
                                               FOREIGN,
                                               .name = "redis-redisson",
                                               .tokens = HF_TOKEN_STRENGTH_NONE,
-                                              .fairness = "none: who asks first after a release",
+                                              .fairness =
+                                                  "none: the first request after a release wins",
                                               .wakeup = "the unlock message, and a jittered poll",
                                               .caps = HF_CAP_TTL | HF_CAP_DETACHED };
 
@@ -133,7 +135,7 @@ static const struct hfi_promises native = {
     .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT
 };
 
-/* The URL decides on the wire, and that on what can be promised. */
+/* The URL chooses the wire, and the wire decides what can be promised. */
 static const struct hfi_promises *promises_of(enum hfi_wire wire)
 {
     switch (wire) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The foreign wire modes: locks that we share with clients which know nothing of us.
+ * The foreign wire modes: locks that we share with clients of other libraries.
  *
  *   wire=plain      a string at exactly the name: redis-py, node-redlock, redis-semaphore, and
  *                   everybody with SET NX PX and compare-and-delete
  *   wire=redisson   a hash at exactly the name, field "<uuid>:<thread>" -> hold count, and a
  *                   message when it is unlocked: Redisson's RLock
  *
- * Strangers keep no queue and give no tokens, so neither do we here. Waiting is trying again: when
- * the holder's time is over, when an unlock message comes (redisson), and else after a jittered
+ * Other libraries have no queue and no tokens, so there are none here either. A waiter tries again:
+ * when the holder's lease expires, when an unlock message comes (redisson), or after a jittered
  * pause of at most conf->poll_ms.
  *
  *   ASKING --busy--> RESTING --pause, expiry, message--> ASKING --> granted
  *
- * An acquire that was cut off is sent again by the same owner, and finds what the first copy did. But
- * there are no tombstones: a copy that is executed very late, after we gave up, holds the name
- * for one ttl.
+ * An acquire whose answer was lost is sent again by the same owner, and finds what the first copy
+ * did. But there are no tombstones: a copy that is executed very late, after we gave up, holds the
+ * name for one ttl.
  */
 #include "engine/redis/internal.h"
 
@@ -30,7 +30,7 @@
 
 #define FIELD_LEN   38 /* "01234567-89ab-cdef-0123-456789abcdef:1" */
 #define CHANNEL_MAX (HF_NAME_MAX + 32)
-#define CANCEL_MS   1000 /* how long who wants to leave waits for a line that is down */
+#define CANCEL_MS   1000 /* how long a cancel waits for a connection that is down */
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
@@ -94,7 +94,7 @@ static bool same_name(const struct redis_wait *a, const struct redis_wait *b)
 
 static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    (void)reply; /* refused or cut off: the pause is our floor */
+    (void)reply; /* refused or unanswered: the pause still limits the wait */
     (void)maybe;
     hfi_free(sent);
 }
@@ -127,8 +127,8 @@ static void stop_listening(struct redis_store *store, struct redis_wait *wait)
     hfi_link_unsubscribe(store->inbox.link, channel, channel_of(&wait->claim->name, channel));
 }
 
-/* Somebody unlocked: one of ours who wait for it tries now. The others are told by whoever has it
- * next, or try after their pause. */
+/* An unlock message came: one of our waiters for that name tries now. The others are told by the
+ * next unlock, or try after their pause. */
 static void heard(struct redis_store *store, const char *channel, size_t len)
 {
     char own[CHANNEL_MAX];
@@ -179,7 +179,7 @@ static void ask(struct redis_store *store, struct redis_wait *wait)
     redis_call_send(call);
 }
 
-/* Until the holder's time is over, if that is known, but no longer than the pause. */
+/* Rest until the holder's lease expires, if that is known, but no longer than the pause. */
 static void rest(struct redis_store *store, struct redis_wait *wait, int64_t left_ms)
 {
     int64_t pause_ms = store->conf->poll_ms;
@@ -226,7 +226,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
         end(store, wait, HF_OK, NULL);
     } else if (letter == 'M') {
         end(store, wait, HF_MISMATCH,
-            &(hf_error){ .status = HF_MISMATCH, .text = "a key of another type is in the way" });
+            &(hf_error){ .status = HF_MISMATCH, .text = "a key of another type has this name" });
     } else if (letter == 'B' && time) {
         if (wait->stop != HF_OK)
             end(store, wait, wait->stop, NULL);
@@ -250,7 +250,8 @@ static void cancel(struct redis_store *store, struct redis_wait *wait)
         return;
     }
     if (!hfi_request_unpark(&store->requests, &call->request)) {
-        /* It is under way: its answer decides. If the line breaks it is not parked for ever. */
+        /* It is under way: its answer decides. If the connection breaks, it is parked for a limited
+         * time only. */
         call->request.give_up_ms = hfi_now_ms() + CANCEL_MS;
         return;
     }
@@ -314,7 +315,7 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     }
 }
 
-/* A value says nothing of the ttl that it was made with: without one, the default. */
+/* The value does not contain its original ttl: if the caller gives none, the default is used. */
 static void adopt(void *self, struct hfi_op *op)
 {
     struct redis_store *store = self;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heartbeats, in the native wire mode: who stands in a queue says now and then that it is still
- * there, in one command with others, and hears what became of it if a message was lost. The same
- * tick lets those ask again who rest.
+ * Heartbeats, in the native wire mode: a queued waiter reports at intervals that it still waits, in
+ * one command with others, and learns of its grant if a message was lost. The same timer lets
+ * resting waiters ask again.
  */
 #include "engine/redis/internal.h"
 
@@ -54,7 +54,7 @@ void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms)
         hfi_source_by(heartbeat, wait->heartbeat_ms);
 }
 
-/* One heartbeat of several waiters: who they were, for they may end before the answer. */
+/* One heartbeat of several waiters: notes which they were, since they may end before the answer. */
 struct beat {
     size_t count;
     unsigned char owners[REDIS_BATCH][HFI_OWNER_LEN];
@@ -104,8 +104,8 @@ static void send_beat(struct redis_store *store, struct redis_wait *const batch[
     redis_call_send(call);
 }
 
-/* Of this waiter, and of those behind it that may go in one command: in a cluster, those of its
- * slot that are not far. */
+/* Send the heartbeat of this waiter and of following ones that fit into one command: in a cluster,
+ * those of the same slot. */
 static void beat_from(struct redis_store *store, struct redis_wait *from, int64_t now_ms)
 {
     struct redis_wait *batch[REDIS_BATCH], *wait;
@@ -138,8 +138,9 @@ static void beat_all(struct redis_store *store, int64_t now_ms)
 }
 
 /*
- * The server cannot, or will not, look at this name (another type of key, another version, no rights). That may
- * pass, as long as our place is ours; after the window it is not, and the call that waits is told why, as an acquire would be.
+ * The server cannot handle this name (another type of key, another version, no rights). That may be
+ * temporary: within the window we keep our place. After it the wait ends with this error, as an
+ * acquire would.
  */
 static void beat_failed(struct redis_store *store, struct redis_wait *wait, const hf_error *err)
 {
@@ -154,7 +155,7 @@ static void beat_failed(struct redis_store *store, struct redis_wait *wait, cons
     store->wire->cancel(store, wait);
 }
 
-/* What the server says to one waiter's heartbeat. */
+/* The server's answer to the heartbeat of one waiter. */
 static void beaten_one(struct redis_store *store, struct redis_wait *wait,
                        const struct hfi_reply *reply, int64_t sent_ms)
 {
@@ -169,11 +170,11 @@ static void beaten_one(struct redis_store *store, struct redis_wait *wait,
     case HFI_ANSWER_QUEUED:
         redis_queued(store, wait, reply, sent_ms);
         return;
-    case HFI_ANSWER_GRANTED: /* its message was lost; this was a renewal, too */
+    case HFI_ANSWER_GRANTED: /* its message was lost; the heartbeat has renewed the grant too */
         if (!redis_take_grant(store, wait, reply, sent_ms))
             redis_odd(store, wait);
         return;
-    case HFI_ANSWER_FORGOTTEN: /* or given up: it begins again, at the end of the queue */
+    case HFI_ANSWER_FORGOTTEN: /* the server dropped it: it joins the queue again, at the end */
         store->wire->acquire(store, wait);
         return;
     default:
@@ -182,7 +183,7 @@ static void beaten_one(struct redis_store *store, struct redis_wait *wait,
     }
 }
 
-/* One of those that the heartbeat was for, if it still waits as it did then. */
+/* A waiter of this heartbeat, if it still waits in the same way. */
 static struct redis_wait *still_there(struct redis_store *store, const struct beat *beat, size_t i)
 {
     struct redis_claim *claim = redis_claim_find(store, beat->owners[i]);
@@ -192,8 +193,8 @@ static struct redis_wait *still_there(struct redis_store *store, const struct be
                                                                                           : NULL;
 }
 
-/* The rights to one key are missing: the server has not begun with any of them. In halves, until it is
- * one that is refused. */
+/* The rights to one key are missing, so the server has executed none of it. Send halves, until only
+ * the refused one fails. */
 static void beat_halves(struct redis_store *store, const struct beat *beat)
 {
     struct redis_wait *batch[REDIS_BATCH];

@@ -7,7 +7,7 @@
 
 #include "engine/redis/scan.h"
 
-/* What an outcome that is no answer means: nothing was to be changed. */
+/* The status of an outcome without an answer: inspection changes nothing. */
 static hf_status unanswered(enum hfi_outcome outcome, const hf_error *err)
 {
     hf_status status = hfi_outcome_status(outcome, err);
@@ -130,7 +130,7 @@ static void looked(struct redis_call *call, enum hfi_outcome outcome, const stru
 {
     struct hfi_op *op = call->op;
     char letter = hfi_reply_letter(reply);
-    hf_status status = HF_OK; /* also if nobody has it */
+    hf_status status = HF_OK; /* also if nobody holds it */
 
     if (outcome != HFI_ANSWERED)
         status = unanswered(outcome, err);

@@ -42,35 +42,35 @@
 #define REDIS_TTL_MS           30000
 #define REDIS_HEARTBEAT_MIN_MS 1000  /* no waiter beats more often */
 #define REDIS_BATCH            256   /* names in one renewal or heartbeat */
-#define REDIS_NOTE_MS          20    /* how late the store hears of a local pass */
-#define REDIS_NOTE_AGAIN_MS    1000  /* ... and when it is told again, if it was not */
-#define REDIS_TOMBSTONE_MS     60000 /* how long a late acquire of a cut connection is refused */
+#define REDIS_NOTE_MS          20    /* delay of the note of a local pass */
+#define REDIS_NOTE_AGAIN_MS    1000  /* ... and of the next attempt, if that failed */
+#define REDIS_TOMBSTONE_MS     60000 /* how long a late acquire of a broken connection is refused */
 #define REDIS_HOPS_MAX         8     /* redirections of one command */
-#define REDIS_TRIES_SLOWER     5     /* after a refusal that may pass, pauses grow so many times */
+#define REDIS_TRIES_SLOWER     5     /* after temporary refusals the pause grows this many times */
 #define REDIS_NAP_MAX_MS       1000  /* the driver's longest sleep while something is under way */
 
 struct redis_call;
 
-/* To a user's script the server may have said no half way: HFI_REFUSED comes with `reply`, which is what it said. */
+/* A user's script may fail half way: then HFI_REFUSED comes with `reply`, the server's error. */
 typedef void redis_answer_fn(struct redis_call *call, enum hfi_outcome outcome,
                              const struct hfi_reply *reply, const hf_error *err);
 
-/* One command under way. From redis_call_new(); freed by whoever answers it, after `answer`. */
+/* One command under way. From redis_call_new(); freed after `answer` has been called. */
 struct redis_call {
     struct hfi_request request; /* first: they are one address */
     struct redis_sent sent;
     struct redis_store *store;
     redis_answer_fn *answer;
-    struct hfi_op *op; /* NULL: none, or it was finished without waiting for this */
+    struct hfi_op *op; /* NULL: none, or it has finished already */
     void *data;        /* the caller's */
     int64_t first_ms;  /* when the first copy of it was sent; 0: none was */
     bool fail_fast;    /* fails at once if it cannot be sent: parked only for a first connection */
     bool idempotent;   /* may be sent again although the first copy may have been executed */
-    bool was_sent;     /* a copy of it may have been executed */
-    bool resent;       /* ... and that was one of this very call, which was sent again */
+    bool was_sent;     /* an earlier copy may have been executed */
+    bool resent;       /* ... and this call is the repetition */
     bool asking;       /* the next send follows an ASK */
-    bool synced;       /* on the line where a WAIT follows */
-    bool user_script;  /* the user's script: what the server says of it is his to judge */
+    bool synced;       /* on the connection where a WAIT follows */
+    bool user_script;  /* a user's script: errors are passed on to the user */
     unsigned hops, tries;
     uint32_t node;              /* ASK, SCAN: where; else REDIS_NODE_ANY */
     struct redis_node *sent_to; /* last */
@@ -81,22 +81,22 @@ struct redis_call {
 /* A waiting (or asking) acquire. */
 struct redis_wait {
     struct hfi_list listed; /* in store->waits */
-    struct hfi_op *op;      /* that it is in; NULL: it is to be finished */
+    struct hfi_op *op;      /* its op; NULL: about to be finished */
     struct hfi_claim *claim;
-    struct redis_call *call;     /* its acquire, while that is under way */
+    struct redis_call *call;     /* its acquire command, while that is under way */
     enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
     bool listens;                /* redisson: its channel is subscribed */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
-    uint64_t past; /* the last token of the name then: a grant that is ours now has a larger one */
-    int64_t heartbeat_ms; /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
+    uint64_t past; /* the last token of the name at that time: our grant must have a larger one */
+    int64_t heartbeat_ms; /* the next heartbeat or attempt; HFI_NEVER: an answer is awaited */
     hf_status confirmed;  /* CONFIRMING: what the renewal said */
     hf_status stop;       /* HF_OK, or what the op is to end with */
 };
 
-/* One server that we talk to. */
+/* One server to which we connect. */
 struct redis_node {
     struct redis_store *store;
     struct hfi_link *link;
@@ -105,8 +105,8 @@ struct redis_node {
     bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
     int64_t keep_ms;           /* cluster: one that is gone is dropped then */
     char run_id[48], replid[48];
-    hf_error why;  /* it went down */
-    hf_error said; /* when it last asked to be asked later */
+    hf_error why;  /* why the link went down */
+    hf_error said; /* its last temporary refusal */
     bool was_up;
     struct hfi_script_set scripts;
 };
@@ -126,7 +126,7 @@ struct redis_store {
     struct redis_cluster *cluster;
     struct redis_sentinel *sentinel;
     struct redis_node
-        sync; /* sync=N: for what must be on replicas, followed by a WAIT; link NULL: no */
+        sync; /* sync=N: for writes that must reach replicas, followed by a WAIT; link NULL: none */
     struct redis_node inbox; /* the subscriber */
     bool inbox_up;
     struct redis_sent inbox_sent;
@@ -137,11 +137,11 @@ struct redis_store {
 
     struct hfi_list waits;          /* struct redis_wait, the oldest first */
     struct hfi_source heartbeat;    /* no wait has anything to do before */
-    struct redis_channel *channels; /* those that somebody waits on for a cell to change */
-    struct hfi_source cell_read;    /* none of those reads before */
+    struct redis_channel *channels; /* channels of cells that are waited for */
+    struct hfi_source cell_read;    /* the time of the next read of these */
     uint64_t last_attempt;
     struct hfi_claims claims;
-    struct hfi_list noted;   /* claims whose local pass the store does not know */
+    struct hfi_list noted;   /* claims with a local pass that the store does not know yet */
     struct hfi_source notes; /* when they are sent */
 };
 
@@ -151,10 +151,10 @@ struct redis_op {
     union {
         struct redis_wait wait;            /* ACQUIRE */
         struct redis_cell_wait *cell_wait; /* CELL_WAIT; NULL: it is to be finished */
-        unsigned shares;                   /* RENEW: commands of it that are under way */
+        unsigned shares;                   /* RENEW: its commands under way */
         struct {
-            void *text;    /* the user's script, or what is asked about */
-            uint32_t node; /* the next to be asked, where all are */
+            void *text;    /* the user's script, or the text that is asked about */
+            uint32_t node; /* the next server, if all are asked */
         } script;
     };
 };
@@ -169,7 +169,7 @@ struct redis_claim {
     struct hfi_claim_entry entry; /* first; in store->claims */
     struct hfi_list noted;        /* in store->noted */
     struct redis_wait *wait;      /* while it is being acquired */
-    uint64_t token; /* what holds now after a local pass, and in which thread; 0: none was */
+    uint64_t token; /* the current token after a local pass, and its thread; 0: never passed */
     int64_t tid;
     bool unsure; /* an acquire of it may be executed late: release leaves a tombstone */
 };
@@ -223,7 +223,7 @@ extern const struct redis_wire redis_native, redis_plain, redis_redisson;
 
 /* ---- servers.c -------------------------------------------------------------------- */
 
-/* Some server, or its data, is another one now: core is told when the lock is dropped. */
+/* A server, or its data, has been replaced: core is told when the lock is dropped. */
 void redis_doubt(struct redis_store *store);
 
 /*
@@ -236,7 +236,8 @@ struct redis_topology {
     void (*close)(
         struct redis_store *store); /* also after a failed open; links of nodes are gone */
     bool (*ready)(const struct redis_store *store);
-    /* Why it is not ready; NULL: not known. `hopeless`: only what will not pass by waiting. */
+    /* Why it is not ready; NULL: not known. `hopeless`: only reasons that waiting does not
+     * remove. */
     const hf_error *(*why)(const struct redis_store *store, bool hopeless);
     void (*up)(struct redis_node *node);
     void (*down)(struct redis_node *node); /* any node, the inbox too */
@@ -247,7 +248,7 @@ struct redis_topology {
 };
 extern const struct redis_topology redis_single, redis_sentinel, redis_cluster;
 
-/* Opening: is this why a server cannot be used, and waiting will not mend it, or nobody wants to wait? */
+/* While opening: is this a reason to give up, because waiting does not help or is not wanted? */
 static inline bool redis_is_final(const struct redis_store *store, const hf_error *why)
 {
     return why->status != HF_OK &&
@@ -260,16 +261,16 @@ void redis_servers_close(struct redis_store *store);
 
 /* A new server; its number, or REDIS_NODE_ANY: out of memory. */
 uint32_t redis_node_add(struct redis_store *store, const struct hfi_address *address);
-/* Its connection and address go; its number may be given to another. By the driver. */
+/* Free its connection and address; its number may be reused. By the driver. */
 void redis_node_drop(struct redis_node *node);
-/* Lead the inbox, or all that belongs to the one server, elsewhere. By the driver. false: out of
- * memory. */
+/* Point the inbox, or everything of the single server, to another address. By the driver. false:
+ * out of memory. */
 bool redis_inbox_aim(struct redis_store *store, const struct hfi_address *address);
 bool redis_master_aim(struct redis_store *store, const struct hfi_address *address);
 
 /* ---- cluster.c ------------------------------------------------------------------------ */
 
-/* Where a call goes; NULL: that is not known yet. */
+/* The node of a call; NULL: not known yet. */
 struct redis_node *redis_cluster_route(struct redis_store *store, const struct redis_call *call);
 /* The first master from number `from` on; REDIS_NODE_ANY: none. */
 uint32_t redis_cluster_next(const struct redis_store *store, uint32_t from);
@@ -283,19 +284,19 @@ struct redis_call *redis_call_new(struct redis_store *store, const struct hfi_sc
 void redis_call_free(struct redis_call *call);
 void redis_call_send(struct redis_call *call);
 void redis_call_try(struct redis_store *store, struct redis_call *call);
-/* It was refused, and not executed: send it again after a pause. false: its caller does not want
- * to wait so long; it is still his. */
+/* It was refused, and not executed: send it again after a pause. false: its caller does not wait
+ * that long, and still owns it. */
 bool redis_call_later(struct redis_call *call, const struct hfi_reply *reply);
-/* For store->requests: send one that was parked; its time is over. */
+/* For store->requests: send a parked call; end one whose time is up. */
 void redis_call_resend(struct hfi_request *request);
 void redis_call_give_up(struct hfi_request *request);
 /* End what is parked: the store is being closed. */
 void redis_calls_end_parked(struct redis_store *store);
-/* Answer it with no reply, and free it. */
+/* Answer it without a reply, and free it. */
 void redis_call_end(struct redis_call *call, enum hfi_outcome outcome, const hf_error *err);
 /* sync=N: a WAIT for the replicas behind what was just sent there; `answer` gets their number. */
 struct redis_call *redis_wait_call(struct redis_store *store, redis_answer_fn *answer);
-/* Did enough replicas have it? */
+/* Did enough replicas confirm? */
 bool redis_wait_enough(const struct redis_store *store, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, hf_error *ret_err);
 /* Append the keys of a name. `all`: the three of a native name, else the first only. */
@@ -306,7 +307,7 @@ uint32_t redis_name_slot(const struct redis_store *store, const struct hfi_name 
 size_t redis_cell_key(const struct redis_store *store, const struct hfi_name *name,
                       char ret_key[REDIS_KEY_MAX]);
 void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name);
-/* The answer to a release: it is not there. */
+/* The answer to a release: there is no such lease. */
 void redis_finish_gone(struct redis_call *call);
 /* HF_CORRUPT: an answer that no script of ours gives. */
 void redis_finish_odd(struct redis_store *store, struct hfi_op *op, const struct hfi_reply *reply);
@@ -319,10 +320,10 @@ redis_answer_fn redis_cancelled; /* to a native cancel */
 void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_status status,
                     const hf_error *err);
 int64_t redis_window_ms(int64_t ttl_ms);
-/* Native: ask the server, from the beginning. */
+/* Native: send the acquire, from the beginning. */
 void redis_ask(struct redis_store *store, struct redis_wait *wait);
-/* Native: the server said no. If an earlier copy of what we asked may still be executed, it must find
- * a tombstone, and not a name that has become free. */
+/* Native: the server refused. If an earlier copy of the acquire may still be executed, it must find
+ * a tombstone, and not a free name. */
 void redis_denied(struct redis_store *store, struct redis_wait *wait, hf_status status,
                   const hf_error *err);
 
@@ -337,12 +338,12 @@ void redis_granted(struct redis_store *store, struct redis_wait *wait, uint64_t 
 /* ---- message.c ------------------------------------------------------------------------ */
 
 void redis_message(struct redis_store *store, const char *payload, size_t len);
-/* A grant is too short, or must be on replicas: renew it before it is told. */
+/* A grant is too short, or must reach replicas: renew it before the acquire ends. */
 void redis_confirm(struct redis_store *store, struct redis_wait *wait);
 
 /* ---- heartbeat.c ---------------------------------------------------------------------- */
 
-/* The server has it in its queue, or still has: when do we look again? */
+/* The server has queued it, or still has it queued: set the next heartbeat. */
 void redis_queued(struct redis_store *store, struct redis_wait *wait, const struct hfi_reply *reply,
                   int64_t sent_ms);
 void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms);
@@ -373,7 +374,7 @@ void redis_counter(void *self, struct hfi_op *op);
 void redis_cell_wait(void *self, struct hfi_op *op);
 void redis_cell_cancel(void *self, struct hfi_op *op, hf_status status);
 void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms);
-/* The inbox' line came or went; a message came on it that is not for the inbox. */
+/* The inbox's connection is up or down; a message came on it that is not for the inbox. */
 void redis_channels_up(struct redis_store *store);
 void redis_channels_down(struct redis_store *store);
 void redis_channel_message(struct redis_store *store, const char *name, size_t name_len,

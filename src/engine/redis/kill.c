@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ending a script that does not end.
+ * Kills a script that does not end.
  *
  * While a script runs the server does nothing else. When it has run for longer than
- * busy-reply-threshold (lua-time-limit before Redis 7; 5 s) the server does not stop it: it goes on
- * running it, and answers BUSY to everything but a few commands, of which SCRIPT KILL is one; AUTH and
- * HELLO are, too. The connection that runs the script is stuck behind it, and that may be any of ours.
- * So this comes over a new one, is greeted briefly, and is patient with a server that does not answer
- * before its threshold. It is killed only if it has not written yet.
+ * busy-reply-threshold (lua-time-limit before Redis 7; 5 s) the server does not stop it, but
+ * answers BUSY to everything except a few commands, among them SCRIPT KILL, AUTH and HELLO. The
+ * connection that runs the script is blocked, and that may be any of ours. So the kill uses a new
+ * connection with a short greeting, and waits for a server that does not answer before its
+ * threshold. Only a script that has not written yet is killed.
  *
  * On the calling thread, which it blocks.
  */
@@ -52,7 +52,7 @@ static hf_status kill_at(const struct hfi_redis_conf *conf, const struct hfi_add
     return hfi_error_wrap(err, "%s", address->shown);
 }
 
-/* Of several servers: that one was killed is what counts most, then why one was not. */
+/* Of several servers: a killed script counts most, then the reason why one was not killed. */
 static int weight(hf_status status)
 {
     return status == HF_OK ? 3 : status == HF_IN_USE ? 2 : status == HF_NOT_FOUND ? 0 : 1;
@@ -75,7 +75,7 @@ static hf_status kill_at_all(const struct hfi_redis_conf *conf,
     return total;
 }
 
-/* Who is the master, says the first sentinel that answers. */
+/* The master, according to the first sentinel that answers. */
 static struct hfi_address *ask_sentinels(const struct hfi_redis_conf *conf, hf_error *err)
 {
     struct hfi_address *master = NULL;

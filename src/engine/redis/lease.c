@@ -27,8 +27,9 @@ void redis_released(struct redis_call *call, enum hfi_outcome outcome,
         redis_finish_odd(call->store, call->op, reply);
 }
 
-/* Over by our own clock, which is ahead of the server's, and its lock delay must run: a release that
- * arrived a moment too early would be a clean end, and open the name at once. */
+/* The lease has ended by our own clock, which is ahead of the server's, and its lock delay must
+ * run: a release that arrives a moment too early would be a clean end, and open the name at
+ * once. */
 static bool must_lapse(const struct hfi_claim *claim)
 {
     return claim->lock_delay_ms > 0 && claim->granted_ttl_ms > 0 &&
@@ -59,10 +60,11 @@ void redis_release(void *self, struct hfi_op *op)
 /* ---- renew ---------------------------------------------------------------------------- */
 
 /*
- * Each lease is judged alone: what the server says of one name is the status of that lease. Two things could make
- * one name a matter of all that travel with it: a script that stops there (it does not: each.lua), and rights to
- * keys, which the server looks at before it begins with a script. A share that is refused for those has not
- * been executed: it is sent again in halves, until what is refused is the name itself.
+ * Each lease has its own outcome: the server's answer for one name is the status of that lease. Two
+ * things could let one name affect all others in the command: a script that stops there (it does
+ * not: each.lua), and rights to keys, which the server checks before it runs a script. A share that
+ * is refused because of rights has not been executed: it is sent again in halves, until only the
+ * refused name is left.
  */
 
 /* One command's share of a renewal. */
@@ -78,7 +80,7 @@ static void end_share(struct redis_store *store, struct hfi_op *op)
         hfi_reactor_finish(&store->reactor, op, HF_OK, NULL);
 }
 
-/* What the server answered of one lease. Of the last that failed, op->error has the server's words. */
+/* The server's answer for one lease. op->error gets the text of the last one that failed. */
 static void judge(struct hfi_op *op, struct hfi_renewal *item, const struct hfi_reply *answer,
                   int64_t sent_ms)
 {
@@ -122,7 +124,7 @@ static void renewed(struct redis_call *call, enum hfi_outcome outcome,
     hfi_free(share);
 }
 
-/* What too few replicas have is not renewed: a failover would forget it. */
+/* A renewal that too few replicas have does not count: a failover would forget it. */
 static void replicated(struct redis_call *call, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, const hf_error *err)
 {
@@ -159,8 +161,7 @@ static void send_share(struct redis_store *store, struct hfi_op *op, struct shar
     call->op = op;
     call->data = share;
     call->synced = behind != NULL;
-    call->fail_fast =
-        true; /* core asks again soon; meanwhile the holder is told that it is AT_RISK */
+    call->fail_fast = true; /* core tries again soon; meanwhile the lease is AT_RISK */
     for (uint32_t i = 0; i < share->count; i++)
         store->wire->add_key(call, &share->items[i]->claim->name);
     for (uint32_t i = 0; i < share->count; i++)
@@ -178,8 +179,8 @@ static void send_share(struct redis_store *store, struct hfi_op *op, struct shar
         redis_call_send(behind); /* its answer is always the second */
 }
 
-/* Send the halves of a share that was refused, and not executed, by themselves; nothing is left in it then. false: there
- * are no halves, or no memory for them. */
+/* Send a refused share, which was not executed, as two halves; it is empty then. false: it has only
+ * one lease, or there is no memory. */
 static bool split(struct redis_store *store, struct hfi_op *op, struct share *share,
                   const struct hfi_script *script)
 {
@@ -213,8 +214,8 @@ static int by_slot(const void *a, const void *b)
     return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* In a cluster the keys of one command must be in one slot: its leases in the order of slots. NULL:
- * not needed, or no memory, and then every lease gets a command of its own. */
+/* In a cluster the keys of one command must be in one slot: sort the leases by slot. NULL: not
+ * needed, or no memory; then every lease gets a command of its own. */
 static struct placed *place(struct redis_store *store, struct hfi_op *op)
 {
     size_t count = op->u.renew.count;
@@ -237,7 +238,7 @@ void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct h
     uint32_t most = store->slots && !placed ? 1 : REDIS_BATCH;
     struct share *share = NULL;
 
-    redis_op(op)->shares = 1; /* ours, until all are sent */
+    redis_op(op)->shares = 1; /* our own count, until all are sent */
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = placed ? placed[i].item : &op->u.renew.items[i];
         uint32_t slot = placed ? placed[i].slot : 0;
@@ -349,7 +350,7 @@ void redis_break(void *self, struct hfi_op *op)
     struct redis_store *store = self;
     struct redis_call *call;
 
-    redis_notes_send(store); /* our own passes, before anybody's token is compared */
+    redis_notes_send(store); /* send our notes first: break compares tokens */
     call = redis_call_new(store, &hfi_script_break, 3, broken, op);
     if (!call)
         return;
@@ -361,10 +362,10 @@ void redis_break(void *self, struct hfi_op *op)
 /* ---- notes of local passes --------------------------------------------------------------------- */
 
 /*
- * Passes are many, and only `show` and `break` want to know of them: the store is told a moment
- * later, of the newest only, many claims in one command; and before our own inspect or
- * break, which travel on the same line behind it. A note that was not answered is put back; and every
- * renewal has the same with it, so that no pass stays unknown for longer than that.
+ * Local passes are frequent, and only `show` and `break` need them: so they are sent a moment
+ * later, only the newest of each claim, many claims in one command; and before our own inspect or
+ * break, which follow on the same connection. A note without an answer is queued again. Every
+ * renewal carries the same information, so no pass stays unknown for longer than that.
  */
 static void push_note(struct redis_store *store, struct redis_claim *claim)
 {
@@ -372,7 +373,8 @@ static void push_note(struct redis_store *store, struct redis_claim *claim)
         hfi_list_append(&store->noted, &claim->noted);
 }
 
-/* Notes leave at `at_ms`, if not before. The answer: whoever drives must look at the time again. */
+/* Send the notes at `at_ms` at the latest. Returns whether the driver must read its timers
+ * again. */
 static bool hasten_notes(struct redis_store *store, int64_t at_ms)
 {
     if (store->notes.due_ms <= at_ms)
@@ -397,14 +399,14 @@ void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t t
     hfi_reactor_leave_quietly(&store->reactor, sooner);
 }
 
-/* Whose notes are under way. */
+/* The claims whose notes are under way. */
 struct notes {
     uint32_t count;
     unsigned char owners[][HFI_OWNER_LEN];
 };
 
-/* What the server may not have got is put back. What it refused for another reason than that it cannot now goes with
- * the next renewal, which says why. */
+/* Notes that the server may not have received are queued again. Notes that it refused permanently
+ * are sent with the next renewal, which reports why. */
 static void noted(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err)
 {
@@ -426,7 +428,7 @@ static void noted(struct redis_call *call, enum hfi_outcome outcome, const struc
     hfi_free(notes);
 }
 
-/* Not now: no memory. */
+/* No memory: send them later. */
 static void put_back(struct redis_store *store, struct redis_claim *const claims[], uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)

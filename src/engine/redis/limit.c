@@ -21,7 +21,7 @@ static enum hfi_limit_said said_by(char letter)
         return HFI_LIMIT_MISMATCH;
     case 'V':
         return HFI_LIMIT_VERSION;
-    default: /* X, or nothing that our script says */
+    default: /* X, or not an answer of our script */
         return HFI_LIMIT_CORRUPT;
     }
 }
@@ -44,7 +44,7 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
     answer->left = numbers[1]->integer;
     answer->refill_us = numbers[2]->integer;
     answer->at_us = numbers[3]->integer;
-    for (size_t i = 0; i < 4; i++) /* what is counted in a script are doubles */
+    for (size_t i = 0; i < 4; i++) /* numbers in a script are doubles */
         if (numbers[i]->integer < -(int64_t)HFI_TOKEN_LIMIT ||
             numbers[i]->integer > (int64_t)HFI_TOKEN_LIMIT)
             return false;

@@ -165,8 +165,8 @@ void hfi_link_close(struct hfi_link *link)
     hfi_stream_close(&link->stream);
 }
 
-/* A new reader each time: one that has failed cannot be used again, and one that stopped in the middle of a reply must
- * not go on with it. */
+/* A new reader for each connection: one that has failed cannot be used again, and one that holds a
+ * partial reply must not continue it. */
 static void stream_greet(struct hfi_stream *stream)
 {
     struct hfi_link *link = (struct hfi_link *)stream;
@@ -215,7 +215,8 @@ static void stream_down(struct hfi_stream *stream, hf_status status, const char 
 
 /* ---- commands ----------------------------------------------------------------------------------- */
 
-/* UP, and the command could be built? Else it is answered: none of it will ever leave. */
+/* Is the link UP, and could the command be built? Otherwise it is answered at once: it will never
+ * be sent. */
 static bool can_send(const struct hfi_link *link, const struct hfi_command *command,
                      struct redis_sent *sent)
 {
@@ -281,8 +282,8 @@ void hfi_link_send_asking(struct hfi_link *link, const struct hfi_command *comma
     if (!can_send(link, command, sent))
         return;
 
-    /* ASKING is for the next command only, and its own answer of no interest: if it were refused,
-     * so would be the command. */
+    /* ASKING applies to the next command only. Its own answer is ignored: if it is refused, so is
+     * the command. */
     queue_words(link, "ASKING", NULL, 0);
     link->skip++;
     at = link->stream.queued;
@@ -369,8 +370,8 @@ static bool first_is(const struct hfi_reply *list, const char *word)
 }
 
 /*
- * A subscriber gets messages at any time, and in between, in the order of what we sent: one
- * "subscribe", "unsubscribe" or "pong" for each, or an error instead.
+ * A subscriber gets messages at any time. In between come the answers, in the order of our
+ * commands: one "subscribe", "unsubscribe", "pong" or error for each.
  */
 static void dispatch_pushed(struct hfi_link *link, const struct hfi_reply *reply)
 {
@@ -399,7 +400,7 @@ static void dispatch(struct hfi_link *link, const struct hfi_reply *reply)
 
 /* ---- pings ---------------------------------------------------------------------------------------- */
 
-/* A subscriber that hears nothing pings, and goes down if nothing comes then either. */
+/* A subscriber that receives nothing sends pings, and goes down if they are not answered. */
 static void ping_due(struct hfi_source *pinger, int64_t now_ms)
 {
     struct hfi_link *link = hfi_container(pinger, struct hfi_link, pinger);
@@ -416,7 +417,8 @@ static void ping_due(struct hfi_source *pinger, int64_t now_ms)
         return;
     }
     if (link->missed >= PINGS_MISSED_MAX) {
-        /* If this process was stopped for a while, the answer may be here already: let it be read. */
+        /* If this process was stopped for a while, the answer may have arrived already: read it
+         * first. */
         if (hfi_stream_has_news(stream))
             hfi_source_at(pinger, now_ms);
         else

@@ -22,7 +22,7 @@ struct redis_sent {
     uint32_t skip;        /* the link's: replies of no interest that come before its own */
     /*
      * Exactly once. NULL: the link went down. `maybe`: bytes of the command may have reached
-     * the server, so that it may have been, or may still be, executed; else it never will be.
+     * the server, so it may have been or may still be executed; otherwise it never will be.
      */
     void (*answered)(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 };
@@ -38,11 +38,11 @@ struct hfi_link_owner {
                     const char *payload, size_t len);
 };
 
-/* What the greeting learnt (HELLO, INFO server, replication and persistence). */
+/* What the greeting found out (HELLO, INFO server, replication and persistence). */
 struct hfi_server {
     char run_id[48];
     char replid[48];       /* master_replid */
-    char version[32];      /* its own: of Valkey Valkey's */
+    char version[32];      /* its own: for Valkey, Valkey's version */
     unsigned major, minor; /* of the Redis that it is, or is compatible with */
     bool is_valkey, is_replica, is_cluster, loading;
     uint64_t client_id; /* CLIENT ID; 0: not allowed to know */
@@ -60,10 +60,10 @@ void hfi_link_free(struct hfi_link *link); /* closed or IDLE; NULL is fine */
 /* Before the first open: it leads to a sentinel. Greeted with conf's sentinel_user and
  * sentinel_password, without a database; its server has no replid and no role. */
 void hfi_link_to_sentinel(struct hfi_link *link);
-/* Before the first open: it is greeted with no more than a server answers that is busy with a script (AUTH,
- * HELLO); its server is not known. */
+/* Before the first open: greet only with commands that a server answers while it is busy with a
+ * script (AUTH, HELLO); its facts are not known. */
 void hfi_link_be_brief(struct hfi_link *link);
-/* Answers on it come soon: while no other link awaits any, the driver sleeps there. */
+/* Answers on this link come soon: if no other link expects any, the driver sleeps in its read. */
 void hfi_link_sleep_here(struct hfi_link *link);
 void *hfi_link_data(const struct hfi_link *link);
 enum hfi_stream_state hfi_link_state(const struct hfi_link *link);
@@ -75,13 +75,13 @@ size_t hfi_link_in_flight(const struct hfi_link *link); /* commands not yet answ
 void hfi_link_open(struct hfi_link *link, int64_t now_ms);
 /* Open it whenever it is down, after a pause that grows with each failure; off: no more. */
 void hfi_link_keep(struct hfi_link *link, bool on);
-/* From `up` on: the server is of use, and failures before do not count any more. */
+/* After `up`: the server can be used, and earlier failures do not count any more. */
 void hfi_link_settled(struct hfi_link *link);
-/* The server is of no use (a replica): go down as soon as what it has said is acted on. */
+/* The server cannot be used (a replica): go down after the input that has arrived is acted on. */
 __attribute__((format(printf, 3, 4))) void hfi_link_unusable(struct hfi_link *link,
                                                              hf_status status, const char *format,
                                                              ...);
-bool hfi_link_usable(const struct hfi_link *link); /* UP, and not that */
+bool hfi_link_usable(const struct hfi_link *link); /* UP, and not unusable */
 /* How often it went down since hfi_link_settled(). */
 unsigned hfi_link_failures(const struct hfi_link *link);
 /* Why it went down the last time; HF_OK: it was closed. */
@@ -97,15 +97,15 @@ void hfi_link_close(struct hfi_link *link);
  */
 void hfi_link_send(struct hfi_link *link, const struct hfi_command *command,
                    struct redis_sent *sent);
-/* As send, before anything else: what must follow an ASK redirection (ASKING + command). */
+/* As send, after an ASK redirection: ASKING and the command, before anything else. */
 void hfi_link_send_asking(struct hfi_link *link, const struct hfi_command *command,
                           struct redis_sent *sent);
-/* Subscriber links. Confirmed subscriptions survive nothing: subscribe again after `up`. */
+/* Subscriber links. Subscriptions end with the connection: subscribe again after `up`. */
 void hfi_link_subscribe(struct hfi_link *link, const char *channel, size_t len,
                         struct redis_sent *sent);
 void hfi_link_unsubscribe(struct hfi_link *link, const char *channel, size_t len);
-void hfi_link_flush(struct hfi_link *link);                  /* write now what waits */
-void hfi_link_flush_if(struct hfi_link *link, size_t bytes); /* if at least so many wait */
+void hfi_link_flush(struct hfi_link *link);                  /* send the output now */
+void hfi_link_flush_if(struct hfi_link *link, size_t bytes); /* if at least this many bytes wait */
 
 struct hfi_stream *hfi_link_stream(struct hfi_link *link); /* for tests */
 

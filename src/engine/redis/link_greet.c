@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The greeting: who we are, and what the server is. All commands leave at once, so that it costs one
- * round trip:
+ * The greeting: authenticates us and identifies the server. All commands are sent at once, so that
+ * it costs one round trip:
  *
  *   AUTH          if there is a password. Refused: HF_DENIED.
  *   HELLO 2       its role, its mode and our client's id; anybody may ask. Not needed.
@@ -11,9 +11,9 @@
  *
  * So a user of ours needs +info beside the rights to its keys, channels and scripts.
  *
- * AUTH is followed by the others before we know whether it was accepted; if it was not they are
- * refused too, and it is AUTH's error that counts. A server's words about AUTH are never shown: a
- * server that does not know the command would quote the password.
+ * The others follow AUTH before we know whether it was accepted; if it was not, they are refused
+ * too, and the error of AUTH counts. A server's text about AUTH is never shown: a server that does
+ * not know the command would quote the password.
  */
 #include "engine/redis/link_parts.h"
 
@@ -112,8 +112,9 @@ void hfi_link_greeted(struct hfi_link *link, const struct hfi_reply *reply)
         all_said(link);
 }
 
-/* Is that the end? What matters to everybody (no such user, starting up, too many clients) is; what
- * is the matter with one command is only if we need it. */
+/* A command of the greeting was refused. A reason that concerns the whole connection (no such user,
+ * starting up, too many clients) is final; an error of one command is final only if we need that
+ * command. */
 static void refused(struct hfi_link *link, enum step step, const struct hfi_reply *reply)
 {
     hf_error err;
@@ -146,7 +147,7 @@ static void learn(struct hfi_link *link, enum step step, const struct hfi_reply 
     struct hfi_server *server = &link->server;
 
     if (step >= STEP_INFO_SERVER && reply->type != HFI_REPLY_TEXT) {
-        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "what came is not a reply to INFO");
+        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "the reply to INFO is not one");
         return;
     }
     switch (step) {
@@ -168,7 +169,8 @@ static void learn(struct hfi_link *link, enum step step, const struct hfi_reply 
     }
 }
 
-/* Name and value in turns. INFO, which comes later, knows better about all but the id. */
+/* Names and values alternate. INFO, which comes later, is more precise about everything but the
+ * id. */
 static void learn_hello(struct hfi_server *server, const struct hfi_reply *reply)
 {
     for (size_t i = 0; i + 1 < reply->count; i += 2) {

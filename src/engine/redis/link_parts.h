@@ -3,7 +3,7 @@
  * The inside of a link, shared by its parts:
  *
  *   link.c        commands into the stream, replies and messages out of it, pings
- *   link_greet.c  from a connected stream to a server we know and that knows us
+ *   link_greet.c the greeting: authentication and the server's facts
  */
 #ifndef HFI_REDIS_LINK_PARTS_H
 #define HFI_REDIS_LINK_PARTS_H
@@ -39,7 +39,8 @@ void hfi_link_queue(struct hfi_link *link, const struct hfi_command *command);
 /* The greeting is over. */
 void hfi_link_up(struct hfi_link *link);
 
-/* link_greet.c: say hello; one reply to it. When all have come, the link is UP or has failed. */
+/* link_greet.c: begin the greeting; take one reply to it. When all have come, the link is UP or has
+ * failed. */
 void hfi_link_greet(struct hfi_link *link);
 void hfi_link_greeted(struct hfi_link *link, const struct hfi_reply *reply);
 

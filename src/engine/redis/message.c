@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A grant in the native wire mode: what it is worth, and what is made of it. It comes as the answer
- * to an acquire, a heartbeat or a cancel, or as a message.
+ * Grants in the native wire mode: how long they are valid, and what follows. A grant comes as the
+ * answer to an acquire, a heartbeat or a cancel, or as a message.
  *
- * kit/handover.h has the rules for both. The attempt number alone does not tell a message of this grant from an old one: the waiter may
- * have been granted under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
- * put it in line again; heartbeats do not tell the difference. The token does (wait->past).
+ * kit/handover.h has the rules for both. The attempt number alone does not distinguish a message of
+ * this grant from an old one: the waiter may have been granted under this very number without
+ * noticing, and passed over, and a late copy of an earlier acquire may have queued it again;
+ * heartbeats do not show that. The token does (wait->past).
  */
 #include "engine/redis/internal.h"
 
@@ -14,8 +15,8 @@
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
- * ours, and a message can come late: for a claim that has gone on, it means nothing. */
+/* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is
+ * ignored. A message can come late: for a claim that has moved on it has no meaning. */
 void redis_message(struct redis_store *store, const char *payload, size_t len)
 {
     struct redis_message message;
@@ -47,7 +48,7 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
                               wait->past, token, (int64_t)window, hfi_now_ms())) {
     case HFI_MESSAGE_IGNORE:
         return;
-    case HFI_MESSAGE_RECHECK: /* a heartbeat renews it, if it is there */
+    case HFI_MESSAGE_RECHECK: /* a heartbeat renews the grant, if it still exists */
         wait->heartbeat_ms = 0;
         hfi_source_at(&store->heartbeat, 0);
         return;
@@ -55,12 +56,12 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
         break;
     }
     if (wait->call) {
-        /* It overtook the answer to our acquire and may be the work of its first copy: the send of that
-         * copy is what we count from. */
+        /* The message overtook the answer to our acquire, and its first copy may have caused it: so
+         * we count from the send of that copy. */
         wait->heard_ms = wait->call->first_ms;
-        wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
+        wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be under way */
         wait->call->data = NULL;
-        wait->call->idempotent = false; /* or a copy of it could come after the release */
+        wait->call->idempotent = false; /* otherwise a copy could be executed after the release */
         if (hfi_request_unpark(&store->requests, &wait->call->request))
             redis_call_free(wait->call);
         wait->call = NULL;
@@ -71,9 +72,9 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
 /* ---- confirming ---------------------------------------------------------------------------- */
 
 /*
- * A grant that is not enough as it is gets a renewal for the whole ttl before anybody hears of it. With
- * sync=N that is a write on a line of its own, with a WAIT behind it: the lease counts from there, and
- * if too few replicas have it, it is given back.
+ * A grant that is too short, or must reach replicas, is renewed for the whole ttl before the
+ * acquire ends. With sync=N that is a write on a separate connection, followed by a WAIT: the lease
+ * counts from there, and if too few replicas have it, it is released.
  */
 static void rolled_back(struct redis_call *call, enum hfi_outcome outcome,
                         const struct hfi_reply *reply, const hf_error *err)
@@ -110,9 +111,10 @@ static void end_confirm(struct redis_store *store, struct redis_wait *wait, bool
     else if (wait->confirmed != HF_LOST)
         redis_wait_end(store, wait, HF_UNKNOWN, NULL);
     else if (wait->stop != HF_OK)
-        redis_denied(store, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
+        redis_denied(store, wait, wait->stop, NULL); /* it has expired, and the acquire was
+                                                      * cancelled */
     else
-        redis_ask(store, wait); /* it has lapsed: stand in line again */
+        redis_ask(store, wait); /* it has expired: ask again */
 }
 
 static void replicated(struct redis_call *call, enum hfi_outcome outcome,

@@ -3,8 +3,8 @@
  * Names on a server: see names.h.
  *
  * Which slot of a cluster a key belongs to: CRC16 (XMODEM: polynomial 0x1021, from 0, not
- * reflected) modulo 16384, of what stands between the first '{' and the first '}' after it if that
- * is not empty, else of the whole key.
+ * reflected) modulo 16384, of the text between the first '{' and the first '}' after it if that is
+ * not empty, else of the whole key.
  */
 #include "engine/redis/names.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What things are called on a server, for Redis and Redlock alike: the key of a name, its slot, an owner, an inbox. */
+/* Names on a server, for Redis and Redlock: the key of a name, its slot, an owner, an inbox. */
 #ifndef HFI_REDIS_NAMES_H
 #define HFI_REDIS_NAMES_H
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the scripts of Redis and those of Redlock have in common: the flags of an acquire, messages to an inbox. */
+/* What the scripts of Redis and of Redlock have in common: the flags of an acquire, and messages to
+ * an inbox. */
 #ifndef HFI_REDIS_PROTOCOL_H
 #define HFI_REDIS_PROTOCOL_H
 
 #include "engine/engine.h"
 
-/* `hears`: whoever keeps the name has our inbox, too, and so knows whether we listen. */
+/* `hears`: the server of the name also has our inbox, and so knows whether we listen. */
 int64_t redis_acquire_flags(const struct hfi_op *op, bool hears);
 
 #define REDIS_MESSAGE_NUMBERS 4
@@ -20,7 +21,8 @@ struct redis_message {
     const char *rest; /* in the payload */
 };
 
-/* `payload` ends with a NUL, beyond `len`. false: it is not one of ours; anybody may publish there. */
+/* `payload` ends with a NUL, beyond `len`. false: it is not one of ours; any client may publish
+ * there. */
 bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes to replies: hiredis finds where each item begins and ends, and we build what it finds into
- * an arena of our own, which is used again for the next reply. After the first replies nothing is
- * allocated any more.
+ * Parses replies: hiredis finds where each item begins and ends, and we build the items in an arena
+ * of our own, which is reused for the next reply. After the first replies nothing is allocated any
+ * more.
  *
- * hiredis 0.14 trusts a server more than we do, so these are ours: how many items a reply may have
- * (checked before memory is spent: CVE-2021-32765), how long a text may be (checked when its length
- * is known, not when it has come), that a text ends in CRLF, and how long a line may become before
- * it ends. Nesting is hiredis' own bound, 7.
+ * hiredis 0.14 trusts a server more than we do, so we check: the number of items of a reply (before
+ * memory is allocated: CVE-2021-32765), the length of a text (when it is known, before the text has
+ * arrived), that a text ends in CRLF, and the length of a line. hiredis itself limits nesting to 7.
  */
 #include "engine/redis/reply.h"
 
@@ -85,7 +84,7 @@ void hfi_reader_free(struct hfi_reader *reader)
 
 bool hfi_reader_feed(struct hfi_reader *reader, const void *bytes, size_t len)
 {
-    /* One that has failed takes no more, and says why at the next hfi_reader_next(). */
+    /* A reader that has failed takes no more, and hfi_reader_next() returns the reason. */
     return redisReaderFeed(reader->parser, bytes, len) == REDIS_OK ||
            reader->parser->err != REDIS_ERR_OOM;
 }
@@ -111,9 +110,8 @@ hf_status hfi_reader_next(struct hfi_reader *reader, const struct hfi_reply **re
 }
 
 /*
- * What is left in the parser is an item of which the type has been read (hiredis takes that byte
- * by itself). Must we refuse to wait for its end? A text says how long it will be; anything else
- * is one line, and lines are short.
+ * The parser holds an incomplete item whose type has been read (hiredis takes that byte by itself).
+ * Is it too long? A text announces its length; anything else is one line, and lines are short.
  */
 static bool beyond_bounds(const redisReader *parser)
 {
@@ -139,7 +137,7 @@ static void *make_text(const redisReadTask *task, char *bytes, size_t len)
     struct hfi_reply *reply;
     char *copy;
 
-    /* hiredis has seen that these two bytes are there, but for texts not what they are. */
+    /* hiredis has checked that these two bytes exist, but for texts not their values. */
     if (memcmp(bytes + len, "\r\n", 2) != 0)
         return refuse(reader, HF_CORRUPT);
     if (len > HFI_REPLY_TEXT_MAX - reader->texts)
@@ -199,13 +197,13 @@ static void *make_nil(const redisReadTask *task)
     return reply ? reply : refuse(task->privdata, HF_NO_MEMORY);
 }
 
-/* The arena goes as a whole. */
+/* Nothing to do: the arena is freed as a whole. */
 static void forget(void *object)
 {
     (void)object;
 }
 
-/* Where this item belongs: in the list it is part of, or by itself. NULL: out of memory. */
+/* Memory for this item: in its list, or by itself. NULL: out of memory. */
 static struct hfi_reply *place(struct hfi_reader *reader, const redisReadTask *task)
 {
     struct hfi_reply *reply;

@@ -10,7 +10,7 @@
 
 #define SHOWN_MAX 200 /* of a server's own words */
 
-/* The error codes that mean something to us. What is not here is "ERR", or one we do not expect. */
+/* The error codes that we interpret. All others are "ERR", or unexpected. */
 static const struct {
     const char *code;
     hf_status status;
@@ -42,7 +42,7 @@ struct words {
     size_t len;
 };
 
-/* Errors that the server calls just "ERR", by how they go on. */
+/* Errors with the plain code "ERR", by the text that follows. */
 static const struct {
     const char *words;
     hf_status status;
@@ -147,7 +147,7 @@ static hf_status plain_status(struct words words)
 /*
  * Redis 7 answers a script whose command failed with that command's error. Redis 6.2 wraps it:
  * "ERR Error running script (call to f_6b1b...): @user_script:12: OOM command not allowed...".
- * The last place in a script that is named stands right before what we want.
+ * The last position in a script that is named is directly before the text that we want.
  */
 static struct words innermost(const struct hfi_reply *reply)
 {
@@ -167,8 +167,8 @@ static struct words innermost(const struct hfi_reply *reply)
 }
 
 /*
- * The server's words for people: on one line, and not too many. "unknown command" quotes the
- * arguments, which may be names or worse: that part is left out.
+ * The server's text for people: one line of limited length. "unknown command" quotes the arguments,
+ * which may be names or passwords: that part is cut off.
  */
 static void clean(struct words words, char *ret_text, size_t size)
 {

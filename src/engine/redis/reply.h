@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies, as hiredis' reader parses them (RESP2), into an arena that is used again for
- * the next reply: nothing here outlives the callback that gets it. Lengths, nesting and
- * sizes that no reply of ours can have are refused (HFI_REPLY_*_MAX) before memory is
- * spent on them.
+ * Replies, as hiredis' reader parses them (RESP2), into an arena that is reused for the next reply:
+ * a reply is valid only during the callback that gets it. Lengths, nesting and sizes that no valid
+ * reply can have are refused (HFI_REPLY_*_MAX) before memory is spent on them.
  */
 #ifndef HFI_REDIS_REPLY_H
 #define HFI_REDIS_REPLY_H
@@ -50,7 +49,8 @@ bool hfi_reply_numbers(const struct hfi_reply *reply, size_t index, size_t count
 /* The letter with which a scripted reply begins; 0: it is not one of ours. */
 char hfi_reply_letter(const struct hfi_reply *reply);
 bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code); /* "READONLY" */
-/* The server does not have the script. In its own words: one that a script made up itself means that it has run. */
+/* The server does not have the script. Only the server's own text counts: a script that returns
+ * such an error has run. */
 bool hfi_reply_is_noscript(const struct hfi_reply *reply);
 
 /*
@@ -59,7 +59,7 @@ bool hfi_reply_is_noscript(const struct hfi_reply *reply);
  *   NOAUTH WRONGPASS NOPERM          HF_DENIED
  *   READONLY MASTERDOWN CLUSTERDOWN LOADING MISCONF BUSY UNKILLABLE NOREPLICAS  HF_UNAVAILABLE
  *   OOM                              HF_FULL
- *   WRONGTYPE                        HF_MISMATCH (a key of another kind is in the way)
+ *   WRONGTYPE                        HF_MISMATCH (a key of another kind has this name)
  *   unknown command, wrong arity     HF_VERSION
  *   by another version of Holdfast   HF_VERSION (a script of ours, of a name's state)
  *   INCRBY: overflow, not a number   HF_OVERFLOW, HF_MISMATCH
@@ -75,7 +75,7 @@ void hfi_reader_free(struct hfi_reader *reader);
 /* false: out of memory. */
 bool hfi_reader_feed(struct hfi_reader *reader, const void *bytes, size_t len);
 /* HF_OK and *ret_reply (NULL: more bytes are needed); HF_CORRUPT: not RESP, or beyond a bound;
- * HF_NO_MEMORY. After anything but HF_OK the connection is of no use any more. */
+ * HF_NO_MEMORY. After anything but HF_OK the connection cannot be used any more. */
 hf_status hfi_reader_next(struct hfi_reader *reader, const struct hfi_reply **ret_reply);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEYS 1000 /* that one SCAN looks at */
+#define KEYS 1000 /* keys that one SCAN visits */
 
 void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t cursor)
 {
@@ -17,7 +17,7 @@ void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t curs
     size_t used = 0;
 
     snprintf(number, sizeof number, "%" PRIu64, cursor);
-    /* The prefix as it is, although it may hold characters of patterns. */
+    /* The prefix is literal, although it may hold characters of patterns. */
     for (const char *at = prefix; *at; at++) {
         if (strchr("*?[]\\^", *at))
             pattern[used++] = '\\';
@@ -52,7 +52,7 @@ static size_t key_name(const char *prefix, const char *key, size_t len,
         int byte = (unsigned char)key[i];
 
         if (byte == '{' || byte == '}' || used == HF_NAME_MAX)
-            return 0; /* it ends elsewhere: a queue, or nothing of ours */
+            return 0; /* another ending: a queue, or not our key */
         if (byte == '%') {
             int high = i + 2 < len ? hex_digit(key[i + 1]) : -1;
             int low = i + 2 < len ? hex_digit(key[i + 2]) : -1;

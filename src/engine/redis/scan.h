@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SCAN, a page at a time, for the names that a server has keys of. The first key of a name is P{T}: the prefix, and the name
- * with some bytes escaped.
+ * SCAN, a page at a time, for the names that have keys on a server. The first key of a name is
+ * P{T}: the prefix, and the name with some bytes escaped.
  */
 #ifndef HFI_REDIS_SCAN_H
 #define HFI_REDIS_SCAN_H

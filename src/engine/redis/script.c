@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scripts of the user's: run one, ask whether the server has it, let it forget them all.
+ * Scripts of the user: run one, ask whether the server has it, flush all.
  *
- * A script goes out as EVALSHA, and as EVAL if the server says NOSCRIPT: that one has not run. Nothing
- * else makes us send it a second time, for nobody but its author knows whether that would do harm. So,
- * unlike with our own scripts, words of the server that mean "try again later" are passed on, as a
- * script can answer any words itself.
+ * A script is sent as EVALSHA, and as EVAL if the server answers NOSCRIPT: then it has not run. It
+ * is not sent a second time for any other reason, since only its author knows whether that would do
+ * harm. So, unlike for our own scripts, an error that means "try again later" is passed on: a
+ * script can return any error itself.
  */
 #include "engine/redis/internal.h"
 
@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* Kept until the op is finished: a command is built of it when it is sent. */
+/* Kept until the op is finished: the command is built from it when it is sent. */
 struct user_script {
     struct hfi_script script;
     char text[];
@@ -51,7 +51,7 @@ static size_t length(const char *const *items, const size_t *lens, size_t i)
     return lens ? lens[i] : strlen(items[i]);
 }
 
-/* In a cluster one server has all keys, or there is none that could run it. */
+/* In a cluster all keys must be on one server, or no server can run the script. */
 static bool find_slot(const struct redis_store *store, const hf_script_request *script,
                       uint32_t *ret_slot)
 {
@@ -170,7 +170,7 @@ static bool has_words(const struct hfi_reply *reply, const char *words)
     return memmem(reply->text, reply->len, words, strlen(words)) != NULL;
 }
 
-/* How the server itself refuses a command, without having begun it. */
+/* Errors with which the server itself refuses a command before it begins. */
 static const struct {
     const char *code, *words;
 } refusals[] = {
@@ -202,8 +202,9 @@ static bool is_refusal(const struct hfi_reply *reply)
 
 /*
  * What an error means. Redis 7 says where in a script something failed ("... script: 5f0d..., on
- * @user_script:1."), Redis 6.2 wraps it ("ERR Error running script ..."): such a script has begun. Without
- * that, and in words of the server's own, it was refused before; and any other words are the script's.
+ * @user_script:1."), Redis 6.2 wraps it ("ERR Error running script ..."): such a script has begun.
+ * Without that, a text of the server's own means that it was refused before it began; any other
+ * text comes from the script.
  */
 static hf_status judge(const struct hfi_reply *reply, hf_error *err)
 {
@@ -245,7 +246,7 @@ static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct 
 
 /* ---- what the servers have ------------------------------------------------------------------ */
 
-/* The next server's turn, or the end. In a cluster each has its own. */
+/* Ask the next server, or finish. In a cluster each server has its own scripts. */
 static void all_answered(struct redis_call *call, enum hfi_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The scripts of this engine, made of scripts/NAME.lua by the build. scripts/README.md says what each
- * one takes and answers. */
+/* The scripts of this engine, generated from scripts/NAME.lua by the build. scripts/README.md
+ * describes their arguments and answers. */
 #ifndef HFI_REDIS_SCRIPTS_H
 #define HFI_REDIS_SCRIPTS_H
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis+sentinel: the one server of the store is whoever the sentinels call the master.
+ * redis+sentinel: the server of the store is the one that the sentinels name as master.
  *
  * We keep a connection to every sentinel of the URL, and ask each of them once in ping_ms, and at
- * once whenever the master goes down, turns out to be a replica, or says READONLY. Asking all of
- * them, rather than listening to one (+switch-master), is what finds the truth when one of them
- * has missed a failover; and nothing is missed while a connection is down.
+ * once whenever the master goes down, turns out to be a replica, or answers READONLY. We ask all of
+ * them instead of listening to one (+switch-master): one of them may have missed a failover, and
+ * messages are lost while a connection is down.
  *
  *   SENTINEL MASTER name                   its config-epoch: which failover it has seen last
  *   SENTINEL GET-MASTER-ADDR-BY-NAME name  the address; asked second, so that it is never older
  *                                          than the epoch that we believe it has
  *   SENTINEL SENTINELS name                the others: asked if none of the URL's answers
  *
- * The server that they name must say itself that it is a master (servers.c, node_up()); until it
- * does, we ask again, with a pause that grows. After a switch every lease is in doubt, because the
- * run id is another one, waiters beat at once, and those whom the new master does not know enqueue
- * again.
+ * The server that they name must itself report the role master (servers.c, node_up()); until it
+ * does, we ask again, with a growing pause. After a switch every lease is in doubt, because the run
+ * id is another one; waiters send heartbeats at once, and those that the new master does not know
+ * join the queue again.
  */
 #include "engine/redis/sentinel.h"
 
@@ -31,33 +31,33 @@
 #include <unistd.h>
 
 #define MEMBERS_MAX HFI_HOSTS_MAX
-#define LOWER_MS    10000 /* how long sentinels that were set up anew are doubted */
-#define SETTLE_MS   250   /* the first choice waits so long for more than half of the answers */
+#define LOWER_MS    10000 /* how long an epoch below the last one is not trusted */
+#define SETTLE_MS   250   /* how long the first choice waits for more than half of the answers */
 
 /* One sentinel. */
 struct member {
     struct redis_store *store;
     struct hfi_address *address;
     struct hfi_link *link;
-    bool learnt; /* from another one: asked only if none of the URL's answers */
+    bool learnt; /* learnt from another sentinel: asked only if none of the URL answers */
     int64_t ask_ms;
 
     struct redis_sent epoch_sent, master_sent, others_sent;
     unsigned awaited; /* answers */
-    bool told_others; /* since it is up */
+    bool told_others; /* has named the other sentinels since it is up */
 
     struct hfi_address *master; /* its last answer; NULL: none */
     int64_t epoch, asked_epoch;
-    hf_error why; /* it has none */
+    hf_error why; /* why there is no answer */
 };
 
 struct redis_sentinel {
     struct member *members[MEMBERS_MAX];
     size_t count;
-    bool news;        /* an answer came, or one that we had is gone */
+    bool news;        /* the set of answers has changed */
     int64_t first_ms; /* of the first answer; 0: none yet */
     int64_t epoch;    /* highest that was followed */
-    bool followed;    /* anybody, ever */
+    bool followed;    /* a master was followed before */
     int64_t
         lower_ms; /* since when all answers are below an epoch that was followed; 0: they are not */
 };
@@ -140,8 +140,8 @@ static bool is_hard(const hf_error *why)
     return why->status != HF_OK && why->status != HF_UNAVAILABLE;
 }
 
-/* Once a master is named, what is the matter with that one counts. Before, it is hopeless if no
- * sentinel is left that might name one. */
+/* Once a master is named, the reason is that master's. Before that, it is hopeless if no sentinel
+ * is left that might name one. */
 static const hf_error *sentinel_why(const struct redis_store *store, bool hopeless)
 {
     const hf_error *why = NULL;
@@ -203,7 +203,7 @@ static void question(struct member *member, int64_t now_ms)
 
     if (member->awaited > 0)
         return;
-    /* Not all clients of a sentinel at once. */
+    /* Random, so that not all clients ask a sentinel at once. */
     member->ask_ms =
         now_ms + pause_ms * 3 / 4 + (int64_t)(hfi_random_u64() % 1024) * pause_ms / 2048;
     send_question(member, "MASTER", &member->epoch_sent, epoch_answered);
@@ -231,7 +231,7 @@ static uint16_t port_of(const struct hfi_reply *text)
     return text && !hfi_parse_u64(text->text, 1, UINT16_MAX, &port) ? (uint16_t)port : 0;
 }
 
-/* A user who may not ask for it has epoch 0, and role and votes alone to tell. */
+/* A user who may not ask for it gets epoch 0; then only role and votes decide. */
 static void epoch_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct member *member = hfi_container(sent, struct member, epoch_sent);
@@ -309,7 +309,7 @@ static void ask_soon(struct redis_store *store, unsigned failures)
 
 /* ---- following ---------------------------------------------------------------------------------- */
 
-/* Have so many answered that the first choice is a good one? Later ones only correct it. */
+/* Have enough sentinels answered for the first choice? Later answers only correct it. */
 static bool settled(const struct redis_sentinel *sentinel, size_t answers, size_t voters,
                     int64_t now_ms)
 {
@@ -322,8 +322,8 @@ static bool settled(const struct redis_sentinel *sentinel, size_t answers, size_
            now_ms >= sentinel->first_ms + SETTLE_MS;
 }
 
-/* An epoch below one that was followed must be all that is heard for a while: a sentinel that was
- * stopped before it heard of a failover may have been the last to answer. */
+/* An epoch below one that was followed is accepted only if all answers have one for a while: the
+ * only sentinel that answers may have been stopped before it learnt of a failover. */
 static bool stays_lower(struct redis_sentinel *sentinel, int64_t epoch, int64_t now_ms)
 {
     if (epoch >= sentinel->epoch) {
@@ -391,7 +391,7 @@ static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *re
 
 /* ---- time ---------------------------------------------------------------------------------------- */
 
-/* Is there no hope in the URL's own sentinels for now? */
+/* Does no sentinel of the URL answer for now? */
 static bool needs_others(const struct redis_sentinel *sentinel)
 {
     for (size_t i = 0; i < sentinel->count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which master to follow, when sentinels may differ. Pure. */
+/* Chooses the master to follow when sentinels disagree. Pure. */
 #ifndef HFI_REDIS_SENTINEL_H
 #define HFI_REDIS_SENTINEL_H
 
@@ -12,11 +12,11 @@ struct hfi_sentinel_answer {
 
 /*
  * The answer to follow, or `count`: none. `epoch` is the highest that was ever followed, `voters`
- * how many sentinels there are, `current` who is followed now or NULL.
+ * the number of sentinels, `current` the master that is followed now, or NULL.
  *
  * The highest epoch wins; among equals the address with most votes, then the current one. An epoch
- * lower than one that was followed is a sentinel that has missed a failover, and is not believed
- * unless all answer and most say the same: then they were set up anew. (While one is silent, it may be
+ * lower than one that was followed comes from a sentinel that has missed a failover. It is accepted
+ * only if all sentinels answer and most agree: then they were set up again. (A silent one may be
  * the one that knows of the failover.)
  */
 size_t hfi_sentinel_choose(const struct hfi_sentinel_answer *answers, size_t count, size_t voters,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The servers of a store: opening and closing, the link to each of them and the inbox, which has a link of its own.
- * One store is one server here; sentinel.c and cluster.c (struct redis_topology) say which, and which of several.
+ * Here a store has one server; sentinel.c and cluster.c (struct redis_topology) choose that server,
+ * or one of several.
  */
 #include "engine/redis/address.h"
 #include "engine/redis/internal.h"
@@ -29,8 +30,8 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
                                                    .down = inbox_down,
                                                    .message = inbox_message };
 
-/* Lead a node to a server, or to another one. By the driver, or before there is one. false: out of
- * memory, and it is as it was. */
+/* Point a node to a server. By the driver, or before there is one. false: out of memory, and
+ * nothing has changed. */
 static bool aim(struct redis_node *node, const struct hfi_address *address)
 {
     struct redis_store *store = node->store;
@@ -56,7 +57,7 @@ static bool aim(struct redis_node *node, const struct hfi_address *address)
 void redis_node_drop(struct redis_node *node)
 {
     if (node->link)
-        hfi_link_close(node->link); /* first: what it answers may look at the node */
+        hfi_link_close(node->link); /* first: the answers of its commands may use the node */
     hfi_link_free(node->link);
     hfi_address_free(node->address);
     node->link = NULL;
@@ -102,8 +103,8 @@ bool redis_inbox_aim(struct redis_store *store, const struct hfi_address *addres
     return aim(&store->inbox, address);
 }
 
-/* The node itself is the last: if memory ends before, it is still where it was, and who asks again
- * sees that. */
+/* The node itself comes last: without memory it keeps its old address, and the next attempt sees
+ * that. */
 bool redis_master_aim(struct redis_store *store, const struct hfi_address *address)
 {
     store->sync.store = store;
@@ -122,7 +123,7 @@ static void note_down(struct redis_node *node, hf_status status, const char *why
         node->store->topology->down(node);
     if (hfi_link_failures(node->link) == 1 && node->store->requests.parked)
         hfi_requests_unpark(&node->store->requests,
-                            hfi_now_ms()); /* who is in haste waited for this only */
+                            hfi_now_ms()); /* fail_fast calls waited only for this */
 }
 
 void redis_doubt(struct redis_store *store)
@@ -191,11 +192,11 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
     hfi_link_settled(store->inbox.link);
     store->inbox.why.status = HF_OK;
     store->inbox.why.text[0] = 0;
-    redis_waits_hurry(store); /* grants may have been published to nobody */
+    redis_waits_hurry(store); /* grants may have been published while nobody listened */
     redis_channels_up(store);
 }
 
-/* Nothing is subscribed any more: subscriptions end with the line. */
+/* Nothing is subscribed any more: subscriptions end with the connection. */
 static void hush(struct redis_store *store)
 {
     store->inbox_up = false;
@@ -271,7 +272,7 @@ static int64_t topology_next_ms(const struct hfi_source *timer)
     return store->topology->next_ms(store);
 }
 
-/* Before any node's: it may lead one elsewhere instead of opening it. */
+/* Before those of the nodes: it may give a node another address instead of opening it. */
 static bool add_topology_timer(struct redis_store *store)
 {
     static const struct hfi_source_calls calls = { .due = topology_due,
@@ -347,7 +348,8 @@ hf_status redis_servers_open(struct redis_store *store, hf_error *err)
 void redis_servers_close(struct redis_store *store)
 {
     for (uint32_t i = 0; i < store->node_count; i++)
-        redis_node_drop(store->nodes[i]); /* all, before any is gone: answers may look at others */
+        redis_node_drop(store->nodes[i]); /* close all before any is freed: answers may use other
+                                           * nodes */
     for (uint32_t i = 0; i < store->node_count; i++)
         hfi_free(store->nodes[i]);
     hfi_free(store->nodes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An acquisition: ask all nodes at once, decide by what they say (quorum.h), or give back
- * everywhere. majority.c has what follows when a majority holds, wait.c the waiting. With the lock.
+ * An acquisition: ask all nodes at once, decide by their votes (quorum.h), or release everywhere.
+ * majority.c has what follows when a majority holds, wait.c the waiting. With the lock.
  *
- * An attempt means one ballot in one epoch. Whatever starts over (a refused try, a new epoch, a grant
- * that lapsed) is a new attempt of the same owner, and nodes treat it as they would a new owner.
+ * An attempt is one ballot in one epoch. Everything that starts over (a refused try, a new epoch,
+ * an expired grant) is a new attempt of the same owner, and nodes treat it like a new owner.
  */
 #include "engine/redlock/internal.h"
 
@@ -18,8 +18,8 @@
 
 #define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
-#define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
-#define FEW_MS       150 /* too few nodes: about so long until a waiter looks again */
+#define TRIES_MAX    4   /* attempts of a try that lost votes to other tries */
+#define FEW_MS       150 /* too few nodes: the pause before a waiter tries again */
 
 static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
@@ -30,7 +30,7 @@ static void lose(struct redlock_store *store, struct redlock_wait *wait,
 
 int64_t redlock_window_ms(const struct redlock_store *store, const struct hfi_claim *claim)
 {
-    int64_t most_ms = store->max_ttl_ms - claim->lock_delay_ms; /* what heal waits for */
+    int64_t most_ms = store->max_ttl_ms - claim->lock_delay_ms; /* the time that healing waits */
 
     return hfi_window_ms(claim->ttl_ms, HFI_WINDOW_MIN_MS,
                          most_ms < HFI_WINDOW_MAX_MS ? most_ms : HFI_WINDOW_MAX_MS);
@@ -48,7 +48,7 @@ uint64_t redlock_choice(const char *slots, size_t len)
 
 /* ---- beginning and ending ---------------------------------------------------------------- */
 
-/* What no node would grant. */
+/* Requests that no node would grant. */
 static hf_status refusal(const struct redlock_store *store, const struct hfi_claim *claim,
                          hf_error *err)
 {
@@ -88,9 +88,9 @@ void redlock_acquire(void *self, struct hfi_op *op)
     wait->hold = hold;
     wait->due_ms = HFI_NEVER;
     wait->stamp = redlock_proposal(store);
-    /* Blocks that are not used up make counters run ahead of the clock, and a cluster that is made anew by force goes on
-     * by the clock (join.c). So only one token is asked for until the clock has caught up: then every process
-     * adds one block at most to what is allowed. */
+    /* Unused parts of token blocks make counters run ahead of the clock, and a cluster that is
+     * started again by force continues from the clock (join.c). So only one token is asked for
+     * until the clock has caught up: then every process exceeds the limit by one block at most. */
     if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
     if (claim->mode == HFI_MODE_SEMAPHORE)
@@ -106,7 +106,7 @@ void redlock_wait_end(struct redlock_store *store, struct redlock_wait *wait, hf
 {
     hfi_list_remove(&wait->listed);
     wait->hold->wait = NULL;
-    if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
+    if (status != HF_OK && status != HF_UNKNOWN) /* core releases an unknown one */
         redlock_hold_free(store, wait->hold);
     redlock_op(wait->op)->wait = NULL;
     hfi_reactor_finish(&store->reactor, wait->op, status, err);
@@ -117,7 +117,7 @@ void redlock_rest(struct redlock_store *store, struct redlock_wait *wait, int64_
 {
     redlock_give_back(store, wait->claim, wait->hold, wait->hold->sent);
     wait->tries++;
-    if (wait->claim->mode == HFI_MODE_SEMAPHORE) /* others may be after the same slots */
+    if (wait->claim->mode == HFI_MODE_SEMAPHORE) /* others may want the same slots */
         wait->start = (uint32_t)(hfi_random_u64() % wait->claim->capacity);
     wait->state = HFI_WAITER_RESTING;
     wait->due_ms = hfi_now_ms() + 1 + (int64_t)(hfi_random_u64() % (uint64_t)(2 * pause_ms));
@@ -197,8 +197,8 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
 }
 
-/* An acquire that a node did not carry out for want of the script must not be sent again behind its
- * own release, which may have found its script there. */
+/* An acquire that a node did not execute, because it lacked the script, must not be sent again
+ * after its own release, whose script may have been there. */
 static bool still_wanted(const struct redlock_round *round)
 {
     return redlock_wait_find(round->store, round->owner, round->attempt) != NULL;
@@ -212,7 +212,7 @@ void redlock_ask(struct redlock_store *store, struct redlock_wait *wait, uint32_
     if (!nodes)
         return;
     round = redlock_round_new(store, &redlock_script_acquire, 2, asked);
-    if (!round) { /* no vote for want of memory, here */
+    if (!round) { /* out of memory: no vote */
         hfi_error_memory(&wait->err);
         return;
     }
@@ -226,7 +226,7 @@ void redlock_ask(struct redlock_store *store, struct redlock_wait *wait, uint32_
             hfi_ballot_asked(&wait->ballot, i);
             if (wait->heard_ms[i] == 0)
                 wait->heard_ms[i] = hfi_now_ms();
-            else /* a message of a grant that ended may be under way: first its answer */
+            else /* a message of an ended grant may be under way: wait for the answer */
                 wait->known[i] = UINT64_MAX;
         }
     redlock_round_send(round, nodes);
@@ -290,7 +290,7 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
         redlock_step(store, wait);
 }
 
-/* What it is in now is for heal.c to find out, together with what the others are in. */
+/* heal.c finds out in which epoch this node is, together with the others. */
 void redlock_no_vote(struct redlock_node *node)
 {
     node->view.state = HFI_NODE_UNKNOWN;
@@ -314,7 +314,7 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
     return true;
 }
 
-/* One node's answer. A later reason never hides that the kind is another one, or that we are refused. */
+/* One node's answer. A later reason never replaces a mismatch or a refusal. */
 static void voted(struct redlock_store *store, struct redlock_wait *wait,
                   struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
 {
@@ -354,7 +354,7 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
     case 'T':
         hfi_error_set(&wait->err, HF_INVALID, 0, "ttl_ms: longer than max_ttl of this cluster");
         break;
-    case 'X': /* a tombstone of this attempt: somebody broke it, or it is a copy that came late */
+    case 'X': /* a tombstone of this attempt: it was broken, or this is a late copy */
         break;
     default:
         hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an answer that none of our scripts gives",
@@ -394,7 +394,7 @@ void redlock_step(struct redlock_store *store, struct redlock_wait *wait)
     }
 }
 
-/* A majority cannot be had in this attempt. */
+/* This attempt cannot win a majority. */
 static void lose(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out)
 {
@@ -405,7 +405,8 @@ static void lose(struct redlock_store *store, struct redlock_wait *wait,
         return;
     }
     if (out->verdict == HFI_BALLOT_BUSY) {
-        /* Granted at some: perhaps nobody has a majority, and all who tried at once refuse each other. */
+        /* Granted at some nodes: perhaps several tries at once refuse each other, and none has a
+         * majority. */
         if (out->nodes && wait->tries < TRIES_MAX)
             redlock_rest(store, wait, REDLOCK_TRY_MS << wait->tries);
         else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking over a detached lease by its owner: it is ours if a majority of the nodes agrees on what it is. With
- * the lock. */
+/* Adopts a detached lease by its owner: it succeeds if a majority of the nodes agree on the lease.
+ * With the lock. */
 #include "engine/redlock/internal.h"
 
 #include "util/alloc.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What a majority says of a lease that another process acquired. */
+/* The answers of the nodes about a lease that another process acquired. */
 struct adoption {
     unsigned count;
     struct {
@@ -141,7 +141,8 @@ void redlock_adopt(void *self, struct hfi_op *op)
     struct adoption *adoption;
     hf_error err;
 
-    if (op->claim->ttl_ms > store->max_ttl_ms) { /* nodes would say that they have none such */
+    if (op->claim->ttl_ms > store->max_ttl_ms) { /* nodes would answer that there is no such
+                                                  * lease */
         hfi_error_set(&err, HF_INVALID, 0, "ttl_ms: at most %lld here (max_ttl of this cluster)",
                       (long long)store->max_ttl_ms);
         hfi_reactor_finish(&store->reactor, op, HF_INVALID, &err);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What these servers mean for the promises. Each finding says what is and which promise hangs on it. Tokens
- * are strict while nodes keep their counters, so most is about what a node keeps through a crash: one that keeps all is
- * fine; one that forgets all is noticed, and does not vote; what cannot be noticed is one that comes back with a state of
- * some time ago. What a server hides from us (ACL) is said to be unknown. May block.
+ * Checks what these servers mean for the promises. Each finding states a fact and the promise that
+ * depends on it. Tokens are strict while nodes keep their counters, so most findings are about what
+ * a node keeps through a crash: a node that keeps everything is fine; one that loses everything is
+ * noticed, and does not vote; one that comes back with an old state cannot be noticed. Settings
+ * that we may not read (ACL) are reported as unknown. May block.
  */
 #include "engine/redlock/probe.h"
 
@@ -17,15 +18,14 @@
 
 #define VALUE_ROOM   64
 #define CLOCK_ASKS   5
-#define CLOCK_FAR_US 1000000 /* clocks that are kept do not differ so much */
-#define AHEAD_US \
-    60000000 /* a proposal that is so far ahead of a node's clock does not count there */
-#define NOT_ALLOWED "not allowed to know"
+#define CLOCK_FAR_US 1000000  /* synchronised clocks differ by less */
+#define AHEAD_US     60000000 /* a proposal this far ahead of a node's clock does not count there */
+#define NOT_ALLOWED  "not allowed to know"
 
 struct doctor {
     struct hfi_report report;
     struct redlock_probe probe;
-    bool sure; /* every node keeps its counters, as far as it can be seen */
+    bool sure; /* every node keeps its counters, as far as we can see */
     bool clock_known[HFI_NODES_MAX];
     int64_t ahead_us[HFI_NODES_MAX];
 };
@@ -325,11 +325,11 @@ static void check_cluster(struct doctor *d)
                    "no majority of the %u nodes is in one epoch: no lock is granted", n);
     if (n % 2 == 0)
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "cluster",
-                   "%u nodes stand no more losses than %u: one of them costs and does not help", n,
-                   n - 1);
+                   "%u nodes tolerate no more losses than %u: one of them costs and does not help",
+                   n, n - 1);
 }
 
-/* Independent nodes are on different machines; what is not one server, need not fail alone. */
+/* Nodes are independent only on different machines: two servers on one machine fail together. */
 static void check_places(struct doctor *d)
 {
     const struct redlock_probe *probe = &d->probe;

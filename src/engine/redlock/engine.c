@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The redlock engine: its table, opening and closing, and what comes in from core. See internal.h
- * for the parts. Event-driven: submit() sends to all nodes, the driver reads and finishes.
+ * The redlock engine: its table, opening and closing, and the calls of core. See internal.h for the
+ * parts. Event-driven: submit() sends to all nodes, the driver reads and finishes.
  */
 #include "engine/redlock/internal.h"
 
@@ -132,7 +132,7 @@ static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
     if (conf->url.host_count % 2 == 0 && redlock->even != 0)
         return hfi_error_set(
             err, HF_CONFIG, 0,
-            "store URL: %zu nodes stand no more losses than %zu; if it must be so, "
+            "store URL: %zu nodes tolerate no more losses than %zu; if it must be so, "
             "say even=yes",
             conf->url.host_count, conf->url.host_count - 1);
     for (size_t i = 0; i < conf->url.host_count; i++)
@@ -170,7 +170,7 @@ static hf_status read_conf(struct redlock_store *store, struct hfi_conf *conf, c
     return HF_OK;
 }
 
-/* It has said what it is, or why it cannot be asked. */
+/* Has the node reported its state, or why it cannot? */
 static bool looked_at(const struct redlock_node *node)
 {
     if (hfi_link_failures(node->link) > 0)
@@ -187,9 +187,10 @@ static bool all_looked_at(const struct redlock_store *store)
     return true;
 }
 
-/* Why it cannot be opened: what a person must decide, else the first node that says why. `hopeless`:
- * only what will not pass by waiting. "Too few nodes answer" passes while one of them has not been heard yet, and
- * unless each is tried once only, also after that. */
+/* Why the store cannot be opened: a decision that a person must make, else the reason of the first
+ * node that has one. `hopeless`: only reasons that waiting does not remove. "Too few nodes answer"
+ * is temporary while one of them has not answered yet, and also after that unless each is tried
+ * only once. */
 static const hf_error *why_not(const struct redlock_store *store, bool hopeless)
 {
     unsigned bad = 0;
@@ -215,7 +216,7 @@ static const hf_error *why_not(const struct redlock_store *store, bool hopeless)
     return hopeless && bad <= store->n - store->need ? NULL : first;
 }
 
-/* A majority is up and in one epoch; and every node has been looked at that can be within a moment, so
+/* Ready: a majority is up and in one epoch, and every node that answers soon has been probed, so
  * that a mistake in the list is found now, and the first lease is granted by all of them. */
 static bool ready(const struct redlock_store *store, int64_t now_ms, int64_t since_ms)
 {
@@ -224,7 +225,7 @@ static bool ready(const struct redlock_store *store, int64_t now_ms, int64_t sin
     if (now_ms - since_ms > REDLOCK_SILENT_MS)
         return true;
     return !redlock_heal_busy(store) &&
-           all_looked_at(store); /* while it heals views are from before */
+           all_looked_at(store); /* while it heals, the views are old */
 }
 
 static hf_status wait_ready(struct redlock_store *store, hf_error *err)
@@ -261,7 +262,8 @@ static void destroy(struct redlock_store *store)
         hfi_reactor_leave_quietly(&store->reactor, false);
     }
     while ((hold = hfi_claims_any(&store->holds))) {
-        hfi_claims_remove(&store->holds, hold); /* its claim may be another's by now */
+        hfi_claims_remove(&store->holds, hold); /* its claim may be used for another acquisition
+                                                 * now */
         hfi_free(hold);
     }
     hfi_requests_done(&store->rounds);
@@ -349,7 +351,9 @@ static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t 
 static const struct hfi_redlock_extension extension = {
     .head = { HFI_REDLOCK_EXTENSION, sizeof extension },
     .get_status = redlock_get_status,
-    .join = redlock_join,
+    .join_begin = redlock_join_begin,
+    .join_step = redlock_join_step,
+    .join_end = redlock_join_end,
 };
 
 static const struct hfi_engine redlock = {

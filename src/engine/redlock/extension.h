@@ -16,16 +16,25 @@ struct hfi_redlock_status {
     hf_redlock_node nodes[];
 };
 
-/* Both block, on the calling thread, with connections of their own. */
+#define HFI_REDLOCK_JOINED (-1) /* join_step(): there is no next step */
+
+struct hfi_redlock_join; /* a join between two steps: the engine's */
+
+/* get_status() and join_step() block for some round trips, over connections of their own. One thread at a time. */
 struct hfi_redlock_extension {
     struct hfi_extension head;
     /* hf_redlock_get_status(). *ret_status is also set with a status that says why the store cannot be healed; NULL: no node
      * was asked. */
     hf_status (*get_status)(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
                             hf_error *err);
-    /* hf_redlock_join(). `node` NULL: all. */
-    hf_status (*join)(struct hfi_conf *conf, const char *node, bool force, hfi_finding_fn *finding,
-                      void *arg, hf_error *err);
+    /* hf_redlock_join(). `node` NULL: all; it is used during the call only. After HF_OK join_end() is due. */
+    hf_status (*join_begin)(struct hfi_conf *conf, const char *node, bool force,
+                            hfi_finding_fn *finding, void *arg, struct hfi_redlock_join **ret_join,
+                            hf_error *err);
+    /* Look at the nodes, and take the next step. HF_OK: the caller waits for *ret_rest_ms and calls again, unless it is
+     * HFI_REDLOCK_JOINED. Any other status is final. */
+    hf_status (*join_step)(struct hfi_redlock_join *join, int64_t *ret_rest_ms, hf_error *err);
+    void (*join_end)(struct hfi_redlock_join *join);
 };
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Epochs, the client's side: which one a majority of the nodes is in, and making the cluster whole again
- * when a node has lost its data. What to do next is decided by heal_plan.c from what all nodes say of
- * themselves; here it is asked for, done, and asked for again. Every step is a compare-and-set at a node, so
- * any number of clients may be at it at once and each may die at any point.
+ * Epochs, the client's side: finds the epoch of the majority, and heals the cluster when a node has
+ * lost its data. heal_plan.c decides the next step from the states of all nodes; this file probes
+ * the nodes, takes the step, and probes again. Every step is a compare-and-set at a node, so any
+ * number of clients may heal at once, and each may die at any point.
  *
  * With the lock. Nothing waits: rounds are answered by the driver, pauses end in redlock_heal_tick().
  */
@@ -16,17 +16,20 @@
 
 #include <string.h>
 
-/* Before a first step a random part of this passes, so that not all clients take it at once. Not long, for many a
- * client lives for a moment only (`holdfast run`), and if there are no others they must heal too. */
-#define PAUSE_MS      200
-#define MARK_MS       20 /* the same before a marker is put: that does no harm, and time counts from it */
-#define START_MS      50  /* the same before a start: starters meet at one node */
-#define DOUBT_MS      300 /* no more looks than one in so long for nodes that say "another epoch" */
+/* A random part of this passes before a first step, so that not all clients take it at once. It is
+ * short, because clients may be short-lived (`holdfast run`), and must heal too if there are no
+ * others. */
+#define PAUSE_MS 200
+#define MARK_MS  20 /* the same before a marker is put: that does no harm, and time counts from it */
+#define START_MS 50 /* the same before a start: starters meet at one node */
+#define DOUBT_MS \
+    300 /* at most one probe in this time because of nodes that answer "another
+                           * epoch" */
 #define DOUBT_SPREAD  30
 #define AGAIN_MS      500  /* after something went wrong, doubling up to ... */
 #define AGAIN_MAX_MS  8000 /* ... this */
 #define LOST_SURE_MS  1500 /* a start that is under way looks like a loss for a moment */
-#define LOST_LOOK_MS  150  /* until then it is looked at so often */
+#define LOST_LOOK_MS  150  /* until then the nodes are probed this often */
 #define STEPS_AT_ONCE 8    /* a heal needs fewer; then there are pauses between them */
 
 static void look(struct redlock_store *store, uint32_t nodes);
@@ -69,7 +72,7 @@ void redlock_heal_node_down(struct redlock_node *node)
         return;
     refresh(store);
     if (!store->has_epoch)
-        decide(store); /* `stuck` names who does not answer */
+        decide(store); /* `stuck` names the nodes that do not answer */
 }
 
 void redlock_heal_soon(struct redlock_store *store, int64_t from_ms, int64_t spread_ms)
@@ -82,7 +85,7 @@ void redlock_heal_soon(struct redlock_store *store, int64_t from_ms, int64_t spr
         store->healing->look_ms = at_ms;
 }
 
-/* Many may call in one moment: the pause is drawn once, not the shortest of many. */
+/* Many calls may come at once: the pause is drawn once, not the shortest of many. */
 void redlock_heal_doubt(struct redlock_store *store)
 {
     struct redlock_healing *healing = store->healing;
@@ -104,12 +107,12 @@ int64_t redlock_heal_next_ms(const struct redlock_store *store)
 {
     const struct redlock_healing *healing = store->healing;
 
-    /* A step ends by itself, and then this is asked again. Not so a look: one node that does not answer must not
-     * keep us from hearing of a new epoch. */
+    /* A step ends by itself, and then this is called again. A probe need not: one node that does
+     * not answer must not prevent us from learning of a new epoch. */
     return !healing || healing->steps ? HFI_NEVER : healing->look_ms;
 }
 
-/* A silent one stays as we know it: nothing is decided before it has answered what it owes. */
+/* A silent node keeps its last view: nothing is decided before it has answered. */
 static uint32_t answering(const struct redlock_store *store, int64_t now_ms)
 {
     uint32_t nodes = redlock_nodes_up(store);
@@ -191,8 +194,9 @@ void redlock_heal_views(const struct redlock_store *store,
 }
 
 /*
- * The epoch that we use. One that a majority was in stays ours while enough nodes may still be in it: nodes
- * that cannot be reached say nothing against it, and every command carries it, so a node that has left it refuses.
+ * Choose the epoch that we use. An epoch of a majority stays valid while enough nodes may still be
+ * in it: unreachable nodes do not contradict it, and every command carries it, so a node that has
+ * left it refuses.
  */
 static void refresh(struct redlock_store *store)
 {
@@ -203,7 +207,7 @@ static void refresh(struct redlock_store *store)
     redlock_heal_views(store, views);
     for (unsigned i = 0; i < store->n; i++)
         if (views[i].state == HFI_NODE_READY && views[i].n != store->n)
-            views[i].state = HFI_NODE_EMPTY; /* its majorities are not ours */
+            views[i].state = HFI_NODE_EMPTY; /* it counts majorities of another set of nodes */
     if (hfi_epoch_current(views, store->n, &epoch)) {
         for (unsigned i = 0; i < store->n; i++)
             if (views[i].state == HFI_NODE_READY && hfi_epoch_compare(&views[i].epoch, &epoch) == 0)
@@ -212,7 +216,7 @@ static void refresh(struct redlock_store *store)
             return;
         store->has_epoch = true;
         store->epoch = epoch;
-        hfi_error_clear(&store->stuck); /* why there was none is of no interest any more */
+        hfi_error_clear(&store->stuck); /* the reason why there was none is obsolete */
         redlock_waits_restart(store);
         return;
     }
@@ -243,7 +247,7 @@ void redlock_heal_answered(struct redlock_round *round, unsigned node, enum hfi_
                            const struct hfi_reply *reply, const hf_error *err)
 {
     (void)node, (void)reply, (void)err;
-    /* Whatever it says, all are looked at next. Without an answer that must not be at once. */
+    /* Whatever the answer is, all nodes are probed next. Without an answer not at once. */
     if (outcome != HFI_ANSWERED)
         round->store->healing->eager = false;
 }
@@ -307,7 +311,7 @@ static void seal(struct redlock_store *store, unsigned node, const struct hfi_ep
     redlock_round_send(round, 1u << node);
 }
 
-/* `as`: one that is in that epoch, or in any of this cluster. */
+/* `as`: a node in that epoch, or in any epoch of this cluster. */
 static void install(struct redlock_store *store, unsigned node, const struct hfi_node_view *as,
                     const struct hfi_epoch *epoch, uint64_t floor)
 {
@@ -350,7 +354,8 @@ static void take_step(struct redlock_store *store, const struct hfi_heal *plan,
     redlock_heal_stepped(store);
 }
 
-/* Is it our turn? Before the first step of a heal there is a random pause, after which all is looked at again. */
+/* Is it our turn? Before the first step of a heal there is a random pause, after which all nodes
+ * are probed again. */
 static bool my_turn(struct redlock_store *store, int64_t pause_ms)
 {
     if (store->healing->eager)
@@ -375,8 +380,8 @@ static void stuck(struct redlock_store *store, const struct hfi_node_view *views
     if (why == HFI_STUCK_LOST && now_ms - healing->lost_ms < LOST_SURE_MS) {
         store->stuck.status = HF_UNAVAILABLE;
         redlock_heal_soon(store, LOST_LOOK_MS, LOST_LOOK_MS);
-    } else if (why != HFI_STUCK_FEW) { /* then one that comes up is asked */
-        redlock_heal_again(store);     /* somebody may decide */
+    } else if (why != HFI_STUCK_FEW) { /* a node that comes up is probed then */
+        redlock_heal_again(store);     /* a person may have decided */
     }
 }
 
@@ -426,7 +431,7 @@ static void decide(struct redlock_store *store)
             take_step(store, &plan, views);
     }
     for (unsigned i = 0; i < store->n;
-         i++) /* it is there, but says nothing of use (LOADING, NOPERM) */
+         i++) /* it is up, but gives no usable answer (LOADING, NOPERM) */
         if (redlock_node_up(&store->nodes[i]) && store->nodes[i].view.state == HFI_NODE_UNKNOWN &&
             healing->look_ms == HFI_NEVER && !healing->steps)
             redlock_heal_again(store);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Epochs, inside: what heal.c (looking, healing), heal_start.c (a new cluster), heal_wire.c (what is
- * said to a node, and what a person is told) and join.c (hf_redlock_join()) share.
+ * Epochs, inside: what heal.c (probing, healing), heal_start.c (a new cluster), heal_wire.c
+ * (commands, answers and texts) and join.c (hf_redlock_join()) share.
  */
 #ifndef REDLOCK_HEAL_H
 #define REDLOCK_HEAL_H
 
 #include "engine/redlock/internal.h"
 
-#define REDLOCK_START_STALE_MS 3000 /* a starter's marker that is older may be written over */
+#define REDLOCK_START_STALE_MS 3000 /* an older marker of a starter may be overwritten */
 #define REDLOCK_START_LIMIT_MS 1000 /* no install later than this after the first mark was sent */
 
 /*
@@ -21,11 +21,11 @@
 struct redlock_healing {
     unsigned looks;    /* rounds of status under way */
     unsigned steps;    /* rounds of a step under way: nothing is decided meanwhile */
-    bool eager;        /* our turn: the random pause before the first step is over */
-    int64_t look_ms;   /* look at all nodes then; HFI_NEVER */
+    bool eager;        /* the random pause before the first step has passed */
+    int64_t look_ms;   /* probe all nodes then; HFI_NEVER */
     int64_t looked_ms; /* when all were last asked */
-    int64_t lost_ms;   /* since when they look lost for good; 0: they do not */
-    unsigned failures; /* looks that led no further, for the pauses after them */
+    int64_t lost_ms;   /* since when the data seems permanently lost; 0: it does not */
+    unsigned failures; /* probes without progress, for the pauses after them */
     unsigned streak;   /* steps since there was nothing to do */
     enum hfi_heal_step last;
     /* A start that is under way: its marker, since when, and which nodes carry it. */
@@ -38,7 +38,7 @@ struct redlock_healing {
 
 /* ---- heal_wire.c -------------------------------------------------------------------------- */
 
-/* What `status` said. */
+/* The answer to `status`. */
 struct redlock_told {
     struct hfi_node_view view;
     uint64_t floor, names;
@@ -57,7 +57,8 @@ bool redlock_read_status(const struct hfi_reply *reply, struct redlock_told *ret
 /* The marker that is there now, of what `mark` said; NULL: it is initialised, or no answer of ours. */
 const unsigned char *redlock_read_marker(const struct hfi_reply *reply);
 
-/* What a person must know of a plan that is STUCK. `whys`: of nodes that do not answer; NULL: not known. */
+/* The text for a person about a plan that is STUCK. `whys`: errors of nodes that do not answer;
+ * NULL: not known. */
 hf_status redlock_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_node_view *views,
                              unsigned n, enum hfi_stuck why, const hf_error *const *whys,
                              hf_error *err);
@@ -70,11 +71,11 @@ const char *redlock_why(const struct hfi_redis_conf *conf, unsigned node, const 
 /* Look at all nodes again: in `from_ms` to `from_ms + spread_ms` from now, or earlier. */
 void redlock_heal_soon(struct redlock_store *store, int64_t from_ms, int64_t spread_ms);
 void redlock_heal_again(struct redlock_store *store); /* after a pause that grows */
-/* A step's round; unless `over` is changed, all nodes are looked at when the last is over. */
+/* A step's round; unless `over` is changed, all nodes are probed when the last round has ended. */
 struct redlock_round *redlock_heal_round(struct redlock_store *store,
                                          const struct hfi_script *script,
                                          redlock_answer_fn *answer);
-/* An answer that needs nothing but to be there; the end of a round (or of what counted as one). */
+/* An answer whose content does not matter; the end of a round (or of what counted as one). */
 void redlock_heal_answered(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                            const struct hfi_reply *reply, const hf_error *err);
 void redlock_heal_stepped(struct redlock_store *store);

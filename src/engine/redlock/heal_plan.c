@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Epochs, and the next step towards a whole cluster. Pure: any thread. Stateless: all that a healer
- * knows is what the nodes say, so one that dies is followed by any other.
+ * Epochs, and the next step towards a complete cluster. Pure: any thread. Stateless: a healer knows
+ * only what the nodes report, so any other healer can continue for one that died.
  *
  * Why tokens survive it. An epoch whose id is the marker M was made after the node that carries M had
  * lost its data, and install wants a majority S of all nodes in it, each intact. Take an acquisition that
@@ -22,11 +22,11 @@
 #include <assert.h>
 #include <string.h>
 
-/* What the views say together. */
+/* A summary of all views. */
 struct whole {
     unsigned ready, empty, unknown;
     const struct hfi_node_view *highest; /* of the READY: the highest epoch */
-    unsigned highest_count;              /* so many are in it */
+    unsigned highest_count;              /* nodes in that epoch */
     int64_t max_ttl_ms;
 };
 
@@ -76,10 +76,11 @@ bool hfi_epoch_current(const struct hfi_node_view *nodes, unsigned n, struct hfi
 }
 
 /*
- * Seal, lift, mark, install, age: what gives clients a majority in one epoch comes before what gives it one
- * more node. A lift that a seal is about to make needless is left out, for each change of epoch makes
- * clients start over. If laggards were not lifted before an install that fails again and again, they would
- * cost their votes for ever.
+ * The order is seal, lift, mark, install, age: steps that give clients a majority in one epoch come
+ * before those that add one more node. A lift that a seal is about to make unnecessary is left out,
+ * since each change of epoch makes clients start over. Nodes that lag behind are lifted before an
+ * install, because an install may fail again and again, and they would have no vote for all that
+ * time.
  */
 struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n)
 {
@@ -135,7 +136,8 @@ static void look(const struct hfi_node_view *nodes, unsigned n, struct whole *wh
         whole->highest_count = count_in(nodes, n, &whole->highest->epoch);
 }
 
-/* Nothing to plan: there is no cluster yet (or only the beginning of one), or a person must look. */
+/* Is there nothing to plan, because there is no cluster yet (or only the beginning of one), or
+ * because a person must decide? */
 static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *whole,
                   struct hfi_heal *heal)
 {
@@ -161,7 +163,7 @@ static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *w
         return false;
     if (unfinished_start(nodes, n, whole, heal))
         return true;
-    /* Without any that is intact, those that do not answer decide whether it is a start. */
+    /* If no node is intact, the nodes that do not answer decide whether this is a start. */
     if (whole->ready == 0 || whole->ready + whole->unknown >= hfi_majority(n))
         *heal = stuck_for(HFI_STUCK_FEW);
     else
@@ -189,9 +191,10 @@ void hfi_start_epoch(const unsigned char *start_id, struct hfi_epoch *ret_epoch)
 }
 
 /*
- * One who starts a cluster saw all n empty with his markers before he installed the first, and may have died
- * after that. So all his markers had arrived, and none is under way any more: a node that still carries its own
- * has not voted since. It has forgotten nothing, and needs neither age nor seal.
+ * A client that starts a cluster saw all n nodes empty with its markers before it installed the
+ * first, and may have died after that. So all its markers had arrived, and none is under way any
+ * more: a node that still carries its marker has not voted since. It has forgotten nothing, and
+ * needs neither age nor seal.
  */
 static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
                              const struct whole *whole, struct hfi_heal *heal)
@@ -207,7 +210,8 @@ static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
     return false;
 }
 
-/* An empty node that has been so for as long as anything can be held that it granted and forgot. */
+/* An empty node that has been empty for so long that every lease it granted and forgot has
+ * ended. */
 static const struct hfi_node_view *first_ripe(const struct hfi_node_view *nodes, unsigned n,
                                               int64_t max_ttl_ms)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A new cluster: all nodes answer, all are empty, and any client may make one of them, but only one
- * client can. With the lock; answers come from the driver.
+ * Starting a new cluster: all nodes answer and are empty. Any client may try, but only one
+ * succeeds. With the lock; answers come from the driver.
  *
  *   1. draw a fresh id S, and mark one node with its marker of S: the one with the smallest run id, so that
  *      starters meet there and all but one turn back before they have touched another node;
@@ -9,15 +9,17 @@
  *   3. ask all again: each must be empty and carry its marker of S still;
  *   4. install the epoch of S on all, each by its marker.
  *
- * Why only one cluster comes of it. Who installs has seen, in step 3, S on all nodes after all of them had
- * taken it. For another starter to see its own S' on all, it must have written over S on all, and only after that was
- * REDLOCK_START_STALE_MS old; then no install of S succeeds any more (install compares the marker), and the
- * first one that did keeps the other from seeing all empty. The ages are for progress only: a marker of a
- * starter that died must not be in the way for ever. That neither is left with a part needs that
- * installs arrive before their marker is stale, so a starter that was slow (REDLOCK_START_LIMIT_MS) does not begin with them.
+ * Why this makes only one cluster. A client that installs has seen, in step 3, S on all nodes after
+ * all of them had taken it. For another starter to see its own S' on all, it must have written over
+ * S on all, and only after that was REDLOCK_START_STALE_MS old; then no install of S succeeds any
+ * more (install compares the marker), and the first one that did keeps the other from seeing all
+ * empty. The ages are for progress only: a marker of a starter that died must not be in the way for
+ * ever. That neither is left with a part needs that installs arrive before their marker is stale,
+ * so a starter that was slow (REDLOCK_START_LIMIT_MS) does not begin with them.
  *
- * Why each node has a marker of its own (hfi_start_marker()). Were there one for all, a mark that arrives late, at a
- * node that lost its data meanwhile, could be that by which another node was healed: it would look sealed for.
+ * Why each node has a marker of its own (hfi_start_marker()). With one marker for all, a mark that
+ * arrives late, at a node that lost its data meanwhile, could be the one by which another node was
+ * healed: the epoch would seem to be sealed after that loss.
  *
  * A starter that died in step 4 leaves some nodes in the epoch of S and the others empty with S on them. Those
  * were never installed since (install uses the marker up, loss of data loses it, and none is sent twice), so to
@@ -44,7 +46,7 @@ static unsigned meeting_point(const struct redlock_store *store)
     return first;
 }
 
-/* Somebody else is at it, or something went wrong: look again soon. */
+/* Another client is starting it, or something failed: probe again soon. */
 static void turn_back(struct redlock_store *store)
 {
     store->healing->eager = false;
@@ -56,7 +58,7 @@ static void turn_back(struct redlock_store *store)
     }
 }
 
-/* One round of a stage is over; after the last one comes the next stage. */
+/* One round of a stage has ended; after the last one comes the next stage. */
 static void stage_over(struct redlock_round *round)
 {
     struct redlock_store *store = round->store;
@@ -109,8 +111,8 @@ static void mark_some(struct redlock_store *store, uint32_t nodes,
         then(store);
 }
 
-/* A start of ours for which memory ran out on the way goes on where it was: its markers are young, and would be
- * in the way of another. No marker is sent twice for that. */
+/* A start of ours that ran out of memory continues where it was: its markers are young, and would
+ * block another start. No marker is sent twice for that. */
 static bool can_go_on(const struct redlock_store *store)
 {
     const struct redlock_healing *healing = store->healing;
@@ -198,7 +200,7 @@ static void install(struct redlock_store *store, unsigned node, const struct hfi
     unsigned char marker[HFI_EPOCH_ID];
 
     if (!round)
-        return; /* somebody will carry it on */
+        return; /* any client will complete it */
     hfi_start_marker(store->healing->start_id, node, marker);
     redlock_say_install(&round->command, marker, as, epoch, 0);
     redlock_round_send(round, 1u << node);

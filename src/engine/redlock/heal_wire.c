@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said to a node about epochs, what it answers, and what a person is told when only
- * a person can decide. No state: any thread.
+ * The commands and answers about epochs, and the texts for decisions that only a person can make.
+ * No state: any thread.
  */
 #include "engine/redlock/heal.h"
 
@@ -98,7 +98,7 @@ static bool read_empty(const struct hfi_reply *reply, struct redlock_told *ret_t
     if (marker->len) {
         memcpy(ret_told->view.marker, marker->text, HFI_EPOCH_ID);
         ret_told->view.marked = true;
-        /* Its clock may have been set back: then it is as young as can be. */
+        /* Its clock may have been set back: then the marker counts as new. */
         ret_told->view.age_ms = age->integer > 0 ? age->integer : 0;
     }
     ret_told->view.state = HFI_NODE_EMPTY;

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* One name being looked at, for a LOOK or for a BREAK. */
+/* One name being read, for a LOOK or for a BREAK. */
 struct look {
     struct hfi_op *op;
     const struct hfi_name *name;
@@ -28,7 +28,7 @@ struct look {
 static void break_found(struct redlock_store *store, const struct look *look,
                         const struct redlock_merged *merged);
 
-/* Nodes that owe an answer for long are left out as long as the others are enough. */
+/* Silent nodes are left out if the others are enough. */
 static uint32_t askable(const struct redlock_store *store)
 {
     uint32_t up = redlock_nodes_up(store), quick = up;
@@ -53,7 +53,7 @@ static hf_status too_few(const struct redlock_store *store, unsigned answered, h
 /* ---- LIST ----------------------------------------------------------------------------------- */
 
 struct places {                   /* the cursor */
-    uint32_t more;                /* nodes that have not shown all their keys */
+    uint32_t more;                /* nodes that have not listed all their keys */
     uint32_t shown;               /* nodes that have */
     uint64_t scan[HFI_NODES_MAX]; /* of each node */
 };
@@ -136,7 +136,7 @@ void redlock_list(void *self, struct hfi_op *op)
     struct places *places = places_of(op);
     uint32_t nodes;
 
-    redlock_notes_send(store); /* our own passes, before anybody's token is shown */
+    redlock_notes_send(store); /* send our notes first: the view shows tokens */
     if (!page) {
         hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
         return;
@@ -144,7 +144,7 @@ void redlock_list(void *self, struct hfi_op *op)
     if (op->u.list.cursor->len == 0)
         *places = (struct places){ .more = askable(store) };
     page->op = op;
-    page->asking = 1; /* one may be over before the next is sent: do not end under us */
+    page->asking = 1; /* a round may end at once: do not end the search during this loop */
     nodes = places->more;
     for (unsigned i = 0; i < store->n; i++)
         if (nodes & 1u << i)
@@ -267,7 +267,8 @@ void redlock_look(void *self, struct hfi_op *op)
 
 /* ---- break ---------------------------------------------------------------------------------- */
 
-/* Enough have answered: whether it held there or not, they hold nothing of it now, and never will again. */
+/* Enough nodes have answered: whether they held it or not, they do not hold it now, and never will
+ * again. */
 static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
@@ -280,7 +281,7 @@ static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome o
         round->yes++;
     else if (letter == 'N')
         round->no++;
-    else if (name) /* it is told when it can be */
+    else if (name) /* the node is told when it can be reached */
         redlock_defer_release(&store->nodes[node], name, round->owner, round->attempt,
                               round->ttl_ms);
     if (round->op && round->yes + round->no >= store->need && !round->sending) {

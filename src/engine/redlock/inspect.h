@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What N nodes say about one name, put together: inspect.c asks, inspect_merge.c decides who holds. A node's
- * answer is copied, for replies do not outlive their callback.
+ * The answers of N nodes about one name, merged: inspect.c asks, inspect_merge.c decides who holds.
+ * A node's answer is copied, for replies do not outlive their callback.
  */
 #ifndef REDLOCK_LOOK_H
 #define REDLOCK_LOOK_H
@@ -37,7 +37,7 @@ struct redlock_view {
     bool failed; /* out of memory */
 };
 
-/* Somebody who holds or waits, all nodes together. */
+/* A holder or waiter, merged over all nodes. */
 struct redlock_party {
     const struct redlock_record
         *record; /* one of its records: whose owner, attempt, permits, label */

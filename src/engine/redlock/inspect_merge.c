@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who holds and who waits, from what the nodes say. An owner with a record of one attempt (and, of a semaphore, with
- * the same slots) at a majority of all nodes holds; all others that a node knows of are on their way, and count as
- * waiters: each once, in the order of their stamps, which is the order in which nodes hand over. Pure but for the heap.
+ * Merges the answers of the nodes. An owner with records of one attempt (and, for a semaphore, the
+ * same slots) at a majority of all nodes holds. All other owners count as waiters: each once, in
+ * the order of their stamps, which is the order in which nodes hand over. Pure but for the heap.
  */
 #include "engine/redlock/inspect.h"
 
@@ -151,7 +151,7 @@ static int by_ms_left(const void *a, const void *b)
     return (x < y) - (x > y); /* the longest first */
 }
 
-/* The block's last token: what most records have; of as many, the largest. */
+/* The block's last token: the most common of the records; if equal, the largest. */
 static uint64_t most_common(const struct redlock_record *records, size_t count)
 {
     uint64_t best = 0;
@@ -189,7 +189,8 @@ static struct redlock_party holder_of(const struct redlock_record *records, size
         left_ms[i] = records[i].left_ms;
         if (records[i].age_ms > party.age_ms)
             party.age_ms = records[i].age_ms;
-        /* Passes are told to all nodes, now and then late to one: the highest is the newest. */
+        /* Local passes are reported to all nodes, sometimes late to one: the highest is the
+         * newest. */
         if (records[i].held >= party.token && records[i].held <= last) {
             party.token = records[i].held;
             party.tid = records[i].tid;
@@ -200,7 +201,7 @@ static struct redlock_party holder_of(const struct redlock_record *records, size
     return party;
 }
 
-/* `count` records of one owner, too few of which say that it holds. */
+/* `count` records of one owner, too few of which hold. */
 static struct redlock_party waiter_of(const struct redlock_record *records, size_t count)
 {
     struct redlock_party party = { .record = records };
@@ -245,7 +246,7 @@ static int by_place(const void *a, const void *b)
     return memcmp(x->record->owner, y->record->owner, sizeof x->record->owner);
 }
 
-/* Kind and capacity: what most of the nodes say that know of anybody. */
+/* Kind and capacity: those that most of the busy nodes report. */
 static void merge_kind(const struct redlock_view *view, struct redlock_merged *merged)
 {
     unsigned most = 0;

@@ -41,13 +41,16 @@
 #define REDLOCK_MAX_TTL_LEAST 3000
 #define REDLOCK_BATCH         256 /* names in one renewal or heartbeat */
 #define REDLOCK_AHEAD_US \
-    10000000                    /* tokens that are so far ahead of our clock are given one by one */
-#define REDLOCK_NOTE_MS      20 /* how late the nodes hear of a local pass */
-#define REDLOCK_SILENT_MS    200  /* a node that owes an answer for so long gets no new acquires */
-#define REDLOCK_FLIGHT_MAX   4096 /* what a silent node may owe; beyond it gets nothing at all */
+    10000000                  /* if tokens are this far ahead of our clock, only one is asked
+                                 * for */
+#define REDLOCK_NOTE_MS   20  /* delay of the note of a local pass */
+#define REDLOCK_SILENT_MS 200 /* a node without an answer for this time gets no new acquires */
+#define REDLOCK_FLIGHT_MAX \
+    4096                          /* unanswered commands of a silent node; beyond that it gets
+                                   * nothing */
 #define REDLOCK_DEFERRED_MAX 4096 /* releases kept for a node that cannot be reached */
-#define REDLOCK_CANCEL_MS    1000 /* who gives up waits no longer to hear that it is forgotten */
-#define REDLOCK_TRY_MS       4    /* what failed half way is tried again after about so long */
+#define REDLOCK_CANCEL_MS    1000 /* how long a cancel waits until nodes confirm */
+#define REDLOCK_TRY_MS       4    /* pause before an attempt that failed half way is repeated */
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
 #define REDLOCK_EPOCH_LEN    24   /* as the scripts have it: number (double, little-endian), id */
 
@@ -70,37 +73,38 @@ struct redlock_leg {
 /*
  * One command to several nodes. From redlock_round_new(); `answer` comes exactly once for every node that it
  * was sent to, possibly from within redlock_round_send(); when none is left `over` is called, if there is one, and it
- * is freed. So it never outlives its last answer, and whoever is interested must look things up: the op or claim that it
- * was sent for may have ended long before.
+ * is freed. So it never outlives its last answer. Its answer functions must look up the op or
+ * claim, which may have ended long before.
  */
 struct redlock_round {
     struct hfi_request request; /* first: they are one address */
     struct redlock_store *store;
     redlock_answer_fn *answer;
     redlock_over_fn *over;
-    redlock_wanted_fn *wanted; /* is it, if it has to be sent again? NULL: always */
+    redlock_wanted_fn *wanted; /* must it be sent again, if the script was missing? NULL: always */
     struct hfi_op *op;         /* of a release, renew, ...; NULL: none, or it has been finished */
     void *data;                /* the caller's */
-    unsigned char owner[HFI_OWNER_LEN]; /* what it is about: found again by it */
+    unsigned char owner[HFI_OWNER_LEN]; /* the owner, by which its claim is found again */
     uint64_t attempt;
     uint32_t asked;             /* the nodes it was sent to ... */
     uint32_t open;              /* ... and of them those that have not answered */
     unsigned yes, no;           /* the caller's counts */
     uint32_t name_at, name_len; /* release: where its name is in the command's bytes */
-    int64_t sent_ms;            /* read before the first byte could leave */
-    int64_t ttl_ms;             /* release: how long a late acquire of it is to be refused */
-    bool sending;               /* within redlock_round_send(): who sent decides afterwards */
+    int64_t sent_ms;            /* read before the first byte could be sent */
+    int64_t ttl_ms;             /* release: how long a late acquire of it is refused */
+    bool sending;               /* within redlock_round_send(): the sender decides afterwards */
     unsigned depth;             /* not over before we are out of it */
     struct hfi_command command;
     struct redlock_leg legs[HFI_NODES_MAX];
 };
 
-/* A release that a node has not heard of. Sent with a tombstone when it can be reached again. */
+/* A release that a node has not received. Sent with a tombstone when the node can be reached
+ * again. */
 struct redlock_deferred_release {
     struct redlock_deferred_release *next;
     unsigned char owner[HFI_OWNER_LEN];
     uint64_t attempt;
-    int64_t until_ms; /* of no use later: the lease has expired there */
+    int64_t until_ms; /* obsolete after this: the lease has expired there */
     uint32_t name_len;
     unsigned char name[];
 };
@@ -112,10 +116,10 @@ struct redlock_node {
     bool inbox_up;
     struct redis_sent inbox_sent;
     char run_id[48];
-    hf_error why; /* it is not up */
+    hf_error why; /* why it is not up */
     struct hfi_script_set scripts;
     int64_t heard_ms;          /* when it last answered, or was first asked after it owed nothing */
-    struct hfi_node_view view; /* heal.c: what it said of itself */
+    struct hfi_node_view view; /* heal.c: its last reported state */
     struct redlock_deferred_release *deferred, **deferred_end;
     unsigned deferred_count;
 };
@@ -129,12 +133,12 @@ struct redlock_hold {
     uint64_t choice;              /* which slots it was granted */
     uint64_t token_now;           /* of the last local pass; 0: none */
     int64_t tid;
-    uint32_t sent;     /* nodes that may have something of it */
-    uint32_t unsure;   /* of them: an acquire may arrive there late, behind a release */
+    uint32_t sent;     /* nodes that may have a record of it */
+    uint32_t unsure;   /* of these: an acquire may arrive there late, after a release */
     uint32_t counts;   /* nodes that witness its token, as far as we know */
     uint64_t top;      /* the last token of its block */
     uint32_t released; /* nodes that have released it */
-    uint32_t broken;   /* nodes that said that it was broken */
+    uint32_t broken;   /* nodes that reported that it was broken */
     int64_t
         late_ms; /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
 };
@@ -157,21 +161,21 @@ struct redlock_wait {
     struct hfi_ballot ballot;
     struct hfi_epoch epoch;         /* of this attempt */
     uint64_t stamp;                 /* microseconds: its place among waiters */
-    uint32_t start;                 /* semaphore: from which slot on it looks for free ones */
-    unsigned tries;                 /* attempts that came to nothing, for the pauses between them */
+    uint32_t start;                 /* semaphore: the slot from which it searches for free ones */
+    unsigned tries;                 /* failed attempts, for the pauses between them */
     unsigned splits;                /* times that it yielded, likewise */
-    int64_t due_ms;                 /* when to act although nothing comes; HFI_NEVER */
+    int64_t due_ms;                 /* the next time limit; HFI_NEVER */
     int64_t heartbeat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
     bool moved;                     /* a node said that it is in another epoch */
-    /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
-     * the last enqueue or heartbeat answered "still waiting". */
+    /* A grant by message counts from here: the send of the first enqueue of this attempt, or of the
+     * last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
-    /* A message counts only with a counter beyond this: what the counter was when the node last said that
-     * we wait, or that of the grant that we are about to give back. UINT64_MAX: none counts. */
+    /* A message counts only with a counter above this: the counter when the node last reported that
+     * we wait, or that of the grant that we are about to return. UINT64_MAX: none counts. */
     uint64_t known[HFI_NODES_MAX];
-    uint32_t forgot; /* CANCELLING: nodes that have nothing of it any more */
-    hf_status stop;  /* HF_OK, or what the op is to end with */
-    hf_error err;    /* why a node did not vote: the last, or the most telling */
+    uint32_t forgot; /* CANCELLING: nodes that have no record of it any more */
+    hf_status stop;  /* HF_OK, or the status to end with */
+    hf_error err;    /* why a node did not vote: the last or most important reason */
 };
 
 struct redlock_conf { /* what the URL says */
@@ -223,7 +227,7 @@ static inline struct redlock_op *redlock_op(struct hfi_op *op)
     return (struct redlock_op *)op->room;
 }
 
-/* claim->room. A hold is larger, and outlives the claim in what is deferred. */
+/* claim->room. A hold is larger, and may outlive the claim because of deferred releases. */
 struct redlock_claim {
     struct redlock_hold *hold;
 };
@@ -265,7 +269,7 @@ void redlock_nodes_close(struct redlock_store *store);
 bool redlock_node_up(const struct redlock_node *node);
 bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms);
 uint32_t redlock_nodes_up(const struct redlock_store *store);
-/* Those that an acquire goes to: up, in our epoch, not silent (or too few are). */
+/* The nodes for an acquire: up, in our epoch, and not silent (unless these are too few). */
 uint32_t redlock_nodes_voting(const struct redlock_store *store, int64_t now_ms);
 void redlock_defer_release(struct redlock_node *node, const struct hfi_name *name,
                            const unsigned char *owner, uint64_t attempt, int64_t ttl_ms);
@@ -297,21 +301,22 @@ void redlock_cancel(void *self, struct hfi_op *op, hf_status status);
 void redlock_ask(struct redlock_store *store, struct redlock_wait *wait,
                  uint32_t nodes);                                           /* the same attempt */
 void redlock_begin(struct redlock_store *store, struct redlock_wait *wait); /* a new attempt */
-/* Give back everywhere, and end with `status` (and why). */
+/* Release everywhere, and end with `status` (and why). */
 void redlock_end_refused(struct redlock_store *store, struct redlock_wait *wait, hf_status status);
-/* Give back everywhere, and begin again after about `pause_ms`. */
+/* Release everywhere, and begin again after about `pause_ms`. */
 void redlock_rest(struct redlock_store *store, struct redlock_wait *wait, int64_t pause_ms);
-/* CONFIRMING: it has lapsed, or that is not known. Give it back, and stand in line again, or end. */
+/* CONFIRMING: the grant has expired, or may have. Release it, and ask again, or end. */
 void redlock_unconfirmed(struct redlock_store *store, struct redlock_wait *wait);
 void redlock_wait_end(struct redlock_store *store, struct redlock_wait *wait, hf_status status,
                       const hf_error *err);
 /* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */
 struct redlock_wait *redlock_wait_find(struct redlock_store *store, const unsigned char *owner,
                                        uint64_t attempt);
-/* A grant that comes after it was won: one more node that counts, or other slots, which are given back. */
+/* A grant that comes after the win: one more node that counts, or other slots, which are
+ * released. */
 void redlock_late_grant(struct redlock_store *store, const unsigned char *owner, uint64_t attempt,
                         unsigned node, uint64_t counter, uint64_t choice);
-/* A node said E or U: it has no vote, and the cluster must be looked at. */
+/* A node answered E or U: it has no vote, and the cluster must be probed. */
 void redlock_no_vote(struct redlock_node *node);
 void redlock_step(struct redlock_store *store,
                   struct redlock_wait *wait); /* decide; `wait` may be gone */
@@ -335,7 +340,7 @@ void redlock_queued(struct redlock_store *store,
                     struct redlock_wait *wait); /* it waits from now on */
 void redlock_split(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes);
 void redlock_message(struct redlock_node *node, const char *payload, size_t len);
-/* A node said that we are in its queue, or still are: as of `sent_ms`. */
+/* A node reported that we are in its queue, or still are: as of `sent_ms`. */
 void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wait, unsigned node,
                            const struct hfi_reply *reply, int64_t sent_ms);
 void redlock_waits_hurry(struct redlock_store *store);   /* messages may have been lost: beat now */
@@ -345,8 +350,8 @@ void redlock_waits_restart(struct redlock_store *store); /* the epoch is another
 
 void redlock_release(void *self, struct hfi_op *op);
 void redlock_renew(void *self, struct hfi_op *op);
-/* A renewal for ttl_ms may still arrive at a node, and cut short what later ones gave: they count for no more
- * than that from now on. `hold` may be NULL. */
+/* A renewal for ttl_ms may still arrive at a node, and shorten what later ones granted: from now on
+ * these count for no more than that. `hold` may be NULL. */
 void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
 void redlock_adopt(void *self, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
@@ -356,7 +361,8 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
 bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
                     int64_t tid);
 void redlock_notes_send(struct redlock_store *store);
-/* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is deferred. */
+/* Release at every node of `nodes` by owner and attempt, without waiting; a release that cannot be
+ * sent is deferred. */
 void redlock_give_back(struct redlock_store *store, const struct hfi_claim *claim,
                        struct redlock_hold *hold, uint32_t nodes);
 /* A round of release: a `tombstone` for those where an acquire may come late. NULL: memory. */
@@ -364,8 +370,8 @@ struct redlock_round *redlock_release_round(struct redlock_store *store,
                                             const struct hfi_name *name, const unsigned char *owner,
                                             uint64_t attempt, int64_t ttl_ms, bool tombstone,
                                             redlock_answer_fn *answer);
-/* A node that did not hear of this release, or may not have, is told later: with a tombstone, for the acquire
- * may be behind it by then. */
+/* Defer the release for a node that may not have received it: with a tombstone, since the acquire
+ * may arrive after it. */
 void redlock_owe_release(struct redlock_round *round, unsigned node);
 void redlock_send_deferred(struct redlock_node *node);
 
@@ -376,9 +382,8 @@ void redlock_heal_close(struct redlock_store *store); /* no node is there any mo
 void redlock_heal_node_up(struct redlock_node *node); /* ask it what it is */
 void redlock_heal_node_down(struct redlock_node *node);
 void redlock_heal_doubt(
-    struct redlock_store *store); /* a node said E or U: look at all again, soon */
-bool redlock_heal_busy(
-    const struct redlock_store *store); /* nodes are being looked at, or worked on */
+    struct redlock_store *store); /* a node answered E or U: probe all nodes again, soon */
+bool redlock_heal_busy(const struct redlock_store *store); /* nodes are being probed or healed */
 void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
 int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
@@ -390,7 +395,10 @@ void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then brea
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
                              hf_error *err);
-hf_status redlock_join(struct hfi_conf *conf, const char *node, bool force, hfi_finding_fn *finding,
-                       void *arg, hf_error *err);
+hf_status redlock_join_begin(struct hfi_conf *conf, const char *node, bool force,
+                             hfi_finding_fn *finding, void *arg, struct hfi_redlock_join **ret_join,
+                             hf_error *err);
+hf_status redlock_join_step(struct hfi_redlock_join *m, int64_t *ret_rest_ms, hf_error *err);
+void redlock_join_end(struct hfi_redlock_join *m);
 
 #endif

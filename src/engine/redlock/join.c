@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * hf_redlock_join(): healing by hand. The steps are those of heal.c, planned by the same function. Here they are taken one
- * after the other over connections of their own (probe.h), because a store that needs this cannot always be opened. Only
- * `force` does what no client does by itself: see force(). On the calling thread, which waits.
+ * after the other over connections of their own (probe.h), because a store that needs this cannot
+ * always be opened. Only `force` does what no client does by itself: see force(). A step blocks for
+ * some round trips, on the caller's thread or on a worker; between two steps the caller waits.
  */
 #include "engine/redlock/probe.h"
 
@@ -17,37 +18,39 @@
 #include <string.h>
 #include <time.h>
 
-#define TURN_MS   1000 /* while something must pass, the nodes are asked so often */
+#define TURN_MS   1000 /* how often the nodes are probed while we wait */
 #define STEPS_MAX 1000
 #define FORCED_AHEAD \
-    61000000 /* microseconds: no client's clock is believed that is further ahead */
+    61000000 /* microseconds: nodes ignore clocks of clients that are further ahead */
 
-struct joining {
-    const struct redlock_conf *conf;
+struct hfi_redlock_join {
+    struct redlock_conf *conf;
     struct redlock_probe probe;
     const struct hfi_node_view *views; /* the probe's */
     struct hfi_report report;
     bool force;
     int node;      /* the one to be healed; -1: all */
-    uint32_t told; /* nodes of which we have said that they must age */
+    uint32_t told; /* nodes for which the wait was reported */
     bool told_given_up;
+    int steps;
+    int64_t rest_ms; /* after this step, before the next one */
 };
 
-static const char *name_of(const struct joining *m, unsigned node)
+static const char *name_of(const struct hfi_redlock_join *m, unsigned node)
 {
     return redlock_probe_name(&m->probe, node);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------ */
 
-static hf_status node_error(const struct joining *m, unsigned node, const hf_error *inner,
+static hf_status node_error(const struct hfi_redlock_join *m, unsigned node, const hf_error *inner,
                             hf_error *err)
 {
     return hfi_error_set(err, inner->status, inner->native, "%s: %s", name_of(m, node),
                          inner->text);
 }
 
-static hf_status mark(struct joining *m, unsigned node, const unsigned char *marker,
+static hf_status mark(struct hfi_redlock_join *m, unsigned node, const unsigned char *marker,
                       int64_t overwrite_ms, hf_error *err)
 {
     struct hfi_command command;
@@ -62,7 +65,7 @@ static hf_status mark(struct joining *m, unsigned node, const unsigned char *mar
     return HF_OK;
 }
 
-static hf_status seal(struct joining *m, unsigned node, const struct hfi_epoch *epoch,
+static hf_status seal(struct hfi_redlock_join *m, unsigned node, const struct hfi_epoch *epoch,
                       hf_error *err)
 {
     struct hfi_command command;
@@ -80,7 +83,7 @@ static hf_status seal(struct joining *m, unsigned node, const struct hfi_epoch *
     return HF_OK;
 }
 
-static hf_status install(struct joining *m, unsigned node, const struct hfi_node_view *as,
+static hf_status install(struct hfi_redlock_join *m, unsigned node, const struct hfi_node_view *as,
                          const struct hfi_epoch *epoch, uint64_t floor, hf_error *err)
 {
     struct hfi_command command;
@@ -99,7 +102,7 @@ static hf_status install(struct joining *m, unsigned node, const struct hfi_node
     return HF_OK;
 }
 
-static const struct hfi_node_view *highest_ready(const struct joining *m)
+static const struct hfi_node_view *highest_ready(const struct hfi_redlock_join *m)
 {
     const struct hfi_node_view *best = NULL;
 
@@ -110,7 +113,7 @@ static const struct hfi_node_view *highest_ready(const struct joining *m)
     return best;
 }
 
-static hf_status take_step(struct joining *m, const struct hfi_heal *plan, hf_error *err)
+static hf_status take_step(struct hfi_redlock_join *m, const struct hfi_heal *plan, hf_error *err)
 {
     unsigned char marker[HFI_EPOCH_ID];
     hf_status result = HF_OK;
@@ -130,15 +133,9 @@ static hf_status take_step(struct joining *m, const struct hfi_heal *plan, hf_er
     return result;
 }
 
-static void sleep_ms(int64_t ms)
-{
-    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-
-    nanosleep(&t, NULL);
-}
-
-/* What passes by itself: said once, and looked at again and again, for others may be quicker. */
-static void wait_aged(struct joining *m, uint32_t nodes, int64_t wait_ms)
+/* Wait for time to pass: reported once; the nodes are probed again and again, since other clients
+ * may be quicker. */
+static void rest_until_aged(struct hfi_redlock_join *m, uint32_t nodes, int64_t wait_ms)
 {
     char left[32];
 
@@ -151,13 +148,13 @@ static void wait_aged(struct joining *m, uint32_t nodes, int64_t wait_ms)
             "waiting for %s: what it granted and has forgotten may be held until then (max_ttl)",
             hfi_format_duration(wait_ms > 0 ? wait_ms : 1, left, sizeof left));
     }
-    sleep_ms(wait_ms < 1 ? 1 : wait_ms > TURN_MS ? TURN_MS : wait_ms);
+    m->rest_ms = wait_ms < 1 ? 1 : wait_ms > TURN_MS ? TURN_MS : wait_ms;
 }
 
 /* ---- a new cluster -------------------------------------------------------------------------------------- */
 
-/* As heal_start.c does it: mark all with one fresh marker, see that all carry it still, install. */
-static hf_status start(struct joining *m, hf_error *err)
+/* As in heal_start.c: mark all with a fresh marker, check that all still carry it, install. */
+static hf_status start(struct hfi_redlock_join *m, hf_error *err)
 {
     struct hfi_node_view as = { .n = m->probe.n, .max_ttl_ms = m->conf->max_ttl_ms };
     struct hfi_epoch epoch = { .number = 1 };
@@ -174,9 +171,9 @@ static hf_status start(struct joining *m, hf_error *err)
     for (unsigned i = 0; i < m->probe.n; i++)
         if (m->views[i].state != HFI_NODE_EMPTY || !m->views[i].marked ||
             memcmp(m->views[i].marker, epoch.id, HFI_EPOCH_ID) != 0)
-            since_ms = 0; /* somebody else is at it */
+            since_ms = 0; /* another client is doing it */
     if (hfi_now_ms() - since_ms > REDLOCK_START_LIMIT_MS) {
-        sleep_ms(TURN_MS / 10 + (int64_t)(hfi_random_u64() % TURN_MS));
+        m->rest_ms = TURN_MS / 10 + (int64_t)(hfi_random_u64() % TURN_MS);
         return HF_OK;
     }
     for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++)
@@ -194,7 +191,7 @@ static uint64_t wall_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void say_given_up(struct joining *m)
+static void say_given_up(struct hfi_redlock_join *m)
 {
     if (m->told_given_up)
         return;
@@ -210,7 +207,8 @@ static void say_given_up(struct joining *m)
 }
 
 /* The highest counter of the nodes with data; all of them in `epoch`, else false. */
-static bool sealed_top(const struct joining *m, const struct hfi_epoch *epoch, uint64_t *ret_top)
+static bool sealed_top(const struct hfi_redlock_join *m, const struct hfi_epoch *epoch,
+                       uint64_t *ret_top)
 {
     *ret_top = 0;
     for (unsigned i = 0; i < m->probe.n; i++) {
@@ -225,12 +223,12 @@ static bool sealed_top(const struct joining *m, const struct hfi_epoch *epoch, u
 }
 
 /*
- * Too few nodes have data to know which tokens were given out: a person says that it shall go on all the same. As a heal,
- * but the floor is not known, it is chosen: above all that is remembered, and above the time, which tokens follow. All
- * nodes must be there: one that is away could have the data that is missed. What is not given up is
- * waiting for max_ttl, so nothing that was forgotten is granted again while it may be held.
+ * Too few nodes have data to know which tokens were granted: a person decides to continue all the
+ * same. This is a heal with a chosen floor: above everything that is remembered, and above the
+ * time, which tokens follow. All nodes must answer: one that is away could have the missing data.
+ * We still wait for max_ttl, so nothing that was forgotten is granted again while it may be held.
  */
-static hf_status force(struct joining *m, hf_error *err)
+static hf_status force(struct hfi_redlock_join *m, hf_error *err)
 {
     const struct hfi_node_view *as = highest_ready(m);
     struct hfi_heal step = { .step = HFI_HEAL_MARK };
@@ -255,7 +253,7 @@ static hf_status force(struct joining *m, hf_error *err)
     if (step.nodes)
         return take_step(m, &step, err);
     if (wait_ms > 0) {
-        wait_aged(m, empty, wait_ms);
+        rest_until_aged(m, empty, wait_ms);
         return HF_OK;
     }
 
@@ -271,14 +269,14 @@ static hf_status force(struct joining *m, hf_error *err)
     redlock_probe_look(&m->probe);
     as = highest_ready(m);
     if (!as || !sealed_top(m, &step.epoch, &top))
-        return HF_OK; /* somebody else is at it: see what there is now */
+        return HF_OK; /* another client is doing it: probe again */
     for (unsigned i = 0; result == HF_OK && i < m->probe.n; i++)
         if (empty & 1u << i && m->views[i].state == HFI_NODE_EMPTY)
             result = install(m, i, as, &step.epoch, (top > now_us ? top : now_us) + 1, err);
     return result;
 }
 
-static hf_status lost(struct joining *m, hf_error *err)
+static hf_status lost(struct hfi_redlock_join *m, hf_error *err)
 {
     for (unsigned i = 0; m->force && i < m->probe.n; i++)
         if (m->views[i].state == HFI_NODE_UNKNOWN)
@@ -292,8 +290,8 @@ static hf_status lost(struct joining *m, hf_error *err)
 
 /* ---- join ------------------------------------------------------------------------------------------------ */
 
-/* Nothing is left to be done: is all there that should be? */
-static hf_status joined(struct joining *m, hf_error *err)
+/* Nothing is left to do: check that the requested nodes have joined. */
+static hf_status joined(struct hfi_redlock_join *m, hf_error *err)
 {
     unsigned away = 0;
 
@@ -310,7 +308,7 @@ static hf_status joined(struct joining *m, hf_error *err)
     return HF_OK;
 }
 
-static bool is_joined(const struct joining *m)
+static bool is_joined(const struct hfi_redlock_join *m)
 {
     struct hfi_epoch epoch;
 
@@ -319,38 +317,41 @@ static bool is_joined(const struct joining *m)
            hfi_epoch_compare(&epoch, &m->views[m->node].epoch) == 0;
 }
 
-static hf_status join(struct joining *m, hf_error *err)
+hf_status redlock_join_step(struct hfi_redlock_join *m, int64_t *ret_rest_ms, hf_error *err)
 {
     hf_status result = HF_OK;
     struct hfi_heal plan;
 
-    for (int step = 0; result == HF_OK && step < STEPS_MAX; step++) {
-        redlock_probe_look(&m->probe);
-        plan = hfi_heal_next(m->views, m->probe.n);
-        if (is_joined(m)) {
-            hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, (unsigned)m->node), "it votes");
-            return HF_OK;
-        }
-        if (plan.step == HFI_HEAL_NOTHING)
-            return joined(m, err);
-        if (plan.step == HFI_HEAL_STUCK)
-            result = plan.why == HFI_STUCK_LOST ? lost(m, err)
-                                                : redlock_probe_stuck(&m->probe, plan.why, err);
-        else if (plan.step == HFI_HEAL_START)
-            result = start(m, err);
-        else if (plan.step == HFI_HEAL_AGE) {
-            wait_aged(m, plan.nodes, plan.wait_ms);
-            step--; /* as long as it takes */
-        } else
-            result = take_step(m, &plan, err);
+    if (m->steps++ == STEPS_MAX)
+        return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                             "the nodes change faster than they can be healed");
+    m->rest_ms = 0;
+    *ret_rest_ms = HFI_REDLOCK_JOINED;
+    redlock_probe_look(&m->probe);
+    plan = hfi_heal_next(m->views, m->probe.n);
+    if (is_joined(m)) {
+        hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, (unsigned)m->node), "it votes");
+        return HF_OK;
     }
-    return result == HF_OK ? hfi_error_set(err, HF_UNAVAILABLE, 0,
-                                           "the nodes change faster than they can be healed")
-                           : result;
+    if (plan.step == HFI_HEAL_NOTHING)
+        return joined(m, err);
+    if (plan.step == HFI_HEAL_STUCK) {
+        result = plan.why == HFI_STUCK_LOST ? lost(m, err)
+                                            : redlock_probe_stuck(&m->probe, plan.why, err);
+    } else if (plan.step == HFI_HEAL_START) {
+        result = start(m, err);
+    } else if (plan.step == HFI_HEAL_AGE) {
+        rest_until_aged(m, plan.nodes, plan.wait_ms);
+        m->steps--; /* as long as it takes */
+    } else {
+        result = take_step(m, &plan, err);
+    }
+    *ret_rest_ms = m->rest_ms;
+    return result;
 }
 
 /* The index of the node that the caller has named. */
-static hf_status find_node(struct joining *m, const char *name, hf_error *err)
+static hf_status find_node(struct hfi_redlock_join *m, const char *name, hf_error *err)
 {
     m->node = -1;
     for (unsigned i = 0; name && m->node < 0 && i < m->probe.n; i++)
@@ -362,22 +363,35 @@ static hf_status find_node(struct joining *m, const char *name, hf_error *err)
                                name);
 }
 
-hf_status redlock_join(struct hfi_conf *conf, const char *node, bool force, hfi_finding_fn *finding,
-                       void *arg, hf_error *err)
+hf_status redlock_join_begin(struct hfi_conf *conf, const char *node, bool force,
+                             hfi_finding_fn *finding, void *arg, struct hfi_redlock_join **ret_join,
+                             hf_error *err)
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
-    struct joining m = { .conf = redlock, .report = { .finding = finding, .arg = arg } };
-    hf_status result = redlock_conf_finish(redlock, "manage", err);
+    struct hfi_redlock_join *m = hfi_calloc(1, sizeof *m);
+    hf_status result;
 
-    if (result == HF_OK) {
-        m.force = force;
-        m.views = m.probe.views;
-        redlock_probe_init(&m.probe, &redlock->redis);
-        result = find_node(&m, node, err);
-        if (result == HF_OK)
-            result = join(&m, err);
-        redlock_probe_done(&m.probe);
+    if (!m)
+        return hfi_error_memory(err);
+    m->conf = redlock;
+    m->report = (struct hfi_report){ .finding = finding, .arg = arg };
+    m->force = force;
+    m->views = m->probe.views;
+    result = redlock_conf_finish(redlock, "manage", err);
+    if (result == HF_OK) { /* else it may have more nodes than there is room for */
+        redlock_probe_init(&m->probe, &redlock->redis);
+        result = find_node(m, node, err);
     }
-    redis_conf_done(&redlock->redis);
+    if (result == HF_OK)
+        *ret_join = m;
+    else
+        redlock_join_end(m);
     return result;
+}
+
+void redlock_join_end(struct hfi_redlock_join *m)
+{
+    redlock_probe_done(&m->probe);
+    redis_conf_done(&m->conf->redis);
+    hfi_free(m);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to a claim after it was won: release, renewal, notes of local
- * passes. Each goes to all nodes and is decided by a majority of them; what a node could not be
- * told of a release it is told when it is back (deferred). With the lock.
+ * A claim after it was won: release, renewal, notes of local passes. Each goes to all nodes and is
+ * decided by a majority of them; a release that could not be sent to a node is deferred until it is
+ * back. With the lock.
  */
 #include "engine/redlock/internal.h"
 
@@ -122,7 +122,7 @@ static void tally_release(struct redlock_round *round)
         hfi_reactor_finish(&store->reactor, op, HF_UNKNOWN, NULL);
         break;
     }
-    round->op = NULL; /* the rest is for the nodes' sake */
+    round->op = NULL; /* decided; the remaining answers only clean up */
 }
 
 static void released(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -181,7 +181,7 @@ struct renewal {
         int64_t ttl_ms;
         uint8_t yes, no;
         bool decided;
-        hf_status why; /* a node said this of it instead */
+        hf_status why; /* the last error of a node */
     } tally[];
 };
 
@@ -229,8 +229,9 @@ static void decide_renewal(struct redlock_round *round, struct renewal *renewal,
 static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count);
 
-/* Each lease is judged alone. Scripts see to that, but rights to keys are looked at before they begin: if too few nodes have
- * renewed some of these for that reason, then one name must not cost the others theirs. */
+/* Each lease has its own outcome. The scripts guarantee that, but rights to keys are checked before
+ * a script begins: if too few nodes have renewed because of missing rights, one name must not
+ * affect the others, so halves are sent. */
 static void renew_halves(struct redlock_store *store, struct hfi_op *op,
                          const struct renewal *renewal)
 {
@@ -286,8 +287,8 @@ static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome
         const struct hfi_reply *problem = hfi_reply_at(reply, i, HFI_REPLY_ERROR);
         struct redlock_hold *hold = redlock_hold_of(renewal->items[i].claim);
 
-        /* A node that holds for us with another counter may have granted it after somebody else had won and
-         * gone: its renewal proves nothing. */
+        /* A node that holds for us with another counter may have granted it after another client
+         * had won and released: its renewal proves nothing. */
         if (answer && hold && (uint64_t)answer->integer == hold->top) {
             renewal->tally[i].yes++;
             hold->counts |= 1u << node;
@@ -327,7 +328,7 @@ static void add_renewals(struct redlock_round *round, const struct hfi_renewal *
         redlock_add_renewal(round, items[i].claim, items[i].ttl_ms);
 }
 
-/* A node that forgot it would grant it again too soon, so that the others refuse such a renewal; but that
+/* A longer lease could outlive the wait of a healed node, so nodes refuse such a renewal; but that
  * does not mean that the lease is lost. */
 static bool too_long(const struct redlock_store *store, const struct hfi_renewal *item,
                      hf_error *ret_err)
@@ -415,7 +416,7 @@ static void noted(struct redlock_round *round, unsigned node, enum hfi_outcome o
     (void)node;
     (void)outcome;
     (void)reply;
-    (void)err; /* a note for people: who holds now, not whether */
+    (void)err; /* a note for inspection only: the outcome does not matter */
 }
 
 static void send_notes(struct redlock_store *store, struct redlock_hold *const some[], size_t count)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A majority holds for us: with one counter, and it is won; with different ones, and the largest
- * is written back first. What comes after a win, late grants and the confirmation of a grant that is too
- * short, is here too. With the lock.
+ * A majority holds for us: if with one counter, the acquisition is won; if with different ones, the
+ * largest is written back first. Late grants after a win, and the confirmation of a grant that is
+ * too short, are here too. With the lock.
  */
 #include "engine/redlock/internal.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define CONFIRM_MS 2000 /* a confirmation that takes longer is none */
+#define CONFIRM_MS 2000 /* time limit of a confirmation */
 
 static void confirm(struct redlock_store *store, struct redlock_wait *wait);
 static bool send_token(struct redlock_store *store, struct redlock_wait *wait, uint64_t token,
@@ -42,7 +42,8 @@ void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
         redlock_give_back(store, claim, hold, out->wrong);
         hold->sent = sent; /* its attempt is still ours */
     }
-    /* Those that hold with another counter become witnesses too, if they can: so that more may be lost. */
+    /* Let nodes that hold with another counter become witnesses too: then more nodes may be
+     * lost. */
     for (unsigned i = 0; i < store->n; i++)
         if (wait->ballot.node[i].vote == HFI_VOTE_GRANTED &&
             wait->ballot.node[i].choice == out->choice && !(out->nodes & 1u << i))
@@ -55,8 +56,8 @@ void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
         redlock_wait_end(store, wait, HF_OK, NULL);
 }
 
-/* The slots decide which lock of a semaphore it is: other ones are not ours to keep. A grant with another
- * counter may have come after somebody else had won and gone: it holds, but proves nothing. */
+/* A grant of other slots of a semaphore is not kept. A grant with another counter may have come
+ * after another client had won and released: it holds, but proves nothing. */
 void redlock_late_grant(struct redlock_store *store, const unsigned char *owner, uint64_t attempt,
                         unsigned node, uint64_t counter, uint64_t choice)
 {
@@ -194,8 +195,8 @@ static bool send_token(struct redlock_store *store, struct redlock_wait *wait, u
     return true;
 }
 
-/* A majority holds for us, with different counters: raise them to one. Nodes that were not up are without a
- * vote by now; if that decides it, the next answer or the limit of this attempt says so. */
+/* A majority holds for us, with different counters: raise them to one. Nodes that were not up have
+ * lost their vote; if that decides the attempt, the next answer or the time limit shows it. */
 void redlock_write_back(struct redlock_store *store, struct redlock_wait *wait,
                         const struct hfi_ballot_outcome *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One server of the N: a link for commands and one for messages, opened again after a pause
- * when they go down. A node that cannot be reached, or does not answer, costs its vote and
- * nothing else: nobody waits for it once a majority has answered, a silent one gets no new
- * acquires, and the releases that it missed are told to it when it is back.
+ * when they go down. A node that cannot be reached, or does not answer, only loses its vote:
+ * nothing waits for it once a majority has answered, a silent one gets no new acquires, and the
+ * releases that it missed are sent when it is back.
  */
 #include "engine/redlock/internal.h"
 
@@ -54,7 +54,8 @@ void redlock_nodes_close(struct redlock_store *store)
 {
     struct redlock_deferred_release *release;
 
-    for (unsigned i = 0; i < store->n; i++) /* all, before any is gone: answers look at others */
+    for (unsigned i = 0; i < store->n; i++) /* close all before any is freed: answers use other
+                                             * nodes */
         if (store->nodes[i].link)
             hfi_link_close(store->nodes[i].link);
     for (unsigned i = 0; i < store->n; i++) {
@@ -93,8 +94,8 @@ uint32_t redlock_nodes_up(const struct redlock_store *store)
     return up;
 }
 
-/* A silent node is left alone as long as the others are enough. It may only be slow, so if they
- * are not it is asked all the same, up to a bound: what waits for it stays small. */
+/* A silent node is not used if the others are enough. It may only be slow, so otherwise it is asked
+ * all the same, up to a limit of unanswered commands. */
 uint32_t redlock_nodes_voting(const struct redlock_store *store, int64_t now_ms)
 {
     uint32_t quick = 0, slow = 0;
@@ -187,8 +188,8 @@ static void node_up(struct hfi_link *link)
         refuse(node, "it is a node of a Redis Cluster: Redlock needs servers of their own", "");
         return;
     }
-    /* No doubt is raised if it was restarted meanwhile: that is one vote, and the next renewal by
-     * majority tells whether it was needed. */
+    /* A restart of one node puts no lease in doubt: it is one vote, and the next renewal by
+     * majority shows whether it was needed. */
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
     hfi_link_settled(link);
     node->why.status = HF_OK;
@@ -223,7 +224,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
         return; /* without messages heartbeats find what was granted */
     node->inbox_up = true;
     hfi_link_settled(node->inbox);
-    redlock_waits_hurry(node->store); /* grants may have been published to nobody */
+    redlock_waits_hurry(node->store); /* grants may have been published while nobody listened */
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)

@@ -49,7 +49,7 @@ void redlock_probe_begin(const struct redlock_probe *probe, struct hfi_command *
     hfi_command_add_text(command, probe->key);
 }
 
-/* A connection that broke is made anew by the next look. */
+/* A broken connection is opened again by the next probe. */
 static void drop_broken(struct redlock_probed *node, const hf_error *err)
 {
     if (err->status != HF_UNAVAILABLE)

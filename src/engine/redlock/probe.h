@@ -10,7 +10,7 @@
 #include "engine/redlock/heal.h"
 
 struct redlock_probed {
-    struct hfi_ask *ask;      /* NULL: it cannot be reached ... */
+    struct hfi_ask *ask;      /* NULL: not reachable ... */
     hf_error why;             /* ... or does not say what it is: why; else HF_OK */
     struct redlock_told told; /* UNKNOWN: see `why` */
 };
@@ -21,17 +21,17 @@ struct redlock_probe {
     unsigned n;
     struct redlock_probed nodes[HFI_NODES_MAX];
     struct hfi_node_view
-        views[HFI_NODES_MAX]; /* of the last look, for the pure functions of quorum.h */
+        views[HFI_NODES_MAX]; /* of the last probe, for the pure functions of quorum.h */
 };
 
 /* `conf` lives longer. redlock_probe_done() in any case. */
 void redlock_probe_init(struct redlock_probe *probe, const struct hfi_redis_conf *conf);
 void redlock_probe_done(struct redlock_probe *probe);
-/* Connect to those that are not connected, and ask all what they are. */
+/* Connect to the nodes that are not connected, and ask all for their state. */
 void redlock_probe_look(struct redlock_probe *probe);
 const char *redlock_probe_name(const struct redlock_probe *probe, unsigned node);
 const char *redlock_probe_why(const struct redlock_probe *probe, unsigned node); /* it is UNKNOWN */
-/* What a person must know of a plan that is STUCK. */
+/* The text for a person about a plan that is STUCK. */
 hf_status redlock_probe_stuck(const struct redlock_probe *probe, enum hfi_stuck why, hf_error *err);
 
 /* A call of a script on the cluster's key: begin, say (heal.h), send. The letter of its answer; 0: `err` has why

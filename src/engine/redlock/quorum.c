@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counting votes: is an acquisition won, and with which token; if not, what stands in the way. Then
- * renewal and release, which count without tokens. Pure: any thread, on its own ballot.
+ * Counts votes: is an acquisition won, and with which token; if not, what blocks it. Then renewal
+ * and release, which count without tokens. Pure: any thread, on its own ballot.
  *
- * What is counted is nodes. A node has one place in the ballot, so that a reply that comes twice, a
- * message beside a reply and a heartbeat that finds a grant all fall into it.
+ * Nodes are counted, not replies. A node has one entry in the ballot, which a repeated reply, a
+ * message beside a reply and a heartbeat that finds a grant all update.
  *
  *   NONE --> ASKED --> GRANTED <--> QUEUED        (yield, hand-over)
  *              |           |
@@ -64,8 +64,8 @@ void hfi_ballot_granted(struct hfi_ballot *ballot, unsigned node, uint64_t count
                  (counter == at->granted || counter == at->written);
 
     assert(counter > 0);
-    /* Another counter is another grant: our record there had ended and was made anew. What the first
-     * one witnessed stays true, but the later is the one that others see. */
+    /* Another counter means another grant: our record there had ended and was made again. What the
+     * first one witnessed stays true, but others see the later one. */
     if (!known)
         *at = (struct hfi_ballot_node){ .vote = HFI_VOTE_GRANTED, .granted = counter };
     at->choice = choice;
@@ -112,14 +112,15 @@ static bool holds(const struct hfi_ballot *ballot, unsigned node, uint64_t choic
     return ballot->node[node].vote == HFI_VOTE_GRANTED && ballot->node[node].choice == choice;
 }
 
-/* What its record says, as far as we know: a write-back only ever raises it. */
+/* The counter in its record, as far as we know: a write-back only raises it. */
 static uint64_t says(const struct hfi_ballot_node *at)
 {
     return at->written > at->granted ? at->written : at->granted;
 }
 
-/* It held for us when its counter was `token`, and says so to whoever asks later: who renews, adopts or breaks counts
- * records that do. One that has been asked to say more will. */
+/* The node held for us when its counter was `token`, and its record still says so: renewals,
+ * adoption and breaks count such records. A node with a higher write-back under way will have that
+ * instead. */
 static bool witnesses(const struct hfi_ballot_node *at, uint64_t token)
 {
     return says(at) == token && at->asked <= token;
@@ -234,8 +235,8 @@ static bool win(const struct hfi_ballot *ballot, uint64_t choice,
     return true;
 }
 
-/* One token for all that hold: the largest, for no counter can be lowered to another. An answer
- * that is larger still is the largest next time. */
+/* One token for all nodes that hold: the largest, since a counter cannot be lowered. If an answer
+ * is larger still, it is the largest next time. */
 static void write_back(const struct hfi_ballot *ballot, uint64_t choice,
                        struct hfi_ballot_outcome *outcome)
 {
@@ -258,8 +259,8 @@ static void write_back(const struct hfi_ballot *ballot, uint64_t choice,
     }
 }
 
-/* What is under way cannot win it, so a part of the grants need not wait for it: two that hold a part
- * each would wait for each other. */
+/* Answers that are under way cannot win it, so we do not wait for them: two clients that hold a
+ * part each would wait for each other. */
 static enum hfi_verdict wait_on(const struct hfi_ballot *ballot, const struct count *count)
 {
     unsigned granted = count->of[HFI_VOTE_GRANTED];
@@ -275,11 +276,11 @@ static bool too_many(const struct hfi_ballot *ballot, unsigned nodes)
 }
 
 /*
- * Why a majority cannot be had. First a reason that would be enough alone, the one that retrying helps
- * least first. A mixture is BUSY as soon as somebody else holds anywhere: half of what he holds may
- * be where nobody answers. KIND needs a majority of its own, for what one node says may be the
- * remains of a holder whom the others let go: there it means BUSY. For one who waits, a place in a
- * queue is no refusal, and a mixture will pass: FEW.
+ * Why no majority can be won. First a reason that is enough alone, beginning with the one that
+ * retrying helps least. A mixture is BUSY as soon as another client holds anywhere: it may hold at
+ * silent nodes too. KIND needs a majority of its own, since one node may still have a holder that
+ * the others have released: there it means BUSY. For an acquire that may wait, a place in a queue
+ * is no refusal, and a mixture is temporary: FEW.
  */
 static enum hfi_verdict refuse(const struct hfi_ballot *ballot, const struct count *count,
                                bool waits)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What N nodes said, and what follows from it. Pure: no clock, no I/O, no heap; the
- * engine, the simulator (test/sim) and the reader of model/token.pml share it.
+ * The votes of N nodes, and what follows from them. Pure: no clock, no I/O, no heap; shared by the
+ * engine and the simulator (test/sim), and described by model/token.pml.
  *
  * A ballot is one attempt of one acquisition: one vote of every node. The acquisition is won
  * with token t when a majority of *nodes* (not of replies) hold it for us now and at each of
@@ -35,15 +35,16 @@ unsigned hfi_majority(unsigned n);
 /* ---- one acquisition ----------------------------------------------------------------- */
 
 enum hfi_vote {
-    HFI_VOTE_NONE,  /* not asked, or it cannot be asked now */
-    HFI_VOTE_ASKED, /* an answer is awaited: it may have granted, and may be about to take it back */
+    HFI_VOTE_NONE,    /* not asked, or it cannot be asked now */
+    HFI_VOTE_ASKED,   /* an answer is awaited: the node may have granted, and may be about to revoke
+                     * it */
     HFI_VOTE_GRANTED, /* it holds the name for us */
     HFI_VOTE_QUEUED,  /* it has us in its queue */
-    HFI_VOTE_BUSY,    /* it refused: somebody else holds */
+    HFI_VOTE_BUSY,    /* it refused: another client holds */
     HFI_VOTE_KIND,    /* ... as another kind or capacity */
-    HFI_VOTE_FULL,    /* ... for want of tokens or of memory */
+    HFI_VOTE_FULL,    /* ... because it has no tokens or no memory */
     HFI_VOTE_OTHER,   /* ... for another reason: epoch, uninitialised, tombstone, an error */
-    HFI_VOTE_SILENT   /* asked, and it did not answer in time, or its line broke: not known */
+    HFI_VOTE_SILENT   /* it did not answer in time, or its connection broke: not known */
 };
 
 struct hfi_ballot_node {
@@ -51,8 +52,8 @@ struct hfi_ballot_node {
     uint64_t granted; /* GRANTED: the counter just after the grant */
     uint64_t written; /* GRANTED: the counter just after the last write-back known; 0: none */
     uint64_t choice;  /* GRANTED: which slots (a number for the set of them); 0: none */
-    int64_t sent_ms;  /* GRANTED: read before that was sent which ... */
-    int64_t held_ms;  /* ... gave it to us for so long */
+    int64_t sent_ms;  /* GRANTED: when the request was sent that ... */
+    int64_t held_ms;  /* ... granted it for this time */
     uint64_t asked;   /* the t of the write-back that is under way; 0: none */
 };
 
@@ -62,7 +63,7 @@ struct hfi_ballot {
 };
 
 /*
- * What the simulation (test/sim/redlock.h) showed that one who keeps a ballot must do:
+ * What the simulation (test/sim/redlock.h) showed that the owner of a ballot must do:
  *  - A message of a grant that has ended must not be taken for the next one's. In the simulation each acquire at a
  *    node has a higher attempt (ballots do not mind that nodes differ in it); in the engine a node that says
  *    "queued" says its counter too, and a message counts only beyond it.
@@ -81,7 +82,7 @@ void hfi_ballot_asked(struct hfi_ballot *ballot, unsigned node);
  * same node (a duplicate, a heartbeat that found itself granted) replaces the times and keeps what it witnesses. */
 void hfi_ballot_granted(struct hfi_ballot *ballot, unsigned node, uint64_t counter, uint64_t choice,
                         int64_t sent_ms, int64_t held_ms);
-/* Anything else that a node said: its grant, if there was one, is gone. */
+/* Any other answer of a node: its grant, if there was one, is gone. */
 void hfi_ballot_voted(struct hfi_ballot *ballot, unsigned node, enum hfi_vote vote);
 /* A write-back: sent (0: not awaited any more, its answer is overdue); answered with the counter just after
  * it; answered "you do not hold" (0: OTHER then). */
@@ -94,9 +95,10 @@ enum hfi_verdict {
     HFI_BALLOT_WRITE,   /* hold a majority, but not with one token: write back `token` at `nodes` */
     HFI_BALLOT_WAITING, /* nothing under way can win it; as many as needed have us in the queue */
     HFI_BALLOT_SPLIT, /* ... or hold for us, but too few do, or with different slots: yield at `nodes` */
-    HFI_BALLOT_BUSY, /* a majority cannot be had: somebody else holds (`nodes`: where we were granted) */
-    HFI_BALLOT_KIND, /* ... and so many say that the name is of another kind that the others are too few */
-    HFI_BALLOT_FULL, /* ... and so many are full that the others are too few */
+    HFI_BALLOT_BUSY, /* no majority is possible: another client holds (`nodes`: where we were
+                      * granted) */
+    HFI_BALLOT_KIND, /* ... and too many nodes have the name as another kind */
+    HFI_BALLOT_FULL, /* ... and too many nodes are full */
     HFI_BALLOT_FEW   /* too few nodes answer, or vote at all */
 };
 
@@ -117,8 +119,8 @@ struct hfi_ballot_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, boo
 /* ---- renewal and release ---------------------------------------------------------------- */
 
 /* A renewal counts only nodes that witness the token (hfi_outcome.nodes, and those whose grant or write-back says so
- * later); all others count as "no". One that granted later, or other slots, may have been somebody else's in
- * between, so that its yes would prove nothing. */
+ * later); all others count as "no". A node that granted later, or other slots, may have belonged to
+ * another client in between, so its yes would prove nothing. */
 
 /* Of n nodes `yes` said yes, `no` said no, `open` may still say something; the others never will. */
 enum hfi_tally { HFI_TALLY_OPEN, HFI_TALLY_YES, HFI_TALLY_NO, HFI_TALLY_UNKNOWN };
@@ -133,23 +135,23 @@ enum hfi_node_state {
     HFI_NODE_READY
 };
 
-/* What a node said of itself, and when it did not. */
+/* The state that a node reported, or UNKNOWN. */
 struct hfi_node_view {
     enum hfi_node_state state;
     bool marked;                         /* EMPTY: it carries a marker ... */
     unsigned char marker[HFI_EPOCH_ID];  /* ... this one */
-    int64_t age_ms;                      /* EMPTY and marked: for so long, by its clock */
+    int64_t age_ms;                      /* EMPTY and marked: the age of the marker, by its clock */
     struct hfi_epoch epoch;              /* READY */
     unsigned char cluster[HFI_EPOCH_ID]; /* READY */
-    unsigned n;                          /* READY: of how many nodes it is one */
+    unsigned n;                          /* READY: the number of nodes of its cluster */
     int64_t max_ttl_ms;
     uint64_t top; /* READY: the highest counter; read after it was in `epoch` */
 };
 
 enum hfi_heal_step {
-    HFI_HEAL_NOTHING, /* all that answer are in one epoch */
+    HFI_HEAL_NOTHING, /* all nodes that answer are in one epoch */
     /* All n are empty: draw a fresh start id, put hfi_start_marker() on each (overwriting old ones), confirm that
-     * all n carry theirs, install hfi_start_epoch(). Who dies on the way is followed up by INSTALL. */
+     * all n carry theirs, install hfi_start_epoch(). If the starter dies, INSTALL completes it. */
     HFI_HEAL_START,
     HFI_HEAL_MARK,    /* put a marker on `nodes`, or take note of the one there */
     HFI_HEAL_AGE,     /* an empty node must stay so until `wait_ms` from now */
@@ -164,7 +166,7 @@ enum hfi_stuck {
     HFI_STUCK_FEW,  /* too few nodes are reachable to know: wait */
     HFI_STUCK_LOST, /* all are reachable or it does not matter: fewer than a majority are intact */
     HFI_STUCK_CLUSTERS, /* nodes belong to different clusters */
-    HFI_STUCK_COUNT     /* a node says that it is one of another number of nodes */
+    HFI_STUCK_COUNT     /* a node has another number of nodes in its cluster */
 };
 
 struct hfi_heal {
@@ -177,9 +179,9 @@ struct hfi_heal {
 };
 
 /*
- * The next step towards a whole cluster, from what all nodes said of themselves; all of it, so that a
- * healer may die anywhere and another goes on. Epochs of a node only rise. A node that refuses a step
- * again and again is to be shown as UNKNOWN, or it stops all the steps that come after.
+ * The next step towards a complete cluster, computed from the states of all nodes only, so that any
+ * healer can continue for another. Epochs of a node only rise. A node that refuses a step again and
+ * again must be passed as UNKNOWN, or it blocks all later steps.
  */
 struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n);
 
@@ -188,8 +190,8 @@ struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n);
 void hfi_start_marker(const unsigned char *start_id, unsigned node, unsigned char *ret_marker);
 void hfi_start_epoch(const unsigned char *start_id, struct hfi_epoch *ret_epoch);
 
-/* The epoch to use: the one that a majority of all n is in. false: there is none. No other may be
- * named in a request, wherever it was heard of (heal_plan.c says why); the views must be of one round. */
+/* The epoch to use: the one that a majority of all n is in. false: there is none. No other epoch
+ * may be used in a request (heal_plan.c says why); the views must be of one round. */
 bool hfi_epoch_current(const struct hfi_node_view *nodes, unsigned n, struct hfi_epoch *ret_epoch);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One command to several nodes: built once, sent to each, answered exactly once by each. With the
- * lock; answers come from the driver, or from within the sending where a node cannot be reached. */
+ * lock; answers come from the driver, or during the send if a node cannot be reached. */
 #include "engine/redlock/internal.h"
 
 #include "util/clock.h"
@@ -132,10 +132,10 @@ static void answered(struct redis_sent *sent, const struct hfi_reply *reply, boo
     }
     (void)hfi_reply_status(reply, &err);
     if (hfi_reply_is_error(reply,
-                           "READONLY")) /* it was made a replica: its vote would count twice */
+                           "READONLY")) /* it has become a replica: its vote would count twice */
         hfi_link_unusable(node->link, err.status, "%s", err.text);
     hfi_error_wrap(&err, "%s", hfi_link_address(node->link)->shown);
-    /* An error that we do not know may have struck in the middle of a script. */
+    /* An unknown error may have stopped a script half way. */
     end_leg(round, leg->node, err.status == HF_CORRUPT ? HFI_MAYBE : HFI_REFUSED, NULL, &err);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_redlock_get_status(): what each node is, and what healing would do next. On the calling thread, which may block. */
+/* hf_redlock_get_status(): the state of each node, and the next step of healing. On the calling
+ * thread, which may block. */
 #include "engine/redlock/probe.h"
 
 #include "util/alloc.h"
@@ -70,7 +71,7 @@ static void fill_node(hf_redlock_node *ret, const struct redlock_probe *probe, u
     }
 }
 
-/* Which nodes vote, and how far the others are behind. */
+/* Fill in which nodes vote, and how far the others are behind. */
 static void fill_votes(struct hfi_redlock_status *ret, const struct redlock_probe *probe)
 {
     struct hfi_epoch epoch;

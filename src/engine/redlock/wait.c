@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting: a place in the queue of every node, kept by heartbeats; grants that come as
- * messages; yielding, when several hold a part each; giving up. With the lock.
+ * Waiting: a place in the queue of every node, kept by heartbeats; grants by message; yielding,
+ * when several clients hold a part each; cancelling. With the lock.
  *
- * Every node serves its own queue, in the order of the waiters' stamps, so they all hand over to the
- * same one as far as they know the same ones: a release is then followed by a message from each node to one
- * winner, and no further command. Where they differ, nobody may have a majority. Then everybody who holds a
- * part asks the nodes that it holds to give it to an earlier waiter, if there is one there: so the
- * earliest gets all of them. (scripts/README.md, "Yielding".)
+ * Every node serves its own queue, in the order of the waiters' stamps, so all nodes that know the
+ * same waiters hand over to the same one: then a release is followed by a message from each node to
+ * one winner, and no further command. If they differ, no client may have a majority. Then every
+ * client that holds a part asks its nodes to hand over to an earlier waiter, if they have one: so
+ * the earliest gets all of them. (scripts/README.md, "Yielding".)
  *
- * A message may tell of a grant that has ended: a node may have granted to us, passed us over when the window was
- * over, and put us in line again for a late copy of our acquire. Each node has a line of its own, so the rule is
- * one for each node: "queued" says the counter of the name there, every grant before that answer has a counter
- * of at most that, and a message counts only beyond it (`known`). Between an acquire that is sent again and its answer no
- * message counts. The simulation has the mutant that leaves this out (RL_STALE_MESSAGE in test/sim).
+ * A message may be about a grant that has ended: a node may have granted to us, passed us over when
+ * the window ended, and queued us again for a late copy of our acquire. The rule holds for each
+ * node separately: the answer "queued" contains the counter of the name there, every grant before
+ * that answer has at most that counter, and a message counts only above it (`known`). Between an
+ * acquire that is sent again and its answer no message counts. The simulation has the mutant that
+ * leaves this out (RL_STALE_MESSAGE in test/sim).
  */
 #include "engine/redlock/internal.h"
 
@@ -27,15 +28,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_MS   250 /* for what is asked after the limit of an attempt has passed */
+#define AGAIN_MS   250 /* time limit of requests after the limit of an attempt has passed */
 #define FLAG_YIELD 1
 #define FLAG_BACK  2
 
-/* Nodes may see the same waiters in different orders, for they bound stamps by their own clocks and some
- * hear of a waiter late: then everybody who holds a part is the first where he holds. After so many
- * yields, chance decides who steps back all the same. */
+/* Nodes may see the same waiters in different orders, since they bound stamps by their own clocks
+ * and some learn of a waiter late: then every client that holds a part is the first at those nodes.
+ * After this many yields, chance decides which client releases its part all the same. */
 #define SPLITS_PATIENT 3
-#define YIELD_MS       4 /* between yields: about so long, and twice that, ... up to the heartbeat's */
+#define YIELD_MS \
+    4 /* the first pause between yields; it doubles, up to the heartbeat
+                          * interval */
 
 /* A heartbeat for several waiters at one node. */
 struct batch {
@@ -70,8 +73,8 @@ static void set_times(struct redlock_store *store, struct redlock_wait *wait, in
     set_due(store, wait, heartbeat_ms < yield_ms ? heartbeat_ms : yield_ms);
 }
 
-/* It waits from now on, if it did not. */
-static void stand(struct redlock_store *store, struct redlock_wait *wait)
+/* Enter QUEUED, if it is not yet. */
+static void enter_queued(struct redlock_store *store, struct redlock_wait *wait)
 {
     if (wait->state == HFI_WAITER_QUEUED)
         return;
@@ -83,7 +86,7 @@ static void stand(struct redlock_store *store, struct redlock_wait *wait)
 
 void redlock_queued(struct redlock_store *store, struct redlock_wait *wait)
 {
-    stand(store, wait);
+    enter_queued(store, wait);
     wait->splits = 0;
     if (wait->yield_ms != HFI_NEVER)
         set_times(store, wait, wait->heartbeat_ms, HFI_NEVER);
@@ -99,7 +102,7 @@ void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wai
 
     if (wait->heard_ms[node] < sent_ms)
         wait->heard_ms[node] = sent_ms;
-    /* A message that is newer than this answer may have come first: they are on two lines. */
+    /* A newer message may have come before this answer: they use two connections. */
     if (vote->vote != HFI_VOTE_GRANTED || vote->granted <= known) {
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_QUEUED);
         wait->known[node] = known;
@@ -107,7 +110,7 @@ void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wai
     if (next && next->integer > 0 && next->integer < beat_interval_ms(store, wait)) {
         int64_t due_ms = hfi_now_ms() + next->integer + HFI_RECHECK_MS;
 
-        stand(store, wait); /* answers may still be under way: they find it so */
+        enter_queued(store, wait); /* answers that are still under way find it QUEUED */
         if (due_ms < wait->heartbeat_ms)
             set_times(store, wait, due_ms, wait->yield_ms);
     }
@@ -115,7 +118,7 @@ void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wai
 
 /* ---- a part, and not the whole --------------------------------------------------------------- */
 
-/* `back`: also if nobody there is before us. */
+/* `back`: even if no earlier waiter is there. */
 static void yield(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes, bool back)
 {
     struct redlock_round *round = redlock_round_new(store, &redlock_script_beat, 2, beaten);
@@ -145,25 +148,26 @@ static void yield(struct redlock_store *store, struct redlock_wait *wait, uint32
         if (nodes & 1u << i) {
             const struct hfi_ballot_node *vote = &wait->ballot.node[i];
 
-            /* Not ours until it has said whether it still is. */
+            /* It does not count for us until the node has answered whether it still holds. */
             wait->known[i] = vote->written > vote->granted ? vote->written : vote->granted;
             hfi_ballot_asked(&wait->ballot, i);
         }
     redlock_round_send(round, nodes);
 }
 
-/* At once the first time, for whoever else holds a part finds out now too; then at growing intervals:
- * most likely there is a holder, and ours is a part that it does not need. */
+/* At once the first time, since the other clients that hold a part notice it now too; then at
+ * growing intervals: most likely there is a holder, and we have a part that it does not need. */
 void redlock_split(struct redlock_store *store, struct redlock_wait *wait, uint32_t nodes)
 {
     int64_t most_ms = beat_interval_ms(store, wait), pause_ms = YIELD_MS;
 
-    /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
+    /* A majority, but with different slots: yielding by others would not help. Only chance resolves
+     * this. */
     if (redlock_count(nodes) >= store->need) {
         redlock_rest(store, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
         return;
     }
-    stand(store, wait);
+    enter_queued(store, wait);
     if (wait->splits == 0) {
         wait->splits = 1;
         yield(store, wait, nodes, false);
@@ -225,8 +229,8 @@ static bool in_line(const struct redlock_wait *wait, unsigned node)
     return vote == HFI_VOTE_QUEUED || vote == HFI_VOTE_GRANTED;
 }
 
-/* One command for each node, for all whose heartbeat is due; nodes that do not know of a waiter
- * (they were away, or forgot it) are asked anew. */
+/* One command for each node, with all waits whose heartbeat is due; nodes that do not know a waiter
+ * (they were away, or forgot it) get its acquire again. */
 static void beat_all(struct redlock_store *store, int64_t now_ms)
 {
     uint32_t voting = redlock_nodes_voting(store, now_ms);
@@ -289,7 +293,7 @@ static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome 
     struct batch *batch = round->data;
     char letter = outcome == HFI_ANSWERED ? hfi_reply_letter(reply) : 0;
 
-    (void)err; /* refused, for one of the names perhaps: each is asked for anew, by itself */
+    (void)err; /* refused, perhaps because of one name: each wait is sent again by itself */
     if (letter == 'E' || letter == 'U')
         redlock_no_vote(&store->nodes[node]);
     for (size_t i = 0; i < batch->count; i++) {
@@ -300,8 +304,8 @@ static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome 
 
         if (!wait)
             continue;
-        /* It may still be carried out, and take back what we are granted there from now on: this attempt is
-         * of no use any more. */
+        /* The yield may still be executed, and take back a later grant there: this attempt cannot
+         * be used any more. */
         if (batch->items[i].yields && outcome == HFI_MAYBE) {
             redlock_rest(store, wait, YIELD_MS);
             continue;
@@ -369,8 +373,8 @@ static void broken_by_message(struct redlock_node *node, const unsigned char *ow
         hfi_reactor_lost(&store->reactor, hold->entry.claim, "broken by an operator");
 }
 
-/* "G owner attempt counter tokens window slots", "L owner attempt counter". Anybody may publish
- * there: what is not ours is ignored. */
+/* "G owner attempt counter tokens window slots", "L owner attempt counter". Any client may publish
+ * there: other messages are ignored. */
 void redlock_message(struct redlock_node *node, const char *payload, size_t len)
 {
     struct redis_message message;
@@ -390,7 +394,7 @@ void redlock_waits_hurry(struct redlock_store *store)
             set_times(store, wait, hfi_now_ms(), wait->yield_ms);
 }
 
-/* All replies of the old epoch count for nothing: a new attempt. */
+/* All replies of the old epoch are void: begin a new attempt. */
 void redlock_waits_restart(struct redlock_store *store)
 {
     if (!store->has_epoch || store->closing)
@@ -406,13 +410,14 @@ void redlock_waits_restart(struct redlock_store *store)
 
 /* ---- giving up --------------------------------------------------------------------------------------- */
 
-/* Nodes that may still have something of it are too few to be a majority. */
+/* Are the nodes that may still have a record too few for a majority? */
 static bool forgotten(const struct redlock_store *store, const struct redlock_wait *wait)
 {
     return redlock_count(wait->hold->sent & ~wait->forgot) <= store->n - store->need;
 }
 
-/* Otherwise a majority may have granted it, and nobody could use that: core goes on giving it back. */
+/* Otherwise a majority may have granted it, and nobody could use that: core releases it in the
+ * background. */
 static void end_cancelled(struct redlock_store *store, struct redlock_wait *wait)
 {
     hf_error err;
@@ -445,9 +450,9 @@ static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outco
 }
 
 /*
- * Who gives up holds nothing, whatever the nodes say: the grant of a majority counts only once it is seen here,
- * and from now on it is not. But only when a majority has forgotten it is it known that nothing is in the way
- * of who asks next; if that cannot be had in a while, the outcome is unknown.
+ * A cancelled acquire holds nothing, whatever the nodes say: a majority counts only when it is seen
+ * here, and from now on it is ignored. But only when a majority has forgotten it is it certain that
+ * it does not block the next client; if that is not confirmed in time, the outcome is unknown.
  */
 void redlock_cancel(void *self, struct hfi_op *op, hf_status status)
 {
@@ -480,8 +485,8 @@ void redlock_cancel(void *self, struct hfi_op *op, hf_status status)
 
 /* ---- time ------------------------------------------------------------------------------------------------ */
 
-/* Nodes that have not answered in time are without a vote in this attempt. What is then written back to others
- * has a limit too. */
+/* Nodes that have not answered in time have no vote in this attempt. A write-back after that has a
+ * time limit too. */
 static void too_late(struct redlock_store *store, struct redlock_wait *wait, int64_t now_ms)
 {
     for (unsigned i = 0; i < store->n; i++)

@@ -13,8 +13,9 @@
  *
  * kit/handover.h has the states that the server knows of, and the rules. CANCELLING and CONFIRMING last as long as one statement.
  *
- * The first ACQUIRE does not ask to be queued unless the listener listens already: a lock that nobody else wants
- * costs one round trip, and no thread. One that is busy makes the listener, and asks again.
+ * The first ACQUIRE does not ask to be queued unless the listener listens already: an uncontended
+ * lock costs one round trip and no thread. If the name is busy, the listener is started, and the
+ * acquire asks again.
  */
 #include "engine/sql/listener.h"
 
@@ -27,7 +28,7 @@
 
 #define REST_MS 250 /* about the interval at which a server that cannot be reached is asked again */
 #define GRACE_MS \
-    250 /* for the answer, beyond our deadline: to cut it off costs more, a connection */
+    250 /* extra time for the answer beyond our deadline: giving up would cost the connection */
 #define DENY_TRIES 3
 
 static enum sql_step ask(struct sql_acquire *a);
@@ -156,7 +157,7 @@ void sql_acquire(struct sql_store *store, struct hfi_op *op)
 
 /* ---- asking --------------------------------------------------------------------------------------- */
 
-/* Q: it is in the queue. A message may have been here before the answer. */
+/* Q: it is in the queue. A message may have come before the answer. */
 static enum sql_step still_waiting(struct sql_acquire *a, const struct sql_rows *rows,
                                    int64_t sent_ms)
 {
@@ -174,7 +175,8 @@ static enum sql_step still_waiting(struct sql_acquire *a, const struct sql_rows 
     wait->told = false;
     sql_listener_by(store, wait->recheck_ms);
     sql_listener_by(store, sent_ms + hfi_heartbeat_ms(wait->window_ms));
-    if (!sql_listener_fresh(store)) /* its connection was lost meanwhile, and it dozes */
+    if (!sql_listener_fresh(store)) /* the listener's connection was lost meanwhile, and it
+                                     * pauses */
         sql_listener_kick(store);
     pthread_mutex_unlock(&store->lock);
     a->in_store = true;
@@ -274,7 +276,7 @@ static enum sql_step queued(struct sql_acquire *a, hf_status stop)
     int64_t from_ms, lasts_ms;
 
     pthread_mutex_lock(
-        &wait->store->lock); /* a grant may be told of twice: all is of one message */
+        &wait->store->lock); /* two messages may report a grant: read all fields of the same one */
     granted = wait->granted;
     forgotten = wait->forgotten;
     token = wait->token;
@@ -304,7 +306,8 @@ static int64_t leave_until_ms(const struct sql_acquire *a)
     return from_ms + SQL_CANCEL_MS;
 }
 
-/* Whatever an earlier copy of our ACQUIRE has done, or will do, must not remain: nobody would know of it. */
+/* Undo whatever an earlier copy of our ACQUIRE has done or will do: nobody would know of that
+ * grant. */
 static hf_status deny(struct sql_acquire *a, hf_status status)
 {
     const struct hfi_claim *c = a->wait.claim;
@@ -328,7 +331,7 @@ static hf_status deny(struct sql_acquire *a, hf_status status)
     return HF_UNKNOWN;
 }
 
-/* It is to end, with `stop`: out of the queue, unless it was granted first. */
+/* The acquire ends with `stop`: leave the queue, unless it was granted first. */
 static enum sql_step leave(struct sql_acquire *a, hf_status stop)
 {
     const struct hfi_claim *c = a->wait.claim;
@@ -362,7 +365,8 @@ static enum sql_step leave(struct sql_acquire *a, hf_status stop)
 
 /* ---- granted --------------------------------------------------------------------------------------------- */
 
-/* Too short for the caller, or over already: the whole ttl, before anybody hears of it. */
+/* The grant is too short for the caller, or has expired: renew it for the whole ttl before the
+ * acquire ends. */
 static enum sql_step confirm(struct sql_acquire *a)
 {
     struct hfi_claim *c = a->wait.claim;
@@ -379,7 +383,7 @@ static enum sql_step confirm(struct sql_acquire *a)
     }
     there = sql_int(&r.rows, 0, 1) == 1;
     sql_rows_free(&r.rows);
-    if (!there) { /* it has lapsed: stand in line again */
+    if (!there) { /* it has expired: ask again */
         a->in_store = false;
         return SQL_STEP_ASK;
     }

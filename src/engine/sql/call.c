@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One statement, on a connection of the pool. What the server asks to be tried again (a deadlock that it
- * resolved, a serialization failure, a lock that took too long) is tried again until the deadline: it is
- * never a failure of the lock. So is what was cut off, if a second copy does no harm.
+ * One statement, on a connection of the pool. A statement that the server asks to repeat (a
+ * deadlock that it resolved, a serialization failure, a lock wait timeout) is repeated until the
+ * deadline: that is never a failure of the lock. So is a statement whose connection was lost, if a
+ * second copy does no harm.
  */
 #include "engine/sql/internal.h"
 
@@ -13,9 +14,9 @@
 #include <time.h>
 
 #define UNSENT_MAX \
-    3 /* connections that were dead before anything left: more than a restart explains */
+    3 /* connections that were dead before anything was sent: more than a restart explains */
 
-/* After a deadlock both sides would meet again: not at once, and not together. */
+/* A short random pause: after a deadlock both sides would collide again. */
 static void pause_a_little(unsigned tries)
 {
     long most_us = tries < 6 ? 500L << tries : 32000;
@@ -48,7 +49,7 @@ static void give(struct sql_request *r, struct sql_connection *connection)
         sql_give(connection);
 }
 
-/* A copy of it may have been done: whatever became of this one, that is not known. */
+/* An earlier copy may have been executed: so the outcome is unknown, whatever this copy did. */
 static hf_status judge(struct sql_request *r, hf_status status)
 {
     if (r->copied && status != HF_OK) {
@@ -58,12 +59,12 @@ static hf_status judge(struct sql_request *r, hf_status status)
     return status;
 }
 
-/* The server said no. HF_OK: try again. */
+/* The server refused. HF_OK: try again. */
 static hf_status refused(struct sql_store *store, struct sql_request *r,
                          struct sql_connection *connection, unsigned tries)
 {
     if (r->trouble.no_table && store->conf.create && !r->connection && tries == 0) {
-        atomic_store(&store->ready, -1); /* somebody has taken it away */
+        atomic_store(&store->ready, -1); /* a table or routine of ours has been removed */
         return HF_OK;
     }
     (void)connection;
@@ -127,7 +128,7 @@ hf_status sql_call(struct sql_store *store, struct sql_request *r)
             break;
         case SQL_MAYBE:
             give(r, connection);
-            odd = r->trouble.status == HF_CORRUPT; /* and will be so again */
+            odd = r->trouble.status == HF_CORRUPT; /* repeating would give the same answer */
             if (odd && sql_only_reads(r->call))
                 return HF_CORRUPT;
             r->copied = true;

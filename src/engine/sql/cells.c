@@ -11,7 +11,7 @@
 #define CELL_RECHECK_MS 10000 /* a cell is read again at this interval although no notice came */
 #define CELL_REST_MS    250   /* ... and at this one if it could not be */
 
-/* A call that changes nothing was not done if it is not known. */
+/* For a call that changes nothing, an unknown outcome is HF_UNAVAILABLE. */
 static hf_status plain(hf_status status)
 {
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
@@ -72,7 +72,7 @@ void sql_cell_swap(struct sql_store *store, struct hfi_op *op)
     sql_finish(op, status, NULL);
 }
 
-/* Is it another version? HF_OK: yes; HF_BUSY: not yet, and *ret_ms is when it ends by itself. */
+/* Has the cell another version? HF_OK: yes; HF_BUSY: not yet, and *ret_ms is when it expires. */
 static hf_status look(struct sql_store *store, struct hfi_op *op, int64_t *ret_ms, hf_error *err)
 {
     struct sql_value params[4] = { sql_int_of(store->client), sql_int_of(store->conf.window_max_ms),

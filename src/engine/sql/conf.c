@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the URL says beyond the server (the table SQL_PARAMS), and what follows from it. The rest of it
- * is the driver's.
+ * Parameters of the URL that all SQL engines share (the table SQL_PARAMS), and checks. The driver
+ * handles the rest.
  */
 #include "engine/sql/internal.h"
 
@@ -10,7 +10,7 @@
 #define WINDOW_MIN_MS 3000
 #define WINDOW_MAX_MS 10000
 
-/* A part of names of tables, which stand in statements: letters that need no thought. */
+/* A part of table names, which are put into statements: only letters that need no quoting. */
 static hf_status check_word(const struct sql_conf *conf, const char *key, const char *word,
                             hf_error *err)
 {

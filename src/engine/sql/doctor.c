@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Is this server safe for what we promise? */
+/* Checks whether this server can keep our promises. */
 #include "engine/sql/internal.h"
 
 #include "engine/kit/report.h"
@@ -15,7 +15,7 @@
 #define DOCTOR_MS  5000
 #define CLOCK_NEAR 1000 /* ms */
 
-/* Tokens come from its clock; leases are counted by it alone, whatever ours says. */
+/* Tokens come from the server's clock, and leases are timed by it alone. */
 static void check_clock(struct sql_store *store, const struct hfi_report *r, int64_t deadline_ms)
 {
     struct sql_request request = { .call = SQL_TIME, .deadline_ms = deadline_ms, .again = true };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way into a SQL store: opening, closing, and where each op goes. BLOCKING: each op runs here, on
- * the thread that submits it, until it is finished or suspended.
+ * The entry points of a SQL store: open, close, and dispatching each op. BLOCKING: each op runs
+ * here, on the thread that submits it, until it is finished or suspended.
  */
 #include "engine/sql/listener.h"
 #include "engine/sql/native_lock.h"
@@ -46,7 +46,7 @@ static void destroy(struct sql_store *store)
 {
     sql_fork_remove(store);
     if (store->conf.mode == SQL_MODE_LEASE)
-        while (store->held) /* detached, or what could not be given back: its note is still ours */
+        while (store->held) /* detached, or could not be released: its note is still ours */
             sql_held_remove(store, store->held);
     sql_locks_close(store);
     sql_pool_close(store);
@@ -56,24 +56,24 @@ static void destroy(struct sql_store *store)
         close(store->kick_fd);
 }
 
-/* Reach the server, and find or make what we need there. */
+/* Connect to the server, and find or create our tables. */
 static hf_status reach_once(struct sql_store *store, int64_t until_ms, hf_error *err)
 {
     struct sql_connection *connection;
     hf_status status = sql_take(store, until_ms, &connection, err);
 
     if ((status == HF_NOT_FOUND || status == HF_VERSION) &&
-        store->host->existing) /* each op says so; doctor needs no tables */
+        store->host->existing) /* each op reports that; the doctor needs no tables */
         status = sql_take_raw(store, until_ms, &connection, err);
     if (status != HF_OK)
         return status;
-    /* Also in mode=lease: a listener that is another session with every transaction notifies for nobody. */
+    /* Also in mode=lease: behind a transaction pooler a listener would get no notifications. */
     status = store->driver->lock_sql->verify(connection, store->conf.mode, until_ms, err);
     sql_give(connection);
     return status;
 }
 
-/* A server that is just being started is worth a wait, as long as opening may take. */
+/* Retry while the server is being started, as long as opening may take. */
 static hf_status reach(struct sql_store *store, hf_error *err)
 {
     const struct timespec pause = { .tv_nsec = REACH_PAUSE_MS * 1000000L };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children that the program forks. A child has a copy of every socket, and as long as it has one the server does
- * not see the connection end when the parent dies: a lock that is the connection's would live on in a process
- * that knows nothing of it. So a child closes all of them before fork() returns in it. (What is executed closes
- * them anyway: all are close-on-exec.)
+ * Handles fork(). A child has a copy of every socket, and while it has one the server does not see
+ * the connection end when the parent dies: a lock that belongs to the connection would stay held.
+ * So a child closes all of them before fork() returns in it. (exec closes them anyway: all are
+ * close-on-exec.)
  *
- * A connection that is just being made cannot be found then: the thread that makes one reads sql_forks() before and
- * after, and makes another if it has changed.
+ * A connection that is being made at that moment is not in the list: the thread that makes one
+ * reads sql_forks() before and after, and makes another one if it has changed.
  */
 #include "engine/sql/native_lock.h"
 
@@ -18,7 +18,7 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sql_store *stores;
 static _Atomic unsigned forks;
 
-/* store->lock and locks->lock are never taken one under the other by anybody else. */
+/* No other code takes store->lock and locks->lock together. */
 static void before(void)
 {
     pthread_mutex_lock(&list_lock);
@@ -45,7 +45,7 @@ static void in_child(void)
     for (struct sql_store *store = stores; store; store = store->fork_next)
         sql_abandon(store);
     unlock_all();
-    stores = NULL; /* they are nobody's here */
+    stores = NULL; /* the child has none of them */
 }
 
 static void start(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=lease: what the listener thread asks by itself. Every third of a window it says that our waiters live and hears what
- * became of each (HEARTBEAT); when something ahead of a waiter must have expired, it has the name looked at (RECHECK).
+ * mode=lease: the periodic calls of the listener thread. Every third of a window it reports that
+ * our waiters live, and gets the state of each (HEARTBEAT). When something ahead of a waiter must
+ * have expired, it lets the server check the name (RECHECK).
  */
 #include "engine/sql/listener.h"
 
@@ -19,8 +20,8 @@ static void batch_add(struct sql_heartbeat_batch *batch, const struct hfi_claim 
     batch->params[3 + 2 * i] = sql_bytes(batch->owners[i], HFI_OWNER_LEN);
 }
 
-/* Those that have not been named in this round. With `held` also what we hold: what was said while nobody
- * listened may have been that it was broken. */
+/* Fill in the waits that were not named in this round. With `held` also the held leases: a notice
+ * that one was broken may have been missed while nobody listened. */
 static void fill_batch(struct sql_store *store, struct sql_heartbeat_batch *batch, uint32_t round,
                        bool held)
 {
@@ -65,7 +66,7 @@ static void heartbeat_answered(struct sql_store *store, const struct sql_heartbe
         case HFI_ANSWER_QUEUED:
             wait->heard_ms = sent_ms;
             if (token > wait->floor)
-                wait->floor = token; /* heard_ms is not before what was granted up to it */
+                wait->floor = token; /* grants up to this token were made before heard_ms */
             wait->recheck_ms = ms > 0 ? hfi_now_ms() + ms + HFI_RECHECK_MS : HFI_NEVER;
             break;
         case HFI_ANSWER_GRANTED:
@@ -120,7 +121,7 @@ hf_status sql_heartbeat(struct sql_store *store, struct sql_heartbeat_batch *bat
     hf_status status;
 
     pthread_mutex_lock(&store->lock);
-    listener->heartbeat_now = false; /* a request from here on wants another one */
+    listener->heartbeat_now = false; /* a later request needs another heartbeat */
     listener->round++;
     pthread_mutex_unlock(&store->lock);
     do {
@@ -136,7 +137,8 @@ hf_status sql_heartbeat(struct sql_store *store, struct sql_heartbeat_batch *bat
     return HF_OK;
 }
 
-/* Something ahead of this wait must be over. Others of the same name need not ask too. */
+/* Something ahead of this wait must have expired. Other waits of the same name need no RECHECK of
+ * their own. */
 static hf_status recheck(struct sql_store *store, const unsigned char *bytes, uint32_t len,
                          hf_error *err)
 {

@@ -93,7 +93,7 @@ static void inspect(struct sql_store *store, struct hfi_op *op, struct sql_value
                              .again = true };
     hf_status status;
 
-    /* What we know ourselves must be in it. */
+    /* The view must contain our own latest local passes. */
     (void)sql_notes_send(store, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
     status = sql_call(store, &r);
     if (status != HF_OK) {

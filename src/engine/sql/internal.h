@@ -6,8 +6,8 @@
  *   sql/conf.c              what the URL says beyond the server: mode, tokens, prefix, connections
  *   sql/pool.c              connections: how many, which thread has one, deadlines, those that were lost
  *   sql/call.c              one statement on a connection of the pool: retried where the server asks for it
- *   sql/shape.c             what an answer must look like: nothing is read before it was checked there
- *   sql/schema.c            tables and routines: made on first use, or only looked for
+ *   sql/shape.c checks the shape of an answer before anything is read from it
+ *   sql/schema.c tables and routines: created on first use, or only checked
  *   sql/acquire.c, lease.c  mode=lease: acquire and its waiting; release, renew, cancel, adopt, break
  *   sql/waits.c             mode=lease: ops that wait, how they sleep, and what a message does to them
  *   sql/heartbeat.c         mode=lease: heartbeats and rechecks
@@ -75,28 +75,28 @@ static inline const struct sql_value *sql_at(const struct sql_rows *rows, uint32
 /* ---- one connection ----------------------------------------------------------------------------- */
 
 /*
- * What became of a statement. Only SQL_DONE has rows. SQL_REFUSED: the server said no, and nothing was
- * changed: `again` tells whether the same may be tried again (deadlock 40P01/1213, serialization
- * failure 40001, lock wait timeout 55P03/1205). SQL_UNSENT: it never left. SQL_MAYBE: the connection was lost,
- * or the deadline passed, after it had left; the connection is dead (`run` has closed its socket), and the
- * server may still do it: sql/stale_statements.c.
+ * The outcome of a statement. Only SQL_DONE has rows. SQL_REFUSED: the server refused it and
+ * changed nothing: `again` says whether it may be tried again (deadlock 40P01/1213, serialization
+ * failure 40001, lock wait timeout 55P03/1205). SQL_UNSENT: it was never sent. SQL_MAYBE: the
+ * connection was lost, or the deadline passed, after it was sent; the connection is dead (`run` has
+ * closed its socket), and the server may still do it: sql/stale_statements.c.
  */
 enum sql_outcome { SQL_DONE, SQL_REFUSED, SQL_UNSENT, SQL_MAYBE };
 
 struct sql_trouble {
     hf_status
         status; /* what it means for the caller: HF_DENIED, HF_UNAVAILABLE, HF_FULL, HF_CONFIG, ... */
-    bool again;     /* SQL_REFUSED: try again, it was nobody's fault */
+    bool again;     /* SQL_REFUSED: temporary, try again */
     bool no_table;  /* SQL_REFUSED: a table or routine of ours is missing (or of another version) */
     hf_error error; /* native: the server's number; text: its words, without secrets */
 };
 
 struct sql_connection {
     struct sql_store *store;
-    bool dead;         /* of no use any more */
+    bool dead;         /* cannot be used any more */
     bool in_txn;       /* mode=row: a transaction is open */
     int64_t server_id; /* the server's name for this connection: backend pid, CONNECTION_ID() */
-    int64_t since;     /* with server_id: which of those that had this number */
+    int64_t since;     /* start time: with server_id it identifies the connection */
     void *native;      /* PGconn *, MYSQL * */
     uint64_t prepared; /* bit per sql_call that the driver has prepared on it */
     struct sql_connection *next; /* idle */
@@ -202,7 +202,7 @@ struct sql_message {
 
 /* ---- a driver ------------------------------------------------------------------------------------ */
 
-/* What there is in a database: nothing; tables of ours, but not all, or routines of an older version; all. */
+/* What a database has: nothing; some of our tables, or routines of an older version; everything. */
 enum sql_found { SQL_FOUND_NONE, SQL_FOUND_OLD, SQL_FOUND_ALL };
 
 /*
@@ -252,9 +252,10 @@ struct sql_driver {
     bool (*alive)(struct sql_connection *connection);
     int (*fd)(struct sql_connection *connection);
 
-    /* The listener of this store: a connection that is told when this client is granted something or loses it, or a
-     * cell that it watches changes. next_notice() blocks until that, until_ms, or `kick` (an eventfd, which
-     * it empties) is readable. HF_UNAVAILABLE: the connection is gone. */
+    /* The listener of this store: a connection that is notified when this client is granted
+     * something or loses it, or a cell that it watches changes. next_notice() blocks until that,
+     * until_ms, or `kick` (an eventfd, which it empties) is readable. HF_UNAVAILABLE: the
+     * connection is gone. */
     hf_status (*listen)(struct sql_store *store, int64_t deadline_ms,
                         struct sql_connection **ret_connection, hf_error *err);
     hf_status (*next_notice)(struct sql_connection *listener, int kick, int64_t until_ms,
@@ -333,14 +334,14 @@ struct sql_store {
     struct hfi_host *host;
     struct sql_conf conf;
     const char *location; /* by driver->parse() */
-    void *native;         /* likewise: its own */
+    void *native;         /* likewise: of the driver */
     int64_t client;       /* our number on the server */
     pthread_mutex_t lock;
 
     /* pool.c */
     pthread_cond_t connection_free; /* on CLOCK_MONOTONIC */
     struct sql_connection *idle;
-    struct sql_connection *all; /* also those in use, the listener's, and those kept */
+    struct sql_connection *all; /* also those in use, that of the listener, and lock connections */
     uint32_t connections;       /* that are open, or being opened */
     uint32_t takers;            /* threads that wait for one */
     bool closing;
@@ -355,7 +356,7 @@ struct sql_store {
     /* listener.c, lease.c */
     struct sql_wait *waits; /* acquires that the listener knows of */
     struct hfi_claim *held; /* through struct sql_lease_claim */
-    struct sql_note *notes; /* local passes that the server has not been told of */
+    struct sql_note *notes; /* local passes that the server does not know yet */
     pthread_mutex_t
         note_lock; /* while they are sent; taken before store->lock, and held over the call */
     struct sql_connection *listener_connection;
@@ -402,7 +403,7 @@ static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
 
 hf_status sql_store_open(struct sql_store *store, const struct sql_driver *driver,
                          struct hfi_conf *conf, struct hfi_host *host, hf_error *err);
-/* What a URL's mode promises: mode=lease, or a native lock, [mode is session][tokens=on]. */
+/* The promises of a URL's mode: mode=lease, or a native lock, [mode is session][tokens=on]. */
 const struct hfi_promises *sql_promises(const struct sql_conf *conf,
                                         const struct hfi_promises *lease,
                                         const struct hfi_promises native[2][2]);
@@ -423,12 +424,12 @@ hf_status sql_conf_finish(struct sql_conf *conf, hf_error *err);
 /* A connection for this thread alone, with the schema made; waits for one, or opens one. */
 hf_status sql_take(struct sql_store *store, int64_t deadline_ms,
                    struct sql_connection **ret_connection, hf_error *err);
-/* Likewise, but the schema is the caller's business. */
+/* Likewise, without checking the schema. */
 hf_status sql_take_raw(struct sql_store *store, int64_t deadline_ms,
                        struct sql_connection **ret_connection, hf_error *err);
 /* Give it back, or close it if it is dead. */
 void sql_give(struct sql_connection *connection);
-/* It leaves the pool's count (a connection that is a lease's), and is the caller's until sql_drop(). */
+/* It no longer counts in the pool (it holds leases), and belongs to the caller until sql_drop(). */
 void sql_keep(struct sql_connection *connection);
 /* A connection that is the driver's open(), listen() becomes known to the pool; the end of any connection. */
 void sql_pool_adopt(struct sql_connection *connection);
@@ -441,7 +442,7 @@ int sql_poll_ms(int64_t until_ms);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
 
-/* What one call needs to be sent, and what came of it. */
+/* One call: its parameters and its outcome. */
 struct sql_request {
     enum sql_call call;
     const struct sql_value *params;
@@ -450,16 +451,16 @@ struct sql_request {
     bool
         again; /* may be sent again after its connection was lost: a second copy finds what the first has done */
     struct sql_connection *connection; /* NULL: one of the pool */
-    const struct hfi_claim *
-        claim; /* its connection's stale statement, if it becomes one, may still act on this claim */
+    const struct hfi_claim
+        *claim; /* if the connection is lost, the stale statement may still act on this claim */
 
     struct sql_rows rows; /* SQL_DONE: free with sql_rows_free() */
-    int64_t sent_ms;      /* when the copy that was answered left */
+    int64_t sent_ms;      /* when the answered copy was sent */
     bool copied;          /* an earlier copy may have been executed too */
     struct sql_trouble trouble;
 };
-/* HF_OK: request->rows. HF_UNAVAILABLE, HF_DENIED, HF_CONFIG, ...: it was not done. HF_UNKNOWN: it may have been,
- * or may still be. The words are in request->trouble.error. */
+/* HF_OK: request->rows. HF_UNAVAILABLE, HF_DENIED, HF_CONFIG, ...: it was not done. HF_UNKNOWN: it
+ * may have been, or may still be. The text is in request->trouble.error. */
 hf_status sql_call(struct sql_store *store, struct sql_request *request);
 /* The driver's call(), whose answer has the shape that it must have. SQL_MAYBE with HF_CORRUPT: it has not. */
 enum sql_outcome sql_send(struct sql_connection *connection, enum sql_call call,
@@ -482,7 +483,8 @@ bool sql_rows_make(struct sql_rows *rows, uint32_t count, uint32_t columns, size
 bool sql_answer_fits(enum sql_call call, uint32_t params, struct sql_rows *rows);
 /* The same for any statement: these columns (shape.c has the letters), from `least` to `most` rows. */
 bool sql_fits(struct sql_rows *rows, const char *columns, uint32_t least, uint32_t most);
-/* It has not: the rows are freed, the connection is of no use any more. `what` was asked, in words. HF_CORRUPT. */
+/* The answer does not have its shape: free the rows, and mark the connection as dead. `what`
+ * describes the statement. HF_CORRUPT. */
 hf_status sql_odd(struct sql_connection *connection, const char *what, struct sql_rows *rows,
                   hf_error *err);
 bool sql_only_reads(enum sql_call call);
@@ -515,7 +517,8 @@ void sql_each(const struct sql_store *store, void (*visit)(struct sql_store *sto
 
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
 
-/* Make sure that tables and routines are there; create=off: only look. On `connection`, which has just been opened. */
+/* Make sure that tables and routines exist; create=off: only check. On `connection`, which has just
+ * been opened. */
 hf_status sql_schema(struct sql_connection *connection, int64_t deadline_ms, hf_error *err);
 
 /* ---- stale_statements.c --------------------------------------------------------------------------------------------------- */
@@ -546,7 +549,7 @@ void sql_time(struct sql_store *store, struct hfi_op *op);
 /* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread or a worker. */
 void sql_wait_cancel(struct sql_store *store, struct hfi_op *op);
 void sql_listener_stop(struct sql_store *store);
-/* Now and then: remove what is old. Best effort. */
+/* Remove old rows, now and then. Best effort. */
 void sql_sweep(struct sql_store *store);
 hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg, hf_error *err);
 /* hf_sql_get_schema(), for the extension of an engine. */

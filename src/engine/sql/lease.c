@@ -16,7 +16,8 @@
 #define SWEEP_BLOCKS  4
 #define SWEEP_WAIT_MS 1000
 
-/* A pass that the server has not been told of. The claim's, from its grant until its release. */
+/* A local pass that the server does not know yet. Belongs to the claim, from its grant until its
+ * release. */
 struct sql_note {
     struct sql_note *next;
     bool queued;
@@ -71,8 +72,9 @@ void sql_held_remove(struct sql_store *store, struct hfi_claim *claim)
 
 /* ---- release --------------------------------------------------------------------------------------- */
 
-/* Over by our own clock, which is ahead of the server's, and its lock delay must run: a release that
- * arrived a moment too early would be a clean end, and open the name at once. */
+/* The lease has ended by our own clock, which is ahead of the server's, and its lock delay must
+ * run: a release that arrives a moment too early would be a clean end, and open the name at
+ * once. */
 static bool must_lapse(const struct hfi_claim *claim)
 {
     return claim->lock_delay_ms > 0 && claim->granted_ttl_ms > 0 &&
@@ -106,7 +108,7 @@ static hf_status release(struct sql_store *store, struct hfi_op *op, hf_error *e
     sql_rows_free(&r.rows);
     if (letter == 'R')
         return HF_OK;
-    if (letter == 'L' && r.copied) /* core asks once more, and that settles it */
+    if (letter == 'L' && r.copied) /* core asks once more, and that answer decides */
         return hfi_error_set(err, HF_UNKNOWN, 0,
                              "the connection broke, and the lease is not there any more: it was "
                              "released, or lost before");
@@ -137,7 +139,7 @@ void sql_sweep(struct sql_store *store)
 
 /* ---- renew -------------------------------------------------------------------------------------------- */
 
-/* Rows are locked in the order of names, by everybody. */
+/* All clients lock rows in the order of names. */
 static int by_name(const void *left, const void *right)
 {
     const struct hfi_renewal *const *l = left, *const *r = right;
@@ -185,8 +187,8 @@ static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadl
     sql_rows_free(&r.rows);
 }
 
-/* Those at whose rows somebody was: one by one. All of them together may not take so long that the others, which were
- * renewed before, are late next time. */
+/* Renew those whose rows were locked by others, one by one. This is bounded in time, so that the
+ * next renewal of the others is not late. */
 static void renew_rest(struct sql_store *store, struct hfi_op *op, struct hfi_renewal **items,
                        size_t count, struct sql_value *params)
 {
@@ -274,7 +276,7 @@ void sql_adopt(struct sql_store *store, struct hfi_op *op)
 
 /* ---- break ---------------------------------------------------------------------------------------------- */
 
-/* One of our own need not wait for the message. */
+/* A lease of this store learns of the break at once, without waiting for the message. */
 static void tell_own(struct sql_store *store, const struct hfi_op *op)
 {
     unsigned char owner[HFI_OWNER_LEN];
@@ -377,8 +379,8 @@ static uint32_t take_notes(struct sql_store *store, struct pass *passes)
     return count;
 }
 
-/* The server may not have heard of these passes: with the next notes, as far as they are still held. Or else break would go
- * by a token that has ended. */
+/* The server may not know these passes: send them with the next notes, if the leases are still
+ * held. Otherwise break would compare an old token. */
 static void put_back(struct sql_store *store, const struct pass *passes, uint32_t count)
 {
     pthread_mutex_lock(&store->lock);
@@ -397,8 +399,8 @@ static void put_back(struct sql_store *store, const struct pass *passes, uint32_
     pthread_mutex_unlock(&store->lock);
 }
 
-/* One sender at a time: an inspection must find what another sender has just taken along, and of two notes of one
- * claim the newer one must come last. */
+/* One sender at a time: an inspection must see what another sender is just sending, and of two
+ * notes of one claim the newer one must come last. */
 hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=lease: the listener, one thread for each open store, from its first lease on. It hears of grants and losses (waits.c), sends
- * heartbeats and rechecks (heartbeat.c), and tells the server of local passes. It has a connection of its own as soon as
- * an op waits, or something has been held for a quarter of a second: a lock that is taken and given back costs no second connection.
+ * mode=lease: the listener, one thread for each open store, from its first lease on. It receives
+ * grants and losses (waits.c), sends heartbeats and rechecks (heartbeat.c), and reports local
+ * passes to the server. It has a connection of its own as soon as an op waits, or something has
+ * been held for a quarter of a second: a lock that is taken and given back costs no second
+ * connection.
  */
 #include "engine/sql/listener.h"
 
@@ -19,8 +21,10 @@
 
 #define PAUSE_MIN_MS  50 /* after the listener's connection was lost */
 #define PAUSE_MAX_MS  2000
-#define NOTE_AFTER_MS 20  /* passes come in bursts: the last one counts */
-#define IDLE_MS       250 /* what is held for longer is worth a connection that hears of its loss */
+#define NOTE_AFTER_MS 20 /* passes come in bursts: only the last one is sent */
+#define IDLE_MS \
+    250 /* a lease that is held for longer gets a connection that reports its
+                           * loss */
 
 static void *listener_main(void *arg);
 
@@ -148,7 +152,7 @@ void sql_listener_changed(struct sql_store *store)
 
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
-/* When there is something to do by ourselves; *ret_heartbeat: a heartbeat is due now. */
+/* When the next periodic call is due; *ret_heartbeat: a heartbeat is due now. */
 static int64_t next_ms(struct sql_store *store, bool *ret_heartbeat)
 {
     struct sql_listener *listener = store->listener;
@@ -208,7 +212,7 @@ static hf_status notes(struct sql_store *store, hf_error *err)
     return sql_listener_connection(store) ? status : HF_OK;
 }
 
-/* Waits for cells have missed what was said while nobody listened. */
+/* Waits for cells may have missed notices while nobody listened. */
 static void recheck_cells(struct sql_store *store)
 {
     pthread_mutex_lock(&store->lock);
@@ -222,7 +226,7 @@ static void recheck_cells(struct sql_store *store)
 static hf_status serve(struct sql_store *store, struct sql_heartbeat_batch *batch, hf_error *err)
 {
     hf_status status =
-        sql_heartbeat(store, batch, true, err); /* what was said before we listened is learnt now */
+        sql_heartbeat(store, batch, true, err); /* find out what was missed before we listened */
 
     if (status == HF_OK)
         recheck_cells(store);
@@ -238,7 +242,7 @@ static hf_status serve(struct sql_store *store, struct sql_heartbeat_batch *batc
         if (message.kind != SQL_NOTICE_NONE) {
             sql_take_notice(store, &message);
             if (until_ms > hfi_now_ms())
-                continue; /* what has been said first, as long as nothing else is due */
+                continue; /* take pending notices first, while nothing else is due */
         }
         (void)next_ms(store, &due);
         if (due)
@@ -285,7 +289,7 @@ static void listener_sleep(struct sql_store *store, int64_t until_ms)
     }
 }
 
-/* A while, or until we are stopped. */
+/* Pause for a while, or until we are stopped. */
 static void listener_pause(struct sql_store *store, int64_t ms)
 {
     int64_t until_ms = hfi_now_ms() + ms;
@@ -294,7 +298,7 @@ static void listener_pause(struct sql_store *store, int64_t ms)
         listener_sleep(store, until_ms);
 }
 
-/* Until somebody needs to be told something; false: we are stopped. */
+/* Wait until there is work; false: we are stopped. */
 static bool wait_for_work(struct sql_store *store)
 {
     struct sql_listener *listener = store->listener;

@@ -26,10 +26,10 @@ struct sql_wait {
     uint32_t failures;      /* ... and this is what it has seen of the listener */
     enum hfi_waiter_state state;
     int64_t window_ms;  /* of its grant */
-    int64_t recheck_ms; /* when a RECHECK of its name is worth while; a cell: when to look again */
+    int64_t recheck_ms; /* when a RECHECK of its name is useful; a cell: when to read it again */
 
     int64_t heard_ms; /* the send of the last call that was answered "still waiting" */
-    uint64_t floor;   /* a message with a token up to this is an old one */
+    uint64_t floor;   /* a message with a token up to this is old */
     bool told;        /* while ASKING: a message came before the answer */
     bool granted;     /* what was granted: */
     bool forgotten;   /* the server does not know it any more */
@@ -80,7 +80,7 @@ bool sql_wait_sleep(struct sql_wait *wait, int64_t until_ms);
 void sql_wait_wake(struct sql_wait *wait);
 /* With the lock: wake what is suspended until now or earlier. Returns when the next is to be woken. */
 int64_t sql_waits_wake_due(struct sql_store *store, int64_t now_ms);
-/* With the lock: a message said that it was granted this. */
+/* With the lock: a message says that it was granted. */
 void sql_wait_message(struct sql_store *store, struct sql_wait *wait, uint64_t token,
                       uint32_t tokens, int64_t window_ms);
 
@@ -89,10 +89,10 @@ struct sql_listener {
     bool stop;
     bool up;            /* it listens */
     bool asleep;        /* nothing is held: it wants a kick when something is */
-    bool heartbeat_now; /* somebody wants one, or a notify asked for it */
-    int64_t until_ms;   /* it sleeps until then, unless it hears something */
+    bool heartbeat_now; /* a heartbeat was requested, or a notice requires it */
+    int64_t until_ms;   /* it sleeps until then, unless a notice comes */
     int64_t note_ms;    /* when to send notes */
-    hf_error why;       /* it is not up */
+    hf_error why;       /* why it is not up */
     uint32_t failures;
     uint32_t round; /* of heartbeats */
 };
@@ -102,9 +102,9 @@ struct sql_listener {
 hf_status sql_listener_ready(struct sql_wait *wait, hf_error *err);
 /* Its thread runs. With the lock. */
 hf_status sql_listener_start(struct sql_store *store, hf_error *err);
-/* Is it so now? With the lock. */
+/* Is that so now? With the lock. */
 bool sql_listener_fresh(const struct sql_store *store);
-/* Have the listener look at what there is to do. */
+/* Make the listener check for work. */
 void sql_listener_kick(struct sql_store *store);
 
 /* With the lock: something is held from now on; a pass is to be noted soon. */
@@ -116,11 +116,12 @@ void sql_listener_by(struct sql_store *store, int64_t at_ms);
 
 int64_t sql_window_ms(const struct sql_store *store, int64_t ttl_ms);
 
-/* A lease of ours, as long as it is held: for messages that it was broken. */
+/* Note a lease while it is held: for messages that it was broken. */
 void sql_held_add(struct sql_store *store, struct hfi_claim *claim);
 void sql_held_remove(struct sql_store *store, struct hfi_claim *claim);
 /* Tell the server what was passed on locally. On `connection`, or one of the pool. */
-/* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have heard them; they are sent again with the next. */
+/* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have received them; they are sent again with the
+ * next. */
 hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err);
 

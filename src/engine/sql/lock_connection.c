@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lock connections: those that hold leases. They are connections of the pool that are not given back while there is
- * room; one connection is always left to the pool, for calls that are not ours (tokens, cells, recording names).
+ * Lock connections: those that hold leases. They are connections of the pool that are kept; one
+ * connection is always left to the pool, for other calls (tokens, cells, recording names).
  *
  *   free lock connection --take--> busy --give--> free          any thread that needs a statement on it
  *        \                 \
@@ -32,7 +32,7 @@ void sql_locks_sleep(struct sql_locks *locks, int64_t until_ms)
 
 /* ---- choosing --------------------------------------------------------------------------------------- */
 
-/* By hash alone: two names that share one are kept apart too, which costs nothing. */
+/* Compares hashes only: two names with the same hash are kept apart too, which does no harm. */
 static bool holds(const struct sql_lock_connection *lock_conn, uint64_t hash)
 {
     for (uint32_t i = 0; i < lock_conn->count; i++)
@@ -41,8 +41,8 @@ static bool holds(const struct sql_lock_connection *lock_conn, uint64_t hash)
     return false;
 }
 
-/* A free lock connection: an empty one if somebody may wait on it, else the one that has most, so that others
- * stay empty. */
+/* A free lock connection: an empty one if the caller may have to wait on it, else the one with the
+ * most leases, so that others stay empty. */
 static struct sql_lock_connection *choose(struct sql_locks *locks, const struct sql_lock_wait *wait,
                                           bool tried, enum sql_lock_how *ret_how)
 {
@@ -109,7 +109,7 @@ hf_status sql_lock_connection_take(struct sql_locks *locks, struct sql_lock_wait
     if (lock_conn)
         lock_conn->busy = true;
     else if (status == HF_OK)
-        locks->count++; /* our right to open one */
+        locks->count++; /* reserve the one that we open */
     pthread_mutex_unlock(&locks->lock);
     if (lock_conn || status != HF_OK) {
         *ret_lock_conn = lock_conn;
@@ -121,7 +121,8 @@ hf_status sql_lock_connection_take(struct sql_locks *locks, struct sql_lock_wait
 
 /* ---- opening ---------------------------------------------------------------------------------------- */
 
-/* So that a host that vanished is noticed: by us, soon; by the server (sql->prepare), a little later. */
+/* Keepalives, so that the loss of a host is noticed: by us soon, by the server (sql->prepare) a
+ * little later. */
 static void keep_alive(int fd)
 {
     int on = 1, idle = SQL_ALIVE_IDLE_S, interval = SQL_ALIVE_INTERVAL_S, count = SQL_ALIVE_COUNT;
@@ -135,7 +136,7 @@ static void keep_alive(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
 }
 
-/* The connection's session, made fit to hold. */
+/* Prepare the session of the connection for holding locks. */
 static hf_status prepare(struct sql_locks *locks, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err)
 {
@@ -158,7 +159,7 @@ static hf_status prepare(struct sql_locks *locks, struct sql_connection *connect
 static void close_lock_conn(struct sql_lock_connection *lock_conn)
 {
     if (lock_conn->connection) {
-        lock_conn->connection->dead = true; /* whatever is left in its session ends with it */
+        lock_conn->connection->dead = true; /* close it: that ends whatever its session still has */
         sql_give(lock_conn->connection);
     }
     if (lock_conn->fd >= 0)
@@ -204,7 +205,7 @@ static hf_status open_lock_conn(struct sql_locks *locks, struct sql_lock_wait *w
     if (status != HF_OK && lock_conn)
         close_lock_conn(lock_conn);
     if (status == HF_UNAVAILABLE && wait->op->may_wait && hfi_now_ms() >= wait->op->deadline_ms)
-        status = HF_TIMEOUT; /* it may be there, but not in the time that we were given */
+        status = HF_TIMEOUT; /* the server may work, but not within our deadline */
     pthread_mutex_lock(&locks->lock);
     if (status == HF_OK) {
         lock_conn->next = locks->lock_conns;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The doctor of mode=row and mode=session: what these modes can promise here, and what could end a lease. */
+/* The doctor of mode=row and mode=session: checks what these modes can promise here, and what could
+ * end a lease. */
 #include "engine/sql/native_lock.h"
 
 #include "engine/kit/report.h"
@@ -17,15 +18,15 @@ static void about_mode(const struct hfi_report *report, const struct sql_store *
             : "a lease is an advisory lock of a session; many share a connection");
     if (!store->conf.tokens)
         hfi_report(report, HF_CHECK_LEVEL_WARNING, "tokens",
-                   "none: who was paused while the server gave up its connection is not fenced; "
-                   "tokens=on");
+                   "none: a holder that was paused while the server dropped its connection is not "
+                   "fenced; use tokens=on");
     if (store->conf.pooled)
         hfi_report(report, HF_CHECK_LEVEL_WARNING, "pooler",
                    "pooler=session: that it pools by session, and never by transaction, cannot be "
                    "verified");
 }
 
-/* Rows of name and value: time limits that are on for others. */
+/* Rows of name and value: time limits that are set on this server. */
 static void about_limits(const struct hfi_report *report, const struct sql_rows *rows)
 {
     char text[256];
@@ -41,7 +42,7 @@ static void about_limits(const struct hfi_report *report, const struct sql_rows 
     }
 }
 
-/* After how long the server looks whether a silent host is still there; 0: its system decides. */
+/* After how many seconds the server probes a silent host; 0: its operating system decides. */
 static void about_hosts(const struct hfi_report *report, int64_t alive_s)
 {
     if (alive_s > 0)
@@ -53,7 +54,8 @@ static void about_hosts(const struct hfi_report *report, int64_t alive_s)
                    "server's system waits, usually two hours; set it to 20");
 }
 
-/* lock_share.c. If the table is not there, what was said of the tables says so. */
+/* Can circles between processes be found (lock_share.c)? A missing table has been reported
+ * already. */
 static void about_circles(const struct hfi_report *report, struct sql_locks *locks,
                           struct sql_connection *connection, int64_t until_ms)
 {

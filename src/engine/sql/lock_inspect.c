@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=row and mode=session: holders and waiters, for core's deadlock detector. The server knows which connection waits
- * for which, but a thread holds its leases on other connections than it waits on: to the server these have nothing to do with
- * each other. So this process tells what it knows, in all its handles of the store, and adds what other processes tell
- * (lock_share.c). A name whose holder tells nothing has no holder here, and its waiters are assumed to go on some day.
+ * mode=row and mode=session: holders and waiters, for core's deadlock detector. The server knows
+ * which connection waits for which, but a thread holds its leases on other connections than the one
+ * it waits on: for the server these are unrelated. So this process reports what it knows, in all
+ * its handles of the store, and adds what other processes report (lock_share.c). A name whose
+ * holder reports nothing has no holder here, and its waiters are assumed to proceed some day.
  */
 #include "engine/sql/native_lock.h"
 
@@ -26,7 +27,7 @@ bool sql_lines_room(struct sql_lines *lines, size_t more)
 }
 
 struct collection {
-    const struct sql_store *store; /* that looks */
+    const struct sql_store *store; /* the store that inspects */
     struct sql_lines lines;
     size_t count;
 };
@@ -41,7 +42,7 @@ static void count_waits(struct sql_store *store, void *arg)
     pthread_mutex_unlock(&store->locks->lock);
 }
 
-/* What there is no room for came after the count: it will be seen the next time. */
+/* Lines without room were added after the count: they are seen the next time. */
 static bool add(struct collection *c, struct sql_store *store, const struct hfi_claim *claim,
                 bool waits)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mode=row and mode=session: what processes tell each other, so that circles of waits between them are found. A table has a
- * row for each wait of a session that holds something (its label with the tag of src/deadlock/session.h), from core's first look
- * at it on, which is when it is a second old; and a row for each lease that somebody waits for. A wait that ends sooner costs
- * nothing.
+ * mode=row and mode=session: shares waits between processes, so that circles between them are
+ * found. A table has a row for each wait of a session that holds something (its label with the tag
+ * of src/deadlock/session.h), from core's first examination on, when the wait is a second old; and
+ * a row for each lease that is waited for. A wait that ends sooner costs nothing.
  *
- * Why nobody is accused falsely: the row of a wait is taken back before its caller can do anything else; if that fails, all
- * rows of the client are, before the next lease of it is released or granted. So while it is there
- * the session has released nothing, and holds all that its tag names: all of a circle that one statement has read exist at
- * one moment. The row of a lease says only which number a lease has: it counts if the tag of a wait names that lease.
- * A process that was killed cannot take back anything. So a row counts only while the connection lives that has told of its
- * client: it has a lock of the server's with the client's number, which is random and never used again. Rows of those
- * that do not live are removed by any process that reads them.
+ * Why there are no false positives: the row of a wait is removed before its caller can do anything
+ * else; if that fails, all rows of the client are removed before its next lease is released or
+ * granted. So while the row exists the session has released nothing, and holds all that its tag
+ * names: all members of a circle that one statement has read exist at the same moment. The row of a
+ * lease only gives the number of the lease: it counts if the tag of a wait names that lease. A
+ * killed process cannot remove its rows. So a row counts only while a connection of its client
+ * lives: that connection holds a lock of the server with the client's number, which is random and
+ * never reused. Any process that reads rows removes those of dead clients.
  *
- * A lease that is lost while its session waits is told of until the next look. Whoever may not use the table finds circles
- * within its process only (lock_doctor.c says so).
+ * A lease that is lost while its session waits is reported until the next examination. A user
+ * without rights to the table finds circles within its process only (lock_doctor.c reports that).
  */
 #include "engine/sql/native_lock.h"
 
@@ -25,10 +26,10 @@
 #include <string.h>
 
 #define MARK     0x1f  /* before a tag */
-#define ROWS_MAX 10000 /* of others: more are not looked at */
+#define ROWS_MAX 10000 /* rows of other processes: further ones are not read */
 #define VALUES   (2 * (HF_NAME_MAX + HF_LABEL_MAX + HFI_OWNER_LEN) + 160)
 
-/* It is only about circles: nobody waits long for that. */
+/* Deadlock detection may take only a short time. */
 static int64_t patience_ms(const struct sql_locks *locks)
 {
     return locks->store->conf.op_ms < SQL_CANCEL_MS ? locks->store->conf.op_ms : SQL_CANCEL_MS;
@@ -86,7 +87,7 @@ static size_t put_line(const struct sql_locks *locks, const struct sql_line *lin
     return at;
 }
 
-/* Instead of what was told before. */
+/* Replaces what was shared before. */
 static bool tell(struct sql_locks *locks, struct sql_connection *connection,
                  const struct sql_lines *lines, bool waits)
 {
@@ -154,7 +155,7 @@ static bool take_notice(struct sql_store *store, struct sql_rows *rows, struct s
 
         sql_each(store, is_ours, &who);
         if (who.ours || !name->bytes)
-            continue; /* another handle of this process, which knows more */
+            continue; /* another handle of this process, whose waits are known directly */
         *line = (struct sql_line){ .waits = label->type != SQL_NULL,
                                    .number = (uint64_t)sql_int(rows, i, 2),
                                    .len = (uint32_t)name->len };

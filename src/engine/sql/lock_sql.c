@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where our tables are, and the name: two stores in one database never share a key. */
+/* Hashes the place of our tables and the name: two stores in one database never share a key. */
 static void hash_of(const struct sql_store *store, const struct hfi_name *name, uint64_t hash[2])
 {
     unsigned char text[SQL_SCHEMA_MAX + 1 + SQL_PREFIX_MAX + 1 + HF_NAME_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watch thread of a store in mode=row or mode=session. It hears of connections whose other end is gone
- * (epoll, hang-ups only: what answers to statements come in does not wake it), and ends waits at their deadline
- * or when core cancels them.
+ * The watch thread of a store in mode=row or mode=session. It notices connections whose other end
+ * is gone (epoll, hang-ups only: answers to statements do not wake it), and ends waits at their
+ * deadline or when core cancels them.
  *
  * An interrupt may reach the server before the statement that it is meant for: so it is repeated until the statement
  * has ended. It may never reach the *next* statement of that connection: the thread that waits does not use the
@@ -66,7 +66,7 @@ bool sql_watch_add(struct sql_locks *locks, struct sql_lock_connection *lock_con
 
 /* ---- waits ------------------------------------------------------------------------------------------------ */
 
-/* Ask the server to end it. With the lock, which is dropped meanwhile. */
+/* Ask the server to end the statement. With the lock, which is dropped meanwhile. */
 static void interrupt(struct sql_locks *locks, struct sql_lock_wait *wait)
 {
     struct sql_connection *connection = wait->lock_conn->connection;
@@ -85,7 +85,7 @@ static void interrupt(struct sql_locks *locks, struct sql_lock_wait *wait)
     pthread_cond_broadcast(&locks->changed);
 }
 
-/* What this one needs now. true: the lock was dropped, begin again. */
+/* Do what this wait needs now. true: the lock was dropped, begin again. */
 static bool tend(struct sql_locks *locks, struct sql_lock_wait *wait, int64_t now_ms)
 {
     if (!wait->lock_conn || now_ms < wait->act_ms)
@@ -100,7 +100,8 @@ static bool tend(struct sql_locks *locks, struct sql_lock_wait *wait, int64_t no
     return true;
 }
 
-/* Patience begins for all at once: a server that is mute is asked by one after the other. */
+/* The time limit begins for all stopped waits at once: a silent server is asked for one after the
+ * other. */
 static void begin_end(struct sql_lock_wait *wait, int64_t now_ms)
 {
     if (!wait->lock_conn || now_ms < wait->act_ms || wait->cut_ms != 0)
@@ -110,7 +111,7 @@ static void begin_end(struct sql_lock_wait *wait, int64_t now_ms)
     wait->cut_ms = hfi_after_ms(now_ms, SQL_CANCEL_MS);
 }
 
-/* All that is due; returns when the next is. With the lock. */
+/* Handle all waits that are due; returns when the next one is. With the lock. */
 static int64_t tend_all(struct sql_locks *locks)
 {
     int64_t next_ms;
@@ -131,7 +132,7 @@ static int64_t tend_all(struct sql_locks *locks)
 
 /* ---- hang-ups ------------------------------------------------------------------------------------------------ */
 
-/* NULL: its thread has ended it while the event was on its way. With the lock. */
+/* NULL: its thread has ended it before the event arrived. With the lock. */
 static struct sql_lock_connection *find(const struct sql_locks *locks, uint64_t id)
 {
     struct sql_lock_connection *lock_conn = locks->lock_conns;
@@ -174,7 +175,7 @@ static void *watch(void *arg)
         pthread_mutex_unlock(&locks->lock);
         count = epoll_wait(locks->epoll_fd, events, EVENTS, sql_poll_ms(next_ms));
         pthread_mutex_lock(&locks->lock);
-        locks->wakes_ms = 0; /* nobody needs to kick: we look at all of it next */
+        locks->wakes_ms = 0; /* no kick is needed: everything is checked next */
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == KICK)
                 (void)!eventfd_read(locks->kick_fd, &value);

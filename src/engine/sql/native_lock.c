@@ -3,8 +3,8 @@
  * mode=row and mode=session: the ops. A lease has no ttl and is never renewed: it is a lock of the
  * server's, and ends when it is released or its connection ends; see native_lock.h.
  *
- * What an acquire answers is never HF_UNKNOWN: if its connection is lost, what was granted to it is lost
- * with it, and nobody can use it.
+ * An acquire never ends with HF_UNKNOWN: if its connection is lost, a grant to it is lost with the
+ * connection.
  */
 #include "engine/sql/native_lock.h"
 
@@ -21,13 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUNDS_MAX 8 /* rows that vanish, interrupts that were not ours: more is not an accident */
+#define ROUNDS_MAX 8 /* attempts after rows that vanished or foreign interrupts */
 
-/* What one round of asking the server came to. */
+/* The outcome of one attempt. */
 enum sql_turn {
     TURN_GRANTED,
-    TURN_BUSY,  /* somebody has it */
-    TURN_AGAIN, /* nobody's fault: the statement was ended, or the row is not there (any more) */
+    TURN_BUSY,  /* another session has it */
+    TURN_AGAIN, /* temporary: the statement was interrupted, or the row does not exist (any more) */
     TURN_FAILED
 };
 
@@ -81,7 +81,7 @@ hf_status sql_locks_open(struct sql_store *store, hf_error *err)
     store->locks = locks;
     locks->store = store;
     locks->sql = store->driver->lock_sql;
-    locks->limit = store->conf.connections - 1; /* one waits with the pool */
+    locks->limit = store->conf.connections - 1; /* one connection stays with the pool */
     locks->locks_max = store->conf.mode == SQL_MODE_ROW ? 1 : SQL_LOCKS_MAX;
     return init(locks, err);
 }
@@ -94,7 +94,7 @@ void sql_locks_close(struct sql_store *store)
         return;
     sql_watch_stop(locks);
     while (locks->lock_conns) {
-        locks->lock_conns->count = 0; /* what core could not give back: it has forgotten it */
+        locks->lock_conns->count = 0; /* what core could not release: core has forgotten it */
         sql_lock_connection_end(locks, locks->lock_conns, "");
     }
     if (locks->epoll_fd >= 0)
@@ -220,16 +220,16 @@ static void acquire(struct sql_store *store, struct hfi_op *op)
     sql_finish(op, status, &err);
 }
 
-/* How long a statement may take that waits for nobody: cut off later, it would take a lock connection's other leases
- * with it, so the op's own deadline does not count. */
+/* The time limit of a statement that does not wait. Giving it up closes the connection, with all
+ * leases on it, so the op's own deadline does not count. */
 static int64_t short_ms(struct sql_locks *locks)
 {
     return hfi_after_ms(hfi_now_ms(), locks->store->conf.op_ms);
 }
 
-/* One statement on a connection of the pool, which has nothing to do with any lease. */
-static hf_status aside(struct sql_locks *locks, const char *template, const struct hfi_name *name,
-                       struct sql_rows *ret_rows, hf_error *err)
+/* Run one statement on a connection of the pool that holds no lease. */
+static hf_status run_on_pool(struct sql_locks *locks, const char *template,
+                             const struct hfi_name *name, struct sql_rows *ret_rows, hf_error *err)
 {
     int64_t until_ms = short_ms(locks);
     struct sql_trouble trouble = { .status = HF_OK };
@@ -244,7 +244,7 @@ static hf_status aside(struct sql_locks *locks, const char *template, const stru
         return status;
     status = sql_text(connection, sql, until_ms, ret_rows, &trouble);
     sql_give(connection);
-    if (status == HF_UNKNOWN) /* it names or makes a row, and may do so twice */
+    if (status == HF_UNKNOWN) /* it records or makes a row: repeating it is harmless */
         status = trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
     if (status != HF_OK)
         hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
@@ -268,7 +268,7 @@ static hf_status record(struct sql_locks *locks, const struct hfi_name *name, hf
     pthread_mutex_unlock(&locks->lock);
     if (found)
         return HF_OK;
-    status = aside(locks, locks->sql->session_record, name, &rows, err);
+    status = run_on_pool(locks, locks->sql->session_record, name, &rows, err);
     if (status != HF_OK)
         return status;
     value = sql_at(&rows, 0, 0);
@@ -286,12 +286,13 @@ static hf_status record(struct sql_locks *locks, const struct hfi_name *name, hf
     return status;
 }
 
-/* mode=row: a row that is not there locks nothing. *ret_made: it was not there. */
+/* mode=row: make the row if it does not exist, since a missing row cannot be locked. *ret_made: it
+ * did not exist. */
 static hf_status make_row(struct sql_locks *locks, const struct hfi_name *name, bool *ret_made,
                           hf_error *err)
 {
     struct sql_rows rows = { 0 };
-    hf_status status = aside(locks, locks->sql->row_known, name, &rows, err);
+    hf_status status = run_on_pool(locks, locks->sql->row_known, name, &rows, err);
 
     if (status != HF_OK)
         return status;
@@ -299,7 +300,7 @@ static hf_status make_row(struct sql_locks *locks, const struct hfi_name *name, 
     sql_rows_free(&rows);
     if (!*ret_made)
         return HF_OK;
-    status = aside(locks, locks->sql->row_add, name, &rows, err);
+    status = run_on_pool(locks, locks->sql->row_add, name, &rows, err);
     if (status == HF_OK)
         sql_rows_free(&rows);
     return status;
@@ -352,7 +353,7 @@ static bool granted(const struct sql_locks *locks, const struct sql_rows *rows,
 
     if (value->type == SQL_NULL)
         return false;
-    /* PostgreSQL's pg_advisory_lock() is void: that it answers is the grant. */
+    /* PostgreSQL's pg_advisory_lock() returns void: its answer is the grant. */
     if (locks->store->conf.mode == SQL_MODE_SESSION &&
         (how == SQL_LOCK_BY_TRY || value->type == SQL_INT))
         return value->number == 1;
@@ -375,13 +376,14 @@ static void watch_wait(struct sql_locks *locks, struct sql_lock_wait *wait,
 static void unwatch(struct sql_locks *locks, struct sql_lock_wait *wait)
 {
     pthread_mutex_lock(&locks->lock);
-    while (wait->interrupting) /* it may not hit the next statement of this connection */
+    while (wait->interrupting) /* the interrupt must not hit the next statement of this
+                                * connection */
         sql_locks_sleep(locks, HFI_NEVER);
     wait->lock_conn = NULL;
     pthread_mutex_unlock(&locks->lock);
 }
 
-/* A statement that was refused may have been granted before: this is certain. */
+/* Make sure that the lock is released: a refused statement may have been granted before. */
 static bool give_back(struct sql_locks *locks, struct sql_lock_connection *lock_conn,
                       const char *template, const struct hfi_name *name)
 {
@@ -394,7 +396,7 @@ static bool give_back(struct sql_locks *locks, struct sql_lock_connection *lock_
     if (ok)
         sql_rows_free(&rows);
     else
-        lock_conn->connection->dead = true; /* then the connection takes it along */
+        lock_conn->connection->dead = true; /* then closing the connection releases it */
     lock_conn->connection->in_txn = false;
     return ok;
 }
@@ -413,7 +415,7 @@ static void keep_lock(struct sql_locks *locks, struct sql_lock_wait *wait,
     pthread_mutex_unlock(&locks->lock);
 }
 
-/* By an administrator, or by us, too late. */
+/* Interrupted by an administrator, or by us too late? */
 static bool was_interrupted(const struct sql_locks *locks, const struct sql_trouble *trouble)
 {
     bool text = strlen(locks->sql->interrupted) == 5;
@@ -463,7 +465,7 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
         unwatch(locks, wait);
     if (outcome == SQL_DONE && (rows.columns != 1 || rows.count > 1 || (!row && rows.count != 1))) {
         trouble.status = sql_odd(lock_conn->connection, "lock", &rows, &trouble.error);
-        outcome = SQL_MAYBE; /* it ends with its connection, if it is ours */
+        outcome = SQL_MAYBE; /* if we have the lock, it ends with the connection */
     }
     lock_conn->connection->in_txn = row && (outcome == SQL_DONE || outcome == SQL_REFUSED);
     if (outcome == SQL_DONE) {
@@ -480,7 +482,7 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
         return how == SQL_LOCK_BY_TRY ? TURN_BUSY : TURN_AGAIN;
     if (wait->stop != HF_OK || outcome == SQL_UNSENT || (outcome == SQL_REFUSED && trouble.again) ||
         was_interrupted(locks, &trouble))
-        return TURN_AGAIN; /* the caller looks at wait->stop first */
+        return TURN_AGAIN; /* the caller checks wait->stop first */
     *ret_status =
         outcome == SQL_REFUSED || trouble.status == HF_NO_MEMORY ? trouble.status : HF_UNAVAILABLE;
     hfi_error_set(err, *ret_status, trouble.error.native, "%s", trouble.error.text);
@@ -489,8 +491,8 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
 
 /* ---- tokens=on ------------------------------------------------------------------------------------------- */
 
-/* Raised and committed on another connection while the lock is ours: a transaction that is rolled back
- * would take it back. */
+/* Raise and commit the token on another connection while we have the lock: a rolled back
+ * transaction would undo it. */
 static hf_status raise_token(struct sql_store *store, struct hfi_op *op, hf_error *err)
 {
     struct hfi_claim *claim = op->claim;
@@ -509,7 +511,7 @@ static hf_status raise_token(struct sql_store *store, struct hfi_op *op, hf_erro
             return HF_OK;
         status = hfi_error_set(err, HF_FULL, 0, "no token is left for this name");
     } else {
-        if (status == HF_UNKNOWN) /* a token that nobody got harms nobody */
+        if (status == HF_UNKNOWN) /* an unused token does no harm */
             status = request.trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
         hfi_error_set(err, status, request.trouble.error.native, "%s", request.trouble.error.text);
     }
@@ -536,7 +538,7 @@ static hf_status free_lock(struct sql_locks *locks, struct sql_lock_connection *
 
     if (!sql_lock_fill(locks, row ? locks->sql->row_free : locks->sql->session_free, &claim->name,
                        sql, sizeof sql)) {
-        lock_conn->connection->dead = true; /* it has to end; so it ends with its connection */
+        lock_conn->connection->dead = true; /* it must end: so it ends with its connection */
         return hfi_error_memory(err);
     }
     lock_conn->connection->in_txn = false;
@@ -549,7 +551,7 @@ static hf_status free_lock(struct sql_locks *locks, struct sql_lock_connection *
         status = sql_text(lock_conn->connection, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK) {
         lock_conn->connection->dead =
-            true; /* it ends with the connection, whatever became of the statement */
+            true; /* it ends with the connection, whatever the statement did */
         return hfi_error_set(err, trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNKNOWN,
                              trouble.error.native, "%s", trouble.error.text);
     }

@@ -4,21 +4,23 @@
  * connection that holds it.
  *
  *   native_lock.c          the ops, open and close
- *   lock_connection.c     which connection serves whom
+ *   lock_connection.c which connection serves which op
  *   lock_watch.c    one thread per store: connections that hang up, waits that must end
  *   lock_sql.c     statements: templates of each server, filled in
  *   lock_inspect.c     which wait is for which holder, for the detector
- *   lock_share.c     what processes tell each other for that
+ *   lock_share.c shares waits and holders between processes
  *
- * A *lock connection* is a connection for locks. mode=row: a lease is a transaction, so a lock connection has one. mode=session:
- * up to SQL_LOCKS_MAX names share a lock connection. The server lets a session lock again what it has locked, so
- * a name that a lock connection holds is never asked for on that lock connection.
+ * A *lock connection* is a connection that holds locks. mode=row: a lease is a transaction, so a
+ * lock connection has one lease. mode=session: up to SQL_LOCKS_MAX names share a lock connection.
+ * The server lets a session lock again what it has locked, so a name is never requested on a lock
+ * connection that holds it.
  *
- * A statement that may block (a *wait*) runs only on a lock connection that holds nothing: it would keep others from
- * releasing. It has no time limit at the server; the watch thread ends it, at its deadline or when core
- * cancels it, by the server's own means (PQcancel, KILL QUERY). Such an end races with the grant: so the lock
- * is given back, by a statement that is certain, before the op is finished with anything but HF_OK. If the
- * server does not react at all the connection is cut: then whatever was or will be granted to it ends with it.
+ * A statement that may block (a *wait*) runs only on a lock connection that holds nothing:
+ * otherwise it would delay releases. It has no time limit at the server; the watch thread ends it,
+ * at its deadline or when core cancels it, by the server's own means (PQcancel, KILL QUERY). Such
+ * an end races with the grant: so before the op is finished with anything but HF_OK, another
+ * statement makes sure that the lock is released. If the server does not react at all, the
+ * connection is closed: then whatever was or will be granted to it ends with it.
  *
  * locks->lock guards all of it; nothing that blocks is done under it. It is below store->lock in no path.
  */
@@ -33,7 +35,8 @@
 #define SQL_KEY_ROOM   128
 #define SQL_TABLE_ROOM 256
 
-/* Keepalives. The client's are shorter: a client that is cut off must know before the server lets the next one in. */
+/* Keepalives. The client's are shorter: a client that is cut off must notice before the server
+ * grants to the next one. */
 #define SQL_ALIVE_IDLE_S        5
 #define SQL_ALIVE_INTERVAL_S    3
 #define SQL_ALIVE_COUNT         3
@@ -42,30 +45,33 @@
 #define SQL_ALIVE_TEXT_COUNT    "4"
 
 /*
- * What a server is told, in its own words. In templates {K} is the lock's key and {N} the name, as literals;
- * {T} is the table of recorded names and {R} that of rows. {W} is the table of waits, {C} our number in it, {M} the mode.
+ * The statements of one server. In templates {K} is the lock's key and {N} the name, as literals;
+ * {T} is the table of recorded names and {R} that of rows. {W} is the table of waits, {C} our
+ * number in it, {M} the mode.
  */
 struct sql_lock_sql {
-    const char *limits; /* name, value: time limits of an operator that are on */
-    const char
-        *keepalive; /* seconds after which the server looks for a silent host; 0: it does not say */
-    const char *prepare;      /* a connection that will hold: no operator's time limit may end it */
+    const char *limits;    /* name, value: time limits of an operator that are on */
+    const char *keepalive; /* seconds after which the server probes a silent host; 0: not known */
+    const char *prepare;   /* for a connection that will hold locks: switch off the operator's
+                               * time limits */
     const char *names, *rows; /* the tables, without prefix */
     const char *interrupted;  /* the error of an interrupted statement: a SQLSTATE, or a number */
     /* mode=session. try_: 1 or not. wait: granted if its first value is not 0 and not NULL. free_: 1, or it was not held. */
     const char *session_record; /* the name at this key */
     const char *session_try, *session_wait, *session_free;
-    bool calls; /* what a pair needs is SQL_LOCK_TRY and SQL_LOCK_FREE instead, prepared */
+    bool calls; /* the prepared SQL_LOCK_TRY and SQL_LOCK_FREE are used instead */
     /* mode=row. A row: it is locked. */
     const char *row_known, *row_add, *row_try, *row_wait, *row_free;
-    /* lock_share.c: the connection says that {C} lives, as long as it does; rows of those that do not live go. */
+    /* lock_share.c: show that client {C} lives, as long as this connection does; remove rows of
+     * dead clients. */
     const char *waits_live, *waits_sweep;
     /* The key of a name, from a hash of it and of where our tables are. */
     void (*key)(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM]);
     /* Quote a table: `schema` may be "". */
     void (*table)(const char *schema, const char *prefix, const char *name,
                   char ret_table[SQL_TABLE_ROOM]);
-    /* Is this a connection to the server itself, and one whose locks mean something? HF_CONFIG says why not. */
+    /* Is this a connection to the server itself, whose locks are reliable? HF_CONFIG says why
+     * not. */
     hf_status (*verify)(struct sql_connection *connection, enum sql_mode mode, int64_t deadline_ms,
                         hf_error *err);
 };
@@ -79,7 +85,8 @@ struct sql_lock_connection {
     struct sql_lock_connection *next;
     uint64_t id; /* never used again */
     struct sql_connection *connection;
-    int fd; /* a copy of the connection's: ours to watch and to cut, whatever the driver does with its own */
+    int fd; /* a duplicate of the connection's descriptor: to watch and to shut down, independent of
+             * the driver */
     bool busy; /* a thread has it */
     bool hung; /* the other end is gone; its user, or the watch thread, ends it */
     uint32_t count;
@@ -90,13 +97,14 @@ struct sql_lock_connection {
 struct sql_lock_wait {
     struct sql_lock_wait *next;
     struct hfi_op *op;
-    struct sql_lock_connection *lock_conn; /* whose statement blocks for it; NULL: none now */
-    _Atomic int stop;  /* HF_OK: go on; else the status with which it is to end */
-    bool interrupting; /* the watch thread is at it, and needs `lock connection` */
-    int64_t act_ms;    /* when the watch thread has something to do about it */
-    int64_t cut_ms;    /* when it loses patience; 0: it was not asked to end yet */
+    struct sql_lock_connection *lock_conn; /* the connection on which its statement blocks; NULL:
+                                            * none now */
+    _Atomic int stop;                      /* HF_OK: continue; else the status to end with */
+    bool interrupting; /* the watch thread is interrupting it, and uses `lock_conn` */
+    int64_t act_ms;    /* when the watch thread must act on it */
+    int64_t cut_ms;    /* when the connection is closed; 0: the wait was not stopped yet */
     unsigned asked;
-    bool told; /* other processes have been told of it, or are about to be */
+    bool told; /* it is shared with other processes, or about to be */
 };
 
 struct sql_locks {
@@ -107,16 +115,17 @@ struct sql_locks {
         changed; /* on CLOCK_MONOTONIC: a lock connection is free, a wait was stopped, an interrupt is over */
     struct sql_lock_connection *lock_conns;
     _Atomic uint64_t last_id;
-    uint32_t count, limit; /* lock connections that are there or being opened; at most */
+    uint32_t count, limit; /* lock connections that are open or being opened; their maximum */
     uint32_t locks_max;    /* leases on one */
     struct sql_lock_wait *lock_waits;
     bool watching, stop;
     pthread_t watcher;
     int epoll_fd, kick_fd;
-    int64_t wakes_ms; /* when the watch thread will look by itself */
+    int64_t wakes_ms; /* when the watch thread will wake by itself */
     char names_table[SQL_TABLE_ROOM], rows_table[SQL_TABLE_ROOM], waits_table[SQL_TABLE_ROOM];
-    _Atomic bool shares, unshare_due; /* something was told; and could not be taken back yet */
-    pthread_mutex_t share_lock;       /* above `lock`: one tells at a time, or takes back */
+    _Atomic bool shares, unshare_due; /* rows are shared; some could not be removed yet */
+    pthread_mutex_t share_lock;       /* above `lock`: one thread at a time shares or removes
+                                       * rows */
     uint64_t known[SQL_KNOWN][2];
 };
 
@@ -132,7 +141,7 @@ bool sql_lock_fill(struct sql_locks *locks, const char *template, const struct h
 
 /* ---- lock_inspect.c, lock_share.c ---- */
 
-/* A copy: claims are the caller's again when the lock is given back. */
+/* A copy: claims belong to the caller again when the lock is released. */
 struct sql_line {
     bool waits, here; /* here: through this very handle */
     uint64_t number;  /* hfi_claim_number() */
@@ -151,12 +160,13 @@ void sql_locks_list(struct sql_store *store, struct hfi_op *op);
 /* Room for `more` lines. false: no memory. */
 bool sql_lines_room(struct sql_lines *lines, size_t more);
 
-/* Tell other processes of the waits among `lines` that are here; add what they tell. With share_lock. false: it did not work, and
- * only this process is known. */
+/* Share the waits among `lines` that belong to this handle, and add those of other processes. With
+ * share_lock. false: that failed, and only this process is known. */
 bool sql_share_waits(struct sql_store *store, struct sql_lines *lines);
 /* The same of those that hold what is waited for. */
 void sql_share_holders(struct sql_store *store, const struct sql_lines *lines);
-/* A wait of which others were told is over: before its caller can release anything. NULL: what could not be taken back before. */
+/* Remove the rows of a shared wait that has ended, before its caller can release anything. NULL:
+ * those that could not be removed before. */
 void sql_unshare_wait(struct sql_locks *locks, const struct sql_lock_wait *wait);
 
 /* ---- lock_connection.c: with locks->lock, but for those that say otherwise ---- */
@@ -168,9 +178,11 @@ enum sql_lock_how { SQL_LOCK_BY_TRY, SQL_LOCK_BY_WAIT };
 hf_status sql_lock_connection_take(struct sql_locks *locks, struct sql_lock_wait *wait, bool tried,
                                    struct sql_lock_connection **ret_lock_conn,
                                    enum sql_lock_how *ret_how, hf_error *err);
-/* Back from this thread; if it has hung up, or its connection is dead, its leases are lost. Without the lock. */
+/* Return it; if it has hung up, or its connection is dead, its leases are lost. Without the
+ * lock. */
 void sql_lock_connection_give(struct sql_locks *locks, struct sql_lock_connection *lock_conn);
-/* For a release: busy for us, the claim taken off. NULL: it is lost. Without the lock. */
+/* For a release: make it busy, and take the claim off. NULL: the claim is lost. Without the
+ * lock. */
 struct sql_lock_connection *sql_lock_connection_of(struct sql_locks *locks,
                                                    struct hfi_claim *claim);
 void sql_lock_connection_put(struct sql_lock_connection *lock_conn, struct hfi_claim *claim);
@@ -185,7 +197,7 @@ void sql_locks_sleep(struct sql_locks *locks, int64_t until_ms);
 /* Before the first lease. false: no thread could be started. With the lock. */
 bool sql_watch_start(struct sql_locks *locks);
 void sql_watch_stop(struct sql_locks *locks);
-/* It must look at the waits at `at_ms`. With the lock. */
+/* Make the watch thread check the waits at `at_ms`. With the lock. */
 void sql_watch_at(struct sql_locks *locks, int64_t at_ms);
 bool sql_watch_add(struct sql_locks *locks, struct sql_lock_connection *lock_conn);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Links: connections to the server, made when they are needed, up to conf.connections of them. A
- * thread has a connection to itself from take to give. Those that are given back are kept, the last one used
- * first. Who finds none sleeps until one is given back, or its deadline.
+ * Connections to the server, made when they are needed, up to conf.connections of them. A thread
+ * has a connection to itself from take to give. Returned ones are kept, and the last one used is
+ * taken first. A thread that finds none sleeps until one is returned, or until its deadline.
  */
 #include "engine/sql/internal.h"
 
@@ -18,7 +18,7 @@ void sql_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ms
     struct timespec t;
 
     if (ms > 60000)
-        ms = 60000; /* callers look again anyway */
+        ms = 60000; /* callers check again anyway */
     if (ms <= 0)
         return;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -48,7 +48,8 @@ static void sleep_until(struct sql_store *store, int64_t until_ms)
     store->takers--;
 }
 
-/* An idle connection that is alive, or NULL and our right to open one. HF_UNAVAILABLE: neither, in time. */
+/* An idle connection that is alive, or NULL with the right to open one. HF_UNAVAILABLE: neither, in
+ * time. */
 static hf_status find(struct sql_store *store, int64_t deadline_ms,
                       struct sql_connection **ret_connection, hf_error *err)
 {
@@ -178,8 +179,8 @@ void sql_pool_close(struct sql_store *store)
     }
 }
 
-/* The list of all is read in a forked child without the lock, at whatever instant: so each change of it
- * is one pointer that others follow. */
+/* A forked child reads the list of all connections without the lock, in any state: so each change
+ * of it is a single pointer write. */
 void sql_pool_adopt(struct sql_connection *connection)
 {
     struct sql_store *store = connection->store;

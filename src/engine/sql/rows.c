@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a statement answered: one piece of memory, the values first and their bytes behind them; or the few that fit into
- * the struct itself. */
+/* The rows of an answer: one piece of memory, the values first and then their bytes; a few values
+ * fit into the struct itself. */
 #include "engine/sql/internal.h"
 
 #include "util/alloc.h"

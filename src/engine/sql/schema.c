@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables and routines: made on first use, or (create=off, HF_OPEN_FLAG_EXISTING) only looked for. Many clients may come to an
- * empty database at once: the driver's `lock` lets one of them make it, and the others find it made. Routines of an older
- * version are replaced in the same way. hf_sql_get_schema() prints the same statements, for a user that may run them.
+ * Tables and routines: made on first use, or (create=off, HF_OPEN_FLAG_EXISTING) only looked for.
+ * Many clients may open an empty database at once: the driver's `lock` lets one of them create the
+ * tables, and the others find them. Routines of an older version are replaced in the same way.
+ * hf_sql_get_schema() prints the same statements, for a user that may run them.
  */
 #include "engine/sql/internal.h"
 
@@ -33,7 +34,7 @@ static bool make_one(void *arg, const char *sql)
     return run(arg, sql) == HF_OK;
 }
 
-/* `missing`: something is, whatever a probe finds. */
+/* `missing`: something is missing, whatever a probe finds. */
 static hf_status make(struct sql_connection *connection, bool missing, int64_t deadline_ms,
                       hf_error *err)
 {
@@ -45,7 +46,8 @@ static hf_status make(struct sql_connection *connection, bool missing, int64_t d
     status = run(&m, driver->lock);
     if (status == HF_OK)
         status =
-            driver->probe(connection, deadline_ms, &found, err); /* somebody may have been faster */
+            driver->probe(connection, deadline_ms, &found, err); /* another client may have been
+                                                                  * faster */
     if (status == HF_OK && (missing || found != SQL_FOUND_ALL) &&
         !driver->schema(connection->store, make_one, &m))
         status = m.status == HF_OK ? HF_NO_MEMORY : m.status;
@@ -54,7 +56,7 @@ static hf_status make(struct sql_connection *connection, bool missing, int64_t d
     if (status == HF_OK)
         return HF_OK;
 
-    connection->dead = true; /* whatever it was in the middle of ends with it */
+    connection->dead = true; /* close it: that ends an unfinished transaction */
     if (err)
         *err = m.trouble.error;
     hfi_error_set(err, status, m.trouble.error.native, "%s",
@@ -65,7 +67,7 @@ static hf_status make(struct sql_connection *connection, bool missing, int64_t d
                                    : "making the tables");
 }
 
-/* Make it, and look once more: a probe also looks at the server. */
+/* Create everything, and probe once more: a probe also checks the server. */
 static hf_status make_all(struct sql_connection *connection, bool missing, int64_t deadline_ms,
                           hf_error *err)
 {
@@ -77,11 +79,11 @@ static hf_status make_all(struct sql_connection *connection, bool missing, int64
     if (status == HF_OK && found != SQL_FOUND_ALL)
         status = hfi_error_set(err, HF_VERSION, 0,
                                "the routines are of an older version, and this server does not "
-                               "replace them: drop them, and they are made anew");
+                               "replace them: drop them, and they are created again");
     return status;
 }
 
-/* What is to be done about what was found. */
+/* Act on the result of the probe. */
 static hf_status complete(struct sql_connection *connection, enum sql_found found, bool missing,
                           int64_t deadline_ms, hf_error *err)
 {
@@ -94,7 +96,7 @@ static hf_status complete(struct sql_connection *connection, enum sql_found foun
     if (store->host->existing)
         return hfi_error_set(err, HF_VERSION, 0,
                              "tables at %s are missing, or the routines are of an older version: "
-                             "the first lock makes them anew",
+                             "the first lock creates them again",
                              store->location);
     if (!store->conf.create)
         return hfi_error_set(err, HF_CONFIG, 0,
@@ -114,7 +116,8 @@ hf_status sql_schema(struct sql_connection *connection, int64_t deadline_ms, hf_
     bool missing;
 
     pthread_mutex_lock(&store->schema_lock);
-    missing = atomic_load(&store->ready) < 0; /* a statement has met it: a probe does not see all */
+    missing = atomic_load(&store->ready) < 0; /* a statement found that something is missing: a
+                                               * probe does not see everything */
     if (missing) {
         found = SQL_FOUND_NONE;
         atomic_store(&store->ready, 0);

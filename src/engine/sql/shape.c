@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shape of answers: how many columns of which kind, how many rows, and in what range numbers may be. Whatever a server
- * says is looked at here, once, before anything is read out of it. Pure.
+ * The shape of answers: how many columns of which kind, how many rows, and in what range numbers
+ * may be. Every answer of a server is checked here once, before anything is read from it. Pure.
  */
 #include "engine/sql/internal.h"
 
@@ -15,7 +15,8 @@
 #define CELL_MAX (HF_CELL_MAX + 64) /* with what src/prim puts before the caller's bytes */
 
 /*
- * What internal.h says of each call. A letter for each column, a capital one if it may be NULL:
+ * The answers of the calls, as internal.h describes them. A letter for each column, a capital one
+ * if it may be NULL:
  *
  *   l  one letter          b  bytes               n  bytes, of a name       d  bytes, of a cell
  *   i  any number          t  a token, or microseconds since 1970           v  a version of a cell

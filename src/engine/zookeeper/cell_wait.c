@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 struct zk_cell_wait {
-    struct zk_cell_wait *next; /* in store->cell_waits, unless it is over */
+    struct zk_cell_wait *next; /* in store->cell_waits, unless it has ended */
     struct hfi_op *op;         /* NULL: it has ended, and a read is still under way */
     uint64_t watch_id;
     bool looking;
@@ -91,7 +91,7 @@ static void cell_looked(struct zk_call *call, const struct zk_reply *reply)
     if (!wait->op) {
         hfi_free(wait);
     } else if (reply->rc != ZOK && reply->rc != ZNONODE) {
-        hf_status status = zk_refusal(reply->rc, "looking at the cell", &err);
+        hf_status status = zk_refusal(reply->rc, "reading the cell", &err);
 
         end_cell_wait(call->store, wait, status, &err);
     } else if (version != wait->op->u.cell.version) {

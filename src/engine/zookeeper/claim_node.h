@@ -21,8 +21,8 @@
 
 enum zk_state {
     ZK_PARKED,     /* nothing is under way */
-    ZK_CREATING,   /* create and the first look are under way */
-    ZK_FINDING,    /* a create may have been done: looking for it by owner */
+    ZK_CREATING,   /* create and the first read of the queue are under way */
+    ZK_FINDING,    /* a create may have been done: searching for it by owner */
     ZK_LOOKING,    /* reading the queue */
     ZK_WATCHING,   /* waiting for a member before us to leave */
     ZK_CONFIRMING, /* granted, but too little validity of the session is left */

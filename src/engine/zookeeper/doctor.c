@@ -62,11 +62,11 @@ static void check_server(struct checkup *r, const struct hfi_address *host)
     r->members += strcmp(mode, "leader") == 0 || strcmp(mode, "follower") == 0;
     r->leaders += strcmp(mode, "leader") == 0;
     if (strcmp(mode, "standalone") == 0)
-        hfi_report(
-            &r->report, HF_CHECK_LEVEL_WARNING, "replication",
-            "%s:%u stands alone: without it there are no locks, and with its disk the order of "
-            "tokens is lost",
-            host->host, host->port);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
+                   "%s:%u is a single server: without it there are no locks, and with its disk the "
+                   "order of "
+                   "tokens is lost",
+                   host->host, host->port);
     if (strcmp(mode, "read-only") == 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "replication",
                    "%s:%u is cut off from the others", host->host, host->port);

@@ -183,7 +183,7 @@ static void queue_read(struct zk_call *call, const struct zk_reply *reply)
     char path[ZK_PATH_MAX + ZK_NODE_MAX];
 
     if (reply->rc != ZOK && reply->rc != ZNONODE)
-        view_fail_rc(view, reply->rc, "looking at the queue");
+        view_fail_rc(view, reply->rc, "reading the queue");
     else if (reply->rc == ZOK && !take_members(view, reply->list))
         view_fail(view, HF_NO_MEMORY);
     view->waiting = 1; /* for this loop */

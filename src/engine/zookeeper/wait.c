@@ -95,7 +95,7 @@ static void decide(struct zk_claim_node *node, const struct zk_position *positio
         return;
     case ZK_UNORDERED:
         hfi_error_set(&err, HF_FULL, 0,
-                      "a lease has been held for so long that the order of others cannot be told");
+                      "a lease has been held for so long that the order of the queue is not known");
         zk_claim_node_end(node, HF_FULL, &err);
     }
 }
@@ -118,7 +118,7 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
     else if (reply->rc == ZNONODE)
         zk_claim_node_restart(node); /* another client has deleted the parent */
     else if (reply->rc != ZOK)
-        zk_claim_node_end(node, zk_refusal(reply->rc, "looking at the queue", &err), &err);
+        zk_claim_node_end(node, zk_refusal(reply->rc, "reading the queue", &err), &err);
     else if (!zk_members(store, reply->list, &count))
         zk_claim_node_end(node, HF_NO_MEMORY, NULL);
     else {
@@ -148,7 +148,7 @@ static void watch_set(struct zk_call *call, const struct zk_reply *reply)
     if (reply->rc == ZNONODE)
         departed(node);
     else if (reply->rc != ZOK)
-        zk_claim_node_end(node, zk_refusal(reply->rc, "watching who is before us", &err), &err);
+        zk_claim_node_end(node, zk_refusal(reply->rc, "watching the member before us", &err), &err);
     else if (node->watch == ZK_WATCH_WAITER && reply->stat->version > 0)
         zk_look(node, true); /* it holds, and wrote its node before we set the watch */
 }

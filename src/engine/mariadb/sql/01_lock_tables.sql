@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
--- mode=row: a row for each name, which is there before it is locked, and never changes.
--- mode=session: which name a user-level lock stands for.
--- Both: waits of sessions that hold something, and (label NULL) leases that somebody waits for (sql/lock_share.c).
+-- mode=row: a row for each name, which exists before it is locked, and never changes. mode=session: the name of
+-- each user-level lock. Both: waits of sessions that hold something, and (label NULL) leases that are waited for
+-- (sql/lock_share.c).
 CREATE TABLE IF NOT EXISTS `~lock_rows` (
   name VARBINARY(512) NOT NULL,
   PRIMARY KEY (name)

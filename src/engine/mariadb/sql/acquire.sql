@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
 --
--- Acquire, or stand in the queue, or be refused.
+-- Acquire, join the queue, or refuse.
 --
 -- The common case is the first statement, which is a transaction of its own: nobody holds, nobody waits, and we want
 -- all of it. (call.c tries just that first, where it is likely. The last column of the answer is 1 if it would have done.)
 --
--- Else: granted only where it fits after the dead were taken out, and (unless it may barge) only if nobody waits.
--- An owner that holds or waits already is found by its id and gets the same answer again.
+-- Otherwise it is granted only if it fits after expired claims were removed, and (unless it may barge) only if nobody
+-- waits. An owner that holds or waits already is found by its id and gets the same answer again.
 CREATE PROCEDURE `~acquire` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16), IN p_mode INT,
     IN p_capacity INT, IN p_permits INT, IN p_flags INT, IN p_ttl BIGINT, IN p_delay BIGINT, IN p_tokens INT, IN p_wait INT,
     IN p_window BIGINT, IN p_client BIGINT, IN p_label VARBINARY(127))

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- Take over a detached lease by its owner's id and its first token, and renew it. Who is alive keeps what is his: only a lease that
--- was made to stand by itself can be adopted.
+-- Adopt a detached lease by its owner's id and its first token, and renew it. Only detached leases can be adopted: a live process
+-- keeps its own.
 CREATE PROCEDURE `~adopt` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16), IN p_token BIGINT, IN p_ttl BIGINT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN

@@ -3,11 +3,11 @@
 -- We live: our waiters count for one window more. p_list: of each that we think waits, the length of the name (2 bytes),
 -- the name, the owner (16). The answer: of each "verdict,token,tokens,ms;".
 --
--- Each look is a transaction of its own that needs the lock of the waiter's row: who grants to it meanwhile has that lock,
--- and who will do so reads the clock after it. So a beat holds one lock at a time, and two names never wait for each other.
+-- Each item is a transaction of its own that needs the lock of the waiter's row: a transaction that grants to it has that lock,
+-- and reads the clock after taking it. So a heartbeat holds one lock at a time, and two names never wait for each other.
 --
--- "Q" carries the name's last token as it was before that look. A waiter may have been granted before, lapsed, and been queued
--- once more by a late copy of its acquire; the bell's answer with that grant may still be on its way. Its token is not larger,
+-- "Q" carries the name's last token as it was before that look. A waiter may have been granted before, expired, and been queued
+-- again by a late copy of its acquire; the listener's answer with that grant may still be under way. Its token is not larger,
 -- or it was granted after this call was sent, and then its window counts from a send that was before it.
 CREATE PROCEDURE `~beat` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
@@ -43,8 +43,8 @@ BEGIN
     ELSEIF v_state <> 'W' THEN
       SET v_result = CONCAT(v_result, 'G,', v_token, ',', v_tokens, ',', (v_until - v_us) DIV 1000, ';');
     ELSE
-      -- An end that is too far ahead is looked after at once: the clock was set back, and each look would find it as far ahead.
-      -- Who is the first that lives looks after the name; if it does not, whoever finds it overdue does.
+      -- An end that is too far ahead is handled at once: the clock was set back, and every later check would find it just as
+      -- far ahead. The first live waiter rechecks the name; if it does not, the next one that finds it overdue does.
       SELECT IF(closed >= v_us, IF(closed > v_us + x_delay * 1000, v_us, closed), IF(soon_end > v_us + x_ttl * 1000, v_us, soon_end))
         INTO v_next FROM (SELECT closed, x_delay, x_ttl, LEAST(IF(x_owner <> '', x_until, 9007199254740992),
           IF(holders > (x_owner <> ''), soon, 9007199254740992)) AS soon_end FROM `~names` WHERE name = v_name) AS n;

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: MIT
 --
--- Sleep until this client is rung, at most p_seconds; then all that it is granted and has not renewed, and all
--- that was broken. p_told: owners (hex) of which it knows already. Nothing is missed between the look and
--- the sleep: a KILL QUERY that comes in between ends the sleep before it begins, one that comes before the look finds
--- its grant committed.
+-- The listener: sleep until this client is notified, at most p_seconds; then return all its grants that are not
+-- renewed, and all its leases that were broken. p_told: owners (hex) that it knows already. Nothing is missed between
+-- the read and the sleep: a KILL QUERY that comes in between ends the sleep before it begins; for one that comes
+-- before the read, the grant is committed already.
 --
--- To sleep is to wait for a user lock that another connection of this client has for good (p_anchor; if that one
--- dies we wake up, which does no harm). It is not SLEEP(): MariaDB has one mutex for all who are in it, and who
--- kills one of them can be stuck with it for seconds.
+-- It sleeps by waiting for a user lock that another connection of this client holds (p_anchor; if that one dies we
+-- wake up, which does no harm). SLEEP() is not used: MariaDB has one mutex for all sessions in it, and killing one of
+-- them can block for seconds.
 CREATE PROCEDURE `~bell` (IN p_client BIGINT, IN p_told LONGTEXT CHARACTER SET ascii,
     IN p_anchor VARCHAR(64) CHARACTER SET ascii, IN p_seconds INT)
   READS SQL DATA SQL SECURITY INVOKER

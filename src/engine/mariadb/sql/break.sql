@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- End exactly the lease that holds with this token now, whoever owns it. That is an unclean end: its lock delay runs from now. A
--- claim in state L stays behind for its owner's bell; sweep takes it away.
+-- claim in state L stays for its owner's listener; sweep removes it.
 CREATE PROCEDURE `~break` (IN p_name VARBINARY(512), IN p_token BIGINT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
--- Ring this client when one of these cells gets another version; the mark lasts for a window. p_list: of each, the length of the name (2
--- bytes), the name, the version (8). The answer: of each "version,ms left or -1;". The mark is there before the look, and who changes a
--- cell looks for marks after its commit: one of both sees the other.
+-- Notify this client when one of these cells gets another version; the mark lasts for a window. p_list: of each, the length of the name
+-- (2 bytes), the name, the version (8). The answer: of each "version,ms left or -1;". The mark is written before the read, and a session
+-- that changes a cell reads the marks after its commit: so one of the two sees the other.
 CREATE PROCEDURE `~cell_look` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN

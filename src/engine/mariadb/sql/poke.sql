@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
--- End what has expired, and hand over. How many ms until it is worth while again; 0: nobody waits. Waits for nobody: those who
--- wait for other names would have to wait too. Who is at the row mostly does the same; if not, there is another time.
+-- Recheck: end what has expired, and hand over. Returns the ms until the next recheck is useful; 0: nobody waits. It does not
+-- wait for a locked row: that would delay waiters of other names. The session that has the row mostly does the same; if not,
+-- the next recheck does.
 CREATE PROCEDURE `~poke` (IN p_name VARBINARY(512))
   MODIFIES SQL DATA SQL SECURITY INVOKER
 poke: BEGIN

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --
--- End a lease, and hand the name to whoever is next, in the same transaction. Only the record of exactly this owner
+-- End a lease, and hand the name to the next waiter, in the same transaction. Only the record of exactly this owner
 -- goes, and only while it counts: one whose end has passed is gone already, uncleanly. An owner that still waits leaves
 -- the queue. The first statement is the common case, a transaction of its own: it holds, and nobody waits.
 CREATE PROCEDURE `~release` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16))

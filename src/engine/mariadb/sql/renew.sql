@@ -2,8 +2,8 @@
 --
 -- Renew leases, of many names at once, in one transaction, in the order of names. p_list: of each, the length of the name (2
 -- bytes), the name, the owner (16), the ttl (8). Never re-creates: a lease whose end has passed is lost. The answer has
--- one character for each: 1 or 0. The new end may be earlier than the old one. Of several, who is at another's row does not make
--- the rest wait: 2, to be asked for alone.
+-- one character for each: 1 or 0. The new end may be earlier than the old one. Of several leases, one whose row is locked does
+-- not delay the rest: its answer is 2, and it is renewed alone.
 CREATE PROCEDURE `~renew` (IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --
--- Ring the bells of these clients (numbers, separated by commas), after the commit that they are to see. A bell
--- is a connection that has the user lock holdfast.<client> and sleeps in ~bell; KILL QUERY ends its sleep. The
--- lock says which connection that is: there is no number of a connection in a table that could mean another one
--- after a restart. Who may not (another account) or finds nobody leaves it to the waiter's next beat.
+-- Notify these clients (numbers, separated by commas), after the commit that they must see. A listener is a
+-- connection that has the user lock holdfast.<client> and sleeps in ~bell; KILL QUERY ends its sleep. The lock
+-- identifies the connection: a connection number in a table could mean another one after a restart. If it is
+-- not allowed (another account) or there is no listener, the waiter's next heartbeat finds the grant.
 CREATE PROCEDURE `~ring` (IN p_rings TEXT CHARACTER SET ascii)
   READS SQL DATA SQL SECURITY INVOKER
 BEGIN

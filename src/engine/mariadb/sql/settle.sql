@@ -1,21 +1,21 @@
 -- SPDX-License-Identifier: MIT
 --
--- Bring a name up to date, inside the caller's transaction: end what has expired, take dead waiters from
--- the front of the queue, grant to those who fit. io_rings: the clients that must be told after the commit.
+-- Bring a name up to date, inside the caller's transaction: end what has expired, remove dead waiters from the front of the
+-- queue, and grant to waiters that fit. io_rings: the clients to notify after the commit.
 --
--- Why two can never hold what excludes one another: every change of `taken` happens under the row lock of the
--- name together with the change of the record, and a grant is made only where it fits beside `taken`.
+-- Why two conflicting claims can never hold at the same time: every change of `taken` happens under the row lock of the name
+-- together with the change of the record, and a grant is made only where it fits beside `taken`.
 --
 -- An end that is further ahead than its ttl was written by a clock that has been set back since. It becomes a ttl from now: a
--- holder that lives has renewed at most a ttl ago, so its lease does not end before it knows, and one that is dead does not keep
--- the name until the clock has come that far again.
+-- live holder has renewed at most a ttl ago, so its lease does not end before it knows; and a dead holder does not keep the name
+-- until the clock has reached that time again.
 --
 -- The lock of a waiter's row is taken before the clock is read. BEAT takes it too: what it answers "still
 -- waiting" has its grant's window begin later than that beat was sent.
 --
--- A waiter is dead when nothing was heard of its client for a window, or when the connection that listens for the client is
--- gone, and with it the user lock by which it is found (listener.c, ring.sql). Such a waiter is taken out and never was granted
--- anything: if its client is only about to connect again, its next beat tells it that it is forgotten, and it asks anew.
+-- A waiter is dead when its client sent no heartbeat for a window, or when the client's listener connection is gone, and with it
+-- its user lock (listener.c, ring.sql). Such a waiter is removed without a grant: if its client only reconnects, the answer to
+-- its next heartbeat is "forgotten", and it asks again.
 CREATE PROCEDURE `~settle` (IN p_name VARBINARY(512), INOUT io_rings TEXT CHARACTER SET ascii)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 settle: BEGIN

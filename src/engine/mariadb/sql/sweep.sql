@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- Take away what has been idle and over for long, of the next few names (a mark goes round), so that no cron job is needed. A row of a
--- name goes only when the clock has passed its last token by an hour: a name that is made anew begins above it.
+-- Remove what has been idle and expired for long, of the next few names (a mark moves round), so that no cron job is needed. The row
+-- of a name is removed only when the clock has passed its last token by an hour: a new row then begins above it.
 CREATE PROCEDURE `~sweep` (IN p_limit INT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN

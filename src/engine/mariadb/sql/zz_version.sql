@@ -1,4 +1,4 @@
 -- SPDX-License-Identifier: MIT
 --
--- Last: whoever finds this finds everything.
+-- Last: a client that finds this row finds everything.
 INSERT INTO `~meta` (item, number, bytes) VALUES ('schema', 1, '') ON DUPLICATE KEY UPDATE number = 1

@@ -1,5 +1,5 @@
--- Add a holder, of whom the caller has seen that it fits and that `first` begins its block. Nobody writes a
--- row of `holders` but with the name's row locked.
+-- Add a holder; the caller has checked that it fits and that `first` begins its block. Rows of `holders`
+-- are written only with the name's row locked.
 CREATE OR REPLACE FUNCTION @hold_1(n @names, t int8, p_owner bytea, p_client int8, p_permits int8, first int8,
     p_tokens int8, p_lasts int8, p_ttl int8, p_delay int8, p_flags int8, p_label bytea)
 RETURNS @names LANGUAGE plpgsql AS $$

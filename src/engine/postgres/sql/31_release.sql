@@ -1,6 +1,7 @@
--- End a lease, and hand the name to whoever is next. Only exactly this owner's goes, and only while it counts:
--- one whose end has passed is gone already, uncleanly, and its lock delay runs. An owner that still waits
--- leaves the queue. That it holds and nobody waits was tried before, in the same statement (postgres/call.c).
+-- End a lease, and hand the name to the next waiter. Only the lease of exactly this owner ends, and only while
+-- it is valid: one whose end has passed is gone already, uncleanly, and its lock delay runs. An owner that
+-- still waits leaves the queue. The case that it holds and nobody waits was tried before, in the same
+-- statement (postgres/call.c).
 CREATE OR REPLACE FUNCTION @release_1(p_name bytea, p_owner bytea, OUT verdict text) LANGUAGE plpgsql AS $$
 DECLARE
     t int8;

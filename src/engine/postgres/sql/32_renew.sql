@@ -1,6 +1,6 @@
 -- Renew leases, of many names at once, which the caller has sorted. Never re-creates: a lease whose end
--- has passed is lost, also if nobody has taken it out yet. The new end may be earlier than the old one. Of several, who is
--- at another's row does not make the rest wait: 2, to be asked for alone.
+-- has passed is lost, also if nobody has taken it out yet. The new end may be earlier than the old one. Of several leases,
+-- one whose row is locked does not delay the rest: its answer is 2, and it is renewed alone.
 CREATE OR REPLACE FUNCTION @renew_1(p_names bytea[], p_owners bytea[], p_ttls int8[])
 RETURNS TABLE (o_index int8, o_there int8) LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,11 +1,11 @@
--- We live, and so do our waiters, for one window more; and what became of each of them?
+-- A heartbeat: this client and its waiters live for one window more. Returns the state of each waiter.
 --
--- The client's row is locked by this and, shared, by whoever grants to one of our waiters, before it reads the clock
--- (turn). So what is answered "still waiting" here was not granted by the clock before this call was sent: a
--- grant that was under way has been committed when the update of our row goes on, and is seen below.
+-- This locks the client's row; a transaction that grants to one of our waiters locks it too, shared, before it reads the
+-- clock (turn). So a waiter that is answered "still waiting" here was not granted, by the clock, before this call was
+-- sent: a grant that was under way is committed when the update of our row continues, and is seen below.
 --
--- A waiter may have been granted before, lapsed, and been queued once more by a late copy of its acquire. The message of
--- that grant may still be on its way. Its token is not larger than the name's last one, which this answer carries; a
+-- A waiter may have been granted before, expired, and been queued again by a late copy of its acquire. The message of
+-- that grant may still be under way. Its token is not larger than the name's last one, which this answer carries; a
 -- later grant to this client waits for our commit, and has a larger one.
 CREATE OR REPLACE FUNCTION @beat_1(p_client int8, p_window int8, p_names bytea[], p_owners bytea[])
 RETURNS TABLE (o_index int8, verdict text, o_token int8, o_tokens int8, ms int8) LANGUAGE plpgsql AS $$
@@ -32,7 +32,7 @@ BEGIN
             SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
             o_token := n.last;
             t := @us_1();
-            -- Who is the first that lives looks after the name; if it does not, whoever finds it overdue does.
+            -- The first live waiter rechecks the name; if it does not, the next one that finds it overdue does.
             IF greatest(n.closed, CASE WHEN n.holders > 0 THEN n.soon ELSE 0 END) + 1000000 < t
                 OR mine = (SELECT x.seq FROM @waiters x JOIN @clients c ON c.client = x.client AND c.until >= t
                     WHERE x.name = p_names[i] ORDER BY x.seq LIMIT 1) THEN

@@ -1,5 +1,6 @@
--- Something of the name is over: end it, hand over, and say when the next is. Waits for nobody: those who wait for other
--- names would have to wait too. Who is at the row mostly does the same; if not, there is another time.
+-- Recheck: end what has expired, hand over, and return when the next recheck is useful. It does not wait for a locked
+-- row: that would delay waiters of other names. The session that has the row mostly does the same; if not, the next
+-- recheck does.
 CREATE OR REPLACE FUNCTION @poke_1(p_name bytea, OUT ms int8) LANGUAGE plpgsql AS $$
 DECLARE
     n @names;

@@ -1,5 +1,5 @@
--- Take over a detached lease by its handle, and renew it. Who is alive keeps what is his: only a lease that was
--- made to stand by itself can be adopted, with its owner's id and its token.
+-- Adopt a detached lease by its handle, and renew it. Only detached leases can be adopted, with the owner's id
+-- and the token: a live process keeps its own.
 CREATE OR REPLACE FUNCTION @adopt_1(p_name bytea, p_owner bytea, p_token int8, p_ttl int8)
 RETURNS TABLE (o_token int8, o_tokens int8, o_mode int8, o_capacity int8, o_permits int8, o_ttl int8, o_delay int8)
 LANGUAGE plpgsql AS $$

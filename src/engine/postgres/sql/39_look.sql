@@ -1,5 +1,5 @@
--- Who holds and who waits. Writes nothing, so what is over but not taken out yet is left out here, and
--- an expired lease with a lock delay closes the name already. One statement: one snapshot.
+-- Lists holders and waiters. Writes nothing, so expired records that are not removed yet are left out,
+-- and an expired lease with a lock delay closes the name already. One statement: one snapshot.
 CREATE OR REPLACE FUNCTION @look_1(p_name bytea)
 RETURNS TABLE (o_kind text, o_name bytea, o_mode int8, o_capacity int8, o_closed int8, o_token int8, o_first int8,
     o_permits int8, o_flags int8, o_age int8, o_left int8, o_tid int8, o_label bytea)

@@ -10,8 +10,8 @@ BEGIN
 END
 $$;
 
--- Swap, and tell those who wait for a change: there is a message only if somebody does, for a message makes
--- commits wait for each other.
+-- Swap, and notify clients that wait for a change: a message is sent only if there are any, since a message
+-- makes commits wait for each other.
 CREATE OR REPLACE FUNCTION @cell_swap_1(p_name bytea, p_version int8, p_bytes bytea, p_ttl int8,
     OUT verdict text, OUT o_version int8)
 LANGUAGE plpgsql AS $$
@@ -48,8 +48,8 @@ BEGIN
 END
 $$;
 
--- Watch cells: whoever changes one of them will tell us. The cell's row is locked, so that a change is either
--- seen here or sees that we watch.
+-- Watch cells: a session that changes one of them will notify us. The cell's row is locked, so that a change is
+-- either seen here or sees our watch.
 CREATE OR REPLACE FUNCTION @cell_look_1(p_client int8, p_window int8, p_names bytea[], p_versions int8[])
 RETURNS TABLE (o_index int8, o_version int8, o_left int8) LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- Remove what has been idle or over for long: a few blocks of each table at a time, at a random place, so that
--- it costs the same however large they are. A name's row keeps its last token until the clock has passed it by
--- an hour, and is never removed while anybody holds or waits. What somebody is at is skipped.
+-- Remove what has been idle or expired for long: a few blocks of each table at a time, at a random place, so
+-- that the cost does not depend on their size. A name's row keeps its last token until the clock has passed it
+-- by an hour, and is never removed while anybody holds or waits. Locked rows are skipped.
 CREATE OR REPLACE FUNCTION @sweep_1(p_blocks int8, OUT removed int8) LANGUAGE plpgsql AS $$
 DECLARE
     t int8 := @us_1();

@@ -1,4 +1,4 @@
--- Raise a name's token, for a lock that is a connection's (mode=row and mode=session with tokens=on).
+-- Raise a name's token, for native locks (mode=row and mode=session with tokens=on).
 CREATE OR REPLACE FUNCTION @token_1(p_name bytea, p_tokens int8) RETURNS TABLE (o_token int8) LANGUAGE plpgsql AS $$
 DECLARE
     t int8 := @us_1();

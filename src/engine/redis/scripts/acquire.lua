@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --
--- Acquire, or stand in the queue, or be refused.
+-- Acquire, join the queue, or refuse.
 --
--- Safe: granted only where it fits, after the dead were taken out, and (unless it may barge) only
--- if nobody waits; those who wait are served first. Idempotent: an owner that holds or waits
--- already is found by its id and gets the same answer again. An owner with a tombstone has been
--- released by somebody who did not know whether it would still arrive.
+-- Safe: granted only if it fits, after expired records were removed, and (unless it may barge) only if nobody waits;
+-- waiters are served first. Idempotent: an owner that holds or waits already is found by its id and gets the same
+-- answer again. An owner with a tombstone was released by a client that did not know whether this acquire would still
+-- arrive.
 
 -- include: state
 
@@ -46,8 +46,8 @@ if got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] then
     end
 end
 
--- The other common case: all permits are taken by living holders, so we stand in the queue, or are
--- refused. (HSETNX adds nothing if we are in it already, and then the rules below decide.)
+-- The other common case: live holders have all permits, so the request is queued or refused. (HSETNX adds nothing if
+-- we are in it already, and then the rules below decide.)
 local full = version == VERSION and taken == capacity and mode == want_mode and capacity == want_capacity and
     holders > 0 and now <= soon and (tomb == 0 or now <= tomb)
 if full and not wait and waiters == 0 then
@@ -131,7 +131,7 @@ if mine then
     return answer(still_waiting(owner))
 end
 
-barge = promote() or barge -- where all who wait are deaf, nobody is overtaken who is there
+barge = promote() or barge -- if no waiter can receive messages, nobody live is overtaken
 if holders == 0 and waiters > 0 and (mode ~= want_mode or capacity ~= want_capacity) then head() end
 if holders > 0 or waiters > 0 then
     if mode ~= want_mode or capacity ~= want_capacity then
@@ -151,8 +151,8 @@ end
 if not wait then return answer({ 'B', next_change() }) end
 if not next_tokens(tokens) then return answer({ 'F' }) end
 
--- The end of the queue. A long one is first searched for the dead, who would otherwise stay until
--- it is their turn.
+-- Append to the queue. A long one is first searched for dead waiters, which would otherwise stay until it is their
+-- turn.
 if waiters >= sweep then
     local all, dead = call('HGETALL', wkey), {}
     for i = 1, #all, 2 do
@@ -162,10 +162,9 @@ if waiters >= sweep then
     for i = 1, #dead do leave(dead[i]) end
     sweep = math.max(SWEEP, 2 * waiters)
 end
--- A list that is not as long as the queue is one of which a key was evicted by itself (a server that may evict:
--- doctor warns of it). Nobody knows any more who stood there in which order: a new queue begins, and the others, whose
--- heartbeats are answered N, stand in line anew. So nobody waits in a queue that has lost it, and no key of ours
--- stays without an expiry.
+-- If the list is not as long as the queue, one of the keys was evicted alone (on a server that may evict: doctor warns
+-- of it). The order of the queue is lost: a new queue begins, and the other waiters, whose heartbeats are answered N,
+-- join it again. So nobody waits in a queue that has lost it, and no key of ours stays without an expiry.
 if call('RPUSH', qkey, owner) ~= waiters + 1 then
     forget_queue()
     call('RPUSH', qkey, owner)

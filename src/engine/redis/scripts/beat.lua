@@ -2,7 +2,7 @@
 --
 -- Heartbeats of waiters, of many names at once. Each is first refreshed, then its name's promotion
 -- is run again: a message that was lost, a holder that died, a name that has opened are found here
--- at the latest. A waiter that the server has forgotten is told so (N) and queues anew.
+-- at the latest. A waiter that the server has forgotten gets N and joins the queue again.
 --
 -- A name that fails leaves nothing half done (each.lua): the types of all three keys and the version are asked
 -- for before the first write. (A damaged record stops this script half way, as it would any other.)

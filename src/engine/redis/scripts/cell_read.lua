@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- A cell's version, bytes and the milliseconds that it has left, of one moment; -1: it stays until it is
--- removed. With an argument: without the bytes. A cell is over when its own time says so, also where the
--- server has not deleted it yet: cell_swap sees the same.
+-- A cell's version, bytes and remaining milliseconds, read at one moment; -1: it stays until it is
+-- removed. With an argument: without the bytes. A cell has expired when its own time says so, even if
+-- the server has not deleted it yet: cell_swap decides the same.
 
 local got = redis.call('HMGET', KEYS[1], 'n', 'e', ARGV[1] and 'n' or 'v')
 if not got[1] then return { 'N' } end

@@ -3,12 +3,12 @@
 -- bytes: delete it. With a ttl it is gone by itself after that; without, it stays, whatever it had before.
 --
 -- A new version is larger than the old one and no smaller than the server's microseconds, so that it is
--- never used twice for one name, also when the cell was deleted or its time was over in between: who
--- succeeds knows that nobody wrote meanwhile.
+-- never used twice for one name, also when the cell was deleted or expired in between: so a successful swap
+-- proves that nobody wrote meanwhile.
 --
--- Who waits for a change listens on the channel that is called as the key: its message is the new version, 0
--- if it is deleted. It leaves with the write, so whoever has subscribed before he read the old version gets
--- it. That a time was over is told by nobody: a reader hears how much is left.
+-- A client that waits for a change subscribes to the channel with the name of the key: its message is the
+-- new version, 0 if the cell was deleted. It is published with the write, so a client that subscribed before
+-- it read the old version gets it. Expiry is not published: a reader learns how much time is left.
 
 local got = redis.call('HMGET', KEYS[1], 'n', 'e')
 local time = redis.call('TIME')

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- The permit rules: who goes, who is next. Every script that changes a name does it with these,
--- so that all of them keep what state.lua says.
+-- The permit rules: expiry and hand-over. Every script that changes a name uses these, so that all of them keep the
+-- invariants of state.lua.
 
 -- Begin with a name: `state` is its field m.
 local function open(state)
@@ -30,8 +30,8 @@ local function hset(key, list)
 end
 
 -- Write the state and the holder records, and let the key live long enough. An idle name keeps its
--- last token for at least SLACK after that token's time has passed. Those that were granted to are told behind
--- it: a script that fails before has told nobody of a grant that is not stored.
+-- last token for at least SLACK after that token's time has passed. The winners are notified after that: a script that
+-- fails before has not announced a grant that is not stored.
 local function save()
     if us - 1 > last then last = us - 1 end -- no token is passed over by that
     local need = last / 1000
@@ -73,9 +73,9 @@ local function close(ended, delay)
     end
 end
 
--- Take out whoever's time is over. Reads the records only when `soon` or `tomb` says that there may
--- be one, or while they may be too far ahead (`back`), and then learns the true bounds, and counts anew. A record that
--- ends later than it can was written before the clock went back.
+-- Remove expired records. Reads the records only when `soon` or `tomb` says that there may be one, or while they may
+-- be too far ahead (`back`), and then computes the true bounds and counts again. A record that ends later than it can
+-- was written before the clock went back.
 local function expire()
     if waiters > 0 and now > wexp then forget_queue() end
     if not (holders > 0 and (back or now > soon) or tomb > 0 and (back or now > tomb)) then return end
@@ -167,7 +167,7 @@ local function leave(owner)
     if waiters <= 0 then waiters, wexp, sweep = 0, 0, SWEEP end
 end
 
--- The clock was set back: whoever waits has spoken now, and has one window for the next time.
+-- The clock was set back: every waiter counts as heard now, and has one window for its next heartbeat.
 local function hear_all()
     local all, heard = call('HGETALL', wkey), {}
     for i = 1, #all, 2 do
@@ -197,8 +197,8 @@ local function head()
     end
 end
 
--- Would nobody hear a message to this waiter? Only where that is known: a server that keeps both the name and the
--- inbox counts its listeners (not in a cluster, where an inbox is at any node; nor without the right to ask).
+-- Would a message to this waiter reach nobody? Only if that is known: a server that keeps both the name and the inbox
+-- counts its listeners (not in a cluster, where an inbox is at any node; nor without the right to ask).
 local function deaf(record)
     local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len = unpack(WAITER, record)
     if flags % 16 < HEARS or now <= beat + FRESH then return false end
@@ -206,11 +206,11 @@ local function deaf(record)
     return redis.pcall('PUBSUB', 'NUMSUB', sub(record, inbox_at + 1, inbox_at + inbox_len))[2] == 0
 end
 
--- The first waiter that is alive and would hear of a grant, and its record. (The caller, if it waits, has spoken
--- just now, and hears by the answer.) One that would not hear is dead, as a rule, and would keep the name
--- for its window. It is passed over and keeps its place: nothing is granted or said to it, so it cannot think that
--- it holds, wherever it may be connected. (What PUBLISH answers would be too late: a message that reached nobody
--- here may reach a client at a replica.) If it lives, its next heartbeat is its turn.
+-- The first waiter that is alive and would receive the message of a grant, and its record. (The caller, if it waits,
+-- gets the answer.) A waiter without a listener is usually dead, and would keep the name for its window. It is passed
+-- over and keeps its place: nothing is granted or sent to it, so it cannot believe that it holds, wherever it may be
+-- connected. (What PUBLISH answers would be too late: a message that reached nobody here may reach a client at a
+-- replica.) If it lives, its next heartbeat is its turn.
 local function heir()
     local at = 0
     while at < waiters do
@@ -233,8 +233,8 @@ local function heir()
     end
 end
 
--- What is left of a waiter's record when it speaks and does not hear: from now on it is granted to in its turn
--- all the same, and its heartbeats find out. So it loses a turn once at most.
+-- The record of a waiter that sends heartbeats but has no listener: from now on it is granted in its turn all the
+-- same, and its heartbeats find that out. So it loses a turn once at most.
 local function spoken(record)
     if not deaf(record) then return record end
     return sub(record, 1, 48) .. pack('<d', unpack('<d', record, 49) % HEARS) .. sub(record, 57)
@@ -243,7 +243,7 @@ end
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
 -- at, so a writer or a large request is never overtaken here. Each winner gets its window, and save() tells
 -- it on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
--- Answers true where there is room and none of the waiters would hear of it.
+-- Returns true if there is room and no waiter would receive the message.
 local function promote()
     while waiters > 0 and now > closed and taken < capacity do
         local owner, record = heir()

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Set a counter (ARGV[1]; '': delete it), if it is what is expected (ARGV[2]; '': whatever it is). One that is
 -- not there is 0. Numbers are compared as text: Redis writes each in one way only, and Lua's own numbers have 53
--- bits. A string that is no number is not ours (M), nor is another type of key (the server's WRONGTYPE).
+-- bits. A string that is no number is answered M; another type of key is the server's WRONGTYPE.
 
 local now = redis.call('GET', KEYS[1])
 if now and not string.find(now, '^-?%d+$') then return { 'M' } end

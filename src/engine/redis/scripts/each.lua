@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
--- The names of one call are judged each by itself: what fails for one of them (a key of another type, a name
--- of another version, a damaged record) is the answer to that one, an error in its place of the list, and
--- the others are served. Otherwise one bad key would cost a process all leases that are renewed with it.
+-- Each name of a call has its own outcome: a failure of one of them (a key of another type, a name of another
+-- version, a damaged record) is the answer for that name, an error at its position in the list, and the
+-- others are served. Otherwise one bad key would cost a process all leases that are renewed with it.
 --
 -- pcall() takes nothing back. So a judge must not fail between two writes of one name: it reads all that can
 -- fail before it writes (each script says how).

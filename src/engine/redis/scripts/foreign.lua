@@ -5,7 +5,7 @@
 
 local call = redis.call
 
--- What a reading command says; nil, true if the key is of another type.
+-- The answer of a reading command; nil, true if the key is of another type.
 local function read(...)
     local got = redis.pcall(...)
     if type(got) ~= 'table' or not got.err then return got end

@@ -36,7 +36,7 @@ end
 if act == 'b' and (not state or most <= now) then return { 'K' } end
 local refill = state and over - now or 0
 
--- What there is, and when it can be had.
+-- Read the state, and find when the permits are available.
 local kind = byte(head, 3)
 local at, left, more = now, 0, nil
 local used, before = 0, 0 -- f, fixed

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Who holds, by its value, and for how many ms (0: it does not expire). Writes nothing.
+-- The holder's value, and its remaining ms (0: it does not expire). Writes nothing.
 
 -- include: foreign
 

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
--- End a lease, and hand the name to whoever is next.
+-- End a lease, and hand the name to the next waiter.
 --
--- Only the record of exactly this owner goes, and only while it counts: one whose deadline has
+-- Only the record of exactly this owner is removed, and only while it is valid: one whose deadline has
 -- passed is gone already, uncleanly, and may have been succeeded. An owner that still waits leaves the
 -- queue. The first write is an HDEL, so a full server can always be relieved of a lease.
 

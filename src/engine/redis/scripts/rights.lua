@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --
--- May this user do what the other scripts do, and counters? Each command that they use is tried on keys of
--- nobody's; answered is a list of those that the server does not let us run (empty: all is well).
--- Nothing is left behind: whatever was written is deleted at the end, and nobody can look in between.
--- KEYS: three like those of a name, but of none that can be (`%` is written `%25` in names). ARGV: a channel that nobody listens to.
+-- May this user run all commands of the other scripts, and of counters? Each command is tried on keys that no name has; the answer
+-- is a list of those that the server refuses (empty: all are allowed). Nothing is left behind: everything that was written is
+-- deleted at the end, and no client can see it in between. KEYS: three like those of a name, but of none that can be (`%` is written
+-- `%25` in names). ARGV: a channel that nobody listens to.
 
 local name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
 local refused = {}

@@ -18,10 +18,10 @@
 --   the name's key expires later than now, far, closed, wexp and `last` as a time
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
 --
--- Why two can never hold what excludes one another: a holder record is only made where its permits
--- fit beside `taken`, `taken` changes only together with a record, and scripts run one at a time.
--- A record goes only by its owner's release, by break with its token, or when its deadline has
--- passed on the server's clock; a key of ours never expires before its last deadline has passed.
+-- Why two conflicting leases can never be held at the same time: a holder record is only made if its permits fit
+-- beside `taken`, `taken` changes only together with a record, and scripts run one at a time. A record goes only
+-- by its owner's release, by break with its token, or when its deadline has passed on the server's clock; a key of
+-- ours never expires before its last deadline has passed.
 --
 -- The state and the records are binary (struct, little-endian doubles: exact up to 2^53), because
 -- formatting and parsing text costs more here than all calls of a script together (measured: 5.6
@@ -52,13 +52,13 @@ local WAITER_LEN = 72
 local VERSION = 1
 local TOKEN_LIMIT = 9007199254740992
 local AHEAD = 1000 -- a block of tokens ends less than this many microseconds ahead of the server's clock
-local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
-local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
+local SLACK = 60000 -- keys outlive their contents by this, so that their expiry is not set in every call
+local SWEEP = 64 -- a queue of this length is searched for dead waiters, and again when it has doubled
 local DETACHED = 4
-local HEARS = 8 -- a waiter's inbox is at this very server, so that the server knows whether its process is there
-local FRESH = 100 -- milliseconds after a waiter has spoken in which nobody asks whether it is there (1 us a hand-over)
-local DEAF = 64 -- as many waiters that nobody would hear for are passed over in one call
-local BACK = 1000000 -- microseconds: tokens are not so far ahead of the clock by themselves
+local HEARS = 8 -- a waiter's inbox is at this very server, so the server knows whether its process listens
+local FRESH = 100 -- milliseconds after a waiter's last call in which its listener is not checked (1 us a hand-over)
+local DEAF = 64 -- at most this many waiters without a listener are passed over in one call
+local BACK = 1000000 -- microseconds: tokens are never this far ahead of the clock by themselves
 local TOMBSTONE = 60000 -- milliseconds: of a tombstone that does not say how long it was meant to last
 
 local clock = call('TIME')

@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
 --
--- Acquire at this node, or stand in its queue, or be refused.
+-- Acquire at this node, join its queue, or refuse.
 --
--- Safe: granted only in the epoch that the node is in, where it fits, after the dead were taken out, and (unless
--- it may barge) only if nobody waits; the counter is raised in the same step. Idempotent: an
--- attempt that holds or waits already is found and gets the same answer again. A later attempt of the same
--- owner takes the place of the earlier one, which its client has given up. An owner with a tombstone has
--- been released by somebody who did not know whether it would still arrive.
+-- Safe: granted only in the node's epoch, if it fits, after expired records were removed, and (unless it may barge)
+-- only if nobody waits; the counter is raised in the same step. Idempotent: an attempt that holds or waits already is
+-- found and gets the same answer again. A later attempt of the same owner takes the place of the earlier one, which its
+-- client has given up. An owner with a tombstone was released by a client that did not know whether this acquire would
+-- still arrive.
 
 local ckey, key, epoch, id, owner, request, inbox, label = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4],
     ARGV[5], ARGV[6]
@@ -46,8 +46,8 @@ end
 local wkey, qkey = key .. ':w', key .. ':q'
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 
--- The other common case: a living holder has all of it, so we stand in the queue, or are
--- refused. (HSETNX adds nothing if we are in it already, and then the rules below decide.)
+-- The other common case: a live holder has all of it, so the request is queued or refused. (HSETNX adds nothing if we
+-- are in it already, and then the rules below decide.)
 if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] and
     sub(home[1], 2, 25) == epoch and byte(home[1]) == 1 then
     local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
@@ -145,7 +145,7 @@ if mine then
     n.leave(owner)
 end
 
-if not replaced then barge = n.promote() or barge end -- where all who wait are deaf, nobody is overtaken who is there
+if not replaced then barge = n.promote() or barge end -- if no waiter can receive messages, nobody live is overtaken
 if n.holders == 0 and n.waiters > 0 then n.head() end
 if n.holders == 0 and n.waiters == 0 then
     if now > n.closed or wait then n.mode, n.capacity, n.used = want_mode, want_capacity, '' end
@@ -164,8 +164,7 @@ end
 if not wait then return answer({ 'B', n.next_change() }) end
 if not n.next_count(tokens) then return answer({ 'F' }) end
 
--- Into the queue. A long one is first searched for the dead, who would otherwise stay until
--- it is their turn.
+-- Join the queue. A long one is first searched for dead waiters, which would otherwise stay until it is their turn.
 if n.waiters >= n.sweep then
     local all, dead = call('HGETALL', n.wkey), {}
     for i = 1, #all, 2 do

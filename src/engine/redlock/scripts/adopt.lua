@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- Take over a detached lease by its handle, and renew it. Who is alive keeps what is his: only a
--- lease that was made to stand by itself can be adopted, with its owner's id.
+-- Adopt a detached lease by its handle, and renew it. Only detached leases can be adopted, with
+-- the owner's id: a live process keeps its own.
 
 -- include: clock
 -- include: state

@@ -2,12 +2,12 @@
 --
 -- Heartbeats of waiters, of many names at once. Each is first refreshed, then its name's promotion
 -- is run again: a message that was lost, a holder that died, a name that has opened are found here
--- at the latest. A waiter that the node has forgotten is told so (N) and queues anew; so is one of another
--- epoch, whose grant must not be counted in this one.
+-- at the latest. A waiter that the node has forgotten gets N and joins the queue again; so does one of another
+-- epoch, whose grant must not count in this one.
 --
 -- Yielding: the asker holds here, but not at a majority. It goes back only behind one whose stamp is
--- earlier, and nodes mostly agree on stamps: so of several that hold a part each, one yields to nobody. Where they
--- do not agree, somebody must step back although he is the first: flag 2.
+-- earlier, and nodes mostly agree on stamps: so of several that hold a part each, one yields to nobody. If they do
+-- not agree, a client must yield although it is the first: flag 2.
 --
 -- A name that fails leaves nothing half done (each.lua): the types of all three keys and the version are asked
 -- for before the first write. (A damaged record stops this script half way, as it would any other.)

@@ -6,8 +6,8 @@ local spread = unpack
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 
 local TOKEN_LIMIT = 9007199254740992
-local AHEAD = 60000000 -- a proposal may be so many microseconds ahead of the node's clock
-local STEP = 1000000 -- where a counter is above the top, that rises by so much more: it is written once a second
+local AHEAD = 60000000 -- a proposal may be this many microseconds ahead of the node's clock
+local STEP = 1000000 -- when a counter exceeds the top, the top rises by this much more: so it is written once a second
 
 local clock = call('TIME')
 local us = clock[1] * 1000000 + clock[2]

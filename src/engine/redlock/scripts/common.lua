@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- The permit rules: who goes, who is next. Every script that changes a name does it with these,
--- so that all of them keep what state.lua says.
+-- The permit rules: expiry and hand-over. Every script that changes a name uses these, so that all of them keep the
+-- invariants of state.lua.
 
 -- What the node is part of: the fields m and s of the cluster's key.
 function n.join(m, s)
@@ -60,7 +60,7 @@ function n.set_count(field)
     n.count = field and unpack('<d', field) or node.floor
 end
 
--- The counter that a grant of so many tokens would make; nil: none is left.
+-- The counter after a grant of this many tokens; nil: none is left.
 function n.next_count(tokens)
     if not n.count then n.set_count(call('HGET', ckey, 'n' .. n.id)) end
     local c, proposed = n.count + tokens, node.proposal + tokens - 1
@@ -99,8 +99,8 @@ function n.save_count()
 end
 
 -- Write the state and the records, and let the key live long enough. A name of which nothing counts any
--- more is deleted: its counter is elsewhere. Those that were granted to are told behind it: a script that fails
--- before has told nobody of a grant that is not stored.
+-- more is deleted: its counter is elsewhere. The winners are notified after that: a script that fails before has not
+-- announced a grant that is not stored.
 function n.save()
     if n.counted then n.save_count() end
     if n.holders == 0 and n.tomb == 0 then n.far = 0 end
@@ -201,8 +201,8 @@ function n.load(owner, taking, got)
     return got
 end
 
--- Take out whoever's time is over. Reads the records only when `soon` or `tomb` says that there may
--- be one, and then learns the true bounds.
+-- Remove expired records. Reads the records only when `soon` or `tomb` says that there may be one, and then computes
+-- the true bounds.
 function n.expire()
     if n.waiters > 0 and now > n.wexp then n.forget_queue() end
     if not (n.holders > 0 and now > n.soon or n.tomb > 0 and now > n.tomb) then return end
@@ -323,7 +323,7 @@ function n.head()
     end
 end
 
--- Would nobody hear a message to this waiter? Not known without the right to ask.
+-- Would a message to this waiter reach nobody? Not known without the right to ask.
 function n.deaf(record)
     local beat, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start, inbox_len =
         unpack(WAITER, record)
@@ -331,10 +331,10 @@ function n.deaf(record)
     return redis.pcall('PUBSUB', 'NUMSUB', sub(record, WAITER_LEN + 1, WAITER_LEN + inbox_len))[2] == 0
 end
 
--- The first waiter that is alive, of this epoch, and would hear of a grant, and its record. (The caller, if it waits,
--- has spoken just now, and hears by the answer.) One that would not hear is dead, as a rule, and would keep this
--- node for its window. It is passed over and keeps its place: nothing is granted or said to it, so
--- this node's vote cannot be counted by two. If it lives, its next heartbeat is its turn.
+-- The first waiter that is alive, of this epoch, and would receive the message of a grant, and its record. (The
+-- caller, if it waits, gets the answer.) A waiter without a listener is usually dead, and would keep this node for
+-- its window. It is passed over and keeps its place: nothing is granted or sent to it, so two clients cannot both
+-- count this node's vote. If it lives, its next heartbeat is its turn.
 function n.heir()
     local at = 0
     while at < n.waiters do
@@ -359,7 +359,7 @@ end
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
 -- at, so a writer or a large request is never overtaken here. Each winner gets its window, and save() tells
 -- it on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
--- Answers true where there is room and none of the waiters would hear of it.
+-- Returns true if there is room and no waiter would receive the message.
 function n.promote()
     while node.epoch and n.waiters > 0 and now > n.closed and n.taken < n.capacity do
         local owner, record = n.heir()

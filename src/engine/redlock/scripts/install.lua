@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- Make this node part of a cluster. Only where nothing is, and by the marker that is there, which is used
--- up: so of all who try, once, one does it. Its counters begin at the floor, which is above all that the others had.
+-- Make this node part of a cluster. Only on an empty node, and by its marker, which is consumed: so of all clients
+-- that try, one succeeds, once. Its counters begin at the floor, which is above all that the others had.
 
 -- include: node
 

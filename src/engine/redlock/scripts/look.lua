@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- Who holds and who waits at this node. Writes nothing (a replica can answer too), so what is over but not taken out
--- yet is left out here, and an expired lease with a lock delay closes the name already.
+-- Lists holders and waiters at this node. Writes nothing (a replica can answer too), so expired records that are not
+-- removed yet are left out, and an expired lease with a lock delay closes the name already.
 --
 -- `N`: nobody holds or waits, and the name is open. Else
 -- `L`, mode, capacity, ms closed (0: open), holders, waiters; where

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
--- Put a marker on an uninitialised node, or take note of the one that is there. Who installs by it
--- can be sure that the node has been empty, and nobody else has set it up, since the marker was put there. An old
--- one is overwritten where the caller says so: its install then fails.
+-- Put a marker on an uninitialised node, or take note of the one that is there. A client that installs by it can
+-- be sure that the node has been empty, and was not set up by another client, since the marker was put there. An
+-- old one is overwritten where the caller says so: its install then fails.
 
 -- include: node
 

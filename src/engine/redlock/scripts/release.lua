@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
 --
--- End a lease at this node, and hand the name to whoever is next.
+-- End a lease at this node, and hand the name to the next waiter.
 --
 -- Only a record of this owner goes, of this attempt or an earlier one, and only while it counts: one whose
 -- deadline has passed is gone already, uncleanly, and may have been succeeded. An owner that still waits
 -- leaves the queue. The first write needs no memory, so a full server can always be relieved of a lease.
--- No epoch is asked for: who goes takes nothing. The answer is a number: for a list Redis allocates a block
--- of 16 KB.
+-- No epoch is checked: a release grants nothing to its caller. The answer is a number: for a list Redis
+-- allocates a block of 16 KB.
 
 local owner, m = ARGV[2], redis.call('HGET', KEYS[2], 'm')
 

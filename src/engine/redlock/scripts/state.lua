@@ -14,19 +14,19 @@
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
 --   top     >= every counter of this node and the floor; no counter ever falls (nor does the top)
 --
--- Why two can never hold at this node what excludes one another: a holder record is only made where its
--- permits fit beside `taken` (its slots beside `used`), those change only together with a record, and
+-- Why two conflicting leases can never be held at this node at the same time: a holder record is only made if
+-- its permits fit beside `taken` (its slots beside `used`), those change only together with a record, and
 -- scripts run one at a time. A record goes only by its owner's release or a later attempt of its owner, by
 -- break, by its owner's yielding, or when its deadline has passed on this node's clock.
 --
--- Why a counter of this node orders those who held here: each grant raises it by what the grant takes
--- in the step that makes the record, and write only ever raises it while its caller holds. That
--- majorities of such nodes order everybody is the business of the client (quorum.h).
+-- Why a counter of this node orders the holders at this node: each grant raises it by what the grant takes in
+-- the step that makes the record, and write only ever raises it while its caller holds. That majorities of such
+-- nodes order everybody is the business of the client (quorum.h).
 --
--- Most names have one holder, who goes before anybody else comes. For those the field m is not the state
--- but this one holder, who is *alone* (a mutex, no lock delay): acquire writes it, and release deletes the key,
--- each with as few calls as can be. Such a key expires with its lease, so that whoever is found there is
--- alive. All other scripts first write it out as it would have been (common.lua: unfold).
+-- Most names have one holder, which releases before any other client comes. For those the field m is not the
+-- state but this one holder, which is *alone* (a mutex, no lock delay): acquire writes it, and release deletes
+-- the key, each with as few calls as can be. Such a key expires with its lease, so that whoever is found there
+-- is alive. All other scripts first write it out as it would have been (common.lua: unfold).
 --
 -- Records are binary (struct, little-endian doubles: exact up to 2^53): text costs more than all calls.
 --
@@ -47,15 +47,15 @@ local WAITER = '<dddddddddddI4' -- then: epoch, inbox, label
 local WAITER_LEN = 116
 local WAITER_EPOCH = 93
 local VERSION, ALONE = 1, 2
-local BELIEVED = 100000 -- a stamp may be so many microseconds behind it
-local IDLE = 60000000 -- a counter that is so far behind need not be kept apart from the floor
-local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
-local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
+local BELIEVED = 100000 -- a stamp may be this many microseconds behind it
+local IDLE = 60000000 -- a counter that is this far behind need not be stored separately from the floor
+local SLACK = 60000 -- keys outlive their contents by this, so that their expiry is not set in every call
+local SWEEP = 64 -- a queue of this length is searched for dead waiters, and again when it has doubled
 local SLOTS_MAX = 4096 -- that one lease can have
 local DETACHED = 4
 local HEARS = 8 -- a waiter listened to its inbox here when it asked, so that we know whether its process is there
-local FRESH = 100 -- milliseconds after a waiter has spoken in which nobody asks for that
-local DEAF = 64 -- as many waiters that nobody would hear for are passed over in one call
+local FRESH = 100 -- milliseconds after a waiter's last call in which its listener is not checked
+local DEAF = 64 -- at most this many waiters without a listener are passed over in one call
 
 -- Two tables, because a function that is made anew for every call pays for each variable that it shares
 -- (with 40 of them common.lua costs 11 microseconds a call).

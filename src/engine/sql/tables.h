@@ -1,17 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The promises of mode=row and mode=session, which differ between servers in their names and a few words only. Included
- * by engine.c of each engine.
+ * What the tables of PostgreSQL and MariaDB have in common: they differ only in names and a few
+ * words. Included by engine.c of each.
  *
- * Each mode has two: tokens=on adds fencing tokens.
+ * mode=row and mode=session have two sets of promises each: tokens=on adds fencing tokens.
  */
-#ifndef SQL_LOCK_TABLE_H
-#define SQL_LOCK_TABLE_H
+#ifndef SQL_TABLES_H
+#define SQL_TABLES_H
 
 #include "engine/sql/internal.h"
 
-/* No shared locks: a reader and a mutex of one name could not be told from each other, and must not mix. No queue that
- * can be seen, and no order that is promised: it is the server's own. */
+/* Rows of the table of either engine. */
+#define SQL_ENGINE_ROWS                                                                \
+    .abi = HFI_ENGINE_ABI, .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING }, \
+    SQL_STORAGE, .close = sql_close, .submit = sql_submit, .cancel = sql_cancel,       \
+    .passed = sql_passed
+
+/* mode=lease. The rest is the server's: name, schemes, on_server_loss, fairness, wakeup. */
+#define SQL_LEASE_PROMISES                                                                         \
+    .default_ttl_ms = SQL_TTL_MS, .min_ttl_ms = SQL_MIN_TTL_MS, .guard_ms = SQL_GUARD_MS,          \
+    .suspends = true, .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,                                   \
+    .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |            \
+            HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |      \
+            HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |      \
+            HF_CAP_CELL_WATCH | HF_CAP_CLOCK,                                                      \
+    .on_crash = "freed after the ttl", .on_pause = "freed after the ttl; the token fences",        \
+    .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its " \
+                     "name for a ttl more",                                                        \
+    .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
+
+/* No shared locks: a reader and a mutex of one name could not be distinguished, and must not mix.
+ * The queue is the server's own: it cannot be listed, and its order is not promised. */
 #define SQL_LOCK_CAPS                                                                    \
     (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | \
      HF_CAP_CLOCK)
