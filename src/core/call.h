@@ -265,8 +265,8 @@ enum hfi_lane hfi_workers_lane(struct hfi_store *store, bool may_wait);
 void hfi_workers_submit(struct hfi_call *call, hfi_answered_fn *answered);
 /* host->resume() */
 void hfi_workers_resume(struct hfi_host *host, struct hfi_op *op);
-/* The call should end early, but is queued for a worker of the long lane: let a worker of another
- * lane end it. Under any lock. */
+/* The call should end early, but is queued for a worker, behind others that may be slow: let a worker
+ * that is free end it. Under any lock. */
 void hfi_workers_hurry(struct hfi_call *call);
 
 #endif

@@ -55,7 +55,11 @@ void hfi_workers_hurry(struct hfi_call *call)
 {
     struct hfi_pool *pool = &call->store->pool;
 
-    if (hfi_pool_take_back(pool, HFI_LANE_LONG, &call->work) &&
-        !hfi_pool_offer(pool, HFI_LANE_STEP, &call->work))
-        hfi_pool_add(pool, HFI_LANE_SHORT, &call->work);
+    for (enum hfi_lane lane = HFI_LANE_LONG; lane != HFI_LANE_SHORT; lane--)
+        if (hfi_pool_take_back(pool, lane, &call->work)) {
+            if (!hfi_pool_offer(pool, HFI_LANE_STEP, &call->work))
+                hfi_pool_add(pool, hfi_pool_start(pool, HFI_LANE_SHORT) ? HFI_LANE_SHORT : lane,
+                             &call->work);
+            return;
+        }
 }

@@ -354,7 +354,88 @@ static void a_crowd_ends_although_the_server_stands_still(void **state)
     leases_close(holders);
 }
 
+/* ---- far more of them than workers ---------------------------------------------------------------------- */
+
+#define MANY    300
+#define SOON_MS 20000 /* one after the other, on all the workers, they would take at least 36 s */
+
+static struct both many_ends[MANY];
+static hf_op *many_ops[MANY];
+
+static void many_begin(hf_store *store, const char *name)
+{
+    hf_acquire_request request = waiting_request(name);
+
+    for (int i = 0; i < MANY; i++) {
+        many_ends[i] = (struct both){ .done = false };
+        EXPECT(HF_OK, hf_acquire_async(store, &request, both_done, &many_ends[i], &many_ops[i],
+                                       &contract_error));
+    }
+}
+
+static void many_end(hf_store *store)
+{
+    for (int i = 0; i < MANY; i++) {
+        hf_status status = both_end(store, HF_OK, &many_ends[i], &contract_error);
+
+        CHECK(status == HF_UNKNOWN || status == HF_CANCELLED);
+    }
+}
+
+/* The time that each has to leave the queue passes for all of them together. */
+static void many_leave_a_server_that_stands_still(void **state)
+{
+    hf_acquire_request request = with_ttl(mutex_request("many"), 10 * LIMIT_MS);
+    hf_store *holder = leases_open(""), *waiters = leases_open("&cohort=0");
+    hf_lease *lease = take(holder, &request);
+    int64_t begin_ms;
+
+    (void)state;
+    many_begin(waiters, "many");
+    AWAIT(count_waiters(holder, "many") == MANY);
+    db_pause(leases_db);
+    begin_ms = now_ms();
+    for (int i = 0; i < MANY; i++)
+        EXPECT(HF_OK, hf_op_cancel(many_ops[i]));
+    many_end(waiters);
+    CHECK(now_ms() - begin_ms < SOON_MS);
+    db_continue(leases_db);
+    give(lease);
+    leases_close(waiters);
+    leases_gets_free("many");
+    close_store(holder);
+}
+
+/* All workers ask a server that says nothing. An acquire that has to wait for one can be cancelled. */
+static void cancelled_before_it_has_a_worker(void **state)
+{
+    hf_store *store = leases_open("&cohort=0");
+    int64_t begin_ms;
+
+    (void)state;
+    db_pause(leases_db);
+    many_begin(store, "workers");
+    begin_ms = now_ms();
+    EXPECT(HF_OK, hf_op_cancel(many_ops[MANY - 1]));
+    EXPECT(HF_CANCELLED, both_end(store, HF_OK, &many_ends[MANY - 1], &contract_error));
+    CHECK(now_ms() - begin_ms < SOON_MS);
+    for (int i = 0; i < MANY - 1; i++)
+        EXPECT(HF_OK, hf_op_cancel(many_ops[i]));
+    db_continue(leases_db);
+    for (int i = 0; i < MANY - 1; i++) {
+        hf_status status = both_end(store, HF_OK, &many_ends[i], &contract_error);
+
+        CHECK(status == HF_OK || status == HF_UNKNOWN || status == HF_CANCELLED);
+        if (status == HF_OK)
+            give(many_ends[i].result.lease);
+    }
+    leases_close(store);
+    leases_gets_free("workers");
+}
+
 const struct CMUnitTest leases_fault_cases[] = {
+    cmocka_unit_test(many_leave_a_server_that_stands_still),
+    cmocka_unit_test(cancelled_before_it_has_a_worker),
     cmocka_unit_test(a_crowd_goes_on_after_a_crash),
     cmocka_unit_test(a_crowd_ends_although_the_server_stands_still),
     cmocka_unit_test(server_stands_still),

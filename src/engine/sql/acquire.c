@@ -146,6 +146,7 @@ void sql_acquire(struct sql_store *store, struct hfi_op *op)
         if (step == SQL_STEP_SUSPENDED)
             return; /* another thread may be here already */
         a->step = step;
+        a->wait.resumed_ms = 0;
     }
     if (op->may_wait)
         sql_wait_remove(&a->wait);
@@ -293,6 +294,18 @@ static enum sql_step queued(struct sql_acquire *a, hf_status stop)
     return SQL_STEP_ASK;
 }
 
+/* Until when a waiter that leaves the queue waits for an answer. If the server has answered nothing since it was resumed, the
+ * time that it waited for a worker counts: those that leave a silent server together end together, however few workers
+ * there are. */
+static int64_t leave_until_ms(const struct sql_acquire *a)
+{
+    int64_t from_ms = a->wait.resumed_ms;
+
+    if (from_ms == 0 || atomic_load(&a->wait.store->answered_ms) >= from_ms)
+        from_ms = hfi_now_ms();
+    return from_ms + SQL_CANCEL_MS;
+}
+
 /* Undo whatever an earlier copy of our ACQUIRE has done or will do: nobody would know of that
  * grant. */
 static hf_status deny(struct sql_acquire *a, hf_status status)
@@ -305,7 +318,9 @@ static hf_status deny(struct sql_acquire *a, hf_status status)
 
     if (!a->unsure)
         return status;
-    r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
+    r.deadline_ms = leave_until_ms(a);
+    if (hfi_now_ms() >= r.deadline_ms)
+        return HF_UNKNOWN;
     for (int tries = 0; tries < DENY_TRIES;
          tries++) /* memory may be short, or a connection lost, once */
         if (sql_stale_wait_until_gone(a->wait.store, c, r.deadline_ms, &why) == HF_OK &&
@@ -329,8 +344,10 @@ static enum sql_step leave(struct sql_acquire *a, hf_status stop)
 
     if (!a->in_store)
         return end(a, deny(a, stop));
+    r.deadline_ms = leave_until_ms(a);
+    if (hfi_now_ms() >= r.deadline_ms)
+        return end(a, hfi_error_set(&op->error, HF_UNKNOWN, 0, "the server does not answer"));
     enter(a, HFI_WAITER_CANCELLING);
-    r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
     if (sql_call(a->wait.store, &r) != HF_OK) {
         op->error = r.trouble.error;
         return end(a, HF_UNKNOWN);

@@ -112,6 +112,7 @@ hf_status sql_call(struct sql_store *store, struct sql_request *r)
             sql_stale_add(connection, r->claim);
         switch (outcome) {
         case SQL_DONE:
+            atomic_store_explicit(&store->answered_ms, r->sent_ms, memory_order_relaxed);
             give(r, connection);
             return HF_OK;
         case SQL_REFUSED:

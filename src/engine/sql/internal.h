@@ -363,7 +363,8 @@ struct sql_store {
     pthread_t listener_thread;
     bool listener_runs;
     int kick_fd;
-    int64_t heartbeat_sent_ms; /* when the last HEARTBEAT left that was answered; 0: none */
+    int64_t heartbeat_sent_ms;   /* when the last HEARTBEAT left that was answered; 0: none */
+    _Atomic int64_t answered_ms; /* when the last statement left that was answered; 0: none */
     struct sql_listener *listener;
 
     struct sql_locks *locks;     /* native_lock.c's own */

@@ -21,6 +21,7 @@ struct sql_wait {
     bool suspended;
     _Atomic uint32_t woken; /* 1: something has happened to it since it slept last */
     int64_t wake_ms;        /* suspended: the listener wakes it then */
+    int64_t resumed_ms;     /* it was resumed then, and has taken no step since; 0: it has */
     bool for_listener;      /* sql_listener_ready(): it is woken when that changes, ... */
     uint32_t failures;      /* ... and this is what it has seen of the listener */
     enum hfi_waiter_state state;

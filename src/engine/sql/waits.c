@@ -49,6 +49,7 @@ void sql_wait_wake(struct sql_wait *wait)
 
     if (wait->suspended) {
         wait->suspended = false;
+        wait->resumed_ms = hfi_now_ms();
         host->resume(host, wait->op);
         return;
     }
