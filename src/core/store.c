@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores: opening them, finding them by handle, and hf_store_info(). close.c ends them. */
-#include "core/call.h"
+/* Stores: opening them, finding them by handle, and hf_store_get(). close.c ends them. */
+#include "core/store.h"
 
 #include "core/call.h"
 #include "core/conf.h"
