@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 bool signals_open(struct signals *signals)
@@ -69,22 +70,46 @@ bool signal_stops(int number)
     return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
 }
 
-void signals_stop(int number, bool group)
+static volatile sig_atomic_t continued;
+
+static void note_continued(int number)
+{
+    (void)number;
+    continued = 1;
+}
+
+static sigset_t only(int number)
 {
     sigset_t set;
 
-    /* A pending SIGCONT came after the stop signal and cancels it. Raising a stop signal would
-     * discard that SIGCONT, and we would stay stopped. */
-    if (sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1)
-        return;
-
-    /* The group first: our own copy stays pending until we let it through below. */
-    kill(group ? 0 : getpid(), number);
-
     sigemptyset(&set);
     sigaddset(&set, number);
-    sigprocmask(SIG_UNBLOCK, &set, NULL); /* we stop here */
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    return set;
+}
+
+/* Sending a stop signal discards a SIGCONT that is pending, and we would stay stopped. So SIGCONT is delivered meanwhile:
+ * one that came before our stop signal is noted, and one that comes after it takes the stop signal away by itself. */
+void signals_stop(int number, bool group)
+{
+    struct sigaction note = { .sa_handler = note_continued }, before;
+    sigset_t stop = only(number), cont = only(SIGCONT);
+
+    continued = 0;
+    sigaction(SIGCONT, &note, &before);
+    sigprocmask(SIG_UNBLOCK, &cont, NULL); /* a pending one is noted here */
+    if (!continued) {
+        kill(group ? 0 : getpid(), number); /* our own copy is pending until we let it through */
+        if (!continued) {
+            sigprocmask(SIG_UNBLOCK, &stop, NULL); /* we stop here */
+            sigprocmask(SIG_BLOCK, &stop, NULL);
+        } else {
+            sigtimedwait(&stop, NULL, &(struct timespec){ 0, 0 }); /* take it back */
+            if (group)
+                kill(0, SIGCONT);
+        }
+    }
+    sigprocmask(SIG_BLOCK, &cont, NULL);
+    sigaction(SIGCONT, &before, NULL);
 }
 
 void signals_die(int number, bool group)
