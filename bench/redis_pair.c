@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One thread takes and gives back one name on a Redis server; against the same two script calls sent
- * by hand. What a pair costs in commands to the server, and in system calls of the client.
+ * by hand, and against SET NX PX with compare-and-delete. What a pair costs in commands to the server, and in system calls of the client.
  */
 #include "crew.h"
 #include "futex.h"
@@ -34,7 +34,7 @@ struct pair {
     hf_store *store;
     hf_acquire_request request;
     struct raw_redis *redis;
-    struct raw_pair raw;
+    struct raw_pair raw, least;
 };
 
 static void step_ours(void *arg)
@@ -51,6 +51,13 @@ static void step_raw(void *arg)
     raw_pair_do(&pair->raw, pair->redis);
 }
 
+static void step_least(void *arg)
+{
+    struct pair *pair = arg;
+
+    raw_pair_do(&pair->least, pair->redis);
+}
+
 static double round_ours(void *arg, double seconds)
 {
     return rounds_loop(step_ours, arg, seconds, STRIDE);
@@ -59,6 +66,11 @@ static double round_ours(void *arg, double seconds)
 static double round_raw(void *arg, double seconds)
 {
     return rounds_loop(step_raw, arg, seconds, STRIDE);
+}
+
+static double round_least(void *arg, double seconds)
+{
+    return rounds_loop(step_least, arg, seconds, STRIDE);
 }
 
 /* ---- system calls: of a process that does nothing but pairs ------------------------------- */
@@ -180,10 +192,12 @@ static void report_count(struct bench *bench, const char *what, double value, do
 
 void measure_redis_pair(struct bench *bench)
 {
-    enum { OURS, RAW, COUNT };
+    enum { OURS, RAW, LEAST, COUNT };
     static struct rounds rounds;
     static struct pair pair;
-    const struct contender contenders[COUNT] = { { round_ours, &pair }, { round_raw, &pair } };
+    const struct contender contenders[COUNT] = { { round_ours, &pair },
+                                                 { round_raw, &pair },
+                                                 { round_least, &pair } };
     struct redis_server *server = redis_server_start(bench);
     struct traced *traced = crew_shared(sizeof *traced);
     pid_t child = fork_traced(traced, server->url);
@@ -195,10 +209,14 @@ void measure_redis_pair(struct bench *bench)
     pair.request = ours_request(OURS_NAME, 0);
     pair.redis = raw_redis_open(server->port);
     raw_pair_init(&pair.raw, pair.redis, "bench-name-raw00");
+    raw_least_init(&pair.least, pair.redis, "bench-name-least");
 
     rounds_run(bench, 1, ROUND_S, contenders, COUNT, &rounds);
     rounds_rates(bench, &rounds, OURS, "acquire+release", RAW, "the same two EVALSHA, by hand",
                  (struct target){ AT_LEAST, 0.95, 0, false });
+    rounds_rates(bench, &rounds, OURS, "acquire+release", LEAST,
+                 "SET NX PX, compare-and-delete, by hand",
+                 (struct target){ AT_LEAST, 0.92, 0, false });
     report_count(bench, "commands to the server, a pair", count_commands(server, &pair), 2);
     if (!isnan(calls))
         report_count(bench, "system calls of a pair, by strace(1)", calls, 4);
