@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An acquire and a release by hand, formatted once; only the owner is written anew for each acquisition. Either the two script
- * calls that the engine sends (see src/engine/redis/scripts/README.md), or the least that others do: SET NX PX, and a script
- * that compares and deletes. That has no token and no queue.
+ * The two script calls of one acquire and one release, by hand: the same scripts with the same arguments as the engine sends
+ * (see src/engine/redis/scripts/README.md), formatted once; only the owner is written anew for each acquisition.
  */
 #include "raw_redis.h"
 
@@ -15,13 +14,6 @@
 #define OWNER_LEN 16
 #define OWNER     "0000000000000000"
 #define REQUEST   OWNER "ttl-win-toFclientidatmp" /* what follows is put in its place below */
-
-static void find_owners(struct raw_pair *pair)
-{
-    pair->acquire_owner = memmem(pair->acquire.bytes, pair->acquire.len, OWNER, OWNER_LEN);
-    pair->release_owner = memmem(pair->release.bytes, pair->release.len, OWNER, OWNER_LEN);
-    pair->owner = 0;
-}
 
 void raw_pair_init(struct raw_pair *pair, struct raw_redis *redis, const char *name)
 {
@@ -39,23 +31,10 @@ void raw_pair_init(struct raw_pair *pair, struct raw_redis *redis, const char *n
     snprintf(key, sizeof key, "hf:{%s}", name);
     raw_redis_format(&pair->acquire, acquire_words);
     raw_redis_format(&pair->release, release_words);
-    find_owners(pair);
+    pair->acquire_owner = memmem(pair->acquire.bytes, pair->acquire.len, OWNER, OWNER_LEN);
+    pair->release_owner = memmem(pair->release.bytes, pair->release.len, OWNER, OWNER_LEN);
+    pair->owner = 0;
     memcpy(pair->acquire_owner + OWNER_LEN, rest, sizeof rest);
-}
-
-void raw_least_init(struct raw_pair *pair, struct raw_redis *redis, const char *name)
-{
-    static const char text[] =
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', "
-        "KEYS[1]) end return 0";
-    char release[RAW_SHA];
-    const char *const acquire_words[] = { "SET", name, OWNER, "NX", "PX", "30000", NULL };
-    const char *const release_words[] = { "EVALSHA", release, "1", name, OWNER, NULL };
-
-    raw_redis_load(redis, text, release);
-    raw_redis_format(&pair->acquire, acquire_words);
-    raw_redis_format(&pair->release, release_words);
-    find_owners(pair);
 }
 
 void raw_pair_next(struct raw_pair *pair)
@@ -74,7 +53,7 @@ void raw_pair_do(struct raw_pair *pair, struct raw_redis *redis)
     raw_pair_next(pair);
     raw_redis_send(redis, pair->acquire.bytes, pair->acquire.len);
     reply = raw_redis_reply(redis, &len);
-    if (*reply != ':' && *reply != '+') /* a token; OK */
+    if (*reply != ':') /* its token */
         bench_die("a raw acquire was not granted: %.*s", (int)len, reply);
     raw_redis_send(redis, pair->release.bytes, pair->release.len);
     reply = raw_redis_reply(redis, &len);

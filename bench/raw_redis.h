@@ -51,8 +51,6 @@ struct raw_pair {
 
 /* The two script calls that Holdfast sends: loads our own scripts, and formats their calls for `name`. Stays where it is. */
 void raw_pair_init(struct raw_pair *pair, struct raw_redis *redis, const char *name);
-/* SET NX PX, and compare-and-delete, of a key that is `name`. */
-void raw_least_init(struct raw_pair *pair, struct raw_redis *redis, const char *name);
 /* A new owner, for both commands. */
 void raw_pair_next(struct raw_pair *pair);
 /* Acquire, wait for the reply, release, wait for the reply. */
