@@ -64,11 +64,14 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
 /* The parameters that core itself reads from every URL. */
 struct own_conf {
     uint32_t cohort;
+    int64_t cohort_time_ms;
     int64_t deadlock_check_ms;
 };
 static const struct hfi_param own_params[] = {
     { "cohort", HFI_PARAM_NUMBER, offsetof(struct own_conf, cohort), 0, HFI_PASSES_MAX,
       HFI_PASSES_DEFAULT, NULL },
+    { "cohort_time", HFI_PARAM_DURATION, offsetof(struct own_conf, cohort_time_ms), 0, 3600 * 1000,
+      HFI_PASS_MS, NULL },
     { "deadlock_check", HFI_PARAM_DURATION, offsetof(struct own_conf, deadlock_check_ms), 0,
       3600 * 1000, HFI_DETECT_FIRST_MS, NULL },
     { .name = NULL },
@@ -165,6 +168,7 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
     }
     atomic_store(&store->promises, store->host.promises);
     store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
+    store->pass_ms = own->cohort_time_ms;
     if (store->drive == HFI_BLOCKING && !store->host.promises->suspends)
         hfi_pool_allow_waits(&store->pool);
     hfi_detect_init(store, own->deadlock_check_ms);
