@@ -417,6 +417,7 @@ static int execute_command(struct run *run)
     json_object_set_new(event, "pid", json_integer(run->child.pid));
     status_send(&run->status, event);
 
+    within_prepare();
     supervise(run);
     if (run->child.on_tty && WIFSIGNALED(run->child.status) &&
         (WTERMSIG(run->child.status) == SIGINT || WTERMSIG(run->child.status) == SIGQUIT))

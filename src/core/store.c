@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define DEFAULT_URL "file:"
+#define USER_MAX    64
 #define NAME_SHOWN  200 /* in errors: leaves room for the reason */
 
 struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 64 * 64,
@@ -235,11 +236,32 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     hfi_scopes_init(&store->scopes, fresh);
 }
 
+/* The name of a user, or its number. Most are in /etc/passwd: to read that takes a third of the system calls of
+ * getpwuid_r(), which asks daemons first. */
+static void set_user(char user[USER_MAX], uid_t uid)
+{
+    char memory[1024];
+    struct passwd entry, *found = NULL;
+    FILE *file = fopen("/etc/passwd", "re");
+
+    snprintf(user, USER_MAX, "%lu", (unsigned long)uid);
+    while (file && fgetpwent_r(file, &entry, memory, sizeof memory, &found) == 0)
+        if (found->pw_uid == uid)
+            break;
+        else
+            found = NULL;
+    if (file)
+        fclose(file);
+    if (!found)
+        (void)getpwuid_r(uid, &entry, memory, sizeof memory, &found);
+    if (found)
+        snprintf(user, USER_MAX, "%s", found->pw_name);
+}
+
 /* "ada@example:4711 backup", cut to what a label may have, or as given. */
 static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
 {
-    char host[65] = "", memory[1024], uid[24];
-    struct passwd entry, *found = NULL;
+    char host[65] = "", user[USER_MAX];
 
     if (given) {
         size_t len = hfi_label_len(given, HF_LABEL_MAX);
@@ -250,10 +272,9 @@ static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
     }
     if (gethostname(host, sizeof host - 1) != 0)
         strcpy(host, "?");
-    snprintf(uid, sizeof uid, "%lu", (unsigned long)geteuid());
-    (void)getpwuid_r(geteuid(), &entry, memory, sizeof memory, &found);
-    snprintf(label, HF_LABEL_MAX + 1, "%s@%s:%ld %s", found ? found->pw_name : uid, host,
-             (long)getpid(), program_invocation_short_name);
+    set_user(user, geteuid());
+    snprintf(label, HF_LABEL_MAX + 1, "%s@%s:%ld %s", user, host, (long)getpid(),
+             program_invocation_short_name);
 }
 
 /* ---- finding ------------------------------------------------------------------------- */
