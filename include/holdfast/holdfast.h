@@ -256,6 +256,8 @@ HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 #define HF_CAP_CELL_WATCH (UINT64_C(1) << 17) /* a change of a cell wakes waiters by an event */
 #define HF_CAP_CLOCK      (UINT64_C(1) << 18) /* a clock that all clients share: rate limits */
 #define HF_CAP_SCRIPTS    (UINT64_C(1) << 19) /* hf_script_run() */
+#define HF_CAP_WANTED     (UINT64_C(1) << 20) /* a holder learns that others wait */
+#define HF_CAP_LINGER     (UINT64_C(1) << 21) /* a released lease may stay with the process */
 
 typedef enum hf_token_strength {
     HF_TOKEN_STRENGTH_NONE,

@@ -52,6 +52,7 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->tokens = 0;
     claim->granted_ttl_ms = 0;
     claim->sent_ms = 0;
+    claim->others_wait = false;
     hfi_room_zero(claim->room, engine->claim_size);
 }
 
@@ -80,6 +81,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->scoped = request->scope != 0;
     lease->in_loop = false;
     lease->releasing = NULL;
+    atomic_store_explicit(&lease->wanted, false, memory_order_relaxed);
     lease->holds = 1;
     lease->passes = 0;
     lease->named_by = 0;
@@ -267,6 +269,8 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     hf_lease *handle;
 
     lease->token = lease->claim.token;
+    if (lease->claim.others_wait)
+        atomic_store_explicit(&lease->wanted, true, memory_order_relaxed);
     lease->since_ms = since_ms;
     handle = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
 

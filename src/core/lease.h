@@ -54,13 +54,15 @@ struct hfi_lease {
     struct hfi_lease *next, **link; /* in the shard's table; link NULL*: not in it */
     _Atomic int phase;              /* enum hfi_phase */
     _Atomic int gone;               /* * the store reported its end, perhaps before the grant */
-    unsigned parts;                 /* HFI_PART_* */
-    bool pass;                      /* may be passed on locally */
-    bool hot;                       /* * local waiters were seen: a block of tokens pays off */
-    bool timed;                     /* * has a place for its timer at the keeper */
-    bool exported;                  /* * detached, and its handle was exported */
-    bool orphan;                    /* * its store was closed */
-    bool reentrant, scoped;         /* scoped: `scope` was given, else it is a thread's id */
+    _Atomic bool
+        wanted;     /* others wait for the claim, as far as the store has told us: core/wanted.c */
+    unsigned parts; /* HFI_PART_* */
+    bool pass;      /* may be passed on locally */
+    bool hot;       /* * local waiters were seen: a block of tokens pays off */
+    bool timed;     /* * has a place for its timer at the keeper */
+    bool exported;  /* * detached, and its handle was exported */
+    bool orphan;    /* * its store was closed */
+    bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
     bool in_loop; /* acquired asynchronously: its callback comes from hf_store_process() */
     uint32_t holds, passes;
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
@@ -146,6 +148,11 @@ static inline bool hfi_lease_lost(const struct hfi_lease *lease)
 struct hfi_host;
 void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
                     const unsigned char owner[HFI_OWNER_LEN], const char *why);
+/* host->wanted(), host->hears(): wanted.c */
+void hfi_lease_wanted(struct hfi_host *host, struct hfi_claim *claim,
+                      const unsigned char owner[HFI_OWNER_LEN], enum hfi_wanted what,
+                      const char *text);
+void hfi_store_hears(struct hfi_host *host, bool on);
 /* host->doubt() */
 void hfi_lease_doubt(struct hfi_host *host, const char *why);
 

@@ -146,7 +146,8 @@ struct hfi_batch *hfi_batch_new(struct hfi_store *store, size_t room)
 void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl_ms, int64_t now_ms)
 {
     /* Until the engine says otherwise the outcome is not known. */
-    batch->items[batch->count++] = (struct hfi_renewal){ &lease->claim, ttl_ms, HF_UNKNOWN };
+    batch->items[batch->count++] =
+        (struct hfi_renewal){ .claim = &lease->claim, .ttl_ms = ttl_ms, .status = HF_UNKNOWN };
     lease->parts |= HFI_PART_RENEWAL;
     hfi_term_renewing(&lease->term, ttl_ms, now_ms);
     if (lease->term.valid_until_ms < batch->until_ms)
@@ -199,6 +200,8 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
     }
     if (lost)
         return hfi_lease_lose(lease, "its validity ended before it could be renewed");
+    if (item->status == HF_OK && lease->claim.flags & HFI_CLAIM_WATCHED)
+        atomic_store_explicit(&lease->wanted, item->others_wait, memory_order_relaxed);
     if (lease->timed)
         hfi_keeper_arm(lease->store, &lease->timer, hfi_term_next(&lease->term, now_ms).at_ms);
     return NULL;

@@ -212,12 +212,15 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     store->host.promises = engine->promises;
     atomic_store(&store->host.max_ttl_ms, 0);
     atomic_store(&store->started, 0);
+    atomic_store(&store->hears, false);
     store->drive = engine->drive->kind;
     store->opened = NULL;
     store->conf = NULL;
     store->host.location = "";
     store->host.lost = hfi_lease_gone;
     store->host.doubt = hfi_lease_doubt;
+    store->host.wanted = hfi_lease_wanted;
+    store->host.hears = hfi_store_hears;
     store->host.wake = hfi_drive_host_wake;
     store->host.resume = hfi_workers_resume;
     store->host.label = store->label;

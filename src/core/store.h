@@ -83,6 +83,7 @@ struct hfi_store {
     uint32_t calls;        /* public calls under way that are not counted in a shard */
     struct hfi_closing closing;
 
+    _Atomic bool hears;       /* host->wanted() can be heard: the engine's line is up */
     _Atomic unsigned started; /* HFI_STARTED_*: which threads are there */
     struct hfi_shard shards[HFI_SHARDS];
     struct hfi_keeper keeper;
