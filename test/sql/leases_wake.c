@@ -264,6 +264,21 @@ static void former_bell_hangs(void **state)
     PQfinish(pg);
 }
 
+static void note_wake_up(hf_check_level level, const char *topic, const char *text, void *arg)
+{
+    (void)text;
+    if (strcmp(topic, "wake-up") == 0)
+        *(hf_check_level *)arg = level;
+}
+
+static hf_check_level checked(hf_store *store)
+{
+    hf_check_level level = HF_CHECK_LEVEL_BAD;
+
+    EXPECT(HF_OK, call_store_check(store, note_wake_up, &level, &contract_error));
+    return level;
+}
+
 /* The granting role may not cancel: it notifies, and the client stops asking to be rung. */
 static void without_the_right(void **state)
 {
@@ -287,6 +302,10 @@ static void without_the_right(void **state)
     AWAIT(count_waiters(nap.holder, "n") == 1);
     CHECK(db_do(leases_db, "SELECT flags & 8 FROM hfl_waiters WHERE name = 'n'") == 0);
     give(lease);
+    CHECK(checked(nap.store) == HF_CHECK_LEVEL_OK);
+    db_do(leases_db, "INSERT INTO hfl_clients VALUES (6, 0, 1, 1, 'postgres')");
+    CHECK(checked(nap.store) == HF_CHECK_LEVEL_WARNING);
+    db_do(leases_db, "DELETE FROM hfl_clients WHERE client = 6");
     nap_end(&nap);
 }
 
