@@ -180,7 +180,8 @@ enum sql_call {
 #define SQL_FLAG_DETACHED 2
 #define SQL_FLAG_LISTENS \
     4 /* a transaction that grants can see whether our listener lives; not before version 2 */
-#define SQL_FLAG_NAPS 8 /* our listener naps: who grants ends the nap (PostgreSQL); not before version 3 */
+#define SQL_FLAG_NAPS \
+    8 /* our listener naps: who grants ends the nap (PostgreSQL); not before version 3 */
 
 /* What a listener said. SQL_NOTICE_GRANT comes with all that HEARTBEAT would tell; a server that can only notify
  * says SQL_NOTICE_ANY, and the listener thread asks with HEARTBEAT. SQL_NOTICE_LOST: broken. */

@@ -88,10 +88,10 @@ void sql_wait_message(struct sql_store *store, struct sql_wait *wait, uint64_t t
 /* What the listener keeps for itself; under store->lock. */
 struct sql_listener {
     bool stop;
-    bool up;            /* it listens */
-    bool asleep;        /* nothing is held: it wants a kick when something is */
-    bool naps;          /* a transaction that grants to us shall end its nap; of a driver that naps */
-    bool napping;       /* such a nap is under way */
+    bool up;      /* it listens */
+    bool asleep;  /* nothing is held: it wants a kick when something is */
+    bool naps;    /* a transaction that grants to us shall end its nap; of a driver that naps */
+    bool napping; /* such a nap is under way */
     bool heartbeat_now; /* a heartbeat was requested, or a notice requires it */
     int64_t until_ms;   /* it sleeps until then, unless a notice comes */
     int64_t note_ms;    /* when to send notes */
