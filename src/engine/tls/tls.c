@@ -7,8 +7,8 @@
  * Renegotiation and early data are off, and session tickets are not kept: a connection lives long,
  * and the traffic of a lock must not be replayed.
  */
-#include "engine/engine.h"
 #include "engine/kit/tls.h"
+#include "engine/engine.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
