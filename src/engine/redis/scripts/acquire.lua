@@ -206,8 +206,8 @@ if mine then
     if fields[1] then -- perhaps it was us
         for i = 1, #fields, 2 do
             if fields[i] == 'h' .. owner then
-                local deadline, token, given = unpack(HOLDER, fields[i + 1])
-                return answer({ 'G', token, given, deadline - now, behind(kept) })
+                local deadline, token, given, p, d, t, since, own_flags = unpack(HOLDER, fields[i + 1])
+                return answer({ 'G', token, given, deadline - now, behind(own_flags) })
             end
         end
     end

@@ -27,11 +27,25 @@ local function relieve()
     relieved = true
 end
 
+-- Does somebody wait who is alive? Changes nothing, and fails for nothing: a queue that cannot be read counts as one.
+local function crowded()
+    if waiters == 0 or now > wexp then return false end
+    local all = redis.pcall('HGETALL', name .. ':w')
+    for i = 1, #all, 2 do
+        local beat, window = unpack('<dd', all[i + 1])
+        if now <= beat + window then return true end
+    end
+    return all.err ~= nil
+end
+
 -- Renew a thin name where it is; nil: it must become full for that.
 local function renew_thin(state, owner, ttl, current, block)
-    local token, expiry, deadline, holder, old_ttl, window, tokens = unpack('<dddc16I4I4I2', state, 2)
+    local token, expiry, deadline, holder, old_ttl, window, tokens, flags = unpack('<dddc16I4I4I2B', state, 2)
+    local first = token - tokens + 1
     if holder ~= owner or now > deadline then return 0 end
-    if block or ttl > TTL_MAX or current > token - tokens + 1 and current <= token then return nil end
+    if block or ttl > TTL_MAX or current <= token and (current > first or current == first and flags >= LINGERS) then
+        return nil
+    end
     deadline, exp = now + ttl, expiry
     relieve()
     local need = math.max(deadline, token / 1000) + SLACK
@@ -64,7 +78,7 @@ return each(#KEYS, function(i)
     if not record then return 0 end
     local deadline, first, tokens, permits, delay, old_ttl, since, flags, window, noted = unpack(HOLDER, record)
     if now > deadline then return 0 end
-    local reply = waiters > 0 and flags >= WATCHED and 2 or 1
+    local reply = flags >= WATCHED and crowded() and 2 or 1
     if (current > noted or current == noted and flags >= LINGERS) and current < first + tokens then
         record = sub(record, 1, 72) .. pack('<dd', current, tid) .. sub(record, 89)
     end
