@@ -150,8 +150,9 @@ struct sql_connection {
  * CELL_WATCH client, window, n times (name, version), sorted by name: tell me (SQL_NOTICE_CELL, once) when one of them has another
  *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each heartbeat.
  * TIME                            -> us
- * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_lock_sql): the lock
- * LOCK_FREE key                   -> 1 or 0       of this number is this connection's now; it was, and is no longer
+ * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_lock_sql): the lock of
+ * LOCK_WAIT key                   -> anything     this number is this connection's now, or was not free; is it, after waiting; and
+ * LOCK_FREE key                   -> 1 or 0       is no longer, or was not
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
 enum sql_call {
@@ -172,6 +173,7 @@ enum sql_call {
     SQL_TIME,
     SQL_TOKEN,
     SQL_LOCK_TRY,
+    SQL_LOCK_WAIT,
     SQL_LOCK_FREE,
     SQL_CALLS
 };

@@ -48,6 +48,7 @@ static const struct {
     [SQL_TIME] = { "time", "t", 1, 1, 0, 0, true },
     [SQL_TOKEN] = { "token", "t", 0, 1, 0, 0, false },
     [SQL_LOCK_TRY] = { "lock", "c", 1, 1, 0, 0, false },
+    [SQL_LOCK_WAIT] = { "lock", "b", 1, 1, 0, 0, false },
     [SQL_LOCK_FREE] = { "unlock", "c", 1, 1, 0, 0, false },
 };
 
