@@ -41,7 +41,7 @@ static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi
                                    hf_error *err);
 
 static const struct hfi_promises lease = {
-    SQL_LEASE_PROMISES(0),
+    SQL_LEASE_PROMISES,
     .name = "mariadb",
     .schemes = "mysql mariadb",
     .on_server_loss = "leases survive a restart; a replica that took over may have lost the last "

@@ -35,7 +35,7 @@ static hf_status postgres_engine_open(void *self, struct hfi_conf *conf, struct 
                                       hf_error *err);
 
 static const struct hfi_promises lease = {
-    SQL_LEASE_PROMISES(HF_CAP_WANTED),
+    SQL_LEASE_PROMISES,
     .name = "postgres",
     .schemes = "postgresql postgres",
     .on_server_loss = "a restart forgets nothing that was committed durably; a standby that "

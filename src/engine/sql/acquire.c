@@ -130,6 +130,8 @@ static void begin(struct sql_acquire *a, struct sql_store *store, struct hfi_op 
     a->wait.window_ms = sql_window_ms(store, op->claim->ttl_ms);
     a->wait.recheck_ms = HFI_NEVER;
     a->step = SQL_STEP_ASK;
+    if (op->claim->flags & HFI_CLAIM_WATCHED)
+        atomic_store(&store->watches, true);
     if (op->may_wait)
         sql_wait_add(&a->wait);
 }

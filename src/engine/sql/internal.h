@@ -367,6 +367,7 @@ struct sql_store {
     struct sql_wait *waits; /* acquires that the listener knows of */
     struct hfi_claim *held; /* through struct sql_lease_claim */
     struct sql_note *notes; /* local passes that the server does not know yet */
+    _Atomic bool watches;   /* a WATCHED claim was asked for */
     pthread_mutex_t
         note_lock; /* while they are sent; taken before store->lock, and held over the call */
     struct sql_connection *listener_connection;

@@ -16,14 +16,14 @@
     SQL_STORAGE, .close = sql_close, .submit = sql_submit, .cancel = sql_cancel,       \
     .passed = sql_passed
 
-/* mode=lease, with MORE capabilities. The rest is the server's: name, schemes, on_server_loss, fairness, wakeup. */
-#define SQL_LEASE_PROMISES(MORE)                                                                   \
+/* mode=lease. The rest is the server's: name, schemes, on_server_loss, fairness, wakeup. */
+#define SQL_LEASE_PROMISES                                                                         \
     .default_ttl_ms = SQL_TTL_MS, .min_ttl_ms = SQL_MIN_TTL_MS, .guard_ms = SQL_GUARD_MS,          \
     .suspends = true, .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,                                   \
     .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |            \
             HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |      \
             HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |      \
-            HF_CAP_CELL_WATCH | HF_CAP_CLOCK | (MORE),                                             \
+            HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED,                                      \
     .on_crash = "freed after the ttl", .on_pause = "freed after the ttl; the token fences",        \
     .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its " \
                      "name for a ttl more",                                                        \
