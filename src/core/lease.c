@@ -275,7 +275,7 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     lease->token = lease->claim.token;
     if (lease->claim.others_wait)
         atomic_store_explicit(&lease->wanted, true, memory_order_relaxed);
-    lease->since_ms = since_ms;
+    lease->since_ms = lease->granted_ms = since_ms;
     handle = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
 
     /* The store may have reported already that it is gone: either we see that here, or

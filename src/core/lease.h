@@ -73,7 +73,8 @@ struct hfi_lease {
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
     uint64_t scope;
     uint64_t token;
-    int64_t since_ms; /* held since */
+    int64_t since_ms;   /* held since */
+    int64_t granted_ms; /* the store granted the claim then: the present hold may be a later one */
     struct hfi_term term;
 
     uint32_t asks;    /* how often its holder was asked for it ... */

@@ -162,7 +162,7 @@ bool hfi_local_queue_surface(struct hfi_wait *wait)
 
 /* Set the new holder: what belongs to the holder and not to the claim. The label in the store stays
  * that of the thread that acquired the claim, and engine->passed() names the current thread. */
-static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
+static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait, int64_t now_ms)
 {
     const struct hfi_lease *from = wait->lease;
 
@@ -173,7 +173,7 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
     lease->in_loop = from->in_loop;
     lease->watch = from->watch;
     hfi_lease_fresh(lease);
-    lease->since_ms = hfi_now_ms();
+    lease->since_ms = now_ms;
     if (lease->fd >= 0)
         close(lease->fd);
     lease->fd = -1;
@@ -184,7 +184,7 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     struct hfi_store *store = lease->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_wait *wait;
-    int64_t least_ms;
+    int64_t least_ms, now_ms;
 
     if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD ||
         !hfi_local_queue_may_pass(lease->passes, lease->claim.tokens, store->pass_limit))
@@ -192,17 +192,20 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     if (lease->named_by && lease->named_by != hfi_thread_id())
         return NULL; /* a tag in the store may name it as held by its present session */
 
+    now_ms = hfi_now_ms();
+    if (store->pass_ms > 0 && now_ms - lease->granted_ms >= store->pass_ms)
+        return NULL; /* other processes have waited for long enough */
     wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
     if (lease->term.valid_until_ms != HFI_NEVER) {
         least_ms = wait->min_valid_ms > 0 ? wait->min_valid_ms : 1;
-        if (hfi_term_remaining(&lease->term, hfi_now_ms()) < least_ms)
+        if (hfi_term_remaining(&lease->term, now_ms) < least_ms)
             return NULL;
     }
 
     hfi_list_remove(&wait->queued);
     lease->passes++;
     lease->token++;
-    take_over(lease, wait);
+    take_over(lease, wait, now_ms);
     if (engine->passed && hfi_store_promises(store)->caps & HF_CAP_PASS)
         engine->passed(store->opened, &lease->claim, lease->token, wait->tid);
     wait->passed = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
