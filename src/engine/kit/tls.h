@@ -42,13 +42,16 @@ struct hfi_tls_context {
     /* It failed because one side refuses the other: trying again will not help. */
     bool (*refused)(const struct hfi_tls *tls);
 
-    void *library; /* SSL_CTX */
+    void *library;        /* SSL_CTX */
+    const char *protocol; /* that both sides must agree on (ALPN); NULL: any. hfi_tls_context_protocol() */
     const struct hfi_tls_conf *conf;
 };
 
 /* `conf` lives longer than the context. HF_CONFIG, HF_DENIED (a file cannot be read), HF_NO_MEMORY. */
 hf_status hfi_tls_context_new(const struct hfi_tls_conf *conf, struct hfi_tls_context **ret_context,
                               hf_error *err);
+/* Offer this application protocol ("h2"), and refuse a server that does not choose it. Static text. false: out of memory. */
+bool hfi_tls_context_protocol(struct hfi_tls_context *context, const char *protocol);
 void hfi_tls_context_free(struct hfi_tls_context *context); /* NULL is fine */
 
 #endif
