@@ -20,20 +20,20 @@
 static int ask(const struct etcd_cluster *cluster, size_t member, const char *path,
                const struct etcd_text *body, const char *token, struct etcd_text *ret_reply)
 {
-    struct raw *raw =
-        raw_open(cluster->members[member].port, cluster->tls ? cluster->dir : NULL);
+    struct grpc *raw =
+        grpc_open(cluster->members[member].port, cluster->tls ? cluster->dir : NULL);
     struct etcd_message reply = { NULL, 0 };
     const char *text = "";
     char whole[80];
     int code;
 
     snprintf(whole, sizeof whole, "/etcdserverpb.%s", path);
-    code = raw ? raw_ask(raw, whole, body, token, &reply, &text) : -1;
+    code = raw ? grpc_ask(raw, whole, body, token, &reply, &text) : -1;
     if (code == 0)
         etcd_add_bytes(ret_reply, reply.at, reply.len);
     else
         etcd_add_bytes(ret_reply, text, strlen(text));
-    raw_close(raw);
+    grpc_close(raw);
     return code;
 }
 

@@ -10,7 +10,7 @@
 
 #include "server.h"
 
-#include "raw.h"
+#include "grpc.h"
 
 #define ETCD_MEMBERS_MAX 3
 #define ETCD_PATH_ROOM   SERVER_PATH_ROOM

@@ -94,6 +94,7 @@ static void begin_wait(struct etcd_store *store, struct etcd_wait *wait)
 {
     wait->state = ETCD_WAIT_LEASE;
     wait->token = 0;
+    wait->known = 0;
     wait->limit = 0;
     wait->hopes = false;
     wait->lease =

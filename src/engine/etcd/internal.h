@@ -140,6 +140,7 @@ struct etcd_wait {
     struct etcd_watch *watch;
     uint64_t token; /* create revision of its key; 0: it has none, as far as we know */
     int64_t seen;   /* revision of the last read */
+    int64_t known;  /* the newest revision of which a read or an event told us */
     int64_t limit;  /* a try: all claims in the queue are older than that revision; 0: there are
                      * none */
     uint64_t taken; /* permits of all claims ahead at the last read */
@@ -149,6 +150,8 @@ struct etcd_wait {
     unsigned failures;             /* failed watches since the last one that was created */
     uint64_t watched;              /* create revision of the claim that we watch; ETCD_ALL: all of
                                     * them */
+    unsigned doubts;               /* how often it was read again since the watch was opened */
+    bool strict;                   /* the next read must not be answered by one member alone */
     bool dirty;                    /* an event came while a read was under way */
     bool hopes;                    /* its transaction succeeds only if the name has no claims */
     struct etcd_lease *next_lease; /* the lease to which it moves */
@@ -335,7 +338,7 @@ void etcd_waits_lease_gone(struct etcd_store *store, struct etcd_lease *lease);
 /* From a wait's watch. */
 void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t revision);
 void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
-                       const unsigned char place[HFI_OWNER_LEN]);
+                       const unsigned char place[HFI_OWNER_LEN], int64_t revision);
 void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const hf_error *why);
 
 /* Calls between acquire.c and queue.c. acquire.c: the key is gone, begin again; the claim is first;

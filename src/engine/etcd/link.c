@@ -8,7 +8,6 @@
  */
 #include "engine/etcd/link.h"
 
-#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/list.h"
@@ -144,44 +143,19 @@ void etcd_link_pump(struct etcd_link *link)
 
 /* ---- the connection ------------------------------------------------------------------------- */
 
-static void *h2_malloc(size_t size, void *arg)
-{
-    (void)arg;
-    return hfi_malloc(size);
-}
-
-static void h2_free(void *memory, void *arg)
-{
-    (void)arg;
-    hfi_free(memory);
-}
-
-static void *h2_calloc(size_t count, size_t size, void *arg)
-{
-    (void)arg;
-    return hfi_calloc(count, size);
-}
-
-static void *h2_realloc(void *memory, size_t size, void *arg)
-{
-    (void)arg;
-    return hfi_realloc(memory, size);
-}
-
 static bool new_session(struct etcd_link *link)
 {
     static const nghttp2_settings_entry settings[] = {
         { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
         { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM }
     };
-    nghttp2_mem memory = { NULL, h2_malloc, h2_free, h2_calloc, h2_realloc };
     nghttp2_session_callbacks *callbacks = etcd_exchange_callbacks();
     nghttp2_option *option = NULL;
     bool made = callbacks && nghttp2_option_new(&option) == 0;
 
     if (made) {
         nghttp2_option_set_no_auto_ping_ack(option, 1);
-        made = nghttp2_session_client_new3(&link->session, callbacks, link, option, &memory) == 0;
+        made = nghttp2_session_client_new2(&link->session, callbacks, link, option) == 0;
     }
     if (callbacks)
         nghttp2_session_callbacks_del(callbacks);

@@ -17,6 +17,8 @@
 
 #define MOVE_AGAIN_MS  1000
 #define WATCH_AGAIN_MS 50
+#define DOUBT_MS       30
+#define DOUBTS         2
 
 /* ---- LOOK ---------------------------------------------------------------------------------------------- */
 
@@ -32,6 +34,13 @@ void etcd_wait_order(const struct hfi_claim *claim, struct etcd_range *range)
     range->limit = is_exclusive(claim) ? 2 : 0;
 }
 
+/* There was such a revision: what was read before it is too old. */
+static void know(struct etcd_wait *wait, int64_t revision)
+{
+    if (revision > wait->known)
+        wait->known = revision;
+}
+
 static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                        const hf_error *err)
 {
@@ -41,7 +50,10 @@ static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, struct 
     if (!wait)
         return;
     wait->call = NULL;
-    if (outcome == HFI_ANSWERED)
+    if (outcome == HFI_ANSWERED && etcd_revision(reply) < wait->known) {
+        wait->strict = true; /* it was read before what we know already */
+        etcd_wait_look(store, wait);
+    } else if (outcome == HFI_ANSWERED)
         etcd_wait_judge(store, wait, reply, etcd_revision(reply));
     else if (hfi_outcome_status(outcome, err) == HF_DENIED)
         etcd_wait_leave(store, wait, HF_DENIED, err);
@@ -51,16 +63,28 @@ static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, struct 
     }
 }
 
+/*
+ * May the member that has our watch answer from what it knows, without asking the others? If it knows our key, it knows every
+ * claim that came before, and what it has seen deleted is deleted. It may be late, even behind its own events (etcd sends
+ * an event a moment before the change can be read): so an answer of a revision before wait->known is not used. Without a
+ * watch there the event of a later change might never come.
+ */
+static bool may_be_local(const struct etcd_store *store, const struct etcd_wait *wait)
+{
+    return wait->watch && wait->watch->created && wait->watch->host == store->at && !wait->strict;
+}
+
 void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait)
 {
     struct etcd_call *call = etcd_call_new(store, &etcd_range_method, queue_read, NULL);
     struct etcd_key from, to;
     struct etcd_range ahead = { .key = &from,
                                 .to = &to,
-                                .max_created = (int64_t)wait->token };
+                                .max_created = (int64_t)wait->token,
+                                .serializable = may_be_local(store, wait) };
 
     wait->beat_ms = HFI_NEVER;
-    wait->dirty = false;
+    wait->dirty = wait->strict = false;
     if (!call) {
         wait->state = ETCD_WAIT_WATCH;
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
@@ -86,6 +110,23 @@ void etcd_wait_unwatch(struct etcd_store *store, struct etcd_wait *wait)
     wait->beat_ms = HFI_NEVER;
 }
 
+/*
+ * When to read the queue although nothing came. Even a watch that begins now may have begun in the past: etcd fixes its
+ * revision before it makes the watch, and then serves it only every 100 ms, until it has caught up. So a new watch is
+ * doubted twice; one that etcd has not confirmed, again and again.
+ */
+static void doubt(struct etcd_wait *wait)
+{
+    int64_t pause_ms = DOUBT_MS;
+
+    if (wait->doubts >= DOUBTS && wait->watch->created)
+        return;
+    for (unsigned i = 0; i < wait->doubts && pause_ms < ETCD_AGAIN_MAX_MS; i++)
+        pause_ms *= 2;
+    wait->doubts++;
+    wait->beat_ms = hfi_now_ms() + pause_ms;
+}
+
 static void watch(struct etcd_store *store, struct etcd_wait *wait, const struct etcd_key *key,
                   const struct etcd_key *to, uint64_t whom)
 {
@@ -93,13 +134,18 @@ static void watch(struct etcd_store *store, struct etcd_wait *wait, const struct
     if (wait->watch && wait->watched == whom) {
         if (wait->dirty)
             etcd_wait_look(store, wait);
+        else
+            doubt(wait);
         return;
     }
     etcd_wait_unwatch(store, wait);
-    if (etcd_watch_open(store, wait, key, to, 0, &wait->watch))
+    wait->doubts = 0;
+    if (etcd_watch_open(store, wait, key, to, 0, &wait->watch)) {
         wait->watched = whom;
-    else
+        doubt(wait);
+    } else {
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
+    }
 }
 
 /* Read the `count` claims ahead, which follow ours in `range`: keep them for a watch on all of them,
@@ -160,6 +206,7 @@ void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait,
         return;
     }
     wait->seen = revision;
+    know(wait, revision);
     if (!read_ahead(store, wait, range, count - 1, &position)) {
         wait->state = ETCD_WAIT_WATCH;
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
@@ -190,6 +237,7 @@ void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait,
 void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t revision)
 {
     wait->failures = 0;
+    know(wait, revision);
     if (revision == wait->seen)
         return;
     if (wait->state == ETCD_WAIT_WATCH)
@@ -199,8 +247,9 @@ void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t
 }
 
 void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
-                       const unsigned char place[HFI_OWNER_LEN])
+                       const unsigned char place[HFI_OWNER_LEN], int64_t revision)
 {
+    know(wait, revision);
     if (wait->watched == ETCD_ALL) {
         for (size_t i = 0; i < wait->ahead_count; i++)
             if (memcmp(wait->ahead[i].place, place, HFI_OWNER_LEN) == 0) {

@@ -283,7 +283,7 @@ static void event(struct etcd_store *store, struct etcd_watch *watch, struct etc
     }
     ours = etcd_kv_key(kv, &key) && etcd_key_place(key.bytes, key.len, owner);
     if (wait && deleted) /* any deleted key of the range was ahead of us */
-        etcd_wait_deleted(store, wait, owner);
+        etcd_wait_deleted(store, wait, owner, etcd_number(kv, ETCD_KV_MODIFIED));
     else if (!wait && !deleted && ours)
         told(store, &key, owner);
 }
