@@ -44,6 +44,8 @@ static const struct capability {
     { HF_CAP_CELL_WATCH, "cell_watch" },
     { HF_CAP_CLOCK, "clock" },
     { HF_CAP_SCRIPTS, "scripts" },
+    { HF_CAP_WANTED, "wanted" },
+    { HF_CAP_LINGER, "linger" },
 };
 
 static const char *promise_text(const hf_engine_info *info, const struct promise *promise)

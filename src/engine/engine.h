@@ -43,11 +43,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  4u
+#define HFI_ENGINE_ABI  5u
 #define HFI_OWNER_LEN   16
-#define HFI_TOKEN_LIMIT (UINT64_C(1) << 53)  /* a grant that would reach it is refused: HF_FULL */
-#define HFI_RW_MAX      UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
-#define HFI_NEVER       INT64_MAX
+#define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
+#define HFI_TOKEN_AHEAD_US \
+    50000 /* how far ahead of the server's clock a block of a lingering lease may end */
+#define HFI_RW_MAX UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
+#define HFI_NEVER  INT64_MAX
 
 /* Every claim and every op has a room: bytes for a struct of the engine's own type (HFI_STORAGE() below). A larger
  * state is a pointer in the room, to memory of the engine. */
@@ -81,6 +83,12 @@ enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE };
     (1u << 0) /* HF_CAP_BARGE: it need not wait behind those that wait already */
 #define HFI_CLAIM_DETACHED \
     (1u << 1) /* HF_CAP_DETACHED: it outlives the process, and is not lost with the connection */
+/* HF_CAP_WANTED: its holder asks to be told by host->wanted() that others wait for it. The store keeps the flag with the
+ * holder, and a claim without the flag costs nothing more than before. */
+#define HFI_CLAIM_WATCHED (1u << 2)
+/* HF_CAP_LINGER, always together with WATCHED: its process may keep it while no caller uses it. An acquire that does not wait
+ * and meets such a holder is finished with HF_BUSY and op->ret_lingers: core then asks again, and waits a little. */
+#define HFI_CLAIM_LINGERS (1u << 3)
 
 /*
  * One acquisition: what was asked for, and what was granted. It belongs to core. Core keeps it at one address,
@@ -109,6 +117,9 @@ struct hfi_claim {
     /* Set by the engine at every grant and renewal that succeeded. */
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
     int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
+    /* Set by the engine at every grant of a WATCHED claim: others wait behind it. A host->wanted() may be lost or overtake
+     * the grant, so the grant says it too. */
+    bool others_wait;
 
     /* The engine's own struct. Core zeroes claim_size bytes before submit() of the acquire. */
     _Alignas(16) unsigned char room[HFI_CLAIM_ROOM];
@@ -134,6 +145,9 @@ enum hfi_op_kind {
     HFI_OP_ADOPT, /* claim with name, owner, token, ttl_ms (HF_CAP_DETACHED): renew it, and fill in mode, capacity and
                        permits. HF_NOT_FOUND */
     HFI_OP_BREAK, /* name, token (HF_CAP_BREAK): end exactly this lease, whoever owns it. HF_NOT_FOUND */
+    HFI_OP_ASK, /* name, text (HF_CAP_WANTED): tell every WATCHED holder, by its host->wanted(HFI_WANTED_ASKED, text). It
+                     queues nowhere and changes nothing. HF_OK: at least one was told. HF_BUSY: the name is held, and no
+                     holder listens. HF_NOT_FOUND: nobody holds it */
     /* Inspection (HF_CAP_INSPECT). Core matches the pattern, drops twins, sorts, and bounds the whole. An entry is
      * consistent in itself; entries of one page may be of different moments. */
     HFI_OP_LIST, /* one page from the cursor on, into `sink`: whole entries where these cost nothing more (one
@@ -204,7 +218,15 @@ struct hfi_cursor {
 struct hfi_renewal {
     struct hfi_claim *claim;
     int64_t ttl_ms;
-    hf_status status; /* HF_OK, HF_LOST, or why it is not known */
+    uint32_t tokens_wanted; /* HF_CAP_LINGER: a further block of so many; 0: none */
+    hf_status status;       /* HF_OK, HF_LOST, or why it is not known */
+    /* Set by the engine together with HF_OK. */
+    bool others_wait; /* of a WATCHED claim */
+    /* The further block: larger than every token that the name ever had; 0 tokens: none now. The block belongs to the same
+     * claim. The store gives as many as keep the last one at most HFI_TOKEN_AHEAD_US ahead of its clock, but at least
+     * one. A block whose answer is lost is never used. */
+    uint32_t tokens;
+    uint64_t token;
 };
 
 /*
@@ -231,6 +253,10 @@ struct hfi_op {
             struct hfi_name name;
             uint64_t token;
         } brk;
+        struct {
+            struct hfi_name name;
+            const char *text; /* the label of the caller, at most HF_LABEL_MAX bytes */
+        } ask;
         struct {
             const unsigned char *pattern; /* a hint: what it does not match may be left out */
             uint32_t len;
@@ -269,6 +295,7 @@ struct hfi_op {
      * far enough for cancel() to find the op, so submit() looks here before it sleeps. */
     _Atomic int stop;
 
+    bool ret_lingers;     /* ACQUIRE, with HF_BUSY: a holder with HFI_CLAIM_LINGERS has the name */
     hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
     _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
     /* The engine's own struct. Core zeroes op_size bytes before submit(). */
@@ -278,12 +305,30 @@ struct hfi_op {
 /* Finish an op: exactly once. It may be gone when this returns. */
 void hfi_op_finish(struct hfi_op *op, hf_status status);
 
+/* What host->wanted() says. */
+enum hfi_wanted {
+    HFI_WANTED_NO,   /* the last waiter has left */
+    HFI_WANTED_YES,  /* the first waiter has come. May be repeated */
+    HFI_WANTED_ASKED /* HFI_OP_ASK, with its text */
+};
+
 /* What core offers an engine. It lives as long as the store. Any thread may call its functions. */
 struct hfi_host {
     /* The claim is no longer ours in the store (broken, expired, forgotten). Core ignores this if the claim has
      * ended meanwhile, or if its memory is another acquisition by now: `owner` is a copy, and core compares it. */
     void (*lost)(struct hfi_host *host, struct hfi_claim *claim,
                  const unsigned char owner[HFI_OWNER_LEN], const char *why);
+    /* HF_CAP_WANTED. Somebody wants what the WATCHED claim holds. It is advice: it may be late, lost, repeated, or come
+     * before the grant is finished. Core compares `owner` as above. An engine sends YES when the number of waiters of the
+     * name leaves 0, and again with the heartbeat of the first waiter, so that a lost one costs a heartbeat. `text` is
+     * what the asker said, hostile until core has cut and checked it; "" with YES and NO. */
+    void (*wanted)(struct hfi_host *host, struct hfi_claim *claim,
+                   const unsigned char owner[HFI_OWNER_LEN], enum hfi_wanted what,
+                   const char *text);
+    /* HF_CAP_LINGER. The line on which host->wanted() arrives is up (a subscription is confirmed, a listener listens), or is
+     * lost. It is down at first. The engine brings it up with the first WATCHED claim, and keeps it. While it is down no
+     * lease lingers. */
+    void (*hears)(struct hfi_host *host, bool on);
     /* The server is another one now, or its data are others (restart, failover). Every lease is AT_RISK until a
      * renewal has been answered. */
     void (*doubt)(struct hfi_host *host, const char *why);
@@ -413,7 +458,8 @@ struct hfi_engine {
     void (*cancel)(void *store, struct hfi_op *op, hf_status status);
 
     /* HF_CAP_PASS; may be NULL. The lease of `claim` was passed on locally: `token` of its block holds now, in
-     * thread `tid`. This is a note for inspect and break. It must be cheap and cannot fail. */
+     * thread `tid`. `tid` 0, with HF_CAP_LINGER: no thread, it is idle. This is a note for inspect and break. It must be
+     * cheap and cannot fail. */
     void (*passed)(void *store, struct hfi_claim *claim, uint64_t token, int64_t tid);
 };
 

@@ -20,8 +20,7 @@
 static int ask(const struct etcd_cluster *cluster, size_t member, const char *path,
                const struct etcd_text *body, const char *token, struct etcd_text *ret_reply)
 {
-    struct grpc *raw =
-        grpc_open(cluster->members[member].port, cluster->tls ? cluster->dir : NULL);
+    struct grpc *raw = grpc_open(cluster->members[member].port, cluster->tls ? cluster->dir : NULL);
     struct etcd_message reply = { NULL, 0 };
     const char *text = "";
     char whole[80];

@@ -29,8 +29,8 @@ static void told_in_time(bool stopped)
     bool risk = false;
     int64_t dead_ms;
 
-    request.on_lost = note_loss;
-    request.on_lost_arg = &loss;
+    request.on_event = note_loss;
+    request.on_event_arg = &loss;
     lease = take(store, &request);
     if (stopped)
         etcd_pause(etcd, 0);
@@ -81,7 +81,8 @@ static void bounded_wait_ends(void **state)
     attempt_join(&attempt);
     CHECK(attempt.status == HF_TIMEOUT || was_refused(attempt.status));
     CHECK(now_ms() - begin_ms < 30000);
-    attempt.status = probe(waiters, &request); /* TIMEOUT: not even the connection was there, so nothing was sent */
+    attempt.status = probe(
+        waiters, &request); /* TIMEOUT: not even the connection was there, so nothing was sent */
     CHECK(attempt.status == HF_TIMEOUT || was_refused(attempt.status));
     etcd_continue(etcd, 0);
     AWAIT(count_waiters(holders, "n") == 0);

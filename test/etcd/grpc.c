@@ -215,7 +215,7 @@ static nghttp2_nv pair(const char *name, const char *value)
 }
 
 int grpc_ask(struct grpc *grpc, const char *path, const struct etcd_text *body, const char *token,
-            struct etcd_message *ret_reply, const char **ret_text)
+             struct etcd_message *ret_reply, const char **ret_text)
 {
     const nghttp2_data_provider provider = { .read_callback = on_read };
     nghttp2_nv headers[] = { pair(":method", "POST"),

@@ -20,6 +20,6 @@ void grpc_close(struct grpc *grpc); /* NULL is fine */
 /* One request of `body`, which is one message. 0: *ret_reply is the answer, good until the next; else gRPC's code, and
  * *ret_text says more; -1: no answer, and the connection cannot be used any more. */
 int grpc_ask(struct grpc *grpc, const char *path, const struct etcd_text *body, const char *token,
-            struct etcd_message *ret_reply, const char **ret_text);
+             struct etcd_message *ret_reply, const char **ret_text);
 
 #endif

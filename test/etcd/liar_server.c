@@ -25,15 +25,19 @@ static int dripping;
 static atomic_long written;
 static atomic_uint requests;
 
+struct asked;
+
 struct connection {
+    struct asked *asked;
     int fd;
     long written;
     bool over;
     nghttp2_session *session;
 };
 
-/* One request under way. */
+/* One request, kept until its connection ends. */
 struct asked {
+    struct asked *next;
     char path[80];
     struct liar_rule rule;
     size_t sent;
@@ -212,9 +216,14 @@ static void play(struct connection *connection, int32_t id, struct asked *asked)
 
 static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-    (void)arg;
-    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id,
-                                         calloc(1, sizeof(struct asked)));
+    struct connection *connection = arg;
+    struct asked *asked = calloc(1, sizeof *asked);
+
+    if (!asked)
+        give_up("out of memory");
+    asked->next = connection->asked;
+    connection->asked = asked;
+    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, asked);
     return 0;
 }
 
@@ -241,14 +250,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
-static int on_close(nghttp2_session *session, int32_t id, uint32_t error, void *arg)
-{
-    (void)error, (void)arg;
-    free(nghttp2_session_get_stream_user_data(session, id));
-    nghttp2_session_set_stream_user_data(session, id, NULL);
-    return 0;
-}
-
 static void *serve(void *arg)
 {
     struct connection connection = { .fd = (int)(intptr_t)arg };
@@ -272,7 +273,6 @@ static void *serve(void *arg)
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     nghttp2_session_server_new(&connection.session, callbacks, &connection);
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_submit_settings(connection.session, NGHTTP2_FLAG_NONE, NULL, 0);
@@ -283,6 +283,12 @@ static void *serve(void *arg)
             break;
     }
     nghttp2_session_del(connection.session);
+    while (connection.asked) {
+        struct asked *asked = connection.asked;
+
+        connection.asked = asked->next;
+        free(asked);
+    }
     close(connection.fd);
     return NULL;
 }

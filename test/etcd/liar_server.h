@@ -24,15 +24,15 @@ enum liar_way {
 struct liar_rule {
     const char *path; /* a part of it; "": every one; NULL: the end */
     enum liar_way way;
-    const char *http;     /* NULL: "200" */
-    const char *type;     /* NULL: "application/grpc" */
-    const char *status;   /* grpc-status; NULL: "0"; "": none */
-    const char *text;     /* grpc-message; NULL: none */
-    const void *bytes;    /* one message, or what `way` says */
+    const char *http;   /* NULL: "200" */
+    const char *type;   /* NULL: "application/grpc" */
+    const char *status; /* grpc-status; NULL: "0"; "": none */
+    const char *text;   /* grpc-message; NULL: none */
+    const void *bytes;  /* one message, or what `way` says */
     size_t len;
-    const void *prefix;   /* five bytes before the message; NULL: the right ones */
+    const void *prefix; /* five bytes before the message; NULL: the right ones */
     uint32_t error;
-    unsigned times;       /* so often; then the next rule counts; 0: always */
+    unsigned times; /* so often; then the next rule counts; 0: always */
 };
 
 uint16_t liar_start(void);

@@ -29,9 +29,8 @@ static struct etcd_message message_of(const struct etcd_text *text)
 /* Numbers at the borders of a varint, and nested messages whose length needs one byte, two and three. */
 static void messages_are_read_back(void **state)
 {
-    static const int64_t numbers[] = { 0,         1,         127,       128,
-                                       16383,     16384,     INT64_MAX, -1,
-                                       INT64_MIN, 1L << 53,  1 << 30,   255 };
+    static const int64_t numbers[] = { 0,         1,  127,       128,      16383,   16384,
+                                       INT64_MAX, -1, INT64_MIN, 1L << 53, 1 << 30, 255 };
     static const size_t lens[] = { 0, 1, 100, 124, 125, 126, 127, 128, 16380, 16384, 70000 };
     static char bytes[70000];
 
@@ -87,21 +86,25 @@ static void malformed_messages_do_not_fit(void **state)
     (void)state;
     assert_true(FITS(""));
     assert_true(FITS("\x10\x01"));
-    assert_true(FITS("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"));   /* -1 */
-    assert_false(FITS("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"));  /* more than 64 bits */
+    assert_true(FITS("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"));  /* -1 */
+    assert_false(FITS("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02")); /* more than 64 bits */
     assert_false(FITS("\x10\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"));
-    assert_false(FITS("\x10"));                  /* no value */
-    assert_false(FITS("\x12\x01x"));             /* bytes where a number must be */
-    assert_false(FITS("\x0a\x02\x08"));          /* longer than what follows */
-    assert_false(FITS("\x0a\x01\x08"));          /* the inner one is cut */
+    assert_false(FITS("\x10"));         /* no value */
+    assert_false(FITS("\x12\x01x"));    /* bytes where a number must be */
+    assert_false(FITS("\x0a\x02\x08")); /* longer than what follows */
+    assert_false(FITS("\x0a\x01\x08")); /* the inner one is cut */
     assert_false(FITS("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x")); /* 2^64 - 1 bytes */
-    assert_false(FITS("\x0a\x00\x0a\x00"));      /* twice */
-    assert_true(FITS("\x1a\x00\x1a\x00"));       /* repeated */
-    assert_false(FITS("\x02\x00"));              /* field 0 */
-    assert_false(FITS("\x13"));                  /* a group */
-    assert_false(FITS("\x17\x01"));              /* no such type */
-    assert_true(FITS("\x7a\x01x\x7d" "1234" "\x79" "12345678")); /* unknown fields */
-    assert_false(FITS("\x79" "1234567"));
+    assert_false(FITS("\x0a\x00\x0a\x00"));                              /* twice */
+    assert_true(FITS("\x1a\x00\x1a\x00"));                               /* repeated */
+    assert_false(FITS("\x02\x00"));                                      /* field 0 */
+    assert_false(FITS("\x13"));                                          /* a group */
+    assert_false(FITS("\x17\x01"));                                      /* no such type */
+    assert_true(FITS("\x7a\x01x\x7d"
+                     "1234"
+                     "\x79"
+                     "12345678")); /* unknown fields */
+    assert_false(FITS("\x79"
+                      "1234567"));
     assert_false(etcd_message_fits((struct etcd_message){ NULL, 0 }, &outer_form));
 }
 

@@ -49,6 +49,22 @@ static void on_doubt(struct hfi_host *host, const char *why)
     MUST(why);
 }
 
+static void on_wanted(struct hfi_host *host, struct hfi_claim *claim,
+                      const unsigned char owner[HFI_OWNER_LEN], enum hfi_wanted what,
+                      const char *text)
+{
+    (void)host;
+    (void)owner;
+    (void)what;
+    MUST(claim >= claims && claim < claims + CLAIMS && text);
+}
+
+static void on_hears(struct hfi_host *host, bool on)
+{
+    (void)host;
+    (void)on;
+}
+
 static void on_wake(struct hfi_host *host)
 {
     (void)host;
@@ -138,7 +154,7 @@ static bool fill(struct job *job, bool waits, uint8_t what)
     static const enum hfi_op_kind kinds[] = {
         HFI_OP_ACQUIRE, HFI_OP_ACQUIRE, HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
         HFI_OP_LIST,    HFI_OP_BREAK,   HFI_OP_CELL_READ, HFI_OP_CELL_SWAP, HFI_OP_CELL_WAIT,
-        HFI_OP_TIME,    HFI_OP_COUNTER, HFI_OP_LIMIT,     HFI_OP_SCRIPT,
+        HFI_OP_TIME,    HFI_OP_COUNTER, HFI_OP_LIMIT,     HFI_OP_SCRIPT,    HFI_OP_ASK,
     };
     static struct hfi_sink sink = { on_name, on_entry, on_holder, on_waiter };
     static const hf_script_request script = { .size = sizeof script, .text = "return 1" };
@@ -190,6 +206,10 @@ static bool fill(struct job *job, bool waits, uint8_t what)
         op->u.brk.name = a_name();
         op->u.brk.token = 5;
         return true;
+    case HFI_OP_ASK:
+        op->u.ask.name = a_name();
+        op->u.ask.text = "please";
+        return promises->caps & HF_CAP_WANTED;
     case HFI_OP_CELL_WAIT:
         op->u.cell.version = 1;
         op->may_wait = op->blocking = true;
@@ -262,6 +282,8 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
     struct hfi_host host = { .lost = on_lost,
                              .doubt = on_doubt,
                              .wake = on_wake,
+                             .wanted = on_wanted,
+                             .hears = on_hears,
                              .label = "fuzz",
                              .open_deadline_ms = hfi_now_ms() + 2000 };
     void *store = hfi_calloc(1, engine->store_size);

@@ -274,7 +274,8 @@ static void put_done(struct etcd_store *store, struct etcd_wait *wait, struct et
     bool asked = wait->op->may_wait && !wait->hopes;
 
     wait->token = (uint64_t)etcd_revision(reply);
-    if (wait->token == 0 || (asked && !range.at) || !etcd_response(reply, 0, ETCD_RESPONSE_PUT).at) {
+    if (wait->token == 0 || (asked && !range.at) ||
+        !etcd_response(reply, 0, ETCD_RESPONSE_PUT).at) {
         end_wait(store, wait, HF_UNKNOWN, NULL);
     } else if (wait->token >= HFI_TOKEN_LIMIT) {
         etcd_wait_leave(store, wait, HF_FULL, NULL);

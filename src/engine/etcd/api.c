@@ -6,9 +6,8 @@
 
 /* ---- forms of replies ----------------------------------------------------------------------- */
 
-static const struct etcd_form header = {
-    .fields = { { 3, ETCD_NUMBER, NULL }, { 4, ETCD_NUMBER, NULL } }
-};
+static const struct etcd_form header = { .fields = { { 3, ETCD_NUMBER, NULL },
+                                                     { 4, ETCD_NUMBER, NULL } } };
 static const struct etcd_form kv = { .fields = { { ETCD_KV_KEY, ETCD_BYTES, NULL },
                                                  { ETCD_KV_CREATED, ETCD_NUMBER, NULL },
                                                  { ETCD_KV_MODIFIED, ETCD_NUMBER, NULL },
@@ -32,13 +31,13 @@ static const struct etcd_form lease = { .fields = { { 1, ETCD_MESSAGE, &header }
                                                     { ETCD_LEASE_TTL, ETCD_NUMBER, NULL } } };
 static const struct etcd_form event = { .fields = { { ETCD_EVENT_TYPE, ETCD_NUMBER, NULL },
                                                     { ETCD_EVENT_KV, ETCD_MESSAGE, &kv } } };
-static const struct etcd_form watch = { .fields = { { 1, ETCD_MESSAGE, &header },
-                                                    { ETCD_WATCH_ID, ETCD_NUMBER, NULL },
-                                                    { ETCD_WATCH_CREATED, ETCD_NUMBER, NULL },
-                                                    { ETCD_WATCH_CANCELED, ETCD_NUMBER, NULL },
-                                                    { ETCD_WATCH_COMPACTED, ETCD_NUMBER, NULL },
-                                                    { ETCD_WATCH_EVENTS, ETCD_MESSAGES,
-                                                      &event } } };
+static const struct etcd_form watch = { .fields = {
+                                            { 1, ETCD_MESSAGE, &header },
+                                            { ETCD_WATCH_ID, ETCD_NUMBER, NULL },
+                                            { ETCD_WATCH_CREATED, ETCD_NUMBER, NULL },
+                                            { ETCD_WATCH_CANCELED, ETCD_NUMBER, NULL },
+                                            { ETCD_WATCH_COMPACTED, ETCD_NUMBER, NULL },
+                                            { ETCD_WATCH_EVENTS, ETCD_MESSAGES, &event } } };
 static const struct etcd_form auth = { .fields = { { 1, ETCD_MESSAGE, &header },
                                                    { ETCD_AUTH_TOKEN, ETCD_BYTES, NULL } } };
 static const struct etcd_form status = { .fields = { { 1, ETCD_MESSAGE, &header },
@@ -48,9 +47,9 @@ static const struct etcd_form status = { .fields = { { 1, ETCD_MESSAGE, &header 
 static const struct etcd_form members = { .fields = { { 1, ETCD_MESSAGE, &header },
                                                       { ETCD_MEMBERS, ETCD_BYTES, NULL } } };
 static const struct etcd_form alarm_form = { .fields = { { ETCD_ALARM_KIND, ETCD_NUMBER, NULL } } };
-static const struct etcd_form alarms = { .fields = { { 1, ETCD_MESSAGE, &header },
-                                                     { ETCD_ALARMS, ETCD_MESSAGES,
-                                                       &alarm_form } } };
+static const struct etcd_form alarms = {
+    .fields = { { 1, ETCD_MESSAGE, &header }, { ETCD_ALARMS, ETCD_MESSAGES, &alarm_form } }
+};
 
 #define METHOD(name, path, form, leader) \
     const struct etcd_method name = { "/etcdserverpb." path, form, leader }
@@ -252,8 +251,7 @@ bool etcd_kv(const char *prefix, struct etcd_message one, struct etcd_record *re
 {
     struct etcd_message key = etcd_part(one, ETCD_KV_KEY), value = etcd_part(one, ETCD_KV_VALUE);
 
-    if (!key.at || !value.at ||
-        !etcd_read_key(prefix, (const char *)key.at, key.len, ret_record) ||
+    if (!key.at || !value.at || !etcd_read_key(prefix, (const char *)key.at, key.len, ret_record) ||
         !etcd_read_value((const char *)value.at, value.len, ret_record))
         return false;
     ret_record->revision = (uint64_t)etcd_number(one, ETCD_KV_CREATED);

@@ -12,7 +12,8 @@
 struct etcd_method {
     const char *path; /* of the request: "/etcdserverpb.KV/Txn" */
     const struct etcd_form *reply;
-    bool needs_leader; /* a member without a leader refuses it, or ends it, instead of being silent */
+    bool
+        needs_leader; /* a member without a leader refuses it, or ends it, instead of being silent */
 };
 extern const struct etcd_method etcd_range_method, etcd_txn_method, etcd_grant_method,
     etcd_revoke_method, etcd_keep_method, etcd_ttl_method, etcd_watch_method,
@@ -21,7 +22,14 @@ extern const struct etcd_method etcd_range_method, etcd_txn_method, etcd_grant_m
 /* The numbers of fields of replies. */
 enum { ETCD_RANGE_KVS = 2, ETCD_RANGE_MORE = 3, ETCD_RANGE_COUNT = 4 };
 enum { ETCD_TXN_SUCCEEDED = 2 };
-enum { ETCD_KV_KEY = 1, ETCD_KV_CREATED, ETCD_KV_MODIFIED, ETCD_KV_VERSION, ETCD_KV_VALUE, ETCD_KV_LEASE };
+enum {
+    ETCD_KV_KEY = 1,
+    ETCD_KV_CREATED,
+    ETCD_KV_MODIFIED,
+    ETCD_KV_VERSION,
+    ETCD_KV_VALUE,
+    ETCD_KV_LEASE
+};
 enum { ETCD_LEASE_ID = 2, ETCD_LEASE_TTL = 3 };
 enum { ETCD_AUTH_TOKEN = 2 };
 enum { ETCD_STATUS_VERSION = 2, ETCD_STATUS_LEADER = 4, ETCD_STATUS_ERRORS = 8 };
@@ -39,9 +47,9 @@ enum { ETCD_EVENT_TYPE = 1, ETCD_EVENT_KV = 2, ETCD_EVENT_DELETE = 1 };
 /* ---- requests ------------------------------------------------------------------------------ */
 
 struct etcd_range {
-    const struct etcd_key *key, *to; /* `to` NULL: one key */
+    const struct etcd_key *key, *to;                                     /* `to` NULL: one key */
     enum { ETCD_ANY_ORDER, ETCD_OLDEST_FIRST, ETCD_NEWEST_FIRST } order; /* by create revision */
-    int64_t limit, revision, max_created; /* 0: none */
+    int64_t limit, revision, max_created;                                /* 0: none */
     bool serializable; /* as this member knows it, without asking the others */
     bool keys_only, count_only;
 };

@@ -47,13 +47,12 @@ void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status)
     end_cell_wait(store, cell, status, NULL);
 }
 
-static void cell_version_read(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
-                              const hf_error *err)
+static void cell_version_read(struct etcd_call *call, enum hfi_outcome outcome,
+                              struct etcd_message reply, const hf_error *err)
 {
     struct etcd_cell_wait *cell = call->data;
     struct etcd_store *store = call->store;
-    uint64_t version =
-        (uint64_t)etcd_number(etcd_part(reply, ETCD_RANGE_KVS), ETCD_KV_MODIFIED);
+    uint64_t version = (uint64_t)etcd_number(etcd_part(reply, ETCD_RANGE_KVS), ETCD_KV_MODIFIED);
     struct etcd_key key;
 
     if (!cell)

@@ -119,8 +119,8 @@ static void give_back(struct etcd_store *store, int64_t lease)
     etcd_call_send(call);
 }
 
-static void cell_swapped(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
-                         const hf_error *err)
+static void cell_swapped(struct etcd_call *call, enum hfi_outcome outcome,
+                         struct etcd_message reply, const hf_error *err)
 {
     struct hfi_op *op = call->op;
     bool done = etcd_number(reply, ETCD_TXN_SUCCEEDED);

@@ -125,8 +125,7 @@ static void check_alarms(const struct checkup *r, size_t host)
     while (etcd_next(&reply, ETCD_ALARMS, &one)) {
         bool full = etcd_number(one, ETCD_ALARM_KIND) == ETCD_ALARM_NOSPACE;
 
-        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "alarms", "%s: %s",
-                   full ? "NOSPACE" : "CORRUPT",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "alarms", "%s: %s", full ? "NOSPACE" : "CORRUPT",
                    full ? "no new lease and no new lock until space is made (compact, defrag, "
                           "disarm)"
                         : "etcd itself is not sound");

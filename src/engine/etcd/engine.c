@@ -48,10 +48,9 @@ static hf_status init(struct etcd_store *store, struct hfi_host *host, hf_error 
 
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, store->id);
-    status = store->conf->url.tls.on
-                 ? hfi_tls_context_new(&store->conf->url.tls, &store->tls, err)
-                 : HF_OK;
-    if (status == HF_OK && store->tls && !hfi_tls_context_protocol(store->tls, "h2"))
+    status = store->conf->url.tls.on ? hfi_tls_context_new(&store->conf->url.tls, &store->tls, err)
+                                     : HF_OK;
+    if (status == HF_OK && store->tls && !store->tls->offer(store->tls, "h2"))
         status = hfi_error_memory(err);
     if (status == HF_OK)
         status = hfi_reactor_init(&store->reactor, host, ops, err);

@@ -88,8 +88,8 @@ bool etcd_exchange_submit(struct etcd_link *link, struct etcd_exchange *exchange
     if (exchange->method->needs_leader)
         headers[count++] = PAIR("hasleader", "true");
     if (exchange->token && *exchange->token) /* not kept in a table of HPACK: it is a secret */
-        headers[count++] = pair("token", *exchange->token, strlen(*exchange->token),
-                                NGHTTP2_NV_FLAG_NO_INDEX);
+        headers[count++] =
+            pair("token", *exchange->token, strlen(*exchange->token), NGHTTP2_NV_FLAG_NO_INDEX);
     exchange->sent_ms = hfi_now_ms();
     exchange->at = UINT64_MAX;
     exchange->in.len = 0;
@@ -139,7 +139,7 @@ static int number_of(const uint8_t *value, size_t len)
 
 static int hex(uint8_t c)
 {
-    return c >= '0' && c <= '9' ? c - '0'
+    return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
                                   : -1;
@@ -352,8 +352,7 @@ static enum etcd_end judge(struct etcd_link *link, struct etcd_exchange *exchang
     if (!exchange->odd && exchange->code != 0)
         exchange->odd = "its answer has no status";
     if (!exchange->odd && !exchange->lasts &&
-        (!take_message(exchange, 0, &reply) ||
-         reply.len + ETCD_PREFIX_LEN != exchange->in.len) &&
+        (!take_message(exchange, 0, &reply) || reply.len + ETCD_PREFIX_LEN != exchange->in.len) &&
         !exchange->odd)
         exchange->odd = "its answer is cut off";
     if (exchange->odd) {
@@ -420,8 +419,8 @@ void etcd_exchange_drop(struct etcd_exchange *exchange)
     etcd_link_pump(link);
 }
 
-void etcd_exchange_end(struct etcd_exchange *exchange, enum etcd_end end,
-                       struct etcd_message reply, const hf_error *why)
+void etcd_exchange_end(struct etcd_exchange *exchange, enum etcd_end end, struct etcd_message reply,
+                       const hf_error *why)
 {
     detach(exchange);
     exchange->calls->over(exchange, end, reply, why);
@@ -438,6 +437,6 @@ void etcd_exchange_lose(struct etcd_exchange *exchange, hf_status status, const 
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     hfi_error_set(&why, status, 0, "%s", what);
-    etcd_exchange_end(exchange, left ? ETCD_MAYBE : ETCD_UNSENT,
-                      (struct etcd_message){ NULL, 0 }, &why);
+    etcd_exchange_end(exchange, left ? ETCD_MAYBE : ETCD_UNSENT, (struct etcd_message){ NULL, 0 },
+                      &why);
 }

@@ -30,8 +30,7 @@
 #include "engine/kit/request.h"
 #include "util/list.h"
 
-
-#define ETCD_TTL_MS 30000
+#define ETCD_TTL_MS       30000
 #define ETCD_POLL_MS      500  /* a wait without a watch reads the queue so often */
 #define ETCD_BATCH        100  /* claims in one transaction; etcd's own limit is 128 operations */
 #define ETCD_SLOTS        4096 /* keys that a store reuses for its claims */
@@ -204,7 +203,7 @@ struct etcd_store {
 
     struct etcd_member *members; /* as many as the URL has hosts */
     struct hfi_tls_context *tls; /* NULL: plain */
-    bool aside;                  /* not core's store: it asks the one member that it is set to (ask.c) */
+    bool aside; /* not core's store: it asks the one member that it is set to (ask.c) */
     bool closing;
 
     size_t at;         /* the endpoint in use */
@@ -350,8 +349,8 @@ void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status
 /* queue.c: read the claims ahead; `range` lists them at `revision`, newest first, as _order() asks
  * for. */
 void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait);
-void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait,
-                     struct etcd_message range, int64_t revision);
+void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, struct etcd_message range,
+                     int64_t revision);
 void etcd_wait_order(const struct hfi_claim *claim, struct etcd_range *range);
 void etcd_wait_unwatch(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_stop_moving(struct etcd_store *store, struct etcd_wait *wait);

@@ -53,8 +53,8 @@ static void send_release(struct etcd_store *store, struct hfi_op *op, uint64_t t
 }
 
 /* It is not known whether it was ever granted: does its key exist, with its owner? */
-static void release_found(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
-                          const hf_error *err)
+static void release_found(struct etcd_call *call, enum hfi_outcome outcome,
+                          struct etcd_message reply, const hf_error *err)
 {
     struct etcd_message kv = etcd_part(reply, ETCD_RANGE_KVS);
     struct hfi_op *op = call->op;
@@ -209,8 +209,7 @@ static void renewed(struct etcd_call *call, enum hfi_outcome outcome, struct etc
             item->status = HF_UNKNOWN;
         else if (share->moves && !etcd_number(one, ETCD_TXN_SUCCEEDED))
             item->status = HF_LOST;
-        else if (!share->moves &&
-                 (uint64_t)etcd_number(kv, ETCD_KV_CREATED) != item->claim->token)
+        else if (!share->moves && (uint64_t)etcd_number(kv, ETCD_KV_CREATED) != item->claim->token)
             item->status = HF_LOST;
         else if (!share->moves && etcd_number(kv, ETCD_KV_LEASE) != share->lease->id)
             item->status = HF_UNKNOWN; /* a late copy moved it back: the next renewal moves it
@@ -402,7 +401,7 @@ void etcd_break(void *self, struct hfi_op *op)
         return;
     call->again = true;
     etcd_name_range(store->conf->prefix, op->u.brk.name.bytes, op->u.brk.name.len, &from, &to);
-    etcd_add_range(&call->body, &(struct etcd_range){
-                                    .key = &from, .to = &to, .order = ETCD_OLDEST_FIRST });
+    etcd_add_range(&call->body,
+                   &(struct etcd_range){ .key = &from, .to = &to, .order = ETCD_OLDEST_FIRST });
     etcd_call_send(call);
 }

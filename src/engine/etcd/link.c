@@ -146,8 +146,7 @@ void etcd_link_pump(struct etcd_link *link)
 static bool new_session(struct etcd_link *link)
 {
     static const nghttp2_settings_entry settings[] = {
-        { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
-        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM }
+        { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 }, { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM }
     };
     nghttp2_session_callbacks *callbacks = etcd_exchange_callbacks();
     nghttp2_option *option = NULL;
@@ -220,8 +219,8 @@ static void stream_take(struct hfi_stream *stream, const char *bytes, size_t len
         etcd_link_pump(link);
     else if (link->pinged && link->ping_ms == HFI_NEVER)
         link->ping_ms = hfi_now_ms() + PING_MS;
-    if (stream->failed == HF_OK && !is_drained(link) &&
-        !nghttp2_session_want_read(link->session) && !nghttp2_session_want_write(link->session))
+    if (stream->failed == HF_OK && !is_drained(link) && !nghttp2_session_want_read(link->session) &&
+        !nghttp2_session_want_write(link->session))
         hfi_stream_fail(stream, HF_UNAVAILABLE, "%s",
                         stream->state == HFI_STREAM_GREETING ? "it does not speak HTTP/2"
                                                              : "what it sends is not HTTP/2");
@@ -256,7 +255,8 @@ static void stream_down(struct hfi_stream *stream, hf_status status, const char 
 
     hfi_stream_keep(stream, false);
     hfi_list_init(&all);
-    hfi_list_move(&all, &link->waiting); /* some may come back at once: they wait for the next try */
+    hfi_list_move(&all,
+                  &link->waiting); /* some may come back at once: they wait for the next try */
     while (!hfi_list_empty(&all))
         etcd_exchange_lose(hfi_container(all.next, struct etcd_exchange, listed), status, "%s",
                            why);

@@ -46,10 +46,10 @@ struct etcd_exchange_calls {
 struct etcd_exchange {
     const struct etcd_exchange_calls *calls;
     const struct etcd_method *method;
-    char *const *token;     /* of the user, when it is sent; NULL: none is needed */
-    struct etcd_text *out;  /* messages, each with its prefix: etcd_message_begin() and _end() */
-    bool lasts;             /* more messages may follow, and answers come at any time */
-    int64_t until_ms;       /* then it ends without an answer; HFI_NEVER: it does not */
+    char *const *token;    /* of the user, when it is sent; NULL: none is needed */
+    struct etcd_text *out; /* messages, each with its prefix: etcd_message_begin() and _end() */
+    bool lasts;            /* more messages may follow, and answers come at any time */
+    int64_t until_ms;      /* then it ends without an answer; HFI_NEVER: it does not */
 
     struct etcd_link *link; /* NULL: it is under way nowhere */
     struct hfi_list listed, news;
@@ -62,9 +62,9 @@ struct etcd_exchange {
     struct etcd_text in; /* kept from use to use */
     int http, code;      /* -1: not told */
     char text[ETCD_WHY_MAX];
-    const char *odd;  /* what was wrong with the answer; NULL: nothing */
-    bool starved;     /* no memory for the answer */
-    bool refused;     /* the server did not begin with it */
+    const char *odd; /* what was wrong with the answer; NULL: nothing */
+    bool starved;    /* no memory for the answer */
+    bool refused;    /* the server did not begin with it */
     bool closed;
 };
 
@@ -83,10 +83,11 @@ struct etcd_link {
     int64_t soonest_ms; /* no exchange ends earlier by its time */
     unsigned flying;    /* of those under way, how many will be answered soon */
     bool receiving;     /* nghttp2 is calling us */
-    bool leaving;       /* the connection takes no new exchanges: it is closed when those under way have ended */
-    struct hfi_list news; /* exchanges to which something has happened */
+    bool
+        leaving; /* the connection takes no new exchanges: it is closed when those under way have ended */
+    struct hfi_list news;           /* exchanges to which something has happened */
     struct etcd_exchange *handling; /* whose messages are being handed over */
-    bool pinged;        /* the server asked for an answer to `ping` */
+    bool pinged;                    /* the server asked for an answer to `ping` */
     uint8_t ping[8];
     int64_t ping_ms; /* when that leaves at the latest */
     char authority[HFI_HOST_MAX + 16];
@@ -120,8 +121,8 @@ bool etcd_exchange_submit(struct etcd_link *link, struct etcd_exchange *exchange
 /* Hand over what has come, and end what has ended. */
 void etcd_exchanges_work(struct etcd_link *link);
 /* End it, which is in a list of the link. */
-void etcd_exchange_end(struct etcd_exchange *exchange, enum etcd_end end,
-                       struct etcd_message reply, const hf_error *why);
+void etcd_exchange_end(struct etcd_exchange *exchange, enum etcd_end end, struct etcd_message reply,
+                       const hf_error *why);
 /* End it because the connection went down, or its time is over. */
 __attribute__((format(printf, 3, 4))) void etcd_exchange_lose(struct etcd_exchange *exchange,
                                                               hf_status status, const char *format,

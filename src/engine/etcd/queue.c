@@ -192,8 +192,8 @@ static struct etcd_message kv_at(struct etcd_message range, size_t index)
 }
 
 /* Newest first; the first must be ours. */
-void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait,
-                     struct etcd_message range, int64_t revision)
+void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, struct etcd_message range,
+                     int64_t revision)
 {
     size_t count = etcd_count(range, ETCD_RANGE_KVS);
     struct hfi_position position;

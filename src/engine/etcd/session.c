@@ -40,8 +40,8 @@ int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms)
 
 /* ---- getting and giving back ------------------------------------------------------------------------ */
 
-static void answered_nothing(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
-                             const hf_error *err)
+static void answered_nothing(struct etcd_call *call, enum hfi_outcome outcome,
+                             struct etcd_message reply, const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* otherwise it ends with its ttl */
 }

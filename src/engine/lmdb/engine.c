@@ -218,6 +218,7 @@ static void lmdb_submit(void *self, struct hfi_op *op)
         op->u.time.ret_us = lmdb_wall_us();
         hfi_op_finish(op, HF_OK);
         return;
+    case HFI_OP_ASK:
     case HFI_OP_COUNTER:
     case HFI_OP_LIMIT:
     case HFI_OP_SCRIPT:
