@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROWS_MAX      64
+#define ROWS_MAX      192
 #define EXIT_INTERNAL 70
 
 /* ---- what is reported ------------------------------------------------------ */
@@ -43,6 +43,8 @@ struct row {
     double ratio, low, high;   /* of the per-round ratios: median and quartiles; NAN: none */
     unsigned rounds;
     struct target target;
+    const char *axis; /* of a curve: what grows; NULL: no point of a curve */
+    double at;        /* there */
 };
 
 /* Of one measurement. Written by its process, read by the main one. */
@@ -70,11 +72,14 @@ struct bench {
     struct report *report;
 };
 
+#define GROWTH "growth" /* the group that only --growth, or its name, chooses */
+
 struct measure {
     const char *group; /* the engine it is about */
     const char *name;
     const char *about; /* one line */
     void (*run)(struct bench *bench);
+    double patience_s; /* beyond bench->seconds, before it is taken to hang; 0: a minute */
 };
 
 extern const struct measure measures[]; /* ends with a NULL name */
