@@ -68,6 +68,7 @@ struct bench {
     const char *holdfast; /* the command; NULL: not found */
     double seconds;       /* to be spent on timed rounds */
     bool quick;           /* is there a way with smaller numbers? take it */
+    unsigned most;        /* --growth: the last point of each curve; 0: as far as the engine gets */
     double done;          /* share of the work that is behind us, for the progress bar */
     struct report *report;
 };

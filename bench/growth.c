@@ -18,7 +18,8 @@
 
 #define CROWD_MAX 1000
 #define PROBE_S   0.2
-#define IDLE_S    0.4
+#define IDLE_S    1.0
+#define SETTLE_S  1.0 /* for what a new load begins in the background */
 #define PROBES    5
 #define SHARE     (1.0 / 3) /* of the work, for each axis */
 #define LONG_MS   3600000   /* a ttl within which nothing is renewed */
@@ -91,28 +92,31 @@ static double idle_rate(const struct point *point)
     return (cpu(point) - before) / (((double)bench_ns() - start) / 1e9);
 }
 
-/* Let `actor` do `order` some times; its least CPU time, and the median by the clock. */
+/* Let `actor` do `order` some times; the medians of its cost, by CPU and by the clock. */
 static void cost(const struct point *point, const struct actor *actor, enum actor_order order,
                  const char *by_cpu, const char *by_clock)
 {
     const struct actor_work work = { .order = order, .seconds = PROBE_S };
     double idle = idle_rate(point), cpus[PROBES], clocks[PROBES];
+    size_t probes = 0;
 
     for (int i = 0; i < PROBES; i++) {
         double before = cpu(point), spent;
         struct actor_done done = actor_do(actor, &work);
 
         spent = cpu(point) - before - idle * done.wall_s;
-        cpus[i] = done.operations > 0 ? 1e6 * spent / done.operations : NAN;
-        clocks[i] = done.operations > 0 ? 1e6 * done.wall_s / done.operations : NAN;
+        if (done.operations == 0)
+            continue;
+        cpus[probes] = 1e6 * spent / done.operations;
+        clocks[probes++] = 1e6 * done.wall_s / done.operations;
     }
-    put(point, UNIT_MICROSECONDS, by_cpu,
-        stats_quantile(cpus, PROBES, 0)); /* others only add to it */
-    put(point, UNIT_MICROSECONDS, by_clock, stats_median(clocks, PROBES));
+    put(point, UNIT_MICROSECONDS, by_cpu, stats_median(cpus, probes));
+    put(point, UNIT_MICROSECONDS, by_clock, stats_median(clocks, probes));
 }
 
 static void cost_pair(const struct point *point)
 {
+    bench_sleep(SETTLE_S);
     cost(point, &point->probe, ACTOR_PAIR, "pair, CPU", "pair, by the clock");
 }
 
@@ -182,6 +186,7 @@ static void waiters(struct point *point, unsigned count)
 
 /* ---- clients -------------------------------------------------------------------------------------------------- */
 
+/* Of a client the memory of its processes counts, and of the server's; not what is stored. */
 static double crowd_anon(const struct point *point)
 {
     double total = 0;
@@ -189,6 +194,13 @@ static double crowd_anon(const struct point *point)
     for (size_t i = 0; i < point->crowd_size; i++)
         total += growth_anon(point->crowd[i].pid);
     return total;
+}
+
+static double server_memory(struct point *point)
+{
+    if (point->engine->memory)
+        return point->engine->memory(&point->place);
+    return point->engine->bytes(&point->place);
 }
 
 static void clients(struct point *point, unsigned count)
@@ -199,7 +211,7 @@ static void clients(struct point *point, unsigned count)
 
     begin(point, "clients", count, processes, count);
     actor_do(&point->probe, &(struct actor_work){ .order = ACTOR_WAIT, .count = 1 });
-    server = point->engine->bytes(&point->place);
+    server = server_memory(point);
     client = crowd_anon(point);
     for (size_t i = 0; i < processes; i++)
         actor_send(&point->crowd[i],
@@ -208,7 +220,7 @@ static void clients(struct point *point, unsigned count)
                                          .ttl_ms = LONG_MS });
     for (size_t i = 0; i < processes; i++)
         actor_wait(&point->crowd[i]);
-    memory(point, point->engine->bytes(&point->place) - server, crowd_anon(point) - client);
+    memory(point, server_memory(point) - server, crowd_anon(point) - client);
     cost_pair(point);
     cost_hand_over(point, &point->probe);
     end(point);
@@ -229,9 +241,12 @@ static void grow(struct point *point, void (*at)(struct point *, unsigned), cons
     }
 }
 
-static unsigned at_most(const struct bench *bench, unsigned most)
+/* What the caller said, else what the engine can reach on a small machine. */
+static unsigned at_most(const struct bench *bench, unsigned most, unsigned quick)
 {
-    return bench->quick && most > 1000 ? 1000 : most;
+    if (bench->most > 0)
+        return bench->most;
+    return bench->quick && most > quick ? quick : most;
 }
 
 static void measure(struct bench *bench, const struct growth_engine *engine)
@@ -243,9 +258,9 @@ static void measure(struct bench *bench, const struct growth_engine *engine)
 
     point.bench = bench;
     point.engine = engine;
-    grow(&point, names, name_counts, at_most(bench, engine->names_max));
-    grow(&point, waiters, waiter_counts, at_most(bench, engine->waiters_max));
-    grow(&point, clients, client_counts, bench->quick ? 100 : engine->clients_max);
+    grow(&point, names, name_counts, at_most(bench, engine->names_max, 1000));
+    grow(&point, waiters, waiter_counts, at_most(bench, engine->waiters_max, 1000));
+    grow(&point, clients, client_counts, at_most(bench, engine->clients_max, 100));
 }
 
 void measure_growth_embedded(struct bench *bench)

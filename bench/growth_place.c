@@ -96,7 +96,7 @@ const struct growth_engine growth_embedded = {
     .renew_max = 1000000,
     .waiters_max = 10000,
     .clients_max = 1000,
-    .names_a_second = 200000,
+    .names_a_second = 20000,
     .start = start_embedded,
     .stop = stop_embedded,
     .bytes = bytes_embedded,
@@ -137,13 +137,13 @@ const struct growth_engine growth_redis = {
     .waiters_max = 10000,
     .clients_max = 5000,
     .client_processes = 8,
-    .names_a_second = 30000,
+    .names_a_second = 8000,
     .start = start_redis,
     .stop = stop_redis,
     .bytes = bytes_redis,
 };
 
-/* ---- PostgreSQL: memory of its backends and the size of the database --------------------------------- */
+/* ---- PostgreSQL: the size of the database, and the memory of its backends ------------------------------ */
 
 #define CONNECTIONS_EACH 3 /* of a client, at most */
 
@@ -179,18 +179,24 @@ static double bytes_postgres(struct growth_place *place)
     bytes = strtod(PQgetvalue(result, 0, 0), NULL);
     PQclear(result);
     PQfinish(db);
-    return bytes + growth_anon(server->pid);
+    return bytes;
+}
+
+static double memory_postgres(struct growth_place *place)
+{
+    return growth_anon(place->pid);
 }
 
 const struct growth_engine growth_postgres = {
     .name = "postgres",
-    .names_max = 1000000,
+    .names_max = 100000, /* a million takes minutes to be taken */
     .renew_max = 100000,
     .waiters_max = 10000,
-    .clients_max = 1000,
-    .client_processes = 8,
-    .names_a_second = 4000,
+    .clients_max = 500, /* two backends each, of 4 to 5 MB */
+    .client_processes = 4,
+    .names_a_second = 3000,
     .start = start_postgres,
     .stop = stop_postgres,
     .bytes = bytes_postgres,
+    .memory = memory_postgres,
 };

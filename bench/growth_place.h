@@ -22,8 +22,10 @@ struct growth_engine {
     double names_a_second;     /* that one store takes, about */
     void (*start)(const struct bench *bench, struct growth_place *place, unsigned clients);
     void (*stop)(struct growth_place *place);
-    /* Bytes that the store takes: in the server, and where it keeps them. */
+    /* Bytes that names and waiters take, where the server keeps them. */
     double (*bytes)(struct growth_place *place);
+    /* Bytes that connections take; NULL: the same. */
+    double (*memory)(struct growth_place *place);
 };
 
 extern const struct growth_engine growth_embedded, growth_redis, growth_postgres;

@@ -19,12 +19,14 @@
 #define SECONDS       8.0
 #define SECONDS_QUICK 0.5
 #define SECONDS_MAX   3600.0
+#define MOST_MAX      1000000
 
 enum { EXIT_FINE = 0, EXIT_USAGE = 64, EXIT_OUTPUT = 74 };
 
 struct options {
     bool quick, json, list, help, growth;
     double seconds; /* 0: not given */
+    unsigned most;  /* 0: not given */
     const char *svg;
     bool named[MEASURES_MAX], any_named; /* by the caller */
     bool chosen[MEASURES_MAX];
@@ -43,6 +45,7 @@ static const char help[] =
     "  --growth        curves instead of ratios: what a pair, a hand-over and a renewal cost, and\n"
     "                  the memory, by names held, waiters and clients; NAME is embedded, redis or\n"
     "                  postgres. It takes some minutes; with --svg they are drawn\n"
+    "  --most N        the last point of these curves (default: what a small machine can do)\n"
     "  --quick         a rough look in a few seconds\n"
     "  --seconds S     time for each measurement (default 8, with --quick 0.5)\n"
     "  --json          print JSON instead of a table\n"
@@ -117,12 +120,24 @@ static int set_seconds(struct options *options, const char *text)
     return EXIT_FINE;
 }
 
+static int set_most(struct options *options, const char *text)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (end == text || *end || *text == '-' || value < 1 || value > MOST_MAX)
+        return usage("--most: not a number from 1 to 1000000: ", text);
+    options->most = (unsigned)value;
+    return EXIT_FINE;
+}
+
 static int parse(int argc, char **argv, struct options *options)
 {
-    enum { ONLY, GROWTH_OPTION, QUICK, SECONDS_OPTION, JSON, SVG, LIST, HELP };
+    enum { ONLY, GROWTH_OPTION, MOST, QUICK, SECONDS_OPTION, JSON, SVG, LIST, HELP };
     static const struct option table[] = {
         { "only", required_argument, NULL, ONLY },
         { "growth", no_argument, NULL, GROWTH_OPTION },
+        { "most", required_argument, NULL, MOST },
         { "quick", no_argument, NULL, QUICK },
         { "seconds", required_argument, NULL, SECONDS_OPTION },
         { "json", no_argument, NULL, JSON },
@@ -140,6 +155,9 @@ static int parse(int argc, char **argv, struct options *options)
             break;
         case GROWTH_OPTION:
             options->growth = true;
+            break;
+        case MOST:
+            rc = set_most(options, optarg);
             break;
         case QUICK:
             options->quick = true;
@@ -236,7 +254,9 @@ static int run_one(struct run *run, const struct measure *measure, struct bench 
 /* Returns 0, or the signal that ended it. */
 static int run_all(struct run *run, const struct options *options)
 {
-    struct bench bench = { .quick = options->quick, .holdfast = find_holdfast() };
+    struct bench bench = { .quick = options->quick,
+                           .most = options->most,
+                           .holdfast = find_holdfast() };
     int64_t start = bench_ns();
     struct progress progress;
     size_t total = 0;
