@@ -505,7 +505,7 @@ static void urls(void **state)
 static const char *const rights[] = {
     "GRANT USAGE ON SCHEMA public TO few",
     ("GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
-     "hfright_clients, hfright_cells, hfright_watchers TO few"),
+     "hfright_clients, hfright_mail, hfright_cells, hfright_watchers TO few"),
     "GRANT SELECT, INSERT ON hfright_lock_rows, hfright_lock_names TO few",
     "GRANT SELECT, INSERT, DELETE ON hfright_lock_waits TO few",
     "GRANT USAGE ON SEQUENCE hfright_versions TO few",
@@ -550,7 +550,7 @@ static void least_rights(void **state)
 
 int main(int argc, char **argv)
 {
-    static struct CMUnitTest cases[48] = {
+    static struct CMUnitTest cases[64] = {
         cmocka_unit_test(first_use_by_many),
         cmocka_unit_test(without_the_tables),
         cmocka_unit_test(tables_taken_away),
@@ -585,6 +585,8 @@ int main(int argc, char **argv)
     count += leases_token_count;
     memcpy(cases + count, leases_upgrade_cases, leases_upgrade_count * sizeof *cases);
     count += leases_upgrade_count;
+    memcpy(cases + count, leases_wake_cases, leases_wake_count * sizeof *cases);
+    count += leases_wake_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

@@ -41,7 +41,7 @@ void sql_held_add(struct sql_store *store, struct hfi_claim *claim)
     store->held = claim;
     if (note)
         note->claim = claim;
-    sql_listener_held(store);
+    sql_listener_held(store, claim->flags & HFI_CLAIM_WATCHED);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -178,9 +178,10 @@ static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadl
             continue;
         if (there == 2)
             items[i]->status = HF_BUSY;
-        if (there != 1)
+        if (there != 1 && there != 3)
             continue;
         items[i]->status = HF_OK;
+        items[i]->others_wait = there == 3;
         items[i]->claim->granted_ttl_ms = items[i]->ttl_ms;
         items[i]->claim->sent_ms = r.sent_ms;
     }
@@ -305,7 +306,7 @@ void sql_break(struct sql_store *store, struct hfi_op *op)
     hf_status status;
     char letter;
 
-    (void)sql_notes_send(store, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    (void)sql_notes_send(store, op->deadline_ms, &(hf_error){ .status = HF_OK });
     status = sql_call(store, &r);
     if (status != HF_OK) {
         sql_finish(op, status, &r.trouble.error);
@@ -316,6 +317,28 @@ void sql_break(struct sql_store *store, struct hfi_op *op)
     if (letter == 'B')
         tell_own(store, op);
     sql_finish(op, letter == 'B' ? HF_OK : HF_NOT_FOUND, NULL);
+}
+
+/* ---- ask ------------------------------------------------------------------------------------------------ */
+
+void sql_ask(struct sql_store *store, struct hfi_op *op)
+{
+    const char *text = op->u.ask.text ? op->u.ask.text : "";
+    struct sql_value params[2] = { sql_bytes(op->u.ask.name.bytes, op->u.ask.name.len),
+                                   sql_bytes(text, strlen(text)) };
+    struct sql_request r = {
+        .call = SQL_ASK, .params = params, .count = 2, .deadline_ms = op->deadline_ms
+    };
+    hf_status status = sql_call(store, &r);
+    char letter;
+
+    if (status != HF_OK) {
+        sql_finish(op, status, &r.trouble.error);
+        return;
+    }
+    letter = sql_letter(&r.rows, 0, 0);
+    sql_rows_free(&r.rows);
+    sql_finish(op, letter == 'T' ? HF_OK : letter == 'B' ? HF_BUSY : HF_NOT_FOUND, NULL);
 }
 
 /* ---- local passes ----------------------------------------------------------------------------------------- */
@@ -355,8 +378,7 @@ static int by_pass(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static hf_status send_notes(struct sql_store *store, struct sql_connection *connection,
-                            int64_t deadline_ms, hf_error *err);
+static hf_status send_notes(struct sql_store *store, int64_t deadline_ms, hf_error *err);
 
 static uint32_t take_notes(struct sql_store *store, struct pass *passes)
 {
@@ -401,23 +423,19 @@ static void put_back(struct sql_store *store, const struct pass *passes, uint32_
 
 /* One sender at a time: an inspection must see what another sender is just sending, and of two
  * notes of one claim the newer one must come last. */
-hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
-                         int64_t deadline_ms, hf_error *err)
+hf_status sql_notes_send(struct sql_store *store, int64_t deadline_ms, hf_error *err)
 {
     hf_status status;
 
     pthread_mutex_lock(&store->note_lock);
-    status = send_notes(store, connection, deadline_ms, err);
+    status = send_notes(store, deadline_ms, err);
     pthread_mutex_unlock(&store->note_lock);
     return status;
 }
 
-static hf_status send_notes(struct sql_store *store, struct sql_connection *connection,
-                            int64_t deadline_ms, hf_error *err)
+static hf_status send_notes(struct sql_store *store, int64_t deadline_ms, hf_error *err)
 {
-    struct sql_request r = { .call = SQL_NOTE,
-                             .deadline_ms = deadline_ms,
-                             .connection = connection };
+    struct sql_request r = { .call = SQL_NOTE, .deadline_ms = deadline_ms };
     struct sql_value *params;
     struct pass *passes;
     hf_status status, result = HF_OK;

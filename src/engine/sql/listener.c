@@ -119,7 +119,7 @@ void sql_listener_by(struct sql_store *store, int64_t at_ms)
         sql_listener_kick(store);
 }
 
-void sql_listener_held(struct sql_store *store)
+void sql_listener_held(struct sql_store *store, bool watched)
 {
     struct sql_listener *listener;
     hf_error err;
@@ -127,7 +127,7 @@ void sql_listener_held(struct sql_store *store)
     if (sql_listener_start(store, &err) != HF_OK)
         return; /* we learn of a loss from our next renewal */
     listener = store->listener;
-    if (listener->asleep) {
+    if (listener->asleep || (watched && !listener->up)) {
         listener->asleep = false;
         sql_listener_kick(store);
     }
@@ -141,6 +141,20 @@ void sql_listener_note(struct sql_store *store)
         listener->note_ms = hfi_now_ms() + NOTE_AFTER_MS;
         sql_listener_kick(store);
     }
+}
+
+void sql_listener_naps(struct sql_store *store, bool may)
+{
+    pthread_mutex_lock(&store->lock);
+    store->listener->naps = may;
+    pthread_mutex_unlock(&store->lock);
+}
+
+void sql_listener_napping(struct sql_store *store, bool does)
+{
+    pthread_mutex_lock(&store->lock);
+    store->listener->napping = does;
+    pthread_mutex_unlock(&store->lock);
 }
 
 void sql_listener_changed(struct sql_store *store)
@@ -203,15 +217,6 @@ static bool notes_due(struct sql_store *store)
     return due;
 }
 
-/* Notes that could not be sent on our own connection: it is lost. */
-static hf_status notes(struct sql_store *store, hf_error *err)
-{
-    hf_status status = sql_notes_send(store, sql_listener_connection(store),
-                                      hfi_now_ms() + store->conf.op_ms, err);
-
-    return sql_listener_connection(store) ? status : HF_OK;
-}
-
 /* Waits for cells may have missed notices while nobody listened. */
 static void recheck_cells(struct sql_store *store)
 {
@@ -250,7 +255,7 @@ static hf_status serve(struct sql_store *store, struct sql_heartbeat_batch *batc
         if (status == HF_OK)
             status = sql_recheck_due(store, err);
         if (status == HF_OK && notes_due(store))
-            status = notes(store, err);
+            (void)sql_notes_send(store, hfi_now_ms() + store->conf.op_ms, err);
     }
     return status;
 }
@@ -309,7 +314,8 @@ static bool wait_for_work(struct sql_store *store)
         pthread_mutex_lock(&store->lock);
         stop = listener->stop;
         for (struct hfi_claim *c = store->held; c && !wanted; c = sql_lease_claim(c)->next)
-            wanted = hfi_now_ms() - sql_lease_claim(c)->since_ms >= IDLE_MS;
+            wanted = c->flags & HFI_CLAIM_WATCHED ||
+                     hfi_now_ms() - sql_lease_claim(c)->since_ms >= IDLE_MS;
         for (struct sql_wait *w = store->waits; w && !wanted; w = w->next)
             wanted = !w->claim || w->state == HFI_WAITER_QUEUED;
         wanted = wanted || listener->heartbeat_now || store->notes;

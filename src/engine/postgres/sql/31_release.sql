@@ -29,9 +29,13 @@ BEGIN
         ELSE
             DELETE FROM @waiters x WHERE x.owner = p_owner AND x.name = p_name;
             IF FOUND THEN n.waiters := n.waiters - 1; END IF;
+            IF FOUND AND n.waiters = 0 AND n.holders > 0 THEN PERFORM @want_1(n, 'U', '', true); END IF;
         END IF;
     END IF;
     n := @turn_1(n);
-    PERFORM @save_1(n);
+    UPDATE @names SET taken = n.taken, holders = n.holders, waiters = n.waiters, last = n.last, closed = n.closed,
+        soon = n.soon, head = n.head, owner = n.owner, client = n.client, token = n.token, tokens = n.tokens,
+        current = n.current, tid = n.tid, ttl = n.ttl, delay = n.delay, flags = n.flags, since = n.since, label = n.label
+    WHERE name = p_name; -- as save, without the call
 END
 $$;
