@@ -52,10 +52,11 @@ static void drive(hf_store *store)
 
 /* ---- names in bulk --------------------------------------------------------------------------- */
 
-static void lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void lost(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
-    (void)lease, (void)reason, (void)arg;
-    bench_die("a lease was lost: %s", why);
+    (void)lease, (void)arg;
+    if (event == HF_EVENT_LOST)
+        bench_die("a lease was lost: %s", why);
 }
 
 static void taken(const hf_result *result, void *arg)
@@ -77,7 +78,7 @@ static double hold(struct self *self, const struct actor_work *work)
     request.ttl_ms = work->ttl_ms;
     request.name = name;
     request.name_len = HF_CSTRING;
-    request.on_lost = lost;
+    request.on_event = lost;
     while (self->got < until) {
         while (self->asked < until && self->asked - self->got < IN_FLIGHT) {
             snprintf(name, sizeof name, "held-%04u-%07u", self->tag, self->asked);
