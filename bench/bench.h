@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROWS_MAX      16
+#define ROWS_MAX      64
 #define EXIT_INTERNAL 70
 
 /* ---- what is reported ------------------------------------------------------ */

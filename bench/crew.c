@@ -35,7 +35,8 @@ struct crew {
     _Atomic int stop;
     enum crew_kind kind;
     pid_t parent;
-    size_t size;
+    size_t size;    /* workers */
+    size_t threads; /* of each process */
     crew_step_fn *step;
     int64_t hold_ns;
     crew_enter_fn *enter;
@@ -100,7 +101,7 @@ static void look_for_dead(struct crew *crew)
 
     if (crew->kind != CREW_PROCESSES)
         return;
-    for (size_t i = 0; i < crew->size; i++)
+    for (size_t i = 0; i < crew->size / crew->threads; i++)
         if (waitpid(crew->workers[i].pid, &status, WNOHANG) != 0)
             bench_die("worker %zu ended with wait status %#x", i, (unsigned)status);
 }
@@ -113,37 +114,78 @@ static void wait_parked(struct crew *crew)
     }
 }
 
-struct crew *crew_start(enum crew_kind kind, size_t size, crew_enter_fn *enter, void *arg)
+static pthread_t start_thread(struct post *post)
+{
+    pthread_t thread;
+    int rc = pthread_create(&thread, NULL, work, post);
+
+    if (rc != 0)
+        bench_die("pthread_create: %s", strerror(rc));
+    return thread;
+}
+
+/* A process of the crew, with its workers. */
+static void be_process(struct crew *crew, size_t process)
+{
+    struct post *posts = &crew->posts[process * crew->threads];
+    pthread_t threads[CREW_MAX];
+
+    for (size_t i = 1; i < crew->threads; i++)
+        threads[i] = start_thread(&posts[i]);
+    work(&posts[0]);
+    for (size_t i = 1; i < crew->threads; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static struct crew *make(enum crew_kind kind, size_t size, size_t threads, crew_enter_fn *enter,
+                         void *arg)
 {
     struct crew *crew = crew_shared(sizeof *crew);
 
+    if (size > CREW_MAX)
+        bench_die("a crew of more than %d", CREW_MAX);
     crew->kind = kind;
     crew->size = size;
+    crew->threads = threads;
     crew->enter = enter;
     crew->arg = arg;
     crew->parent = getpid();
-    for (size_t i = 0; i < size; i++) {
-        pid_t pid; /* not in the crew's memory, where parent and child would both write it */
-        int rc;
-
+    for (size_t i = 0; i < size; i++)
         crew->posts[i] = (struct post){ crew, i };
-        if (kind == CREW_THREADS) {
-            rc = pthread_create(&crew->workers[i].thread, NULL, work, &crew->posts[i]);
-            if (rc != 0)
-                bench_die("pthread_create: %s", strerror(rc));
-            continue;
-        }
-        pid = fork();
+    return crew;
+}
+
+struct crew *crew_start_groups(size_t processes, size_t threads, crew_enter_fn *enter, void *arg)
+{
+    struct crew *crew = make(CREW_PROCESSES, processes * threads, threads, enter, arg);
+
+    for (size_t i = 0; i < processes; i++) {
+        pid_t pid =
+            fork(); /* not into the crew's memory, where parent and child would both write */
+
         if (pid < 0)
             bench_die("fork: %s", strerror(errno));
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() == crew->parent)
-                work(&crew->posts[i]);
+                be_process(crew, i);
             _exit(0);
         }
         crew->workers[i].pid = pid;
     }
+    wait_parked(crew);
+    return crew;
+}
+
+struct crew *crew_start(enum crew_kind kind, size_t size, crew_enter_fn *enter, void *arg)
+{
+    struct crew *crew;
+
+    if (kind == CREW_PROCESSES)
+        return crew_start_groups(size, 1, enter, arg);
+    crew = make(kind, size, 1, enter, arg);
+    for (size_t i = 0; i < size; i++)
+        crew->workers[i].thread = start_thread(&crew->posts[i]);
     wait_parked(crew);
     return crew;
 }
@@ -166,7 +208,7 @@ static int64_t read_steps(struct crew *crew, uint64_t steps[CREW_MAX])
 }
 
 double crew_round(struct crew *crew, crew_step_fn *step, int64_t hold_ns, double seconds,
-                  double *ret_jain)
+                  struct crew_share *ret_share)
 {
     double settle_s = seconds / 10 < SETTLE_MAX_S ? seconds / 10 : SETTLE_MAX_S;
     uint64_t first[CREW_MAX] = { 0 }, last[CREW_MAX] = { 0 }, sum = 0;
@@ -180,11 +222,13 @@ double crew_round(struct crew *crew, crew_step_fn *step, int64_t hold_ns, double
     atomic_store(&crew->stop, 1);
     wait_parked(crew);
 
+    *ret_share = (struct crew_share){ 0 };
     for (size_t i = 0; i < crew->size; i++) {
         last[i] -= first[i];
         sum += last[i];
+        ret_share->starved += last[i] == 0;
     }
-    *ret_jain = stats_jain(last, crew->size);
+    ret_share->jain = stats_jain(last, crew->size);
     return (double)sum * 1e9 / (double)(end - start);
 }
 
@@ -200,7 +244,7 @@ uint64_t crew_steps(const struct crew *crew)
 void crew_end(struct crew *crew)
 {
     begin(crew, NULL, 0);
-    for (size_t i = 0; i < crew->size; i++) {
+    for (size_t i = 0; i < crew->size / crew->threads; i++) {
         if (crew->kind == CREW_THREADS)
             pthread_join(crew->workers[i].thread, NULL);
         else
@@ -214,10 +258,11 @@ void crew_end(struct crew *crew)
 double team_round(void *arg, double seconds)
 {
     struct team *team = arg;
-    double jain, rate = crew_round(team->crew, team->step, team->hold_ns, seconds, &jain);
+    struct crew_share share;
+    double rate = crew_round(team->crew, team->step, team->hold_ns, seconds, &share);
 
     if (team->rounds < sizeof team->jain / sizeof *team->jain)
-        team->jain[team->rounds++] = jain;
+        team->jain[team->rounds++] = share.jain;
     return rate;
 }
 

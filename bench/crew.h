@@ -23,9 +23,17 @@ typedef void *crew_enter_fn(size_t index, void *arg);
 typedef void crew_step_fn(void *self, int64_t hold_ns);
 
 struct crew *crew_start(enum crew_kind kind, size_t size, crew_enter_fn *enter, void *arg);
-/* Let all do `step` for this long. Returns steps a second; *ret_jain: how evenly they were shared. */
+/* Processes of so many threads each; index / threads is the process. */
+struct crew *crew_start_groups(size_t processes, size_t threads, crew_enter_fn *enter, void *arg);
+
+/* How the steps of a round were shared. */
+struct crew_share {
+    double jain;
+    double starved; /* workers that did not get one step */
+};
+/* Let all do `step` for this long. Returns steps a second. */
 double crew_round(struct crew *crew, crew_step_fn *step, int64_t hold_ns, double seconds,
-                  double *ret_jain);
+                  struct crew_share *ret_share);
 uint64_t crew_steps(const struct crew *crew); /* of all, since the start */
 void crew_end(struct crew *crew);
 

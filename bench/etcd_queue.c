@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that all want one name on an etcd, all the time, held for 1 ms; against etcd's own lock
- * service through the same gateway. And what an acquisition costs in calls, which must not grow with
- * the number of those who wait.
+ * Processes that all want one name on an etcd, again and again, held for 1 ms; against etcd's own lock
+ * service. What an acquisition costs in calls must not grow with the number of waiters.
  */
-#include "crew.h"
+#include "contest.h"
 #include "etcd_raw.h"
 #include "etcd_server.h"
 #include "measures.h"
-#include "ours.h"
-#include "rounds.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define FEW           4
@@ -22,126 +18,73 @@
 
 enum { OURS, SERVICE, COUNT };
 
-struct side {
-    struct team team;
-    const struct etcd_server *server;
-    size_t rounds; /* the first warms up */
-    double calls[STATS_MAX + 1];
-};
-
-struct scene {
-    struct etcd_server *server;
-    struct crew *crew;
-    struct side sides[COUNT];
-    struct rounds rates;
-};
-
 struct worker {
-    hf_store *store;
-    hf_acquire_request request;
     struct etcd_raw *raw;
     long long lease;
+    char key[200];
 };
 
-static void *enter(size_t index, void *arg)
+static void *open_service(size_t index, void *arg)
 {
-    struct scene *scene = arg;
+    const struct etcd_server *server = arg;
     struct worker *worker = calloc(1, sizeof *worker);
 
     (void)index;
     if (!worker)
         bench_die("out of memory");
-    worker->store = ours_open_url(scene->server->url);
-    worker->request = ours_request(OURS_NAME, 0);
-    worker->raw = etcd_raw_open(scene->server->base);
+    worker->raw = etcd_raw_open(server->base);
     worker->lease = etcd_raw_lease(worker->raw);
     return worker;
 }
 
-static void step_ours(void *self, int64_t hold_ns)
+static void acquire_service(void *self)
 {
     struct worker *worker = self;
-    hf_lease *lease = ours_acquire(worker->store, &worker->request);
 
-    crew_hold(hold_ns);
-    ours_release(lease);
+    etcd_raw_lock(worker->raw, worker->lease, worker->key, sizeof worker->key);
 }
 
-static void step_service(void *self, int64_t hold_ns)
+static void release_service(void *self)
 {
     struct worker *worker = self;
-    char key[200];
 
-    etcd_raw_lock(worker->raw, worker->lease, key, sizeof key);
-    crew_hold(hold_ns);
-    etcd_raw_unlock(worker->raw, key);
+    etcd_raw_unlock(worker->raw, worker->key);
 }
 
-static double side_round(void *arg, double seconds)
+static double count_calls(void *server)
 {
-    struct side *side = arg;
-    double calls = etcd_server_calls(side->server), rate;
-    uint64_t steps = crew_steps(side->team.crew);
-
-    rate = team_round(&side->team, seconds);
-    if (side->rounds <= STATS_MAX) {
-        steps = crew_steps(side->team.crew) - steps;
-        calls = etcd_server_calls(side->server) - calls;
-        side->calls[side->rounds++] = calls / (double)(steps ? steps : 1);
-    }
-    return rate;
+    return etcd_server_calls(server);
 }
 
-/* Hand-offs between this many processes; returns the calls per acquisition of ours. */
-static double play(struct bench *bench, struct etcd_server *server, size_t workers, double share)
+/* Between this many processes; returns the calls of an acquisition of ours. */
+static double play(struct bench *bench, struct etcd_server *server, size_t processes, double share,
+                   const char *what, const struct contest_targets *targets)
 {
-    static crew_step_fn *const steps[COUNT] = { step_ours, step_service };
-    static struct scene scenes[2];
-    struct scene *scene = &scenes[workers == MANY];
-    struct contender contenders[COUNT];
-    struct row *row;
-    char what[72];
+    const struct contest_server counted = {
+        .commands = count_calls, .server = server, .word = "calls", .ports = { server->port }
+    };
+    const struct contest_side sides[COUNT] = { contest_ours("", server->url, 0),
+                                               { "etcd's lock service", open_service,
+                                                 acquire_service, release_service, server } };
+    struct contest *contest = contest_start(processes, 1, &counted, sides, COUNT);
     double calls;
 
-    scene->server = server;
-    scene->crew = crew_start(CREW_PROCESSES, workers, enter, scene);
-    for (int i = 0; i < COUNT; i++) {
-        scene->sides[i] = (struct side){ .server = server };
-        scene->sides[i].team =
-            (struct team){ .crew = scene->crew, .step = steps[i], .hold_ns = HOLD_NS };
-        contenders[i] = (struct contender){ side_round, &scene->sides[i] };
-    }
-    rounds_run(bench, share, bench->quick ? QUICK_ROUND_S : ROUND_S, contenders, COUNT,
-               &scene->rates);
-    snprintf(what, sizeof what, "%zu processes, 1 ms: hand-offs", workers);
-    rounds_rates(bench, &scene->rates, OURS, what, SERVICE, "etcd's lock service",
-                 (struct target){ NO_TARGET, 0, 0, false });
-    row = &bench->report->rows[bench->report->count - 1];
-    if (workers == MANY)
-        row->target = (struct target){ AT_LEAST, 500, 0, true };
-    row = bench_row(bench, UNIT_PLAIN, "  fairness (Jain)", "etcd's lock service");
-    row->measured = team_jain(&scene->sides[OURS].team);
-    row->baseline = team_jain(&scene->sides[SERVICE].team);
-    row->rounds = scene->rates.count;
-    row->target = (struct target){ AT_LEAST, 0.99, 0, true };
-    calls = stats_median(scene->sides[OURS].calls + 1, scene->rates.count);
-    row = bench_row(bench, UNIT_PLAIN, "  calls, each", "etcd's lock service");
-    row->measured = calls;
-    row->baseline = stats_median(scene->sides[SERVICE].calls + 1, scene->rates.count);
-    row->rounds = scene->rates.count;
-    crew_end(scene->crew);
+    contest_run(bench, contest, HOLD_NS, false, share, bench->quick ? QUICK_ROUND_S : ROUND_S);
+    contest_rows(bench, contest, OURS, SERVICE, what, targets);
+    calls = contest_commands(contest, OURS);
+    contest_end(contest);
     return calls;
 }
 
 void measure_etcd_queue(struct bench *bench)
 {
     struct etcd_server *server = etcd_server_start(bench);
-    double few = play(bench, server, FEW, 0.4), many = play(bench, server, MANY, 0.6);
-    struct row *row = bench_row(bench, UNIT_PLAIN, "calls, 16 processes", "4 processes");
+    double few = play(bench, server, FEW, 0.4, "4 processes, 1 ms",
+                      &(struct contest_targets){ .jain = 0.99 });
+    double many = play(bench, server, MANY, 0.6, "16 processes, 1 ms",
+                       &(struct contest_targets){ .hand_offs = 600, .jain = 0.99 });
 
-    row->measured = many;
-    row->baseline = few;
-    row->ratio = many / few;
-    row->target = (struct target){ AT_MOST, 1.25, 0, false };
+    contest_growth(bench, &(struct contest_server){ .word = "calls" }, "16 processes", many,
+                   "4 processes", few, 1.25);
     etcd_server_stop(server);
 }

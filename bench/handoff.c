@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Eight processes want one name, all the time. Every release hands it to another process. Against
- * a ticket lock, first with no hold time, where only the hand-off counts, then with 1 ms, which is
- * still short for a lock between processes.
+ * Eight processes want one name of the embedded store, again and again. Every release hands it to
+ * another process. Against a ticket lock and flock(2), first with no hold time, where only the hand-off
+ * counts, then with 1 ms, which is still short for a lock between processes.
  */
+#include "contest.h"
 #include "crew.h"
 #include "measures.h"
-#include "ours.h"
-#include "rounds.h"
 #include "ticket.h"
 
 #include <errno.h>
@@ -17,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #define PROCESSES    8
 #define HOLD_NS      1000000
@@ -24,114 +24,94 @@
 #define HOLD_ROUND_S 0.25 /* long enough for some thirty turns of each */
 #define BARE_SHARE   0.35
 
-struct common {
-    const char *dir;
-    struct ticket_lock *ticket;
+/* ---- by hand ------------------------------------------------------------------------------- */
+
+struct ticket_holder {
+    struct ticket_lock *lock;
+    uint32_t ticket;
 };
 
-struct worker {
-    hf_store *store;
-    hf_acquire_request request;
-    struct ticket_lock *ticket;
-    int fd;
-};
-
-static void *enter(size_t index, void *arg)
+static void *open_ticket(size_t index, void *arg)
 {
-    struct common *common = arg;
-    struct worker *worker = calloc(1, sizeof *worker);
-    char path[PATH_MAX];
+    struct ticket_holder *holder = calloc(1, sizeof *holder);
 
     (void)index;
-    if (!worker)
+    if (!holder)
         bench_die("out of memory");
-    worker->store = ours_open(common->dir, "store");
-    worker->request = ours_request(OURS_NAME, HF_FLAG_STRICT);
-    worker->ticket = common->ticket;
-    snprintf(path, sizeof path, "%s/flock", common->dir);
-    worker->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (worker->fd < 0)
-        bench_die("%s: %s", path, strerror(errno));
-    return worker;
+    holder->lock = arg;
+    return holder;
 }
 
-static void step_ours(void *self, int64_t hold_ns)
+static void take_ticket(void *self)
 {
-    struct worker *worker = self;
-    hf_lease *lease = ours_acquire(worker->store, &worker->request);
+    struct ticket_holder *holder = self;
 
-    crew_hold(hold_ns);
-    ours_release(lease);
+    holder->ticket = ticket_acquire(holder->lock);
 }
 
-static void step_ticket(void *self, int64_t hold_ns)
+static void give_ticket(void *self)
 {
-    struct worker *worker = self;
-    uint32_t ticket = ticket_acquire(worker->ticket);
+    struct ticket_holder *holder = self;
 
-    crew_hold(hold_ns);
-    ticket_release(worker->ticket, ticket);
+    ticket_release(holder->lock, holder->ticket);
 }
 
-static void step_flock(void *self, int64_t hold_ns)
+static void *open_flock(size_t index, void *path)
 {
-    struct worker *worker = self;
+    int *fd = malloc(sizeof *fd);
 
-    if (flock(worker->fd, LOCK_EX) != 0)
+    (void)index;
+    if (!fd)
+        bench_die("out of memory");
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        bench_die("%s: %s", (char *)path, strerror(errno));
+    return fd;
+}
+
+static void take_flock(void *self)
+{
+    if (flock(*(const int *)self, LOCK_EX) != 0)
         bench_die("flock: %s", strerror(errno));
-    crew_hold(hold_ns);
-    flock(worker->fd, LOCK_UN);
 }
+
+static void give_flock(void *self)
+{
+    flock(*(const int *)self, LOCK_UN);
+}
+
+/* ---- both ------------------------------------------------------------------------------------- */
 
 enum { OURS, TICKET, FLOCK, COUNT };
 
-static void report_jain(struct bench *bench, const struct team *teams, const char *what)
+static void report(struct bench *bench, const struct contest *contest, const char *what,
+                   double rate)
 {
-    struct row *row = bench_row(bench, UNIT_PLAIN, what, "flock(2)");
-
-    row->measured = team_jain(&teams[OURS]);
-    row->baseline = team_jain(&teams[FLOCK]);
-    row->rounds = (unsigned)teams[OURS].rounds - 1;
-    row->target = (struct target){ AT_LEAST, 0.99, 0, true };
-}
-
-static void compare(struct bench *bench, struct crew *crew, int64_t hold_ns, double share,
-                    double round_s, struct team teams[COUNT], struct rounds *ret)
-{
-    struct contender contenders[COUNT];
-    static crew_step_fn *const steps[COUNT] = { step_ours, step_ticket, step_flock };
-
-    for (int i = 0; i < COUNT; i++) {
-        teams[i].crew = crew;
-        teams[i].step = steps[i];
-        teams[i].hold_ns = hold_ns;
-        contenders[i] = (struct contender){ team_round, &teams[i] };
-    }
-    rounds_run(bench, share, round_s, contenders, COUNT, ret);
+    contest_rows(bench, contest, OURS, TICKET, what,
+                 &(struct contest_targets){ .rate = rate, .jain = 0.99 });
+    contest_compare(bench, contest, OURS, FLOCK, what, &(struct contest_targets){ 0 });
 }
 
 void measure_handoff(struct bench *bench)
 {
-    static struct rounds rounds;
-    static struct team bare[COUNT], held[COUNT];
-    struct common common = { bench->dir, crew_shared(sizeof(struct ticket_lock)) };
-    struct crew *crew;
+    struct ticket_lock *ticket = crew_shared(sizeof *ticket);
+    char path[PATH_MAX], url[PATH_MAX];
+    struct contest_side sides[COUNT];
+    struct contest *contest;
 
-    ticket_init(common.ticket, 1);
-    crew = crew_start(CREW_PROCESSES, PROCESSES, enter, &common);
-
-    compare(bench, crew, 0, BARE_SHARE, BARE_ROUND_S, bare, &rounds);
-    rounds_rates(bench, &rounds, OURS, "hand-offs, no hold time", TICKET,
-                 "ticket lock on shared futexes", (struct target){ AT_LEAST, 0.5, 0, false });
-    rounds_rates(bench, &rounds, OURS, "hand-offs, no hold time", FLOCK, "flock(2)",
-                 (struct target){ 0 });
-
-    compare(bench, crew, HOLD_NS, 1 - BARE_SHARE, HOLD_ROUND_S, held, &rounds);
-    rounds_rates(bench, &rounds, OURS, "hand-offs, held 1 ms each", TICKET,
-                 "ticket lock on shared futexes", (struct target){ AT_LEAST, 0.95, 0, false });
-    rounds_rates(bench, &rounds, OURS, "hand-offs, held 1 ms each", FLOCK, "flock(2)",
-                 (struct target){ 0 });
-    report_jain(bench, held, "fairness (Jain), held 1 ms each");
-    report_jain(bench, bare, "fairness (Jain), no hold time");
-    crew_end(crew);
+    ticket_init(ticket, 1);
+    snprintf(path, sizeof path, "%s/flock", bench->dir);
+    snprintf(url, sizeof url, "file:%s/store", bench->dir);
+    if (mkdir(url + strlen("file:"), 0700) != 0)
+        bench_die("mkdir: %s", strerror(errno));
+    sides[OURS] = contest_ours("", url, HF_FLAG_STRICT);
+    sides[TICKET] = (struct contest_side){ "ticket lock on shared futexes", open_ticket,
+                                           take_ticket, give_ticket, ticket };
+    sides[FLOCK] = (struct contest_side){ "flock(2)", open_flock, take_flock, give_flock, path };
+    contest = contest_start(PROCESSES, 1, &(struct contest_server){ 0 }, sides, COUNT);
+    contest_run(bench, contest, 0, false, BARE_SHARE, BARE_ROUND_S);
+    report(bench, contest, "8 processes, no hold", 0.5);
+    contest_run(bench, contest, HOLD_NS, false, 1 - BARE_SHARE, HOLD_ROUND_S);
+    report(bench, contest, "8 processes, 1 ms", 0.95);
+    contest_end(contest);
 }

@@ -20,11 +20,15 @@ void measure_redis_passes(struct bench *bench);
 void measure_redlock_pair(struct bench *bench);
 void measure_redlock_queue(struct bench *bench);
 void measure_redis_queue(struct bench *bench);
-void measure_redis_quiet(struct bench *bench); /* in quiet.c */
+void measure_redis_groups(struct bench *bench); /* in redis_queue.c */
+void measure_redis_semaphore(struct bench *bench);
+void measure_redis_command(struct bench *bench); /* in command.c */
+void measure_redis_quiet(struct bench *bench);   /* in quiet.c */
 void measure_redis_renew(struct bench *bench);
 
 /* On a memcached of our own. */
 void measure_memcached_pair(struct bench *bench);
+void measure_memcached_queue(struct bench *bench);
 /* On an etcd of our own. */
 void measure_etcd_pair(struct bench *bench);
 void measure_etcd_queue(struct bench *bench);

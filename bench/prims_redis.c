@@ -97,6 +97,21 @@ static double round_raw_counter(void *arg, double seconds)
     return rounds_loop(step_raw_counter, arg, seconds, STRIDE);
 }
 
+static void step_ping(void *arg)
+{
+    struct side *side = arg;
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    size_t len;
+
+    raw_redis_send(side->redis, ping, sizeof ping - 1);
+    raw_redis_reply(side->redis, &len);
+}
+
+static double round_ping(void *arg, double seconds)
+{
+    return rounds_loop(step_ping, arg, seconds, STRIDE);
+}
+
 static double round_raw_limit(void *arg, double seconds)
 {
     return rounds_loop(step_raw_limit, arg, seconds, STRIDE);
@@ -177,7 +192,9 @@ void measure_prims_limit(struct bench *bench)
 {
     static struct rounds rounds;
     static struct side side = { .limit = HF_LIMIT_REQUEST_INIT };
-    const struct contender contenders[] = { { round_limit, &side }, { round_raw_limit, &side } };
+    const struct contender contenders[] = { { round_limit, &side },
+                                            { round_raw_limit, &side },
+                                            { round_ping, &side } };
 
     side.limit.name = OURS_NAME;
     side.limit.name_len = HF_CSTRING;
@@ -187,9 +204,11 @@ void measure_prims_limit(struct bench *bench)
     side.limit.burst = BURST;
     begin(bench, &side);
     format_limit(&side);
-    rounds_run(bench, 1, ROUND_S, contenders, 2, &rounds);
+    rounds_run(bench, 1, ROUND_S, contenders, 3, &rounds);
     rounds_rates(bench, &rounds, 0, "rate limit on Redis: try", 1, "the same EVALSHA, by hand",
                  (struct target){ AT_LEAST, 0.9, 0, false });
+    rounds_rates(bench, &rounds, 0, "rate limit on Redis: try", 2, "PING, by hand",
+                 (struct target){ AT_LEAST, 0.75, 0, false });
     count_commands(bench, &side, step_limit);
     end(&side);
 }

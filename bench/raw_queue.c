@@ -20,7 +20,8 @@ static void format(struct raw_queue *queue, struct raw_command *command, const c
     raw_redis_format(command, words);
 }
 
-struct raw_queue *raw_queue_open(uint16_t port, size_t index)
+static struct raw_queue *open_queue(uint16_t port, size_t index, const char *acquire,
+                                    const char *release)
 {
     struct raw_queue *queue = calloc(1, sizeof *queue);
     char channel[32];
@@ -32,10 +33,20 @@ struct raw_queue *raw_queue_open(uint16_t port, size_t index)
     snprintf(channel, sizeof channel, "raw:inbox:%zu", index);
     queue->commands = raw_redis_open(port);
     queue->inbox = raw_redis_open(port);
-    format(queue, &queue->acquire, raw_queue_acquire_lua, channel);
-    format(queue, &queue->release, raw_queue_release_lua, channel);
+    format(queue, &queue->acquire, acquire, channel);
+    format(queue, &queue->release, release, channel);
     raw_redis_ask(queue->inbox, &len, subscribe);
     return queue;
+}
+
+struct raw_queue *raw_queue_open(uint16_t port, size_t index)
+{
+    return open_queue(port, index, raw_queue_acquire_lua, raw_queue_release_lua);
+}
+
+struct raw_queue *raw_permits_open(uint16_t port, size_t index)
+{
+    return open_queue(port, index, raw_permits_acquire_lua, raw_permits_release_lua);
 }
 
 /* Send a call, return the integer that it answers. */

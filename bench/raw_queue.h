@@ -16,6 +16,8 @@ struct raw_queue {
 
 /* Worker `index` on the one lock that there is. */
 struct raw_queue *raw_queue_open(uint16_t port, size_t index);
+/* The same for a semaphore of four. */
+struct raw_queue *raw_permits_open(uint16_t port, size_t index);
 void raw_queue_acquire(struct raw_queue *queue);
 void raw_queue_release(struct raw_queue *queue);
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread takes and gives back one name on a Redis server; against the same two script calls sent
- * by hand. What a pair costs in commands to the server, and in system calls of the client.
+ * One thread takes and gives back one name on a Redis server; against the least that any lock needs
+ * (SET NX PX, compare and delete), the same with a token, and the same two script calls that we send, by
+ * hand. What a pair costs in commands and bytes, and in system calls of the client. And wire=plain.
  */
+#include "cost.h"
 #include "crew.h"
 #include "futex.h"
 #include "measures.h"
 #include "ours.h"
+#include "raw_limit.h"
 #include "redis_server.h"
 #include "rounds.h"
 #include "strace.h"
@@ -35,6 +38,13 @@ struct pair {
     hf_acquire_request request;
     struct raw_redis *redis;
     struct raw_pair raw;
+    struct hand *limit;
+};
+
+/* Other ways by hand, on connections of their own. */
+struct hand {
+    struct raw_redis *redis;
+    struct raw_pair pair;
 };
 
 static void step_ours(void *arg)
@@ -49,6 +59,23 @@ static void step_raw(void *arg)
     struct pair *pair = arg;
 
     raw_pair_do(&pair->raw, pair->redis);
+}
+
+static void step_limit(void *arg)
+{
+    struct hand *hand = arg;
+
+    raw_limit_do(&hand->pair, hand->redis);
+}
+
+static void step_limit_of(void *arg)
+{
+    step_limit(((struct pair *)arg)->limit);
+}
+
+static double round_limit(void *arg, double seconds)
+{
+    return rounds_loop(step_limit, arg, seconds, STRIDE);
 }
 
 static double round_ours(void *arg, double seconds)
@@ -158,51 +185,81 @@ static double count_calls(const struct bench *bench, struct traced *traced, pid_
     return strace_between(&window, NEARLY);
 }
 
-/* ---- commands -------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------- */
 
-static double count_commands(struct redis_server *server, struct pair *pair)
+static void report_calls(struct bench *bench, double calls)
 {
-    double before = redis_server_work(server).commands;
+    struct row *row = bench_row(bench, UNIT_PLAIN, "  system calls of a pair, by strace(1)", "");
 
-    for (int i = 0; i < COUNTED; i++)
-        step_ours(pair);
-    return (redis_server_work(server).commands - before) / COUNTED;
+    row->measured = round(calls * 100) / 100;
+    row->target = (struct target){ AT_MOST, 4, 0, true };
 }
 
-/* Two decimals: what a thread in the background does once a second is not of the pair. */
-static void report_count(struct bench *bench, const char *what, double value, double at_most)
+static void open_hand(struct hand *hand, const struct redis_server *server, const char *name,
+                      int token)
 {
-    struct row *row = bench_row(bench, UNIT_PLAIN, what, "");
+    hand->redis = raw_redis_open(server->port);
+    raw_limit_init(&hand->pair, hand->redis, name, token);
+}
 
-    row->measured = round(value * 100) / 100;
-    row->target = (struct target){ AT_MOST, at_most, 0, true };
+static void open_pair(struct pair *pair, const struct redis_server *server, const char *query)
+{
+    char url[96];
+
+    snprintf(url, sizeof url, "%s%s", server->url, query);
+    pair->store = ours_open_url(url);
+    pair->request = ours_request(OURS_NAME, 0);
+    pair->redis = raw_redis_open(server->port);
+}
+
+enum { OURS, PLAIN, RAW, LIMIT, TOKEN, COUNT };
+
+static void report(struct bench *bench, const struct rounds *rounds)
+{
+    const char *limit = "SET NX PX, compare and delete";
+
+    rounds_rates(bench, rounds, OURS, "acquire+release", LIMIT, limit,
+                 (struct target){ AT_LEAST, 0.92, 0, false });
+    rounds_rates(bench, rounds, OURS, "acquire+release", TOKEN, "  the same with a token",
+                 (struct target){ 0 });
+    rounds_rates(bench, rounds, OURS, "acquire+release", RAW, "the same two EVALSHA, by hand",
+                 (struct target){ AT_LEAST, 0.95, 0, false });
+    rounds_rates(bench, rounds, PLAIN, "acquire+release, wire=plain", LIMIT, limit,
+                 (struct target){ AT_LEAST, 0.95, 0, false });
 }
 
 void measure_redis_pair(struct bench *bench)
 {
-    enum { OURS, RAW, COUNT };
     static struct rounds rounds;
-    static struct pair pair;
-    const struct contender contenders[COUNT] = { { round_ours, &pair }, { round_raw, &pair } };
+    static struct pair pair, plain;
+    static struct hand limit, token;
+    const struct contender contenders[COUNT] = {
+        { round_ours, &pair },   { round_ours, &plain },  { round_raw, &pair },
+        { round_limit, &limit }, { round_limit, &token },
+    };
     struct redis_server *server = redis_server_start(bench);
+    struct contest_server counted = redis_server_counted(server);
     struct traced *traced = crew_shared(sizeof *traced);
     pid_t child = fork_traced(traced, server->url);
     double calls = count_calls(bench, traced, child);
 
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    pair.store = ours_open_url(server->url);
-    pair.request = ours_request(OURS_NAME, 0);
-    pair.redis = raw_redis_open(server->port);
+    open_pair(&pair, server, "");
+    open_pair(&plain, server, "?wire=plain");
     raw_pair_init(&pair.raw, pair.redis, "bench-name-raw00");
+    open_hand(&limit, server, "bench-name-raw01", 0);
+    open_hand(&token, server, "bench-name-raw02", 1);
 
     rounds_run(bench, 1, ROUND_S, contenders, COUNT, &rounds);
-    rounds_rates(bench, &rounds, OURS, "acquire+release", RAW, "the same two EVALSHA, by hand",
-                 (struct target){ AT_LEAST, 0.95, 0, false });
-    report_count(bench, "commands to the server, a pair", count_commands(server, &pair), 2);
+    report(bench, &rounds);
+    counted.by_hand = 2;
+    pair.limit = &limit;
+    cost_rows(bench, &counted, step_ours, step_limit_of, &pair, "SET NX PX, compare and delete", 2,
+              300);
     if (!isnan(calls))
-        report_count(bench, "system calls of a pair, by strace(1)", calls, 4);
+        report_calls(bench, calls);
     ours_close(pair.store);
-    raw_redis_close(pair.redis);
+    ours_close(plain.store);
     redis_server_stop(server);
 }

@@ -148,3 +148,15 @@ struct redis_work redis_server_work(struct redis_server *server)
     work.cpu_s = field(text, end, "used_cpu_sys:") + field(text, end, "used_cpu_user:");
     return work;
 }
+
+static double count_commands(void *server)
+{
+    return redis_server_work(server).commands;
+}
+
+struct contest_server redis_server_counted(struct redis_server *server)
+{
+    return (struct contest_server){
+        .commands = count_commands, .server = server, .word = "commands", .ports = { server->port }
+    };
+}

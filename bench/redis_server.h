@@ -5,6 +5,7 @@
 #define BENCH_REDIS_SERVER_H
 
 #include "bench.h"
+#include "contest.h"
 #include "raw_redis.h"
 
 #include <sys/types.h>
@@ -28,5 +29,9 @@ struct redis_work {
     double cpu_s;
 };
 struct redis_work redis_server_work(struct redis_server *server);
+/* As a contest counts it. */
+struct contest_server redis_server_counted(struct redis_server *server);
+/* redis_queue.c: the raw queue there, as a side of a contest. */
+struct contest_side redis_raw_queue(struct redis_server *server);
 
 #endif

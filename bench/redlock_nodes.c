@@ -36,3 +36,19 @@ double redlock_nodes_commands(struct redlock_nodes *nodes)
         commands += redis_server_work(nodes->servers[i]).commands;
     return commands;
 }
+
+static double count_commands(void *nodes)
+{
+    return redlock_nodes_commands(nodes);
+}
+
+struct contest_server redlock_nodes_counted(struct redlock_nodes *nodes)
+{
+    struct contest_server counted = {
+        .commands = count_commands, .server = nodes, .word = "commands", .ports = { 0 }
+    };
+
+    for (int i = 0; i < REDLOCK_NODES; i++)
+        counted.ports[i] = nodes->servers[i]->port;
+    return counted;
+}

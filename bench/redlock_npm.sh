@@ -28,4 +28,4 @@ theirs 5 5
 echo "holdfast:"
 "$build/bin/holdfast" bench --json --seconds "$seconds" redlock-queue |
     jq -c '[.measurements[0].rows[].measured] | {acquisitions_per_second: (.[0] | round),
-        hand_offs_per_second: (.[1] | round), jain: .[2], p50_ms: (.[3] / 1000), p99_ms: (.[4] / 1000), commands_each: .[5]}'
+        hand_offs_per_second: (.[1] | round), jain: .[4], p50_ms: (.[2] / 1000), p99_ms: (.[3] / 1000), commands_each: .[6]}'

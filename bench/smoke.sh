@@ -39,8 +39,8 @@ if command -v redis-server >/dev/null; then
         and all(.error == null and .skipped == null and (.rows | length) >= 2 and .rows[0].ratio > 0)
         ' "$dir/out.json" >/dev/null || { cat "$dir/out.json"; fail "redis"; }
     "$bench" --quick --json redlock-pair >"$dir/out.json" || fail "redlock: exit status $?"
-    jq -e '.measurements | length == 1 and .[0].group == "redlock" and .[0].error == null and (.[0].rows | length) == 5
-        and .[0].rows[0].measured > 0 and .[0].rows[2].ratio > 0' "$dir/out.json" >/dev/null ||
+    jq -e '.measurements | length == 1 and .[0].group == "redlock" and .[0].error == null and (.[0].rows | length) >= 5
+        and .[0].rows[0].measured > 0 and .[0].rows[1].ratio > 0' "$dir/out.json" >/dev/null ||
         { cat "$dir/out.json"; fail "redlock"; }
     [ -z "$(find /proc/[0-9]*/cwd -lname "$dir/*" 2>/dev/null)" ] || fail "a redis-server is left"
 fi

@@ -51,6 +51,9 @@ struct sql_kind {
     void (*row_unlock)(struct sql_raw *raw);
 
     double (*statements)(struct sql_raw *raw); /* that clients sent so far */
+    /* Transactions of connections that have ended; it waits until all but this one have. NULL: the
+     * statements tell enough. */
+    double (*transactions)(struct sql_raw *raw);
 
     /* A commit that tells another connection, and waiting for being told; NULL: it has nothing like it. */
     void (*listen)(struct sql_raw *raw);

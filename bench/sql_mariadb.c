@@ -36,7 +36,7 @@ static void serve(const struct sql_server *server)
                            sock,
                            pid,
                            "--bind-address=127.0.0.1",
-                           "--max-connections=200",
+                           "--max-connections=400",
                            "--skip-log-bin",
                            NULL };
 

@@ -42,7 +42,7 @@ static void serve(const struct sql_server *server)
                            "-k",
                            "",
                            "-c",
-                           "max_connections=200",
+                           "max_connections=400",
                            "-c",
                            "dynamic_shared_memory_type=mmap",
                            "-c",
@@ -175,6 +175,29 @@ static double statements(struct sql_raw *raw)
     return count;
 }
 
+static double number(struct sql_raw *raw, const char *sql)
+{
+    PGresult *result = must(raw, PQexec(raw->db, sql));
+    double value = strtod(PQgetvalue(result, 0, 0), NULL);
+
+    PQclear(result);
+    return value;
+}
+
+/*
+ * A backend counts for itself, and tells what it has counted at most once a second, and when it ends. A
+ * transaction in which a backend only reads what was NOTIFYed is one of them.
+ */
+static double transactions(struct sql_raw *raw)
+{
+    do
+        bench_sleep(0.2);
+    while (number(raw,
+                  "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                  "AND pid <> pg_backend_pid()") > 0);
+    return number(raw, "SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database");
+}
+
 static void listen(struct sql_raw *raw)
 {
     run(raw, "LISTEN bench");
@@ -215,6 +238,7 @@ const struct sql_kind sql_postgres = {
     .row_lock = row_lock,
     .row_unlock = row_unlock,
     .statements = statements,
+    .transactions = transactions,
     .listen = listen,
     .ring = ring,
     .hear = hear,

@@ -1,167 +1,192 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that all want one name on a database server, all the time, held for 1 ms: in each of the
- * three modes, against the server's own queue (advisory lock, row lock). What an acquisition costs in
- * statements, which must not grow with the number of those who wait.
+ * Processes that all want one name on a database server, again and again, held for 1 ms: in each of the
+ * three modes, against the server's own queue (advisory lock, row lock). What an acquisition costs the
+ * server in statements, or transactions, must not grow with the number of waiters.
  */
-#include "crew.h"
+#include "contest.h"
 #include "measures.h"
-#include "ours.h"
-#include "rounds.h"
 #include "sql.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define FEW           4
-#define MANY          16
+#define SOME          16
+#define MANY          64
 #define HOLD_NS       1000000
 #define ROUND_S       1.0
 #define QUICK_ROUND_S 0.3
-#define COUNT_S       2.0
+#define COUNT_S       1.5
 
-enum { LEASE, SESSION, ROW, RAW_SESSION, RAW_ROW, SIDES };
-
-struct scene {
-    struct sql_server *server;
-    struct crew *crew;
-    struct team teams[SIDES];
-    struct rounds rates;
-};
+/* ---- by hand ------------------------------------------------------------------------------- */
 
 struct worker {
-    struct scene *scene;
-    hf_store *stores[ROW + 1];
-    hf_acquire_request request;
+    const struct sql_kind *kind;
     struct sql_raw *raw;
 };
 
-static void *enter(size_t index, void *arg)
+static void *open_raw(size_t index, void *arg)
 {
-    static const char *const modes[] = { "lease", "session", "row" };
+    const struct sql_server *server = arg;
     struct worker *worker = calloc(1, sizeof *worker);
 
     (void)index;
     if (!worker)
         bench_die("out of memory");
-    worker->scene = arg;
-    for (int i = LEASE; i <= ROW; i++)
-        worker->stores[i] = ours_open_url(sql_url(worker->scene->server, modes[i]));
-    worker->request = ours_request(OURS_NAME, 0);
-    worker->raw = sql_open(worker->scene->server);
+    worker->kind = server->kind;
+    worker->raw = sql_open(server);
     return worker;
 }
 
-static void step_mode(struct worker *worker, int mode, int64_t hold_ns)
-{
-    hf_lease *lease = ours_acquire(worker->stores[mode], &worker->request);
-
-    crew_hold(hold_ns);
-    ours_release(lease);
-}
-
-static void step_lease(void *self, int64_t hold_ns)
-{
-    step_mode(self, LEASE, hold_ns);
-}
-
-static void step_session(void *self, int64_t hold_ns)
-{
-    step_mode(self, SESSION, hold_ns);
-}
-
-static void step_row(void *self, int64_t hold_ns)
-{
-    step_mode(self, ROW, hold_ns);
-}
-
-static void step_raw_session(void *self, int64_t hold_ns)
+static void session_lock(void *self)
 {
     struct worker *worker = self;
-    const struct sql_kind *kind = worker->scene->server->kind;
 
-    kind->session_lock(worker->raw);
-    crew_hold(hold_ns);
-    kind->session_unlock(worker->raw);
+    worker->kind->session_lock(worker->raw);
 }
 
-static void step_raw_row(void *self, int64_t hold_ns)
+static void session_unlock(void *self)
 {
     struct worker *worker = self;
-    const struct sql_kind *kind = worker->scene->server->kind;
 
-    kind->row_lock(worker->raw);
-    crew_hold(hold_ns);
-    kind->row_unlock(worker->raw);
+    worker->kind->session_unlock(worker->raw);
 }
 
-static void start(struct scene *scene, struct sql_server *server, size_t workers)
+static void row_lock(void *self)
 {
-    static crew_step_fn *const steps[SIDES] = { step_lease, step_session, step_row,
-                                                step_raw_session, step_raw_row };
+    struct worker *worker = self;
 
-    scene->server = server;
-    scene->crew = crew_start(CREW_PROCESSES, workers, enter, scene);
-    for (int i = 0; i < SIDES; i++)
-        scene->teams[i] =
-            (struct team){ .crew = scene->crew, .step = steps[i], .hold_ns = HOLD_NS };
+    worker->kind->row_lock(worker->raw);
 }
 
-/* Statements of an acquisition in mode=lease. */
-static double count(struct scene *scene, struct sql_raw *raw)
+static void row_unlock(void *self)
 {
-    double before = scene->server->kind->statements(raw);
-    uint64_t steps = crew_steps(scene->crew);
+    struct worker *worker = self;
 
-    team_round(&scene->teams[LEASE], COUNT_S);
-    steps = crew_steps(scene->crew) - steps;
-    return (scene->server->kind->statements(raw) - before) / (double)(steps ? steps : 1);
+    worker->kind->row_unlock(worker->raw);
 }
 
-static void report(struct bench *bench, struct scene *scene)
-{
-    struct row *row;
+/* ---- contests -------------------------------------------------------------------------------- */
 
-    rounds_rates(bench, &scene->rates, LEASE, "16 processes, 1 ms: hand-offs, mode=lease",
-                 RAW_SESSION, "the server's lock", (struct target){ AT_LEAST, 0.5, 0, false });
-    row = bench_row(bench, UNIT_PLAIN, "  fairness (Jain)", "the server's lock");
-    row->measured = team_jain(&scene->teams[LEASE]);
-    row->baseline = team_jain(&scene->teams[RAW_SESSION]);
-    row->rounds = scene->rates.count;
-    row->target = (struct target){ AT_LEAST, 0.99, 0, true };
-    rounds_rates(bench, &scene->rates, SESSION, "mode=session", RAW_SESSION, "the server's lock",
-                 (struct target){ AT_LEAST, 0.9, 0, false });
-    rounds_rates(bench, &scene->rates, ROW, "mode=row", RAW_ROW, "SELECT FOR UPDATE, COMMIT",
-                 (struct target){ AT_LEAST, 0.9, 0, false });
+/* The first two are all that a large contest has. */
+enum { LEASE, RAW_SESSION, SESSION, ROW, RAW_ROW, SIDES };
+enum { LARGE = RAW_SESSION + 1 };
+
+struct scene {
+    struct bench *bench;
+    struct sql_server *server;
+    struct sql_raw *raw; /* for questions */
+    struct contest_server counted;
+};
+
+static double count_statements(void *arg)
+{
+    const struct scene *scene = arg;
+
+    return scene->server->kind->statements(scene->raw);
+}
+
+static struct contest *start(const struct scene *scene, size_t processes, size_t sides)
+{
+    struct sql_server *server = scene->server;
+    const struct contest_side all[SIDES] = {
+        [LEASE] = contest_ours("mode=lease", sql_url(server, "lease"), 0),
+        [SESSION] = contest_ours("mode=session", sql_url(server, "session"), 0),
+        [ROW] = contest_ours("mode=row", sql_url(server, "row"), 0),
+        [RAW_SESSION] = { "the server's lock", open_raw, session_lock, session_unlock, server },
+        [RAW_ROW] = { "SELECT FOR UPDATE, COMMIT", open_raw, row_lock, row_unlock, server },
+    };
+
+    return contest_start(processes, 1, &scene->counted, all, sides);
+}
+
+/*
+ * Transactions of an acquisition in mode=lease: of a crew that works for a while, less those of one that
+ * only comes and goes. NAN: statements are counted instead, round by round.
+ */
+static double count_transactions(const struct scene *scene, size_t processes)
+{
+    const struct sql_kind *kind = scene->server->kind;
+    double before, idle;
+    struct contest *contest;
+    uint64_t steps;
+
+    if (!kind->transactions)
+        return NAN;
+    before = kind->transactions(scene->raw);
+    contest_end(start(scene, processes, LEASE + 1));
+    idle = kind->transactions(scene->raw) - before;
+    contest = start(scene, processes, LEASE + 1);
+    steps = contest_count(contest, LEASE, HOLD_NS, scene->bench->quick ? QUICK_ROUND_S : COUNT_S);
+    contest_end(contest);
+    return (kind->transactions(scene->raw) - before - 2 * idle) / (double)(steps ? steps : 1);
+}
+
+/* Statements or transactions of an acquisition, by a contest of which nothing else is reported. */
+static double count_each(const struct scene *scene, size_t processes)
+{
+    struct contest *contest;
+    double before, each;
+    uint64_t steps;
+
+    if (scene->server->kind->transactions)
+        return count_transactions(scene, processes);
+    contest = start(scene, processes, LEASE + 1);
+    before = count_statements((void *)(uintptr_t)scene);
+    steps = contest_count(contest, LEASE, HOLD_NS, COUNT_S);
+    each = (count_statements((void *)(uintptr_t)scene) - before) / (double)(steps ? steps : 1);
+    contest_end(contest);
+    return each;
+}
+
+/* Returns what an acquisition in mode=lease costs. */
+static double play(const struct scene *scene, size_t processes, size_t sides, double share,
+                   const char *what)
+{
+    const struct contest_targets lease = { .rate = 0.65,
+                                           .rate_aim = 0.8,
+                                           .jain = 0.99,
+                                           .spread = 3,
+                                           .commands = 3 },
+                                 other = { .rate = 0.9 };
+    struct bench *bench = scene->bench;
+    double transactions = count_transactions(scene, processes), each;
+    struct contest *contest = start(scene, processes, sides);
+
+    contest_run(bench, contest, HOLD_NS, false, share, bench->quick ? QUICK_ROUND_S : ROUND_S);
+    contest_set_commands(contest, LEASE, transactions);
+    contest_rows(bench, contest, LEASE, RAW_SESSION, what, &lease);
+    each = contest_commands(contest, LEASE);
+    if (sides > LARGE) {
+        contest_rows(bench, contest, SESSION, RAW_SESSION, what, &other);
+        contest_rows(bench, contest, ROW, RAW_ROW, what, &other);
+    }
+    contest_end(contest);
+    return each;
 }
 
 static void measure(struct bench *bench, const struct sql_kind *kind)
 {
-    static struct scene many, few;
-    struct contender contenders[SIDES];
-    struct sql_server *server = sql_server_start(bench, kind);
-    struct sql_raw *raw;
-    struct row *row;
-    double by_many, by_few;
+    struct scene scene = { .bench = bench, .server = sql_server_start(bench, kind) };
+    double few, some, many;
 
-    start(&many, server, MANY);
-    start(&few, server, FEW);
-    raw = sql_open(server);
-    for (int i = 0; i < SIDES; i++)
-        contenders[i] = (struct contender){ team_round, &many.teams[i] };
-    rounds_run(bench, 1, bench->quick ? QUICK_ROUND_S : ROUND_S, contenders, SIDES, &many.rates);
-    report(bench, &many);
-    by_many = count(&many, raw);
-    by_few = count(&few, raw);
-    row = bench_row(bench, UNIT_PLAIN, "statements each, 16 processes", "4 processes");
-    row->measured = by_many;
-    row->baseline = by_few;
-    row->ratio = by_many / by_few;
-    row->target = (struct target){ AT_MOST, 1.25, 0, false };
-    kind->close(raw);
-    crew_end(many.crew);
-    crew_end(few.crew);
-    sql_server_stop(server);
+    scene.raw = sql_open(scene.server);
+    scene.counted = (struct contest_server){
+        .commands = kind->transactions ? NULL : count_statements,
+        .server = &scene,
+        .word = kind->transactions ? "transactions" : "statements",
+        .ports = { scene.server->port },
+    };
+    few = count_each(&scene, FEW);
+    some = play(&scene, SOME, SIDES, 0.7, "16 processes, 1 ms");
+    contest_growth(bench, &scene.counted, "16 processes", some, "4 processes", few, 1.25);
+    if (!bench->quick) {
+        many = play(&scene, MANY, LARGE, 0.3, "64 processes, 1 ms");
+        contest_growth(bench, &scene.counted, "64 processes", many, "16 processes", some, 1.25);
+    }
+    kind->close(scene.raw);
+    sql_server_stop(scene.server);
 }
 
 void measure_postgres_queue(struct bench *bench)

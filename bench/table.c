@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { WHAT = 44, NUMBER = 11, AGAINST = 31, RATIO = 7, TARGET = 10 }; /* widths */
+enum { WHAT = 50, NUMBER = 11, AGAINST = 31, RATIO = 7, TARGET = 10 }; /* widths */
 
 struct table {
     FILE *file;

@@ -1,0 +1,6 @@
+-- SPDX-License-Identifier: MIT
+-- Compare and delete. KEYS: lock. ARGV: owner.
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('DEL', KEYS[1])
+end
+return 0
