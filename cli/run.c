@@ -353,7 +353,7 @@ static void set_environment(const struct run *run)
     free(tokens);
 }
 
-/* Readable when one of the leases is lost. */
+/* Readable when something has happened to one of the leases. */
 static int watch_leases(const struct run *run)
 {
     int all;

@@ -59,7 +59,7 @@ struct run {
     hf_lease *lease;         /* the first; NULL: nested */
     uint64_t *tokens;        /* of each */
     struct nest_hold *holds; /* likewise */
-    int lease_fd;            /* readable when one is lost */
+    int lease_fd;            /* readable when something has happened to one of them */
     int outer;               /* nested: the connection; else -1 */
     int64_t outer_grace_ms;  /* nested: from TERM to KILL if the outer run is killed */
     int64_t held_since_ms;

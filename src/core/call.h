@@ -201,7 +201,7 @@ void hfi_call_told(struct hfi_call *call, uint32_t word);
 /* The call should end early and has nothing in the store: leave the local queue, if it is in one.
  * Locks of cancellers or the store may be held. */
 void hfi_call_stop_local(struct hfi_call *call);
-/* hf_release_async() of a lost lease: its on_lost callback has ended. Any thread, no locks. */
+/* hf_release_async() of a lost lease: its callback with LOST has ended. Any thread, no locks. */
 void hfi_call_lost(struct hfi_call *call);
 /* LOOP: call back, and free it. */
 void hfi_call_deliver(struct hfi_call *call);

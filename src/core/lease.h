@@ -14,8 +14,8 @@
  *                                                    when no part is left
  *
  * A slot is freed when none of its parts is left: the caller's handle, the claim in the store, a
- * renewal that is under way. (A pending lost callback is no part: hf_release() waits for it before
- * it drops the claim.) Everything is under the lock of the slot's shard, except what the owner of a
+ * renewal that is under way. (An event that is still to be told is no part: hf_release() takes it back, or waits until LOST has
+ * been told before it drops the claim.) Everything is under the lock of the slot's shard, except what the owner of a
  * GOING slot writes before the lease is published.
  */
 #ifndef HFI_LEASE_H
@@ -23,6 +23,7 @@
 
 #include "core/handle.h"
 #include "core/heap.h"
+#include "core/notify.h"
 #include "core/term.h"
 #include "util/list.h"
 
@@ -55,15 +56,19 @@ struct hfi_lease {
     _Atomic int phase;              /* enum hfi_phase */
     _Atomic int gone;               /* * the store reported its end, perhaps before the grant */
     _Atomic bool
-        wanted;     /* others wait for the claim, as far as the store has told us: core/wanted.c */
-    unsigned parts; /* HFI_PART_* */
-    bool pass;      /* may be passed on locally */
-    bool hot;       /* * local waiters were seen: a block of tokens pays off */
-    bool timed;     /* * has a place for its timer at the keeper */
-    bool exported;  /* * detached, and its handle was exported */
-    bool orphan;    /* * its store was closed */
+        wanted; /* others wait for the claim, as far as the store has told us: core/wanted.c */
+    _Atomic bool level; /* what hf_lease_wanted() says: `watch`, and others wait, there or here */
+    unsigned parts;     /* HFI_PART_* */
+    bool pass;          /* may be passed on locally */
+    bool hot;           /* * local waiters were seen: a block of tokens pays off */
+    bool timed;         /* * has a place for its timer at the keeper */
+    bool exported;      /* * detached, and its handle was exported */
+    bool orphan;        /* * its store was closed */
     bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
-    bool in_loop; /* acquired asynchronously: its callback comes from hf_store_process() */
+    bool in_loop;   /* acquired asynchronously: its callback comes from hf_store_process() */
+    bool watch;     /* HF_FLAG_WATCH, of the holder */
+    bool changed;   /* since the last hf_lease_get(): its descriptor is readable */
+    hf_state noted; /* the state of which its holder has been told, or will be */
     uint32_t holds, passes;
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
     uint64_t scope;
@@ -71,14 +76,10 @@ struct hfi_lease {
     int64_t since_ms; /* held since */
     struct hfi_term term;
 
-    hf_lost_fn *on_lost;
-    void *on_lost_arg;
-    int fd;                 /* * for hf_lease_fd() */
-    hf_lease *lost_handle;  /* the handle it had when it was lost, for its callback */
-    struct hfi_list notice; /* * in the notifier's queue */
-    struct hfi_call
-        *releasing; /* the call that waits for the end of its callback; under notify->lock; NULL:
-                     * none */
+    uint32_t asks;    /* how often its holder was asked for it ... */
+    int64_t asked_ms; /* ... and when it was told so last; 0: never */
+    int fd;           /* * for hf_lease_fd() */
+    struct hfi_events events;
     struct hfi_list queue;  /* * local waiters (struct hfi_wait), in order */
     struct hfi_timer timer; /* * */
 
@@ -87,7 +88,7 @@ struct hfi_lease {
     uint32_t settle_tries;
 
     struct hfi_claim claim;
-    const char *why;          /* how it was lost */
+    const char *why;          /* how it was lost, or why it is at risk */
     char *why_copy;           /* * a copy of the engine's text */
     char *label;              /* * */
     unsigned char *long_name; /* * */
@@ -130,6 +131,18 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why);
 
 /* Read the clock, and lose the lease if its validity has ended. With the lock; returns likewise. */
 struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease);
+
+/* A holder begins: what belongs to the hold and not to the claim. By its owner, or with the lock. */
+static inline void hfi_lease_fresh(struct hfi_lease *lease)
+{
+    atomic_store_explicit(&lease->level, false, memory_order_relaxed);
+    lease->noted = HF_STATE_HELD;
+    lease->changed = false;
+    lease->asks = 0;
+    lease->asked_ms = 0;
+    lease->holds = 1;
+    lease->named_by = 0;
+}
 
 /* Drop these parts, with the lock; true: none is left, and the caller frees the slot after
  * unlocking. */

@@ -63,6 +63,8 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
         if (fresh)
             hfi_wait_init(wait, lease->store, lease, min_valid_ms);
         hfi_list_append(&held->queue, &wait->queued);
+        if (held->watch && atomic_load(&held->phase) == HFI_HELD)
+            hfi_lease_note(held);
         shard->entered++;
     } else if (entry == HFI_ENTRY_GO) {
         atomic_store_explicit(&lease->phase, HFI_GOING, memory_order_relaxed);
@@ -87,12 +89,15 @@ static bool is_ours(const struct hfi_lease *held, const struct hfi_lease *lease)
            held->scope == lease->scope && held->scoped == lease->scoped && is_good(held);
 }
 
+/* A claim that is watched serves a holder that did not ask for that too. */
 static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease)
 {
     const struct hfi_claim *a = &held->claim, *b = &lease->claim;
 
     return held->pass && lease->pass && a->mode == b->mode && a->ttl_ms == b->ttl_ms &&
-           a->lock_delay_ms == b->lock_delay_ms && a->flags == b->flags;
+           a->lock_delay_ms == b->lock_delay_ms &&
+           (a->flags & ~HFI_CLAIM_WATCHED) == (b->flags & ~HFI_CLAIM_WATCHED) &&
+           (a->flags | b->flags) == a->flags;
 }
 
 static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
@@ -108,6 +113,20 @@ static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease
     return HFI_ENTRY_AGAIN;
 }
 
+/* It leaves the queue before its turn. The holder learns that nobody waits any more. */
+static void take_out(struct hfi_wait *wait)
+{
+    struct hfi_list *next = wait->queued.next;
+    struct hfi_lease *held;
+
+    hfi_list_remove(&wait->queued);
+    if (!hfi_list_empty(next))
+        return;
+    held = hfi_container(next, struct hfi_lease, queue); /* it was the only one */
+    if (held->watch && atomic_load(&held->phase) == HFI_HELD)
+        hfi_lease_note(held);
+}
+
 bool hfi_local_queue_leave(struct hfi_wait *wait)
 {
     struct hfi_shard *shard = wait->shard;
@@ -116,7 +135,7 @@ bool hfi_local_queue_leave(struct hfi_wait *wait)
     pthread_mutex_lock(&shard->lock);
     queued = !hfi_list_empty(&wait->queued);
     if (queued)
-        hfi_list_remove(&wait->queued);
+        take_out(wait);
     pthread_mutex_unlock(&shard->lock);
     return queued;
 }
@@ -130,7 +149,7 @@ bool hfi_local_queue_surface(struct hfi_wait *wait)
     pthread_mutex_lock(&shard->lock);
     queued = !hfi_list_empty(&wait->queued);
     if (queued) {
-        hfi_list_remove(&wait->queued);
+        take_out(wait);
         lease->pass = false;
         atomic_store_explicit(&lease->phase, HFI_GOING, memory_order_relaxed);
         hfi_table_link(shard, lease);
@@ -150,11 +169,10 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
     lease->reentrant = from->reentrant;
     lease->scoped = from->scoped;
     lease->scope = from->scope;
-    lease->on_lost = from->on_lost;
-    lease->on_lost_arg = from->on_lost_arg;
+    hfi_events_begin(&lease->events, from->events.fn, from->events.arg);
     lease->in_loop = from->in_loop;
-    lease->holds = 1;
-    lease->named_by = 0;
+    lease->watch = from->watch;
+    hfi_lease_fresh(lease);
     lease->since_ms = hfi_now_ms();
     if (lease->fd >= 0)
         close(lease->fd);
@@ -188,6 +206,8 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     if (engine->passed && hfi_store_promises(store)->caps & HF_CAP_PASS)
         engine->passed(store->opened, &lease->claim, lease->token, wait->tid);
     wait->passed = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
+    if (lease->watch)
+        hfi_lease_note(lease); /* others wait behind it */
     return wait;
 }
 

@@ -29,8 +29,8 @@ static void told_in_time(bool stopped)
     bool risk = false;
     int64_t dead_ms;
 
-    request.on_lost = note_loss;
-    request.on_lost_arg = &loss;
+    request.on_event = note_loss;
+    request.on_event_arg = &loss;
     lease = take(store, &request);
     if (stopped)
         etcd_pause(etcd, 0);
