@@ -65,6 +65,9 @@ static void values(void **state)
     assert_true(reply.kind == MEMCACHED_VA && reply.len == 5 && reply.cas == 9 &&
                 reply.ttl_s == 30);
     assert_memory_equal(reply.text, "a\r\nbc", 5);
+    assert_true(!reply.stale && reply.flags == 0);
+    reply = whole("VA 1 c9 f4294967295 O3 X W\r\nx\r\n");
+    assert_true(reply.stale && reply.flags == UINT32_MAX && reply.cas == 9);
     reply = whole("VA 0\r\n\r\n");
     assert_true(reply.kind == MEMCACHED_VA && reply.len == 0);
     assert_int_equal(parse("HD\r\nVA 1\r\nx\r\n", 13, &reply, &used), MEMCACHED_DONE);
@@ -114,6 +117,8 @@ static void not_replies(void **state)
         "VA 99999999\r\n",
         "VA 1\r\nxx\r\n",
         "VA 1 c\r\nx\r\n",
+        "VA 1 f4294967296\r\nx\r\n",
+        "VA 1 X1\r\nx\r\n",
         "MN x\r\n",
         "END of it\r\n",
         "STORED x\r\n",

@@ -10,7 +10,10 @@
  *     |        it is gone
  *     +--> stored: granted; or CONFIRMING first, if the answer was slow, or a look found it
  *
- * memcached has no events: a waiter polls, with pauses that grow up to `poll`. It polls with a get,
+ * On its way to RESTING a waiter takes a ticket (TICKETING) and may mark the lease (MARKING): see pace.h, which also says
+ * when it looks again. An acquire that begins with its ticket goes from there to ASKING, or to RESTING first.
+ *
+ * memcached has no events: a waiter polls. It polls with a get,
  * and adds only if the key is absent. An add for which the server has no memory deletes the item
  * under that key (seen with 1.6, -M), and that would be the lease of another holder.
  *
@@ -30,14 +33,16 @@
 #include <string.h>
 #include <time.h>
 
-#define PAUSE_FIRST_MS 2
-#define CONFIRMS_MAX   3 /* on a connection that is always slow, give up after this many */
-#define FINDS_MAX      8 /* give up if other clients change the item all the time */
+#define CONFIRMS_MAX 3 /* on a connection that is always slow, give up after this many */
+#define FINDS_MAX    8 /* give up if other clients change the item all the time */
 
 static void send_add(struct memcached_hold *hold);
 static void send_get(struct memcached_hold *hold);
+static void send_ticket(struct memcached_hold *hold);
 static void confirm(struct memcached_hold *hold, uint64_t cas, int64_t delay_ms);
 static void give_back(struct memcached_hold *hold, uint64_t cas);
+static void no_answer(struct memcached_store *store, struct memcached_hold *hold,
+                      enum hfi_outcome outcome, const struct memcached_reply *reply);
 static void asked(struct memcached_call *call, enum hfi_outcome outcome,
                   const struct memcached_reply *reply);
 static void looked(struct memcached_call *call, enum hfi_outcome outcome,
@@ -51,6 +56,11 @@ static int64_t wall_ms(void)
 
     clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int64_t now_us(void)
+{
+    return hfi_now_ns() / 1000;
 }
 
 void memcached_acquire(void *self, struct hfi_op *op)
@@ -76,7 +86,6 @@ void memcached_acquire(void *self, struct hfi_op *op)
     hold->op = op;
     hold->call = call;
     hold->beat_ms = HFI_NEVER;
-    hold->pause_ms = PAUSE_FIRST_MS;
     hold->give_up_ms = op->may_wait ? HFI_NEVER : call->give_up_ms;
     hold->since_ms = wall_ms();
     hold->ttl_ms = claim->ttl_ms;
@@ -88,7 +97,13 @@ void memcached_acquire(void *self, struct hfi_op *op)
     call->data = hold;
     call->hold = hold;
     call->ttl_ms = claim->ttl_ms;
-    send_add(hold);
+    hold->yields =
+        op->may_wait && memcached_manners_recall(&store->manners, claim->name.hash, hfi_now_ms(),
+                                                 now_us(), &hold->pace, &hold->wanted);
+    if (hold->yields)
+        send_ticket(hold);
+    else
+        send_add(hold);
 }
 
 /* End the acquire. If core will release the claim (it is held, or may be), its hold stays until
@@ -137,22 +152,24 @@ static void item_stored(struct memcached_call *call, struct memcached_hold *hold
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-static void send_add(struct memcached_hold *hold)
+static void send_call(struct memcached_hold *hold, enum memcached_state state,
+                      enum memcached_verb verb, memcached_answer_fn *answer)
 {
-    hold->state = MEMCACHED_ASKING;
+    hold->state = state;
     if (hold->stop == HF_OK)
         hold->beat_ms = HFI_NEVER;
     hold->call->give_up_ms = hold->give_up_ms;
-    memcached_call_go(hold->call, MEMCACHED_ADD, asked);
+    memcached_call_go(hold->call, verb, answer);
+}
+
+static void send_add(struct memcached_hold *hold)
+{
+    send_call(hold, MEMCACHED_ASKING, MEMCACHED_ADD, asked);
 }
 
 static void send_get(struct memcached_hold *hold)
 {
-    hold->state = MEMCACHED_LOOKING;
-    if (hold->stop == HF_OK)
-        hold->beat_ms = HFI_NEVER;
-    hold->call->give_up_ms = hold->give_up_ms;
-    memcached_call_go(hold->call, MEMCACHED_GET, looked);
+    send_call(hold, MEMCACHED_LOOKING, MEMCACHED_GET, looked);
 }
 
 /* The swap used the CAS number that the get has just returned. If it failed, another get tells
@@ -203,20 +220,94 @@ static void give_back(struct memcached_hold *hold, uint64_t cas)
     memcached_call_go(hold->call, MEMCACHED_DELETE, given_back);
 }
 
-/* Pause for half of the interval and a random share of the other half; the next interval is twice
- * as long, up to poll. */
+/* ---- waiting: pace.h -------------------------------------------------------------------------- */
+
 static void rest_until_next_look(struct memcached_store *store, struct memcached_hold *hold)
 {
-    int64_t pause_ms =
-        hold->pause_ms < store->conf->poll_ms ? hold->pause_ms : store->conf->poll_ms;
+    int64_t now = now_us(), rest_us = memcached_pace_rest_us(
+                                &hold->pace, store->conf->poll_ms * 1000, now, hfi_random_u64());
 
     hold->call->busy = true; /* kept for the next get */
-    hold->pause_ms = 2 * pause_ms;
     hold->state = MEMCACHED_RESTING;
-    hold->beat_ms = hfi_now_ms() + pause_ms / 2 +
-                    (int64_t)(hfi_random_u64() % (uint64_t)(pause_ms - pause_ms / 2 + 1));
+    hold->beat_ms = (now + rest_us + 500) / 1000;
     if (hold->beat_ms < store->beat_ms)
         store->beat_ms = hold->beat_ms;
+}
+
+/* The answer says nothing of the lease. If the caller has gone, that is the end. */
+static bool ends_here(struct memcached_store *store, struct memcached_hold *hold)
+{
+    if (hold->stop == HF_OK)
+        return false;
+    end_acquire(store, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, NULL);
+    return true;
+}
+
+/* A mark is a hint. Whether it came in time does not matter: the next look shows it. */
+static void marked(struct memcached_call *call, enum hfi_outcome outcome,
+                   const struct memcached_reply *reply)
+{
+    struct memcached_hold *hold = call->data;
+
+    (void)outcome;
+    (void)reply;
+    if (hold && !ends_here(call->store, hold))
+        rest_until_next_look(call->store, hold);
+}
+
+static void wait_on(struct memcached_store *store, struct memcached_hold *hold)
+{
+    switch (memcached_pace_step(&hold->pace, &hold->seen)) {
+    case MEMCACHED_TAKE_TICKET:
+        send_ticket(hold);
+        break;
+    case MEMCACHED_MARK:
+        hold->pace.marked = hold->seen.holder;
+        hold->call->cas = hold->seen.cas;
+        send_call(hold, MEMCACHED_MARKING, MEMCACHED_MARK_ITEM, marked);
+        break;
+    case MEMCACHED_REST:
+        rest_until_next_look(store, hold);
+        break;
+    }
+}
+
+/* A counter that gives no number (no memory, another value under its key, a server that has none) leaves the waiter without a
+ * place in line. */
+static void ticketed(struct memcached_call *call, enum hfi_outcome outcome,
+                     const struct memcached_reply *reply)
+{
+    struct memcached_store *store = call->store;
+    struct memcached_hold *hold = call->data;
+    uint64_t number = 0;
+    bool yields;
+
+    if (!hold)
+        return;
+    if (outcome != HFI_ANSWERED) {
+        no_answer(store, hold, outcome, reply);
+        return;
+    }
+    if (ends_here(store, hold))
+        return;
+    if (reply->kind != MEMCACHED_VA ||
+        !memcached_number(reply->text, reply->len, UINT64_MAX, &number))
+        number = 0;
+    memcached_pace_ticket(&hold->pace, (uint32_t)number, now_us());
+    yields = hold->yields;
+    hold->yields = false;
+    if (!yields)
+        wait_on(store, hold);
+    else if (memcached_manners_yield(&store->manners, hold->claim->name.hash, &hold->pace,
+                                     hold->wanted))
+        rest_until_next_look(store, hold);
+    else
+        send_add(hold);
+}
+
+static void send_ticket(struct memcached_hold *hold)
+{
+    send_call(hold, MEMCACHED_TICKETING, MEMCACHED_TICKET, ticketed);
 }
 
 /* No usable answer. A waiter polls again; a cancelled acquire, or one that does not wait, ends. */
@@ -259,14 +350,21 @@ static void asked(struct memcached_call *call, enum hfi_outcome outcome,
 }
 
 /* Another owner has it. */
-static void found_busy(struct memcached_store *store, struct memcached_hold *hold)
+static void found_busy(struct memcached_store *store, struct memcached_hold *hold,
+                       const struct memcached_record *record, const struct memcached_reply *reply)
 {
     if (hold->stop != HF_OK)
         end_acquire(store, hold, hold->stop, NULL);
     else if (!hold->op->may_wait)
         end_acquire(store, hold, HF_BUSY, NULL);
-    else
-        rest_until_next_look(store, hold);
+    else {
+        memcpy(&hold->seen.holder, record->owner, sizeof hold->seen.holder);
+        hold->seen.cas = reply->has_cas ? reply->cas : 0;
+        hold->seen.ticket = reply->flags;
+        hold->seen.marked = reply->stale;
+        memcached_pace_saw(&hold->pace, &hold->seen, now_us());
+        wait_on(store, hold);
+    }
 }
 
 /* The key is absent. An acquire that does not wait ends as busy if its add found the key taken. But
@@ -314,7 +412,7 @@ static void looked(struct memcached_call *call, enum hfi_outcome outcome,
     else if (memcmp(record.owner, hold->claim->owner, HFI_OWNER_LEN) == 0)
         found_item(call, hold, reply);
     else
-        found_busy(store, hold);
+        found_busy(store, hold, &record, reply);
 }
 
 /* ---- time, and giving up -------------------------------------------------------------------------- */

@@ -97,7 +97,8 @@ static void call_answered(struct memcached_sent *sent, const struct memcached_re
         note_time(store, call->sent.sent.sent_ms);
     /* A command that had no effect, and can be sent on any connection, waits for the next one. */
     if (!reply && !store->closing && !call->dropped &&
-        (call->verb == MEMCACHED_GET || (call->verb == MEMCACHED_ADD && !maybe)))
+        (call->verb == MEMCACHED_GET || call->verb == MEMCACHED_TICKET ||
+         (call->verb == MEMCACHED_ADD && !maybe)))
         park_call(call);
     else
         end_call(call, reply ? HFI_ANSWERED : maybe ? HFI_MAYBE : HFI_UNSENT, reply);
@@ -141,10 +142,10 @@ static void record_of(const struct memcached_hold *hold, int64_t ttl_ms,
     ret_record->label_len = hold->label_len;
 }
 
-/* "ms <key> <size> <how> T<when> c O<number>\r\n<value>\r\n" */
+/* "ms <key> <size> <how> T<when> F<ticket> c O<number>\r\n<value>\r\n" */
 static size_t write_set(struct memcached_call *call, struct memcached_connection *connection)
 {
-    char value[MEMCACHED_RECORD_MAX], how[24] = "ME";
+    char value[MEMCACHED_RECORD_MAX], how[24] = "ME", ticket[16] = "";
     struct memcached_record record;
     size_t head, body = 0, len;
     int64_t when = 0;
@@ -162,12 +163,14 @@ static size_t write_set(struct memcached_call *call, struct memcached_connection
     }
     if (call->verb == MEMCACHED_SWAP)
         snprintf(how, sizeof how, "C%" PRIu64, call->cas);
+    if (call->hold && call->hold->pace.ticket)
+        snprintf(ticket, sizeof ticket, " F%" PRIu32, call->hold->pace.ticket);
     to = hfi_stream_reserve(&connection->stream, MEMCACHED_HEAD_ROOM + head + body + 2);
     if (!to)
         return 0;
     len = (size_t)snprintf(to, MEMCACHED_HEAD_ROOM,
-                           "ms %.*s %zu %s T%" PRId64 " c O%" PRIu64 "\r\n", (int)call->key.len,
-                           call->key.text, head + body, how, when, call->sent.opaque);
+                           "ms %.*s %zu %s T%" PRId64 "%s c O%" PRIu64 "\r\n", (int)call->key.len,
+                           call->key.text, head + body, how, when, ticket, call->sent.opaque);
     memcpy(to + len, value, head);
     len += head;
     if (body)
@@ -181,14 +184,23 @@ static size_t write_short(const struct memcached_call *call,
                           struct memcached_connection *connection)
 {
     char *to = hfi_stream_reserve(&connection->stream, MEMCACHED_HEAD_ROOM);
+    struct memcached_key key;
 
     if (!to)
         return 0;
     if (call->verb == MEMCACHED_GET)
-        return (size_t)snprintf(to, MEMCACHED_HEAD_ROOM, "mg %.*s v c t O%" PRIu64 "\r\n",
+        return (size_t)snprintf(to, MEMCACHED_HEAD_ROOM, "mg %.*s v c t f O%" PRIu64 "\r\n",
                                 (int)call->key.len, call->key.text, call->sent.opaque);
-    return (size_t)snprintf(to, MEMCACHED_HEAD_ROOM, "md %.*s C%" PRIu64 " O%" PRIu64 "\r\n",
-                            (int)call->key.len, call->key.text, call->cas, call->sent.opaque);
+    if (call->verb == MEMCACHED_TICKET) {
+        memcached_ticket_key(call->store->conf->prefix, &call->key, &key);
+        return (size_t)snprintf(to, MEMCACHED_HEAD_ROOM, "ma %.*s N%d J1 T%d v O%" PRIu64 "\r\n",
+                                (int)key.len, key.text, MEMCACHED_TICKETS_S, MEMCACHED_TICKETS_S,
+                                call->sent.opaque);
+    }
+    return (size_t)snprintf(to, MEMCACHED_HEAD_ROOM, "md %.*s%s C%" PRIu64 " O%" PRIu64 "\r\n",
+                            (int)call->key.len, call->key.text,
+                            call->verb == MEMCACHED_MARK_ITEM ? " I" : "", call->cas,
+                            call->sent.opaque);
 }
 
 static void write_call(struct memcached_call *call)
@@ -196,6 +208,7 @@ static void write_call(struct memcached_call *call)
     struct memcached_connection *connection = &call->store->connection;
 
     call->sent.opaque = ++connection->last_opaque;
+    call->sent.may_refuse = call->verb == MEMCACHED_TICKET;
     memcached_connection_send(connection,
                               call->verb == MEMCACHED_ADD || call->verb == MEMCACHED_SWAP
                                   ? write_set(call, connection)
@@ -231,7 +244,7 @@ void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
     call->answer = answer;
     if (is_up(call->store)) {
         write_call(call);
-    } else if (verb == MEMCACHED_SWAP || verb == MEMCACHED_DELETE) {
+    } else if (verb == MEMCACHED_SWAP || verb == MEMCACHED_DELETE || verb == MEMCACHED_MARK_ITEM) {
         call->request.give_up_ms = 0; /* it cannot be sent any more: answered at the next turn */
         call->request.retry_ms = 0;
         hfi_request_park(&call->store->requests, &call->request);

@@ -163,13 +163,13 @@ static void dispatch(struct memcached_connection *connection, const struct memca
     }
     /* The server may have read a command that it did not understand as several commands: from here
      * on replies cannot be matched. */
-    if (reply->kind == MEMCACHED_REFUSED && !sent->sent.lines) {
+    if (reply->kind == MEMCACHED_REFUSED && !sent->sent.lines && !sent->may_refuse) {
         hfi_stream_fail(&connection->stream, HF_UNAVAILABLE,
                         "the server did not understand a command: %.*s",
                         (int)(reply->len < 80 ? reply->len : 80), reply->text);
         return;
     }
-    if (sent->opaque && reply->kind != MEMCACHED_ERROR &&
+    if (sent->opaque && reply->kind != MEMCACHED_ERROR && reply->kind != MEMCACHED_REFUSED &&
         (!reply->has_opaque || reply->opaque != sent->opaque)) {
         hfi_stream_fail(&connection->stream, HF_UNAVAILABLE, "the reply to another command came");
         return;

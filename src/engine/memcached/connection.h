@@ -17,6 +17,7 @@ struct memcached_sent {
     struct hfi_sent
         sent;        /* first. `lines`: STATs or lines of a dump may come before its last reply */
     uint64_t opaque; /* that its reply must bring back; 0: it has none */
+    bool may_refuse; /* one line, which a server may refuse: that is an answer too */
     /*
      * `reply` NULL: the connection went down. `maybe`: bytes of the command may have reached the
      * server, so it may have been or may still be executed; otherwise it never will be.

@@ -134,8 +134,9 @@ static const struct hfi_engine engine = {
                               "held: noticed at the next renewal only",
             .on_partition = "unavailable on the far side; LOST by our own clock before the lease "
                             "ends",
-            .fairness = "none: the first request after a release wins",
-            .wakeup = "a jittered poll: there is nothing to wait on",
+            .fairness = "rough: waiters look in the order of their tickets, but the first request "
+                        "after a release wins",
+            .wakeup = "a poll, paced by the place in line: there is nothing to wait on",
             .caps =
                 HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS | HF_CAP_CELL_TTL },
     .open = memcached_open,

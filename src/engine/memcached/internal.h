@@ -6,6 +6,7 @@
  *   connection.c  commands, replies and the greeting on a stream
  *   call.c        one command under way: written, parked, answered
  *   acquire.c  acquire and its waiting: add, look, rest
+ *   pace.c     the line of waiters: tickets, manners, when to look again
  *   lease.c    release, renew, adopt
  *   late_add.c    adds that may be executed late
  *   inspect.c     inspect
@@ -37,6 +38,7 @@
 
 #include "engine/kit/request.h"
 #include "engine/memcached/connection.h"
+#include "engine/memcached/pace.h"
 #include "engine/memcached/record.h"
 #include "util/list.h"
 
@@ -49,6 +51,7 @@
 #define MEMCACHED_STALL_MS    500   /* after a slower reply the server's clock is not trusted */
 #define MEMCACHED_SETTLE_MS   1000  /* ... for this long */
 #define MEMCACHED_LATE_ADD_MS 60000 /* how long we look for an add whose connection broke */
+#define MEMCACHED_TICKETS_S   60    /* a counter lives this long after its last ticket */
 #define MEMCACHED_POOL_MAX    256   /* calls kept for use again */
 #define MEMCACHED_HEAD_ROOM   (MEMCACHED_KEY_MAX + 128) /* a command without its value */
 
@@ -57,6 +60,10 @@ enum memcached_verb {
     MEMCACHED_SWAP,   /* ms with C: only if the CAS number is this one */
     MEMCACHED_GET,    /* mg */
     MEMCACHED_DELETE, /* md with C */
+    MEMCACHED_TICKET, /* ma: the next number of the lease's counter */
+    /* md with I and C: only a bit of the item changes, and its CAS number. So its holder finds another number when it
+     * releases or renews, looks, and sees the bit. It needs no memory, and the end of the item stays. */
+    MEMCACHED_MARK_ITEM,
 };
 
 struct memcached_call;
@@ -95,6 +102,8 @@ enum memcached_state {
     MEMCACHED_ASKING,     /* its add is under way */
     MEMCACHED_LOOKING,    /* its get is under way: which owner has it? */
     MEMCACHED_CONFIRMING, /* we have it, and renew it before the acquire ends */
+    MEMCACHED_TICKETING,  /* its ticket is under way */
+    MEMCACHED_MARKING,    /* its mark is under way */
     MEMCACHED_RESTING,    /* until the next get */
     MEMCACHED_HELD        /* the acquire has ended: the lease is held, or core will release it */
 };
@@ -117,8 +126,10 @@ struct memcached_hold {
     bool ours;          /* the server has it, but the acquire has not ended */
     int64_t give_up_ms; /* an acquire that does not wait gives up then */
     int64_t beat_ms;    /* RESTING: the next get; stopped: when to stop waiting for an answer */
-    int64_t pause_ms;
-    hf_status stop; /* HF_OK, or what the op is to end with */
+    struct memcached_pace pace; /* its ticket: until the release */
+    struct memcached_seen seen; /* what its last get has found */
+    bool yields, wanted; /* its ticket comes first: see pace.h; ... and its last lease was marked */
+    hf_status stop;      /* HF_OK, or what the op is to end with */
 };
 
 struct memcached_store {
@@ -138,6 +149,7 @@ struct memcached_store {
     struct hfi_requests requests;
 
     struct hfi_list waits, held;
+    struct memcached_manners manners;
     int64_t beat_ms; /* no wait has anything to do before */
     struct memcached_late_add *late_adds;
     int64_t late_add_ms;

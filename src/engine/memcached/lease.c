@@ -16,6 +16,7 @@
 #include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 #include <string.h>
@@ -89,6 +90,14 @@ static void release_end(struct memcached_call *call, hf_status status, const hf_
     hfi_reactor_finish(&store->reactor, call->op, status, err);
 }
 
+/* Others wait for what we release: pace.h says what follows from that. */
+static void note_manners(struct memcached_store *store, const struct memcached_hold *hold,
+                         bool marked)
+{
+    memcached_manners_note(&store->manners, hold->claim->name.hash, &hold->pace, marked,
+                           hfi_now_ms());
+}
+
 /* If the connection broke, we do not know whether our delete removed it: it is gone, which is what
  * was asked for. */
 static void release_gone(struct memcached_call *call)
@@ -104,6 +113,8 @@ void memcached_release(void *self, struct hfi_op *op)
 
     if (!call)
         return;
+    if (hold && hold->pace.ticket)
+        note_manners(store, hold, false);
     if (memcached_fresh(store, hold)) {
         call->cas = hold->cas;
         memcached_call_go(call, MEMCACHED_DELETE, release_deleted);
@@ -148,6 +159,8 @@ static void release_looked(struct memcached_call *call, enum hfi_outcome outcome
     } else if (!is_ours(reply, call->op->claim, &record)) {
         release_gone(call);
     } else {
+        if (reply->stale && memcached_hold_of(call->op->claim))
+            note_manners(call->store, memcached_hold_of(call->op->claim), true);
         call->cas = reply->cas;
         memcached_call_go(call, MEMCACHED_DELETE, release_deleted);
     }

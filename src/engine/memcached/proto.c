@@ -117,7 +117,7 @@ bool memcached_number(const char *text, size_t len, uint64_t max, uint64_t *ret_
 /* Read one flag that we may have asked for. Others are ignored. */
 static bool take_flag(struct word word, struct memcached_reply *reply)
 {
-    uint64_t ttl_s = 0;
+    uint64_t ttl_s = 0, flags = 0;
 
     switch (word.text[0]) {
     case 'c':
@@ -135,6 +135,14 @@ static bool take_flag(struct word word, struct memcached_reply *reply)
     case 'O':
         reply->has_opaque = true;
         return memcached_number(word.text + 1, word.len - 1, UINT64_MAX, &reply->opaque);
+    case 'f':
+        if (!memcached_number(word.text + 1, word.len - 1, UINT32_MAX, &flags))
+            return false;
+        reply->flags = (uint32_t)flags;
+        return true;
+    case 'X':
+        reply->stale = true;
+        return word.len == 1;
     default:
         return (word.text[0] >= 'a' && word.text[0] <= 'z') ||
                (word.text[0] >= 'A' && word.text[0] <= 'Z');

@@ -37,6 +37,8 @@ struct memcached_reply {
     const char *text; /* what follows the first word; or the value. In the buffer */
     size_t len;
     bool has_cas, has_ttl, has_opaque;
+    bool stale;     /* X: somebody has marked the item */
+    uint32_t flags; /* the client flags, if asked for */
     uint64_t cas;
     int64_t ttl_s; /* -1: never */
     uint64_t opaque;

@@ -47,6 +47,15 @@ void memcached_key(const char *prefix, char kind, const struct hfi_name *name,
     ret_key->len = (unsigned)(len + 2 + 32);
 }
 
+void memcached_ticket_key(const char *prefix, const struct memcached_key *lease,
+                          struct memcached_key *ret_key)
+{
+    size_t len = strlen(prefix);
+
+    *ret_key = *lease;
+    ret_key->text[len] = lease->text[len] == 'l' ? 't' : 'T';
+}
+
 size_t memcached_record_write(const struct memcached_record *record,
                               char ret_text[MEMCACHED_RECORD_MAX])
 {

@@ -10,6 +10,9 @@
  *
  * The name is always in it and always compared: two names with one hash get an error, never one lock.
  *
+ * Its client flags are the ticket that its holder waited with (pace.h), or 0. The counter of the tickets has "t:" or "T:", and
+ * its value is a decimal number.
+ *
  * A cell's key has "c:" or "C:"; its value is "holdfastc1 <version> <name len>\n", the name, the bytes.
  */
 #ifndef MEMCACHED_RECORD_H
@@ -30,6 +33,9 @@ struct memcached_key {
 /* `kind`: 'l' or 'c'. `prefix` has at most MEMCACHED_PREFIX_MAX bytes, all fit for a key. */
 void memcached_key(const char *prefix, char kind, const struct hfi_name *name,
                    struct memcached_key *ret_key);
+/* From the key of a lease that of its counter. */
+void memcached_ticket_key(const char *prefix, const struct memcached_key *lease,
+                          struct memcached_key *ret_key);
 bool memcached_key_byte(unsigned char byte); /* can it be in a key? */
 
 struct memcached_record {
