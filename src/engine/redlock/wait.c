@@ -100,6 +100,7 @@ void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wai
     const struct hfi_ballot_node *vote = &wait->ballot.node[node];
     uint64_t known = counter && counter->integer >= 0 ? (uint64_t)counter->integer : UINT64_MAX;
 
+    wait->hold->full |= 1u << node;
     if (wait->heard_ms[node] < sent_ms)
         wait->heard_ms[node] = sent_ms;
     /* A newer message may have come before this answer: they use two connections. */
@@ -355,6 +356,7 @@ static void granted_by_message(struct redlock_node *node, const struct redis_mes
     case HFI_MESSAGE_GRANT:
         break;
     }
+    wait->hold->full |= 1u << node->index;
     hfi_ballot_granted(&wait->ballot, node->index, counter, choice, wait->heard_ms[node->index],
                        (int64_t)window_ms);
     redlock_step(store, wait);
