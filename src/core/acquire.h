@@ -36,6 +36,10 @@ static inline void hfi_acquire_note_held(const struct hfi_call *call, hf_lease *
         hfi_session_holds(call->store, call->scope, handle);
 }
 
+/* A try has met a lease that lingers. From now on it is a waiter with a short time limit (`try_wait`), and HF_TIMEOUT is HF_BUSY.
+ * false: it is one already, or out of memory. */
+bool hfi_acquire_wait_a_little(struct hfi_call *call);
+
 /* ---- acquire_queue.c --------------------------------------------------------------------- */
 
 /* Of a thread: until it has its answer, or has submitted. */
