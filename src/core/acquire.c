@@ -220,7 +220,8 @@ static void enter(hf_store *handle, struct hfi_call *call)
     do {
         entry = hfi_local_queue_enter(handle, call->lease, call->may_wait ? &call->wait : NULL,
                                       thread, call->min_valid_ms, &again);
-    } while (entry == HFI_ENTRY_SOON && hfi_acquire_wait_a_little(call));
+        /* The tokens come with the next answer of the store, for which a try waits as for any. */
+    } while (entry == HFI_ENTRY_SOON && hfi_acquire_wait_a_little(call, HFI_CALL_LIMIT_MS));
     switch (entry) {
     case HFI_ENTRY_GO:
         if (thread)
@@ -408,11 +409,11 @@ bool hfi_acquire_await(struct hfi_call *call)
 
 /* ---- after the store --------------------------------------------------------------------- */
 
-bool hfi_acquire_wait_a_little(struct hfi_call *call)
+bool hfi_acquire_wait_a_little(struct hfi_call *call, int64_t wait_ms)
 {
     struct hfi_store *store = call->store;
 
-    if (call->may_wait || store->try_wait_ms == 0)
+    if (call->may_wait || wait_ms == 0)
         return false;
     if (!hfi_call_has_thread(call)) {
         if (store->drive == HFI_BLOCKING &&
@@ -422,7 +423,7 @@ bool hfi_acquire_wait_a_little(struct hfi_call *call)
             return false;
     }
     call->may_wait = call->tries = call->waited = true;
-    call->deadline_ms = hfi_now_ms() + store->try_wait_ms;
+    call->deadline_ms = hfi_now_ms() + wait_ms;
     if (!hfi_call_has_thread(call))
         hfi_call_arm(call);
     return true;
@@ -437,7 +438,7 @@ static bool ask_again(struct hfi_call *call)
         hfi_wait_leave(&call->wait);
         atomic_store(&call->wait.op, NULL);
     }
-    if (!hfi_acquire_wait_a_little(call))
+    if (!hfi_acquire_wait_a_little(call, call->store->try_wait_ms))
         return false;
     hfi_owner_new(claim->owner, false);
     hfi_room_zero(claim->room, hfi_store_engine(call->store)->claim_size);

@@ -323,6 +323,9 @@ void hfi_idle_end(struct hfi_lease *lease, struct hfi_idle_end *ret_end)
     if (lease->timed)
         hfi_keeper_forget(lease->store, &lease->timer);
     lease->timed = false;
+    /* From now on it is not counted in its shard, for nobody holds it, but hf_close() waits for it as for what is settled. */
+    hfi_keeper_busy(lease->store);
+    hfi_shard_leave(shard);
     ret_end->lease = lease;
     ret_end->go = hfi_list_empty(&lease->queue) ? NULL : hfi_local_queue_hand_on(lease);
 }
@@ -442,8 +445,9 @@ void hfi_idle_renewed(struct hfi_lease *lease, const struct hfi_renewal *item, b
 
 /* ---- all of a store ------------------------------------------------------------------ */
 
-/* Take one out. false: there is none. */
-static bool end_one(struct hfi_shard *shard, bool *ret_sole, struct hfi_idle_end *ret_end)
+/* Take one out; `counted`: it is counted in its shard again. false: there is none. */
+static bool end_one(struct hfi_shard *shard, bool counted, bool *ret_sole,
+                    struct hfi_idle_end *ret_end)
 {
     *ret_end = (struct hfi_idle_end){ NULL, NULL, NULL };
     pthread_mutex_lock(&shard->lock);
@@ -452,6 +456,7 @@ static bool end_one(struct hfi_shard *shard, bool *ret_sole, struct hfi_idle_end
             if (atomic_load_explicit(&lease->phase, memory_order_relaxed) == HFI_IDLE) {
                 hfi_idle_end(lease, ret_end);
                 *ret_sole = lease->parts == HFI_PART_CLAIM;
+                shard->entered += counted;
                 break;
             }
     pthread_mutex_unlock(&shard->lock);
@@ -467,7 +472,7 @@ void hfi_idle_end_all(struct hfi_store *store)
     if (drive->cork)
         drive->cork(store->opened, true);
     for (int i = 0; i < HFI_SHARDS; i++)
-        while (end_one(&store->shards[i], &sole, &end))
+        while (end_one(&store->shards[i], false, &sole, &end))
             hfi_idle_finish(&end);
     if (drive->cork)
         drive->cork(store->opened, false);
@@ -484,7 +489,8 @@ hf_status hf_idle_release(hf_store *handle, hf_error *err)
         return status;
     hfi_ok(err);
     for (int i = 0; i < HFI_SHARDS; i++)
-        while (end_one(&store->shards[i], &sole, &end)) {
+        while (end_one(&store->shards[i], true, &sole, &end)) {
+            hfi_keeper_idle(store); /* this thread waits for it */
             one = hfi_release_claim(end.lease, sole, end.go, status == HF_OK ? err : NULL);
             if (status == HF_OK && one != HF_LOST)
                 status = one;

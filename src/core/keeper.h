@@ -73,7 +73,7 @@ void hfi_renew_flush(struct hfi_store *store);
 
 /* ---- settle.c --------------------------------------------------------------- */
 
-/* hfi_keeper_settle() of a counted slot whose release begins at once, on this thread. Without locks. */
+/* hfi_keeper_settle(), but the release begins at once, on this thread. Without locks, after hfi_keeper_busy(). */
 void hfi_settle_now(struct hfi_lease *lease);
 
 /* Begin the releases that are due; returns when to call this again. With keeper.lock, which is

@@ -50,19 +50,16 @@ void hfi_settle_now(struct hfi_lease *lease)
 {
     struct hfi_store *store = lease->store;
     struct hfi_keeper *keeper = &store->keeper;
-    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     bool closed;
 
     lease->settle_tries = 0;
     pthread_mutex_lock(&keeper->lock);
-    keeper->busy++;
     closed = keeper->closed;
     pthread_mutex_unlock(&keeper->lock);
     if (closed)
         end(store, lease, HF_LOST);
     else
         begin(store, lease);
-    hfi_shard_leave(shard);
 }
 
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
