@@ -173,6 +173,13 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
         hfi_drive_done(store);
         return status;
     }
+    if (own->linger_ms > 0 && !(store->host.promises->caps & HF_CAP_LINGER)) {
+        engine->close(store->opened);
+        hfi_free(store->opened);
+        hfi_drive_done(store);
+        return hfi_error_set(err, HF_UNSUPPORTED, 0,
+                             "linger: this engine has no leases that stay with the process");
+    }
     atomic_store(&store->promises, store->host.promises);
     store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
     store->linger_ms = own->linger_ms;
