@@ -351,6 +351,8 @@ void hfi_idle_arm(struct hfi_lease *lease, int64_t at_ms)
 {
     if (at_ms > lease->linger.look_ms)
         at_ms = lease->linger.look_ms;
+    if (lease->linger.refill && !lease->term.renewing)
+        at_ms = 0; /* it is due, and the keeper has not come to it yet */
     if (at_ms != HFI_NEVER)
         hfi_keeper_arm(lease->store, &lease->timer, at_ms);
 }

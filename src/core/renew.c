@@ -105,9 +105,11 @@ static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, i
     if (step.what == HFI_TERM_LOST)
         return hfi_lease_expire(lease);
     if (step.what == HFI_TERM_RENEW) {
-        step.at_ms = now_ms + AGAIN_MS;
-        if (gather(store, lease, now_ms))
-            step = hfi_term_next(&lease->term, now_ms);
+        if (!gather(store, lease, now_ms)) {
+            hfi_keeper_arm(store, &lease->timer, now_ms + AGAIN_MS);
+            return NULL;
+        }
+        step = hfi_term_next(&lease->term, now_ms);
     }
     hfi_idle_arm(lease, step.at_ms);
     return NULL;
