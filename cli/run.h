@@ -74,6 +74,7 @@ struct run {
     struct run_lease known; /* about the lease, when it was last read */
     size_t lost_name;       /* whose lease was lost */
     bool lost_by_limit;     /* ... because of --max-hold: it is still ours to give back */
+    bool unclosed;          /* a thread that releases or closes goes on */
     bool unsettled;         /* the store did not answer at the end: do not wait for it again */
     bool lost;              /* the command ran, or was about to run, without its lease: exit 76 */
     int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */

@@ -27,7 +27,7 @@ struct taker {
     int64_t ttl_ms, min_valid_ms, linger_ms;
     unsigned flags; /* of its claim */
     bool passable;  /* not one of those that never share a claim */
-    bool reentrant, scoped, in_loop, watch;
+    bool reentrant, scoped, in_loop, watch, unchecked;
     uint64_t scope;
     hf_event_fn *fn;
     void *arg;
@@ -176,7 +176,8 @@ static hf_lease *take(struct hfi_lease *idle, const struct taker *taker, int64_t
     idle->scope = taker->scope;
     idle->in_loop = taker->in_loop;
     idle->watch = taker->watch;
-    idle->since_ms = now_ms;
+    idle->unchecked = taker->unchecked;
+    idle->since_ms = idle->granted_ms = now_ms;
     idle->linger.ms = taker->linger_ms > 0
                           ? hfi_adapt_linger(store, idle->claim.name.hash, taker->linger_ms, now_ms)
                           : 0;
@@ -209,6 +210,7 @@ bool hfi_idle_acquire(hf_store *handle, struct hfi_store *store,
         .reentrant = request->flags & HF_FLAG_REENTRANT,
         .scoped = request->scope != 0,
         .watch = request->flags & HF_FLAG_WATCH,
+        .unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK,
         .scope = request->scope ? request->scope : hfi_thread_id(),
         .fn = request->on_event,
         .arg = request->on_event_arg,
@@ -248,6 +250,7 @@ enum hfi_idle_entrance hfi_idle_enter(struct hfi_shard *shard, struct hfi_lease 
         .scoped = lease->scoped,
         .in_loop = lease->in_loop,
         .watch = lease->watch,
+        .unchecked = lease->unchecked,
         .scope = lease->scope,
         .fn = lease->events.fn,
         .arg = lease->events.arg,

@@ -88,10 +88,12 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->linger.look_ms = HFI_NEVER;
     lease->passes = 0;
     lease->watch = request->flags & HF_FLAG_WATCH;
+    lease->unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK;
     hfi_events_begin(&lease->events, request->on_event, request->on_event_arg);
     hfi_lease_fresh(lease);
-    if (lease->reentrant)
-        lease->scope = lease->scoped ? request->scope : hfi_thread_id();
+    lease->scope = request->scope;
+    if (lease->reentrant && !lease->scoped)
+        lease->scope = hfi_thread_id();
 
     set_claim(&lease->claim, checked, hfi_store_engine(store));
     set_term(&lease->term, checked, hfi_store_promises(store));
@@ -296,7 +298,7 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
         hfi_idle_granted(lease);
     if (lease->claim.others_wait)
         atomic_store_explicit(&lease->wanted, true, memory_order_relaxed);
-    lease->since_ms = since_ms;
+    lease->since_ms = lease->granted_ms = since_ms;
     handle = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
 
     /* The store may have reported already that it is gone: either we see that here, or

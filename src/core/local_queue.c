@@ -57,6 +57,7 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
     if (shard->idles > 0 && !ours)
         switch (hfi_idle_enter(shard, lease, min_valid_ms, ret_again, &held, &end)) {
         case HFI_IDLE_NONE:
+            held = held == end.lease ? NULL : held; /* nobody may queue there any more */
             break;
         case HFI_IDLE_TAKEN:
             entry = HFI_ENTRY_TAKEN;
@@ -178,7 +179,7 @@ bool hfi_local_queue_surface(struct hfi_wait *wait)
 
 /* Set the new holder: what belongs to the holder and not to the claim. The label in the store stays
  * that of the thread that acquired the claim, and engine->passed() names the current thread. */
-static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
+static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait, int64_t now_ms)
 {
     const struct hfi_lease *from = wait->lease;
 
@@ -189,8 +190,9 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
     lease->in_loop = from->in_loop;
     lease->linger.ms = from->linger.ms;
     lease->watch = from->watch;
+    lease->unchecked = from->unchecked;
     hfi_lease_fresh(lease);
-    lease->since_ms = hfi_now_ms();
+    lease->since_ms = now_ms;
     if (lease->fd >= 0)
         close(lease->fd);
     lease->fd = -1;
@@ -201,7 +203,7 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     struct hfi_store *store = lease->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_wait *wait;
-    int64_t least_ms;
+    int64_t least_ms, now_ms;
 
     if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD ||
         !(lease->claim.flags & HFI_CLAIM_LINGERS
@@ -211,10 +213,15 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     if (lease->named_by && lease->named_by != hfi_thread_id())
         return NULL; /* a tag in the store may name it as held by its present session */
 
+    now_ms = hfi_now_ms();
+    if (lease->claim.flags & HFI_CLAIM_LINGERS && !atomic_load(&lease->wanted))
+        lease->granted_ms = now_ms; /* nobody is overtaken */
+    if (store->pass_ms > 0 && now_ms - lease->granted_ms >= store->pass_ms)
+        return NULL; /* other processes have waited for long enough */
     wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
     if (lease->term.valid_until_ms != HFI_NEVER) {
         least_ms = wait->min_valid_ms > 0 ? wait->min_valid_ms : 1;
-        if (hfi_term_remaining(&lease->term, hfi_now_ms()) < least_ms)
+        if (hfi_term_remaining(&lease->term, now_ms) < least_ms)
             return NULL;
     }
 
@@ -224,7 +231,7 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
         hfi_idle_next_token(lease);
     else
         lease->token++;
-    take_over(lease, wait);
+    take_over(lease, wait, now_ms);
     if (engine->passed && hfi_store_promises(store)->caps & HF_CAP_PASS)
         engine->passed(store->opened, &lease->claim, lease->token, wait->tid);
     wait->passed = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);

@@ -226,8 +226,8 @@ static void *hammer_run(void *arg)
 /* A name whose tokens are far ahead of the clock: they go on one by one, and not by blocks. */
 static void tokens_wait_for_the_clock(void **state)
 {
-    hf_store *stores[2] = { open_at(nodes_url("?cohort=1000")),
-                            open_at(nodes_url("?cohort=1000")) };
+    hf_store *stores[2] = { open_at(nodes_url("?cohort=1000&cohort_time=0s")),
+                            open_at(nodes_url("?cohort=1000&cohort_time=0s")) };
     hf_acquire_request request = mutex_request("n");
     struct hammer hammers[4];
     uint64_t turns = 0, lowest = UINT64_MAX, highest = 0;

@@ -190,7 +190,7 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     const uint64_t numbers[] = { (uint64_t)claim->ttl_ms, (uint64_t)redlock_window_ms(store, claim),
                                  claim->tokens_wanted, redlock_proposal(store), wait->stamp };
     unsigned char field[1 + HF_NAME_MAX];
-    unsigned char request[1 + REDLOCK_EPOCH_LEN + REDLOCK_LEASE_LEN + 1 + sizeof numbers + 1 +
+    unsigned char request[1 + REDLOCK_EPOCH_LEN + 2 * REDLOCK_LEASE_LEN + 1 + sizeof numbers + 1 +
                           sizeof store->inbox_name.text + HF_LABEL_MAX];
     unsigned char *to = request;
 
@@ -202,6 +202,7 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     *to++ = (unsigned char)redis_acquire_flags(wait->op, hears(store, nodes));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++, to += 8)
         redlock_put_number(to, numbers[i]);
+    to = mempcpy(to, redlock_last_lease(store, &claim->name), REDLOCK_LEASE_LEN);
     *to++ = (unsigned char)inbox_len;
     to = mempcpy(to, store->inbox_name.text, inbox_len);
     to = mempcpy(to, label, label_len);

@@ -53,7 +53,8 @@
 #define REDLOCK_TRY_MS       4    /* pause before an attempt that failed half way is repeated */
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
 #define REDLOCK_EPOCH_LEN    24   /* as the scripts have it: number (double, little-endian), id */
-#define REDLOCK_VERSION      3    /* of what is stored; the first byte of a request */
+#define REDLOCK_LAST_LEASES  64
+#define REDLOCK_VERSION      3 /* of what is stored; the first byte of a request */
 #define REDLOCK_LEASE_LEN \
     (5 + 2 * HFI_OWNER_LEN) /* the name of a lease: 'l', attempt, owner in hex */
 
@@ -218,6 +219,7 @@ struct redlock_store {
     struct hfi_source notes_timer;
     uint64_t last_proposal;
     uint64_t last_token; /* the highest that we were ever granted */
+    unsigned char last_leases[REDLOCK_LAST_LEASES][REDLOCK_LEASE_LEN]; /* redlock_last_lease() */
 };
 
 /* op->room */
@@ -379,6 +381,7 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
 bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
                     int64_t tid);
 void redlock_notes_send(struct redlock_store *store);
+unsigned char *redlock_last_lease(struct redlock_store *store, const struct hfi_name *name);
 /* Release at every node of `nodes` by owner and attempt, without waiting; a release that cannot be
  * sent is deferred. */
 void redlock_give_back(struct redlock_store *store, const struct hfi_claim *claim,

@@ -9,6 +9,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/hash.h"
 
 #include <string.h>
 
@@ -84,10 +85,18 @@ static struct redlock_round *plain_release_round(struct redlock_store *store,
     describe_release(round, &claim->name, claim->owner, attempt, claim->ttl_ms);
     round->plain = true;
     redlock_put_lease(lease, claim->owner, attempt);
+    memcpy(redlock_last_lease(store, &claim->name), lease, sizeof lease);
     hfi_command_add_text(&round->command, "HDEL");
     redlock_add_cluster(round);
     hfi_command_add(&round->command, lease, sizeof lease);
     return round;
+}
+
+/* The last lease that we released of a name: a guess for its next acquire. Names may share a place: a wrong guess only
+ * costs a node a command. */
+unsigned char *redlock_last_lease(struct redlock_store *store, const struct hfi_name *name)
+{
+    return store->last_leases[hfi_checksum(name->bytes, name->len) % REDLOCK_LAST_LEASES];
 }
 
 /* Its plain command found nothing at this node. The links have their own copies of that command. */

@@ -31,11 +31,11 @@ end
 -- The lease in the field of a counter: its owner and record, and the state that goes with them.
 function n.parse(field)
     local c, deadline, since = unpack('<ddd', field)
-    local flags, ttl, window, tokens, wanted, stamp, inbox_len = unpack('<BdddddB', field, 87)
+    local flags, ttl, window, tokens, wanted, stamp = unpack('<Bddddd', field, 87)
     local most = now + math.max(ttl, window)
     if deadline > most then deadline = most end -- the clock went back
     local record = pack(HOLDER, deadline, ttl, window, c, 0, 0, tokens, 1, 0, math.min(since, now), flags - flags % 4,
-        unpack('<I4', field, 51), stamp, 0, node.max_ttl, inbox_len, 0) .. sub(field, 26, 49) .. sub(field, 129)
+        unpack('<I4', field, 51), stamp, 0, node.max_ttl, byte(field, 165), 0) .. sub(field, 26, 49) .. sub(field, 166)
     return sub(field, 55, 86), record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0,
         deadline + 2 * SLACK, 0, SWEEP, now)
 end
