@@ -93,9 +93,9 @@ byte holder, expires, last, first_waiter, second_waiter, window[2];
 byte taken; /* history: the largest token of all takes */
 byte crashes = CRASHES, losses = LOSSES, pauses = PAUSES, cancels = CANCELS;
 #ifdef BREADTH /* spin cannot hide variables then */
-byte o, x;
+byte o, x, told, told_others;
 #else
-hidden byte o, x;
+hidden byte o, x, told, told_others;
 #endif
 
 #define OF(owner) ((owner) % 2) /* its process */
@@ -340,7 +340,8 @@ inline comes(p, t, tries)
 
 inline hear_grant(p)
 {
-    o = c[p].g_owner; c[p].g_owner = 0; c[p].g_age = 0;
+    o = c[p].g_owner; told = c[p].g_token; told_others = c[p].g_others;
+    c[p].g_owner = 0; c[p].g_age = 0; c[p].g_token = 0; c[p].g_others = 0;
     if
     :: c[p].phase == GOING && c[p].owner == o ->
 #ifdef MUTANT_HANDOVER_ARRIVAL
@@ -350,15 +351,14 @@ inline hear_grant(p)
 #endif
         if
         :: c[p].valid > 0 ->
-            c[p].phase = HELD; c[p].at[c[p].who] = IN; c[p].next = c[p].g_token;
-            c[p].wanted = c[p].wanted || c[p].g_others;
+            c[p].phase = HELD; c[p].at[c[p].who] = IN; c[p].next = told;
+            c[p].wanted = c[p].wanted || told_others;
             c[p].try = NO_TRY; c[p].patience = 0; c[p].excuse = 0; c[p].waited = 0; c[p].beat = 0;
             check_take(p)
         :: else -> x = c[p].who; release_slot(p); new_claim(p, x); ask(p)
         fi
     :: else
-    fi;
-    c[p].g_token = 0; c[p].g_others = 0
+    fi
 }
 
 inline hear_wanted(p)

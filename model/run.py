@@ -71,6 +71,7 @@ RUNS = [
     Run("linger, two threads each", "linger", "linger", "-DROUNDS=1 -DTHREADS1=2"),
     Run("linger, tries", "linger", "linger", "-DROUNDS=1 -DTRIES"),
     Run("linger, one crash", "linger", "linger", "-DROUNDS=1 -DCRASHES=1"),
+    Run("linger, one lost message", "linger", "linger", "-DROUNDS=1 -DLOSSES=1 -DBOUND=6"),
     Run("linger, one cancel", "linger", "linger", "-DROUNDS=1 -DCANCELS=1"),
 
     mutant("no write-back", "token", "-DMUTANT_NO_WRITE_BACK -DK=3"),
@@ -118,12 +119,14 @@ RUNS += [
     mutant("renewal counted from its answer", "linger", "-DMUTANT_RENEW_ARRIVAL -DROUNDS=1", "double hold"),
     mutant("grant that crosses a cancel is dropped", "linger", "-DMUTANT_CANCEL_DROPS -DCANCELS=1 -DROUNDS=1", "leak"),
     mutant("passed on although wanted", "linger", "-DMUTANT_PASS_WANTED -DROUNDS=2", "unfair"),
+    mutant("an owner id used twice by a process", "linger", "-DMUTANT_OWNER_TWICE -DROUNDS=2", ("foreign release", "token order")),
+    mutant("renewal wipes out a recall", "linger", "-DMUTANT_RENEWAL_CLEARS -DROUNDS=1", "long wait"),
+    mutant("heartbeat does not repeat a recall", "linger", "-DMUTANT_BEAT_SILENT -DLOSSES=1 -DROUNDS=1 -DBOUND=6", "long wait"),
     mutant("lingers although wanted", "linger", "-DMUTANT_LINGER_WANTED -DROUNDS=1", "long wait"),
 ]
 
 LARGE = [
     Run("linger, two rounds", "large", "linger", "-DROUNDS=2"),
-    Run("linger, one lost message", "large", "linger", "-DROUNDS=1 -DLOSSES=1 -DBOUND=6"),
     Run("linger, one pause", "large", "linger", "-DROUNDS=1 -DPAUSES=1 -DBOUND=4"),
     Run("linger, acquires may be late", "large", "linger", "-DROUNDS=1 -DLATE -DBOUND=4"),
     Run("token", "large", "token", "-DK=6"),
