@@ -545,8 +545,8 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
  * acquire may have been granted, and then holds the name. Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel()
  * and is good until `done` is called.
  *
- * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`; and
- * hf_guard_claim_sql(), which blocks only in a function of the caller.
+ * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`;
+ * hf_guard_claim_sql(), which blocks only in a function of the caller; hf_idle_release(), which is for the end of a process.
  */
 typedef struct hf_op hf_op;
 
