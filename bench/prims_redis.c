@@ -26,7 +26,8 @@
 #define RATE      1000000
 #define PERIOD_MS 1000
 #define BURST     1000000000
-#define HEAD      "HHHHHHHHHHHHHHHHHHHHHHHHHHH" /* 27 bytes, not all of them text */
+#define HEAD      "HHHHHHHHHHHHHHHHHHHHHHHHHHH"       /* 27 bytes, not all of them text */
+#define QUESTION  "QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ" /* 33 bytes, likewise */
 
 struct side {
     struct redis_server *server;
@@ -78,7 +79,7 @@ static void step_raw_limit(void *arg)
 
     raw_redis_send(side->redis, side->command.bytes, side->command.len);
     reply = raw_redis_reply(side->redis, &len);
-    if (len < 10 || reply[8] != 'G') /* "*5\r\n$1\r\nG" */
+    if (len < 10 || reply[5] != 'G') /* "$33\r\nG" */
         bench_die("a raw limit did not grant: %.*s", (int)len, reply);
 }
 
@@ -129,9 +130,8 @@ static void put(char *at, uint64_t value)
 static void format_limit(struct side *side)
 {
     char sha[RAW_SHA];
-    const char *const words[] = { "EVALSHA", sha,       "1",       RAW_KEY,      HEAD, "t", "1",
-                                  "0",       "1000000", "1000000", "1000000000", "1",  "1", NULL };
-    char *head;
+    const char *const words[] = { "EVALSHA", sha, "1", RAW_KEY, HEAD, QUESTION, NULL };
+    char *head, *question;
 
     raw_redis_load(side->redis, hfi_script_limit.text, sha);
     raw_redis_format(&side->command, words);
@@ -140,6 +140,12 @@ static void format_limit(struct side *side)
     put(head + 3, RATE);
     put(head + 11, (uint64_t)PERIOD_MS * 1000);
     put(head + 19, BURST);
+    question = memmem(side->command.bytes, side->command.len, QUESTION, strlen(QUESTION));
+    question[0] = 't';
+    put(question + 1, 1);  /* permits */
+    put(question + 9, 0);  /* the longest wait */
+    put(question + 17, 1); /* parts of a permit; parts in a microsecond */
+    put(question + 25, 1);
 }
 
 /* ---- both ------------------------------------------------------------------------------------------ */
