@@ -26,8 +26,9 @@
 #define RATE      1000000
 #define PERIOD_MS 1000
 #define BURST     1000000000
-#define HEAD      "HHHHHHHHHHHHHHHHHHHHHHHHHHH"       /* 27 bytes, not all of them text */
-#define QUESTION  "QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ" /* 33 bytes, likewise */
+#define HEAD      "HHHHHHHHHHHHHHHHHHHHHHHHHHH" /* 27 bytes, not all of them text */
+#define QUESTION \
+    "QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ" /* 58 bytes, likewise */
 
 struct side {
     struct redis_server *server;
@@ -131,6 +132,8 @@ static void format_limit(struct side *side)
 {
     char sha[RAW_SHA];
     const char *const words[] = { "EVALSHA", sha, "1", RAW_KEY, HEAD, QUESTION, NULL };
+    /* permits, the longest wait, rate, period, parts in a full bucket, in a permit and in a microsecond */
+    const uint64_t asked[] = { 1, 0, RATE, (uint64_t)PERIOD_MS * 1000, BURST, 1, 1 };
     char *head, *question;
 
     raw_redis_load(side->redis, hfi_script_limit.text, sha);
@@ -141,11 +144,9 @@ static void format_limit(struct side *side)
     put(head + 11, (uint64_t)PERIOD_MS * 1000);
     put(head + 19, BURST);
     question = memmem(side->command.bytes, side->command.len, QUESTION, strlen(QUESTION));
-    question[0] = 't';
-    put(question + 1, 1);  /* permits */
-    put(question + 9, 0);  /* the longest wait */
-    put(question + 17, 1); /* parts of a permit; parts in a microsecond */
-    put(question + 25, 1);
+    memcpy(question, "tb", 2);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        put(question + 2 + 8 * i, asked[i]);
 }
 
 /* ---- both ------------------------------------------------------------------------------------------ */

@@ -83,13 +83,18 @@ static redisReply *ask_script(struct pair *pair, const struct hfi_limit_ask *ask
 {
     const struct hfi_limit_rule *rule = &pair->rule;
     const int64_t numbers[] = { ask->permits,
-                                ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us, rule->unit,
+                                ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us,
+                                rule->rate,
+                                rule->period_us,
+                                rule->burst * rule->unit,
+                                rule->unit,
                                 rule->speed };
-    char question[1 + sizeof numbers];
+    char question[2 + sizeof numbers];
     redisReply *reply;
 
     question[0] = ask->act == HFI_LIMIT_TAKE ? 't' : ask->act == HFI_LIMIT_LOOK ? 'l' : 'b';
-    memcpy(question + 1, numbers, sizeof numbers); /* the tests run where bytes are in that order */
+    question[1] = (char)rule->head[2];
+    memcpy(question + 2, numbers, sizeof numbers); /* the tests run where bytes are in that order */
     reply = redisCommand(pair->redis, "EVALSHA %s 1 limit %b %b", pair->sha, rule->head,
                          sizeof rule->head, question, sizeof question);
     if (!reply || reply->type != REDIS_REPLY_STRING)

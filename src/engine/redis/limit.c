@@ -7,8 +7,9 @@
 #include <endian.h>
 #include <string.h>
 
-#define NUMBERS    4                 /* of a question and of an answer */
+#define NUMBERS    4                 /* of an answer */
 #define ANSWER_LEN (1 + 8 * NUMBERS) /* and a letter */
+#define ASKED      7                 /* numbers of a question; and two letters */
 
 static enum hfi_limit_said said_by(char letter)
 {
@@ -96,8 +97,14 @@ void redis_limit(void *self, struct hfi_op *op)
     const struct hfi_limit_rule *rule = &op->u.limit->rule;
     const struct hfi_limit_ask *ask = &op->u.limit->ask;
     struct redis_call *call = redis_call_new(store, &hfi_script_limit, 1, limited, op);
-    bool bucket = rule->algorithm == HF_LIMIT_ALGORITHM_BUCKET;
-    char question[ANSWER_LEN];
+    const int64_t asked[ASKED] = { ask->act == HFI_LIMIT_LOOK ? 0 : ask->permits,
+                                   ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us,
+                                   rule->rate,
+                                   rule->period_us,
+                                   rule->burst * rule->unit,
+                                   rule->unit,
+                                   rule->speed };
+    char question[2 + 8 * ASKED];
 
     if (!call)
         return;
@@ -105,10 +112,9 @@ void redis_limit(void *self, struct hfi_op *op)
     redis_add_cell_key(call, &op->u.limit->name);
     hfi_command_add(&call->command, rule->head, sizeof rule->head);
     question[0] = acts[ask->act];
-    put_number(question + 1, ask->act == HFI_LIMIT_LOOK ? 0 : ask->permits);
-    put_number(question + 9, ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us);
-    put_number(question + 17, bucket ? rule->unit : 0);
-    put_number(question + 25, bucket ? rule->speed : 0);
+    question[1] = (char)rule->head[2]; /* the kind */
+    for (size_t i = 0; i < ASKED; i++)
+        put_number(question + 2 + 8 * i, asked[i]);
     hfi_command_add(&call->command, question, sizeof question);
     redis_call_send(call);
 }

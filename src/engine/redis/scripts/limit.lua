@@ -20,22 +20,24 @@ local clock = call('TIME')
 local state = call('GET', KEYS[1])
 local now = clock[1] * 1000000 + clock[2]
 local head = ARGV[1]
-local kind, rate, period, burst = unpack('<Bi8i8i8', head, 3)
-local act, permits, most, unit, speed = unpack('<c1i8i8i8i8', ARGV[2])
-local seen, over, shift = now, 0, 0
+local act, kind, permits, most, rate, period, full, unit, speed = unpack('<c1Bi8i8i8i8i8i8i8', ARGV[2])
+local seen, over, shift, level = now, 0, 0, full -- level: of a bucket, or the first number of another kind
 
 if state then
-    if byte(state) ~= 76 then return 'M' end
-    if byte(state, 2) ~= 49 then return 'V' end
+    local ours = sub(state, 1, 27) == head
+    if not ours then
+        if byte(state) ~= 76 then return 'M' end
+        if byte(state, 2) ~= 49 then return 'V' end
+    end
     if #state < (byte(state, 3) == 98 and 51 or 59) then return 'X' end
-    seen, over = unpack('<i8i8', state, 28)
+    seen, over, level = unpack('<i8i8i8', state, 28)
     if seen > now then
         if seen - now > HOLD then shift = now - seen else now = seen end
     end
     seen, over = seen + shift, over + shift
     if now >= over then
         state = nil
-    elseif sub(state, 1, 27) ~= head then
+    elseif not ours then
         return 'M'
     end
 end
@@ -46,10 +48,9 @@ local refill = state and over - now or 0
 local at, left, more = now, 0, nil
 local used, before = 0, 0 -- f, fixed
 local gone, total, first, size = 0, 0, LOG, LOG -- s, sliding: the log from `first` to before `size`
-local full, level -- b, bucket
 if kind == 102 then
     if state then
-        used, before = unpack('<i8i8', state, MORE)
+        used, before = level, unpack('<i8', state, MORE + 8)
     else
         over = now + period
     end
@@ -58,8 +59,8 @@ if kind == 102 then
     if at < now then at = now end
 elseif kind == 115 then
     if state then
-        gone, total = unpack('<i8i8', state, MORE)
-        gone, size = gone + shift, #state + 1
+        gone, total = level + shift, unpack('<i8', state, MORE + 8)
+        size = #state + 1
         if shift ~= 0 then
             local lines = { sub(state, 1, LOG - 1) }
             for i = LOG, size - 1, LINE do
@@ -89,9 +90,7 @@ elseif kind == 115 then
         sum, line = sum - count, line + LINE
     end
 else
-    full = burst * unit
-    level = full
-    if state then level = unpack('<i8', state, MORE) + (now - seen) * speed end
+    if state then level = level + (now - seen) * speed else level = full end
     if level > 0 then left = (level - fmod(level, unit)) / unit end
     local need = permits * unit - level
     if need > 0 then
