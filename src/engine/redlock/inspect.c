@@ -98,7 +98,8 @@ static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome
             page->err = *err;
         return;
     }
-    status = hfi_scan_take(reply, round->store->prefix, page->op->u.list.sink, &places->scan[node]);
+    status = hfi_scan_take(reply, round->store->prefix, page->op->u.list.waited,
+                           page->op->u.list.sink, &places->scan[node]);
     if (status != HF_OK && page->status == HF_OK) {
         hfi_error_clear(&page->err);
         page->status = status;
@@ -125,7 +126,8 @@ static void scan(struct redlock_store *store, struct page *page, unsigned node)
     round->data = page;
     round->over = scan_over;
     page->asking++;
-    hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node]);
+    hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node],
+                 page->op->u.list.waited);
     redlock_round_send(round, 1u << node);
 }
 
