@@ -112,6 +112,7 @@ compat:
 model:
 	@tools/packages.sh test
 	@python3 -B model/run.py --large
+	@python3 -B model/node.py --large
 
 install: build
 	@cmake --install '$(BUILD)' $(if $(V),,>/dev/null)

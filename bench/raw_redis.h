@@ -41,15 +41,15 @@ const char *raw_redis_ask(struct raw_redis *redis, size_t *ret_len, const char *
 /* SCRIPT LOAD. */
 void raw_redis_load(struct raw_redis *redis, const char *text, char ret_sha[RAW_SHA]);
 
-/* ---- the same two script calls that Holdfast sends for one acquire and one release ------ */
+/* ---- one acquire and one release ----------------------------------------------------------- */
 
 struct raw_pair {
     struct raw_command acquire, release;
-    char *acquire_owner, *release_owner; /* the position of its digits in them */
+    char *acquire_owner, *release_owner; /* the position of its bytes in them */
     uint64_t owner;                      /* counts up: each acquisition has its own */
 };
 
-/* Loads our own scripts, and formats their calls for `name`. Stays where it is. */
+/* The two script calls that Holdfast sends: loads our own scripts, and formats their calls for `name`. Stays where it is. */
 void raw_pair_init(struct raw_pair *pair, struct raw_redis *redis, const char *name);
 /* A new owner, for both commands. */
 void raw_pair_next(struct raw_pair *pair);

@@ -34,12 +34,12 @@ static void taken(const hf_result *result, void *arg)
     taking->got++;
 }
 
-static void lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void lost(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
     const struct taking *taking = arg;
 
-    (void)lease, (void)reason;
-    if (!taking->closing)
+    (void)lease;
+    if (event == HF_EVENT_LOST && !taking->closing)
         bench_die("a lease was lost: %s", why);
 }
 
@@ -52,8 +52,8 @@ static void take_all(struct taking *taking, unsigned count, int64_t ttl_ms)
     request.ttl_ms = ttl_ms;
     request.name = name;
     request.name_len = HF_CSTRING;
-    request.on_lost = lost;
-    request.on_lost_arg = taking;
+    request.on_event = lost;
+    request.on_event_arg = taking;
     while (taking->got < count) {
         while (taking->asked < count && taking->asked - taking->got < IN_FLIGHT) {
             snprintf(name, sizeof name, "held-name-%06u", taking->asked);

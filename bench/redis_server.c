@@ -142,6 +142,8 @@ struct redis_work redis_server_work(struct redis_server *server)
             work.commands += field(colon, end, "calls=");
         if (colon && strncmp(line, "eval", 4) == 0)
             work.scripts += field(colon, end, "calls=");
+        if (colon && strncmp(line, "hdel:", 5) == 0)
+            work.hdels += field(colon, end, "calls=");
     }
     text = raw_redis_ask(server->control, &len, cpu);
     end = text + len;

@@ -26,6 +26,7 @@ struct redis_work {
     double
         commands;   /* that clients sent; those that scripts call, and our own INFO, do not count */
     double scripts; /* of them: script calls */
+    double hdels;   /* by clients and by scripts: not among `commands` */
     double cpu_s;
 };
 struct redis_work redis_server_work(struct redis_server *server);

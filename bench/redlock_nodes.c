@@ -37,6 +37,19 @@ double redlock_nodes_commands(struct redlock_nodes *nodes)
     return commands;
 }
 
+double redlock_nodes_pairs(void *nodes)
+{
+    struct redlock_nodes *all = nodes;
+    double commands = 0;
+
+    for (int i = 0; i < REDLOCK_NODES; i++) {
+        struct redis_work work = redis_server_work(all->servers[i]);
+
+        commands += work.commands + work.hdels;
+    }
+    return commands;
+}
+
 static double count_commands(void *nodes)
 {
     return redlock_nodes_commands(nodes);

@@ -17,6 +17,8 @@ struct redlock_nodes {
 struct redlock_nodes *redlock_nodes_start(const struct bench *bench);
 void redlock_nodes_stop(struct redlock_nodes *nodes);
 double redlock_nodes_commands(struct redlock_nodes *nodes); /* that clients sent to all of them */
+/* The same of an uncontended pair, whose release is a plain HDEL: its scripts have none. */
+double redlock_nodes_pairs(void *nodes);
 struct contest_server redlock_nodes_counted(struct redlock_nodes *nodes);
 
 /* ---- by hand ------------------------------------------------------------------------------- */

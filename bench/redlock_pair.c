@@ -91,12 +91,12 @@ static void report_share(struct bench *bench, struct pair *pair)
 {
     struct row *row =
         bench_row(bench, UNIT_PLAIN, "grants in one round trip, share (at least)", "");
-    double commands = redlock_nodes_commands(pair->nodes), more;
+    double commands = redlock_nodes_pairs(pair->nodes), more;
 
     for (int i = 0; i < COUNTED; i++)
         step_ours(pair);
     bench_sleep(0.05); /* the last answers, and the last releases */
-    commands = redlock_nodes_commands(pair->nodes) - commands;
+    commands = redlock_nodes_pairs(pair->nodes) - commands;
     more = commands > COUNTED * PER_PAIR ? commands - COUNTED * PER_PAIR : 0;
     row->measured = floor(1e4 * (1 - more / COUNTED)) / 1e4;
     row->target = (struct target){ AT_LEAST, 0.95, 0, true };
@@ -129,6 +129,7 @@ void measure_redlock_pair(struct bench *bench)
     rounds_rates(bench, &rounds, OURS, "acquire+release, five nodes, with tokens", RAW, by_hand,
                  (struct target){ AT_LEAST, 0.8, 0, false });
     counted.by_hand = PER_PAIR;
+    counted.commands = redlock_nodes_pairs;
     cost_rows(bench, &counted, step_ours, step_raw, &pair, by_hand, 0, 0);
     rounds_run(bench, 0.5, STOPPED_S, stopped, STOPPED + 1, &rounds);
     rounds_rates(bench, &rounds, ONE, "  one node stopped", RAW_ONE, "by hand, one node stopped",

@@ -20,6 +20,14 @@ struct answer {
     char text[HF_ERROR_TEXT_MAX];
 };
 
+/* Also makes its descriptor quiet again, after a renewal that failed for once. */
+static bool is_held(hf_lease *lease)
+{
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+
+    return hf_lease_get(lease, &info) == HF_OK && info.state != HF_STATE_LOST;
+}
+
 static _Noreturn void keep(const struct cli *cli, int from, int to, int process);
 static void cut_off(int *from, int *to, int *process);
 
@@ -124,7 +132,7 @@ static _Noreturn void keep(const struct cli *cli, int from, int to, int process)
 
     polled[0] = (struct pollfd){ .fd = process, .events = POLLIN };
     polled[1] = (struct pollfd){ .fd = hf_lease_fd(lease), .events = POLLIN };
-    while (poll(polled, 2, -1) < 0 && errno == EINTR)
+    while ((poll(polled, 2, -1) < 0 && errno == EINTR) || (!polled[0].revents && is_held(lease)))
         continue;
 
     /* PID has ended; or the lease has, and then this only ends the handle. */

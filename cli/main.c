@@ -4,6 +4,7 @@
 #include "table.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -41,6 +42,10 @@ int main(int argc, char **argv)
     static struct cli cli;
     int code;
 
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX,
+            1); /* our threads are few and short: a heap for each costs more than it gives */
+#endif
     fill_closed(&cli);
     block_sigpipe();
 

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -99,6 +100,7 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
     if (code == EXIT_FINE)
         code = run_all(&run);
     closed = store_close_within(&run.store, run.unsettled ? UNSETTLED_MS : RELEASE_MS);
+    closed &= !run.unclosed;
     status_drain(&run.status);
 
     /* A signal typed at the terminal must end the process that waits for us as it ended the
@@ -353,7 +355,7 @@ static void set_environment(const struct run *run)
     free(tokens);
 }
 
-/* Readable when one of the leases is lost. */
+/* Readable when something has happened to one of the leases. */
 static int watch_leases(const struct run *run)
 {
     int all;
@@ -417,6 +419,7 @@ static int execute_command(struct run *run)
     json_object_set_new(event, "pid", json_integer(run->child.pid));
     status_send(&run->status, event);
 
+    within_prepare();
     supervise(run);
     if (run->child.on_tty && WIFSIGNALED(run->child.status) &&
         (WTERMSIG(run->child.status) == SIGINT || WTERMSIG(run->child.status) == SIGQUIT))
@@ -429,8 +432,11 @@ static int execute_command(struct run *run)
     return EXIT_SIGNAL_BASE + run->ended_by.number;
 }
 
-/* Releases the leases on a thread that may outlive the wait for it: so it has copies. */
+/* Releases the leases, and closes the store if there is nothing more to do, on a thread that may outlive the wait for it: so it
+ * has copies. */
 struct giving_back {
+    hf_store *store; /* to close; NULL: not yet */
+    _Atomic bool released;
     hf_status (*release)(hf_lease *lease, hf_error *err);
     size_t count;
     hf_status status;
@@ -444,6 +450,11 @@ static void give_back(void *arg)
 
     giving->status = giving->release ? giving->release(giving->leases[0], &giving->err)
                                      : hf_release_all(giving->leases, giving->count, &giving->err);
+    if (giving->status != HF_OK)
+        giving->store = NULL; /* the close has a limit of its own then */
+    atomic_store(&giving->released, true);
+    if (giving->store)
+        hf_close(giving->store, HF_CLOSE_FLAG_RELEASE);
 }
 
 /*
@@ -456,6 +467,7 @@ static hf_status release(struct run *run, hf_error *err)
     int64_t left_ms = hf_lease_remaining_ms(run->lease), limit_ms = RELEASE_MS;
     struct giving_back *giving;
     hf_status status;
+    bool done;
 
     run->unsettled = run->lost;
     if (run->lost && !run->lost_by_limit && !run->hooks->again)
@@ -464,19 +476,28 @@ static hf_status release(struct run *run, hf_error *err)
     if (left_ms < limit_ms) /* then it has ended by itself */
         limit_ms = left_ms > UNSETTLED_MS ? left_ms : UNSETTLED_MS;
     giving = must_alloc(sizeof *giving + run->count * sizeof *giving->leases);
+    giving->store = run->hooks->again ? NULL : run->store.store;
+    giving->released = false;
     giving->release = run->hooks->release;
     giving->count = run->count;
     memcpy(giving->leases, run->leases, run->count * sizeof *giving->leases);
-    if (!within(run->lost ? UNSETTLED_MS : limit_ms, give_back, giving)) {
+    done = within(run->lost ? UNSETTLED_MS : limit_ms, give_back, giving);
+    run->unclosed = !done;
+    if (!done && !atomic_load(&giving->released)) {
+        if (!run->hooks->again)
+            run->store.store = NULL; /* its thread may close it yet */
         run->unsettled = true;
         *err = (hf_error){ .status = HF_UNAVAILABLE,
                            .text = "the store does not answer; the lease ends by itself" };
         return HF_UNAVAILABLE;
     }
+    if (giving->store)
+        run->store.store = NULL;
     *err = giving->err;
     status = giving->status;
     run->unsettled |= status == HF_UNKNOWN || status == HF_UNAVAILABLE;
-    free(giving);
+    if (done)
+        free(giving);
     return status;
 }
 

@@ -59,7 +59,7 @@ struct run {
     hf_lease *lease;         /* the first; NULL: nested */
     uint64_t *tokens;        /* of each */
     struct nest_hold *holds; /* likewise */
-    int lease_fd;            /* readable when one is lost */
+    int lease_fd;            /* readable when something has happened to one of them */
     int outer;               /* nested: the connection; else -1 */
     int64_t outer_grace_ms;  /* nested: from TERM to KILL if the outer run is killed */
     int64_t held_since_ms;
@@ -74,6 +74,7 @@ struct run {
     struct run_lease known; /* about the lease, when it was last read */
     size_t lost_name;       /* whose lease was lost */
     bool lost_by_limit;     /* ... because of --max-hold: it is still ours to give back */
+    bool unclosed;          /* a thread that releases or closes goes on */
     bool unsettled;         /* the store did not answer at the end: do not wait for it again */
     bool lost;              /* the command ran, or was about to run, without its lease: exit 76 */
     int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */

@@ -72,10 +72,11 @@ static void look_at_lease(struct run *run)
 
     /* Of several leases, the one that ends first counts. */
     for (size_t i = 0; run->lease && i < run->count && !run->known.lost; i++) {
-        int64_t one_ms = hf_lease_remaining_ms(run->leases[i]);
+        hf_lease_info info = HF_LEASE_INFO_INIT; /* reading it makes its descriptor quiet again */
 
-        left_ms = one_ms < left_ms ? one_ms : left_ms;
-        run->known.lost = hf_lease_state(run->leases[i]) == HF_STATE_LOST;
+        run->known.lost =
+            hf_lease_get(run->leases[i], &info) != HF_OK || info.state == HF_STATE_LOST;
+        left_ms = info.remaining_ms < left_ms ? info.remaining_ms : left_ms;
         if (run->known.lost)
             run->lost_name = i;
         else if (i + 1 == run->count)

@@ -1,61 +1,99 @@
 /* SPDX-License-Identifier: MIT */
-/* Work with a limit: see within.h. */
+/*
+ * Work with a limit: see within.h. The thread that has done one piece of work stays for the next one: when a command has ended,
+ * there are two, the release and the close, and a thread costs more than either.
+ */
 #include "within.h"
 
 #include "cli.h"
 #include "util/clock.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-struct job {
-    void (*work)(void *arg);
+struct worker {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    void (*work)(void *arg); /* NULL: none is under way */
     void *arg;
-    int done; /* an eventfd */
 };
 
-static void *run_job(void *arg)
-{
-    struct job *job = arg;
-    uint64_t one = 1;
+static struct worker *idle; /* the main thread's, which alone calls within() */
 
-    job->work(job->arg);
-    while (write(job->done, &one, sizeof one) < 0 && errno == EINTR)
-        continue;
+static void *worker_main(void *arg)
+{
+    struct worker *worker = arg;
+
+    pthread_mutex_lock(&worker->lock);
+    for (;;) {
+        while (!worker->work)
+            pthread_cond_wait(&worker->changed, &worker->lock);
+        pthread_mutex_unlock(&worker->lock);
+        worker->work(worker->arg);
+        pthread_mutex_lock(&worker->lock);
+        worker->work = NULL;
+        pthread_cond_broadcast(&worker->changed);
+    }
     return NULL;
 }
 
-static bool is_done(const struct job *job, int64_t limit_ms)
+void within_prepare(void)
 {
-    struct pollfd polled = { .fd = job->done, .events = POLLIN };
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), limit_ms), left_ms;
+    struct worker *worker = idle ? NULL : must_alloc(sizeof *worker);
+    pthread_t thread;
 
-    while ((left_ms = until_ms - hfi_now_ms()) > 0)
-        if (poll(&polled, 1, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms) == 1)
-            return true;
-    return poll(&polled, 1, 0) == 1;
+    if (!worker)
+        return;
+    pthread_mutex_init(&worker->lock, NULL);
+    pthread_cond_init(&worker->changed, NULL);
+    worker->work = NULL;
+    if (pthread_create(&thread, NULL, worker_main, worker) == 0) {
+        pthread_detach(thread);
+        idle = worker;
+    } else {
+        free(worker);
+    }
+}
+
+/* With the lock. Sleep until the work is done, or until_ms has passed. */
+static void await(struct worker *worker, int64_t until_ms)
+{
+    int64_t left_ms;
+
+    while (worker->work && (left_ms = until_ms - hfi_now_ms()) > 0) {
+        struct timespec at;
+
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        at.tv_sec += left_ms / 1000;
+        at.tv_nsec += left_ms % 1000 * 1000000;
+        if (at.tv_nsec >= 1000000000) {
+            at.tv_nsec -= 1000000000;
+            at.tv_sec++;
+        }
+        pthread_cond_clockwait(&worker->changed, &worker->lock, CLOCK_MONOTONIC, &at);
+    }
 }
 
 bool within(int64_t limit_ms, void (*work)(void *arg), void *arg)
 {
-    struct job *job = must_alloc(sizeof *job);
-    pthread_t thread;
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), limit_ms);
+    struct worker *worker;
+    bool done;
 
-    *job = (struct job){ work, arg, eventfd(0, EFD_CLOEXEC) };
-    if (job->done < 0 || pthread_create(&thread, NULL, run_job, job) != 0) {
+    within_prepare();
+    worker = idle;
+    if (!worker) {
         work(arg); /* late is better than not at all */
-    } else if (is_done(job, limit_ms)) {
-        pthread_join(thread, NULL);
-    } else {
-        pthread_detach(thread); /* it keeps `job` too */
-        return false;
+        return true;
     }
-    if (job->done >= 0)
-        close(job->done);
-    free(job);
-    return true;
+    pthread_mutex_lock(&worker->lock);
+    worker->work = work;
+    worker->arg = arg;
+    pthread_cond_broadcast(&worker->changed);
+    await(worker, until_ms);
+    done = !worker->work;
+    pthread_mutex_unlock(&worker->lock);
+    if (!done)
+        idle = NULL; /* it is left to its work */
+    return done;
 }

@@ -13,5 +13,7 @@
 /* Call work(arg) and wait for it for at most limit_ms. true: it is done. false: the work goes on
  * and owns `arg` from now on; after that the process may end only by _exit() or a signal. */
 bool within(int64_t limit_ms, void (*work)(void *arg), void *arg);
+/* Start the thread for the next within() already now, while there is something else to wait for. */
+void within_prepare(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Being told that a lease is lost, in both ways: a callback from a thread of the
+ * What happens to a lease, told in both ways: a callback from a thread of the
  * library, and a descriptor for a poll loop. Here two leases are lost: one because
  * somebody breaks it, one because it may be held for a second only.
  */
@@ -13,25 +13,28 @@
 
 static _Atomic int calls;
 
-static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void on_event(hf_lease *lease, hf_event event, const char *text, void *arg)
 {
     (void)lease;
-    printf("callback of the %s lease: %s (%s)\n", (const char *)arg, hf_status_name(reason), why);
+    if (event != HF_EVENT_LOST)
+        return; /* at risk, or held again */
+    printf("callback of the %s lease: lost (%s)\n", (const char *)arg, text);
     atomic_fetch_add(&calls, 1);
 }
 
-/* Work in small steps, and stop when the descriptor says so. */
+/* Work in small steps, look at the lease when the descriptor says so, and stop when it is lost. */
 static void work_until_lost(hf_lease *lease)
 {
-    struct pollfd lost = { .fd = hf_lease_fd(lease), .events = POLLIN };
+    struct pollfd changed = { .fd = hf_lease_fd(lease), .events = POLLIN };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
     int steps = 0;
 
-    expect(lost.fd >= 0, "a descriptor");
-    while (poll(&lost, 1, 10) == 0 && steps < 1000)
-        steps++;
-    printf("stopped working; the lease is %s now\n",
-           hf_lease_state(lease) == HF_STATE_LOST ? "lost" : "held");
-    expect(hf_lease_state(lease) == HF_STATE_LOST, "lost, by the state too");
+    expect(changed.fd >= 0, "a descriptor");
+    while (info.state != HF_STATE_LOST && steps++ < 1000)
+        if (poll(&changed, 1, 10) == 1)
+            expect(hf_lease_get(lease, &info) == HF_OK, "its state");
+    printf("stopped working; the lease is %s now\n", info.state == HF_STATE_LOST ? "lost" : "held");
+    expect(info.state == HF_STATE_LOST, "lost");
     expect(hf_lease_remaining_ms(lease) == 0, "with nothing left");
 }
 
@@ -44,8 +47,8 @@ static hf_lease *take(hf_store *store, const char *which, int64_t max_hold_ms)
     request.name = "example/lost";
     request.name_len = HF_CSTRING;
     request.max_hold_ms = max_hold_ms;
-    request.on_lost = on_lost;
-    request.on_lost_arg = (void *)(uintptr_t)which;
+    request.on_event = on_event;
+    request.on_event_arg = (void *)(uintptr_t)which;
     must(hf_acquire(store, &request, &lease, &err), &err);
     return lease;
 }

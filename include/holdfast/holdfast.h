@@ -127,7 +127,8 @@ HF_API int hf_version_number(void);
     X(CHANGED, 23, "it was changed in the meantime")                 \
     X(OVERFLOW, 24, "the result is out of range")                    \
     X(BROKEN, 25, "a participant died")                              \
-    X(DONE, 26, "it has been done already")
+    X(DONE, 26, "it has been done already")                          \
+    X(YIELDED, 27, "it was given away, and is ours again")
 
 typedef enum hf_status {
 #define HF_STATUS_ENUM(name, number, text) HF_##name = number,
@@ -309,15 +310,33 @@ typedef enum hf_kind {
 #define HF_FLAG_STRICT (UINT64_C(1) << 4) /* no local passing: FIFO across all processes */
 /* No part in deadlock detection: another thread releases the lease. */
 #define HF_FLAG_NO_DEADLOCK_CHECK (UINT64_C(1) << 5)
+/* The store tells the holder that others wait for what it holds: HF_EVENT_WANTED, HF_EVENT_UNWANTED, HF_EVENT_ASKED,
+ * hf_lease_wanted(), hf_yield(). HF_UNSUPPORTED without HF_CAP_WANTED; not together with HF_FLAG_DETACHED. */
+#define HF_FLAG_WATCH (UINT64_C(1) << 6)
 
 typedef enum hf_state { HF_STATE_HELD = 1, HF_STATE_AT_RISK = 2, HF_STATE_LOST = 3 } hf_state;
 
+typedef enum hf_event {
+    HF_EVENT_AT_RISK = 1, /* a renewal was not confirmed; `text`: why */
+    HF_EVENT_HELD,        /* the next one was: it is no longer at risk */
+    HF_EVENT_LOST, /* it expired, was broken, or the store forgot it; `text`: why. The last event of a lease */
+    HF_EVENT_WANTED,   /* HF_FLAG_WATCH: others wait for it, in other processes or in this one */
+    HF_EVENT_UNWANTED, /* HF_FLAG_WATCH: no longer */
+    HF_EVENT_ASKED     /* HF_FLAG_WATCH: hf_ask(); `text`: what the asker says */
+} hf_event;
+
 /*
- * Called once when a lease is lost, from a thread of the library (or from hf_store_process()). It
- * may call anything of this library but hf_close(). `reason` is HF_LOST (expired, broken, or the
- * store forgot it) with text in `why`.
+ * Called when something has happened to a lease, from a thread of the library (or from hf_store_process(), if the lease was
+ * acquired asynchronously); perhaps before the acquire has returned. It may call anything of this library but hf_close().
+ *
+ * The events of one lease come in order, one at a time. If the callback is slower than the events, those that cancel each other
+ * out (WANTED and UNWANTED, AT_RISK and HELD), several ASKED, and those before LOST are left out. No event comes after hf_release()
+ * has returned, which waits for a callback that runs (not so within the callback).
+ *
+ * WANTED is advice: it may be late or out of date, and says nothing about who will hold the lease next. ASKED comes at most once a
+ * second; its text is that of a stranger: at most HF_LABEL_MAX bytes, with anything in them.
  */
-typedef void hf_lost_fn(hf_lease *lease, hf_status reason, const char *why, void *arg);
+typedef void hf_event_fn(hf_lease *lease, hf_event event, const char *text, void *arg);
 
 typedef struct hf_acquire_request {
     size_t size;
@@ -335,8 +354,8 @@ typedef struct hf_acquire_request {
     uint64_t scope;        /* identity for HF_FLAG_REENTRANT and deadlocks; 0: the calling thread */
     const char *label;     /* for people; NULL: the store's label */
     hf_cancel *cancel;     /* hf_cancel_fire() ends the waiting; NULL: none */
-    hf_lost_fn *on_lost;
-    void *on_lost_arg;
+    hf_event_fn *on_event; /* what happens to the lease; NULL: none is told */
+    void *on_event_arg;
     const char
         *session; /* hf_session_get() of the process that we work for; other text is ignored */
     uint64_t reserved[5];
@@ -366,11 +385,28 @@ HF_API HF_USE hf_status hf_acquire(hf_store *store, const hf_acquire_request *re
  * was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store could not be told; the library goes on trying
  * in the background. HF_UNKNOWN also: the connection broke, and the lease is gone; it was given
  * back, or lost before. In every case but HF_FORKED the handle has ended (when the hold count
- * reached 0). HF_INVALID: it had ended before. For a lost lease it returns only after the on_lost
- * callback has returned, so that what the callback uses may be freed then (not so within that
- * callback).
+ * reached 0). HF_INVALID: it had ended before. It returns only after an on_event callback that runs
+ * has returned, and for a lost lease after the one with HF_EVENT_LOST, so that what the callback uses
+ * may be freed then (not so within that callback).
  */
 HF_API hf_status hf_release(hf_lease *lease, hf_error *err);
+
+/*
+ * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
+ * Give a lease that others wait for to them, and queue for it again, in one step; for a lease that was requested with HF_FLAG_WATCH.
+ *
+ * HF_OK: nobody waits, as far as we have been told. The lease stays, with its token; this costs no more than hf_lease_wanted().
+ * HF_YIELDED: it was given away and is ours again, by the new handle in *lease, with a new token: what it protects may have changed.
+ * A waiter that has left meanwhile makes no difference to that.
+ *
+ * HF_INVALID, HF_LOST, HF_FORKED; HF_IN_USE (its hold count is above 1: an outer frame relies on it): nothing was done. Any other status:
+ * *lease is NULL, and nothing is held: HF_TIMEOUT, HF_BUSY (wait_ms 0), HF_CANCELLED (the store is being closed), HF_UNAVAILABLE,
+ * HF_UNKNOWN, HF_DEADLOCK, as of hf_acquire().
+ *
+ * Threads of this process that wait for it get it first. The new request is that of the old lease, without HF_FLAG_BARGE and
+ * `session`.
+ */
+HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *err);
 
 /*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
@@ -430,7 +466,9 @@ typedef struct hf_lease_info {
     int64_t ttl_ms;       /* what each renewal gives; 0: none */
     unsigned char name[HF_NAME_MAX];
     size_t name_len;
-    uint64_t reserved[6];
+    bool wanted;   /* HF_FLAG_WATCH: others wait for it */
+    uint32_t asks; /* HF_FLAG_WATCH: how often HF_EVENT_ASKED has come */
+    uint64_t reserved[5];
 } hf_lease_info;
 #define HF_LEASE_INFO_INIT HF_INIT(hf_lease_info)
 
@@ -443,6 +481,9 @@ HF_API HF_USE hf_status hf_lease_get(hf_lease *lease, hf_lease_info *ret_info);
 HF_API HF_USE uint64_t hf_lease_token(hf_lease *lease);
 HF_API HF_USE hf_state hf_lease_state(hf_lease *lease);
 HF_API HF_USE int64_t hf_lease_remaining_ms(hf_lease *lease);
+/* Blocks: no. Callbacks: none. After fork: false.
+ * HF_FLAG_WATCH: do others wait for it? One load, without a lock. false for a handle that has ended, and for a lost lease. */
+HF_API HF_USE bool hf_lease_wanted(hf_lease *lease);
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
  * The token of a lease as a fence for hf_guard_claim() and hf_guard_set() of primitives.h.
@@ -451,8 +492,9 @@ HF_API HF_USE int64_t hf_lease_remaining_ms(hf_lease *lease);
 HF_API HF_USE hf_status hf_lease_fence(hf_lease *lease, uint64_t *ret_token, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: -1.
- * A descriptor that polls readable from the moment the lease is lost. It belongs to the lease and
- * is closed by the last hf_release(). -1: no such lease, or no descriptor is left. */
+ * A descriptor that polls readable when an event has happened since the last hf_lease_get(), and
+ * from the moment on that the lease is lost always. It belongs to the lease and is closed by the
+ * last hf_release(). -1: no such lease, or no descriptor is left. */
 HF_API HF_USE int hf_lease_fd(hf_lease *lease);
 
 #define HF_LEASE_TEXT_MAX 64 /* with its NUL */
@@ -499,7 +541,7 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
 typedef struct hf_op hf_op;
 
 /*
- * What a call has found. With HF_OK the members that its blocking form returns are set, all others are zero. What is marked *
+ * What a call has found. With HF_OK (and HF_YIELDED) the members that its blocking form returns are set, all others are zero. What is marked *
  * belongs to the callback, which keeps it or frees it; all else, and the result itself, lives until the callback returns.
  */
 typedef struct hf_result {
@@ -531,8 +573,8 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
                                          hf_done_fn *done, void *arg, hf_op **ret_op,
                                          hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * The lease handle has ended when this returns HF_OK. Of a lost lease `done` comes, with HF_LOST, after its on_lost callback
- * has ended. A release cannot be cancelled. */
+ * The lease handle has ended when this returns HF_OK. `done` comes after an on_event callback that runs has ended, and of a
+ * lost lease, with HF_LOST, after the one with HF_EVENT_LOST. A release cannot be cancelled. */
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
@@ -549,6 +591,16 @@ HF_API HF_USE hf_status hf_release_all_async(hf_lease *const *leases, size_t cou
  * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_renew_async(hf_lease *lease, int64_t ttl_ms, hf_done_fn *done, void *arg,
                                        hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * With HF_OK and HF_YIELDED result->lease is the lease; else, if the call has begun, nothing is held. The old handle has ended when
+ * this returns HF_OK, unless the lease stays. */
+HF_API HF_USE hf_status hf_yield_async(hf_lease *lease, int64_t wait_ms, hf_done_fn *done,
+                                       void *arg, hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_ask_async(hf_store *store, const void *name, size_t name_len,
+                                     const char *text, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                     hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_lease_adopt_async(hf_store *store, const hf_adopt_request *request,
@@ -655,6 +707,13 @@ HF_API HF_USE bool hf_view_waiters_tracked(const hf_view *view);
  * HF_NOT_FOUND: no lease has that token now. */
 HF_API HF_USE hf_status hf_lease_break(hf_store *store, const void *name, size_t name_len,
                                        uint64_t token, hf_error *err);
+
+/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Ask whoever holds `name` to give it away: HF_EVENT_ASKED with `text` (NULL: the store's label; longer ones are cut to HF_LABEL_MAX
+ * bytes). It queues nowhere and changes nothing. HF_OK: every holder with HF_FLAG_WATCH was told, at least one. HF_BUSY: it is held,
+ * and no holder listens. HF_NOT_FOUND: nobody holds it. HF_UNSUPPORTED without HF_CAP_WANTED. */
+HF_API HF_USE hf_status hf_ask(hf_store *store, const void *name, size_t name_len, const char *text,
+                               hf_error *err);
 
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
  * Wait until something in the store has changed since *seq (0: since now); then set *seq.

@@ -382,7 +382,7 @@ HF_API hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *c
 /*
  * The holder of the lock is the leader, and publishes a value (an address, say) in the cell of the
  * same name (HF_CAP_CELLS). A leader leads for as long as its lease is valid by its own clock, which
- * ends before the store lets another one lead: on_lost, hf_lease_fd() and hf_lease_remaining_ms()
+ * ends before the store lets another one lead: on_event, hf_lease_fd() and hf_lease_remaining_ms()
  * tell. A former leader can never overwrite the value of a later one.
  */
 #define HF_ELECTION_MAX 32768 /* bytes of a value */

@@ -105,7 +105,7 @@ static unsigned missing_threads(const struct hfi_call *call,
     if (checked->ttl_ms > 0 || store->drive == HFI_EVENT ||
         (in_loop && checked->request->wait_ms > 0))
         threads |= HFI_STARTED_KEEPER;
-    if (checked->request->on_lost && !in_loop)
+    if (checked->request->on_event && !in_loop)
         threads |= HFI_STARTED_NOTIFY;
     return threads & ~atomic_load_explicit(&store->started, memory_order_relaxed);
 }

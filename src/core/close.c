@@ -234,7 +234,7 @@ static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orph
     lease->orphan = true;
     atomic_store(&lease->phase, HFI_ENDING);
     if (!hfi_lease_lost(lease)) {
-        lease->on_lost = NULL; /* it is not lost: it stays in the store */
+        lease->events.fn = NULL; /* it is not lost: it stays in the store */
         (void)hfi_lease_lose(lease, "its store was closed; it lives on by its handle");
         hfi_lease_uncount(lease);
     }

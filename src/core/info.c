@@ -6,6 +6,7 @@
 #include "core/local_queue.h"
 #include "core/request.h"
 #include "util/clock.h"
+#include "util/process.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -30,6 +31,18 @@ static void fill(const struct hfi_lease *lease, hf_lease_info *info)
     info->ttl_ms = lease->term.granted_ms ? lease->term.ttl_ms : 0;
     info->name_len = lease->claim.name.len;
     memcpy(info->name, lease->claim.name.bytes, lease->claim.name.len);
+    info->wanted = atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED;
+    info->asks = lease->asks;
+}
+
+/* The caller knows all that has happened: its descriptor is readable again when something else has. */
+static void seen(struct hfi_lease *lease)
+{
+    uint64_t count;
+
+    if (lease->changed && lease->fd >= 0 && read(lease->fd, &count, sizeof count) < 0)
+        return; /* somebody else has read it */
+    lease->changed = false;
 }
 
 hf_status hf_lease_get(hf_lease *handle, hf_lease_info *ret_info)
@@ -47,6 +60,8 @@ hf_status hf_lease_get(hf_lease *handle, hf_lease_info *ret_info)
         return status;
     memset(&info, 0, sizeof info);
     fill(lease, &info);
+    if (!hfi_lease_lost(lease))
+        seen(lease);
     hfi_lease_unlock(lease, next);
 
     info.size = size;
@@ -93,6 +108,15 @@ int64_t hf_lease_remaining_ms(hf_lease *handle)
     return left_ms;
 }
 
+bool hf_lease_wanted(hf_lease *handle)
+{
+    struct hfi_lease *lease = hfi_slot_find(&hfi_leases, handle);
+
+    /* If the slot has begun another lease since, the handle has ended: either answer was right a moment ago. */
+    return lease && atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED &&
+           hfi_slot_is(&lease->slot, handle) && hfi_slot_ours(&lease->slot, hfi_process_id());
+}
+
 int hf_lease_fd(hf_lease *handle)
 {
     struct hfi_lease *lease;
@@ -104,7 +128,7 @@ int hf_lease_fd(hf_lease *handle)
         return -1;
     if (lease->fd < 0) {
         lease->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (lease->fd >= 0 && hfi_lease_lost(lease) && write(lease->fd, &one, sizeof one) < 0) {
+        if (lease->fd >= 0 && lease->changed && write(lease->fd, &one, sizeof one) < 0) {
             close(lease->fd);
             lease->fd = -1;
         }

@@ -43,7 +43,8 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->capacity = checked->capacity;
     claim->permits = checked->permits;
     claim->flags = (checked->request->flags & HF_FLAG_BARGE ? HFI_CLAIM_BARGE : 0) |
-                   (checked->request->flags & HF_FLAG_DETACHED ? HFI_CLAIM_DETACHED : 0);
+                   (checked->request->flags & HF_FLAG_DETACHED ? HFI_CLAIM_DETACHED : 0) |
+                   (checked->request->flags & HF_FLAG_WATCH ? HFI_CLAIM_WATCHED : 0);
     claim->tokens_wanted = 1;
     claim->ttl_ms = checked->ttl_ms;
     claim->lock_delay_ms = checked->request->lock_delay_ms;
@@ -80,15 +81,15 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->reentrant = request->flags & HF_FLAG_REENTRANT;
     lease->scoped = request->scope != 0;
     lease->in_loop = false;
-    lease->releasing = NULL;
     atomic_store_explicit(&lease->wanted, false, memory_order_relaxed);
-    lease->holds = 1;
     lease->passes = 0;
-    lease->named_by = 0;
-    lease->on_lost = request->on_lost;
-    lease->on_lost_arg = request->on_lost_arg;
-    if (lease->reentrant)
-        lease->scope = lease->scoped ? request->scope : hfi_thread_id();
+    lease->watch = request->flags & HF_FLAG_WATCH;
+    lease->unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK;
+    hfi_events_begin(&lease->events, request->on_event, request->on_event_arg);
+    hfi_lease_fresh(lease);
+    lease->scope = request->scope;
+    if (lease->reentrant && !lease->scoped)
+        lease->scope = hfi_thread_id();
 
     set_claim(&lease->claim, checked, hfi_store_engine(store));
     set_term(&lease->term, checked, hfi_store_promises(store));
@@ -152,7 +153,7 @@ static struct hfi_lease *take_slot(void)
     if (hfi_slot_ours(&lease->slot, 0)) {
         lease->fd = -1;
         hfi_list_init(&lease->queue);
-        hfi_list_init(&lease->notice);
+        hfi_list_init(&lease->events.notice);
         hfi_list_init(&lease->settling);
         lease->timer.fire = hfi_renew_due;
         lease->timer.early = true;
@@ -169,17 +170,21 @@ void hfi_lease_free(struct hfi_lease *lease)
         hfi_free(lease->long_name);
     if (lease->why_copy)
         hfi_free(lease->why_copy);
+    if (lease->events.asked)
+        hfi_free(lease->events.asked);
     if (lease->fd >= 0)
         close(lease->fd);
     lease->label = NULL;
     lease->long_name = NULL;
     lease->why_copy = NULL;
+    lease->events.asked = NULL;
     lease->fd = -1;
     lease->hot = false;
     lease->exported = false;
     lease->orphan = false;
     assert(!lease->link && !lease->timed && lease->timer.place == 0);
     assert(hfi_list_empty(&lease->queue) && hfi_list_empty(&lease->settling));
+    assert(hfi_list_empty(&lease->events.notice));
     atomic_store_explicit(&lease->gone, 0, memory_order_relaxed);
     atomic_store_explicit(&lease->phase, HFI_FREE, memory_order_relaxed);
 
@@ -266,12 +271,13 @@ void hfi_lease_timed(struct hfi_lease *lease)
 hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
 {
     struct hfi_wait *next = NULL;
+    bool watch = lease->watch;
     hf_lease *handle;
 
     lease->token = lease->claim.token;
     if (lease->claim.others_wait)
         atomic_store_explicit(&lease->wanted, true, memory_order_relaxed);
-    lease->since_ms = since_ms;
+    lease->since_ms = lease->granted_ms = since_ms;
     handle = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
 
     /* The store may have reported already that it is gone: either we see that here, or
@@ -281,6 +287,9 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     if (atomic_load(&lease->gone) && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
         if (!next)
             next = hfi_lease_lose(lease, "it ended in the store as soon as it was granted");
+        hfi_lease_unlock(lease, next);
+    } else if (watch && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
+        hfi_lease_note(lease); /* others wait behind it */
         hfi_lease_unlock(lease, next);
     }
     return handle;
@@ -300,25 +309,13 @@ struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease)
 
 struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
 {
-    uint64_t one = 1;
-
     if (hfi_lease_lost(lease))
         return NULL;
     assert(hfi_state_may(lease->term.state, HF_STATE_LOST));
     lease->term.state = HF_STATE_LOST;
     lease->pass = false;
     lease->why = why;
-
-    if (lease->fd >= 0) {
-        ssize_t written = write(lease->fd, &one, sizeof one);
-
-        assert(written == sizeof one); /* the first write to an eventfd cannot fail */
-        (void)written;
-    }
-    if (lease->on_lost) {
-        lease->lost_handle = (hf_lease *)(uintptr_t)atomic_load(&lease->slot.handle); /* NOLINT */
-        hfi_notify_add(lease);
-    }
+    hfi_lease_note(lease);
     return hfi_local_queue_hand_on(lease);
 }
 
@@ -354,8 +351,10 @@ static void doubt_shard(struct hfi_store *store, struct hfi_shard *shard, int64_
     for (uint32_t b = 0; b < shard->bucket_count; b++)
         for (struct hfi_lease *lease = shard->buckets[b]; lease; lease = lease->next)
             if (atomic_load(&lease->phase) == HFI_HELD && lease->timed &&
-                lease->term.granted_ms > 0 && hfi_term_doubt(&lease->term, now_ms))
+                lease->term.granted_ms > 0 && hfi_term_doubt(&lease->term, now_ms)) {
+                hfi_lease_note(lease);
                 hfi_keeper_arm(store, &lease->timer, now_ms);
+            }
 }
 
 void hfi_lease_doubt(struct hfi_host *host, const char *why)

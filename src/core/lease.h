@@ -14,8 +14,8 @@
  *                                                    when no part is left
  *
  * A slot is freed when none of its parts is left: the caller's handle, the claim in the store, a
- * renewal that is under way. (A pending lost callback is no part: hf_release() waits for it before
- * it drops the claim.) Everything is under the lock of the slot's shard, except what the owner of a
+ * renewal that is under way. (An event that is still to be told is no part: hf_release() takes it back, or waits until LOST has
+ * been told before it drops the claim.) Everything is under the lock of the slot's shard, except what the owner of a
  * GOING slot writes before the lease is published.
  */
 #ifndef HFI_LEASE_H
@@ -23,6 +23,7 @@
 
 #include "core/handle.h"
 #include "core/heap.h"
+#include "core/notify.h"
 #include "core/term.h"
 #include "util/list.h"
 
@@ -34,6 +35,9 @@ struct hfi_wait;
 struct hfi_checked_request;
 
 enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
+
+/* What hf_lease_wanted() and hf_yield() read without a lock. WANTED: others wait, in the store or here. */
+enum hfi_level { HFI_LEVEL_QUIET, HFI_LEVEL_WANTED, HFI_LEVEL_UNWATCHED, HFI_LEVEL_LOST };
 
 #define HFI_PART_HANDLE  1u
 #define HFI_PART_CLAIM   2u
@@ -55,30 +59,32 @@ struct hfi_lease {
     _Atomic int phase;              /* enum hfi_phase */
     _Atomic int gone;               /* * the store reported its end, perhaps before the grant */
     _Atomic bool
-        wanted;     /* others wait for the claim, as far as the store has told us: core/wanted.c */
-    unsigned parts; /* HFI_PART_* */
-    bool pass;      /* may be passed on locally */
-    bool hot;       /* * local waiters were seen: a block of tokens pays off */
-    bool timed;     /* * has a place for its timer at the keeper */
-    bool exported;  /* * detached, and its handle was exported */
-    bool orphan;    /* * its store was closed */
-    bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
-    bool in_loop; /* acquired asynchronously: its callback comes from hf_store_process() */
+        wanted; /* others wait for the claim, as far as the store has told us: core/wanted.c */
+    _Atomic unsigned char level; /* enum hfi_level */
+    unsigned parts;              /* HFI_PART_* */
+    bool pass;                   /* may be passed on locally */
+    bool hot;                    /* * local waiters were seen: a block of tokens pays off */
+    bool timed;                  /* * has a place for its timer at the keeper */
+    bool exported;               /* * detached, and its handle was exported */
+    bool orphan;                 /* * its store was closed */
+    bool reentrant, scoped;      /* scoped: `scope` was given, else it is a thread's id */
+    bool in_loop;   /* acquired asynchronously: its callback comes from hf_store_process() */
+    bool watch;     /* HF_FLAG_WATCH, of the holder */
+    bool unchecked; /* HF_FLAG_NO_DEADLOCK_CHECK, likewise */
+    bool changed;   /* since the last hf_lease_get(): its descriptor is readable */
+    hf_state noted; /* the state of which its holder has been told, or will be */
     uint32_t holds, passes;
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
     uint64_t scope;
     uint64_t token;
-    int64_t since_ms; /* held since */
+    int64_t since_ms;   /* held since */
+    int64_t granted_ms; /* the store granted the claim then: the present hold may be a later one */
     struct hfi_term term;
 
-    hf_lost_fn *on_lost;
-    void *on_lost_arg;
-    int fd;                 /* * for hf_lease_fd() */
-    hf_lease *lost_handle;  /* the handle it had when it was lost, for its callback */
-    struct hfi_list notice; /* * in the notifier's queue */
-    struct hfi_call
-        *releasing; /* the call that waits for the end of its callback; under notify->lock; NULL:
-                     * none */
+    uint32_t asks;    /* how often its holder was asked for it ... */
+    int64_t asked_ms; /* ... and when it was told so last; 0: never */
+    int fd;           /* * for hf_lease_fd() */
+    struct hfi_events events;
     struct hfi_list queue;  /* * local waiters (struct hfi_wait), in order */
     struct hfi_timer timer; /* * */
 
@@ -87,7 +93,7 @@ struct hfi_lease {
     uint32_t settle_tries;
 
     struct hfi_claim claim;
-    const char *why;          /* how it was lost */
+    const char *why;          /* how it was lost, or why it is at risk */
     char *why_copy;           /* * a copy of the engine's text */
     char *label;              /* * */
     unsigned char *long_name; /* * */
@@ -130,6 +136,19 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why);
 
 /* Read the clock, and lose the lease if its validity has ended. With the lock; returns likewise. */
 struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease);
+
+/* A holder begins: what belongs to the hold and not to the claim. By its owner, or with the lock. */
+static inline void hfi_lease_fresh(struct hfi_lease *lease)
+{
+    atomic_store_explicit(&lease->level, lease->watch ? HFI_LEVEL_QUIET : HFI_LEVEL_UNWATCHED,
+                          memory_order_relaxed);
+    lease->noted = HF_STATE_HELD;
+    lease->changed = false;
+    lease->asks = 0;
+    lease->asked_ms = 0;
+    lease->holds = 1;
+    lease->named_by = 0;
+}
 
 /* Drop these parts, with the lock; true: none is left, and the caller frees the slot after
  * unlocking. */

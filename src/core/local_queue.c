@@ -63,6 +63,8 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
         if (fresh)
             hfi_wait_init(wait, lease->store, lease, min_valid_ms);
         hfi_list_append(&held->queue, &wait->queued);
+        if (held->watch && atomic_load(&held->phase) == HFI_HELD)
+            hfi_lease_note(held);
         shard->entered++;
     } else if (entry == HFI_ENTRY_GO) {
         atomic_store_explicit(&lease->phase, HFI_GOING, memory_order_relaxed);
@@ -87,12 +89,15 @@ static bool is_ours(const struct hfi_lease *held, const struct hfi_lease *lease)
            held->scope == lease->scope && held->scoped == lease->scoped && is_good(held);
 }
 
+/* A claim that is watched serves a holder that did not ask for that too. */
 static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease)
 {
     const struct hfi_claim *a = &held->claim, *b = &lease->claim;
 
     return held->pass && lease->pass && a->mode == b->mode && a->ttl_ms == b->ttl_ms &&
-           a->lock_delay_ms == b->lock_delay_ms && a->flags == b->flags;
+           a->lock_delay_ms == b->lock_delay_ms &&
+           (a->flags & ~HFI_CLAIM_WATCHED) == (b->flags & ~HFI_CLAIM_WATCHED) &&
+           (a->flags | b->flags) == a->flags;
 }
 
 static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
@@ -108,6 +113,20 @@ static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease
     return HFI_ENTRY_AGAIN;
 }
 
+/* It leaves the queue before its turn. The holder learns that nobody waits any more. */
+static void take_out(struct hfi_wait *wait)
+{
+    struct hfi_list *next = wait->queued.next;
+    struct hfi_lease *held;
+
+    hfi_list_remove(&wait->queued);
+    if (!hfi_list_empty(next))
+        return;
+    held = hfi_container(next, struct hfi_lease, queue); /* it was the only one */
+    if (held->watch && atomic_load(&held->phase) == HFI_HELD)
+        hfi_lease_note(held);
+}
+
 bool hfi_local_queue_leave(struct hfi_wait *wait)
 {
     struct hfi_shard *shard = wait->shard;
@@ -116,7 +135,7 @@ bool hfi_local_queue_leave(struct hfi_wait *wait)
     pthread_mutex_lock(&shard->lock);
     queued = !hfi_list_empty(&wait->queued);
     if (queued)
-        hfi_list_remove(&wait->queued);
+        take_out(wait);
     pthread_mutex_unlock(&shard->lock);
     return queued;
 }
@@ -130,7 +149,7 @@ bool hfi_local_queue_surface(struct hfi_wait *wait)
     pthread_mutex_lock(&shard->lock);
     queued = !hfi_list_empty(&wait->queued);
     if (queued) {
-        hfi_list_remove(&wait->queued);
+        take_out(wait);
         lease->pass = false;
         atomic_store_explicit(&lease->phase, HFI_GOING, memory_order_relaxed);
         hfi_table_link(shard, lease);
@@ -143,19 +162,19 @@ bool hfi_local_queue_surface(struct hfi_wait *wait)
 
 /* Set the new holder: what belongs to the holder and not to the claim. The label in the store stays
  * that of the thread that acquired the claim, and engine->passed() names the current thread. */
-static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
+static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait, int64_t now_ms)
 {
     const struct hfi_lease *from = wait->lease;
 
     lease->reentrant = from->reentrant;
     lease->scoped = from->scoped;
     lease->scope = from->scope;
-    lease->on_lost = from->on_lost;
-    lease->on_lost_arg = from->on_lost_arg;
+    hfi_events_begin(&lease->events, from->events.fn, from->events.arg);
     lease->in_loop = from->in_loop;
-    lease->holds = 1;
-    lease->named_by = 0;
-    lease->since_ms = hfi_now_ms();
+    lease->watch = from->watch;
+    lease->unchecked = from->unchecked;
+    hfi_lease_fresh(lease);
+    lease->since_ms = now_ms;
     if (lease->fd >= 0)
         close(lease->fd);
     lease->fd = -1;
@@ -166,7 +185,7 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     struct hfi_store *store = lease->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_wait *wait;
-    int64_t least_ms;
+    int64_t least_ms, now_ms;
 
     if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD ||
         !hfi_local_queue_may_pass(lease->passes, lease->claim.tokens, store->pass_limit))
@@ -174,20 +193,25 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     if (lease->named_by && lease->named_by != hfi_thread_id())
         return NULL; /* a tag in the store may name it as held by its present session */
 
+    now_ms = hfi_now_ms();
+    if (store->pass_ms > 0 && now_ms - lease->granted_ms >= store->pass_ms)
+        return NULL; /* other processes have waited for long enough */
     wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
     if (lease->term.valid_until_ms != HFI_NEVER) {
         least_ms = wait->min_valid_ms > 0 ? wait->min_valid_ms : 1;
-        if (hfi_term_remaining(&lease->term, hfi_now_ms()) < least_ms)
+        if (hfi_term_remaining(&lease->term, now_ms) < least_ms)
             return NULL;
     }
 
     hfi_list_remove(&wait->queued);
     lease->passes++;
     lease->token++;
-    take_over(lease, wait);
+    take_over(lease, wait, now_ms);
     if (engine->passed && hfi_store_promises(store)->caps & HF_CAP_PASS)
         engine->passed(store->opened, &lease->claim, lease->token, wait->tid);
     wait->passed = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
+    if (lease->watch)
+        hfi_lease_note(lease); /* others wait behind it */
     return wait;
 }
 

@@ -3,8 +3,8 @@
  * The local queue. Threads of one process that want one name, exclusively and with equal options,
  * take one place in the store's queue: the first asks the store, and the others queue behind its
  * slot. A release passes the lease to the next of them, with a new token from the block that the
- * grant reserved. When the block is used up the lease is released in the store, and the next local
- * waiter asks the store again, behind the waiters there.
+ * grant reserved. When the block is used up, or the claim is pass_ms old, the lease is released in
+ * the store, and the next local waiter asks the store again, behind the waiters there.
  *
  * Everything here is under the lock of the lease's shard, unless stated otherwise.
  */

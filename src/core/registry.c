@@ -11,23 +11,14 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/module.h"
 #include "util/text.h"
 
 #include <assert.h>
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#ifndef HFI_MODULE_DIR
-#define HFI_MODULE_DIR "/usr/local/lib/holdfast"
-#endif
 #ifndef HFI_STATIC_ENGINES
 #define HFI_STATIC_ENGINES(X)
 #endif
@@ -66,7 +57,6 @@ static const struct hfi_engine *find_added(const char *scheme);
 static struct entry *find_entry(const char *scheme);
 static bool has_word(const char *words, const char *word);
 static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err);
-static int find_module(const struct entry *entry, char ret_path[PATH_MAX]);
 static void remember_why(struct entry *entry, const char *why);
 
 /* ---- entry points ----------------------------------------------------------- */
@@ -107,8 +97,6 @@ void hfi_registry_add(const struct hfi_engine *engine)
  * cannot be read is. */
 static bool is_listed(const struct entry *entry)
 {
-    char path[PATH_MAX];
-
     for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++) {
         const struct hfi_engine *engine = atomic_load(&added[i]);
 
@@ -118,7 +106,7 @@ static bool is_listed(const struct entry *entry)
     for (const struct entry *e = table; e < entry; e++)
         if (e->built_in && strcmp(e->name, entry->name) == 0)
             return false;
-    return entry->built_in || find_module(entry, path) != ENOENT;
+    return entry->built_in || hfi_module_is_there(entry->name);
 }
 
 static void tell(const struct hfi_promises *promises, hf_engine_info *ret_info)
@@ -253,28 +241,17 @@ static hf_status open_module(const struct entry *entry, const struct hfi_engine 
                              hf_error *err)
 {
     hfi_engine_entry_fn *get;
-    char path[PATH_MAX];
-    void *module, *symbol;
-    int why = find_module(entry, path);
+    char what[64];
+    void *symbol;
+    hf_status status;
 
-    if (why == ENOENT)
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "engine '%s' is not part of this build",
-                             entry->name);
-    if (why != 0)
-        return hfi_error_set(err, why == EACCES ? HF_DENIED : HF_UNSUPPORTED, why,
-                             "engine '%s' cannot be loaded: %s: %s", entry->name, path,
-                             strerror(why));
-
-    module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    symbol = module ? dlsym(module, HFI_ENGINE_SYMBOL) : NULL;
-    if (!symbol)
-        /* cppcheck-suppress resourceLeak ; a module stays, as it may have begun to run */
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "engine '%s' cannot be loaded: %s",
-                             entry->name, dlerror());
-
+    snprintf(what, sizeof what, "engine '%s'", entry->name);
+    status = hfi_module_open(entry->name, what, HFI_ENGINE_SYMBOL, &symbol, err);
+    if (status != HF_OK)
+        return status;
     memcpy(&get, &symbol, sizeof get); /* ISO C has no cast from data to function pointers */
     *ret_engine = get();
-    return HF_OK; /* cppcheck-suppress resourceLeak */
+    return HF_OK;
 }
 
 static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err)
@@ -296,80 +273,6 @@ static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine,
     atomic_store_explicit(&entry->engine, engine, memory_order_release);
     *ret_engine = engine;
     return HF_OK;
-}
-
-static char loaded_from[PATH_MAX]; /* our own path, if ld.so knows only a relative one */
-
-/*
- * The path of the library. Not so if we are linked into a program: its path is
- * argv[0], which its caller chose and which must not choose code.
- */
-static const char *own_path(void)
-{
-    struct link_map *map = NULL;
-    Dl_info info;
-
-    if (dladdr1((void *)table, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || !map)
-        return "";
-    return loaded_from[0] ? loaded_from : map->l_name;
-}
-
-/* A relative path (LD_LIBRARY_PATH=lib) must be resolved before the program changes its
- * directory. */
-__attribute__((constructor)) static void remember_own_path(void)
-{
-    const char *path = own_path();
-
-    if (path[0] != 0 && path[0] != '/' && !realpath(path, loaded_from))
-        loaded_from[0] = 0;
-}
-
-/* <directory of libholdfast.so>/holdfast, after symbolic links; without resolving them, if a
- * directory on the path cannot be searched. "": there is none. */
-static void own_dir(char ret_dir[PATH_MAX])
-{
-    const char *path = own_path();
-    char *slash;
-
-    ret_dir[0] = 0;
-    if (path[0] != '/' || strlen(path) >= PATH_MAX)
-        return;
-    if (!realpath(path, ret_dir)) {
-        if (errno != EACCES) {
-            ret_dir[0] = 0;
-            return;
-        }
-        memcpy(ret_dir, path, strlen(path) + 1);
-    }
-
-    slash = strrchr(ret_dir, '/');
-    if (!slash || (size_t)(slash - ret_dir) + sizeof "/holdfast" > PATH_MAX)
-        ret_dir[0] = 0;
-    else
-        memcpy(slash, "/holdfast", sizeof "/holdfast");
-}
-
-/* 0: *ret_path can be read. ENOENT: there is none. Else: why *ret_path cannot be read; the first such. */
-static int find_module(const struct entry *entry, char ret_path[PATH_MAX])
-{
-    char dirs[2][PATH_MAX] = { "", HFI_MODULE_DIR }, path[PATH_MAX];
-    int why = ENOENT;
-
-    own_dir(dirs[0]);
-    for (size_t i = 0; i < 2; i++) {
-        int len = snprintf(path, sizeof path, "%s/%s.so", dirs[i], entry->name), error;
-
-        if (!dirs[i][0] || len <= 0 || len >= PATH_MAX)
-            continue;
-        error = faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 ? 0 : errno;
-        if (error == ENOENT || error == ENOTDIR || (error && why != ENOENT))
-            continue;
-        memcpy(ret_path, path, (size_t)len + 1);
-        why = error;
-        if (error == 0)
-            break;
-    }
-    return why;
 }
 
 /* Keep the text for hf_engine_get(), whose strings live for ever. The first one is kept. */

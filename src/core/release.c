@@ -30,9 +30,12 @@ struct hfi_release_plan {
     struct hfi_lease *lease; /* it has no handle and is in no table; not set with NONE */
     struct hfi_wait *next;   /* the local waiter to tell GO after the release is submitted */
     bool sole;               /* no other part of the slot is left */
+    struct hfi_shard *
+        told; /* a callback of it runs on another thread: this keeps the store open; NULL: none does */
 };
 
 static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan);
+static void begin(struct hfi_call *call, hf_lease *handle, struct hfi_release_plan *plan);
 static hf_status end_call(struct hfi_call *call);
 static int64_t not_before(const struct hfi_lease *lease);
 static bool begins_now(struct hfi_lease *lease, bool *ret_sole);
@@ -70,7 +73,7 @@ static hf_status end_call(struct hfi_call *call)
 {
     hf_status status = call->lost ? HF_LOST : HF_UNKNOWN;
 
-    if (!call->answered && !hfi_release_await(call))
+    if (!hfi_release_await(call))
         return status; /* the call goes on without us */
     status = call->status;
     hfi_call_free(call);
@@ -123,30 +126,48 @@ hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err)
 
     if (__builtin_expect(status != HF_OK, 0))
         return no_lease(status, err);
-    if (plan.what == HFI_ENDING_NONE) {
-        call->status = plan.status;
-        if (plan.status != HF_OK)
-            hfi_error_set(call->err, plan.status, 0, "%s", hf_status_text(plan.status));
+    if (__builtin_expect(!plan.told, 1)) {
+        begin(call, handle, &plan);
+        return HF_OK;
+    }
+    if (hfi_call_has_thread(call)) { /* it waits when it has given the lease back */
+        call->told = true;
+        call->old = handle;
+        call->shard = plan.told;
+        begin(call, handle, &plan);
+    } else {
+        hfi_notify_follow(plan.told->store, handle, call);
+        begin(call, handle, &plan);
+        hfi_shard_leave(plan.told);
+    }
+    return HF_OK;
+}
+
+static void begin(struct hfi_call *call, hf_lease *handle, struct hfi_release_plan *plan)
+{
+    if (plan->what == HFI_ENDING_NONE) {
+        call->status = plan->status;
+        if (plan->status != HF_OK)
+            hfi_error_set(call->err, plan->status, 0, "%s", hf_status_text(plan->status));
         else
             hfi_ok(call->err);
         hfi_call_end(call);
-        return HF_OK;
+        return;
     }
-    call->store = plan.lease->store;
-    call->lease = plan.lease;
-    call->sole = plan.sole;
-    if (__builtin_expect(plan.what == HFI_ENDING_STORE, 1)) {
-        submit(call, plan.next);
-        return HF_OK;
+    call->store = plan->lease->store;
+    call->lease = plan->lease;
+    call->sole = plan->sole;
+    if (__builtin_expect(plan->what == HFI_ENDING_STORE, 1)) {
+        submit(call, plan->next);
+        return;
     }
     call->lost = true;
     lease_error(call, HF_LOST, NULL);
     if (hfi_call_has_thread(call))
-        hfi_notify_end(plan.lease);
-    else if (!hfi_notify_leave(plan.lease, call))
-        return HF_OK; /* its callback runs, and hfi_call_lost() follows */
+        hfi_notify_end(plan->lease, handle);
+    else if (!hfi_notify_leave(plan->lease, handle, call))
+        return; /* its callback runs, and hfi_call_lost() follows */
     hfi_call_lost(call);
-    return HF_OK;
 }
 
 hf_status hfi_release_without(hf_lease *handle, hf_error *err)
@@ -157,12 +178,16 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err)
     if (status != HF_OK)
         return no_lease(status, err);
     if (plan.what == HFI_ENDING_LOST)
-        hfi_notify_end(plan.lease);
+        hfi_notify_end(plan.lease, handle);
     if (plan.what != HFI_ENDING_NONE)
         hfi_keeper_settle(plan.lease, plan.what == HFI_ENDING_LOST ? not_before(plan.lease) : 0,
                           true);
     if (plan.next)
         hfi_wait_tell(plan.next, HFI_WAIT_GO);
+    if (plan.told) {
+        hfi_notify_await(plan.told->store, handle);
+        hfi_shard_leave(plan.told);
+    }
     return hfi_error_memory(err);
 }
 
@@ -198,6 +223,12 @@ static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_
     ret_plan->what = HFI_ENDING_NONE;
     ret_plan->status = hfi_lease_lost(lease) ? HF_LOST : HF_OK;
     ret_plan->next = NULL;
+    ret_plan->told = NULL;
+    if (lease->events.fn && lease->holds == 1 && !hfi_lease_lost(lease) &&
+        hfi_notify_drop(lease, handle)) {
+        ret_plan->told = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+        ret_plan->told->entered++;
+    }
     if (lease->holds > 1) {
         lease->holds--;
     } else if (lease->orphan) {
@@ -314,6 +345,13 @@ bool hfi_release_await(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
+    if (call->told) {
+        hfi_notify_await(call->shard->store, call->old);
+        hfi_shard_leave(call->shard);
+        call->told = false;
+    }
+    if (call->answered)
+        return true;
     if (hfi_call_wait(call, call->op.deadline_ms)) {
         answered(call, hfi_op_status(&call->op), &call->op.error);
         return true;

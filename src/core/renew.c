@@ -202,6 +202,7 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
         return hfi_lease_lose(lease, "its validity ended before it could be renewed");
     if (item->status == HF_OK && lease->claim.flags & HFI_CLAIM_WATCHED)
         atomic_store_explicit(&lease->wanted, item->others_wait, memory_order_relaxed);
+    hfi_lease_note(lease);
     if (lease->timed)
         hfi_keeper_arm(lease->store, &lease->timer, hfi_term_next(&lease->term, now_ms).at_ms);
     return NULL;
@@ -278,8 +279,10 @@ static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up,
         return hfi_error_set(err, HF_INVALID, 0, "lease: it was released meanwhile");
     if (hfi_lease_lost(lease))
         status = HF_LOST;
-    else if (given_up)
+    else if (given_up) {
         lease->term.state = HF_STATE_AT_RISK;
+        hfi_lease_note(lease);
+    }
     if (status == HF_INVALID) /* the store refuses this ttl: later renewals must not ask for it */
         lease->term.ttl_ms = before_ms;
     status = status == HF_OK

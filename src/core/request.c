@@ -13,7 +13,7 @@
 
 #define ALL_FLAGS                                                                               \
     (HF_FLAG_BARGE | HF_FLAG_REENTRANT | HF_FLAG_NO_RENEW | HF_FLAG_DETACHED | HF_FLAG_STRICT | \
-     HF_FLAG_NO_DEADLOCK_CHECK)
+     HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_WATCH)
 
 static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
@@ -188,6 +188,10 @@ static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, h
         return unsupported(err, "flags", "barging (HF_FLAG_BARGE)");
     if (request->flags & HF_FLAG_DETACHED && !(caps & HF_CAP_DETACHED))
         return unsupported(err, "flags", "leases that outlive the process (HF_FLAG_DETACHED)");
+    if (request->flags & HF_FLAG_WATCH && !(caps & HF_CAP_WANTED))
+        return unsupported(err, "flags", "message for a holder that others wait (HF_FLAG_WATCH)");
+    if (request->flags & HF_FLAG_WATCH && request->flags & HF_FLAG_DETACHED)
+        return invalid(err, "flags", "HF_FLAG_WATCH, of a lease that outlives the process");
     return HF_OK;
 }
 

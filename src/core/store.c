@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define DEFAULT_URL "file:"
+#define USER_MAX    64
 #define NAME_SHOWN  200 /* in errors: leaves room for the reason */
 
 struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 64 * 64,
@@ -64,11 +65,14 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
 /* The parameters that core itself reads from every URL. */
 struct own_conf {
     uint32_t cohort;
+    int64_t cohort_time_ms;
     int64_t deadlock_check_ms;
 };
 static const struct hfi_param own_params[] = {
     { "cohort", HFI_PARAM_NUMBER, offsetof(struct own_conf, cohort), 0, HFI_PASSES_MAX,
       HFI_PASSES_DEFAULT, NULL },
+    { "cohort_time", HFI_PARAM_DURATION, offsetof(struct own_conf, cohort_time_ms), 0, 3600 * 1000,
+      HFI_PASS_MS, NULL },
     { "deadlock_check", HFI_PARAM_DURATION, offsetof(struct own_conf, deadlock_check_ms), 0,
       3600 * 1000, HFI_DETECT_FIRST_MS, NULL },
     { .name = NULL },
@@ -165,6 +169,7 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
     }
     atomic_store(&store->promises, store->host.promises);
     store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
+    store->pass_ms = own->cohort_time_ms;
     if (store->drive == HFI_BLOCKING && !store->host.promises->suspends)
         hfi_pool_allow_waits(&store->pool);
     hfi_detect_init(store, own->deadlock_check_ms);
@@ -231,11 +236,32 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     hfi_scopes_init(&store->scopes, fresh);
 }
 
+/* The name of a user, or its number. Most are in /etc/passwd: to read that takes a third of the system calls of
+ * getpwuid_r(), which asks daemons first. */
+static void set_user(char user[USER_MAX], uid_t uid)
+{
+    char memory[1024];
+    struct passwd entry, *found = NULL;
+    FILE *file = fopen("/etc/passwd", "re");
+
+    snprintf(user, USER_MAX, "%lu", (unsigned long)uid);
+    while (file && fgetpwent_r(file, &entry, memory, sizeof memory, &found) == 0)
+        if (found->pw_uid == uid)
+            break;
+        else
+            found = NULL;
+    if (file)
+        fclose(file);
+    if (!found)
+        (void)getpwuid_r(uid, &entry, memory, sizeof memory, &found);
+    if (found)
+        snprintf(user, USER_MAX, "%s", found->pw_name);
+}
+
 /* "ada@example:4711 backup", cut to what a label may have, or as given. */
 static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
 {
-    char host[65] = "", memory[1024], uid[24];
-    struct passwd entry, *found = NULL;
+    char host[65] = "", user[USER_MAX];
 
     if (given) {
         size_t len = hfi_label_len(given, HF_LABEL_MAX);
@@ -246,10 +272,9 @@ static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
     }
     if (gethostname(host, sizeof host - 1) != 0)
         strcpy(host, "?");
-    snprintf(uid, sizeof uid, "%lu", (unsigned long)geteuid());
-    (void)getpwuid_r(geteuid(), &entry, memory, sizeof memory, &found);
-    snprintf(label, HF_LABEL_MAX + 1, "%s@%s:%ld %s", found ? found->pw_name : uid, host,
-             (long)getpid(), program_invocation_short_name);
+    set_user(user, geteuid());
+    snprintf(label, HF_LABEL_MAX + 1, "%s@%s:%ld %s", user, host, (long)getpid(),
+             program_invocation_short_name);
 }
 
 /* ---- finding ------------------------------------------------------------------------- */

@@ -36,6 +36,7 @@
 #define HFI_BUCKETS_FIRST  16 /* of a shard */
 #define HFI_PASSES_DEFAULT 64
 #define HFI_PASSES_MAX     1000
+#define HFI_PASS_MS        20 /* a few hand-overs by the store */
 #define HFI_OPEN_WAIT_MS   5000
 #define HFI_CALL_LIMIT_MS  5000 /* how long an op may take that does not queue */
 #define HFI_GRACE_MS       2000 /* how long a cancelled op may take to end */
@@ -73,7 +74,8 @@ struct hfi_store {
     struct hfi_conf *conf; /* lives as long as `opened` */
     struct hfi_host host;
     enum hfi_drive_kind drive; /* engine->drive->kind */
-    uint32_t pass_limit;       /* how often a lease is passed on while others wait in the store */
+    uint32_t pass_limit; /* how often a lease is passed on while others wait in the store ... */
+    int64_t pass_ms;     /* ... and for how long; 0: no limit */
     char label[HF_LABEL_MAX + 1];
     char exposed
         [HFI_EXPOSED_MAX]; /* for the doctor: a file with a password that others may read; "": none */

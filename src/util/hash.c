@@ -6,7 +6,12 @@
 #include "util/hash.h"
 
 #include <endian.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 /* ---- SipHash ------------------------------------------------------------ */
 
@@ -120,10 +125,26 @@ __attribute__((target("sse4.2"))) static uint32_t checksum_sse42(const unsigned 
     return ~(uint32_t)crc;
 }
 
+/* One CPUID, when it is needed first: __builtin_cpu_supports() brings a constructor that asks for everything, and in a virtual
+ * machine each question leaves the guest. */
+static bool has_sse42(void)
+{
+    static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
+    int state = atomic_load_explicit(&known, memory_order_relaxed);
+    unsigned a, b, c, d;
+
+    if (state == 0) {
+        __cpuid(1, a, b, c, d);
+        (void)a, (void)b, (void)d;
+        state = c & bit_SSE4_2 ? 2 : 1;
+        atomic_store_explicit(&known, state, memory_order_relaxed);
+    }
+    return state == 2;
+}
+
 uint32_t hfi_checksum(const void *bytes, size_t len)
 {
-    return __builtin_cpu_supports("sse4.2") ? checksum_sse42(bytes, len)
-                                            : hfi_checksum_portable(bytes, len);
+    return has_sse42() ? checksum_sse42(bytes, len) : hfi_checksum_portable(bytes, len);
 }
 
 #else

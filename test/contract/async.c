@@ -503,12 +503,13 @@ struct loss {
     pthread_t thread;
 };
 
-static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void on_lost(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
     struct loss *loss = arg;
 
     (void)lease, (void)why;
-    CHECK(reason == HF_LOST);
+    if (event != HF_EVENT_LOST)
+        return;
     loss->count++;
     loss->thread = pthread_self();
 }
@@ -525,8 +526,8 @@ static void loss_in_the_loop(void **state)
     (void)state;
     NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
-    request.on_lost = on_lost;
-    request.on_lost_arg = &loss;
+    request.on_event = on_lost;
+    request.on_event_arg = &loss;
     begin(store, &request, &result, NULL);
     loop_until(store, &result, 1, 1);
     EXPECT(HF_OK, result.status);
@@ -571,6 +572,7 @@ enum form {
     FORM_RENEW,
     FORM_ADOPT,
     FORM_BREAK,
+    FORM_ASK,
     FORM_INSPECT,
     FORM_WAIT,
     FORM_CHECK,
@@ -604,6 +606,8 @@ static hf_status begin_form(enum form form, hf_store *store, hf_lease *lease, hf
         return hf_lease_adopt_async(store, &adopt, done, arg, ret_op, err);
     case FORM_BREAK:
         return hf_lease_break_async(store, "none", 4, 1, done, arg, ret_op, err);
+    case FORM_ASK:
+        return hf_ask_async(store, "none", 4, "please", done, arg, ret_op, err);
     case FORM_INSPECT:
         return hf_store_inspect_async(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, done, arg, ret_op,
                                       err);
@@ -720,12 +724,14 @@ struct slow_notice {
 };
 
 /* Waits for the release to return, which must not wait for it. */
-static void wait_for_release(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void wait_for_release(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
     struct slow_notice *notice = arg;
     int64_t until_ms = now_ms() + LIMIT_MS / 6;
 
-    (void)lease, (void)reason, (void)why;
+    (void)lease, (void)why;
+    if (event != HF_EVENT_LOST)
+        return;
     notice->begun = true;
     while (!notice->released && now_ms() < until_ms)
         nap_ms(2);
@@ -743,7 +749,7 @@ static void on_released(const hf_result *result, void *arg)
     notice->done = true;
 }
 
-/* hf_release_async() returns while on_lost runs, on the thread of its own; `done` comes after that. */
+/* hf_release_async() returns while the callback runs, on the thread of its own; `done` comes after that. */
 static void release_beside_a_callback(void **state)
 {
     hf_acquire_request request = mutex_request("lost");
@@ -754,8 +760,8 @@ static void release_beside_a_callback(void **state)
     (void)state;
     NEEDS(HF_CAP_TTL); /* max_hold stands on it */
     store = open_store();
-    request.on_lost = wait_for_release;
-    request.on_lost_arg = &notice;
+    request.on_event = wait_for_release;
+    request.on_event_arg = &notice;
     request.max_hold_ms = 1000;
     lease = take_short(store, &request);
     AWAIT(notice.begun);

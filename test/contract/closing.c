@@ -79,11 +79,11 @@ struct notice {
     _Atomic int count;
 };
 
-static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void on_lost(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
     (void)lease, (void)why;
-    CHECK(reason == HF_LOST);
-    atomic_fetch_add(&((struct notice *)arg)->count, 1);
+    if (event == HF_EVENT_LOST)
+        atomic_fetch_add(&((struct notice *)arg)->count, 1);
 }
 
 static void release_ends_everything(void **state)
@@ -95,8 +95,8 @@ static void release_ends_everything(void **state)
     struct notice notice = { 0 };
 
     (void)state;
-    mine.on_lost = on_lost;
-    mine.on_lost_arg = &notice;
+    mine.on_event = on_lost;
+    mine.on_event_arg = &notice;
     lease = take(store, &mine);
     theirs.wait_ms = HF_FOREVER;
     for (int i = 0; i < 4; i++) {
@@ -175,8 +175,8 @@ static void use_up(void)
     struct notice notice = { 0 };
     hf_lease *lease;
 
-    request.on_lost = on_lost;
-    request.on_lost_arg = &notice;
+    request.on_event = on_lost;
+    request.on_event_arg = &notice;
     if (has(HF_CAP_TTL))
         request.ttl_ms = 10 * LIMIT_MS;
     lease = take(store, &request);
@@ -213,8 +213,8 @@ static void threads_block_signals(void **state)
     DIR *dir;
 
     (void)state;
-    request.on_lost = on_lost;
-    request.on_lost_arg = &notice;
+    request.on_event = on_lost;
+    request.on_event_arg = &notice;
     if (has(HF_CAP_TTL))
         request.ttl_ms = 10 * LIMIT_MS;
     lease = take(store, &request);

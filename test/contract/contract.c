@@ -459,10 +459,13 @@ size_t count_holders(hf_store *store, const char *name)
 void await_lost(hf_lease *lease)
 {
     struct pollfd fd = { .fd = hf_lease_fd(lease), .events = POLLIN };
+    hf_lease_info info = HF_LEASE_INFO_INIT;
 
     CHECK(fd.fd >= 0);
-    CHECK(poll(&fd, 1, LIMIT_MS) == 1);
-    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+    do { /* it may be at risk first */
+        CHECK(poll(&fd, 1, LIMIT_MS) == 1);
+        EXPECT(HF_OK, hf_lease_get(lease, &info));
+    } while (info.state != HF_STATE_LOST);
 }
 
 int thread_id(void)

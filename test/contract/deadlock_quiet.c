@@ -189,6 +189,7 @@ static int setup_slow(void **state)
 {
     int result = contract_setup(state);
 
+    contract_param("cohort_time=0s");
     contract_param("deadlock_check=600s"); /* no request moves from a local queue to the store's */
     return result;
 }

@@ -44,7 +44,7 @@ static const struct bad_request bad_requests[] = {
     BAD(HF_CAP_SEMAPHORE, "permits", SLOTS, .capacity = 2, .permits = UINT32_MAX),
     BAD(0, "permits", GOOD, .permits = 2),
     BAD(HF_CAP_SHARED, "permits", GOOD, .kind = HF_KIND_EXCLUSIVE, .permits = 2),
-    BAD(0, "flags", GOOD, .flags = 1u << 6),
+    BAD(0, "flags", GOOD, .flags = 1u << 7),
     BAD(0, "flags", GOOD, .flags = UINT64_C(1) << 63),
     BAD(0, "wait_ms", GOOD, .wait_ms = -2),
     BAD(0, "wait_ms", GOOD, .wait_ms = INT64_MIN),

@@ -35,6 +35,7 @@ static void every_pass_has_its_token(void **state)
 
     (void)state;
     NEEDS(HF_CAP_TOKEN | HF_CAP_INSPECT);
+    contract_param("cohort_time=0s");
     store = open_store();
     lease = take(store, &request);
     token = hf_lease_token(lease);
@@ -76,6 +77,7 @@ static void break_knows_the_block(void **state)
 
     (void)state;
     NEEDS(HF_CAP_PASS | HF_CAP_BREAK | HF_CAP_INSPECT);
+    contract_param("cohort_time=0s");
     store = open_store();
     lease = take(store, &request);
     request.wait_ms = LIMIT_MS;
@@ -166,6 +168,7 @@ static void passing_is_bounded(void **state)
 
     (void)state;
     NEEDS(HF_CAP_FIFO | HF_CAP_WAITERS);
+    contract_param("cohort_time=0s");
     crowd.store = open_store();
     watcher = open_store();
     peer_start(&peer);
@@ -189,6 +192,41 @@ static void passing_is_bounded(void **state)
     peer_stop(&peer);
     close_store(watcher);
     close_store(crowd.store);
+}
+
+/* A claim that is older than cohort_time goes to the peer that waits, although a thread of ours has waited for longer and the
+ * block of tokens is not used up. */
+static void passing_is_bounded_by_time(void **state)
+{
+    hf_acquire_request request = waiting_request("aged");
+    struct attempt first, next;
+    hf_store *store;
+    hf_lease *lease;
+    struct peer peer;
+
+    (void)state;
+    NEEDS(HF_CAP_PASS | HF_CAP_FIFO | HF_CAP_WAITERS);
+    contract_param("cohort_time=20ms");
+    store = open_store();
+    peer_start(&peer);
+    lease = take(store, &request);
+    attempt_start(&first, store, &request);
+    attempt_settled(&first);
+    attempt_start(&next, store, &request);
+    attempt_settled(&next);
+    give(lease); /* `first` asks the store for a block, since `next` waits behind it */
+    EXPECT(HF_OK, attempt_join(&first));
+    peer_begin(&peer, 0, &request);
+    AWAIT(count_waiters(store, "aged") == 1);
+    nap_ms(21); /* at least */
+    give(first.lease);
+    EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+    CHECK(!next.ended);
+    EXPECT(HF_OK, peer_release(&peer, 0));
+    EXPECT(HF_OK, attempt_join(&next));
+    give(next.lease);
+    peer_stop(&peer);
+    close_store(store);
 }
 
 /* Two processes full of threads: tokens grow over all of it and nobody is starved. */
@@ -291,8 +329,9 @@ static void leaving_the_local_queue(void **state)
 int contract_local(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(every_pass_has_its_token), CASE(break_knows_the_block), CASE(passing_is_bounded),
-        CASE(crowds_take_turns),        CASE(options_are_not_mixed), CASE(leaving_the_local_queue),
+        CASE(every_pass_has_its_token),   CASE(break_knows_the_block), CASE(passing_is_bounded),
+        CASE(passing_is_bounded_by_time), CASE(crowds_take_turns),     CASE(options_are_not_mixed),
+        CASE(leaving_the_local_queue),
     };
 
     return cmocka_run_group_tests_name("local", cases, NULL, NULL);

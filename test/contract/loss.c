@@ -8,17 +8,17 @@
 struct notice {
     _Atomic int count;
     hf_lease *lease;
-    hf_status reason;
     bool has_why, release, ok;
     hf_status released;
 };
 
-static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void on_lost(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
     struct notice *notice = arg;
 
+    if (event != HF_EVENT_LOST)
+        return;
     notice->lease = lease;
-    notice->reason = reason;
     notice->has_why = why && why[0];
     notice->ok = hf_lease_state(lease) == HF_STATE_LOST;
     if (notice->release)
@@ -43,8 +43,8 @@ static void holder_is_told(void **state)
     NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
     second = open_store();
-    request.on_lost = on_lost;
-    request.on_lost_arg = &notice;
+    request.on_event = on_lost;
+    request.on_event_arg = &notice;
     if (has(HF_CAP_TTL))
         request.ttl_ms = 10 * LIMIT_MS; /* no renewal comes by in time to learn it */
     lease = take(store, &request);
@@ -54,7 +54,7 @@ static void holder_is_told(void **state)
     EXPECT(HF_OK, break_lease(second, "break", hf_lease_token(lease)));
     await_lost(lease);
     AWAIT(notice.count == 1);
-    CHECK(notice.lease == lease && notice.reason == HF_LOST && notice.has_why && notice.ok);
+    CHECK(notice.lease == lease && notice.has_why && notice.ok);
     CHECK(hf_lease_remaining_ms(lease) == 0);
     CHECK(hf_lease_token(lease) > 0); /* for the log */
 
@@ -186,8 +186,8 @@ static void callback_may_release(void **state)
     (void)state;
     NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
-    request.on_lost = on_lost;
-    request.on_lost_arg = &notice;
+    request.on_event = on_lost;
+    request.on_event_arg = &notice;
     lease = take(store, &request);
     EXPECT(HF_OK, break_lease(store, "break", hf_lease_token(lease)));
     AWAIT(notice.count == 1);
@@ -204,13 +204,15 @@ struct retaker {
     hf_lease *lease;
 };
 
-static void retake(hf_lease *lease, hf_status reason, const char *why, void *arg)
+static void retake(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
     struct retaker *retaker = arg;
     hf_acquire_request request = waiting_request("break");
 
+    if (event != HF_EVENT_LOST)
+        return;
     retaker->status = hf_acquire(retaker->store, &request, &retaker->lease, NULL);
-    on_lost(lease, reason, why, &retaker->notice);
+    on_lost(lease, event, why, &retaker->notice);
 }
 
 /* "It may call anything of this library but hf_close()": waiting calls too. */
@@ -223,8 +225,8 @@ static void callback_may_acquire(void **state)
     (void)state;
     NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
     retaker.store = open_store();
-    request.on_lost = retake;
-    request.on_lost_arg = &retaker;
+    request.on_event = retake;
+    request.on_event_arg = &retaker;
     lease = take(retaker.store, &request);
     EXPECT(HF_OK, break_lease(retaker.store, "break", hf_lease_token(lease)));
     AWAIT(retaker.notice.count == 1);
@@ -248,12 +250,12 @@ static void expiry_is_told(void **state)
     store = open_store();
     request.ttl_ms = 1000;
     request.flags = HF_FLAG_NO_RENEW;
-    request.on_lost = on_lost;
-    request.on_lost_arg = &notice;
+    request.on_event = on_lost;
+    request.on_event_arg = &notice;
     lease = take_short(store, &request);
     await_lost(lease);
     AWAIT(notice.count == 1);
-    CHECK(notice.reason == HF_LOST && notice.has_why);
+    CHECK(notice.has_why);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     close_store(store);
 }
@@ -288,8 +290,8 @@ static void max_hold_is_told(void **state)
     NEEDS(HF_CAP_TTL); /* max_hold stands on it */
     store = open_store();
     request.max_hold_ms = 100;
-    request.on_lost = on_lost;
-    request.on_lost_arg = &notice;
+    request.on_event = on_lost;
+    request.on_event_arg = &notice;
     lease = take_short(store, &request);
     await_lost(lease);
     AWAIT(notice.count == 1);
@@ -308,12 +310,12 @@ static void released_is_not_lost(void **state)
     (void)state;
     NEEDS(HF_CAP_TTL); /* max_hold stands on it */
     store = open_store();
-    request.on_lost = on_lost;
+    request.on_event = on_lost;
     for (int i = 0; i < 20; i++) {
         hf_lease *lease = NULL;
 
         request.max_hold_ms = 5 * i;
-        request.on_lost_arg = &notices[i];
+        request.on_event_arg = &notices[i];
         statuses[i] = hf_acquire(store, &request, &lease, &contract_error);
         if (statuses[i] == HF_TOO_SHORT)
             continue; /* ended before it could be given to us */

@@ -81,11 +81,13 @@ void close_hard(hf_store *store)
     EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
 }
 
-void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg)
+void note_loss(hf_lease *lease, hf_event event, const char *why, void *arg)
 {
     struct loss *loss = arg;
 
-    (void)lease, (void)reason;
+    (void)lease;
+    if (event != HF_EVENT_LOST)
+        return;
     snprintf(loss->why, sizeof loss->why, "%s", why);
     loss->calls++;
     loss->at_ms = now_ms();

@@ -34,12 +34,12 @@ hf_acquire_request semaphore_request(const char *name, uint32_t capacity);
  * `after`. */
 uint64_t gets_free(hf_store *store, const char *name, uint64_t after);
 
-/* For hf_acquire_request.on_lost: when it was called, how often, and why. */
+/* For hf_acquire_request.on_event: when the lease was lost, how often that was told, and why. */
 struct loss {
     _Atomic int64_t at_ms; /* 0: not yet */
     _Atomic int calls;
     char why[256];
 };
-void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg);
+void note_loss(hf_lease *lease, hf_event event, const char *why, void *arg);
 
 #endif

@@ -28,11 +28,20 @@ struct sleeper {
     struct mem_reply grant;
 };
 
+/* What the listener has to tell core about a claim. */
+struct note {
+    struct note *next;
+    unsigned char owner[HFI_OWNER_LEN];
+    enum hfi_wanted wanted;
+    char text[HF_LABEL_MAX + 1];
+};
+
 struct block_store {
     struct mem_store base;
     struct sleeper *sleepers;
     struct hfi_claim *held; /* a list by mem_claim.next */
-    int64_t late_ms;        /* delay of an acquire before it reaches the server */
+    struct note *notes, **notes_end;
+    int64_t late_ms; /* delay of an acquire before it reaches the server */
     pthread_t listener;
     bool stop;
 };
@@ -40,11 +49,13 @@ struct block_store {
 static void on_push(struct mem_store *base, const unsigned char *owner,
                     const struct mem_reply *reply);
 static void *listen_thread(void *arg);
+static struct note *take_note(struct block_store *store);
 static hf_status acquire(struct block_store *store, struct hfi_op *op);
 static hf_status release(struct block_store *store, struct hfi_op *op);
 static hf_status adopt(struct block_store *store, struct hfi_op *op);
 static hf_status renew(struct block_store *store, struct hfi_op *op);
 static hf_status break_one(struct block_store *store, struct hfi_op *op);
+static hf_status ask_holders(struct block_store *store, struct hfi_op *op);
 static hf_status cell_op(struct block_store *store, struct hfi_op *op);
 static hf_status change_wait(struct block_store *store, struct hfi_op *op);
 static struct hfi_claim **find_held(struct block_store *store, const struct hfi_claim *claim);
@@ -56,6 +67,7 @@ static hf_status block_open(void *self, struct hfi_conf *conf, struct hfi_host *
     hf_status status;
 
     store->base.on_push = on_push;
+    store->notes_end = &store->notes;
     store->late_ms = ((struct mem_conf *)conf)->late_ms;
     status = mem_conn_open(&store->base, conf, host, err);
     if (status != HF_OK) {
@@ -78,6 +90,8 @@ static void block_close(void *self)
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
     pthread_join(store->listener, NULL);
+    while (store->notes)
+        free(take_note(store));
     mem_conn_close(&store->base);
     /* Core must not close under an op or a lease, but a detached one may be left alone. */
     for (struct hfi_claim *claim = store->held; claim; claim = mem_claim_of(claim)->next)
@@ -115,6 +129,8 @@ static void block_submit(void *self, struct hfi_op *op)
         status = renew(store, op);
     else if (op->kind == HFI_OP_BREAK)
         status = break_one(store, op);
+    else if (op->kind == HFI_OP_ASK)
+        status = ask_holders(store, op);
     else if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
         status = mem_inspect(&store->base, op, true);
     else if (op->kind == HFI_OP_CHANGE_WAIT)
@@ -196,6 +212,7 @@ static hf_status acquire(struct block_store *store, struct hfi_op *op)
     int64_t sent_ms = hfi_now_ms();
     hf_status status;
 
+    store->base.watches |= (op->claim->flags & HFI_CLAIM_WATCHED) != 0;
     self.grant = ask(store, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, op->may_wait);
     status = self.grant.status;
     if (status == HF_OK && self.grant.queued) {
@@ -246,6 +263,7 @@ static hf_status renew(struct block_store *store, struct hfi_op *op)
             continue;
         item->claim->granted_ttl_ms = reply.ttl_ms;
         item->claim->sent_ms = sent_ms;
+        item->others_wait = reply.others_wait;
     }
     return HF_OK;
 }
@@ -256,6 +274,14 @@ static hf_status break_one(struct block_store *store, struct hfi_op *op)
 
     request.name_len = op->u.brk.name.len;
     memcpy(request.name, op->u.brk.name.bytes, op->u.brk.name.len);
+    return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms()).status;
+}
+
+static hf_status ask_holders(struct block_store *store, struct hfi_op *op)
+{
+    struct mem_request request;
+
+    mem_request_fill_ask(op, &request);
     return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms()).status;
 }
 
@@ -323,11 +349,60 @@ static hf_status cell_op(struct block_store *store, struct hfi_op *op)
 
 /* ---- what the server says unasked ------------------------------------------------ */
 
+static void put_note(struct block_store *store, const unsigned char *owner,
+                     const struct mem_reply *reply)
+{
+    struct note *note = calloc(1, sizeof *note);
+
+    if (!note)
+        abort();
+    memcpy(note->owner, owner, HFI_OWNER_LEN);
+    note->wanted = reply->wanted;
+    memcpy(note->text, reply->text, sizeof note->text);
+    *store->notes_end = note;
+    store->notes_end = &note->next;
+    pthread_cond_broadcast(&mem_changed);
+}
+
+static struct note *take_note(struct block_store *store)
+{
+    struct note *note = store->notes;
+
+    store->notes = note->next;
+    if (!store->notes)
+        store->notes_end = &store->notes;
+    return note;
+}
+
+/* Drops mem_lock while core is told. */
+static void tell_note(struct block_store *store)
+{
+    struct note *note = take_note(store);
+    struct hfi_claim *claim = store->held;
+    struct hfi_host *host = store->base.host;
+
+    while (claim && memcmp(claim->owner, note->owner, HFI_OWNER_LEN) != 0)
+        claim = mem_claim_of(claim)->next;
+    for (struct sleeper *s = store->sleepers; s && !claim;
+         s = s->next) /* its grant is on its way */
+        if (s->op->claim && memcmp(s->op->claim->owner, note->owner, HFI_OWNER_LEN) == 0)
+            claim = s->op->claim;
+    pthread_mutex_unlock(&mem_lock);
+    if (claim)
+        host->wanted(host, claim, note->owner, note->wanted, note->text);
+    free(note);
+    pthread_mutex_lock(&mem_lock);
+}
+
 static void on_push(struct mem_store *base, const unsigned char *owner,
                     const struct mem_reply *reply)
 {
     struct block_store *store = (struct block_store *)base;
 
+    if (reply->is_wanted) {
+        put_note(store, owner, reply);
+        return;
+    }
     for (struct sleeper *s = store->sleepers; s; s = s->next)
         if (reply->status != HF_LOST && s->op->claim &&
             memcmp(s->op->claim->owner, owner, HFI_OWNER_LEN) == 0) {
@@ -350,6 +425,11 @@ static void *listen_thread(void *arg)
     while (!store->stop) {
         struct hfi_claim *claim = store->held;
 
+        mem_tell_hears(&store->base);
+        if (store->notes) {
+            tell_note(store);
+            continue;
+        }
         while (claim && !mem_claim_of(claim)->lost)
             claim = mem_claim_of(claim)->next;
         if (!claim) {
@@ -382,24 +462,24 @@ const struct hfi_engine mem_block_engine = {
     .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
     HFI_STORAGE(struct block_store, char, struct mem_claim),
     .promises =
-        &(const struct hfi_promises){ .default_ttl_ms = 30000,
-                                      .min_ttl_ms = 1000,
-                                      .guard_ms = 2,
-                                      .name = "memblock",
-                                      .schemes = "memblock",
-                                      .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-                                      .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT |
-                                              HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_DETACHED |
-                                              HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                                              HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS |
-                                              HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK,
-                                      .on_crash = "freed after the ttl",
-                                      .on_pause = "freed after the ttl",
-                                      .on_clock_jump = "unaffected",
-                                      .on_server_loss = "everything is lost",
-                                      .on_partition = "as the test says",
-                                      .fairness = "FIFO",
-                                      .wakeup = "event" },
+        &(const struct hfi_promises){
+            .default_ttl_ms = 30000,
+            .min_ttl_ms = 1000,
+            .guard_ms = 2,
+            .name = "memblock",
+            .schemes = "memblock",
+            .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+            .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                    HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
+                    HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
+                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED,
+            .on_crash = "freed after the ttl",
+            .on_pause = "freed after the ttl",
+            .on_clock_jump = "unaffected",
+            .on_server_loss = "everything is lost",
+            .on_partition = "as the test says",
+            .fairness = "FIFO",
+            .wakeup = "event" },
     .open = block_open,
     .close = block_close,
     .conf = &mem_conf_type,

@@ -444,6 +444,9 @@ void mem_heal(const char *server)
     memset(world->rules, 0, sizeof world->rules);
     world->chaos_percent = 0;
     world->cut = false;
+    for (struct mem_store *store = world->stores; store; store = store->next)
+        if (store->on_cut)
+            store->on_cut(store);
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
 }
@@ -455,7 +458,7 @@ void mem_cut(const char *server, bool cut)
     pthread_mutex_lock(&mem_lock);
     world = get_world(server);
     world->cut = cut;
-    for (struct mem_store *store = world->stores; cut && store; store = store->next)
+    for (struct mem_store *store = world->stores; store; store = store->next)
         if (store->on_cut)
             store->on_cut(store);
     pthread_cond_broadcast(&mem_changed);
@@ -540,6 +543,25 @@ void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enu
         ret_request->bytes = mem_cells_keep(store->world->cells, op->u.cell.bytes, op->u.cell.len);
 }
 
+void mem_request_fill_ask(const struct hfi_op *op, struct mem_request *ret_request)
+{
+    *ret_request = (struct mem_request){ .verb = MEM_ASK, .name_len = op->u.ask.name.len };
+    memcpy(ret_request->name, op->u.ask.name.bytes, op->u.ask.name.len);
+    snprintf(ret_request->label, sizeof ret_request->label, "%s", op->u.ask.text);
+}
+
+void mem_tell_hears(struct mem_store *store)
+{
+    bool hears = store->watches && !store->world->cut;
+
+    if (hears == store->hears)
+        return;
+    store->hears = hears;
+    pthread_mutex_unlock(&mem_lock);
+    store->host->hears(store->host, hears);
+    pthread_mutex_lock(&mem_lock);
+}
+
 hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply)
 {
     if (op->kind == HFI_OP_TIME) {
@@ -576,7 +598,7 @@ enum mem_verb mem_verb_of(enum hfi_op_kind kind)
         [HFI_OP_LIST] = MEM_INSPECT,        [HFI_OP_LOOK] = MEM_INSPECT,
         [HFI_OP_BREAK] = MEM_BREAK,         [HFI_OP_CELL_READ] = MEM_CELL_READ,
         [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP, [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT,
-        [HFI_OP_TIME] = MEM_TIME,
+        [HFI_OP_TIME] = MEM_TIME,           [HFI_OP_ASK] = MEM_ASK,
     };
 
     return kind < sizeof verbs / sizeof *verbs ? verbs[kind] : MEM_VERBS;
@@ -589,6 +611,7 @@ void mem_claim_fill(struct mem_store *store, struct hfi_claim *claim, const stru
     claim->tokens = reply->tokens;
     claim->granted_ttl_ms = reply->ttl_ms;
     claim->sent_ms = sent_ms;
+    claim->others_wait = reply->others_wait;
 }
 
 void mem_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid)

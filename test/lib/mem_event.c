@@ -159,6 +159,10 @@ static void event_submit(void *self, struct hfi_op *op)
     }
 
     pthread_mutex_lock(&mem_lock);
+    if (verb == MEM_ACQUIRE && op->claim->flags & HFI_CLAIM_WATCHED) {
+        store->base.watches = true;
+        mem_tell_hears(&store->base);
+    }
     *call = (struct call){ .next = store->calls, .op = op, .id = ++store->last_id, .verb = verb };
     if (verb >= MEM_CELL_READ)
         hfi_random_bytes(call->owner, sizeof call->owner);
@@ -199,7 +203,9 @@ static bool send_call(struct event_store *store, struct call *call, enum mem_ver
         requests[0].name_len = op->u.brk.name.len;
         memcpy(requests[0].name, op->u.brk.name.bytes, op->u.brk.name.len);
         requests[0].token = op->u.brk.token;
-    } else if (op->kind != HFI_OP_RENEW)
+    } else if (op->kind == HFI_OP_ASK)
+        mem_request_fill_ask(op, &requests[0]);
+    else if (op->kind != HFI_OP_RENEW)
         mem_request_fill(&store->base, op->claim, verb, op->claim->ttl_ms, op->may_wait,
                          &requests[0]);
     sent = mem_conn_send(&store->base, call->id, requests, count, now_ms);
@@ -322,22 +328,39 @@ static bool is_for(const struct call *call, const struct letter *letter)
     return call->id == letter->id;
 }
 
+/* The claim that the push is about, held or about to be: a message may overtake the grant. NULL: none of ours. */
+static struct hfi_claim *claim_of(struct event_store *store, const struct letter *letter)
+{
+    struct hfi_claim *claim = store->held;
+
+    while (claim && memcmp(claim->owner, letter->owner, HFI_OWNER_LEN) != 0)
+        claim = mem_claim_of(claim)->next;
+    for (const struct call *call = store->calls; call && !claim; call = call->next)
+        if (call->op->kind == HFI_OP_ACQUIRE && is_for(call, letter))
+            claim = call->op->claim;
+    return claim;
+}
+
 /* The lock is held before and after, and dropped for what core does. */
 static void open_letter(struct event_store *store, struct letter *letter)
 {
     struct call *call = store->calls;
-    struct hfi_claim *claim = store->held;
+    const struct mem_reply *push = &letter->replies[0];
+    struct hfi_host *host = store->base.host;
+    struct hfi_claim *claim;
     hf_status status;
     bool finished;
 
-    if (letter->is_push && letter->replies[0].status == HF_LOST) {
-        while (claim && memcmp(claim->owner, letter->owner, HFI_OWNER_LEN) != 0)
-            claim = mem_claim_of(claim)->next;
-        if (claim) {
-            pthread_mutex_unlock(&mem_lock);
-            store->base.host->lost(store->base.host, claim, letter->owner, "the server ended it");
-            pthread_mutex_lock(&mem_lock);
-        }
+    if (letter->is_push && (push->status == HF_LOST || push->is_wanted)) {
+        claim = claim_of(store, letter);
+        if (!claim)
+            return;
+        pthread_mutex_unlock(&mem_lock);
+        if (push->is_wanted)
+            host->wanted(host, claim, letter->owner, push->wanted, push->text);
+        else
+            host->lost(host, claim, letter->owner, "the server ended it");
+        pthread_mutex_lock(&mem_lock);
         return;
     }
 
@@ -392,6 +415,7 @@ static void event_process(void *self, int64_t now_ms)
             (void)send_call(store, call, call->verb, now_ms);
         }
     mem_world_pump(store->base.world, now_ms);
+    mem_tell_hears(&store->base);
 
     /* Only what is in the inbox now: callbacks may add more for ever. */
     last = store->inbox
@@ -491,6 +515,7 @@ static hf_status take_in(struct event_store *store, struct call *call,
             if (item->status == HF_OK) {
                 item->claim->granted_ttl_ms = replies[i].ttl_ms;
                 item->claim->sent_ms = call->sent_ms;
+                item->others_wait = replies[i].others_wait;
             }
         }
         return HF_OK;
@@ -566,14 +591,14 @@ static const struct hfi_admin event_admin = { .doctor = mem_doctor };
 const struct hfi_engine mem_event_engine = {
     EVENT_CALLS,
     .promises =
-        &(const struct hfi_promises){ PROMISES, .name = "memevent", .schemes = "memevent",
-                                      .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-                                      .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT |
-                                              HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_DETACHED |
-                                              HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
-                                              HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                                              HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS |
-                                              HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
+        &(const struct hfi_promises){
+            PROMISES, .name = "memevent", .schemes = "memevent",
+            .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+            .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                    HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
+                    HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
+                    HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
+                    HF_CAP_CLOCK | HF_CAP_WANTED },
     .passed = mem_passed,
 };
 

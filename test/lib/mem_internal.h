@@ -28,7 +28,9 @@ struct mem_store {
     struct hfi_host *host;
     uint64_t session;
     int64_t call_ms;
-    bool bare; /* give no tokens away */
+    bool bare;    /* give no tokens away */
+    bool watches; /* it has had a WATCHED claim: pushes about it are heard */
+    bool hears;   /* core knows that */
 
     /* A push about `owner` has come. Called with mem_lock held. */
     void (*on_push)(struct mem_store *store, const unsigned char owner[HFI_OWNER_LEN],
@@ -36,7 +38,7 @@ struct mem_store {
     /* The answer to request number `id` of this connection has come. Likewise. NULL: none expected. */
     void (*on_reply)(struct mem_store *store, uint64_t id, const struct mem_reply *replies,
                      size_t count);
-    /* The connection was cut. Likewise. */
+    /* The connection was cut, or mended. Likewise. */
     void (*on_cut)(struct mem_store *store);
     /* Something in the server has changed. Likewise. NULL: the store is told by mem_changed. */
     void (*on_change)(struct mem_store *store);
@@ -81,6 +83,10 @@ void mem_request_fill(struct mem_store *store, const struct hfi_claim *claim, en
 void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enum mem_verb verb,
                            const unsigned char owner[HFI_OWNER_LEN],
                            struct mem_request *ret_request);
+/* A request to ask the holders of a name. */
+void mem_request_fill_ask(const struct hfi_op *op, struct mem_request *ret_request);
+/* With mem_lock held, which is dropped in between: tell core whether it would hear a push. */
+void mem_tell_hears(struct mem_store *store);
 /* Copy the server's answer into the op. Returns the status to finish it with. */
 hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply);
 /* LIST, LOOK: do it. `whole`: a page has entries, else bare names. Returns what to finish it with. */

@@ -25,6 +25,7 @@ struct party {
     int64_t granted_ms;   /* holder: when the running ttl began */
     uint64_t first, held; /* holder: its block's first token, and the one that holds now */
     int64_t tid;
+    bool told; /* holder: that others wait */
 };
 
 struct name {
@@ -51,6 +52,7 @@ static struct name *find_name(const struct mem_server *server, const void *bytes
 static struct name *get_name(struct mem_server *server, const struct mem_request *ask);
 static void settle(struct mem_server *server, struct name *name, int64_t now_ms);
 static void drop_if_idle(struct mem_server *server, struct name *name);
+static void tell_holders(struct mem_server *server, struct name *name);
 static struct party **find_party(struct party **list, const unsigned char *owner);
 static void end_party(struct mem_server *server, struct party **at);
 static void remember_ended(struct mem_server *server, const unsigned char *owner);
@@ -92,6 +94,7 @@ static struct mem_reply granted(const struct party *holder)
         .mode = holder->ask.mode,
         .capacity = holder->ask.capacity,
         .permits = holder->ask.permits,
+        .others_wait = holder->told,
     };
 }
 
@@ -106,6 +109,7 @@ static hf_status grant(struct mem_server *server, struct name *name, struct part
     server->next_token += party->ask.tokens_wanted;
     party->since_ms = party->granted_ms = now_ms;
     party->until_ms = party->ask.ttl_ms ? now_ms + party->ask.ttl_ms : HFI_NEVER;
+    party->told = name->waiters != NULL && party->ask.flags & HFI_CLAIM_WATCHED;
     party->next = name->holders;
     name->holders = party;
     name->taken += party->ask.permits;
@@ -125,6 +129,14 @@ static bool fits(const struct name *name, uint32_t permits)
     return !name->closed_until_ms && permits <= name->capacity - name->taken;
 }
 
+/* A message may have been lost: the heartbeat of the first waiter sends it again. */
+static void repeat_wanted(struct mem_server *server, struct name *name)
+{
+    for (struct party *p = name->holders; p; p = p->next)
+        p->told = false;
+    tell_holders(server, name);
+}
+
 static struct mem_reply acquire(struct mem_server *server, const struct mem_request *ask,
                                 int64_t now_ms)
 {
@@ -136,6 +148,8 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
         return granted(*at);
     if (name && (at = find_party(&name->waiters, ask->owner))) {
         (*at)->until_ms = now_ms + MEM_WAITER_LIFE_MS;
+        if (*at == name->waiters)
+            repeat_wanted(server, name);
         return (struct mem_reply){ .status = HF_OK, .queued = true };
     }
     if (has_ended(server, ask->owner))
@@ -166,6 +180,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
         ;
     *at = party;
     server->seq++;
+    tell_holders(server, name);
     return (struct mem_reply){ .status = HF_OK, .queued = true };
 }
 
@@ -234,6 +249,22 @@ static struct mem_reply renew(struct mem_server *server, const struct mem_reques
     return granted(holder);
 }
 
+/* Tell every holder that listens. */
+static struct mem_reply ask_holders(struct mem_server *server, const struct mem_request *ask)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+    struct mem_reply push = { .status = HF_OK, .is_wanted = true, .wanted = HFI_WANTED_ASKED };
+    hf_status status = name && name->holders ? HF_BUSY : HF_NOT_FOUND;
+
+    memcpy(push.text, ask->label, sizeof push.text);
+    for (struct party *p = name ? name->holders : NULL; p; p = p->next)
+        if (p->ask.flags & HFI_CLAIM_WATCHED) {
+            server->push(server->push_arg, p->ask.session, p->ask.owner, &push);
+            status = HF_OK;
+        }
+    return answer(status);
+}
+
 /* End one holder by expiry or force: its session is told, and its lock_delay begins. */
 static void lose(struct mem_server *server, struct name *name, struct party **at, int64_t now_ms)
 {
@@ -285,6 +316,8 @@ struct mem_reply mem_server_call(struct mem_server *server, const struct mem_req
         return renew(server, request, now_ms);
     case MEM_BREAK:
         return break_one(server, request, now_ms);
+    case MEM_ASK:
+        return ask_holders(server, request);
     case MEM_INSPECT:
     case MEM_CELL_READ:
     case MEM_CELL_SWAP:
@@ -330,6 +363,21 @@ static void settle(struct mem_server *server, struct name *name, int64_t now_ms)
         if (reply.status != HF_OK)
             free(head);
     }
+    tell_holders(server, name);
+}
+
+/* Holders that asked for it learn that others wait, and that they do not any more. */
+static void tell_holders(struct mem_server *server, struct name *name)
+{
+    struct mem_reply push = { .status = HF_OK,
+                              .is_wanted = true,
+                              .wanted = name->waiters ? HFI_WANTED_YES : HFI_WANTED_NO };
+
+    for (struct party *p = name->holders; p; p = p->next)
+        if (p->ask.flags & HFI_CLAIM_WATCHED && p->told != (name->waiters != NULL)) {
+            p->told = name->waiters != NULL;
+            server->push(server->push_arg, p->ask.session, p->ask.owner, &push);
+        }
 }
 
 void mem_server_tick(struct mem_server *server, int64_t now_ms)

@@ -23,6 +23,7 @@ enum mem_verb {
     MEM_RENEW,
     MEM_ADOPT,
     MEM_BREAK,
+    MEM_ASK,       /* tell the holders that listen; `label` is the text */
     MEM_INSPECT,   /* only counted and delayed; mem_inspect() does it */
     MEM_CELL_READ, /* these: mem_cells.h */
     MEM_CELL_SWAP,
@@ -54,7 +55,8 @@ struct mem_request {
 
 struct mem_reply {
     hf_status status;
-    bool queued; /* with HF_OK: not granted yet, a push will follow */
+    bool queued;      /* with HF_OK: not granted yet, a push will follow */
+    bool others_wait; /* grants and renewals of a WATCHED claim */
     uint64_t token;
     uint32_t tokens;
     int64_t ttl_ms;
@@ -65,9 +67,12 @@ struct mem_reply {
     const void *bytes;
     size_t len;
     int64_t time_us;
+    bool is_wanted; /* a push for a holder: `wanted`, with `text` */
+    enum hfi_wanted wanted;
+    char text[HF_LABEL_MAX + 1];
 };
 
-/* A push: `reply` is a grant or a cell's new version, or its status is HF_LOST. */
+/* A push: `reply` is a grant, a cell's new version or a message for a holder, or its status is HF_LOST. */
 typedef void mem_push_fn(void *arg, uint64_t session, const unsigned char owner[HFI_OWNER_LEN],
                          const struct mem_reply *reply);
 

@@ -16,8 +16,8 @@ static hf_lease *held(struct loss *loss, int64_t ttl_ms)
 {
     hf_acquire_request request = with_ttl(mutex_request("job"), ttl_ms);
 
-    request.on_lost = note_loss;
-    request.on_lost_arg = loss;
+    request.on_event = note_loss;
+    request.on_event_arg = loss;
     return take(store, &request);
 }
 

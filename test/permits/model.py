@@ -31,6 +31,7 @@ class Name:
         self.closed = self.last = 0
         self.delay = 0  # that `closed` is due to
         self.closing = (0, 0)  # by the lock delay of one that is dead and has not been taken out
+        self.thin = False  # Redis: how the server has it, which is the server's affair
 
 
 class Model:
@@ -465,4 +466,10 @@ class Model:
 
 
 class Redis(Model):
-    """The rules as they stand."""
+    """The rules as they stand. In the thin form a deadline itself shows that the clock was set back, be it by a millisecond."""
+
+    def look_out(self, n):
+        super().look_out(n)
+        for h in n.holders.values():
+            if n.thin:
+                h.deadline = min(h.deadline, self.most(h))

@@ -15,6 +15,7 @@ class Redlock(Model):
     def __init__(self):
         super().__init__()
         self.pick = []  # the names that a prune will look at
+        self.kept = set()  # those of them that it must leave
         self.added = []
         self.proposal = 0
         self.lose()
@@ -64,7 +65,7 @@ class Redlock(Model):
         """At the end of a call on a name: what its new field pays for."""
         for key in self.added:
             for other in self.pick:
-                if other in self.counters and other != key and self.counters[other] < self.us - 60000000:
+                if other in self.counters and other not in self.kept | {key} and self.counters[other] < self.us - 60000000:
                     self.floor = max(self.floor, self.counters.pop(other))
         self.added = []
 

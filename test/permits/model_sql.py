@@ -159,6 +159,9 @@ class MariaDB(Sql):
         # Also for a window after it came: its client's first beat may be on its way.
         return super().alive(waiter) or not self.over(waiter.since + self.ticks(waiter.window))
 
+    def searches(self, n):
+        return self.taken(n) < n.capacity  # as in PostgreSQL; also where it is closed
+
     def deaf(self, waiter):
         return waiter.inbox not in self.heard  # every client has its lock, which shows that it lives
 

@@ -2,7 +2,8 @@
 """
 Breaks one rule after the other, in copies of the five implementations, and sees the model catch each.
 
-Usage: mutants.py BUILD [ENGINE]     BUILD: a build folder, whose test servers are used. Not part of make test.
+Usage: mutants.py BUILD [ENGINE [WORDS]]     BUILD: a build folder, whose test servers are used. WORDS: only mutants whose
+description has them. Not part of make test.
 """
 import glob
 import os
@@ -24,9 +25,58 @@ MUTANTS = [
      'while waiters > 0 and taken'),
     ('redis', 'a barge is refused', 'acquire.lua', 'if now > closed and permits <= capacity - taken and (',
      'if now > closed and permits <= capacity - taken and waiters == 0 and ('),
+    ('redis', 'a release does not compare owners', 'release.lua',
+     'if sub(state, REQUEST_AT, REQUEST_AT + 15) ~= owner then return 0 end', ''),
+    ('redis', 'a thin release forgets the name', 'release.lua', "if redis.pcall('HSET', name, 'm', state) ~= 0 then",
+     "call('DEL', name)\n    if false then"),
+    ('redis', 'a thin name expires with its lease', 'acquire.lua',
+     'if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end\n    call(',
+     'exp, moved = math.ceil(deadline), true\n    call('),
+    ('redis', 'a thin token without the clock', 'acquire.lua', 'block and block + 0 or 1, block, us', 'block and block + 0 or 1, block, 1'),
+    ('redis', 'a thin token without the last one', 'acquire.lua', 'if token <= last then token = last + 1 end', ''),
+    ('redis', 'inflating drops the holder', 'acquire.lua', "call('HSET', name, 'm', state, inflated[1], inflated[2])\n        else",
+     "call('HSET', name, 'm', state)\n        else"),
+    ('redis', 'deflating over a tombstone', 'common.lua', 'waiters == 0 and tomb == 0 and now > closed', 'waiters == 0 and now > closed'),
+    ('redis', 'deflating over waiters', 'common.lua', 'holders == 0 and waiters == 0 and tomb', 'holders == 0 and tomb'),
+    ('redis', 'deflating over a lock delay', 'common.lua', 'waiters == 0 and tomb == 0 and now > closed', 'waiters == 0 and tomb == 0'),
+    ('redis', 'a release deflates over a tombstone', 'release.lua', 'if holders == 1 and tomb == 0 and now > closed then',
+     'if holders == 1 and now > closed then'),
+    ('redis', 'a release deflates over a lock delay', 'release.lua', 'if holders == 1 and tomb == 0 and now > closed then',
+     'if holders == 1 and tomb == 0 then'),
+    ('redis', 'a thin lease is over early', 'acquire.lua', 'if now > soon then\n', 'if now >= soon then\n'),
+    ('redis', 'no limit of a thin deadline after the clock went back', 'acquire.lua', 'if soon > most then', 'if false then'),
+    ('redis', 'that limit is the ttl alone', 'acquire.lua', 'now + (ttl > window and ttl or window)', 'now + ttl'),
+    ('redis', 'that limit is the ttl alone, when inflated', 'thin.lua', 'now + math.max(ttl, window)', 'now + ttl'),
+    ('redis', 'a resend gets a new token', 'acquire.lua', "if inflated[1] == 'h' .. owner then", 'if false then'),
+    ('redis', 'a thin renewal does not compare owners', 'renew.lua', 'if holder ~= owner or now > deadline', 'if now > deadline'),
+    ('redis', 'a thin renewal revives', 'renew.lua', 'if holder ~= owner or now > deadline', 'if holder ~= owner'),
+    ('redis', 'a tombstone is not written on a thin name', 'release.lua', 'if form == HELD and not tomb_ms then', 'if form == HELD then'),
+    ('redis', 'the last token is not carried when inflated', 'acquire.lua', 'if us - 1 > last then last = us - 1 end\n    if inflated',
+     'last = 0\n    if inflated'),
+    ('redis', 'the last token is not carried when deflated', 'common.lua', "pack('<Bdd', FREE, last, exp)", "pack('<Bdd', FREE, 0, exp)"),
+    ('redis', 'the window in place of the deadline when inflated', 'thin.lua', "pack(HOLDER, deadline, first", "pack(HOLDER, now + window, first"),
+    ('redis', 'a thin grant over a full name', 'acquire.lua', 'if thin == FREE and not kind then', 'if thin ~= HELD and not kind then'),
+    ('redis', 'a queue beside a thin name', 'acquire.lua', 'state = pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,\n            soon',
+     'state = inflated and state or pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,\n            soon'),
+    ('redis', 'a thin block is told whole where it was cut', 'acquire.lua', 'if asked == block then return token end', 'do return token end'),
+    ('redis', 'a detached lease is not when inflated', 'thin.lua', 'flags - flags % DETACHED, window', '0, window'),
+    ('redis', 'the client is forgotten when inflated', 'thin.lua', 'window, first, 0, client)', "window, first, 0, '01234567')"),
+    ('redis', 'a queued answer without the last token', 'common.lua', "return { 'Q', next_change(), last }", "return { 'Q', next_change(), 0 }"),
     ('redlock', 'a lock delay begins when somebody looks', 'common.lua', 'n.closed = ended + delay end',
      'n.closed = now + delay end'),
     ('redlock', 'stamps of long ago are believed', 'acquire.lua', 'n.believe(stamp, us), start', 'stamp, start'),
+    ('redlock', 'a lease that is not released is overlooked', 'acquire.lua',
+     "call('HEXISTS', ckey, sub(home[2], 50, 86)) == 0)", 'true)'),
+    ('redlock', 'a guess is believed', 'acquire.lua', 'not home[3] and sub(home[2], 50, 86) == last', 'sub(home[2], 50, 86) == last'),
+    ('redlock', 'a name that has a key is overlooked', 'acquire.lua',
+     '#home[2] ~= 9 and string.find(home[1], sub(request, 1, 25), 1, true) == 1 and\n    (#home[2] == 8',
+     'string.find(home[1], sub(request, 1, 25), 1, true) == 1 and\n    (#home[2] <= 9'),
+    ('redlock', 'idle counters go although somebody holds', 'common.lua', 'c < us - IDLE and n.ended(some[i], some[i + 1])',
+     'c < us - IDLE'),
+    ('redlock', 'a lease that is granted again is taken for a dead one', 'common.lua', 'if n.stale and n.stale ~= lease then',
+     'if n.stale then'),
+    ('redlock', 'a lease that is written out has a new deadline', 'common.lua',
+     'if deadline > most then deadline = most end', 'deadline = now + ttl'),
     ('redlock', 'an attempt that replaces another is queued', 'acquire.lua', 'or replaced or n.waiters == 0',
      'or n.waiters == 0'),
     ('postgres', 'a lease counts for a microsecond less', '23_turn.sql', 't > n.soon THEN', 't >= n.soon THEN'),
@@ -92,7 +142,7 @@ def caught(build, engine, file, old, new):
 def main():
     build, missed = os.path.abspath(sys.argv[1]), 0
     for engine, what, *change in MUTANTS:
-        if len(sys.argv) > 2 and engine != sys.argv[2]:
+        if len(sys.argv) > 2 and engine != sys.argv[2] or len(sys.argv) > 3 and sys.argv[3] not in what:
             continue
         found = caught(build, engine, *change)
         print('%-9s %-50s %s' % (engine, what, 'caught: ' + found[:140] if found else 'NOT CAUGHT'), flush=True)

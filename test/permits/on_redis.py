@@ -6,15 +6,62 @@ the records it left and their expiry are compared. The server's clock is a hash 
 import os
 import struct
 
-from model import Redis
+from model import WAIT, Redis
 from scripts import ScriptSequence, text
-from sequence import SLACK, Mismatch
+from sequence import SLACK, Mismatch, equal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redis', 'scripts')
 PREFIX = 'hf:'
 STATE = ('version mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
 ACQUIRE = 'mode capacity permits flags tokens ttl delay window attempt inbox label'.split()
+HELD, FREE, FULL = 2, 3, 4  # the forms of a state
+KEPT = 4 | 8  # flags of an acquire that its record keeps
+OWNED = {'release': 2, 'cancel': 2, 'beat': 2, 'renew': 4, 'adopt': 3, 'note': 3}  # arguments of each, the owner first
+
+
+def inbox(number):
+    return '%sinbox:%016x' % (PREFIX, number)
+
+
+def raw(owner):
+    """An owner of the tests as its 16 bytes."""
+    return bytes.fromhex(owner) if len(owner) == 32 else owner.encode().ljust(16, b'.')
+
+
+def shown(owner):
+    """The owner of the tests that these 16 bytes are."""
+    owner = owner.encode('latin-1') if isinstance(owner, str) else owner
+    return owner.hex() if owner[:8] == bytes(8) else owner.rstrip(b'.').decode()
+
+
+def request(owner, mode, capacity, permits, flags, tokens, ttl, delay, window, attempt, inbox, label):
+    """The arguments of an acquire."""
+    label = label.encode('latin-1') if isinstance(label, str) else label
+    args = [raw(owner) + struct.pack('<IIHB', min(ttl, 2 ** 32 - 1), window, tokens, flags) + bytes.fromhex(inbox[-16:]) +
+            struct.pack('<I', attempt) + label]
+    if (mode, capacity, permits, delay) != (0, 1, 1, 0) or ttl >= 2 ** 32:
+        return args + [tokens, mode, capacity, permits, delay, ttl]
+    return args + [tokens] * (tokens > 1)
+
+
+def parsed(records):
+    """The state and the holders of a name, whatever its form: as they are in the full form."""
+    m = records[b'm']
+    if m[0] == FULL:
+        return dict(zip(STATE, struct.unpack('<B13d', m))), {
+            shown(k[1:]): struct.unpack('<11d', v[:88]) for k, v in records.items() if k[:1] == b'h'}
+    if len(records) > 1:
+        raise Mismatch('a thin name has other records: %r' % records)
+    form, last, exp = struct.unpack('<Bdd', m[:17])
+    state = dict.fromkeys(STATE, 0)
+    state.update(version=form, last=last, exp=exp)
+    if form == FREE:
+        return state, {}
+    deadline, owner, ttl, window, tokens, flags = struct.unpack('<d16sIIHB', m[17:52])
+    first = last - tokens + 1
+    state.update(capacity=1, taken=1, holders=1, soon=deadline, far=deadline)
+    return state, {shown(owner): (deadline, first, tokens, 1, 0, ttl, first // 1000, flags & KEPT, window, first, 0)}
 
 
 def keys_of(name):
@@ -25,7 +72,8 @@ def keys_of(name):
 class Caller:
     """The scripts on a connection, loaded, with our clock or the server's."""
 
-    def __init__(self, server, scripts, clock):
+    def __init__(self, server, scripts, clock, declare=False):
+        self.declare = declare
         self.redis = server.connect()
         self.shas = {}
         for name, source in scripts.items():
@@ -34,20 +82,48 @@ class Caller:
             self.shas[name] = self.redis('SCRIPT', 'LOAD', source).decode()
 
     def command(self, script, keys, args):
-        return ['EVALSHA', self.shas[script], len(keys)] + keys + list(args)
+        """As the client would send it. The tests name all keys; a server that lets scripts find them gets the first of
+        each name."""
+        args = list(args)
+        if script == 'acquire':
+            args = request(*args)
+        elif script in OWNED:
+            for i in range(0, len(args), OWNED[script]):
+                args[i] = raw(args[i])
+            if script == 'release' and not args[1]:
+                args.pop()
+        if not self.declare:
+            keys = [key for key in keys if key[-2:] not in (':w', ':q')]
+        return ['EVALSHA', self.shas[script], len(keys)] + keys + args
 
     def __call__(self, script, keys, *args):
-        return text(self.redis(*self.command(script, keys, args)))
+        return self.answer(script, args, text(self.redis(*self.command(script, keys, args))))
+
+    def answer(self, script, args, answer):
+        """As the model says it."""
+        if script == 'acquire' and isinstance(answer, int):
+            return ['G', answer, args[5], args[6]]
+        if script == 'release':
+            return ['R' if answer else 'N']
+        if script == 'look' and answer[0] == 'L':
+            self.clients = {shown(item[0]): inbox(int(item[-2].encode('latin-1').hex(), 16)) for part in answer[5:] for item in part}
+            for item in answer[5] + answer[6]:
+                item[0] = shown(item[0])
+                del item[-2]
+        return answer
 
 
 class Run(ScriptSequence):
-    INBOXES = ['hf:inbox:1', 'hf:inbox:2 with a space']
+    INBOXES = [inbox(1), inbox(0xfedcba9876543210)]
 
     def __init__(self, server, scripts, seed):
-        super().__init__(server, Caller(server, scripts, True), Redis(), seed)
+        super().__init__(server, Caller(server, scripts, True, seed % 2 == 0), Redis(), seed)
         self.attempt = 0
+        self.calm = seed % 4 < 2  # plain mutexes that few want: names are thin most of the time, and become full now and then
+        if self.calm:
+            self.kind = dict.fromkeys(self.NAMES, (0, 1))
         self.first_us = self.model.us  # no earlier than that: the server's own clock is behind it
-        self.backwards = self.random.choice([0, 0.01])
+        self.backwards = self.random.choice([0, 0.03 if self.calm else 0.01])
 
     # -- time
 
@@ -61,13 +137,15 @@ class Run(ScriptSequence):
         self.set_clock()
         self.expire_keys()
         for name in self.NAMES:
-            self.op_release(name, 'nobody')  # remove what has expired: the clock must not bring it back
+            m = self.redis('HGET', keys_of(name)[0], 'm')
+            if not (m and m[0] == HELD and parsed({b'm': m})[0]['soon'] >= self.model.now):
+                self.op_release(name, 'nobody', 1)  # remove what has expired: the clock must not bring it back
             self.check_messages()
         self.check_all_records()
         for name in self.NAMES:
             n, state = self.model.name(name), self.redis('HGET', keys_of(name)[0], 'm')
             for waiter in [w for w in n.waiters if not self.model.alive(w)]:
-                if not self.redis('HEXISTS', keys_of(name)[1], waiter.owner):
+                if not self.redis('HEXISTS', keys_of(name)[1], raw(waiter.owner)):
                     n.waiters.remove(waiter)
             if not state:
                 n.last = n.closed = 0  # an idle name is forgotten, and the clock went back as well
@@ -75,13 +153,13 @@ class Run(ScriptSequence):
                 continue
             for owner, over in list(n.tombs.items()):
                 if over < self.model.now:
-                    self.redis('HDEL', keys_of(name)[0], 'x' + owner)
+                    self.redis('HDEL', keys_of(name)[0], b'x' + raw(owner))
                     del n.tombs[owner]
-            state = dict(zip(STATE, struct.unpack('<B13d', state)))
+            state = parsed({b'm': state})[0]
             if not n.last <= state['last'] <= max(n.last, self.model.us - 1):
                 raise Mismatch('the last token of %s: %r' % (name, state))
             for h in n.holders.values():
-                if h.deadline > state['last'] / 1000 + 1 + max(h.ttl, h.window):
+                if state['version'] == FULL and h.deadline > state['last'] / 1000 + 1 + max(h.ttl, h.window):
                     raise Mismatch('%s does not know when a deadline was written: %r' % (name, state))
             if state['closed'] not in (n.closed, self.model.shifted(n)) and (n.closed >= self.model.now or state['closed']):
                 raise Mismatch('%s is closed until %d: %r' % (name, n.closed, state))
@@ -91,6 +169,27 @@ class Run(ScriptSequence):
 
     # -- calls
 
+    def prepare(self):
+        for name, m in zip(self.NAMES, self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES])):
+            self.model.name(name).thin = m is not None and m[0] == HELD
+
+    def kind_of(self, name):
+        return (0, 1, 1) if self.calm and self.random.random() < 0.99 else super().kind_of(name)
+
+    def flags(self):
+        return super().flags() & (~WAIT if self.calm and self.random.random() < 0.7 else 15)
+
+    def delay(self):
+        r = self.random
+        return r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]) if not self.calm or r.random() < 0.02 else 0
+
+    def tombstone(self):
+        r = self.random
+        return r.choice([0] * 7 + [40, 40, r.choice([40, 100000])]) if not self.calm or r.random() < 0.1 else 0
+
+    def said(self, message):
+        return '%s %s%s' % (message[0], shown(message[1:17]), message[17:])
+
     def settle(self, name, owner):
         """Whether a dead waiter is still in the server's queue is the server's affair: ask it. One that is
         alive must be there."""
@@ -99,7 +198,7 @@ class Run(ScriptSequence):
         self.settle_tomb(name, owner)
         if not mine or self.model.alive(mine) and self.random.random() < 0.9:
             return
-        there = self.redis('HEXISTS', keys_of(name)[1], owner)
+        there = self.redis('HEXISTS', keys_of(name)[1], raw(owner))
         if not there and self.model.alive(mine):
             raise Mismatch('%s waits for %s and was forgotten' % (owner, name))
         if not there:
@@ -107,7 +206,7 @@ class Run(ScriptSequence):
 
     def settle_tomb(self, name, owner):
         """A tombstone that the clock's going back made too long is made shorter when somebody looks."""
-        n, record = self.model.name(name), self.redis('HGET', keys_of(name)[0], 'x' + owner)
+        n, record = self.model.name(name), self.redis('HGET', keys_of(name)[0], b'x' + raw(owner))
         if owner in n.tombs and record:
             over, ms = struct.unpack('<dd', record)
             if not (over == n.tombs[owner] or self.backwards and over < n.tombs[owner]):
@@ -129,30 +228,43 @@ class Run(ScriptSequence):
     def op_acquire(self, name, owner):
         r = self.random
         self.attempt += 1
-        args = self.kind_of(name) + (self.flags(), r.choice([1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 300000000])]),
+        args = self.kind_of(name) + (self.flags(), r.choice([1, 1, 1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 60000])]),
                 r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
-                r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
-                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES + ['hf:inbox:deaf']),
+                self.delay(),
+                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES + [inbox(0xdeaf)]),
                 r.choice(['', 'some label', 'a\x00\xff\r\n b']))
         self.settle(name, owner)
         self.trace.append(('acquire', name, owner) + args)
-        wire = [a.encode('latin-1') if isinstance(a, str) else a for a in args]
-        answer = self.call('acquire', keys_of(name), owner, *wire)
+        thin = self.redis('HGET', keys_of(name)[0], 'm')
+        answer = self.call('acquire', keys_of(name), owner, *args)
         expected = self.model.acquire(name, owner=owner, **dict(zip(ACQUIRE, args)))
         waiters = self.model.name(name).waiters
         if answer[:2] == ['Q', 0] and expected[0] == 'Q' and waiters[0].owner != owner and \
                 self.last_agrees(answer, expected):
             expected = answer  # the dead before it may not have been noticed yet
         self.check('acquire', answer, expected)
+        if thin and thin[0] == HELD:
+            self.check_limited(name)
 
-    def op_release(self, name, owner):
-        tomb = self.random.choice([0, 0, 0, 0, 0, 0, 0, 40, 40, self.random.choice([40, 100000])])
+    def check_limited(self, name):
+        """Somebody has looked at a name that was thin: nobody holds it for longer than was promised."""
+        records = self.redis('HGETALL', keys_of(name)[0])
+        for owner, record in parsed(dict(zip(records[::2], records[1::2])))[1].items():
+            if record[0] > self.model.now + max(record[5], record[8]):
+                raise Mismatch('%s holds %s until %d' % (owner, name, record[0]))
+
+    def op_release(self, name, owner, tomb=None):
+        tomb = tomb or self.tombstone()
         self.settle(name, owner)
         self.trace.append(('release', name, owner, tomb))
-        self.check('release', self.call('release', keys_of(name), owner, tomb), self.model.release(name, owner, tomb))
+        state = self.redis('HGET', keys_of(name)[0], 'm')
+        late = state and state[0] == HELD and not tomb and owner in parsed({b'm': state})[1]
+        answer, expected = self.call('release', keys_of(name), owner, tomb), self.model.release(name, owner, tomb)
+        # Nobody has taken a thin name since its holder's deadline, and no delay runs: that is released, late or not.
+        self.check('release', answer, ['R'] if late else expected)
 
     def op_cancel(self, name, owner):
-        tomb = self.random.choice([0, 0, 0, 0, 0, 0, 0, 40, 40, self.random.choice([40, 100000])])
+        tomb = self.tombstone()
         self.settle(name, owner)
         self.trace.append(('cancel', name, owner, tomb))
         self.check('cancel', self.call('cancel', keys_of(name), owner, tomb), self.model.cancel(name, owner, tomb))
@@ -212,6 +324,9 @@ class Run(ScriptSequence):
         answer = self.call('look', keys_of(name))
         if answer[0] == 'L':
             answer[5].sort()
+            n = self.model.name(name)
+            for owner, client in self.call.clients.items():
+                equal(client, (n.holders[owner] if owner in n.holders else self.model.waiter(n, owner)).inbox)
         self.check('look', answer, self.model.look(name))
 
     # -- what must hold after each call
@@ -238,20 +353,28 @@ class Run(ScriptSequence):
             if until > self.model.now or waiters or queue:
                 raise Mismatch('%s is gone' % name)
             return
-        state = dict(zip(STATE, struct.unpack('<B13d', records[b'm'])))
-        holders = {k: struct.unpack('<11d', v[:88]) for k, v in records.items() if k[:1] == b'h'}
+        state, holders = parsed(records)
+        waiters, queue = {shown(k): v for k, v in waiters.items()}, [shown(k) for k in queue]
+        form = 'form %s' % {HELD: 'held', FREE: 'free', FULL: 'full'}[state['version']]
+        self.counts[form] = self.counts.get(form, 0) + 1
 
         def must(ok, what):
             if not ok:
                 raise Mismatch('%s: %s; %r' % (name, what, state))
 
+        if state['version'] != FULL:
+            must(n.capacity in (0, 1) or not holders, 'only a mutex is thin')
+            must(not waiters and not queue, 'nobody waits for a thin name')
+            must(self.model.over(self.model.shifted(n)), 'no lock delay runs in a thin name')
+            must(self.backwards or all(self.model.over(end) for end in n.tombs.values()), 'nobody is buried in a thin name')
+        else:
+            must(holders or waiters or state['tomb'] or state['closed'], 'a name is thin where nothing else counts')
         self.follow(n, state, holders, waiters, must)
         until = self.model.counts_until(name)
         for key, ttl, end in zip(keys_of(name), ttls, (state['exp'], state['wexp'], state['wexp'])):
             if ttl >= 0:
                 must(abs(real + ttl - end) <= 20000, 'the state knows when %s expires (%d)' % (key, real + ttl))
                 self.expiry[key] = end
-        must(state['version'] == 1, 'version')
         must(state['holders'] == len(holders), 'holders are counted')
         must(state['taken'] == sum(h[3] for h in holders.values()), 'permits are counted')
         must(state['taken'] <= state['capacity'] or not holders, 'no more than there are')
@@ -270,21 +393,24 @@ class Run(ScriptSequence):
             latest = max(latest, state['far'])
         must(state['exp'] <= latest + 13 * SLACK, 'the key expires some day')
         living = {o for o, h in n.holders.items() if h.deadline >= self.model.now}
-        must({k[1:].decode() for k, h in holders.items() if h[0] >= self.model.now} == living, 'who holds')
+        must({k for k, h in holders.items() if h[0] >= self.model.now} == living, 'who holds')
         for w in alive:
-            must(w.owner.encode() in waiters, 'who waits')
+            must(w.owner in waiters, 'who waits')
         must(len([k for k in records if k[:1] == b'x']) <= 200, 'tombstones are taken away')
 
     def follow(self, n, state, holders, waiters, must):
         """After the clock went back: when somebody looks, what is too far ahead becomes what it can be at most."""
         now = self.model.now
         for owner, h in n.holders.items():
-            record = holders.get(b'h' + owner.encode())
+            record = holders.get(owner)
+            if record and state['version'] == HELD:
+                h.since = int(record[6])  # the age of a thin lease is that of its token
             if record and record[0] != h.deadline:
-                must(record[0] == self.model.most(h) < h.deadline, 'the deadline of %s: %r' % (owner, record))
+                must(record[0] == self.model.most(h) < h.deadline or h.deadline == self.model.most(h) < record[0],
+                     'the deadline of %s: %r and not %r' % (owner, record, h.deadline))
                 h.deadline = int(record[0])
         for w in n.waiters:
-            beat = struct.unpack('<d', waiters[w.owner.encode()][:8])[0] if w.owner.encode() in waiters else w.beat
+            beat = struct.unpack('<d', waiters[w.owner][:8])[0] if w.owner in waiters else w.beat
             if beat != w.beat:
                 must(now == beat < w.beat, 'the heartbeat of %s: %r' % (w.owner, beat))
                 w.beat = int(beat)
@@ -302,7 +428,7 @@ class Run(ScriptSequence):
         last = max(self.model.counts_until(name) for name in self.NAMES)
         for state in self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES]):
             if state:  # a lease of many that was shortened may be remembered as long as it was
-                last = max(last, dict(zip(STATE, struct.unpack('<B13d', state)))['far'])
+                last = max(last, parsed({b'm': state})[0]['far'])
         self.model.us = int(max(last, self.model.now) + 30 * SLACK) * 1000
         self.set_clock()
         self.expire_keys()

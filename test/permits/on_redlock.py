@@ -3,6 +3,7 @@
 The scripts of one Redlock node, on a real server, beside the model; after each call its answer, the messages it sent,
 the records it left and their expiry are compared. The server's clock is a hash that the test writes, its dice a list.
 """
+import collections
 import os
 import struct
 
@@ -23,11 +24,8 @@ WAITER = 'beat window permits tokens ttl delay flags since attempt stamp start i
 ACQUIRE = ('epoch owner attempt mode capacity permits flags proposal tokens ttl delay window stamp start inbox '
            'label').split()
 
-# Where the tests take the place of the server: its clock, an expiry by it, and its dice.
+# Where the tests take the place of the server: its clock and its dice.
 TIME = "call('TIME')", "call('HMGET', 'clock', 's', 'u')"
-EXPIRY = ("call('PEXPIRE', key, ttl)",
-          "local t = call('HMGET', 'clock', 's', 'u') call('PEXPIREAT', key, t[1] * 1000 + math.floor(t[2] / 1000) + ttl)")
-LEFT = "call('PTTL', n.key)", "(call('PEXPIRETIME', n.key) - now)"
 DICE = ("call('HRANDFIELD', ckey, 2, 'WITHVALUES')",
         "(function() local names, some = call('LRANGE', 'pick', 0, -1), {} for i = 1, #names do "
         "local value = call('HGET', ckey, names[i]) "
@@ -36,20 +34,24 @@ DICE = ("call('HRANDFIELD', ckey, 2, 'WITHVALUES')",
 
 def ours(scripts):
     """The scripts with a clock and dice that are the test's."""
-    for script, (text, _), times in (('acquire', TIME, 2), ('acquire', EXPIRY, 1), ('acquire', DICE, 1), ('acquire', LEFT, 1),
-                                     ('mark', TIME, 1)):
+    for script, (text, _), times in (('acquire', TIME, 2), ('acquire', DICE, 1), ('mark', TIME, 1)):
         equal((script, text, scripts[script].count(text)), (script, text, times))
     changed = {}
     for name, source in scripts.items():
-        for old, new in (TIME, EXPIRY, DICE, LEFT):
+        for old, new in (TIME, DICE):
             source = source.replace(old, new)
         changed[name] = source
     return changed
 
 
 def keys_of(name):
-    key = '%s{%s}' % (PREFIX, name)
-    return [key, key + ':w', key + ':q']
+    key = '%s{%s}' % (PREFIX, name.replace('%', '%25').replace('{', '%7B').replace('}', '%7D'))
+    return wire([key, key + ':w', key + ':q'])
+
+
+def owner_of(name, owner):
+    """An owner has one name, whatever a test calls it."""
+    return ('%s|%s' % (owner, name)).ljust(32, '.')[:32]
 
 
 def wire(args):
@@ -64,8 +66,8 @@ class Caller:
         self.shas = {name: self.redis('SCRIPT', 'LOAD', source).decode() for name, source in scripts.items()}
 
     def command(self, script, keys, args):
-        if script == 'acquire':  # its numbers are one argument
-            args = list(args[:3]) + [struct.pack('<12d', *args[3:15])] + list(args[15:])
+        if script == 'acquire':
+            keys, args = keys[:1], request_of(*args)
         return ['EVALSHA', self.shas[script], len(keys)] + list(keys) + wire(args)
 
     def __call__(self, script, keys, *args):
@@ -73,6 +75,24 @@ class Caller:
         if script == 'release':  # a bare number; R and N as of break
             return {1: ['R'], 0: ['N']}[answer]
         return answer
+
+    def delete(self, owner, attempt):
+        """A release without a script, of a lease that is alone."""
+        return self.redis('HDEL', CLUSTER, lease_name(owner, attempt)) == 1
+
+
+def lease_name(owner, attempt):
+    return b'l' + struct.pack('<I', attempt) + owner.encode()
+
+
+def request_of(epoch, name, owner, attempt, mode, capacity, permits, flags, proposal, tokens, ttl, delay, window, stamp, start,
+               inbox, label, last=bytes(37)):
+    """The arguments of an acquire."""
+    request = (b'\3' + epoch + lease_name(owner, attempt) + struct.pack('<B5d', flags, ttl, window, tokens, proposal, stamp) +
+               last + bytes([len(inbox)]) + wire([inbox + label])[0])
+    if (mode, delay) == (0, 0):
+        return ['n' + name, request]
+    return ['n' + name, request, struct.pack('<5d', mode, capacity, permits, delay, start)]
 
 
 def epoch_of(number, letter):
@@ -94,28 +114,30 @@ def waiter_of(record):
     return w
 
 
-def alone_of(m, deadline):
+def alone_of(field, limit):
     """The holder of a name who is alone, as it would be written out."""
-    owner, rest = m[1:].split(b' ', 1)
-    (attempt, _, _, _, flags, _, tokens, ttl, _, window, stamp, start, c, limit,
-     inbox_len) = struct.unpack('<14dI', rest[:116])
-    owner, flags, rest = owner.decode(), int(flags), rest[96:]
+    c, deadline, since = struct.unpack('<3d', field[:24])
+    attempt, = struct.unpack('<I', field[50:54])
+    flags, ttl, window, tokens, _, stamp = struct.unpack('<B5d', field[86:127])
+    inbox_len = field[164]
     h = dict(deadline=deadline, ttl=ttl, window=window, c=c, held=0, tid=0, tokens=tokens, permits=1, delay=0,
-             since=deadline - ttl, flags=flags & 12, attempt=attempt, stamp=stamp, start=start, limit=limit,
-             epoch=rest[20:44], inbox=text(rest[44:44 + inbox_len]), slots='', label=text(rest[44 + inbox_len:]))
-    return owner, h
+             since=since, flags=flags & ~3, attempt=attempt, stamp=stamp, start=0, limit=limit,
+             epoch=field[25:49], inbox=text(field[165:165 + inbox_len]), slots='', label=text(field[165 + inbox_len:]))
+    return field[54:86].decode(), h
 
 
 class Run(ScriptSequence):
-    NAMES = ['a', 'b%7B', 'c d\xff\x00']
+    NAMES = ['a', 'b{%}', 'c d\xff\x00']
     IDLE = ['idle%d' % i for i in range(4)]  # names of which there are counters only
-    OWNERS = ['%032x' % (i * 0x1111111111111111) for i in range(12)]
+    OWNERS = ['%031x' % (i * 0x111111111111111) for i in range(12)]  # and the number of the name: an owner has one
     INBOXES = ['hf:rl:inbox:1', 'hf:rl:inbox:2 with a space']
     KINDS = [(0, 1), (0, 1), (1, 1 << 30), (2, 3), (2, 5)]
 
     def __init__(self, server, scripts, seed):
         super().__init__(server, Caller(server, scripts), Redlock(), seed)
-        self.attempts = {owner: 1 for owner in self.OWNERS}
+        self.attempts = collections.defaultdict(lambda: 1)
+        self.forms = {}  # the fields of counters
+        self.alone = {}  # name -> (attempt, owner): its lease is alone, and not released
         self.number = 0
         self.epochs = [epoch_of(0, 'x')]
         self.setup()
@@ -133,7 +155,10 @@ class Run(ScriptSequence):
     def op(self, script, *args):
         """One of those that have the cluster's key only."""
         self.trace.append((script,) + args)
-        self.check(script, self.call(script, [CLUSTER], *args), getattr(self.model, script)(*args))
+        answer = self.call(script, [CLUSTER], *args)
+        if script == 'status' and len(answer) == 8:  # it also counts leases that are alone
+            answer[7] -= sum(key[:1] == b'l' for key in self.redis('HKEYS', CLUSTER))
+        self.check(script, answer, getattr(self.model, script)(*args))
 
     # -- time
 
@@ -192,12 +217,17 @@ class Run(ScriptSequence):
                 r.choice(['', 'some label', 'a\x00\xff\r\n b']))
         self.settle(name, owner)
         self.trace.append(('acquire', name) + args)
-        answer = self.call('acquire', [CLUSTER] + keys_of(name)[:1], args[0], name, *args[1:])
+        answer = self.call('acquire', [CLUSTER] + keys_of(name)[:1], args[0], name, *args[1:], self.guess(name))
         expected = self.model.acquire(name, **dict(zip(ACQUIRE, args)))
         waiters = self.model.name(name).waiters
-        if isinstance(answer, list) and answer[:2] == ['Q', 0] and expected[0] == 'Q' and answer[2:] == expected[2:] and waiters[0].owner != owner:
-            expected = answer  # the dead before it may not have been noticed yet
+        if isinstance(answer, list) and answer[:2] == ['Q', 0] and expected[0] == 'Q' and answer[2:] == expected[2:] and len(waiters) > 1:
+            expected = answer  # the dead before it may not have been noticed yet, and it may be the first by its stamp
         self.check('acquire', answer, expected)
+
+    def guess(self, name):
+        """Which lease the client takes for the last one: it may be wrong, or not released."""
+        form = self.forms.get(name, b'')
+        return form[49:86] if len(form) > 9 and self.random.random() < 0.8 else bytes(37)
 
     def op_write(self, name, owner):
         h = self.model.name(name).holders.get(owner)
@@ -217,6 +247,17 @@ class Run(ScriptSequence):
     def op_release(self, name, owner):
         args = self.end_args(name, owner)
         self.trace.append(('release', name) + args)
+        if not args[2] and self.random.random() < 0.7:
+            holders = self.model.name(name).holders
+            mine = owner in holders and holders[owner].attempt == args[1]
+            if self.call.delete(owner, args[1]):
+                # It may have ended: then nobody has taken it since.
+                if mine and holders[owner].deadline >= self.model.now:
+                    self.check('release', ['R'], self.model.release(name, *args))
+                else:
+                    equal(([h.deadline >= self.model.now for h in holders.values()], args[1:2] + (owner,)),
+                          ([False] * len(holders), self.alone.pop(name)))
+                return
         self.check('release', self.call('release', [CLUSTER] + keys_of(name)[:1], name, *args),
                    self.model.release(name, *args))
 
@@ -266,20 +307,20 @@ class Run(ScriptSequence):
                       for o, h in n.holders.items()]
         items = [(k, o, self.attempt_of(k, o), t, r.choice([0, r.randrange(2 ** 53)]), 42) for k, o, t in items]
         self.trace.append(('renew', items))
-        answers = self.call('renew', [keys_of(i[0])[0] for i in items], *[x for i in items for x in i[1:]])
+        answers = self.call('renew', [CLUSTER] + [keys_of(i[0])[0] for i in items], *[x for i in items for x in i])
         for item, answer in zip(items, answers):
             self.check('renew', answer, self.model.renew(*item))
 
     def op_adopt(self, name, owner):
         ttl = self.random.choice([0, 50, 1000, 5000000])
         self.trace.append(('adopt', name, owner, ttl))
-        self.check('adopt', self.call('adopt', keys_of(name)[:1], owner, ttl), self.model.adopt(name, owner, ttl))
+        self.check('adopt', self.call('adopt', [CLUSTER] + keys_of(name)[:1], name, owner, ttl), self.model.adopt(name, owner, ttl))
 
     def op_note(self, name, owner):
         token = self.random.randrange(2 ** 53)
         self.trace.append(('note', name, owner, token))
         self.model.note(name, owner, token, 4711)
-        self.check('note', self.call('note', keys_of(name)[:1], owner, token, 4711), ['D'])
+        self.check('note', self.call('note', [CLUSTER] + keys_of(name)[:1], name, owner, token, 4711), ['D'])
 
     def op_look(self, name, owner):
         self.trace.append(('look', name))
@@ -287,7 +328,7 @@ class Run(ScriptSequence):
         for w in list(n.waiters):
             if w not in self.model.living(n):
                 self.settle(name, w.owner)
-        answer = self.call('look', keys_of(name)[:1])
+        answer = self.call('look', [CLUSTER] + keys_of(name)[:1], name)
         if answer[0] == 'L':
             answer[4].sort()
         self.check('look', answer, self.model.look(name))
@@ -326,13 +367,13 @@ class Run(ScriptSequence):
 
     def op_idle(self, name):
         """A name that is used once: its counter goes again some day."""
-        args = (self.epochs[-1], 'o' * 32, 1, 0, 1, 1, 0, self.proposal(), 1, 1000, 0, 50, 0, 0, 'i', '')
+        owner = name.ljust(32, 'o')
+        args = (self.epochs[-1], owner, 1, 0, 1, 1, 0, self.proposal(), 1, 1000, 0, 50, 0, 0, 'i', '')
         self.trace.append(('acquire', name) + args)
         keys = [CLUSTER] + keys_of(name)[:1]
         self.check('acquire', self.call('acquire', keys, args[0], name, *args[1:]),
                    self.model.acquire(name, **dict(zip(ACQUIRE, args))))
-        self.check('release', self.call('release', keys, name, 'o' * 32, 1, 0, 0),
-                   self.model.release(name, 'o' * 32, 1, 0, 0))
+        self.check('release', self.call('release', keys, name, owner, 1, 0, 0), self.model.release(name, owner, 1, 0, 0))
 
     # -- what must hold after each call
 
@@ -351,13 +392,17 @@ class Run(ScriptSequence):
         fields = dict(zip(fields[::2], fields[1::2]))
         model, expected = self.model, {}
         if model.epoch:
-            expected[b'm'] = b'\1' + model.epoch + model.cluster + struct.pack('<2d', model.n, model.max_ttl)
-            expected[b's'] = struct.pack('<2d', model.top, model.floor)
+            expected[b'm'] = b'\3' + model.epoch + model.cluster + struct.pack('<4d', model.n, model.max_ttl, model.top, model.floor)
         for name, c in model.counters.items():
             expected[wire(['n' + name])[0]] = struct.pack('<d', c)
         if model.marker:
             expected[b'k'] = model.marker[0] + struct.pack('<d', model.marker[1])
-        if fields != expected:
+        self.forms = {k[1:].decode('latin-1'): v for k, v in fields.items() if k[:1] == b'n'}
+        self.alone = {}
+        for name, field in self.forms.items():
+            if len(field) > 9 and fields.pop(field[49:86], None) is not None:
+                self.alone[name] = struct.unpack('<I', field[50:54]) + (field[54:86].decode(),)
+        if {k: v[:8] if k[:1] == b'n' else v for k, v in fields.items()} != expected:
             raise Mismatch('the cluster is %r and not %r' % (fields, expected))
         if fields and ttl != -1:
             raise Mismatch('the counters expire')
@@ -370,6 +415,15 @@ class Run(ScriptSequence):
         waiters = dict(zip(waiters[::2], waiters[1::2]))
         queue = list(zip(queue[::2], [float(x) for x in queue[1::2]]))
         until = model.counts_until(name)
+        living = {o: h.__dict__ for o, h in n.holders.items() if h.deadline >= model.now}
+        form = self.forms.get(name, b'')
+        if name in self.alone:
+            owner, h = alone_of(form, model.max_ttl)
+            if records or waiters or queue or not ({owner: h} == living or not living and h['deadline'] < model.now) or until > h['deadline']:
+                raise Mismatch('%s: %r is alone, and not %r' % (name, h, living))
+            return
+        if records and form and len(form) != 9:
+            raise Mismatch('%s has a key, and its counter does not say so' % name)
         if not records:
             if until >= model.now or waiters or queue:
                 raise Mismatch('%s is gone' % name)
@@ -380,14 +434,6 @@ class Run(ScriptSequence):
                 raise Mismatch('%s: %s; %r' % (name, what, state))
 
         state = m = records[b'm']
-        living = {o: h.__dict__ for o, h in n.holders.items() if h.deadline >= model.now}
-        if m[0] == 2:
-            owner, h = alone_of(m, ends[0])
-            must(not waiters and not queue and len(records) == 1, 'alone')
-            self.expiry[keys_of(name)[0]] = h['deadline']
-            must({owner: h} == living or not living and h['deadline'] < model.now, 'who holds')
-            must(until <= h['deadline'], 'nothing else counts')
-            return
         state = dict(zip(STATE, struct.unpack('<B13d', m[:STATE_LEN])))
         holders = {k[1:].decode(): holder_of(v) for k, v in records.items() if k[:1] == b'h'}
         queued = {k.decode(): waiter_of(v) for k, v in waiters.items()}
@@ -395,7 +441,7 @@ class Run(ScriptSequence):
             if end >= 0:
                 must(end == known, 'the state knows when %s expires (%d)' % (key, end))
                 self.expiry[key] = end
-        must(state['version'] == 1, 'version')
+        must(state['version'] == 3, 'version')
         must(state['holders'] == len(holders), 'holders are counted')
         must(state['taken'] == sum(h['permits'] for h in holders.values()), 'permits are counted')
         must(state['taken'] <= state['capacity'] or not holders, 'no more than there are')
@@ -443,7 +489,7 @@ class Run(ScriptSequence):
 
     def some_owner(self, op, name):
         r, n = self.random, self.model.name(name)
-        owner = r.choice(self.OWNERS)
+        owner = r.choice(self.OWNERS) + str(self.NAMES.index(name))
         if op in ('release', 'break', 'write', 'adopt', 'note') and r.random() < 0.7 or op == 'acquire' and r.random() < 0.15:
             owner = r.choice(sorted(n.holders) or [owner])
         elif op in ('release', 'beat') and r.random() < 0.5:
@@ -454,12 +500,22 @@ class Run(ScriptSequence):
         self.model.pick = self.random.sample(self.IDLE + self.NAMES, 2)
         self.redis('DEL', 'pick')
         self.redis('RPUSH', 'pick', *wire(['n' + p for p in self.model.pick]))
+        self.model.kept = {p for p in self.model.pick if self.kept(p)}
+
+    def kept(self, name):
+        """Does anything of this name count, or is there a key of it?"""
+        field = self.redis('HGET', CLUSTER, *wire(['n' + name])) or b''
+        kept = self.redis('EXISTS', keys_of(name)[0]) if len(field) <= 9 else (
+            self.redis('HEXISTS', CLUSTER, field[49:86]) and struct.unpack('<d', field[8:16])[0] >= self.model.now)
+        if not kept and self.model.counts_until(name) >= self.model.now:
+            raise Mismatch('%s is in use, and may be pruned' % name)
+        return kept
 
     def finish(self):
         """Everybody has died: nothing of them stays but counters."""
         last = max(self.model.counts_until(name) for name in self.NAMES)
         for state in self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES]):
-            if state and state[0] == 1:  # a lease of many that was shortened may be remembered as long as it was
+            if state:  # a lease of many that was shortened may be remembered as long as it was
                 last = max(last, dict(zip(STATE, struct.unpack('<B13d', state[:STATE_LEN])))['far'])
         self.model.us = int(max(last, self.model.now) + 30 * SLACK) * 1000
         self.set_clock()

@@ -94,8 +94,9 @@ static void hand_over(struct tally *t, hf_store *first, hf_store *second)
 {
     hf_acquire_request request = with_ttl(mutex_request("n"), 10000);
     struct attempt attempt;
-    hf_lease *lease;
-    hf_error err;
+    hf_lease *lease, *other;
+    hf_error err, said;
+    bool refused;
 
     if (!right(t, hf_acquire(first, &request, &lease, &err), &err))
         return;
@@ -104,14 +105,18 @@ static void hand_over(struct tally *t, hf_store *first, hf_store *second)
     request.wait_ms = 1200;
     attempt_start(&attempt, second, &request);
     attempt_settled(&attempt);
+    refused =
+        attempt
+            .ended; /* its text stayed on its thread: ask again, while the name is held as it was */
+    if (refused)
+        refused = hf_acquire(second, &request, &other, &said) == attempt.status;
     right(t, hf_release(lease, &err), &err);
     if (attempt_join(&attempt) != HF_OK) {
-        /* Its text stayed on its thread: ask again. */
         err = (hf_error){ .status = attempt.status, .text = "while it waited" };
         request.wait_ms = 0;
-        if (hf_acquire(second, &request, &lease, &err) == HF_OK)
+        if (!refused && hf_acquire(second, &request, &lease, &err) == HF_OK)
             hf_release(lease, NULL);
-        right(t, attempt.status, &err);
+        right(t, attempt.status, refused ? &said : &err);
         return;
     }
     right(t, hf_lease_break(first, "n", HF_CSTRING, hf_lease_token(attempt.lease), &err), &err);

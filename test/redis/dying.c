@@ -34,8 +34,8 @@ static void holder_is_told(void **state)
     int64_t killed_ms;
 
     (void)state;
-    request.on_lost = note_loss;
-    request.on_lost_arg = &loss;
+    request.on_event = note_loss;
+    request.on_event_arg = &loss;
     lease = take(store, &request);
     server_kill(server);
     killed_ms = now_ms();

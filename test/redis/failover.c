@@ -217,8 +217,8 @@ static void a_forgotten_lease_is_lost(void **state)
             server_pause(set->servers[i]);
     server_do(master, "CLIENT KILL TYPE replica");
     request.flags = HF_FLAG_NO_RENEW;
-    request.on_lost = note_loss;
-    request.on_lost_arg = &loss;
+    request.on_event = note_loss;
+    request.on_event_arg = &loss;
     lease = take(store, &request);
     token = hf_lease_token(lease);
     server_kill(master);

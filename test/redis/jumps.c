@@ -165,8 +165,8 @@ static void *hammer_run(void *arg)
  * server loses everything: what it gives next is larger than all before. */
 static void tokens_after_a_loss(void **state)
 {
-    hf_store *stores[2] = { open_at(server_url(server, "?cohort=1000")),
-                            open_at(server_url(server, "?cohort=1000")) };
+    hf_store *stores[2] = { open_at(server_url(server, "?cohort=1000&cohort_time=0s")),
+                            open_at(server_url(server, "?cohort=1000&cohort_time=0s")) };
     struct hammer hammers[4];
     uint64_t highest = 0;
 

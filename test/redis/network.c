@@ -11,7 +11,7 @@ int network_setup(void **state)
     hf_acquire_request request = mutex_request("warm");
 
     bed_setup(state);
-    store = open_at(proxy_url(proxy, "?op_timeout=1s&connect_timeout=1s"));
+    store = open_at(proxy_url(proxy, "?op_timeout=1s&connect_timeout=1s&cohort_time=0s"));
     other = open_direct();
     EXPECT(HF_OK, probe(store, &request)); /* the scripts are there, the connections are made */
     EXPECT(HF_OK, probe(other, &request));

@@ -205,7 +205,7 @@ static void write_state(const char *name, unsigned char version, size_t len)
 
 static void upgrade(void)
 {
-    write_state("bad", 4, 105);
+    write_state("bad", 5, 105);
 }
 
 /* Another version of Holdfast has rewritten it. */
@@ -324,7 +324,7 @@ static void names_of_another_version(void **state)
     static const struct {
         unsigned char version;
         size_t len;
-    } forms[] = { { 2, 62 }, { 3, 17 }, { 4, 105 }, { 0, 105 } };
+    } forms[] = { { 1, 105 }, { 5, 62 }, { 6, 17 }, { 0, 105 } };
     hf_acquire_request request = mutex_request("n");
     hf_lease *lease;
     hf_view *view;
@@ -368,7 +368,7 @@ static hf_store *open_liar(const struct liar *liar)
 
 static void close_liar(struct liar *liar, hf_store *theirs)
 {
-    liar_says(liar, NULL, "*1\r\n" TEXT("R"));
+    liar_says(liar, NULL, ":1\r\n");
     close_hard(theirs);
     liar_stop(liar);
 }

@@ -6,10 +6,10 @@ which the server has evicted a part.
 import struct
 
 import resp
-from on_redis import SLACK, Caller, keys_of
+from on_redis import FULL, SLACK, Caller, inbox, keys_of, raw
 from sequence import Mismatch, equal
 
-SPOILT = ('kind', 'version', 'thin', 'short')
+SPOILT = ('kind', 'version', 'next', 'short')
 
 
 def spoil(case, name, how):
@@ -19,15 +19,17 @@ def spoil(case, name, how):
         case.redis('DEL', key)
         case.redis('SET', key, 'not ours')
     elif how == 'version':
-        case.redis('HSET', key, 'm', b'\x04' + bytes(104))
-    elif how == 'thin':
-        case.redis('HSET', key, 'm', b'\x03' + bytes(16))
-    else:  # damage
-        case.redis('HSET', key, 'ha', b'x')
+        case.redis('HSET', key, 'm', b'\x01' + bytes(104))
+    elif how == 'next':
+        case.redis('HSET', key, 'm', b'\x05' + bytes(61))
+    elif case.redis('HGET', key, 'm')[0] == FULL:  # damage
+        case.redis('HSET', key, b'h' + raw('a'), b'x')
+    else:
+        case.redis('HSET', key, 'm', case.redis('HGET', key, 'm')[:30])
 
 
 WORDS = {'kind': 'WRONGTYPE ', 'version': 'ERR this name was written by another version of Holdfast',
-         'thin': 'ERR this name was written by another version of Holdfast', 'short': 'data string too short'}
+         'next': 'ERR this name was written by another version of Holdfast', 'short': 'data string too short'}
 
 
 def everything(case):
@@ -68,7 +70,7 @@ def renewed_alone(case):
 
 def beats_alone(case):
     """The same of heartbeats: of any of the three keys, also where somebody has died meanwhile."""
-    spoilers = [lambda: spoil(case, 'y', 'kind'), lambda: spoil(case, 'y', 'version'), lambda: spoil(case, 'y', 'thin')]
+    spoilers = [lambda: spoil(case, 'y', 'kind'), lambda: spoil(case, 'y', 'version'), lambda: spoil(case, 'y', 'next')]
     for key, other in ((1, ['SET']), (2, ['SET'])):
         spoilers.append(lambda key=key: (case.redis('DEL', keys_of('y')[key]),
                                          case.redis('SET', keys_of('y')[key], 'x')))
@@ -125,13 +127,13 @@ def server_refuses(case):
 def two_versions(case):
     """A rolling upgrade: clients of two versions on one server. Each refuses the other's names, and nobody's lease
     ends by it."""
-    other = Caller(case.server, {name: source.replace('local VERSION = 1\n', 'local VERSION = 2\n')
-                                 for name, source in case.scripts.items()}, True)
+    other = Caller(case.server, {name: source.replace('HELD, FREE, FULL = 2, 3, 4', 'HELD, FREE, FULL = 12, 13, 14').replace(
+        "'\\3'", "'\\13'") for name, source in case.scripts.items()}, True)
     case.acquire('a', name='old', ttl=1000)
     case.acquire('w', name='old', window=10000)
-    ask = lambda call, name, owner: call('acquire', keys_of(name), owner, 0, 1, 1, 1, 1, 1000, 0, 500, 1, 'i', 'x')
+    ask = lambda call, name, owner: call('acquire', keys_of(name), owner, 0, 1, 1, 1, 1, 1000, 0, 500, 1, inbox(1), 'x')
     equal(ask(other, 'new', 'n')[0], 'G')
-    calls = [('acquire', [0, 1, 1, 1, 1, 1000, 0, 500, 1, 'i', 'x']), ('acquire', [0, 1, 1, 0, 1, 1000, 0, 500, 1, 'i', 'x']),
+    calls = [('acquire', [0, 1, 1, 1, 1, 1000, 0, 500, 1, inbox(1), 'x']), ('acquire', [0, 1, 1, 0, 1, 1000, 0, 500, 1, inbox(1), 'x']),
              ('release', [0]), ('release', [100]), ('cancel', [0])]
     for _ in range(5):
         case.pass_ms(600)
@@ -154,8 +156,10 @@ def two_versions(case):
             equal(everything(case), before)
         # In one call with names of the other version: the holder of each goes on.
         keys = [keys_of('old')[0], keys_of('new')[0]]
-        equal(case.call('renew', keys, *['a', 1000, 0, 0] * 2), [1, 0])
-        equal(other('renew', keys, *['n', 1000, 0, 0] * 2), [0, 1])
+        for call, owner, mine in ((case.call, 'a', 0), (other, 'n', 1)):
+            answers = call('renew', keys, *[owner, 1000, 0, 0] * 2)
+            equal(answers[mine], 1)
+            is_error(answers[1 - mine], 'another version')
         answers = case.call('beat', keys_of('new') + keys_of('old'), *['w', 10000] * 2)
         is_error(answers[0], 'another version')
         equal(answers[1][0], 'Q')
@@ -166,7 +170,7 @@ def two_versions(case):
 
 def another_version(case):
     """Whatever form another version has given a state: no script takes it for ours, or for damage, or touches it."""
-    for state in (b'\x02' + bytes(61), b'\x03' + bytes(16), b'\x04' + bytes(104), b'\x00', b''):
+    for state in (b'\x01' + bytes(104), b'\x05' + bytes(61), b'\x06' + bytes(16), b'\x00', b''):
         case.redis('FLUSHALL')
         case.pass_ms(0)
         token = case.acquire('a', flags=5)[1]
@@ -191,17 +195,17 @@ def said_after_it_is_stored(case):
     """A waiter's record is damaged, and the script stops there: nobody was told of a grant that is not stored, and
     permits of those that are gone come back."""
     listener = case.server.connect()
-    listener('SUBSCRIBE', 'hf:inbox:1')
+    listener('SUBSCRIBE', inbox(1))
     kind = dict(mode=2, capacity=2)
     for call in (lambda token: case.release('a'), lambda token: case.call('break', keys_of('n'), token),
                  lambda token: case.call('beat', keys_of('n'), 'b', 5000)[0],
                  lambda token: case.call('cancel', keys_of('n'), 'other', 0), lambda token: case.acquire('d', **kind)):
         case.redis('FLUSHALL')
         case.pass_ms(0)
-        token = case.acquire('a', permits=2, inbox='hf:inbox:2', **kind)[1]
+        token = case.acquire('a', permits=2, inbox=inbox(2), **kind)[1]
         for owner in 'bc':
             case.acquire(owner, window=5000, **kind)
-        case.redis('HSET', keys_of('n')[1], 'c', struct.pack('<dd', case.us // 1000, 5000))
+        case.redis('HSET', keys_of('n')[1], raw('c'), struct.pack('<dd', case.us // 1000, 5000))
         for ms in (0, 1001):  # a holds; it is dead
             case.pass_ms(ms)
             try:
@@ -213,7 +217,7 @@ def said_after_it_is_stored(case):
         is_error(answer, 'data string too short')
         listener.socket.sendall(listener.pack(['PING']))
         equal(listener.read()[0], b'pong')
-        case.redis('HDEL', keys_of('n')[1], 'c')
+        case.redis('HDEL', keys_of('n')[1], raw('c'))
         case.pass_ms(5001)
         equal(case.acquire('e', flags=0, permits=2, **kind)[0], 'G')
     listener.close()

@@ -256,8 +256,8 @@ static void loss_is_told_before_another_gets_it(void **state)
     uint64_t token;
 
     (void)state;
-    request.on_lost = note_loss;
-    request.on_lost_arg = &loss;
+    request.on_event = note_loss;
+    request.on_event_arg = &loss;
     hers = take(alices, &request);
     token = hf_lease_token(hers);
     proxy_block(proxy, PROXY_UP, true);

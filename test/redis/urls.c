@@ -7,7 +7,7 @@
 
 #define PREFIX_MAX 128 /* HFI_PREFIX_MAX */
 
-/* The channels of the two stores: the whole prefix, "inbox:" and 32 digits. (A grant that was published
+/* The channels of the two stores: the whole prefix, "inbox:" and 16 digits. (A grant that was published
  * elsewhere would be found by a heartbeat, and nobody would notice.) */
 static void check_inboxes(void)
 {
@@ -15,9 +15,9 @@ static void check_inboxes(void)
 
     CHECK(reply->elements == 2);
     for (size_t i = 0; i < reply->elements; i++) {
-        CHECK(reply->element[i]->len == PREFIX_MAX + 6 + 32);
+        CHECK(reply->element[i]->len == PREFIX_MAX + 6 + 16);
         CHECK(memcmp(reply->element[i]->str + PREFIX_MAX, "inbox:", 6) == 0);
-        CHECK(strspn(reply->element[i]->str + PREFIX_MAX + 6, "0123456789abcdef") == 32);
+        CHECK(strspn(reply->element[i]->str + PREFIX_MAX + 6, "0123456789abcdef") == 16);
     }
     freeReplyObject(reply);
 }

@@ -80,7 +80,7 @@ static unsigned nodes_granted(const char *name, uint64_t token)
         redisReply *reply = server_ask(nodes[i], "HGET hf:rl:cluster n%s", name);
         double counter = 0;
 
-        if (reply->type == REDIS_REPLY_STRING && reply->len == sizeof counter)
+        if (reply->type == REDIS_REPLY_STRING && reply->len >= sizeof counter)
             memcpy(&counter, reply->str, sizeof counter);
         count += counter > (double)token;
         freeReplyObject(reply);

@@ -48,7 +48,8 @@ static int servers_teardown(void **state)
 
 struct look {
     bool ready;
-    unsigned char bytes[STATE]; /* version, epoch, cluster, n, max_ttl */
+    unsigned char
+        bytes[STATE]; /* version, epoch, cluster, n, max_ttl; top and floor come after that */
 };
 
 static struct look look_at(unsigned node)
@@ -57,7 +58,7 @@ static struct look look_at(unsigned node)
     struct look look = { .ready = reply->type == REDIS_REPLY_STRING };
 
     if (look.ready) {
-        CHECK(reply->len == STATE);
+        CHECK(reply->len == STATE + 16);
         memcpy(look.bytes, reply->str, STATE);
     }
     freeReplyObject(reply);
@@ -99,7 +100,7 @@ static void set_epoch(unsigned node, double number, const char *id)
 {
     server_do(nodes[node], "EVAL %s 1 hf:rl:cluster %f %b",
               "local m = redis.call('HGET', KEYS[1], 'm'); "
-              "redis.call('HSET', KEYS[1], 'm', '\\1' .. struct.pack('<d', ARGV[1] + 0) .. "
+              "redis.call('HSET', KEYS[1], 'm', '\\3' .. struct.pack('<d', ARGV[1] + 0) .. "
               "ARGV[2] .. string.sub(m, 26)); return 1",
               number, id, (size_t)ID);
 }
@@ -119,8 +120,8 @@ static void set_installed(unsigned node, const char *marker)
 {
     server_do(nodes[node], "EVAL %s 1 hf:rl:cluster %b",
               "redis.call('DEL', KEYS[1]); "
-              "redis.call('HSET', KEYS[1], 'm', '\\1' .. struct.pack('<d', 1) .. ARGV[1] .. "
-              "'just one cluster' .. struct.pack('<dd', 5, 3000), 's', struct.pack('<dd', 0, 0)); "
+              "redis.call('HSET', KEYS[1], 'm', '\\3' .. struct.pack('<d', 1) .. ARGV[1] .. "
+              "'just one cluster' .. struct.pack('<dddd', 5, 3000, 0, 0)); "
               "return 1",
               marker, (size_t)ID);
 }
@@ -128,8 +129,9 @@ static void set_installed(unsigned node, const char *marker)
 static void raise_counter(unsigned node, const char *name, uint64_t to)
 {
     server_do(nodes[node], "EVAL %s 1 hf:rl:cluster n%s %s",
-              "local c = struct.pack('<d', ARGV[2] + 0); redis.call('HSET', KEYS[1], ARGV[1], c, "
-              "'s', c .. string.sub(redis.call('HGET', KEYS[1], 's'), 9)); return 1",
+              "local c, m = struct.pack('<d', ARGV[2] + 0), redis.call('HGET', KEYS[1], 'm') "
+              "redis.call('HSET', KEYS[1], ARGV[1], c, 'm', string.sub(m, 1, 57) .. c .. "
+              "string.sub(m, 66)); return 1",
               name, "4503599627370496");
     CHECK(to == HIGH);
 }

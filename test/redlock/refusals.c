@@ -158,9 +158,13 @@ static void spoils_one(void (*spoil)(struct server *node), hf_status said)
     hf_acquire_request bad = with_ttl(mutex_request("bad"), 2000),
                        a = with_ttl(mutex_request("a"), 2000),
                        b = with_ttl(mutex_request("b"), 2000);
-    hf_lease *leases[3] = { take(store, &bad), take(store, &a), take(store, &b) };
+    hf_lease *leases[3];
     int64_t until_ms;
 
+    bad.lock_delay_ms = a.lock_delay_ms = b.lock_delay_ms = 1; /* so that each has a key */
+    leases[0] = take(store, &bad);
+    leases[1] = take(store, &a);
+    leases[2] = take(store, &b);
     for (unsigned i = 0; i < NODES; i++)
         spoil(nodes[i]);
     EXPECT(said, hf_renew(leases[0], 0, &contract_error));
@@ -222,19 +226,21 @@ static void *hammer_run(void *arg)
 /* A name whose tokens are far ahead of the clock: they go on one by one, and not by blocks. */
 static void tokens_wait_for_the_clock(void **state)
 {
-    hf_store *stores[2] = { open_at(nodes_url("?cohort=1000")),
-                            open_at(nodes_url("?cohort=1000")) };
+    hf_store *stores[2] = { open_at(nodes_url("?cohort=1000&cohort_time=0s")),
+                            open_at(nodes_url("?cohort=1000&cohort_time=0s")) };
     hf_acquire_request request = mutex_request("n");
     struct hammer hammers[4];
     uint64_t turns = 0, lowest = UINT64_MAX, highest = 0;
-    double s[2] = { 0, 0 };
+    double first;
 
     (void)state;
     EXPECT(HF_OK, probe(stores[0], &request));
-    s[0] = (double)gets_free(stores[0], "n", 0) + 1e9; /* a quarter of an hour */
+    first = (double)gets_free(stores[0], "n", 0) + 1e9; /* a quarter of an hour */
     for (unsigned i = 0; i < NODES; i++)
-        server_do(nodes[i], "HSET hf:rl:cluster nn %b s %b", (void *)s, sizeof s[0], (void *)s,
-                  sizeof s);
+        server_do(nodes[i], "EVAL %s 1 hf:rl:cluster %b",
+                  "local m = redis.call('HGET', KEYS[1], 'm') redis.call('HSET', KEYS[1], 'nn', "
+                  "ARGV[1], 'm', string.sub(m, 1, 57) .. ARGV[1] .. string.sub(m, 66)) return 1",
+                  (void *)&first, sizeof first);
     for (int i = 0; i < 4; i++) {
         hammers[i] = (struct hammer){ .store = stores[i % 2], .until_ms = now_ms() + 1500 };
         pthread_create(&hammers[i].thread, NULL, hammer_run, &hammers[i]);
@@ -245,7 +251,7 @@ static void tokens_wait_for_the_clock(void **state)
         lowest = hammers[i].lowest < lowest ? hammers[i].lowest : lowest;
         highest = hammers[i].highest > highest ? hammers[i].highest : highest;
     }
-    CHECK(lowest > (uint64_t)s[0]);
+    CHECK(lowest > (uint64_t)first);
     /* An attempt that finds another ahead of it may take one and give it back. */
     if (highest - lowest > 10 * turns + 2 * 1001)
         fail_msg("%llu tokens for %llu turns", (unsigned long long)(highest - lowest),

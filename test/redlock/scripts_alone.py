@@ -4,7 +4,7 @@ Cases of scripts_test.py: names that are judged each by itself in one call, and 
 """
 import on_redlock
 import resp
-from on_redlock import CLUSTER, keys_of
+from on_redlock import CLUSTER, keys_of, owner_of
 from sequence import Mismatch, equal
 
 
@@ -12,7 +12,7 @@ def spoilers(case, name):
     """What somebody else may have done to the keys of a name."""
     keys = keys_of(name)
     yield 'WRONGTYPE ', lambda: (case.redis('DEL', keys[0]), case.redis('SET', keys[0], 'not ours'))
-    yield 'by another version of Holdfast', lambda: case.redis('HSET', keys[0], 'm', b'\x03' + bytes(112))
+    yield 'by another version of Holdfast', lambda: case.redis('HSET', keys[0], 'm', b'\x01' + bytes(112))
     yield 'by another version of Holdfast', lambda: case.redis('HSET', keys[0], 'm', b'\x04' + bytes(16))
 
 
@@ -32,7 +32,7 @@ def begin(case):
 
 
 def renewed_alone(case):
-    for delay in (0, 5):  # alone, or written out
+    for delay in (3, 5):  # written out: a lease that is alone has no key of its own
         for place in range(3):
             for words, spoil in spoilers(case, 'xyz'[place]):
                 begin(case)
@@ -41,7 +41,8 @@ def renewed_alone(case):
                 spoil()
                 before = dumps(case, 'xyz'[place])
                 case.pass_ms(500)
-                answers = case.call('renew', [keys_of(n)[0] for n in 'xyz'], *['a', 1, 1000, 0, 0] * 3)
+                answers = case.call('renew', [CLUSTER] + [keys_of(n)[0] for n in 'xyz'],
+                                    *[v for n in 'xyz' for v in (n, owner_of(n, 'a'), 1, 1000, 0, 0)])
                 is_error(answers[place], words)
                 for i, name in enumerate('xyz'):
                     if i != place:
@@ -61,7 +62,7 @@ def beats_alone(case):
         spoil()
         before = dumps(case, 'y')
         case.pass_ms(200)  # a is dead
-        args = [v for n in 'yxz' for v in (n, 'b', 1, 10000, 0)]
+        args = [v for n in 'yxz' for v in (n, owner_of(n, 'b'), 1, 10000, 0)]
         answers = case.call('beat', [CLUSTER] + [keys_of(n)[0] for n in 'yxz'], case.redis('HGET', CLUSTER, 'm')[1:25], 0, *args)
         is_error(answers[0], words)
         equal([a[0] for a in answers[1:]], ['Q', 'Q'])
@@ -81,19 +82,19 @@ def notes_travel(case):
             equal(case.look()[4][0][10:12], [first - 5, 7])
             equal(case.renew('a', token=first - 6, tid=8), first)
             equal(case.renew('a'), first)
-            case.call('note', keys_of('n')[:1], 'a', first - 7, 9)
+            case.note('a', first - 7, 9)
             equal(case.look()[4][0][10:12], [first - 5, 7])
-            case.call('note', keys_of('n')[:1], 'a', first - 4, 9)
+            case.note('a', first - 4, 9)
             equal(case.look()[4][0][10:12], [first - 4, 9])
         finally:
             case.redis('CONFIG', 'SET', 'maxmemory', 0)
     for words, spoil in spoilers(case, 'x'):
         begin(case)
         for name in 'xy':
-            case.acquire('a', name=name, tokens=10)
+            case.acquire('a', name=name, tokens=10, delay=5)
         spoil()
         before = dumps(case, 'x')
-        equal(case.call('note', [keys_of(n)[0] for n in 'xy'], 'a', 5, 6, 'a', 5, 6), ['D'])
+        equal(case.call('note', [CLUSTER] + [keys_of(n)[0] for n in 'xy'], *[v for n in 'xy' for v in (n, owner_of(n, 'a'), 5, 6)]), ['D'])
         equal(case.look('y')[4][0][10:12], [5, 6])
         equal(dumps(case, 'x'), before)
 

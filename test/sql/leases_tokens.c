@@ -32,7 +32,8 @@ static void *hammer_run(void *arg)
  * would run further and further ahead; a standby that lacks the last grants then gives smaller ones. */
 static void tokens_wait_for_the_clock(void **state)
 {
-    hf_store *stores[2] = { leases_open("&cohort=1000"), leases_open("&cohort=1000") };
+    hf_store *stores[2] = { leases_open("&cohort=1000&cohort_time=0s"),
+                            leases_open("&cohort=1000&cohort_time=0s") };
     uint64_t turns = 0, lowest = UINT64_MAX, highest = 0;
     hf_acquire_request request = mutex_request("hammer");
     struct hammer hammers[4];
@@ -74,7 +75,7 @@ static uint64_t token_shown(hf_store *store, const char *name)
 /* The session that notes a local pass is ended before the note is done: the pass becomes known all the same. */
 static void a_note_is_lost(void **state)
 {
-    hf_store *store = leases_open(""), *other;
+    hf_store *store = leases_open("&cohort_time=0s"), *other;
     hf_acquire_request request = waiting_request("passed");
     struct attempt first, next;
     hf_lease *lease;

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "util/hash.h"
+#include "util/sha1.h"
 #include "util/sha256.h"
 #include "util/text.h"
 
@@ -132,12 +133,38 @@ static void sha256_known_answers(void **state)
     }
 }
 
+/* The standard's own examples, one at which the padding takes a block of its own, and one of two blocks. */
+static void sha1_known_answers(void **state)
+{
+    static const struct {
+        const char *text, *hash;
+    } known[] = {
+        { "", "da39a3ee5e6b4b0d3255bfef95601890afd80709" },
+        { "abc", "a9993e364706816aba3e25717850c26c9cd0d89d" },
+        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+          "84983e441c3bd26ebaae4aa1f95129e5e54670f1" },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+          "0098ba824b5c16427bd7a1122a5a442a25ec644d" },
+    };
+    unsigned char hash[HFI_SHA1_LEN];
+    char text[2 * HFI_SHA1_LEN + 1];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        hfi_sha1(known[i].text, strlen(known[i].text), hash);
+        for (size_t k = 0; k < sizeof hash; k++)
+            snprintf(text + 2 * k, 3, "%02x", hash[k]);
+        assert_string_equal(text, known[i].hash);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hash_known_answers),
         cmocka_unit_test(hash_sees_bytes_only),
         cmocka_unit_test(checksum_known_answers),
+        cmocka_unit_test(sha1_known_answers),
         cmocka_unit_test(sha256_known_answers),
         cmocka_unit_test(checksum_is_the_same_on_every_machine),
     };

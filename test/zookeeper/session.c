@@ -62,8 +62,8 @@ static void lost_before_the_next(void **state)
     int64_t granted_ms;
 
     (void)state;
-    request.on_lost = note_loss;
-    request.on_lost_arg = &loss;
+    request.on_event = note_loss;
+    request.on_event_arg = &loss;
     lease = take(store, &request);
     proxy_refuse(proxy, true);
     proxy_cut(proxy);

@@ -4,7 +4,7 @@
  * are taken out; the stream does the rest, for plain text and TLS alike. With the stream's lock
  * held.
  *
- * A stream reaches it through the calls of its context, so that a module whose streams have none does not need OpenSSL.
+ * A stream reaches it through the calls of its context. engine/tls implements them by OpenSSL, in a module of its own.
  */
 #ifndef HFI_KIT_TLS_H
 #define HFI_KIT_TLS_H
@@ -25,6 +25,7 @@ enum hfi_tls_result {
 
 /* What is the same for all connections of a store. */
 struct hfi_tls_context {
+    void (*free)(struct hfi_tls_context *context);
     /* For a connection to `host`. NULL: out of memory. */
     struct hfi_tls *(*open)(const struct hfi_tls_context *context, const char *host);
     void (*close)(struct hfi_tls *tls);
@@ -42,7 +43,11 @@ struct hfi_tls_context {
     /* It failed because one side refuses the other: trying again will not help. */
     bool (*refused)(const struct hfi_tls *tls);
 
-    void *library; /* SSL_CTX */
+    /* Offer this application protocol (ALPN), static text. false: out of memory. */
+    bool (*offer)(struct hfi_tls_context *context, const char *protocol);
+
+    void *library;        /* SSL_CTX */
+    const char *protocol; /* that the server must choose; NULL: any */
     const struct hfi_tls_conf *conf;
 };
 
@@ -50,5 +55,12 @@ struct hfi_tls_context {
 hf_status hfi_tls_context_new(const struct hfi_tls_conf *conf, struct hfi_tls_context **ret_context,
                               hf_error *err);
 void hfi_tls_context_free(struct hfi_tls_context *context); /* NULL is fine */
+
+/* What the module of TLS shows, as hfi_tls_entry. */
+struct hfi_tls_entry {
+    unsigned abi; /* HFI_ENGINE_ABI */
+    hf_status (*context_new)(const struct hfi_tls_conf *conf, struct hfi_tls_context **ret_context,
+                             hf_error *err);
+};
 
 #endif

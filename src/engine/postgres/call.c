@@ -70,6 +70,10 @@ static const struct {
     " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"                  \
     " (SELECT 1 FROM fast)) g, LATERAL %s("
 
+static const char *const fast_name[] = {
+    [SQL_ACQUIRE] = "acquire_fast", [SQL_RELEASE] = "release_fast"
+};
+
 static enum sql_outcome finish(struct sql_connection *connection, int64_t deadline_ms, bool sent,
                                struct sql_rows *ret_rows, struct sql_trouble *trouble);
 static enum sql_outcome lost(struct sql_connection *connection, bool sent, const char *words,
@@ -178,29 +182,50 @@ static void unpack(struct packed *p)
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
-static bool prepare(struct sql_connection *connection, enum sql_call call, const struct packed *p,
-                    int64_t deadline_ms, enum sql_outcome *ret_outcome, struct sql_trouble *trouble)
+/* Where others hold or wait the function is called at once: the common case cannot be. */
+static bool is_fast(struct sql_connection *connection, enum sql_call call)
+{
+    const struct postgres_conf *conf = connection->store->native;
+
+    return (call == SQL_ACQUIRE || call == SQL_RELEASE) &&
+           !atomic_load_explicit(&conf->contended, memory_order_relaxed);
+}
+
+/* Learn from an answer that was, or was not, that of the common case. */
+static void learn(struct sql_connection *connection, enum sql_call call,
+                  const struct sql_rows *rows)
+{
+    struct postgres_conf *conf = connection->store->native;
+
+    if (call == SQL_ACQUIRE)
+        atomic_store_explicit(&conf->contended, sql_letter(rows, 0, 0) != 'G',
+                              memory_order_relaxed);
+}
+
+static bool prepare(struct sql_connection *connection, enum sql_call call, bool fast,
+                    const struct packed *p, int64_t deadline_ms, enum sql_outcome *ret_outcome,
+                    struct sql_trouble *trouble)
 {
     char name[POSTGRES_NAME_MAX], names[POSTGRES_NAME_MAX], sql[POSTGRES_STATEMENT_MAX], what[32];
-    bool fast = call == SQL_ACQUIRE || call == SQL_RELEASE;
+    unsigned bit = fast ? SQL_CALLS + (unsigned)call : (unsigned)call;
     struct sql_rows rows = { 0 };
     int len;
 
-    if (connection->prepared >> call & 1)
+    if (connection->prepared >> bit & 1)
         return true;
     snprintf(what, sizeof what, "%s_1", calls[call].name);
     postgres_name(connection->store, what, name, sizeof name);
     postgres_name(connection->store, "names", names, sizeof names);
-    if (call == SQL_ACQUIRE)
+    if (fast && call == SQL_ACQUIRE)
         len = snprintf(sql, sizeof sql, ACQUIRE_HEAD, names, name);
-    else if (call == SQL_RELEASE)
+    else if (fast)
         len = snprintf(sql, sizeof sql, RELEASE_HEAD, names, name);
     else
         len = snprintf(sql, sizeof sql, "SELECT * FROM %s(", name);
     for (int i = 0; i < p->count; i++)
         len += snprintf(sql + len, sizeof sql - (size_t)len, "%s$%d", i ? "," : "", i + 1);
     snprintf(sql + len, sizeof sql - (size_t)len, fast ? ") f" : ")");
-    if (!PQsendPrepare(connection->native, calls[call].name,
+    if (!PQsendPrepare(connection->native, fast ? fast_name[call] : calls[call].name,
                        calls[call].sql ? calls[call].sql : sql, p->count, p->types))
         *ret_outcome = lost(connection, false, PQerrorMessage(connection->native), trouble);
     else
@@ -208,7 +233,7 @@ static bool prepare(struct sql_connection *connection, enum sql_call call, const
     sql_rows_free(&rows);
     if (*ret_outcome != SQL_DONE)
         return false;
-    connection->prepared |= UINT64_C(1) << call;
+    connection->prepared |= UINT64_C(1) << bit;
     return true;
 }
 
@@ -216,6 +241,7 @@ enum sql_outcome postgres_call(struct sql_connection *connection, enum sql_call 
                                const struct sql_value *params, uint32_t count, int64_t deadline_ms,
                                struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
+    bool fast = is_fast(connection, call);
     enum sql_outcome outcome = SQL_DONE;
     struct packed p;
 
@@ -224,14 +250,16 @@ enum sql_outcome postgres_call(struct sql_connection *connection, enum sql_call 
         trouble->status = hfi_error_memory(&trouble->error);
         return SQL_REFUSED;
     }
-    if (prepare(connection, call, &p, deadline_ms, &outcome, trouble)) {
-        if (PQsendQueryPrepared(connection->native, calls[call].name, p.count, p.values, p.lengths,
-                                p.formats, 1))
+    if (prepare(connection, call, fast, &p, deadline_ms, &outcome, trouble)) {
+        if (PQsendQueryPrepared(connection->native, fast ? fast_name[call] : calls[call].name,
+                                p.count, p.values, p.lengths, p.formats, 1))
             outcome = finish(connection, deadline_ms, true, ret_rows, trouble);
         else
             outcome = lost(connection, false, PQerrorMessage(connection->native), trouble);
     }
     unpack(&p);
+    if (outcome == SQL_DONE)
+        learn(connection, call, ret_rows);
     return outcome;
 }
 

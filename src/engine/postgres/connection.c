@@ -153,7 +153,7 @@ static hf_status connect_any(struct sql_store *store, int64_t deadline_ms, PGcon
 hf_status postgres_open(struct sql_store *store, int64_t deadline_ms,
                         struct sql_connection **ret_connection, hf_error *err)
 {
-    struct sql_connection *connection = hfi_calloc(1, sizeof *connection);
+    struct sql_connection *connection = hfi_calloc(1, sizeof(struct postgres_connection));
     PGconn *pg = NULL;
     hf_status status;
 

@@ -110,6 +110,35 @@ static void check_password(const struct hfi_report *r, PGconn *pg)
             "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
 }
 
+/* Roles that use these tables and may not end each other's naps. */
+static void check_ringing(const struct hfi_report *r, struct sql_connection *connection,
+                          int64_t deadline_ms)
+{
+    struct sql_trouble trouble = { .status = HF_OK };
+    struct sql_rows rows = { 0 };
+    char sql[512], clients[POSTGRES_NAME_MAX], may[POSTGRES_NAME_MAX], role[64];
+
+    if (connection->store->conf.mode != SQL_MODE_LEASE)
+        return;
+    postgres_name(connection->store, "clients", clients, sizeof clients);
+    postgres_name(connection->store, "may_ring_1", may, sizeof may);
+    snprintf(sql, sizeof sql,
+             "SELECT c.role::text FROM %s c WHERE c.role IS NOT NULL AND NOT %s(c.role) LIMIT 1",
+             clients, may);
+    if (postgres_text(connection, sql, deadline_ms, &rows, &trouble) != SQL_DONE)
+        return; /* there are no tables yet */
+    if (rows.count > 0 && sql_fits(&rows, "b", 1, 1))
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "wake-up",
+            "this role may not end statements of the role %s: its clients are woken by NOTIFY, "
+            "which costs a transaction of every client; GRANT one role to the other, or "
+            "pg_signal_backend",
+            text(&rows, 0, role, sizeof role));
+    else
+        hfi_report(r, HF_CHECK_LEVEL_OK, "wake-up", "a waiter is woken alone");
+    sql_rows_free(&rows);
+}
+
 hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms,
                           hfi_finding_fn *finding, void *arg, hf_error *err)
 {
@@ -140,5 +169,6 @@ hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms
                "connections", "%lld more can be made; a process takes up to %u, and one to listen",
                (long long)sql_int(&rows, 0, LEFT), (unsigned)connection->store->conf.connections);
     sql_rows_free(&rows);
+    check_ringing(&r, connection, deadline_ms);
     return HF_OK;
 }

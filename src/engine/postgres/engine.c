@@ -10,7 +10,6 @@
 const struct sql_driver postgres_driver = {
     .name = "postgresql",
     .lock_sql = &postgres_lock_sql,
-    .listener_calls = true,
     .parse = postgres_parse,
     .free_conf = postgres_free_conf,
     .open = postgres_open,
@@ -43,7 +42,8 @@ static const struct hfi_promises lease = {
                       "takes over may lack the last grants unless replication is "
                       "synchronous",
     .fairness = "FIFO, by hand-over",
-    .wakeup = "LISTEN/NOTIFY to the winner alone"
+    .wakeup =
+        "the winner's nap is ended, and nobody else's (or NOTIFY, where roles may not do that)"
 };
 
 static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(

@@ -21,7 +21,7 @@
 
 #include <libpq-fe.h>
 
-#define POSTGRES_VERSION      2 /* of the functions: raised with every change of sql/ *.sql */
+#define POSTGRES_VERSION      3 /* of the functions: raised with every change of sql/ *.sql */
 #define POSTGRES_HOSTS_MAX    16
 #define POSTGRES_KEYWORDS_MAX 64
 
@@ -47,8 +47,23 @@ struct postgres_conf { /* what libpq is told: store->native */
         *values[POSTGRES_KEYWORDS_MAX + 1]; /* for libpq, but for these: */
     char *host[POSTGRES_HOSTS_MAX], *hostaddr[POSTGRES_HOSTS_MAX], *port[POSTGRES_HOSTS_MAX];
     unsigned count, hosts;
-    _Atomic unsigned last; /* host that answered last */
-    _Atomic int64_t born;  /* the start time of the server to which we connected last */
+    _Atomic unsigned last;  /* host that answered last */
+    _Atomic int64_t born;   /* the start time of the server to which we connected last */
+    _Atomic bool contended; /* did the last acquire meet other clients? (call.c) */
+};
+
+#define POSTGRES_LETTERS 64
+
+/* A connection; what follows the first member is the listener's (listener.c). */
+struct postgres_connection {
+    struct sql_connection base;
+    bool naps;               /* it may: its session on the server is its own */
+    bool napping;            /* a nap is under way */
+    bool missed;             /* more came than there was room for */
+    int64_t rest_ms;         /* no nap before */
+    int64_t told, forgotten; /* the last letter that we have; that was deleted */
+    struct sql_message letters[POSTGRES_LETTERS];
+    unsigned count, next;
 };
 
 hf_status postgres_parse(struct sql_store *store, struct sql_conf *conf, hf_error *err);

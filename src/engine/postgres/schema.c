@@ -85,9 +85,9 @@ bool postgres_schema(struct sql_store *store, bool (*emit)(void *arg, const char
 hf_status postgres_probe(struct sql_connection *connection, int64_t deadline_ms,
                          enum sql_found *ret_found, hf_error *err)
 {
-    static const char *const tables[] = { "names",     "holders",    "waiters",
-                                          "clients",   "cells",      "watchers",
-                                          "lock_rows", "lock_names", "lock_waits" };
+    static const char *const tables[] = { "names",      "holders",   "waiters",  "clients",
+                                          "mail",       "cells",     "watchers", "lock_rows",
+                                          "lock_names", "lock_waits" };
     struct sql_rows rows = { 0 };
     struct sql_trouble trouble = { .status = HF_OK };
     char name[POSTGRES_NAME_MAX], sql[13 * (POSTGRES_NAME_MAX + 64)];

@@ -11,8 +11,12 @@
 #include "util/error.h"
 #include "util/random.h"
 
+#include <string.h>
+
 #define RETRY_MS  250  /* pause after a temporary refusal (LOADING, READONLY) */
 #define CANCEL_MS 1000 /* how long a cancel waits for a connection that is down */
+
+#define REQUEST_LEN 39 /* without the label; scripts/README.md */
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
@@ -57,17 +61,60 @@ void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_statu
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
+/* What the server is asked for: it keeps no more than this. */
+static uint32_t tokens_asked(const struct hfi_claim *claim)
+{
+    return claim->tokens_wanted < UINT16_MAX ? claim->tokens_wanted : UINT16_MAX;
+}
+
+static unsigned char *put(unsigned char *to, uint32_t number, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        *to++ = (unsigned char)(number >> 8 * i);
+    return to;
+}
+
+/* The request of a plain mutex; of anything else, what differs follows. */
+static void add_request(struct redis_call *call, const struct redis_wait *wait)
+{
+    const struct redis_store *store = call->store;
+    const struct hfi_claim *claim = wait->claim;
+    unsigned char request[REQUEST_LEN + HF_LABEL_MAX], *to = request;
+    const char *label = redis_request_label(store, claim);
+    size_t label_len = strnlen(label, HF_LABEL_MAX);
+    bool plain = claim->mode == HFI_MODE_MUTEX && claim->capacity == 1 &&
+                 claim->lock_delay_ms == 0 && claim->ttl_ms <= UINT32_MAX;
+
+    to = mempcpy(to, claim->owner, HFI_OWNER_LEN);
+    to = put(to, plain ? (uint32_t)claim->ttl_ms : 0, 4);
+    to = put(to, (uint32_t)redis_window_ms(claim->ttl_ms), 4);
+    to = put(to, tokens_asked(claim), 2);
+    to = put(to, (uint32_t)redis_acquire_flags(wait->op, store->inbox_up && !store->slots), 1);
+    to = mempcpy(to, store->client, REDIS_CLIENT_LEN);
+    to = put(to, (uint32_t)wait->attempt, 4);
+    to = mempcpy(to, label, label_len);
+    hfi_command_add(&call->command, request, (size_t)(to - request));
+    if (!plain || claim->tokens_wanted > 1)
+        hfi_command_add_number(&call->command, tokens_asked(claim));
+    if (plain)
+        return;
+    hfi_command_add_number(&call->command, (int64_t)claim->mode);
+    hfi_command_add_number(&call->command, claim->capacity);
+    hfi_command_add_number(&call->command, claim->permits);
+    hfi_command_add_number(&call->command, claim->lock_delay_ms);
+    hfi_command_add_number(&call->command, claim->ttl_ms);
+}
+
 void redis_ask(struct redis_store *store, struct redis_wait *wait)
 {
-    struct redis_call *call = redis_call_new(store, &hfi_script_acquire, 3, asked, NULL);
-    const struct hfi_claim *claim = wait->claim;
-    struct hfi_command *command;
+    struct redis_call *call;
 
+    redis_identify(store);
+    call = redis_call_new(store, &hfi_script_acquire, redis_keys(store), asked, NULL);
     if (!call) {
         redis_wait_end(store, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
         return;
     }
-    command = &call->command;
     call->data = wait;
     call->idempotent = true; /* by the owner: a second copy finds what the first has done */
     call->was_sent = wait->unsure;
@@ -78,20 +125,8 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     wait->heartbeat_ms = HFI_NEVER;
     wait->call = call;
 
-    redis_add_keys(call, &claim->name, true);
-    redis_add_owner(&call->command, claim->owner);
-    hfi_command_add_number(command, (int64_t)claim->mode);
-    hfi_command_add_number(command, claim->capacity);
-    hfi_command_add_number(command, claim->permits);
-    hfi_command_add_number(command,
-                           redis_acquire_flags(wait->op, store->inbox_up && !store->slots));
-    hfi_command_add_number(command, claim->tokens_wanted);
-    hfi_command_add_number(command, claim->ttl_ms);
-    hfi_command_add_number(command, claim->lock_delay_ms);
-    hfi_command_add_number(command, redis_window_ms(claim->ttl_ms));
-    hfi_command_add_number(command, (int64_t)wait->attempt);
-    hfi_command_add(command, store->inbox_name.text, store->inbox_name.len);
-    hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
+    redis_add_keys(call, &wait->claim->name, true);
+    add_request(call, wait);
     redis_call_send(call);
 }
 
@@ -148,6 +183,12 @@ bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
     const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
     const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
 
+    if (reply->type == HFI_REPLY_INTEGER && reply->integer > 0 &&
+        reply->integer < (int64_t)HFI_TOKEN_LIMIT) { /* exactly what was asked for */
+        redis_granted(store, wait, (uint64_t)reply->integer, tokens_asked(wait->claim),
+                      wait->claim->ttl_ms, from_ms);
+        return true;
+    }
     if (!token || !tokens || !ttl || token->integer <= 0 ||
         token->integer >= (int64_t)HFI_TOKEN_LIMIT || tokens->integer <= 0 ||
         tokens->integer > wait->claim->tokens_wanted || ttl->integer <= 0)
@@ -182,7 +223,9 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
         return;
     }
 
-    switch (hfi_waiter_answered(HFI_WAITER_ASKING, hfi_reply_letter(reply))) {
+    switch (reply->type == HFI_REPLY_INTEGER
+                ? HFI_ANSWER_GRANTED
+                : hfi_waiter_answered(HFI_WAITER_ASKING, hfi_reply_letter(reply))) {
     case HFI_ANSWER_GRANTED:
         if (!redis_take_grant(store, wait, reply, call->sent.base.sent_ms))
             redis_odd(store, wait);
@@ -248,7 +291,7 @@ static void cancel_native(struct redis_store *store, struct redis_wait *wait)
         redis_wait_end(store, wait, wait->stop, NULL); /* no copy of it was ever sent */
         return;
     }
-    call = redis_call_new(store, &hfi_script_cancel, 3, redis_cancelled, NULL);
+    call = redis_call_new(store, &hfi_script_cancel, redis_keys(store), redis_cancelled, NULL);
     if (!call) {
         wait->unsure = true;
         redis_wait_end(store, wait, HF_UNKNOWN, NULL);
@@ -261,7 +304,7 @@ static void cancel_native(struct redis_store *store, struct redis_wait *wait)
     call->request.give_up_ms =
         hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
     redis_add_keys(call, &wait->claim->name, true);
-    redis_add_owner(&call->command, wait->claim->owner);
+    hfi_command_add(&call->command, wait->claim->owner, HFI_OWNER_LEN);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }

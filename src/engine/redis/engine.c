@@ -59,9 +59,10 @@ static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error
     store->wire = store->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                   : store->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
                                                            : &redis_native;
-    redis_inbox_name_make(&store->inbox_name, store->conf->prefix);
     status = hfi_reactor_init(&store->reactor, host, store->wire->ops, err);
-    return status == HF_OK && !add_timers(store) ? hfi_error_memory(err) : status;
+    return status == HF_OK && !(add_timers(store) && redis_identity_init(store))
+               ? hfi_error_memory(err)
+               : status;
 }
 
 static void destroy(struct redis_store *store)

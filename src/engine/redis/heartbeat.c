@@ -82,7 +82,8 @@ static void send_beat(struct redis_store *store, struct redis_wait *const batch[
 {
     struct beat *beat = hfi_malloc(sizeof *beat);
     struct redis_call *call =
-        beat ? redis_call_new(store, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
+        beat ? redis_call_new(store, &hfi_script_beat, redis_keys(store) * count, beaten, NULL)
+             : NULL;
 
     if (!call) {
         hfi_free(beat);
@@ -98,7 +99,7 @@ static void send_beat(struct redis_store *store, struct redis_wait *const batch[
     for (uint32_t i = 0; i < count; i++) {
         memcpy(beat->owners[i], batch[i]->claim->owner, HFI_OWNER_LEN);
         beat->attempts[i] = batch[i]->attempt;
-        redis_add_owner(&call->command, batch[i]->claim->owner);
+        hfi_command_add(&call->command, batch[i]->claim->owner, HFI_OWNER_LEN);
         hfi_command_add_number(&call->command, redis_window_ms(batch[i]->claim->ttl_ms));
     }
     redis_call_send(call);

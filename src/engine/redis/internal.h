@@ -8,11 +8,13 @@
  *   cluster.c   redis+cluster: which of many, and redirections
  *   call.c      one command under way: which server gets it, parking, what its answer means
  *   keys.c      the keys of a name, and other arguments
+ *   identity.c  the id and the label of this client; which keys are declared
  *   acquire.c   acquire: asking, granted, cancel
  *   message.c   grants that come as a message; confirming
  *   heartbeat.c heartbeats of waiters
  *   lease.c     release, renew, adopt, break, notes of local passes
- *   inspect.c   list, look
+ *   inspect.c   list
+ *   look.c      look: holders, waiters, and their labels
  *   cells.c     cells, and the server's clock
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
@@ -132,6 +134,10 @@ struct redis_store {
     struct redis_sent inbox_sent;
     bool inbox_asked; /* SUBSCRIBE is under way */
     struct redis_inbox_name inbox_name;
+    unsigned char client[REDIS_CLIENT_LEN]; /* our id: scripts make the inbox's name of it */
+    bool identified;                        /* our label has been sent, and is kept there */
+    struct hfi_source identity;             /* when it is sent again */
+    bool finds_keys; /* scripts may use keys that are not declared: one key of a name is sent */
 
     struct hfi_requests requests;
 
@@ -151,6 +157,7 @@ struct redis_op {
     union {
         struct redis_wait wait;            /* ACQUIRE */
         struct redis_cell_wait *cell_wait; /* CELL_WAIT; NULL: it is to be finished */
+        struct redis_looking *looking;     /* LOOK, while labels are asked for */
         unsigned shares;                   /* RENEW: its commands under way */
         struct {
             void *text;    /* the user's script, or the text that is asked about */
@@ -299,7 +306,9 @@ struct redis_call *redis_wait_call(struct redis_store *store, redis_answer_fn *a
 /* Did enough replicas confirm? */
 bool redis_wait_enough(const struct redis_store *store, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, hf_error *ret_err);
-/* Append the keys of a name. `all`: the three of a native name, else the first only. */
+/* How many keys of a name are sent to a script that uses all of them: 1 or 3. */
+uint32_t redis_keys(const struct redis_store *store);
+/* Append the keys of a name. `all`: as many as redis_keys() says, else the first only. */
 void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all);
 /* The slot of its keys in a cluster. */
 uint32_t redis_name_slot(const struct redis_store *store, const struct hfi_name *name);
@@ -311,6 +320,22 @@ void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name);
 void redis_finish_gone(struct redis_call *call);
 /* HF_CORRUPT: an answer that no script of ours gives. */
 void redis_finish_odd(struct redis_store *store, struct hfi_op *op, const struct hfi_reply *reply);
+
+/* ---- identity.c ----------------------------------------------------------------------- */
+
+/* Native: choose our id. false: out of memory. */
+bool redis_identity_init(struct redis_store *store);
+/* The server that we use is a new one, or was connected to again. */
+void redis_identity_up(struct redis_node *node);
+/* Before an acquire: send our label, unless the server has it. */
+void redis_identify(struct redis_store *store);
+/* The label that is sent with a request; "": the one that was sent before. */
+const char *redis_request_label(const struct redis_store *store, const struct hfi_claim *claim);
+/* The key of a client's label; its length. */
+#define REDIS_CLIENT_KEY_MAX (REDIS_STORE_PREFIX_MAX + sizeof "client:" + 2 * REDIS_CLIENT_LEN)
+size_t redis_client_key(const struct redis_store *store,
+                        const unsigned char client[REDIS_CLIENT_LEN],
+                        char ret_key[REDIS_CLIENT_KEY_MAX]);
 
 /* ---- acquire.c ------------------------------------------------------------------------ */
 
@@ -352,6 +377,8 @@ void redis_waits_hurry(struct redis_store *store); /* messages may have been los
 /* ---- lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
 
 void redis_release(void *self, struct hfi_op *op);
+/* Fill in a call of release.lua, and send it. */
+void redis_send_release(struct redis_call *call, const struct hfi_claim *claim, bool unsure);
 redis_answer_fn redis_released; /* to a release, on any wire */
 void redis_renew(void *self, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
@@ -359,6 +386,8 @@ void redis_adopt(void *self, struct hfi_op *op);
 void redis_break(void *self, struct hfi_op *op);
 void redis_list(void *self, struct hfi_op *op);
 void redis_look(void *self, struct hfi_op *op);
+/* The status of an outcome without an answer: inspection changes nothing. */
+hf_status redis_unanswered(enum hfi_outcome outcome, const hf_error *err);
 void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);

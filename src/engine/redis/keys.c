@@ -17,6 +17,11 @@ static void set_slot(struct redis_call *call, const char *key, size_t len)
         call->command.slot = hfi_key_slot(key, len);
 }
 
+uint32_t redis_keys(const struct redis_store *store)
+{
+    return store->finds_keys ? 1 : 3;
+}
+
 void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all)
 {
     char key[REDIS_KEY_MAX];
@@ -24,7 +29,7 @@ void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool a
 
     set_slot(call, key, len);
     hfi_command_add(&call->command, key, len);
-    if (!all)
+    if (!all || call->store->finds_keys)
         return;
     key[len] = ':';
     key[len + 1] = 'w';

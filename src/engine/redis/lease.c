@@ -15,13 +15,11 @@
 void redis_released(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = hfi_reply_letter(reply);
-
     if (outcome != HFI_ANSWERED)
         hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
-    else if (letter == 'R')
+    else if (reply->type == HFI_REPLY_INTEGER && reply->integer == 1)
         hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
-    else if (letter == 'N')
+    else if (reply->type == HFI_REPLY_INTEGER && reply->integer == 0)
         redis_finish_gone(call);
     else
         redis_finish_odd(call->store, call->op, reply);
@@ -47,13 +45,18 @@ void redis_release(void *self, struct hfi_op *op)
         hfi_reactor_finish(&store->reactor, op, HF_LOST, NULL);
         return;
     }
-    call = redis_call_new(store, &hfi_script_release, 3, redis_released, op);
-    if (!call)
-        return;
+    call = redis_call_new(store, &hfi_script_release, redis_keys(store), redis_released, op);
+    if (call)
+        redis_send_release(call, op->claim, unsure);
+}
+
+void redis_send_release(struct redis_call *call, const struct hfi_claim *claim, bool unsure)
+{
     call->idempotent = true;
-    redis_add_keys(call, &op->claim->name, true);
-    redis_add_owner(&call->command, op->claim->owner);
-    hfi_command_add_number(&call->command, unsure ? REDIS_TOMBSTONE_MS : 0);
+    redis_add_keys(call, &claim->name, true);
+    hfi_command_add(&call->command, claim->owner, HFI_OWNER_LEN);
+    if (unsure)
+        hfi_command_add_number(&call->command, REDIS_TOMBSTONE_MS);
     redis_call_send(call);
 }
 
@@ -268,7 +271,7 @@ void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, i
 {
     const struct redis_claim *own = (const struct redis_claim *)claim->room;
 
-    redis_add_owner(&call->command, claim->owner);
+    hfi_command_add(&call->command, claim->owner, HFI_OWNER_LEN);
     hfi_command_add_number(&call->command, ttl_ms);
     hfi_command_add_number(&call->command, (int64_t)own->token);
     hfi_command_add_number(&call->command, own->tid);
@@ -323,7 +326,7 @@ void redis_adopt(void *self, struct hfi_op *op)
     if (!call)
         return;
     redis_add_keys(call, &op->claim->name, false);
-    redis_add_owner(&call->command, op->claim->owner);
+    hfi_command_add(&call->command, op->claim->owner, HFI_OWNER_LEN);
     hfi_command_add_number(&call->command, (int64_t)op->claim->token);
     hfi_command_add_number(&call->command, op->claim->ttl_ms);
     redis_call_send(call);
@@ -351,7 +354,7 @@ void redis_break(void *self, struct hfi_op *op)
     struct redis_call *call;
 
     redis_notes_send(store); /* send our notes first: break compares tokens */
-    call = redis_call_new(store, &hfi_script_break, 3, broken, op);
+    call = redis_call_new(store, &hfi_script_break, redis_keys(store), broken, op);
     if (!call)
         return;
     redis_add_keys(call, &op->u.brk.name, true);
@@ -468,7 +471,7 @@ void redis_notes_send(struct redis_store *store)
         for (uint32_t i = 0; i < count; i++) {
             if (notes)
                 memcpy(notes->owners[i], batch[i]->entry.owner, HFI_OWNER_LEN);
-            redis_add_owner(&call->command, batch[i]->entry.owner);
+            hfi_command_add(&call->command, batch[i]->entry.owner, HFI_OWNER_LEN);
             hfi_command_add_number(&call->command, (int64_t)batch[i]->token);
             hfi_command_add_number(&call->command, batch[i]->tid);
         }

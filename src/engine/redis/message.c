@@ -15,7 +15,7 @@
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is
+/* "G<owner> <attempt> <token> <tokens> <window ms>" or "L<owner> <token>". Anything else is
  * ignored. A message can come late: for a claim that has moved on it has no meaning. */
 void redis_message(struct redis_store *store, const char *payload, size_t len)
 {
@@ -26,7 +26,7 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
     struct hfi_claim *claim;
     struct redis_wait *wait;
 
-    if (!redis_message_read(payload, len, &message) ||
+    if (!redis_message_read_raw(payload, len, &message) ||
         !(own = redis_claim_find(store, message.owner)))
         return;
     claim = own->entry.claim;
@@ -36,7 +36,8 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
         hfi_reactor_lost(&store->reactor, claim, "it was broken");
         return;
     }
-    if (message.letter != 'G' || !wait || message.count < 4 || numbers[0] != wait->attempt)
+    if (message.letter != 'G' || !wait || message.count < 4 ||
+        numbers[0] != (uint32_t)wait->attempt)
         return;
     token = numbers[1];
     tokens = numbers[2];
@@ -88,18 +89,15 @@ static void rolled_back(struct redis_call *call, enum hfi_outcome outcome,
 
 static void roll_back(struct redis_store *store, struct redis_wait *wait)
 {
-    struct redis_call *call = redis_call_new(store, &hfi_script_release, 3, rolled_back, NULL);
+    struct redis_call *call =
+        redis_call_new(store, &hfi_script_release, redis_keys(store), rolled_back, NULL);
 
     if (!call) {
         redis_wait_end(store, wait, HF_UNKNOWN, NULL);
         return;
     }
     call->data = wait;
-    call->idempotent = true;
-    redis_add_keys(call, &wait->claim->name, true);
-    redis_add_owner(&call->command, wait->claim->owner);
-    hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
-    redis_call_send(call);
+    redis_send_release(call, wait->claim, wait->unsure);
 }
 
 static void end_confirm(struct redis_store *store, struct redis_wait *wait, bool enough)

@@ -76,15 +76,28 @@ void redis_add_owner(struct hfi_command *command, const unsigned char *owner)
     hfi_command_add(command, hex, 2 * HFI_OWNER_LEN);
 }
 
+static void name_inbox(struct redis_inbox_name *ret_name, const char *prefix,
+                       const unsigned char *id, size_t len)
+{
+    char hex[REDIS_INBOX_ID_LEN + 1];
+
+    hfi_hex(id, len, hex);
+    ret_name->len =
+        (size_t)snprintf(ret_name->text, sizeof ret_name->text, "%sinbox:%s", prefix, hex);
+}
+
 void redis_inbox_name_make(struct redis_inbox_name *ret_name, const char *prefix)
 {
     unsigned char id[REDIS_INBOX_ID_LEN / 2];
-    char hex[REDIS_INBOX_ID_LEN + 1];
 
     hfi_random_bytes(id, sizeof id);
-    hfi_hex(id, sizeof id, hex);
-    ret_name->len =
-        (size_t)snprintf(ret_name->text, sizeof ret_name->text, "%sinbox:%s", prefix, hex);
+    name_inbox(ret_name, prefix, id, sizeof id);
+}
+
+void redis_inbox_name_of(struct redis_inbox_name *ret_name, const char *prefix,
+                         const unsigned char client[REDIS_CLIENT_LEN])
+{
+    name_inbox(ret_name, prefix, client, REDIS_CLIENT_LEN);
 }
 
 bool redis_inbox_name_is(const struct redis_inbox_name *name, const char *channel, size_t len)

@@ -30,6 +30,10 @@ struct redis_inbox_name {
 };
 
 void redis_inbox_name_make(struct redis_inbox_name *ret_name, const char *prefix);
+/* The inbox of a client of the Redis engine. */
+#define REDIS_CLIENT_LEN 8
+void redis_inbox_name_of(struct redis_inbox_name *ret_name, const char *prefix,
+                         const unsigned char client[REDIS_CLIENT_LEN]);
 bool redis_inbox_name_is(const struct redis_inbox_name *name, const char *channel, size_t len);
 
 #endif

@@ -7,13 +7,15 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FLAG_WAIT     1
 #define FLAG_BARGE    2
 #define FLAG_DETACHED 4
 #define FLAG_HEARS    8
 
-#define HEAD_LEN (2 + 2 * HFI_OWNER_LEN)
+#define HEAD_LEN     (2 + 2 * HFI_OWNER_LEN)
+#define RAW_HEAD_LEN (1 + HFI_OWNER_LEN)
 
 int64_t redis_acquire_flags(const struct hfi_op *op, bool hears)
 {
@@ -21,14 +23,13 @@ int64_t redis_acquire_flags(const struct hfi_op *op, bool hears)
            (op->claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) | (hears ? FLAG_HEARS : 0);
 }
 
-bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message)
+/* What comes behind a head of `head` bytes. */
+static bool read_rest(const char *payload, size_t len, size_t head,
+                      struct redis_message *ret_message)
 {
-    char *at = (char *)payload + HEAD_LEN;
+    char *at = (char *)payload + head;
     unsigned count = 0;
 
-    if (len < HEAD_LEN || payload[1] != ' ' ||
-        !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, ret_message->owner, HFI_OWNER_LEN))
-        return false;
     errno = 0;
     for (; count < REDIS_MESSAGE_NUMBERS && *at == ' ' && isdigit((unsigned char)at[1]); count++)
         ret_message->numbers[count] = strtoull(at + 1, &at, 10);
@@ -38,4 +39,19 @@ bool redis_message_read(const char *payload, size_t len, struct redis_message *r
     ret_message->rest = at;
     ret_message->rest_len = len - (size_t)(at - payload);
     return errno == 0;
+}
+
+bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message)
+{
+    return len >= HEAD_LEN && payload[1] == ' ' &&
+           hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, ret_message->owner, HFI_OWNER_LEN) &&
+           read_rest(payload, len, HEAD_LEN, ret_message);
+}
+
+bool redis_message_read_raw(const char *payload, size_t len, struct redis_message *ret_message)
+{
+    if (len < RAW_HEAD_LEN)
+        return false;
+    memcpy(ret_message->owner, payload + 1, HFI_OWNER_LEN);
+    return read_rest(payload, len, RAW_HEAD_LEN, ret_message);
 }

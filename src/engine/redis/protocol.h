@@ -11,7 +11,7 @@ int64_t redis_acquire_flags(const struct hfi_op *op, bool hears);
 
 #define REDIS_MESSAGE_NUMBERS 4
 
-/* "<letter> <owner> <number> ... <rest>" */
+/* "<letter> <owner> <number> ... <rest>" (Redlock), "<letter><owner> <number> ..." with its raw bytes (Redis) */
 struct redis_message {
     char letter;
     unsigned char owner[HFI_OWNER_LEN];
@@ -24,5 +24,6 @@ struct redis_message {
 /* `payload` ends with a NUL, beyond `len`. false: it is not one of ours; any client may publish
  * there. */
 bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message);
+bool redis_message_read_raw(const char *payload, size_t len, struct redis_message *ret_message);
 
 #endif

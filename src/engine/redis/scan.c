@@ -69,7 +69,7 @@ static size_t key_name(const char *prefix, const char *key, size_t len,
 }
 
 /* Digits, up to 64 bits. */
-static bool take_cursor(const struct hfi_reply *item, uint64_t *ret_cursor)
+bool hfi_scan_cursor(const struct hfi_reply *item, uint64_t *ret_cursor)
 {
     uint64_t cursor = 0;
 
@@ -102,7 +102,7 @@ hf_status hfi_scan_take(const struct hfi_reply *reply, const char *prefix, bool 
     const struct hfi_reply *keys = hfi_reply_at(reply, 1, HFI_REPLY_LIST);
     unsigned char name[HF_NAME_MAX];
 
-    if (!keys || !take_cursor(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), ret_cursor))
+    if (!keys || !hfi_scan_cursor(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), ret_cursor))
         return HF_CORRUPT;
     for (size_t i = 0; i < keys->count; i++) {
         const struct hfi_reply *key = hfi_reply_at(keys, i, HFI_REPLY_TEXT);

@@ -12,6 +12,8 @@
 #include "engine/redis/reply.h"
 
 void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t cursor, bool waited);
+/* The cursor in the answer to any kind of SCAN. false: it is none. */
+bool hfi_scan_cursor(const struct hfi_reply *item, uint64_t *ret_cursor);
 /* The answer: its names go to the sink. HF_OK: the next page is at *ret_cursor, 0: there is none. HF_CORRUPT, HF_NO_MEMORY. */
 hf_status hfi_scan_take(const struct hfi_reply *reply, const char *prefix, bool waited,
                         struct hfi_sink *sink, uint64_t *ret_cursor);

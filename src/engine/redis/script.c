@@ -12,9 +12,8 @@
 #include "engine/native.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/sha1.h"
 #include "util/text.h"
-
-#include <openssl/sha.h>
 
 #include <string.h>
 
@@ -38,9 +37,9 @@ static void finish(struct redis_store *store, struct hfi_op *op, hf_status statu
 
 static void sha_of(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN + 1])
 {
-    unsigned char digest[SHA_DIGEST_LENGTH];
+    unsigned char digest[HFI_SHA1_LEN];
 
-    SHA1((const unsigned char *)text, len, digest);
+    hfi_sha1(text, len, digest);
     hfi_hex(digest, sizeof digest, ret_sha);
 }
 
@@ -301,7 +300,7 @@ static void send_to_all(struct redis_store *store, struct hfi_op *op)
 
 static bool is_sha(const char *text, size_t len)
 {
-    unsigned char digest[SHA_DIGEST_LENGTH];
+    unsigned char digest[HFI_SHA1_LEN];
 
     return len == HFI_SCRIPT_SHA_LEN && hfi_unhex(text, len, digest, sizeof digest);
 }

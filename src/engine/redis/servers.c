@@ -157,6 +157,7 @@ static void node_up(struct hfi_link *link)
     node->why.text[0] = 0;
     if (store->topology->up)
         store->topology->up(node);
+    redis_identity_up(node);
     hfi_requests_unpark(&store->requests, hfi_now_ms());
 }
 

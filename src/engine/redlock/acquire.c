@@ -141,6 +141,7 @@ void redlock_begin(struct redlock_store *store, struct redlock_wait *wait)
     limit_ms = limit_ms < LIMIT_MIN_MS ? LIMIT_MIN_MS : limit_ms;
     limit_ms = limit_ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : limit_ms;
     wait->hold->attempt++;
+    wait->hold->full = redlock_may_be_alone(wait->claim) ? 0 : redlock_all(store);
     wait->epoch = store->epoch;
     wait->state = HFI_WAITER_ASKING;
     wait->due_ms = now_ms + limit_ms;
@@ -163,38 +164,55 @@ static bool hears(const struct redlock_store *store, uint32_t nodes)
     return true;
 }
 
+/* Kinds other than a mutex without a lock delay, which is what most claims are: mode, capacity, permits, lock delay, start. */
+static void add_kind(struct redlock_round *round, const struct redlock_wait *wait)
+{
+    const struct hfi_claim *claim = wait->claim;
+    const uint64_t numbers[] = { (uint64_t)claim->mode, claim->capacity, claim->permits,
+                                 (uint64_t)claim->lock_delay_ms, wait->start };
+    unsigned char kind[sizeof numbers];
+
+    if (redlock_may_be_alone(claim))
+        return;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        redlock_put_number(kind + 8 * i, numbers[i]);
+    hfi_command_add(&round->command, kind, sizeof kind);
+}
+
+/* As scripts/README.md has it: one argument, which a node stores as it came. Each argument costs a node more than all bytes. */
 static void add_request(struct redlock_round *round, const struct redlock_wait *wait,
                         uint32_t nodes)
 {
     struct redlock_store *store = round->store;
     const struct hfi_claim *claim = wait->claim;
-    struct hfi_command *command = &round->command;
-    const uint64_t numbers[] = {
-        round->attempt,
-        (uint64_t)claim->mode,
-        claim->capacity,
-        claim->permits,
-        (uint64_t)redis_acquire_flags(wait->op, hears(store, nodes)),
-        redlock_proposal(store),
-        claim->tokens_wanted,
-        (uint64_t)claim->ttl_ms,
-        (uint64_t)claim->lock_delay_ms,
-        (uint64_t)redlock_window_ms(store, claim),
-        wait->stamp,
-        wait->start,
-    };
-    unsigned char request[sizeof numbers];
+    const char *label = claim->label ? claim->label : store->reactor.host->label;
+    size_t label_len = strnlen(label, HF_LABEL_MAX), inbox_len = store->inbox_name.len;
+    const uint64_t numbers[] = { (uint64_t)claim->ttl_ms, (uint64_t)redlock_window_ms(store, claim),
+                                 claim->tokens_wanted, redlock_proposal(store), wait->stamp };
+    unsigned char field[1 + HF_NAME_MAX];
+    unsigned char request[1 + REDLOCK_EPOCH_LEN + 2 * REDLOCK_LEASE_LEN + 1 + sizeof numbers + 1 +
+                          sizeof store->inbox_name.text + HF_LABEL_MAX];
+    unsigned char *to = request;
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        redlock_put_number(request + 8 * i, numbers[i]);
+    *to++ = REDLOCK_VERSION;
+    redlock_put_epoch(to, &wait->epoch);
+    to += REDLOCK_EPOCH_LEN;
+    redlock_put_lease(to, claim->owner, round->attempt);
+    to += REDLOCK_LEASE_LEN;
+    *to++ = (unsigned char)redis_acquire_flags(wait->op, hears(store, nodes));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++, to += 8)
+        redlock_put_number(to, numbers[i]);
+    to = mempcpy(to, redlock_last_lease(store, &claim->name), REDLOCK_LEASE_LEN);
+    *to++ = (unsigned char)inbox_len;
+    to = mempcpy(to, store->inbox_name.text, inbox_len);
+    to = mempcpy(to, label, label_len);
+
+    field[0] = 'n';
+    memcpy(field + 1, claim->name.bytes, claim->name.len);
     redlock_add_cluster(round);
-    redlock_add_name(round, &claim->name);
-    redlock_add_epoch(round, &wait->epoch);
-    hfi_command_add(command, claim->name.bytes, claim->name.len);
-    redis_add_owner(&round->command, claim->owner);
-    hfi_command_add(command, request, sizeof request);
-    hfi_command_add(command, store->inbox_name.text, store->inbox_name.len);
-    hfi_command_add_text(command, claim->label ? claim->label : store->reactor.host->label);
+    hfi_command_add(&round->command, field, 1 + claim->name.len);
+    hfi_command_add(&round->command, request, (size_t)(to - request));
+    add_kind(round, wait);
 }
 
 /* An acquire that a node did not execute, because it lacked the script, must not be sent again
@@ -211,7 +229,7 @@ void redlock_ask(struct redlock_store *store, struct redlock_wait *wait, uint32_
     nodes &= redlock_nodes_up(store);
     if (!nodes)
         return;
-    round = redlock_round_new(store, &redlock_script_acquire, 2, asked);
+    round = redlock_round_new(store, &redlock_script_acquire, 1, asked);
     if (!round) { /* out of memory: no vote */
         hfi_error_memory(&wait->err);
         return;
@@ -309,6 +327,7 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
         tokens->integer != wait->claim->tokens_wanted || counter->integer < tokens->integer ||
         counter->integer >= (int64_t)HFI_TOKEN_LIMIT)
         return false;
+    wait->hold->full |= 1u << node;
     hfi_ballot_granted(&wait->ballot, node, (uint64_t)counter->integer,
                        redlock_choice(slots->text, slots->len), sent_ms, hfi_told_ms(ms->integer));
     return true;

@@ -78,7 +78,7 @@ static hf_status adopt_it(struct redlock_round *round, const struct adoption *ad
         return HF_NO_MEMORY;
     hold->attempt = adoption->said[first].attempt;
     hold->choice = adoption->said[first].choice;
-    hold->sent = redlock_all(store);
+    hold->sent = hold->full = redlock_all(store);
     hold->top = adoption->said[first].counter;
     for (unsigned i = 0; i < adoption->count; i++)
         if (adoption->said[i].counter == hold->top && adoption->said[i].choice == hold->choice)
@@ -148,10 +148,12 @@ void redlock_adopt(void *self, struct hfi_op *op)
         hfi_reactor_finish(&store->reactor, op, HF_INVALID, &err);
         return;
     }
-    round = redlock_round_new(store, &redlock_script_adopt, 1, adopted);
+    round = redlock_round_new(store, &redlock_script_adopt, 2, adopted);
     adoption = hfi_calloc(1, sizeof *adoption);
     if (round) {
+        redlock_add_cluster(round);
         redlock_add_name(round, &op->claim->name);
+        hfi_command_add(&round->command, op->claim->name.bytes, op->claim->name.len);
         redis_add_owner(&round->command, op->claim->owner);
         hfi_command_add_number(&round->command, op->claim->ttl_ms);
     }

@@ -26,11 +26,6 @@ static void heal_due(struct hfi_source *timer, int64_t now_ms)
     redlock_heal_tick(hfi_container(timer, struct redlock_store, heal_timer), now_ms);
 }
 
-static int64_t heal_next_ms(const struct hfi_source *timer)
-{
-    return redlock_heal_next_ms(hfi_container(timer, struct redlock_store, heal_timer));
-}
-
 static void waits_due(struct hfi_source *timer, int64_t now_ms)
 {
     redlock_waits_tick(hfi_container(timer, struct redlock_store, waits_timer), now_ms);
@@ -47,7 +42,7 @@ static hf_status read_conf(struct redlock_store *store, struct hfi_conf *conf, c
 
 static bool add_timers(struct redlock_store *store)
 {
-    static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
+    static const struct hfi_source_calls heal = { .due = heal_due };
     static const struct hfi_source_calls waits = { .due = waits_due };
     static const struct hfi_source_calls notes = { .due = notes_due };
 

@@ -30,6 +30,7 @@
 #define AGAIN_MAX_MS  8000 /* ... this */
 #define LOST_SURE_MS  1500 /* a start that is under way looks like a loss for a moment */
 #define LOST_LOOK_MS  150  /* until then the nodes are probed this often */
+#define STEP_MS       20   /* how often we look whether a step has ended */
 #define STEPS_AT_ONCE 8    /* a heal needs fewer; then there are pauses between them */
 
 static void look(struct redlock_store *store, uint32_t nodes);
@@ -83,6 +84,7 @@ void redlock_heal_soon(struct redlock_store *store, int64_t from_ms, int64_t spr
         at_ms += (int64_t)(hfi_random_u64() % (uint64_t)(spread_ms + 1));
     if (at_ms < store->healing->look_ms)
         store->healing->look_ms = at_ms;
+    hfi_source_by(&store->heal_timer, at_ms);
 }
 
 /* Many calls may come at once: the pause is drawn once, not the shortest of many. */
@@ -103,15 +105,6 @@ bool redlock_heal_busy(const struct redlock_store *store)
     return store->healing->looks > 0 || store->healing->steps > 0;
 }
 
-int64_t redlock_heal_next_ms(const struct redlock_store *store)
-{
-    const struct redlock_healing *healing = store->healing;
-
-    /* A step ends by itself, and then this is called again. A probe need not: one node that does
-     * not answer must not prevent us from learning of a new epoch. */
-    return !healing || healing->steps ? HFI_NEVER : healing->look_ms;
-}
-
 /* A silent node keeps its last view: nothing is decided before it has answered. */
 static uint32_t answering(const struct redlock_store *store, int64_t now_ms)
 {
@@ -128,8 +121,15 @@ void redlock_heal_tick(struct redlock_store *store, int64_t now_ms)
     struct redlock_healing *healing = store->healing;
     uint32_t nodes;
 
-    if (store->closing || redlock_heal_next_ms(store) > now_ms)
+    if (store->closing || !healing || healing->look_ms == HFI_NEVER)
         return;
+    /* A step ends by itself. A probe need not: one node that does not answer must not prevent us from learning of a new
+     * epoch. */
+    if (healing->steps || healing->look_ms > now_ms) {
+        hfi_source_at(&store->heal_timer,
+                      healing->look_ms > now_ms ? healing->look_ms : now_ms + STEP_MS);
+        return;
+    }
     healing->look_ms = HFI_NEVER;
     healing->looked_ms = now_ms;
     nodes = answering(store, now_ms);

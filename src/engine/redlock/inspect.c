@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LIST, LOOK and BREAK. A page is a SCAN of every node that has more to show: bare names. A LOOK is a round; so is the first
- * half of a BREAK, to learn which owner has that token by majority. Its second half ends the attempt of that owner at every
+ * LIST, LOOK and BREAK. A page is a SCAN of every node that has more to show, for names that have keys, and then an HSCAN of
+ * its counters, for leases that are alone: bare names. A LOOK is a round; so is the first half of a BREAK, to learn which owner has that token by majority. Its second half ends the attempt of that owner at every
  * node.
  *
  * With the lock; answers come from the driver.
@@ -14,7 +14,12 @@
 #include "util/error.h"
 #include "util/text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#define COUNTERS    1000 /* that one HSCAN visits */
+#define COUNTER_LEN 9    /* a longer one has a lease behind it */
 
 /* One name being read, for a LOOK or for a BREAK. */
 struct look {
@@ -53,8 +58,9 @@ static hf_status too_few(const struct redlock_store *store, unsigned answered, h
 /* ---- LIST ----------------------------------------------------------------------------------- */
 
 struct places {                   /* the cursor */
-    uint32_t more;                /* nodes that have not listed all their keys */
-    uint32_t shown;               /* nodes that have */
+    uint32_t more;                /* nodes that have not listed all */
+    uint32_t counters;            /* ... of these: that have listed their keys */
+    uint32_t shown;               /* nodes that have listed all */
     uint64_t scan[HFI_NODES_MAX]; /* of each node */
 };
 
@@ -85,6 +91,26 @@ static void end_page(struct redlock_store *store, struct page *page)
     hfi_free(page);
 }
 
+/* The names whose counter has a lease behind it: it may have been released since, which a LOOK finds out. */
+static hf_status take_counters(const struct hfi_reply *reply, struct hfi_sink *sink,
+                               uint64_t *ret_cursor)
+{
+    const struct hfi_reply *fields = hfi_reply_at(reply, 1, HFI_REPLY_LIST);
+
+    if (!fields || !hfi_scan_cursor(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), ret_cursor))
+        return HF_CORRUPT;
+    for (size_t i = 0; i + 1 < fields->count; i += 2) {
+        const struct hfi_reply *field = hfi_reply_at(fields, i, HFI_REPLY_TEXT);
+        const struct hfi_reply *value = hfi_reply_at(fields, i + 1, HFI_REPLY_TEXT);
+
+        if (field && value && field->len > 1 && field->len <= 1 + HF_NAME_MAX &&
+            field->text[0] == 'n' && value->len > COUNTER_LEN &&
+            !sink->name(sink, (const unsigned char *)field->text + 1, field->len - 1))
+            return HF_NO_MEMORY;
+    }
+    return HF_OK;
+}
+
 static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
@@ -98,13 +124,18 @@ static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome
             page->err = *err;
         return;
     }
-    status = hfi_scan_take(reply, round->store->prefix, page->op->u.list.waited,
-                           page->op->u.list.sink, &places->scan[node]);
+    if (places->counters & 1u << node)
+        status = take_counters(reply, page->op->u.list.sink, &places->scan[node]);
+    else
+        status = hfi_scan_take(reply, round->store->prefix, page->op->u.list.waited,
+                               page->op->u.list.sink, &places->scan[node]);
     if (status != HF_OK && page->status == HF_OK) {
         hfi_error_clear(&page->err);
         page->status = status;
     }
-    if (places->scan[node] == 0) {
+    if (places->scan[node] == 0 && !page->op->u.list.waited && !(places->counters & 1u << node)) {
+        places->counters |= 1u << node; /* of leases that nobody waits for */
+    } else if (places->scan[node] == 0) {
         places->more &= ~(1u << node);
         places->shown |= 1u << node;
     }
@@ -113,6 +144,20 @@ static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome
 static void scan_over(struct redlock_round *round)
 {
     end_page(round->store, round->data);
+}
+
+static void add_hscan(struct redlock_round *round, uint64_t cursor)
+{
+    char number[24];
+
+    snprintf(number, sizeof number, "%" PRIu64, cursor);
+    hfi_command_add_text(&round->command, "HSCAN");
+    redlock_add_cluster(round);
+    hfi_command_add_text(&round->command, number);
+    hfi_command_add_text(&round->command, "MATCH");
+    hfi_command_add_text(&round->command, "n*");
+    hfi_command_add_text(&round->command, "COUNT");
+    hfi_command_add_number(&round->command, COUNTERS);
 }
 
 static void scan(struct redlock_store *store, struct page *page, unsigned node)
@@ -126,8 +171,11 @@ static void scan(struct redlock_store *store, struct page *page, unsigned node)
     round->data = page;
     round->over = scan_over;
     page->asking++;
-    hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node],
-                 page->op->u.list.waited);
+    if (places_of(page->op)->counters & 1u << node)
+        add_hscan(round, places_of(page->op)->scan[node]);
+    else
+        hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node],
+                     page->op->u.list.waited);
     redlock_round_send(round, 1u << node);
 }
 
@@ -244,7 +292,7 @@ static void look_at(struct redlock_store *store, struct hfi_op *op, const struct
     struct redlock_round *round;
 
     redlock_notes_send(store); /* ... or compared */
-    round = redlock_round_new(store, &redlock_script_look, 1, looked);
+    round = redlock_round_new(store, &redlock_script_look, 2, looked);
     if (!look || !round) {
         hfi_free(look);
         if (round)
@@ -258,7 +306,9 @@ static void look_at(struct redlock_store *store, struct hfi_op *op, const struct
     look->view.need = store->need;
     round->data = look;
     round->over = all_looked;
+    redlock_add_cluster(round);
     redlock_add_name(round, name);
+    hfi_command_add(&round->command, name->bytes, name->len);
     redlock_round_send(round, askable(store));
 }
 

@@ -53,6 +53,10 @@
 #define REDLOCK_TRY_MS       4    /* pause before an attempt that failed half way is repeated */
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
 #define REDLOCK_EPOCH_LEN    24   /* as the scripts have it: number (double, little-endian), id */
+#define REDLOCK_LAST_LEASES  64
+#define REDLOCK_VERSION      3 /* of what is stored; the first byte of a request */
+#define REDLOCK_LEASE_LEN \
+    (5 + 2 * HFI_OWNER_LEN) /* the name of a lease: 'l', attempt, owner in hex */
 
 struct redlock_node;
 struct redlock_round;
@@ -86,16 +90,19 @@ struct redlock_round {
     void *data;                /* the caller's */
     unsigned char owner[HFI_OWNER_LEN]; /* the owner, by which its claim is found again */
     uint64_t attempt;
-    uint32_t asked;             /* the nodes it was sent to ... */
-    uint32_t open;              /* ... and of them those that have not answered */
-    unsigned yes, no;           /* the caller's counts */
-    uint32_t name_at, name_len; /* release: where its name is in the command's bytes */
-    int64_t sent_ms;            /* read before the first byte could be sent */
-    int64_t ttl_ms;             /* release: how long a late acquire of it is refused */
-    bool sending;               /* within redlock_round_send(): the sender decides afterwards */
-    unsigned depth;             /* not over before we are out of it */
+    uint32_t asked;    /* the nodes it was sent to ... */
+    uint32_t open;     /* ... and of them those that have not answered */
+    unsigned yes, no;  /* the caller's counts */
+    uint32_t scripted; /* release: nodes that were sent the script, after a plain HDEL */
+    bool plain;        /* release: it began as a plain HDEL */
+    uint32_t name_len; /* release: of `name` */
+    int64_t sent_ms;   /* read before the first byte could be sent */
+    int64_t ttl_ms;    /* release: how long a late acquire of it is refused */
+    bool sending;      /* within redlock_round_send(): the sender decides afterwards */
+    unsigned depth;    /* not over before we are out of it */
     struct hfi_command command;
     struct redlock_leg legs[HFI_NODES_MAX];
+    unsigned char name[HF_NAME_MAX]; /* release: the claim may end before the last answer */
 };
 
 /* A release that a node has not received. Sent with a tombstone when the node can be reached
@@ -133,8 +140,9 @@ struct redlock_hold {
     uint64_t choice;              /* which slots it was granted */
     uint64_t token_now;           /* of the last local pass; 0: none */
     int64_t tid;
-    uint32_t sent;     /* nodes that may have a record of it */
-    uint32_t unsure;   /* of these: an acquire may arrive there late, after a release */
+    uint32_t sent;   /* nodes that may have a record of it */
+    uint32_t unsure; /* of these: an acquire may arrive there late, after a release */
+    uint32_t full; /* of these: it is not alone there, so that a plain HDEL would not release it */
     uint32_t counts;   /* nodes that witness its token, as far as we know */
     uint64_t top;      /* the last token of its block */
     uint32_t released; /* nodes that have released it */
@@ -211,6 +219,7 @@ struct redlock_store {
     struct hfi_source notes_timer;
     uint64_t last_proposal;
     uint64_t last_token; /* the highest that we were ever granted */
+    unsigned char last_leases[REDLOCK_LAST_LEASES][REDLOCK_LEASE_LEN]; /* redlock_last_lease() */
 };
 
 /* op->room */
@@ -231,6 +240,12 @@ static inline struct redlock_op *redlock_op(struct hfi_op *op)
 struct redlock_claim {
     struct redlock_hold *hold;
 };
+
+/* May its lease be alone at a node (scripts/state.lua)? */
+static inline bool redlock_may_be_alone(const struct hfi_claim *claim)
+{
+    return claim->mode == HFI_MODE_MUTEX && claim->lock_delay_ms == 0;
+}
 
 static inline struct redlock_hold *redlock_hold_of(const struct hfi_claim *claim)
 {
@@ -286,12 +301,17 @@ void redlock_round_send(struct redlock_round *round, uint32_t nodes);
 /* Send, then decide() even if all were answered at once; `answer` decides afterwards (round->sending). */
 void redlock_round_decide(struct redlock_round *round, uint32_t nodes, redlock_over_fn *decide);
 void redlock_round_free(struct redlock_round *round); /* one that was not sent */
+/* In its answer function: send round->command to this node once more; another answer will come. */
+void redlock_round_again(struct redlock_round *round, unsigned node);
 /* Append keys. cluster: "P cluster"; name: "P{T}". */
 void redlock_add_cluster(struct redlock_round *round);
 void redlock_add_name(struct redlock_round *round, const struct hfi_name *name);
 /* A number as the scripts have it: a little-endian double. */
 void redlock_put_number(unsigned char ret_bytes[8], uint64_t value);
+void redlock_put_epoch(unsigned char ret_bytes[REDLOCK_EPOCH_LEN], const struct hfi_epoch *epoch);
 void redlock_add_epoch(struct redlock_round *round, const struct hfi_epoch *epoch);
+void redlock_put_lease(unsigned char ret_bytes[REDLOCK_LEASE_LEN], const unsigned char *owner,
+                       uint64_t attempt);
 bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch);
 
 /* ---- acquire.c ------------------------------------------------------------------------------ */
@@ -361,6 +381,7 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
 bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
                     int64_t tid);
 void redlock_notes_send(struct redlock_store *store);
+unsigned char *redlock_last_lease(struct redlock_store *store, const struct hfi_name *name);
 /* Release at every node of `nodes` by owner and attempt, without waiting; a release that cannot be
  * sent is deferred. */
 void redlock_give_back(struct redlock_store *store, const struct hfi_claim *claim,
@@ -385,7 +406,6 @@ void redlock_heal_doubt(
     struct redlock_store *store); /* a node answered E or U: probe all nodes again, soon */
 bool redlock_heal_busy(const struct redlock_store *store); /* nodes are being probed or healed */
 void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
-int64_t redlock_heal_next_ms(const struct redlock_store *store);
 
 /* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
 

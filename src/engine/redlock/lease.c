@@ -9,10 +9,17 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/hash.h"
 
 #include <string.h>
 
 #define ATTEMPT_ANY ((uint64_t)HFI_TOKEN_LIMIT - 1)
+
+static void describe_release(struct redlock_round *round, const struct hfi_name *name,
+                             const unsigned char *owner, uint64_t attempt, int64_t ttl_ms);
+static void add_release(struct redlock_round *round, int64_t tombstone_ms);
+static void released(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
+                     const struct hfi_reply *reply, const hf_error *err);
 
 /* ---- release ------------------------------------------------------------------------------ */
 
@@ -25,29 +32,83 @@ struct redlock_round *redlock_release_round(struct redlock_store *store,
 
     if (!round)
         return NULL;
+    describe_release(round, name, owner, attempt, ttl_ms);
+    add_release(round, tombstone ? ttl_ms : 0);
+    return round;
+}
+
+static void describe_release(struct redlock_round *round, const struct hfi_name *name,
+                             const unsigned char *owner, uint64_t attempt, int64_t ttl_ms)
+{
     memcpy(round->owner, owner, HFI_OWNER_LEN);
     round->attempt = attempt;
     round->ttl_ms = ttl_ms;
-    redlock_add_cluster(round);
-    redlock_add_name(round, name);
-    hfi_command_add(&round->command, name->bytes, name->len);
-    round->name_at = (uint32_t)(round->command.len - name->len - 2); /* before its "\r\n" */
+    memcpy(round->name, name->bytes, name->len);
     round->name_len = name->len;
-    redis_add_owner(&round->command, owner);
-    hfi_command_add_number(&round->command, (int64_t)attempt);
-    hfi_command_add_number(&round->command, tombstone ? ttl_ms : 0);
-    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(store));
-    return round;
+}
+
+static void add_release(struct redlock_round *round, int64_t tombstone_ms)
+{
+    const struct hfi_name name = { .bytes = round->name, .len = round->name_len };
+
+    redlock_add_cluster(round);
+    redlock_add_name(round, &name);
+    hfi_command_add(&round->command, name.bytes, name.len);
+    redis_add_owner(&round->command, round->owner);
+    hfi_command_add_number(&round->command, (int64_t)round->attempt);
+    hfi_command_add_number(&round->command, tombstone_ms);
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(round->store));
 }
 
 void redlock_owe_release(struct redlock_round *round, unsigned node)
 {
-    struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
-                             .len = round->name_len };
+    const struct hfi_name name = { .bytes = round->name, .len = round->name_len };
 
     if (!round->command.failed)
         redlock_defer_release(&round->store->nodes[node], &name, round->owner, round->attempt,
                               round->ttl_ms);
+}
+
+/*
+ * A lease that is alone at every node is released without a script: HDEL of the field that is named by it (scripts/state.lua).
+ * That costs a node a third of a script. 0 means that the lease is not alone there any more, because a waiter has come,
+ * or that it has ended: then the node is sent the script.
+ */
+static struct redlock_round *plain_release_round(struct redlock_store *store,
+                                                 const struct hfi_claim *claim, uint64_t attempt)
+{
+    struct redlock_round *round = redlock_round_new(store, NULL, 0, released);
+    unsigned char lease[REDLOCK_LEASE_LEN];
+
+    if (!round)
+        return NULL;
+    describe_release(round, &claim->name, claim->owner, attempt, claim->ttl_ms);
+    round->plain = true;
+    redlock_put_lease(lease, claim->owner, attempt);
+    memcpy(redlock_last_lease(store, &claim->name), lease, sizeof lease);
+    hfi_command_add_text(&round->command, "HDEL");
+    redlock_add_cluster(round);
+    hfi_command_add(&round->command, lease, sizeof lease);
+    return round;
+}
+
+/* The last lease that we released of a name: a guess for its next acquire. Names may share a place: a wrong guess only
+ * costs a node a command. */
+unsigned char *redlock_last_lease(struct redlock_store *store, const struct hfi_name *name)
+{
+    return store->last_leases[hfi_checksum(name->bytes, name->len) % REDLOCK_LAST_LEASES];
+}
+
+/* Its plain command found nothing at this node. The links have their own copies of that command. */
+static void release_by_script(struct redlock_round *round, unsigned node)
+{
+    if (!round->scripted) {
+        hfi_command_done(&round->command);
+        hfi_command_init_script(&round->command, &redlock_script_release, 2);
+        add_release(round, 0);
+    }
+    round->scripted |= 1u << node;
+    redlock_round_again(round, node);
 }
 
 static void given_back(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -132,6 +193,10 @@ static void released(struct redlock_round *round, unsigned node, enum hfi_outcom
     struct redlock_hold *hold = round->op ? redlock_hold_of(round->op->claim) : NULL;
 
     (void)err;
+    if (answered && reply->integer != 1 && round->plain && !(round->scripted & 1u << node)) {
+        release_by_script(round, node);
+        return;
+    }
     if (answered && reply->integer == 1 && (!hold || hold->counts & 1u << node)) {
         round->yes++;
         if (hold)
@@ -153,9 +218,12 @@ void redlock_release(void *self, struct hfi_op *op)
     uint32_t sent = hold ? hold->sent : redlock_all(store);
     uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
     int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : store->max_ttl_ms;
+    bool alone = hold && !((hold->full | hold->unsure) & sent);
     struct redlock_round *round =
-        redlock_release_round(store, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
-                              ttl_ms, !hold || (hold->unsure & sent) != 0, released);
+        alone ? plain_release_round(store, claim, hold->attempt)
+              : redlock_release_round(store, &claim->name, claim->owner,
+                                      hold ? hold->attempt : ATTEMPT_ANY, ttl_ms,
+                                      !hold || (hold->unsure & sent) != 0, released);
 
     if (!round || round->command.failed) {
         if (round)
@@ -311,8 +379,11 @@ static void fail_renewals(struct hfi_renewal *items, size_t count, hf_status sta
 /* The token that holds now goes with it: a note of a local pass may have been lost. */
 void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms)
 {
-    const struct redlock_hold *hold = redlock_hold_of(claim);
+    struct redlock_hold *hold = redlock_hold_of(claim);
 
+    if (hold && hold->token_now) /* it will have a record with that note */
+        hold->full = redlock_all(round->store);
+    hfi_command_add(&round->command, claim->name.bytes, claim->name.len);
     redis_add_owner(&round->command, claim->owner);
     hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
     hfi_command_add_number(&round->command, ttl_ms);
@@ -322,6 +393,7 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
 
 static void add_renewals(struct redlock_round *round, const struct hfi_renewal *items, size_t count)
 {
+    redlock_add_cluster(round);
     for (size_t i = 0; i < count; i++)
         redlock_add_name(round, &items[i].claim->name);
     for (size_t i = 0; i < count; i++)
@@ -345,7 +417,7 @@ static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hf
                        size_t count)
 {
     struct redlock_round *round =
-        redlock_round_new(store, &redlock_script_renew, (uint32_t)count, renewed);
+        redlock_round_new(store, &redlock_script_renew, (uint32_t)count + 1, renewed);
     struct renewal *renewal = hfi_calloc(1, sizeof *renewal + count * sizeof *renewal->tally);
 
     if (round)
@@ -422,13 +494,18 @@ static void noted(struct redlock_round *round, unsigned node, enum hfi_outcome o
 static void send_notes(struct redlock_store *store, struct redlock_hold *const some[], size_t count)
 {
     struct redlock_round *round =
-        redlock_round_new(store, &redlock_script_note, (uint32_t)count, noted);
+        redlock_round_new(store, &redlock_script_note, (uint32_t)count + 1, noted);
 
     if (!round)
         return;
+    redlock_add_cluster(round);
     for (size_t i = 0; i < count; i++)
         redlock_add_name(round, &some[i]->entry.claim->name);
     for (size_t i = 0; i < count; i++) {
+        const struct hfi_name *name = &some[i]->entry.claim->name;
+
+        some[i]->full = redlock_all(store); /* it will have a record with that note */
+        hfi_command_add(&round->command, name->bytes, name->len);
         redis_add_owner(&round->command, some[i]->entry.owner);
         hfi_command_add_number(&round->command, (int64_t)some[i]->token_now);
         hfi_command_add_number(&round->command, some[i]->tid);

@@ -118,7 +118,7 @@ void redlock_unconfirmed(struct redlock_store *store, struct redlock_wait *wait)
 
 static void confirm(struct redlock_store *store, struct redlock_wait *wait)
 {
-    struct redlock_round *round = redlock_round_new(store, &redlock_script_renew, 1, confirmed);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_renew, 2, confirmed);
     const struct hfi_claim *claim = wait->claim;
 
     if (!round) {
@@ -130,6 +130,7 @@ static void confirm(struct redlock_store *store, struct redlock_wait *wait)
     redlock_hasten(store, wait->due_ms);
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
+    redlock_add_cluster(round);
     redlock_add_name(round, &claim->name);
     redlock_add_renewal(round, claim, claim->ttl_ms);
     redlock_round_send(round, wait->hold->sent);

@@ -5,6 +5,7 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/text.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -74,6 +75,12 @@ void redlock_round_send(struct redlock_round *round, uint32_t nodes)
     }
     round->sending = false;
     leave_round(round);
+}
+
+void redlock_round_again(struct redlock_round *round, unsigned node)
+{
+    round->open |= 1u << node;
+    send_leg(round, node);
 }
 
 static void send_leg(struct redlock_round *round, unsigned index)
@@ -183,9 +190,26 @@ void redlock_add_epoch(struct redlock_round *round, const struct hfi_epoch *epoc
 {
     unsigned char bytes[REDLOCK_EPOCH_LEN];
 
-    redlock_put_number(bytes, epoch->number);
-    memcpy(bytes + 8, epoch->id, HFI_EPOCH_ID);
+    redlock_put_epoch(bytes, epoch);
     hfi_command_add(&round->command, bytes, sizeof bytes);
+}
+
+void redlock_put_epoch(unsigned char ret_bytes[REDLOCK_EPOCH_LEN], const struct hfi_epoch *epoch)
+{
+    redlock_put_number(ret_bytes, epoch->number);
+    memcpy(ret_bytes + 8, epoch->id, HFI_EPOCH_ID);
+}
+
+void redlock_put_lease(unsigned char ret_bytes[REDLOCK_LEASE_LEN], const unsigned char *owner,
+                       uint64_t attempt)
+{
+    char hex[2 * HFI_OWNER_LEN + 1];
+
+    ret_bytes[0] = 'l';
+    for (unsigned i = 0; i < 4; i++)
+        ret_bytes[1 + i] = (unsigned char)(attempt >> 8 * i);
+    hfi_hex(owner, HFI_OWNER_LEN, hex);
+    memcpy(ret_bytes + 5, hex, 2 * HFI_OWNER_LEN);
 }
 
 bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch)

@@ -32,6 +32,8 @@
 #define FLAG_YIELD 1
 #define FLAG_BACK  2
 
+#define HANDOVER_MS 5 /* between the first message of a hand-over and those of the other nodes */
+
 /* Nodes may see the same waiters in different orders, since they bound stamps by their own clocks
  * and some learn of a waiter late: then every client that holds a part is the first at those nodes.
  * After this many yields, chance decides which client releases its part all the same. */
@@ -100,6 +102,7 @@ void redlock_still_waiting(struct redlock_store *store, struct redlock_wait *wai
     const struct hfi_ballot_node *vote = &wait->ballot.node[node];
     uint64_t known = counter && counter->integer >= 0 ? (uint64_t)counter->integer : UINT64_MAX;
 
+    wait->hold->full |= 1u << node;
     if (wait->heard_ms[node] < sent_ms)
         wait->heard_ms[node] = sent_ms;
     /* A newer message may have come before this answer: they use two connections. */
@@ -169,6 +172,8 @@ void redlock_split(struct redlock_store *store, struct redlock_wait *wait, uint3
     }
     enter_queued(store, wait);
     if (wait->splits == 0) {
+        if (wait->yield_ms != HFI_NEVER)
+            return; /* it is being handed to us: messages of other nodes are on their way */
         wait->splits = 1;
         yield(store, wait, nodes, false);
         return;
@@ -355,6 +360,11 @@ static void granted_by_message(struct redlock_node *node, const struct redis_mes
     case HFI_MESSAGE_GRANT:
         break;
     }
+    wait->hold->full |= 1u << node->index;
+    /* A hand-over comes in one message for each node. The first ones are not yet a majority, and to yield them would cost a
+     * round trip, and the votes until it is over. */
+    if (wait->state == HFI_WAITER_QUEUED && wait->splits == 0 && wait->yield_ms == HFI_NEVER)
+        set_times(store, wait, wait->heartbeat_ms, hfi_now_ms() + HANDOVER_MS);
     hfi_ballot_granted(&wait->ballot, node->index, counter, choice, wait->heard_ms[node->index],
                        (int64_t)window_ms);
     redlock_step(store, wait);

@@ -170,6 +170,8 @@ static enum sql_step still_waiting(struct sql_acquire *a, const struct sql_rows 
     wait->heard_ms = sent_ms;
     wait->floor = (uint64_t)sql_int(rows, 0, 1);
     wait->recheck_ms = recheck_ms > 0 ? hfi_now_ms() + recheck_ms + HFI_RECHECK_MS : HFI_NEVER;
+    if (wait->naps && !store->listener->napping)
+        sql_listener_kick(store);
     if (wait->told)
         sql_wait_message(store, wait, wait->token, wait->tokens, wait->lasts_ms);
     wait->told = false;
@@ -215,14 +217,15 @@ static enum sql_step ask(struct sql_acquire *a)
     const struct hfi_claim *c = a->wait.claim;
     const char *label = c->label ? c->label : store->host->label;
     bool wait = false;
+    int64_t flags = (c->flags & HFI_CLAIM_BARGE ? SQL_FLAG_BARGE : 0) |
+                    (c->flags & HFI_CLAIM_DETACHED ? SQL_FLAG_DETACHED : 0) | SQL_FLAG_LISTENS;
     struct sql_value params[13] = {
         sql_bytes(c->name.bytes, c->name.len),
         sql_bytes(c->owner, HFI_OWNER_LEN),
         sql_int_of((int64_t)c->mode),
         sql_int_of(c->capacity),
         sql_int_of(c->permits),
-        sql_int_of((c->flags & HFI_CLAIM_BARGE ? SQL_FLAG_BARGE : 0) |
-                   (c->flags & HFI_CLAIM_DETACHED ? SQL_FLAG_DETACHED : 0) | SQL_FLAG_LISTENS),
+        sql_int_of(flags),
         sql_int_of(c->ttl_ms),
         sql_int_of(c->lock_delay_ms),
         sql_int_of(c->tokens_wanted < SQL_BLOCK_MAX ? c->tokens_wanted : SQL_BLOCK_MAX),
@@ -246,9 +249,11 @@ static enum sql_step ask(struct sql_acquire *a)
     if (op->may_wait) {
         pthread_mutex_lock(&store->lock);
         wait = sql_listener_fresh(store);
+        a->wait.naps = wait && store->listener->naps;
         a->wait.told = a->wait.granted = a->wait.forgotten = false;
         pthread_mutex_unlock(&store->lock);
     }
+    params[5].number |= a->wait.naps ? SQL_FLAG_NAPS : 0;
     params[9] = sql_int_of(wait);
     if (r.deadline_ms < hfi_now_ms() + GRACE_MS)
         r.deadline_ms = hfi_now_ms() + GRACE_MS;

@@ -28,25 +28,13 @@ static void pause_a_little(unsigned tries)
 static hf_status take(struct sql_store *store, struct sql_request *r,
                       struct sql_connection **ret_connection)
 {
-    hf_status status = HF_OK;
+    hf_status status = sql_take(store, r->deadline_ms, ret_connection, &r->trouble.error);
 
-    *ret_connection = r->connection;
-    if (!r->connection)
-        status = sql_take(store, r->deadline_ms, ret_connection, &r->trouble.error);
-    else if (r->connection->dead)
-        status = hfi_error_set(&r->trouble.error, HF_UNAVAILABLE, 0, "the connection is lost");
     if (status == HF_OK && r->claim && !sql_stale_reserve(*ret_connection)) {
-        if (!r->connection)
-            sql_give(*ret_connection);
+        sql_give(*ret_connection);
         status = hfi_error_memory(&r->trouble.error);
     }
     return status;
-}
-
-static void give(struct sql_request *r, struct sql_connection *connection)
-{
-    if (!r->connection)
-        sql_give(connection);
 }
 
 /* An earlier copy may have been executed: so the outcome is unknown, whatever this copy did. */
@@ -60,14 +48,12 @@ static hf_status judge(struct sql_request *r, hf_status status)
 }
 
 /* The server refused. HF_OK: try again. */
-static hf_status refused(struct sql_store *store, struct sql_request *r,
-                         struct sql_connection *connection, unsigned tries)
+static hf_status refused(struct sql_store *store, struct sql_request *r, unsigned tries)
 {
-    if (r->trouble.no_table && store->conf.create && !r->connection && tries == 0) {
+    if (r->trouble.no_table && store->conf.create && tries == 0) {
         atomic_store(&store->ready, -1); /* a table or routine of ours has been removed */
         return HF_OK;
     }
-    (void)connection;
     if (r->trouble.again && hfi_now_ms() < r->deadline_ms) {
         pause_a_little(tries);
         return HF_OK;
@@ -113,26 +99,26 @@ hf_status sql_call(struct sql_store *store, struct sql_request *r)
         switch (outcome) {
         case SQL_DONE:
             atomic_store_explicit(&store->answered_ms, r->sent_ms, memory_order_relaxed);
-            give(r, connection);
+            sql_give(connection);
             return HF_OK;
         case SQL_REFUSED:
-            status = refused(store, r, connection, tries);
-            give(r, connection);
+            status = refused(store, r, tries);
+            sql_give(connection);
             if (status != HF_OK)
                 return judge(r, status);
             break;
         case SQL_UNSENT:
-            give(r, connection);
-            if (r->connection || ++unsent > UNSENT_MAX)
+            sql_give(connection);
+            if (++unsent > UNSENT_MAX)
                 return judge(r, r->trouble.status);
             break;
         case SQL_MAYBE:
-            give(r, connection);
+            sql_give(connection);
             odd = r->trouble.status == HF_CORRUPT; /* repeating would give the same answer */
             if (odd && sql_only_reads(r->call))
                 return HF_CORRUPT;
             r->copied = true;
-            if (odd || r->connection || !r->again || hfi_now_ms() >= r->deadline_ms)
+            if (odd || !r->again || hfi_now_ms() >= r->deadline_ms)
                 return judge(r, HF_UNKNOWN);
             break;
         }

@@ -85,17 +85,10 @@ static void heartbeat_answered(struct sql_store *store, const struct sql_heartbe
         sql_held_lost(store, batch->owners[i]);
 }
 
-struct sql_connection *sql_listener_connection(const struct sql_store *store)
-{
-    return store->driver->listener_calls ? store->listener_connection : NULL;
-}
-
 static hf_status heartbeat_some(struct sql_store *store, struct sql_heartbeat_batch *batch,
                                 hf_error *err)
 {
-    struct sql_request r = { .call = SQL_HEARTBEAT,
-                             .params = batch->params,
-                             .connection = sql_listener_connection(store) };
+    struct sql_request r = { .call = SQL_HEARTBEAT, .params = batch->params };
     hf_status status;
 
     r.count = 2 + 2 * batch->count;
@@ -143,10 +136,7 @@ static hf_status recheck(struct sql_store *store, const unsigned char *bytes, ui
                          hf_error *err)
 {
     struct sql_value name = sql_bytes(bytes, len);
-    struct sql_request r = { .call = SQL_RECHECK,
-                             .params = &name,
-                             .count = 1,
-                             .connection = sql_listener_connection(store) };
+    struct sql_request r = { .call = SQL_RECHECK, .params = &name, .count = 1 };
     int64_t next_ms;
     hf_status status;
 

@@ -94,7 +94,7 @@ static void inspect(struct sql_store *store, struct hfi_op *op, struct sql_value
     hf_status status;
 
     /* The view must contain our own latest local passes. */
-    (void)sql_notes_send(store, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    (void)sql_notes_send(store, op->deadline_ms, &(hf_error){ .status = HF_OK });
     status = sql_call(store, &r);
     if (status != HF_OK) {
         sql_finish(op, status == HF_UNKNOWN ? HF_UNAVAILABLE : status, &r.trouble.error);

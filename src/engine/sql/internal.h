@@ -180,6 +180,8 @@ enum sql_call {
 #define SQL_FLAG_DETACHED 2
 #define SQL_FLAG_LISTENS \
     4 /* a transaction that grants can see whether our listener lives; not before version 2 */
+#define SQL_FLAG_NAPS \
+    8 /* our listener naps: who grants ends the nap (PostgreSQL); not before version 3 */
 
 /* What a listener said. SQL_NOTICE_GRANT comes with all that HEARTBEAT would tell; a server that can only notify
  * says SQL_NOTICE_ANY, and the listener thread asks with HEARTBEAT. SQL_NOTICE_LOST: broken. */
@@ -217,8 +219,6 @@ struct sql_driver {
     const char *name; /* "postgresql" */
     const struct sql_lock_sql
         *lock_sql; /* mode=row, mode=session in this server's words; never NULL */
-    bool
-        listener_calls; /* call() may be used on a listener connection, between two next_notice() */
 
     /* Its part of the URL into store->native (and store->location: no secrets). free_conf() also of what
      * is half made, or NULL. */
@@ -450,7 +450,6 @@ struct sql_request {
     int64_t deadline_ms;
     bool
         again; /* may be sent again after its connection was lost: a second copy finds what the first has done */
-    struct sql_connection *connection; /* NULL: one of the pool */
     const struct hfi_claim
         *claim; /* if the connection is lost, the stale statement may still act on this claim */
 

@@ -305,7 +305,7 @@ void sql_break(struct sql_store *store, struct hfi_op *op)
     hf_status status;
     char letter;
 
-    (void)sql_notes_send(store, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    (void)sql_notes_send(store, op->deadline_ms, &(hf_error){ .status = HF_OK });
     status = sql_call(store, &r);
     if (status != HF_OK) {
         sql_finish(op, status, &r.trouble.error);
@@ -355,8 +355,7 @@ static int by_pass(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static hf_status send_notes(struct sql_store *store, struct sql_connection *connection,
-                            int64_t deadline_ms, hf_error *err);
+static hf_status send_notes(struct sql_store *store, int64_t deadline_ms, hf_error *err);
 
 static uint32_t take_notes(struct sql_store *store, struct pass *passes)
 {
@@ -401,23 +400,19 @@ static void put_back(struct sql_store *store, const struct pass *passes, uint32_
 
 /* One sender at a time: an inspection must see what another sender is just sending, and of two
  * notes of one claim the newer one must come last. */
-hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
-                         int64_t deadline_ms, hf_error *err)
+hf_status sql_notes_send(struct sql_store *store, int64_t deadline_ms, hf_error *err)
 {
     hf_status status;
 
     pthread_mutex_lock(&store->note_lock);
-    status = send_notes(store, connection, deadline_ms, err);
+    status = send_notes(store, deadline_ms, err);
     pthread_mutex_unlock(&store->note_lock);
     return status;
 }
 
-static hf_status send_notes(struct sql_store *store, struct sql_connection *connection,
-                            int64_t deadline_ms, hf_error *err)
+static hf_status send_notes(struct sql_store *store, int64_t deadline_ms, hf_error *err)
 {
-    struct sql_request r = { .call = SQL_NOTE,
-                             .deadline_ms = deadline_ms,
-                             .connection = connection };
+    struct sql_request r = { .call = SQL_NOTE, .deadline_ms = deadline_ms };
     struct sql_value *params;
     struct pass *passes;
     hf_status status, result = HF_OK;

@@ -143,6 +143,20 @@ void sql_listener_note(struct sql_store *store)
     }
 }
 
+void sql_listener_naps(struct sql_store *store, bool may)
+{
+    pthread_mutex_lock(&store->lock);
+    store->listener->naps = may;
+    pthread_mutex_unlock(&store->lock);
+}
+
+void sql_listener_napping(struct sql_store *store, bool does)
+{
+    pthread_mutex_lock(&store->lock);
+    store->listener->napping = does;
+    pthread_mutex_unlock(&store->lock);
+}
+
 void sql_listener_changed(struct sql_store *store)
 {
     for (struct sql_wait *w = store->waits; w; w = w->next)
@@ -203,15 +217,6 @@ static bool notes_due(struct sql_store *store)
     return due;
 }
 
-/* Notes that could not be sent on our own connection: it is lost. */
-static hf_status notes(struct sql_store *store, hf_error *err)
-{
-    hf_status status = sql_notes_send(store, sql_listener_connection(store),
-                                      hfi_now_ms() + store->conf.op_ms, err);
-
-    return sql_listener_connection(store) ? status : HF_OK;
-}
-
 /* Waits for cells may have missed notices while nobody listened. */
 static void recheck_cells(struct sql_store *store)
 {
@@ -250,7 +255,7 @@ static hf_status serve(struct sql_store *store, struct sql_heartbeat_batch *batc
         if (status == HF_OK)
             status = sql_recheck_due(store, err);
         if (status == HF_OK && notes_due(store))
-            status = notes(store, err);
+            (void)sql_notes_send(store, hfi_now_ms() + store->conf.op_ms, err);
     }
     return status;
 }

@@ -31,6 +31,7 @@ struct sql_wait {
     int64_t heard_ms; /* the send of the last call that was answered "still waiting" */
     uint64_t floor;   /* a message with a token up to this is old */
     bool told;        /* while ASKING: a message came before the answer */
+    bool naps;        /* it stands in the queue as one whose listener naps */
     bool granted;     /* what was granted: */
     bool forgotten;   /* the server does not know it any more */
     uint64_t token;
@@ -87,8 +88,10 @@ void sql_wait_message(struct sql_store *store, struct sql_wait *wait, uint64_t t
 /* What the listener keeps for itself; under store->lock. */
 struct sql_listener {
     bool stop;
-    bool up;            /* it listens */
-    bool asleep;        /* nothing is held: it wants a kick when something is */
+    bool up;      /* it listens */
+    bool asleep;  /* nothing is held: it wants a kick when something is */
+    bool naps;    /* a transaction that grants to us shall end its nap; of a driver that naps */
+    bool napping; /* such a nap is under way */
     bool heartbeat_now; /* a heartbeat was requested, or a notice requires it */
     int64_t until_ms;   /* it sleeps until then, unless a notice comes */
     int64_t note_ms;    /* when to send notes */
@@ -119,11 +122,9 @@ int64_t sql_window_ms(const struct sql_store *store, int64_t ttl_ms);
 /* Note a lease while it is held: for messages that it was broken. */
 void sql_held_add(struct sql_store *store, struct hfi_claim *claim);
 void sql_held_remove(struct sql_store *store, struct hfi_claim *claim);
-/* Tell the server what was passed on locally. On `connection`, or one of the pool. */
-/* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have received them; they are sent again with the
+/* Tell the server what was passed on locally. HF_UNAVAILABLE, HF_UNKNOWN: the server may not have received them; they are sent again with the
  * next. */
-hf_status sql_notes_send(struct sql_store *store, struct sql_connection *connection,
-                         int64_t deadline_ms, hf_error *err);
+hf_status sql_notes_send(struct sql_store *store, int64_t deadline_ms, hf_error *err);
 
 /* ---- between waits.c, heartbeat.c and listener.c ---- */
 
@@ -138,8 +139,11 @@ void sql_held_lost(struct sql_store *store, const unsigned char *owner);
 void sql_take_notice(struct sql_store *store, const struct sql_message *m);
 /* With the lock: what waits for the listener shall look. */
 void sql_listener_changed(struct sql_store *store);
-/* The connection for the listener's own calls; NULL: one of the pool. Its thread only, as the rest. */
-struct sql_connection *sql_listener_connection(const struct sql_store *store);
+/* Does a wait stand in the queue as one whose listener naps? Without the lock. */
+bool sql_waits_need_nap(struct sql_store *store);
+/* Whether it may nap from now on; whether it does. Without the lock; the listener's thread. */
+void sql_listener_naps(struct sql_store *store, bool may);
+void sql_listener_napping(struct sql_store *store, bool does);
 
 #define SQL_HEARTBEAT_BATCH 256 /* waits that one HEARTBEAT names */
 

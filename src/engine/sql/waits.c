@@ -89,6 +89,17 @@ bool sql_wait_sleep(struct sql_wait *wait, int64_t until_ms)
     return true;
 }
 
+bool sql_waits_need_nap(struct sql_store *store)
+{
+    bool need = false;
+
+    pthread_mutex_lock(&store->lock);
+    for (const struct sql_wait *w = store->waits; w && !need; w = w->next)
+        need = w->naps && w->state == HFI_WAITER_QUEUED && !w->granted;
+    pthread_mutex_unlock(&store->lock);
+    return need;
+}
+
 int64_t sql_waits_wake_due(struct sql_store *store, int64_t now_ms)
 {
     int64_t next_ms = HFI_NEVER;

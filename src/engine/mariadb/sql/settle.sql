@@ -65,7 +65,7 @@ settle: BEGIN
     SET v_changed = TRUE;
   END IF;
 
-  WHILE v_waiters > 0 DO
+  WHILE v_waiters > 0 AND v_taken < v_capacity DO
     SET v_none = FALSE;
     SELECT ticket, client, permits, tokens, claim_window, ttl, since
       INTO v_ticket, v_client, v_permits, v_tokens, v_window, v_ttl, v_since

@@ -73,11 +73,22 @@ CREATE TABLE IF NOT EXISTS @waiters (
     label bytea,
     UNIQUE (name, seq)
 );
--- A waiter lives as long as its client does. Locked last, by beat alone or shared by who grants to the client.
+-- A waiter lives as long as its client does. Only the client's own beat and bell write its row. `bell` is the number of an
+-- advisory lock that the connection with this pid, of this role, has as long as it lives (bell).
 CREATE TABLE IF NOT EXISTS @clients (
     client int8 PRIMARY KEY,
-    until int8 NOT NULL
+    until int8 NOT NULL,
+    bell int8 NOT NULL DEFAULT 0,
+    pid int4 NOT NULL DEFAULT 0,
+    role name
 ) WITH (fillfactor = 50);
+-- What a client that naps is told (nap), in the words of a notification. The client deletes what it has heard.
+CREATE TABLE IF NOT EXISTS @mail (
+    client int8 NOT NULL,
+    seq int8 NOT NULL GENERATED ALWAYS AS IDENTITY,
+    words text NOT NULL,
+    PRIMARY KEY (client, seq)
+);
 -- bytes NULL: there is no such cell, but somebody waits for one.
 CREATE SEQUENCE IF NOT EXISTS @versions;
 CREATE TABLE IF NOT EXISTS @cells (

@@ -1,3 +1,6 @@
+-- Tables of version 2 have no bells.
+ALTER TABLE @clients ADD COLUMN IF NOT EXISTS bell int8 NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS pid int4 NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS role name;
 -- Rows that functions of version 1 have written: a grant by hand-over ended a window ahead beside a ttl that may be shorter, and
 -- `delay` did not tell for how long the name is closed. turn would cut such ends. From here on hold writes them as turn needs them
 -- (a function that runs already calls the new one), and whoever is at a row is waited for.

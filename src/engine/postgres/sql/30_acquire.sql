@@ -14,6 +14,26 @@ DECLARE
     n @names;
     h @holders;
 BEGIN
+    IF p_wait = 1 THEN -- another has all of it: stand in the queue
+        UPDATE @names x SET waiters = x.waiters + 1
+        WHERE x.name = p_name AND x.owner <> p_owner AND x.mode = p_mode AND x.capacity = p_capacity
+            AND x.soon >= @us_1() AND x.soon <= @us_1() + x.ttl * 1000 AND x.last < 9007199254740992 - p_tokens
+            AND (x.waiters < 64 OR x.waiters % 64 > 0)
+        RETURNING * INTO n;
+        IF FOUND THEN
+            t := @us_1();
+            INSERT INTO @waiters (owner, name, client, permits, tokens, span, ttl, delay, flags, since, label)
+            VALUES (p_owner, p_name, p_client, p_permits, p_tokens, p_window, p_ttl, p_delay, p_flags, t, p_label)
+            ON CONFLICT (owner) DO NOTHING;
+            IF NOT FOUND THEN -- it stands there already
+                UPDATE @names x SET waiters = x.waiters - 1 WHERE x.name = p_name RETURNING * INTO n;
+            END IF;
+            verdict := 'Q';
+            o_token := n.last;
+            ms := CASE WHEN n.waiters = 1 THEN @next_1(n, t) ELSE 0 END;
+            RETURN;
+        END IF;
+    END IF;
     LOOP -- a name that is used for the first time is a row before it is locked
         SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
         EXIT WHEN FOUND;

@@ -32,6 +32,9 @@ BEGIN
         END IF;
     END IF;
     n := @turn_1(n);
-    PERFORM @save_1(n);
+    UPDATE @names SET taken = n.taken, holders = n.holders, waiters = n.waiters, last = n.last, closed = n.closed,
+        soon = n.soon, head = n.head, owner = n.owner, client = n.client, token = n.token, tokens = n.tokens,
+        current = n.current, tid = n.tid, ttl = n.ttl, delay = n.delay, flags = n.flags, since = n.since, label = n.label
+    WHERE name = p_name; -- as save, without the call
 END
 $$;

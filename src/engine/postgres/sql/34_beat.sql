@@ -1,8 +1,8 @@
 -- A heartbeat: this client and its waiters live for one window more. Returns the state of each waiter.
 --
--- This locks the client's row; a transaction that grants to one of our waiters locks it too, shared, before it reads the
--- clock (turn). So a waiter that is answered "still waiting" here was not granted, by the clock, before this call was
--- sent: a grant that was under way is committed when the update of our row continues, and is seen below.
+-- This takes the client's gate (22_ring.sql); a transaction that grants to one of our waiters has it too, shared, before it reads
+-- the clock (turn). So a waiter that is answered "still waiting" here was not granted, by the clock, before this call was
+-- sent: a grant that was under way is committed when we have the gate, and is seen below.
 --
 -- A waiter may have been granted before, expired, and been queued again by a late copy of its acquire. The message of
 -- that grant may still be under way. Its token is not larger than the name's last one, which this answer carries; a
@@ -15,6 +15,7 @@ DECLARE
     h @holders;
     mine int8;
 BEGIN
+    PERFORM pg_advisory_xact_lock(-p_client);
     UPDATE @clients x SET until = t + p_window * 1000 WHERE x.client = p_client;
     IF NOT FOUND THEN
         INSERT INTO @clients (client, until) VALUES (p_client, t + p_window * 1000)

@@ -14,6 +14,7 @@ BEGIN
         IF n.current <> p_token OR n.soon < t THEN RETURN; END IF;
         IF n.delay > 0 THEN n.closed := greatest(n.closed, t + n.delay * 1000); END IF;
         PERFORM pg_notify('@prefix' || n.client, format('L %s %s', encode(n.owner, 'hex'), n.token));
+        PERFORM @ring_1(n.client);
         n.owner := NULL;
         n.taken := 0;
         n.holders := 0;
@@ -26,6 +27,7 @@ BEGIN
             n.delay := greatest(n.delay, h.delay);
         END IF;
         PERFORM pg_notify('@prefix' || h.client, format('L %s %s', encode(h.owner, 'hex'), h.token));
+        PERFORM @ring_1(h.client);
         n.taken := n.taken - h.permits;
         n.holders := n.holders - 1;
     END IF;

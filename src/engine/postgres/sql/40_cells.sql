@@ -42,8 +42,10 @@ BEGIN
             until = CASE WHEN p_ttl > 0 THEN t + p_ttl * 1000 END
         WHERE x.name = p_name;
     END IF;
-    FOR watcher IN DELETE FROM @watchers x WHERE x.name = p_name RETURNING x.client LOOP
+    FOR watcher IN WITH w AS (DELETE FROM @watchers x WHERE x.name = p_name RETURNING x.client)
+        SELECT w.client FROM w ORDER BY 1 LOOP
         PERFORM pg_notify('@prefix' || watcher, 'C ' || encode(p_name, 'hex'));
+        PERFORM @ring_1(watcher);
     END LOOP;
 END
 $$;

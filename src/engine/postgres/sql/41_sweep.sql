@@ -31,8 +31,10 @@ BEGIN
         FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS more = ROW_COUNT;
     removed := removed + more;
-    DELETE FROM @clients x WHERE x.client IN
-        (SELECT c.client FROM @clients c WHERE c.until < old LIMIT 100 FOR UPDATE SKIP LOCKED);
+    WITH gone AS (DELETE FROM @clients x WHERE x.client IN
+        (SELECT c.client FROM @clients c WHERE c.until < old
+            AND (c.bell = 0 OR pg_try_advisory_xact_lock(c.bell)) LIMIT 100 FOR UPDATE SKIP LOCKED) RETURNING x.client)
+    DELETE FROM @mail m USING gone g WHERE m.client = g.client;
     DELETE FROM @watchers x WHERE (x.name, x.client) IN
         (SELECT w.name, w.client FROM @watchers w WHERE w.until < old LIMIT 100 FOR UPDATE SKIP LOCKED);
 END

@@ -6,22 +6,88 @@
 -- waiters are served first. Idempotent: an owner that holds or waits already is found by its id and gets the same
 -- answer again. An owner with a tombstone was released by a client that did not know whether this acquire would still
 -- arrive.
+--
+-- A name that nobody holds is granted in the thin form to a mutex without a lock delay, and the request is stored as it
+-- came. A first waiter makes it full, with its own record first: a server that is full refuses that, and nothing has changed.
 
 -- include: state
 
-local argv = ARGV
-local owner = argv[1]
-local want_mode, want_capacity, permits, flags, tokens = argv[2] + 0, argv[3] + 0, argv[4] + 0, argv[5] + 0, argv[6] + 0
-local ttl, delay, window, attempt, inbox, label = argv[7] + 0, argv[8] + 0, argv[9] + 0, argv[10], argv[11], argv[12]
-local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 16 - flags % 4 -- with HEARS
+local request, block, kind = ARGV[1], ARGV[2], ARGV[3] -- kind: not a plain mutex
+local state = call('HGET', name, 'm')
+local form = FREE
+if state then form = byte(state) end
+local thin = form -- HELD: a living holder; FREE: nobody holds
+-- include: clock
+last, exp = 0, 0
+if form == HELD then
+    local owner, ttl, window, tokens, flags
+    last, exp, soon, owner, ttl, window, tokens, flags = unpack('<dddc16I4I4I2B', state, 2)
+    local most = now + (ttl > window and ttl or window)
+    if soon > most then -- the clock was set back
+        soon = most
+        state = sub(state, 1, 17) .. pack('<d', soon) .. sub(state, REQUEST_AT)
+        call('HSET', name, 'm', state)
+    end
+    if now > soon then
+        thin = FREE
+    elseif not kind and byte(request, 27) % 2 == 0 and sub(request, 1, 16) ~= owner then
+        return { 'B', soon - now + 1 }
+    end
+elseif form == FREE and state then
+    last, exp = unpack('<dd', state, 2)
+end
 
-local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
+if thin == FREE and not kind then
+    local count, asked, token = block and block + 0 or 1, block, us
+    if token <= last then token = last + 1 end
+    if token + count > us + AHEAD then
+        count = math.max(1, us + AHEAD - token)
+        asked = count
+        request = sub(request, 1, 24) .. pack('<I2', count) .. sub(request, 27)
+    end
+    if token > TOKEN_LIMIT - count then return { 'F' } end
+    last = token + count - 1
+    local ttl = unpack('<I4', request, 17)
+    local deadline, moved = now + ttl, false
+    local need = (last / 1000 > deadline and last / 1000 or deadline) + SLACK
+    if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
+    call('HSET', name, 'm', pack('<Bddd', HELD, last, exp, deadline) .. request)
+    if moved then call('PEXPIREAT', name, exp) end
+    if asked == block then return token end
+    return { 'G', token, count, ttl }
+end
 
--- The common case first, as the rules below would decide it: the name is known, nobody waits or is
--- dead, the kind is right, it fits.
-if got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] then
+local owner, ttl, window, tokens, flags, client, attempt = unpack(REQUEST, request)
+local label = sub(request, REQUEST_LEN + 1)
+local want_mode, want_capacity, permits, delay = 0, 1, 1, 0
+if kind then
+    want_mode, want_capacity, permits, delay, ttl = kind + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0, ARGV[7] + 0
+end
+local wait, barge, kept = flags % 2 >= 1, flags % 4 >= 2, flags - flags % DETACHED
+local got, inflated = { false, false }, nil
+wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
+version = form
+if form == FULL then
+    got = call('HMGET', name, 'h' .. owner, 'x' .. owner)
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
-        wexp, sweep = unpack(STATE, got[1])
+        wexp, sweep = unpack(STATE, state)
+elseif thin == HELD then
+-- include: thin
+    inflated = { thin_holder(state) }
+    version, mode, capacity, taken, holders, waiters, far, closed, tomb, wexp, sweep = FULL, 0, 1, 1, 1, 0, soon, 0, 0, 0, SWEEP
+    if us - 1 > last then last = us - 1 end
+    if inflated[1] == 'h' .. owner then
+        got[1] = inflated[2]
+    elseif want_mode ~= mode or want_capacity ~= capacity then
+        return { 'M', mode, capacity }
+    end
+elseif thin == FREE then
+    version, mode, capacity, taken, holders, waiters, far, closed, tomb, wexp, sweep = FULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP
+    state = state and pack('<Bdd', FREE, last, exp)
+end
+
+-- The common case first, as the rules below would decide it: nobody waits or is dead, the kind is right, it fits.
+if version == FULL and not inflated and not got[1] and not got[2] then
     if holders > 0 and last > us + BACK then soon = 0 end -- the clock was set back: not here
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
     local token, count = last + 1, tokens
@@ -38,9 +104,9 @@ if got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] then
         if last / 1000 > need then need = last / 1000 end
         need = need + SLACK
         if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
-        call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken + permits, holders + 1, 0, last,
+        call('HSET', name, 'm', pack(STATE, FULL, mode, capacity, taken + permits, holders + 1, 0, last,
             soon, far, closed, tomb, exp, wexp, sweep), 'h' .. owner, pack(HOLDER, deadline, token,
-            count, permits, delay, ttl, now, detached, window, token, 0, #inbox) .. inbox .. label)
+            count, permits, delay, ttl, now, kept, window, token, 0, client) .. label)
         if moved then call('PEXPIREAT', name, exp) end
         return { 'G', token, count, ttl }
     end
@@ -48,15 +114,14 @@ end
 
 -- The other common case: live holders have all permits, so the request is queued or refused. (HSETNX adds nothing if
 -- we are in it already, and then the rules below decide.)
-local full = version == VERSION and taken == capacity and mode == want_mode and capacity == want_capacity and
-    holders > 0 and now <= soon and (tomb == 0 or now <= tomb)
+local full = version == FULL and taken == capacity and mode == want_mode and capacity == want_capacity and
+    holders > 0 and now <= soon and (tomb == 0 or now <= tomb) and not got[1] and not got[2]
 if full and not wait and waiters == 0 then
     return { 'B', now <= closed and closed - now + 1 or soon - now + 1 }
 end
 if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
     last < TOKEN_LIMIT - tokens and us <= TOKEN_LIMIT - tokens then
-    local record = pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now, #attempt, #inbox) ..
-        attempt .. inbox .. label
+    local record = pack(WAITER, now, window, permits, tokens, ttl, delay, kept, now, attempt, client) .. label
     if call('HSETNX', wkey, owner, record) == 1 then
         waiters = waiters + 1
         if call('RPUSH', qkey, owner) ~= waiters then -- a key of the name was evicted: see below
@@ -78,8 +143,13 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
         need = need + SLACK
         local moved = exp < need or exp > need + 10 * SLACK
         if moved then exp = math.ceil(need + SLACK) end
-        call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
-            soon, far, closed, tomb, exp, wexp, sweep))
+        state = pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,
+            soon, far, closed, tomb, exp, wexp, sweep)
+        if inflated then
+            call('HSET', name, 'm', state, inflated[1], inflated[2])
+        else
+            call('HSET', name, 'm', state)
+        end
         if moved then call('PEXPIREAT', name, exp) end
         if waiters > 1 then return { 'Q', 0, last } end
         return { 'Q', now <= closed and closed - now + 1 or soon - now + 1, last }
@@ -88,25 +158,29 @@ end
 
 -- include: common
 
-open(got[1])
+if inflated then
+    state = pack(STATE, FULL, 0, 1, 1, 1, 0, last, soon, soon, 0, 0, exp, 0, SWEEP)
+    call('HSET', name, 'm', state, inflated[1], inflated[2])
+end
+open(state)
 expire()
-if back and got[2] then got[2] = call('HGET', name, 'h' .. owner) end
+if back and got[1] then got[1] = call('HGET', name, 'h' .. owner) end
 
 local function answer(reply)
     if dirty then save() end
     return reply
 end
 
-if got[2] then
-    local deadline, token, count, own_permits, own_delay, own_ttl = unpack(HOLDER, got[2])
+if got[1] then
+    local deadline, token, count, own_permits, own_delay, own_ttl = unpack(HOLDER, got[1])
     if now <= deadline then
         if now + ttl > deadline then deadline, own_ttl = now + ttl, math.max(own_ttl, ttl) end
-        extend(owner, got[2], deadline, own_delay, own_ttl)
+        extend(owner, got[1], deadline, own_delay, own_ttl)
         promote()
         return answer({ 'G', token, count, deadline - now })
     end
 end
-if got[3] and now <= unpack('<d', got[3]) then
+if got[2] and now <= unpack('<d', got[2]) then
     promote()
     return answer({ 'X' })
 end
@@ -114,10 +188,8 @@ end
 -- In the queue already: alive again, with the new attempt, in the same place.
 local mine = waiters > 0 and call('HGET', wkey, owner)
 if mine then
-    local beat, w, p, count, t, d, f, since, attempt_len = unpack(WAITER, mine)
     mine = spoken(mine)
-    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17, 64) ..
-        pack('<I4', #attempt) .. sub(mine, 69, 72) .. attempt .. sub(mine, WAITER_LEN + attempt_len + 1))
+    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17, 64) .. pack('<d', attempt) .. sub(mine, 73))
     touch_queue(window)
     promote()
     if fields[1] then -- perhaps it was us
@@ -144,7 +216,7 @@ end
 if now > closed and permits <= capacity - taken and (barge or waiters == 0) then
     local token, count = take_tokens(tokens)
     if not token then return answer({ 'F' }) end
-    hold(owner, token, count, permits, delay, ttl, ttl, window, detached, inbox, label)
+    hold(owner, token, count, permits, delay, ttl, ttl, window, kept, client, label)
     save()
     return { 'G', token, count, ttl }
 end
@@ -169,8 +241,7 @@ if call('RPUSH', qkey, owner) ~= waiters + 1 then
     forget_queue()
     call('RPUSH', qkey, owner)
 end
-call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
-    #attempt, #inbox) .. attempt .. inbox .. label)
+call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, kept, now, attempt, client) .. label)
 waiters = waiters + 1
 touch_queue(window, true)
 local reply = still_waiting(owner)

@@ -4,17 +4,19 @@
 -- the owner's id and the token: a live process keeps its own.
 
 -- include: state
+-- include: clock
 -- include: common
 
 local owner, token, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local got = call('HMGET', name, 'm', 'h' .. owner)
-if not (got[1] and got[2]) then return { 'N' } end
-open(got[1])
-local deadline, first, tokens, permits, delay, own_ttl, since, flags = unpack(HOLDER, got[2])
+local state, record, others = read(owner)
+if others then return { 'N' } end
+open(state)
+if not record then return { 'N' } end
+local deadline, first, tokens, permits, delay, own_ttl, since, flags = unpack(HOLDER, record)
 if now > deadline or first ~= token or flags % 8 < DETACHED then return { 'N' } end
 if ttl == 0 then ttl = own_ttl end
 call('PEXPIREAT', name, exp) -- a write that needs no memory
-extend(owner, got[2], now + ttl, delay, ttl)
+extend(owner, record, now + ttl, delay, ttl)
 save()
 return { 'A', mode, capacity, permits, first, tokens, ttl, delay }

@@ -8,22 +8,27 @@
 -- for before the first write. (A damaged record stops this script half way, as it would any other.)
 
 -- include: state
+-- include: clock
 -- include: common
 -- include: each
 
 local function one(owner, window)
-    local got = call('HMGET', name, 'm', 'h' .. owner)
-    open(got[1])
+    local state, record, others = read(owner)
+    if others then
+        dirty = false
+        return { 'N' }
+    end
+    open(state)
     local mine = waiters > 0 and call('HGET', wkey, owner)
     if waiters > 0 then call('LINDEX', qkey, 0) end
     expire()
-    if back and got[2] then got[2] = call('HGET', name, 'h' .. owner) end
-    if got[2] then
-        local deadline, token, tokens, permits, delay, ttl, since, flags, own = unpack(HOLDER, got[2])
+    if back and record then record = call('HGET', name, 'h' .. owner) end
+    if record then
+        local deadline, token, tokens, permits, delay, ttl, since, flags, own = unpack(HOLDER, record)
         if now <= deadline then
             if now + window > deadline then deadline = now + window end
             call('PEXPIREAT', name, exp) -- a write that needs no memory
-            extend(owner, sub(got[2], 1, 64) .. pack('<d', math.max(window, own)) .. sub(got[2], 73), deadline, delay, ttl)
+            extend(owner, sub(record, 1, 64) .. pack('<d', math.max(window, own)) .. sub(record, 73), deadline, delay, ttl)
             promote()
             return { 'G', token, tokens, deadline - now }
         end
@@ -44,8 +49,12 @@ local function one(owner, window)
     return still_waiting(owner)
 end
 
-return each(#KEYS / 3, function(i)
-    name, wkey, qkey = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+local count = #ARGV / 2
+local keys = #KEYS / count -- of a name
+
+return each(count, function(i)
+    name = KEYS[keys * (i - 1) + 1]
+    wkey, qkey = keys > 1 and KEYS[keys * i - 1] or name .. ':w', keys > 1 and KEYS[keys * i] or name .. ':q'
     local reply = one(ARGV[2 * i - 1], tonumber(ARGV[2 * i]))
     if dirty then save() end
     return reply

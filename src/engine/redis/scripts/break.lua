@@ -5,12 +5,18 @@
 -- next renewal.
 
 -- include: state
+-- include: clock
 -- include: common
 
 local wanted = tonumber(ARGV[1])
 
 local state = call('HGET', name, 'm')
 if not state then return { 'N' } end
+if byte(state) == HELD then
+    local token, tokens = unpack('<d', state, 2), unpack('<I2', state, REQUEST_AT + 24)
+    if token - tokens + 1 ~= wanted then return { 'N' } end
+    state = inflate(state)
+end
 open(state)
 expire()
 
@@ -18,14 +24,13 @@ local reply, all = 'N', call('HGETALL', name)
 for i = 1, #all, 2 do
     if byte(all[i]) == 104 then -- h
         local record = all[i + 1]
-        local deadline, first, tokens, permits, delay, ttl, since, flags, window, token, tid, inbox_len =
+        local deadline, first, tokens, permits, delay, ttl, since, flags, window, token, tid, client =
             unpack(HOLDER, record)
         if token == wanted then
             call('HDEL', name, all[i])
             taken, holders, dirty = taken - permits, holders - 1, true
             close(now, delay)
-            redis.pcall('PUBLISH', sub(record, HOLDER_LEN + 1, HOLDER_LEN + inbox_len),
-                string.format('L %s %.0f', sub(all[i], 2), first))
+            redis.pcall('PUBLISH', inbox_of(client), 'L' .. sub(all[i], 2) .. string.format(' %.0f', first))
             reply = 'R'
             break
         end

@@ -4,22 +4,24 @@
 -- the caller keeps it or releases it, and either way nothing is left behind.
 
 -- include: state
+-- include: clock
 -- include: common
 
 local owner, tomb_ms = ARGV[1], tonumber(ARGV[2])
 
-local got = call('HMGET', name, 'm', 'h' .. owner)
-open(got[1])
+local state, record, others = read(owner, tomb_ms > 0)
+if others then return { 'N' } end
+open(state)
 expire()
-if back and got[2] then got[2] = call('HGET', name, 'h' .. owner) end
+if back and record then record = call('HGET', name, 'h' .. owner) end
 
 local reply = { 'N' }
-if got[2] then
-    local deadline, token, tokens, permits, delay, ttl, since, flags, window = unpack(HOLDER, got[2])
+if record then
+    local deadline, token, tokens, permits, delay, ttl, since, flags, window = unpack(HOLDER, record)
     if now <= deadline then
         if now + window > deadline then deadline = now + window end
         call('PEXPIREAT', name, exp) -- a write that needs no memory
-        extend(owner, got[2], deadline, delay, ttl)
+        extend(owner, record, deadline, delay, ttl)
         reply = { 'G', token, tokens, deadline - now }
     end
 end

@@ -3,15 +3,43 @@
 -- The permit rules: expiry and hand-over. Every script that changes a name uses these, so that all of them keep the
 -- invariants of state.lua.
 
--- Begin with a name: `state` is its field m.
+-- The keys of the queue: the script's own, where all keys must be declared.
+wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
+
+-- include: thin
+
+-- Make a thin name that is held full: the same holder, with the same tokens and deadline, in one write. Returns the state.
+local function inflate(state)
+    local token, expiry = unpack('<dd', state, 2)
+    local field, record, deadline = thin_holder(state)
+    state = pack(STATE, FULL, 0, 1, 1, 1, 0, math.max(token, us - 1), deadline, deadline, 0, 0, expiry, 0, SWEEP)
+    call('HDEL', name, '') -- a write that needs no memory
+    call('HSET', name, 'm', state, field, record)
+    return state
+end
+
+-- The state of the name and the record of this owner. If it holds the thin name, or with `anyway`, that becomes full.
+-- The third result is true for a thin name that somebody else holds.
+local function read(owner, anyway, known)
+    local state = known or call('HGET', name, 'm')
+    if not state or byte(state) == FREE then return state end
+    if byte(state) == HELD then
+        if not anyway and sub(state, REQUEST_AT, REQUEST_AT + 15) ~= owner then return state, false, true end
+        state = inflate(state)
+    end
+    return state, call('HGET', name, 'h' .. owner)
+end
+
+-- Begin with a name that is not held in the thin form: `state` is its field m.
 local function open(state)
     dirty, fields, said, back = false, {}, {}, false
-    if not state then
-        mode, capacity, taken, holders, waiters, last = 0, 0, 0, 0, 0, 0
-        soon, far, closed, tomb, exp, wexp, sweep = 0, 0, 0, 0, 0, 0, SWEEP
+    if not state or byte(state) == FREE then
+        mode, capacity, taken, holders, waiters, last, exp = 0, 0, 0, 0, 0, 0, 0
+        soon, far, closed, tomb, wexp, sweep = 0, 0, 0, 0, 0, SWEEP
+        if state then last, exp = unpack('<dd', state, 2) end
         return
     end
-    if byte(state) ~= VERSION then
+    if byte(state) ~= FULL then
         error('this name was written by another version of Holdfast')
     end
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
@@ -30,9 +58,10 @@ local function hset(key, list)
 end
 
 -- Write the state and the holder records, and let the key live long enough. An idle name keeps its
--- last token for at least SLACK after that token's time has passed. The winners are notified after that: a script that
--- fails before has not announced a grant that is not stored.
+-- last token for at least SLACK after that token's time has passed. If nothing of it counts any more, it becomes thin. The
+-- winners are notified after that: a script that fails before has not announced a grant that is not stored.
 local function save()
+    local idle = holders == 0 and waiters == 0 and tomb == 0 and now > closed
     if us - 1 > last then last = us - 1 end -- no token is passed over by that
     local need = last / 1000
     if now > need then need = now end
@@ -43,10 +72,15 @@ local function save()
     need = need + SLACK
     local moved = exp < need or exp > need + 10 * SLACK
     if moved then exp = math.ceil(need + SLACK) end
-    fields[#fields + 1] = 'm'
-    fields[#fields + 1] = pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
-        soon, far, closed, tomb, exp, wexp, sweep)
-    hset(name, fields)
+    if idle then
+        if closed > 0 then call('HDEL', name, 'c') end
+        call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
+    else
+        fields[#fields + 1] = 'm'
+        fields[#fields + 1] = pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,
+            soon, far, closed, tomb, exp, wexp, sweep)
+        hset(name, fields)
+    end
     if moved then call('PEXPIREAT', name, exp) end
     for i = 1, #said, 2 do redis.pcall('PUBLISH', said[i], said[i + 1]) end
 end
@@ -100,8 +134,8 @@ local function expire()
                 if deadline + delay > far then far = deadline + delay end
             end
         elseif kind == 120 then -- x
-            local over = unpack('<d', record)
-            local most = now + (#record > 8 and unpack('<d', record, 9) or TOMBSTONE)
+            local over, ms = unpack('<dd', record)
+            local most = now + ms
             if over > most then
                 over = most
                 moved[#moved + 1], moved[#moved + 2] = field, pack('<d', over) .. sub(record, 9)
@@ -138,14 +172,14 @@ local function take_tokens(count)
 end
 
 -- Add a holder. The caller has seen that it fits, and that `token` begins its block.
-local function hold(owner, token, tokens, permits, delay, ttl, duration, window, flags, inbox, label)
+local function hold(owner, token, tokens, permits, delay, ttl, duration, window, flags, client, label)
     local deadline = now + duration
     taken, holders = taken + permits, holders + 1
     if holders == 1 or deadline < soon then soon = deadline end
     if deadline + delay > far then far = deadline + delay end
     fields[#fields + 1] = 'h' .. owner
     fields[#fields + 1] = pack(HOLDER, deadline, token, tokens, permits, delay, ttl, now, flags,
-        window, token, 0, #inbox) .. inbox .. label
+        window, token, 0, client) .. label
     dirty = true
 end
 
@@ -197,13 +231,18 @@ local function head()
     end
 end
 
+-- The inbox of a client.
+local function inbox_of(client)
+    local high, low = unpack('>I4I4', client)
+    return string.format('%sinbox:%08x%08x', sub(name, 1, string.find(name, '{', 1, true) - 1), high, low)
+end
+
 -- Would a message to this waiter reach nobody? Only if that is known: a server that keeps both the name and the inbox
 -- counts its listeners (not in a cluster, where an inbox is at any node; nor without the right to ask).
 local function deaf(record)
-    local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len = unpack(WAITER, record)
+    local beat, window, permits, tokens, ttl, delay, flags, since, attempt, client = unpack(WAITER, record)
     if flags % 16 < HEARS or now <= beat + FRESH then return false end
-    local inbox_at = WAITER_LEN + attempt_len
-    return redis.pcall('PUBSUB', 'NUMSUB', sub(record, inbox_at + 1, inbox_at + inbox_len))[2] == 0
+    return redis.pcall('PUBSUB', 'NUMSUB', inbox_of(client))[2] == 0
 end
 
 -- The first waiter that is alive and would receive the message of a grant, and its record. (The caller, if it waits,
@@ -237,7 +276,7 @@ end
 -- same, and its heartbeats find that out. So it loses a turn once at most.
 local function spoken(record)
     if not deaf(record) then return record end
-    return sub(record, 1, 48) .. pack('<d', unpack('<d', record, 49) % HEARS) .. sub(record, 57)
+    return sub(record, 1, 48) .. pack('<d', unpack('<d', record, 49) - HEARS) .. sub(record, 57)
 end
 
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
@@ -248,19 +287,14 @@ local function promote()
     while waiters > 0 and now > closed and taken < capacity do
         local owner, record = heir()
         if not owner then return true end
-        local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
-            unpack(WAITER, record)
+        local beat, window, permits, tokens, ttl, delay, flags, since, attempt, client = unpack(WAITER, record)
         if permits > capacity - taken then return end
         local token, count = take_tokens(tokens)
         if not token then return end
-        local inbox_at = WAITER_LEN + attempt_len
-        local inbox = sub(record, inbox_at + 1, inbox_at + inbox_len)
         leave(owner)
-        hold(owner, token, count, permits, delay, ttl, window, window, flags, inbox,
-            sub(record, inbox_at + inbox_len + 1))
-        said[#said + 1] = inbox
-        said[#said + 1] = string.format('G %s %s %.0f %.0f %.0f', owner, sub(record, WAITER_LEN + 1, inbox_at), token,
-            count, window)
+        hold(owner, token, count, permits, delay, ttl, window, window, flags, client, sub(record, WAITER_LEN + 1))
+        said[#said + 1] = inbox_of(client)
+        said[#said + 1] = 'G' .. owner .. string.format(' %.0f %.0f %.0f %.0f', attempt, token, count, window)
     end
 end
 

@@ -6,10 +6,11 @@
 -- `N`: nobody holds or waits, and the name is open. Else
 -- `L`, mode, capacity, permits taken, ms closed (0: open), holders, waiters; where
 -- a holder is owner, token that holds now, first token, tokens, permits, flags (4 detached), age ms,
--- ms left, ttl ms, lock delay ms, thread id (0: not told), label; and
--- a waiter, in order, is owner, permits, flags, age ms, ttl ms, label.
+-- ms left, ttl ms, lock delay ms, thread id (0: not told), client id, label; and
+-- a waiter, in order, is owner, permits, flags, age ms, ttl ms, client id, label. An empty label is that of the client.
 
 -- include: state
+-- include: clock
 -- include: common
 
 local all, shown, queue = call('HGETALL', name), {}, {}
@@ -18,6 +19,10 @@ for i = 1, #all, 2 do
     if all[i] == 'm' then state = all[i + 1] end
 end
 if not state then return { 'N' } end
+if byte(state) == HELD then
+    all = { thin_holder(state) }
+    state = pack(STATE, FULL, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP)
+end
 open(state)
 
 local function age(since) -- the server's clock may have been set back
@@ -28,14 +33,15 @@ local permits_taken = 0
 for i = 1, #all, 2 do
     if byte(all[i]) == 104 then -- h
         local record = all[i + 1]
-        local deadline, first, tokens, permits, delay, ttl, since, flags, window, token, tid, inbox_len =
+        local deadline, first, tokens, permits, delay, ttl, since, flags, window, token, tid, client =
             unpack(HOLDER, record)
         if now > deadline then
             close(deadline, delay)
         else
             permits_taken = permits_taken + permits
             shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, flags % HEARS, age(since),
-                math.min(deadline - now, math.max(ttl, window)), ttl, delay, tid, sub(record, HOLDER_LEN + inbox_len + 1) }
+                math.min(deadline - now, math.max(ttl, window)), ttl, delay, tid, client,
+                sub(record, HOLDER_LEN + 1) }
         end
     end
 end
@@ -46,11 +52,10 @@ if waiters > 0 then
     for i = 1, #order do
         local record = records[order[i]]
         if record then
-            local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
-                unpack(WAITER, record)
+            local beat, window, permits, tokens, ttl, delay, flags, since, attempt, client = unpack(WAITER, record)
             if now <= beat + window then
-                queue[#queue + 1] = { order[i], permits, flags % HEARS, age(since), ttl,
-                    sub(record, WAITER_LEN + attempt_len + inbox_len + 1) }
+                queue[#queue + 1] = { order[i], permits, flags % HEARS, age(since), ttl, client,
+                    sub(record, WAITER_LEN + 1) }
             end
         end
     end

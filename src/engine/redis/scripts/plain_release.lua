@@ -5,6 +5,6 @@
 
 -- include: foreign
 
-if read('GET', KEYS[1]) ~= ARGV[1] then return { 'N' } end
+if read('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 call('DEL', KEYS[1])
-return { 'R' }
+return 1

@@ -12,11 +12,11 @@
 
 local key, field, channel, publish, ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3] or 'PUBLISH', ARGV[4]
 local count = read('HGET', key, field)
-if not count then return { 'N' } end
+if not count then return 0 end
 if ttl and tonumber(count) > 1 then
     call('PEXPIRE', key, ttl)
     return { 'H', call('HINCRBY', key, field, -1) }
 end
 call('DEL', key)
 redis.pcall(publish, channel, '0')
-return { 'R' }
+return 1

@@ -5,18 +5,45 @@
 -- Only the record of exactly this owner is removed, and only while it is valid: one whose deadline has
 -- passed is gone already, uncleanly, and may have been succeeded. An owner that still waits leaves the
 -- queue. The first write is an HDEL, so a full server can always be relieved of a lease.
+--
+-- A thin name that its own holder releases after the deadline was taken by nobody meanwhile, and has no lock delay: so the
+-- clock need not be read, and it was released. (The client's own clock says whether it was lost before.)
 
 -- include: state
 
-local owner, tomb_ms = ARGV[1], ARGV[2] + 0
-local got = call('HMGET', name, 'm', 'h' .. owner)
+local owner, tomb_ms = ARGV[1], ARGV[2] -- no second one: no tombstone
+local state = call('HGET', name, 'm')
+local form = FREE
+if state then form = byte(state) end
+if form == HELD and not tomb_ms then
+    if sub(state, REQUEST_AT, REQUEST_AT + 15) ~= owner then return 0 end
+    local minutes, hours = byte(state, REQUEST_AT + 18, REQUEST_AT + 19) -- of the ttl: a name is not remembered for days
+    state = '\3' .. sub(state, 2, 17)
+    if minutes > 9 or hours > 0 then
+-- include: clock
+        last = unpack('<d', state, 2)
+        exp = math.ceil(math.max(now, last / 1000) + 2 * SLACK)
+        call('PEXPIREAT', name, exp)
+        state = pack('<Bdd', FREE, last, exp)
+    end
+    if redis.pcall('HSET', name, 'm', state) ~= 0 then -- the server is full
+        call('HDEL', name, '') -- a write that needs no memory
+        call('HSET', name, 'm', state)
+    end
+    return 1
+end
+if form == FREE and not tomb_ms then return 0 end
+
+-- include: clock
+wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
+local record = form == FULL and call('HGET', name, 'h' .. owner)
 
 -- The common case first, as the rules below would decide it: it holds, and nobody waits.
-if got[1] and byte(got[1]) == VERSION and got[2] and tomb_ms == 0 then
+if record and not tomb_ms then
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
-        wexp, sweep = unpack(STATE, got[1])
-    local deadline, token, tokens, permits = unpack(HOLDER, got[2])
-    if version == VERSION and waiters == 0 and now <= deadline then
+        wexp, sweep = unpack(STATE, state)
+    local deadline, token, tokens, permits = unpack(HOLDER, record)
+    if waiters == 0 and now <= deadline then
         if holders == 1 and tomb == 0 then far = 0 end
         local need, moved = now, false
         if last / 1000 > need then need = last / 1000 end
@@ -25,29 +52,32 @@ if got[1] and byte(got[1]) == VERSION and got[2] and tomb_ms == 0 then
         need = need + SLACK
         if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
         call('HDEL', name, 'h' .. owner)
-        call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken - permits, holders - 1, 0, last,
-            soon, far, closed, tomb, exp, wexp, sweep))
+        if holders == 1 and tomb == 0 and now > closed then
+            if closed > 0 then call('HDEL', name, 'c') end
+            call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
+        else
+            call('HSET', name, 'm', pack(STATE, FULL, mode, capacity, taken - permits, holders - 1, 0, last,
+                soon, far, closed, tomb, exp, wexp, sweep))
+        end
         if moved then call('PEXPIREAT', name, exp) end
-        return { 'R' }
+        return 1
     end
     -- The other one: the only holder of a mutex goes, and the first of the queue is alive.
-    if version == VERSION and capacity == 1 and holders == 1 and waiters > 0 and now <= deadline and
+    if capacity == 1 and holders == 1 and waiters > 0 and now <= deadline and
         now > closed and now <= wexp and (tomb == 0 or now <= tomb) then
         local heir = call('LINDEX', qkey, 0)
-        local record = heir and call('HGET', wkey, heir)
-        if record then
-            local beat, window, wpermits, wtokens, ttl, wdelay, wflags, since, attempt_len, inbox_len =
-                unpack(WAITER, record)
-            if wflags % 16 >= HEARS and now > beat + FRESH and redis.pcall('PUBSUB', 'NUMSUB', sub(record,
-                WAITER_LEN + attempt_len + 1, WAITER_LEN + attempt_len + inbox_len))[2] == 0 then
+        local waiter = heir and call('HGET', wkey, heir)
+        if waiter then
+            local beat, window, wpermits, wtokens, ttl, wdelay, wflags, since, attempt, client = unpack(WAITER, waiter)
+            local high, low = unpack('>I4I4', client)
+            local inbox = string.format('%sinbox:%08x%08x', sub(name, 1, string.find(name, '{', 1, true) - 1), high, low)
+            if wflags % 16 >= HEARS and now > beat + FRESH and redis.pcall('PUBSUB', 'NUMSUB', inbox)[2] == 0 then
                 beat = 0 -- nobody would hear it: see heir()
             end
             local first = last + 1
             if us > first then first = us end
             if first + wtokens > us + AHEAD then wtokens = math.max(1, us + AHEAD - first) end
             if now <= beat + window and first <= TOKEN_LIMIT - wtokens then
-                local at = WAITER_LEN + attempt_len
-                local inbox = sub(record, at + 1, at + inbox_len)
                 last, soon, waiters = first + wtokens - 1, now + window, waiters - 1
                 if tomb == 0 or soon + wdelay > far then far = soon + wdelay end
                 if waiters == 0 then wexp, sweep = 0, SWEEP end
@@ -60,13 +90,13 @@ if got[1] and byte(got[1]) == VERSION and got[2] and tomb_ms == 0 then
                 call('HDEL', name, 'h' .. owner)
                 call('LPOP', qkey)
                 call('HDEL', wkey, heir)
-                call('HSET', name, 'm', pack(STATE, VERSION, mode, 1, wpermits, 1, waiters, last, soon,
+                call('HSET', name, 'm', pack(STATE, FULL, mode, 1, wpermits, 1, waiters, last, soon,
                     far, closed, tomb, exp, wexp, sweep), 'h' .. heir, pack(HOLDER, soon, first, wtokens,
-                    wpermits, wdelay, ttl, now, wflags, window, first, 0, inbox_len) .. sub(record, at + 1))
+                    wpermits, wdelay, ttl, now, wflags, window, first, 0, client) .. sub(waiter, WAITER_LEN + 1))
                 if moved then call('PEXPIREAT', name, exp) end
-                redis.pcall('PUBLISH', inbox, string.format('G %s %s %.0f %.0f %.0f', heir,
-                    sub(record, WAITER_LEN + 1, at), first, wtokens, window))
-                return { 'R' }
+                redis.pcall('PUBLISH', inbox, 'G' .. heir .. string.format(' %.0f %.0f %.0f %.0f', attempt, first, wtokens,
+                    window))
+                return 1
             end
         end
     end
@@ -74,23 +104,24 @@ end
 
 -- include: common
 
-open(got[1])
+if form == HELD then state, record = read(owner, true, state) end
+open(state)
 expire()
 
-local reply = 'N'
-if got[2] then
-    local deadline, token, tokens, permits = unpack(HOLDER, got[2])
+local reply = 0
+if record then
+    local deadline, token, tokens, permits = unpack(HOLDER, record)
     if now <= deadline then
         call('HDEL', name, 'h' .. owner)
         taken, holders, dirty = taken - permits, holders - 1, true
-        reply = 'R'
+        reply = 1
     end
 end
-if reply == 'N' and waiters > 0 and call('HEXISTS', wkey, owner) == 1 then leave(owner) end
-if tomb_ms > 0 then
+if reply == 0 and waiters > 0 and call('HEXISTS', wkey, owner) == 1 then leave(owner) end
+if tomb_ms then
     if not dirty then call('HDEL', name, 'h' .. owner) end
-    bury(owner, tomb_ms)
+    bury(owner, tomb_ms + 0)
 end
 promote()
 if dirty then save() end
-return { reply }
+return reply

@@ -13,28 +13,53 @@
 -- keys before it begins with a script).
 
 -- include: state
+-- include: clock
 -- include: common
 -- include: each
 
 local relieved = false
 
+local function relieve()
+    if not relieved then call('PEXPIREAT', name, exp) end -- a write that needs no memory
+    relieved = true
+end
+
+-- Renew a thin name where it is; nil: it must become full for that.
+local function renew_thin(state, owner, ttl, current)
+    local token, expiry, deadline, holder, old_ttl, window, tokens = unpack('<dddc16I4I4I2', state, 2)
+    if holder ~= owner or now > deadline then return 0 end
+    if ttl > TTL_MAX or current > token - tokens + 1 and current <= token then return nil end
+    deadline, exp = now + ttl, expiry
+    relieve()
+    local need = math.max(deadline, token / 1000) + SLACK
+    local moved = exp < need or exp > need + 10 * SLACK
+    if moved then exp = math.ceil(need + SLACK) end
+    call('HSET', name, 'm', sub(state, 1, 9) .. pack('<dd', exp, deadline) .. owner .. pack('<I4', ttl) ..
+        sub(state, REQUEST_AT + 20))
+    if moved then call('PEXPIREAT', name, exp) end
+    return 1
+end
+
 return each(#KEYS, function(i)
     local at = 4 * i - 3
     local owner, ttl, current, tid = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
     name = KEYS[i]
-    local got = call('HMGET', name, 'm', 'h' .. owner)
-    if not (got[1] and got[2]) then return 0 end
-    open(got[1])
-    local record = got[2]
+    local state = call('HGET', name, 'm')
+    if state and byte(state) == HELD then
+        local renewed = renew_thin(state, owner, ttl, current)
+        if renewed then return renewed end
+    end
+    local record, others
+    state, record, others = read(owner, false, state)
+    if others then return 0 end
+    open(state)
+    if not record then return 0 end
     local deadline, first, tokens, permits, delay, old_ttl, since, flags, window, noted = unpack(HOLDER, record)
     if now > deadline then return 0 end
     if current > noted and current < first + tokens then
         record = sub(record, 1, 72) .. pack('<dd', current, tid) .. sub(record, 89)
     end
-    if not relieved then
-        call('PEXPIREAT', name, exp) -- a write that needs no memory
-        relieved = true
-    end
+    relieve()
     extend(owner, record, now + ttl, delay, ttl)
     save()
     return 1

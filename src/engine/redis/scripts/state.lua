@@ -4,6 +4,22 @@
 -- (Two files: making the functions of common.lua costs 3.5 microseconds a call, and the common
 -- case of acquire and release is decided before.)
 --
+-- The field m of the name's key has one of three forms. Its first byte says which:
+--
+--   HELD   the *thin* form: one holder of a mutex that nobody waits for, without a lock delay. Last token, expiry of the key,
+--          deadline; then the holder's request as it came (REQUEST). Its first token is last - tokens + 1, and its age
+--          that of this token. The token that holds now is the first one
+--   FREE   thin as well: nobody holds. Last token, expiry of the key
+--   FULL   everything else: STATE, and a record for each holder, waiter and tombstone
+--
+-- A thin name has no waiter, no tombstone, no lock delay that runs, and no other field and key. The call that ends this
+-- makes it full (inflate): the same holder with the same deadline and tokens, in one HSET. The call that leaves
+-- nobody in a full name makes it thin again (save).
+--
+-- A thin deadline is never further ahead than the longest that its holder was promised, or else the clock was set back. So
+-- a thin name needs no second number to notice that.
+--
+-- Of the full form:
 --
 --   taken    = sum of the permits of the holder records, at most `capacity`
 --   soon    <= the deadline of every holder record: nobody is dead while now <= soon
@@ -44,12 +60,15 @@
 local spread = unpack
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 
+local HELD, FREE, FULL = 2, 3, 4
+local REQUEST = '<c16I4I4I2Bc8I4' -- owner, ttl, window, tokens, flags, client id, attempt; then: label
+local REQUEST_AT, REQUEST_LEN = 26, 39 -- in a thin state: its place and length
+local TTL_MAX = 4294967295 -- that fits into it
 local STATE = '<Bddddddddddddd'
-local HOLDER = '<dddddddddddI4' -- then: inbox, label
-local HOLDER_LEN = 92
-local WAITER = '<ddddddddI4I4' -- then: attempt, inbox, label
-local WAITER_LEN = 72
-local VERSION = 1
+local HOLDER = '<dddddddddddc8' -- then: label
+local HOLDER_LEN = 96
+local WAITER = '<dddddddddc8' -- then: label
+local WAITER_LEN = 80
 local TOKEN_LIMIT = 9007199254740992
 local AHEAD = 1000 -- a block of tokens ends less than this many microseconds ahead of the server's clock
 local SLACK = 60000 -- keys outlive their contents by this, so that their expiry is not set in every call
@@ -59,13 +78,10 @@ local HEARS = 8 -- a waiter's inbox is at this very server, so the server knows 
 local FRESH = 100 -- milliseconds after a waiter's last call in which its listener is not checked (1 us a hand-over)
 local DEAF = 64 -- at most this many waiters without a listener are passed over in one call
 local BACK = 1000000 -- microseconds: tokens are never this far ahead of the clock by themselves
-local TOMBSTONE = 60000 -- milliseconds: of a tombstone that does not say how long it was meant to last
 
-local clock = call('TIME')
-local us = clock[1] * 1000000 + clock[2]
-local now = math.floor(us / 1000)
-
-local name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3] -- of the name at hand
+local name = KEYS[1] -- of the name at hand
+local us, now -- the server's clock, in microseconds and in milliseconds
+local wkey, qkey -- keys of its queue: in KEYS where all must be declared
 local version, mode, capacity, taken, holders, waiters -- the kind, and counts of records
 local last -- highest token
 local soon, far, closed -- times; closed: no grants before this is over (lock delay)

@@ -8,33 +8,30 @@
 -- client has given up. An owner with a tombstone was released by a client that did not know whether this acquire would
 -- still arrive.
 
-local ckey, key, epoch, id, owner, request, inbox, label = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4],
-    ARGV[5], ARGV[6]
-local attempt, want_mode, want_capacity, permits, flags, wanted, tokens, ttl, delay, window, stamp, start =
-    struct.unpack('<dddddddddddd', request)
-local field = 'n' .. id
-local home = redis.call('HMGET', ckey, 'm', 's', field)
+local ckey, field, request = KEYS[1], ARGV[1], ARGV[2]
+local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
+local flags, ttl, window, tokens, wanted, stamp = read('<Bddddd', request, 63)
+local last = sub(request, 104, 140)
+local home = call('HMGET', ckey, 'm', field, last)
 
--- The common case first, as the rules below would decide it: a mutex that nobody holds or waits for has no key, and
--- whoever takes it is alone. The request stays as it came: most are deleted without anybody's having read them. The key
--- expires with the lease. The clock is asked only by a proposal that is above all that was believed before (so
--- once a second: see STEP).
-if home[1] and home[3] and want_mode == 0 and delay == 0 and string.sub(home[1], 1, 25) == '\1' .. epoch then
-    local call, pack, unpack = redis.call, struct.pack, struct.unpack
-    local top, floor = unpack('<dd', home[2])
-    local max_ttl, c, proposed = unpack('<d', home[1], 50), unpack('<d', home[3]) + tokens, wanted + tokens - 1
-    if proposed > c then
-        local clock = proposed > top and call('TIME')
-        if not clock or wanted <= clock[1] * 1000000 + clock[2] + 60000000 then c = proposed end
-    end
-    if ttl <= max_ttl and window <= max_ttl and c < 9007199254740992 and
-        call('HSETNX', key, 'm', '\2' .. owner .. ' ' .. request .. pack('<ddI4', c, max_ttl, #inbox) .. epoch ..
-            inbox .. label) == 1 then
-        call('PEXPIRE', key, ttl)
-        if c > top then
-            call('HSET', ckey, field, pack('<d', c), 's', pack('<dd', math.min(c + 1000000, 9007199254740991), floor))
+-- The common case first, as the rules below would decide it: a mutex that nobody holds or waits for. Its counter's field
+-- says that it is free, or has the last lease, of which a release has taken the other field: often that of the caller, which
+-- knows it. The request stays as it came: most are overwritten without anybody's having read them.
+if home[1] and home[2] and not ARGV[3] and #home[2] ~= 9 and string.find(home[1], sub(request, 1, 25), 1, true) == 1 and
+    (#home[2] == 8 or not home[3] and sub(home[2], 50, 86) == last or
+    call('HEXISTS', ckey, sub(home[2], 50, 86)) == 0) then
+    local max_ttl, top = read('<dd', home[1], 50)
+    local clock, c, proposed = call('TIME'), read('<d', home[2]) + tokens, wanted + tokens - 1
+    local us = clock[1] * 1000000 + clock[2]
+    local now = (us - us % 1000) / 1000
+    if proposed > c and (proposed <= top or wanted <= us + 60000000) then c = proposed end
+    if ttl <= max_ttl and window <= max_ttl and c < 9007199254740992 then
+        local lease = pack('<ddd', c, now + ttl, now) .. request
+        if c <= top then
+            call('HSET', ckey, field, lease, sub(request, 26, 62), '')
         else
-            call('HSET', ckey, field, pack('<d', c))
+            call('HSET', ckey, field, lease, sub(request, 26, 62), '', 'm', sub(home[1], 1, 57) ..
+                pack('<d', math.min(c + 1000000, 9007199254740991)) .. sub(home[1], 66))
         end
         return c
     end
@@ -43,13 +40,18 @@ end
 -- include: clock
 -- include: state
 
+local id, epoch, owner, attempt = sub(field, 2), sub(request, 2, 25), sub(request, 31, 62), unpack('<I4', request, 27)
+local want_mode, want_capacity, permits, delay, start = 0, 1, 1, 0, 0
+if ARGV[3] then want_mode, want_capacity, permits, delay, start = unpack('<ddddd', ARGV[3]) end
+local inbox, label = sub(request, 142, 141 + byte(request, 141)), sub(request, 142 + byte(request, 141))
+local key = sub(ckey, 1, -8) .. '{' .. string.gsub(id, '[%%{}]', ESCAPED) .. '}'
 local wkey, qkey = key .. ':w', key .. ':q'
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 
 -- The other common case: a live holder has all of it, so the request is queued or refused. (HSETNX adds nothing if we
 -- are in it already, and then the rules below decide.)
-if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] and
-    sub(home[1], 2, 25) == epoch and byte(home[1]) == 1 then
+if home[1] and home[2] and #home[2] == FULL_LEN and got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] and
+    sub(home[1], 1, 25) == sub(request, 1, 25) then
     local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
         unpack(STATE, got[1])
     local max_ttl = unpack('<d', home[1], 50)
@@ -58,13 +60,13 @@ if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and
         (mode ~= 2 or permits <= SLOTS_MAX) then
         local next_change = now <= closed and closed - now + 1 or soon - now + 1
         if flags % 2 < 1 and waiters == 0 then return { 'B', next_change } end
-        local c, proposed = unpack('<d', home[3]) + tokens, wanted + tokens - 1
-        if proposed > c and (wanted <= us + AHEAD or proposed <= unpack('<d', home[2])) then c = proposed end
+        local c, proposed = unpack('<d', home[2]) + tokens, wanted + tokens - 1
+        if proposed > c and (wanted <= us + AHEAD or proposed <= unpack('<d', home[1], 58)) then c = proposed end
         local stamp = stamp
         if stamp > us then stamp = us elseif stamp < us - BELIEVED then stamp = us - BELIEVED end
         if flags % 2 >= 1 and waiters < sweep and (waiters == 0 or now <= wexp) and c < TOKEN_LIMIT and
             call('HSETNX', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay,
-                flags % 16 - flags % 4, now, attempt, stamp, start, #inbox) ..
+                flags - flags % 4, now, attempt, stamp, start, #inbox) ..
                 epoch .. inbox .. label) == 1 then
             call('ZADD', qkey, string.format('%.0f', stamp), owner)
             if waiters == 0 or wexp <= now + window then
@@ -78,10 +80,8 @@ if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and
             call('HSET', key, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters + 1, soon, far,
                 closed, tomb, exp, wexp, sweep, now) .. sub(got[1], STATE_LEN + 1))
             if moved then call('PEXPIREAT', key, exp) end
-            if waiters > 0 and call('ZRANGE', qkey, 0, 0)[1] ~= owner then
-                return { 'Q', 0, (unpack('<d', home[3])) }
-            end
-            return { 'Q', next_change, (unpack('<d', home[3])) }
+            -- (Behind waiters it may be the first all the same, by its stamp. One of those knows when to look.)
+            return { 'Q', waiters > 0 and 0 or next_change, (unpack('<d', home[2])) }
         end
     end
 end
@@ -91,14 +91,13 @@ end
 n.key, n.wkey, n.qkey, n.id = key, wkey, qkey, id
 
 if not home[1] then return { 'U' } end
-n.join(home[1], home[2])
+n.join(home[1])
 if epoch ~= node.epoch then return { 'E', node.epoch } end
 if math.max(ttl, window) + delay > node.max_ttl then return { 'T', node.max_ttl } end
 if want_mode == 2 and permits > SLOTS_MAX then error('too many slots for one lease') end
-local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 16 - flags % 4 -- with HEARS
+local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags - flags % 4 -- with HEARS
 node.proposal = wanted
-got = n.load(owner, true, got)
-n.set_count(home[3])
+got = n.load(owner, true, got, home[2])
 n.expire()
 
 local function answer(reply)
@@ -156,6 +155,10 @@ end
 if now > n.closed and permits <= n.capacity - n.taken and (barge or replaced or n.waiters == 0) then
     local c = n.raise(tokens)
     if not c then return answer({ 'F' }) end
+    if not ARGV[3] and n.holders == 0 and n.waiters == 0 and n.tomb == 0 then
+        n.lease = pack('<ddd', c, now + ttl, now) .. request
+        return answer(c)
+    end
     local slots = n.hold(owner, ttl, ttl, window, c, tokens, permits, delay, detached, attempt, stamp, start, inbox,
         label)
     if n.mode ~= 2 then return answer(c) end

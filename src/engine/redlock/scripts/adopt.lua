@@ -7,8 +7,9 @@
 -- include: state
 -- include: common
 
-n.key = KEYS[1]
-local owner, ttl = ARGV[1], ARGV[2] + 0
+n.key, n.id = KEYS[2], ARGV[1]
+local owner, ttl = ARGV[2], ARGV[3] + 0
+n.join(call('HGET', ckey, 'm'))
 
 local got = n.load(owner)
 if not (got[1] and got[2]) then return { 'N' } end

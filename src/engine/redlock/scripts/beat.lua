@@ -17,9 +17,8 @@
 -- include: common
 -- include: each
 
-local home = call('HMGET', ckey, 'm', 's')
-if not home[1] then return { 'U' } end
-n.join(home[1], home[2])
+n.join(call('HGET', ckey, 'm'))
+if not node.epoch then return { 'U' } end
 if ARGV[1] ~= node.epoch then return { 'E', node.epoch } end
 node.proposal = ARGV[2] + 0
 

@@ -10,8 +10,7 @@
 
 n.key, n.wkey, n.qkey, n.id = KEYS[2], KEYS[2] .. ':w', KEYS[2] .. ':q', ARGV[1]
 local owner, attempt, tomb_ms = ARGV[2], ARGV[3] + 0, ARGV[4] + 0
-local home = call('HMGET', ckey, 'm', 's')
-n.join(home[1], home[2])
+n.join(call('HGET', ckey, 'm'))
 node.proposal = ARGV[5] + 0
 local got = n.load(owner)
 n.expire()

@@ -3,17 +3,17 @@
 -- The permit rules: expiry and hand-over. Every script that changes a name uses these, so that all of them keep the
 -- invariants of state.lua.
 
--- What the node is part of: the fields m and s of the cluster's key.
-function n.join(m, s)
+-- What the node is part of: the field m of the cluster's key.
+function n.join(m)
     if not m then return end
     if byte(m) ~= VERSION then error('this node was set up by another version of Holdfast') end
-    node.epoch, node.max_ttl = sub(m, 2, 25), unpack('<d', m, 50)
-    node.top, node.floor = unpack('<dd', s)
+    node.m, node.epoch = m, sub(m, 2, 25)
+    node.max_ttl, node.top, node.floor = unpack('<ddd', m, 50)
 end
 
 -- Begin with a name: `state` is its field m.
 function n.open(state)
-    n.dirty, n.fields, n.won, n.said, n.count, n.counted = false, {}, {}, {}, nil, false
+    n.dirty, n.fields, n.won, n.said, n.counted, n.lease = false, {}, {}, {}, false, nil
     if not state then
         n.mode, n.capacity, n.taken, n.holders, n.waiters = 0, 0, 0, 0, 0
         n.soon, n.far, n.closed, n.tomb, n.exp, n.wexp, n.sweep, n.seen, n.used = 0, 0, 0, 0, 0, 0, SWEEP, 0, ''
@@ -28,41 +28,40 @@ function n.open(state)
     n.used = sub(state, STATE_LEN + 1)
 end
 
--- The holder of a name who is alone: its owner and record, and the state that goes with them. (The request as it
--- came: see acquire. When it was granted follows from when it ends.)
-function n.parse(m)
-    local owner, at = string.match(m, '^.(%S+) ()')
-    local attempt, mode, capacity, permits, flags, wanted, tokens, ttl, delay, window, stamp, start, c, limit,
-        inbox_len = unpack('<ddddddddddddddI4', m, at)
-    local left = call('PTTL', n.key)
-    if left < 0 or left > ttl then left = ttl end -- more: the clock went back
-    local deadline = now + left
-    local since = deadline - ttl
-    local record = pack(HOLDER, deadline, ttl, window, c, 0, 0, tokens, 1, 0, since,
-        flags % 16 - flags % 4, attempt, stamp, start, limit, inbox_len, 0) .. sub(m, at + 116)
-    return owner, record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0, deadline + 2 * SLACK, 0,
-        SWEEP, now)
+-- The lease in the field of a counter: its owner and record, and the state that goes with them.
+function n.parse(field)
+    local c, deadline, since = unpack('<ddd', field)
+    local flags, ttl, window, tokens, wanted, stamp = unpack('<Bddddd', field, 87)
+    local most = now + math.max(ttl, window)
+    if deadline > most then deadline = most end -- the clock went back
+    local record = pack(HOLDER, deadline, ttl, window, c, 0, 0, tokens, 1, 0, math.min(since, now), flags - flags % 4,
+        unpack('<I4', field, 51), stamp, 0, node.max_ttl, byte(field, 165), 0) .. sub(field, 26, 49) .. sub(field, 166)
+    return sub(field, 55, 86), record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0,
+        deadline + 2 * SLACK, 0, SWEEP, now)
+end
+
+-- Whether the lease in a counter's field lives.
+function n.lives(field)
+    if call('HEXISTS', ckey, sub(field, 50, 86)) == 0 then return false end
+    local c, deadline = unpack('<dd', field)
+    return now <= deadline
 end
 
 -- Write it out. The first write needs no memory, unless the caller is one that takes it.
-function n.unfold(m, taking)
-    local owner, record, state = n.parse(m)
+function n.unfold(taking)
+    local field, owner, record, state = n.field, n.parse(n.field)
     local over = unpack('<d', record) + 2 * SLACK
-    if not taking then call('PEXPIREAT', n.key, over) end
+    n.field = sub(field, 1, 8) .. 'f'
+    if not taking then call('HDEL', ckey, sub(field, 50, 86)) end
     call('HSET', n.key, 'm', state, 'h' .. owner, record)
-    if taking then call('PEXPIREAT', n.key, over) end
+    call('PEXPIREAT', n.key, over)
+    call('HSET', ckey, 'n' .. n.id, n.field)
+    if taking then call('HDEL', ckey, sub(field, 50, 86)) end
     return owner, record, state
-end
-
--- The counter of the name, from its field.
-function n.set_count(field)
-    n.known = field and true or false
-    n.count = field and unpack('<d', field) or node.floor
 end
 
 -- The counter after a grant of this many tokens; nil: none is left.
 function n.next_count(tokens)
-    if not n.count then n.set_count(call('HGET', ckey, 'n' .. n.id)) end
     local c, proposed = n.count + tokens, node.proposal + tokens - 1
     if proposed > c and (node.proposal <= us + AHEAD or proposed <= node.top) then c = proposed end
     return c < TOKEN_LIMIT and c or nil
@@ -77,34 +76,51 @@ function n.raise(tokens)
     return c
 end
 
--- Write the counter. One that gets a field of its own pays for it: two others are looked at, and go if
--- they are idle. The floor rises to what goes, so no name's counter falls by it.
-function n.save_count()
-    local idle = {}
-    if not n.known then
+-- Does nothing of the name of this field count any more? (Then a lease in it has no second field, or is dead.)
+function n.ended(name, field)
+    if #field == FREE_LEN then return true end
+    if #field > FULL_LEN then return not n.lives(field) end
+    return call('EXISTS', sub(ckey, 1, -8) .. '{' .. string.gsub(sub(name, 2), '[%%{}]', ESCAPED) .. '}') == 0
+end
+
+-- Write the field of the counter. One that gets a field of its own pays for it: two others are looked at, and go if
+-- they are idle and nobody holds or waits there. The floor rises to what goes, so no name's counter falls by it.
+function n.put(field, lease)
+    local idle, name = {}, 'n' .. n.id
+    if not n.field then
         local some = call('HRANDFIELD', ckey, 2, 'WITHVALUES')
         for i = 1, #some, 2 do
-            if byte(some[i]) == 110 then -- n
-                local c = unpack('<d', some[i + 1])
-                if c < us - IDLE then
-                    idle[#idle + 1] = some[i]
-                    if c > node.floor then node.floor = c end
-                end
+            local c = byte(some[i]) == 110 and unpack('<d', some[i + 1]) -- n
+            if c and c < us - IDLE and n.ended(some[i], some[i + 1]) then
+                idle[#idle + 1] = some[i]
+                if #some[i + 1] > FULL_LEN then idle[#idle + 1] = sub(some[i + 1], 50, 86) end
+                if c > node.floor then node.floor = c end
             end
         end
     end
-    call('HSET', ckey, 's', pack('<dd', node.top, node.floor), 'n' .. n.id, pack('<d', n.count))
+    local fields, m = { name, field }, sub(node.m, 1, 57) .. pack('<dd', node.top, node.floor)
+    if lease then fields[3], fields[4] = lease, '' end
+    if m ~= node.m then
+        node.m, fields[#fields + 1], fields[#fields + 2] = m, 'm', m
+    end
+    call('HSET', ckey, spread(fields))
+    if n.stale and n.stale ~= lease then idle[#idle + 1] = n.stale end -- (the same attempt may have been granted again)
     if idle[1] then call('HDEL', ckey, spread(idle)) end
-    n.known, n.counted = true, false
+    n.field, n.counted, n.stale = field, false, nil
 end
 
 -- Write the state and the records, and let the key live long enough. A name of which nothing counts any
--- more is deleted: its counter is elsewhere. The winners are notified after that: a script that fails before has not
--- announced a grant that is not stored.
+-- more is deleted: its counter is elsewhere. So is one whose holder is alone now: so is its lease. The winners are notified
+-- after that: a script that fails before has not announced a grant that is not stored.
 function n.save()
-    if n.counted then n.save_count() end
     if n.holders == 0 and n.tomb == 0 then n.far = 0 end
-    if n.holders == 0 and n.tomb == 0 and n.waiters == 0 and now > n.closed then
+    local ended = n.holders == 0 and n.tomb == 0 and n.waiters == 0 and now > n.closed
+    if n.lease then
+        n.put(n.lease, sub(n.lease, 50, 86))
+    elseif n.counted or n.field and #n.field ~= (ended and FREE_LEN or FULL_LEN) then
+        n.put(pack('<d', n.count) .. (ended and '' or 'f'))
+    end
+    if ended or n.lease then
         call('DEL', n.key)
         return
     end
@@ -184,13 +200,19 @@ function n.rewind()
     n.soon, n.seen, n.dirty = 0, now, true -- expire() learns the true bounds
 end
 
--- Begin with a name for this owner: its fields m, h and x.
-function n.load(owner, taking, got)
+-- Begin with a name for this owner: its fields m, h and x, and the field of its counter, where the caller has not read them.
+function n.load(owner, taking, got, field)
+    if field == nil then field = call('HGET', ckey, 'n' .. n.id) end
     got = got or call('HMGET', n.key, 'm', 'h' .. owner, 'x' .. owner)
-    if got[1] and byte(got[1]) == ALONE then
-        local alone, record, state = n.unfold(got[1], taking)
-        got[1] = state
-        if alone == owner then got[2] = record end
+    n.field, n.stale, n.count = field, nil, field and unpack('<d', field) or node.floor
+    if field and #field > FULL_LEN then
+        if n.lives(field) then
+            local alone, record, state = n.unfold(taking)
+            got[1] = state
+            if alone == owner then got[2] = record end
+        else
+            n.stale = sub(field, 50, 86)
+        end
     end
     n.open(got[1])
     if now < n.seen and n.wkey then -- (those that do not know the queue leave it to others)
@@ -416,7 +438,6 @@ end
 -- What to answer to one that waits, or has just been served: `next` is for the first one only.
 function n.place(owner)
     if n.won[owner] then return n.won[owner] end
-    if not n.count then n.set_count(call('HGET', ckey, 'n' .. n.id)) end
     if n.waiters > 1 and n.head() ~= owner then return { 'Q', 0, n.count } end
     return { 'Q', n.next_change(), n.count }
 end

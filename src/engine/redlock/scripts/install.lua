@@ -8,8 +8,8 @@
 local marker, new, cluster = ARGV[1], ARGV[2], ARGV[3]
 local n, max_ttl, floor = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
 if epoch then return { 'I' } end
-if not got[3] or sub(got[3], 1, 16) ~= marker then return { 'N' } end
+if not got[2] or sub(got[2], 1, 16) ~= marker then return { 'N' } end
 if #new ~= 24 or #cluster ~= 16 then error('an epoch has 24 bytes, a cluster id 16') end
 call('DEL', ckey) -- the marker, and counters of another life
-call('HSET', ckey, 'm', '\1' .. new .. cluster .. pack('<dd', n, max_ttl), 's', pack('<dd', floor, floor))
+call('HSET', ckey, 'm', '\3' .. new .. cluster .. pack('<dddd', n, max_ttl, floor, floor))
 return { 'D' }

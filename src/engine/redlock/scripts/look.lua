@@ -13,10 +13,12 @@
 -- include: state
 -- include: common
 
-n.key, n.wkey, n.qkey = KEYS[1], KEYS[1] .. ':w', KEYS[1] .. ':q'
+n.key, n.wkey, n.qkey = KEYS[2], KEYS[2] .. ':w', KEYS[2] .. ':q'
 local all, shown, queued = call('HGETALL', n.key), {}, {}
-if #all == 2 and byte(all[2]) == ALONE then
-    local owner, record, alone = n.parse(all[2])
+local home = call('HMGET', ckey, 'm', 'n' .. ARGV[1])
+n.join(home[1])
+if home[2] and #home[2] > FULL_LEN and n.lives(home[2]) then
+    local owner, record, alone = n.parse(home[2])
     all = { 'm', alone, 'h' .. owner, record }
 end
 local state

@@ -8,14 +8,14 @@
 
 if epoch then return { 'I' } end
 local marker, overwrite = ARGV[1], ARGV[2] + 0
-if got[3] then
-    local since = unpack('<d', got[3], 17)
+if got[2] then
+    local since = unpack('<d', got[2], 17)
     local ms, t = age(since)
     if not (overwrite > 0 and ms > overwrite) then
         if since > t then -- the clock went back: it is new from now on, and not for a long time to come
-            call('HSET', ckey, 'k', sub(got[3], 1, 16) .. pack('<d', t))
+            call('HSET', ckey, 'k', sub(got[2], 1, 16) .. pack('<d', t))
         end
-        return { 'K', sub(got[3], 1, 16), ms }
+        return { 'K', sub(got[2], 1, 16), ms }
     end
 end
 if #marker ~= 16 then error('a marker has 16 bytes') end

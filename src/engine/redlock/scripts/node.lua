@@ -5,8 +5,8 @@
 
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 local ckey = KEYS[1]
-local got = call('HMGET', ckey, 'm', 's', 'k')
-if got[1] and byte(got[1]) ~= 1 then error('this node was set up by another version of Holdfast') end
+local got = call('HMGET', ckey, 'm', 'k')
+if got[1] and byte(got[1]) ~= 3 then error('this node was set up by another version of Holdfast') end
 local epoch = got[1] and sub(got[1], 2, 25)
 
 -- Milliseconds since then; 0 if the clock went back.

@@ -9,9 +9,10 @@
 -- include: common
 -- include: each
 
-each(#KEYS, function(i)
-    local owner, token, tid = ARGV[3 * i - 2], ARGV[3 * i - 1] + 0, ARGV[3 * i] + 0
-    n.key = KEYS[i]
+n.join(call('HGET', ckey, 'm'))
+each(#KEYS - 1, function(i)
+    local owner, token, tid = ARGV[4 * i - 2], ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0
+    n.key, n.id = KEYS[i + 1], ARGV[4 * i - 3]
     local record = n.load(owner)[2]
     if record and now <= unpack('<d', record) and token > unpack('<d', record, 33) then
         call('HDEL', n.key, '') -- a write that needs no memory

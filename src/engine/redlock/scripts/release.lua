@@ -7,32 +7,27 @@
 -- leaves the queue. The first write needs no memory, so a full server can always be relieved of a lease.
 -- No epoch is checked: a release grants nothing to its caller. The answer is a number: for a list Redis
 -- allocates a block of 16 KB.
-
-local owner, m = ARGV[2], redis.call('HGET', KEYS[2], 'm')
-
--- The common case first: it holds, and is alone (state.lua).
-if m and ARGV[4] == '0' and string.byte(m) == 2 and
-    string.find(m, owner .. ' ', 2, true) == 2 and struct.unpack('<d', m, #owner + 3) == ARGV[3] + 0 then
-    redis.call('DEL', KEYS[2])
-    return 1
-end
+--
+-- A lease that is alone is released by a plain HDEL (state.lua). If that finds nothing, because a waiter has come or the
+-- lease has ended, its client calls this.
 
 -- include: clock
 -- include: state
 
-local key, attempt, tomb_ms = KEYS[2], ARGV[3] + 0, ARGV[4] + 0
+local key, owner, attempt, tomb_ms = KEYS[2], ARGV[2], ARGV[3] + 0, ARGV[4] + 0
 local wkey, qkey = key .. ':w', key .. ':q'
-local home = call('HMGET', ckey, 'm', 's', 'n' .. ARGV[1])
+local home = call('HMGET', ckey, 'm', 'n' .. ARGV[1])
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 
--- The other common case: the only holder of a mutex goes, and nobody waits, or the first of the queue is alive.
-if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 and byte(home[1]) == 1 then
+-- The common case: the only holder of a mutex goes, and nobody waits, or the first of the queue is alive.
+if home[1] and home[2] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 and byte(home[1]) == VERSION then
     local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
         unpack(STATE, got[1])
     if mode == 0 and holders == 1 and tomb == 0 and now > closed and now >= seen and
         now <= unpack('<d', got[2]) and unpack('<d', got[2], 89) <= attempt then
         if waiters == 0 then
             call('DEL', key)
+            call('HSET', ckey, 'n' .. ARGV[1], sub(home[2], 1, 8))
             return 1
         end
         local heir = now <= wexp and call('ZRANGE', qkey, 0, 0)[1]
@@ -44,12 +39,11 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
                 redis.pcall('PUBSUB', 'NUMSUB', sub(record, WAITER_LEN + 1, WAITER_LEN + inbox_len))[2] == 0 then
                 beat = 0 -- nobody would hear it: see heir()
             end
-            local top, floor = unpack('<dd', home[2])
-            local proposed, c = ARGV[5] + tokens - 1, unpack('<d', home[3]) + tokens
+            local top = unpack('<d', home[1], 58)
+            local proposed, c = ARGV[5] + tokens - 1, unpack('<d', home[2]) + tokens
             if proposed > c and (ARGV[5] + 0 <= us + AHEAD or proposed <= top) then c = proposed end
             if now <= beat + window and c < TOKEN_LIMIT then
                 soon, waiters = now + window, waiters - 1
-                if c > top then top = math.min(c + STEP, TOKEN_LIMIT - 1) end
                 far = soon + delay
                 if waiters == 0 then wexp, sweep = 0, SWEEP end
                 local need = math.max(far, wexp) + SLACK
@@ -58,7 +52,11 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
                 call('HDEL', key, 'h' .. owner)
                 call('ZREM', qkey, heir)
                 call('HDEL', wkey, heir)
-                call('HSET', ckey, 's', pack('<dd', top, floor), 'n' .. ARGV[1], pack('<d', c))
+                if c > top then
+                    call('HSET', ckey, 'm', sub(home[1], 1, 57) .. pack('<d', math.min(c + STEP, TOKEN_LIMIT - 1)) ..
+                        sub(home[1], 66))
+                end
+                call('HSET', ckey, 'n' .. ARGV[1], pack('<d', c) .. 'f')
                 call('HSET', key, 'm', pack(STATE, VERSION, 0, capacity, permits, 1, waiters, soon, far, closed, 0, exp,
                     wexp, sweep, now), 'h' .. heir, pack(HOLDER, soon, ttl, window, c, 0, 0, tokens, permits, delay,
                     now, flags, its, stamp, start, unpack('<d', home[1], 50), inbox_len, 0) .. sub(record, WAITER_EPOCH))
@@ -74,9 +72,9 @@ end
 -- include: common
 
 n.key, n.wkey, n.qkey, n.id = key, wkey, qkey, ARGV[1]
-n.join(home[1], home[2])
+n.join(home[1])
 node.proposal = ARGV[5] + 0
-n.load(owner, false, got)
+n.load(owner, false, got, home[2])
 n.expire()
 
 local reply = 'N'

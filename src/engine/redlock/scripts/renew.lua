@@ -9,7 +9,7 @@
 -- of a local pass (note.lua) is made good here at the latest. It never sets the token back.
 --
 -- A name that fails leaves nothing half done (each.lua): the key's type, its version and the records are read
--- before its first write. What is written then is a whole each time: one who is alone is written out, or
+-- before its first write. What is written then is a whole each time: a lease that is alone is one field, and is written out, or
 -- not; and a record and its state are one HSET.
 
 -- include: clock
@@ -18,13 +18,27 @@
 -- include: each
 
 local relieved = false
+n.join(call('HGET', ckey, 'm'))
 
-return each(#KEYS, function(i)
-    local at = 5 * i - 4
-    local owner, attempt, ttl, current, thread = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0,
-        ARGV[at + 4] + 0
-    n.key = KEYS[i]
-    local got = n.load(owner)
+return each(#KEYS - 1, function(i)
+    local at = 6 * i - 5
+    local owner, attempt, ttl, current, thread = ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] + 0,
+        ARGV[at + 5] + 0
+    n.key, n.id = KEYS[i + 1], ARGV[at]
+    local field = call('HGET', ckey, 'n' .. n.id)
+    if field and #field > FULL_LEN then -- alone
+        if sub(field, 55, 86) ~= owner or unpack('<I4', field, 51) ~= attempt or ttl > node.max_ttl or not n.lives(field) then
+            return 0
+        end
+        if current == 0 then
+            if not relieved then call('HDEL', ckey, '') end -- a write that needs no memory
+            relieved = true
+            call('HSET', ckey, 'n' .. n.id, sub(field, 1, 8) .. pack('<d', now + ttl) .. sub(field, 17, 87) ..
+                pack('<d', ttl) .. sub(field, 96))
+            return (unpack('<d', field))
+        end
+    end
+    local got = n.load(owner, false, nil, field)
     if not (got[1] and got[2]) then return 0 end
     local record = got[2]
     local deadline, own_ttl, window, c, held, tid, tokens, permits, delay, since, flags, own, stamp, start, limit =

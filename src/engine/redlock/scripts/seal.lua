@@ -23,6 +23,6 @@ if epoch ~= new then
     end
     if number < old_number then error('epochs only rise') end
     call('HDEL', ckey, '') -- a write that needs no memory
-    call('HSET', ckey, 'm', '\1' .. new .. sub(got[1], 26))
+    call('HSET', ckey, 'm', '\3' .. new .. sub(got[1], 26))
 end
-return { 'S', (unpack('<d', got[2])) }
+return { 'S', (unpack('<d', got[1], 58)) }

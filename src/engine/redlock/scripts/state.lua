@@ -23,10 +23,19 @@
 -- the step that makes the record, and write only ever raises it while its caller holds. That majorities of such
 -- nodes order everybody is the business of the client (quorum.h).
 --
--- Most names have one holder, which releases before any other client comes. For those the field m is not the
--- state but this one holder, which is *alone* (a mutex, no lock delay): acquire writes it, and release deletes
--- the key, each with as few calls as can be. Such a key expires with its lease, so that whoever is found there
--- is alive. All other scripts first write it out as it would have been (common.lua: unfold).
+-- Most names have one holder, which releases before any other client comes: it is *alone* (a mutex, no lock delay). Its name
+-- has no key. The lease is in the field of the counter, behind the counter: one number is both, since nothing raises the
+-- counter without replacing the holder, and a write-back raises both. As long as it is not released there is a second field,
+-- whose name is the lease's own: `l`, attempt, owner. So a release is one HDEL, without a script, and it tells what it
+-- ended. The three forms of a counter's field:
+--
+--   free    counter. 8 bytes. Nobody holds, waits or is buried, and the name has no key
+--   alone   counter, deadline, since (doubles), the request as it came. The lease lives while its second field is there and its
+--           deadline has not passed; otherwise this is free
+--   full    counter, a byte. The name has a key (or had one that has expired: then this is free)
+--
+-- A name that has a key has a field that says so, or none. All scripts but acquire, write and renew first write out a lease
+-- that is alone as it would have been (common.lua: unfold). model/node.py shows that this does what the rules say.
 --
 -- Records are binary (struct, little-endian doubles: exact up to 2^53): text costs more than all calls.
 --
@@ -46,7 +55,9 @@ local HOLDER_EPOCH = 129
 local WAITER = '<dddddddddddI4' -- then: epoch, inbox, label
 local WAITER_LEN = 116
 local WAITER_EPOCH = 93
-local VERSION, ALONE = 1, 2
+local VERSION = 3
+local FREE_LEN, FULL_LEN = 8, 9 -- of a counter's field; a longer one has a lease
+local ESCAPED = { ['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D' } -- in keys
 local BELIEVED = 100000 -- a stamp may be this many microseconds behind it
 local IDLE = 60000000 -- a counter that is this far behind need not be stored separately from the floor
 local SLACK = 60000 -- keys outlive their contents by this, so that their expiry is not set in every call
@@ -59,14 +70,15 @@ local DEAF = 64 -- at most this many waiters without a listener are passed over 
 
 -- Two tables, because a function that is made anew for every call pays for each variable that it shares
 -- (with 40 of them common.lua costs 11 microseconds a call).
-local node = {} -- epoch, max_ttl: no epoch: it is uninitialised; top, floor: of its counters; proposal: the caller's
+local node = {} -- m: its field; epoch, max_ttl: no epoch: it is uninitialised; top, floor: of its counters; proposal: the caller's
 local n = {} -- the name at hand:
 -- key, wkey, qkey: its keys; id: its bytes, so that its counter is in the field 'n' .. id
 -- mode, capacity: its kind; taken, holders, waiters: counts; used: see above
 -- soon, far, seen: times, see above; closed: no grants before this is over (lock delay)
 -- tomb: when to look for tombstones that are over; 0: there are none
 -- exp, wexp: expiry of its key and of its queue's; sweep: see SWEEP
--- count: its counter, if it was read; known: it has a field; counted: it was raised
+-- field: the field of its counter, or false; count: its counter; counted: it was raised
+-- stale: the second field of a lease that has expired; lease: one that is alone, granted in this call
 -- dirty: the state must be saved; fields: records to be written with it: field, record, ...
 -- won: owner -> what a waiter was granted in this call
 -- and the rules (common.lua)

@@ -1,0 +1,750 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A holder learns that others wait for what it holds (HF_CAP_WANTED): the level, its events, the descriptor, and that a lease
+ * without HF_FLAG_WATCH hears nothing.
+ */
+#include "peer.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a callback was told. */
+struct told {
+    _Atomic int wanted, unwanted, asked, lost, total;
+    char text[HF_LABEL_MAX + 2]; /* of ASKED */
+    _Atomic bool begun, ended;   /* of the callback that runs, if it is slow */
+    bool slow, release;
+    pthread_t thread;
+    hf_lease *lease;
+    hf_status released;
+};
+
+static void on_event(hf_lease *lease, hf_event event, const char *text, void *arg)
+{
+    struct told *told = arg;
+
+    CHECK(text != NULL);
+    told->thread = pthread_self();
+    told->lease = lease;
+    told->begun = true;
+    if (told->slow)
+        nap_ms(100);
+    if (told->release && event == HF_EVENT_WANTED)
+        told->released = hf_release(lease, NULL);
+    told->wanted += event == HF_EVENT_WANTED;
+    told->unwanted += event == HF_EVENT_UNWANTED;
+    told->lost += event == HF_EVENT_LOST;
+    if (event == HF_EVENT_ASKED)
+        snprintf(told->text, sizeof told->text, "%s", text);
+    told->asked += event == HF_EVENT_ASKED;
+    told->total++;
+    told->ended = true;
+}
+
+static hf_acquire_request watched(const char *name, struct told *told)
+{
+    hf_acquire_request request = mutex_request(name);
+
+    request.flags = HF_FLAG_WATCH;
+    request.on_event = on_event;
+    request.on_event_arg = told;
+    return request;
+}
+
+static bool readable(hf_lease *lease)
+{
+    struct pollfd fd = { .fd = hf_lease_fd(lease), .events = POLLIN };
+
+    CHECK(fd.fd >= 0);
+    return poll(&fd, 1, 0) == 1;
+}
+
+static hf_lease_info get(hf_lease *lease)
+{
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+
+    EXPECT(HF_OK, hf_lease_get(lease, &info));
+    return info;
+}
+
+/* Another client waits, until it is cancelled. */
+struct waiter {
+    hf_store *store;
+    hf_cancel *cancel;
+    struct attempt attempt;
+};
+
+static void waiter_start(struct waiter *waiter, hf_store *store, hf_acquire_request request)
+{
+    waiter->store = store;
+    EXPECT(HF_OK, hf_cancel_open(&waiter->cancel));
+    request.cancel = waiter->cancel;
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&waiter->attempt, store, &request);
+}
+
+static void waiter_cancel(struct waiter *waiter)
+{
+    EXPECT(HF_OK, hf_cancel_fire(waiter->cancel));
+    EXPECT(HF_CANCELLED, attempt_join(&waiter->attempt));
+    EXPECT(HF_OK, hf_cancel_close(waiter->cancel));
+}
+
+/* It gets what it waits for, and gives it back. */
+static void waiter_granted(struct waiter *waiter)
+{
+    EXPECT(HF_OK, attempt_join(&waiter->attempt));
+    give(waiter->attempt.lease);
+    EXPECT(HF_OK, hf_cancel_close(waiter->cancel));
+}
+
+static void *yielder_run(void *arg)
+{
+    struct attempt *attempt = arg;
+
+    attempt->tid = thread_id();
+    attempt->status = hf_yield(&attempt->lease, attempt->request.wait_ms, &contract_error);
+    attempt->ended = true;
+    return NULL;
+}
+
+/* hf_yield() on a thread of its own. */
+static void yielder_start(struct attempt *attempt, hf_lease *lease, int64_t wait_ms)
+{
+    *attempt = (struct attempt){ .lease = lease, .request = { .wait_ms = wait_ms } };
+    CHECK(pthread_create(&attempt->thread, NULL, yielder_run, attempt) == 0);
+}
+
+static void undeclared_is_refused(void **state)
+{
+    hf_acquire_request request = mutex_request("wanted");
+    hf_store *store = open_store();
+    hf_lease *lease;
+
+    (void)state;
+    request.flags = HF_FLAG_WATCH;
+    if (!has(HF_CAP_WANTED)) {
+        EXPECT(HF_UNSUPPORTED, hf_acquire(store, &request, &lease, &contract_error));
+        CHECK(strstr(contract_error.text, "HF_FLAG_WATCH"));
+    } else if (has(HF_CAP_DETACHED)) {
+        request.flags |= HF_FLAG_DETACHED;
+        request.ttl_ms = 10000;
+        EXPECT(HF_INVALID, hf_acquire(store, &request, &lease, &contract_error));
+        CHECK(strstr(contract_error.text, "HF_FLAG_WATCH"));
+    }
+    close_store(store);
+}
+
+static void level_and_events(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    lease = take(store, &request);
+    CHECK(!hf_lease_wanted(lease) && !get(lease).wanted && !readable(lease));
+
+    for (int round = 1; round <= 3; round++) {
+        waiter_start(&waiter, second, mutex_request("wanted"));
+        AWAIT(told.wanted == round);
+        CHECK(hf_lease_wanted(lease) && readable(lease));
+        CHECK(get(lease).wanted && get(lease).state == HF_STATE_HELD && !readable(lease));
+        waiter_cancel(&waiter);
+        AWAIT(told.unwanted == round);
+        CHECK(!hf_lease_wanted(lease) && readable(lease) && !get(lease).wanted && !readable(lease));
+    }
+    CHECK(told.total == 6 && told.lease == lease);
+    give(lease);
+    CHECK(!hf_lease_wanted(lease));
+    close_store(second);
+    close_store(store);
+}
+
+/* A second waiter is no news; and as long as one is left it stays wanted. */
+static void several_waiters(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter first, other;
+    hf_store *store, *second, *third;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_WAITERS);
+    store = open_store();
+    second = open_store();
+    third = open_store();
+    lease = take(store, &request);
+    waiter_start(&first, second, mutex_request("wanted"));
+    AWAIT(told.wanted == 1);
+    waiter_start(&other, third, mutex_request("wanted"));
+    AWAIT(count_waiters(store, "wanted") == 2);
+    waiter_cancel(&first);
+    AWAIT(count_waiters(store, "wanted") == 1);
+    CHECK(hf_lease_wanted(lease));
+    waiter_cancel(&other);
+    AWAIT(told.unwanted == 1);
+    CHECK(told.total == 2);
+    give(lease);
+    close_store(third);
+    close_store(second);
+    close_store(store);
+}
+
+/* The callback releases it, and the waiter gets it. */
+static void callback_gives_it_away(void **state)
+{
+    struct told told = { .release = true };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter waiter;
+    hf_store *store, *second;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    (void)take(store, &request);
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    waiter_granted(&waiter);
+    AWAIT(told.wanted == 1);
+    EXPECT(HF_OK, told.released);
+    CHECK(told.total == 1);
+    close_store(second);
+    close_store(store);
+}
+
+/* With the grant a holder learns that others wait behind it, also if no message comes later. */
+static void grant_tells_it(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter next, last;
+    hf_store *store, *second, *third;
+    hf_lease *held;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO | HF_CAP_WAITERS);
+    store = open_store();
+    second = open_store();
+    third = open_store();
+    held = take(third, &(hf_acquire_request){
+                           .size = sizeof request, .name = "wanted", .name_len = HF_CSTRING });
+    waiter_start(&next, store, request);
+    AWAIT(count_waiters(third, "wanted") == 1);
+    waiter_start(&last, second, mutex_request("wanted"));
+    AWAIT(count_waiters(third, "wanted") == 2);
+    give(held);
+    EXPECT(HF_OK, attempt_join(&next.attempt));
+    CHECK(hf_lease_wanted(next.attempt.lease)); /* at once */
+    AWAIT(told.wanted == 1);
+    give(next.attempt.lease);
+    EXPECT(HF_OK, hf_cancel_close(next.cancel));
+    waiter_granted(&last);
+    close_store(third);
+    close_store(second);
+    close_store(store);
+}
+
+/* Without the flag nothing is told, whether there is a callback or not. */
+static void unwatched_hears_nothing(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_WAITERS);
+    store = open_store();
+    second = open_store();
+    request.flags = 0;
+    lease = take(store, &request);
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    AWAIT(count_waiters(store, "wanted") == 1);
+    nap_ms(300);
+    CHECK(!hf_lease_wanted(lease) && !get(lease).wanted && !readable(lease));
+    give(lease);
+    waiter_granted(&waiter);
+    CHECK(told.total == 0);
+    close_store(second);
+    close_store(store);
+}
+
+/* hf_release() waits for a callback that runs; none begins afterwards. */
+static void none_after_release(void **state)
+{
+    hf_store *store, *second;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    for (int round = 0; round < 20; round++) {
+        struct told told = { .slow = true };
+        hf_acquire_request request = watched("wanted", &told);
+        hf_lease *lease = take(store, &request);
+        struct waiter waiter;
+        int total;
+
+        waiter_start(&waiter, second, mutex_request("wanted"));
+        if (round % 2)
+            AWAIT(told.begun);
+        give(lease);
+        total = told.total;
+        CHECK(!told.begun || told.ended);
+        waiter_granted(&waiter);
+        CHECK(told.total == total);
+    }
+    close_store(second);
+    close_store(store);
+}
+
+/* Threads of this process, behind the holder in the local queue. */
+static void local_waiters(void **state)
+{
+    struct told told = { .total = 0 }, second_told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    hf_acquire_request again = watched("wanted", &second_told);
+    struct waiter waiter, last;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    lease = take(store, &request);
+    waiter_start(&waiter, store, again);
+    AWAIT(told.wanted == 1);
+    CHECK(hf_lease_wanted(lease));
+    waiter_cancel(&waiter);
+    AWAIT(told.unwanted == 1);
+    CHECK(!hf_lease_wanted(lease));
+
+    /* The next holder is told that one is left, whichever way it got the lease. */
+    waiter_start(&waiter, store, again);
+    AWAIT(told.wanted == 2);
+    attempt_settled(&waiter.attempt);
+    waiter_start(&last, store, mutex_request("wanted"));
+    attempt_settled(&last.attempt);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&waiter.attempt));
+    AWAIT(second_told.wanted == 1);
+    CHECK(hf_lease_wanted(waiter.attempt.lease));
+    CHECK(told.total == 3);
+    give(waiter.attempt.lease);
+    EXPECT(HF_OK, hf_cancel_close(waiter.cancel));
+    waiter_granted(&last);
+    close_store(store);
+}
+
+/* Each of several holders is told. */
+static void readers(void **state)
+{
+    struct told told[3] = { { .total = 0 } };
+    hf_acquire_request write = mutex_request("wanted");
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *leases[3];
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_SHARED);
+    store = open_store();
+    second = open_store();
+    for (int i = 0; i < 3; i++) {
+        hf_acquire_request read = watched("wanted", &told[i]);
+
+        read.kind = HF_KIND_SHARED;
+        read.flags = i < 2 ? HF_FLAG_WATCH : 0;
+        leases[i] = take(store, &read);
+    }
+    write.kind = HF_KIND_EXCLUSIVE;
+    waiter_start(&waiter, second, write);
+    AWAIT(told[0].wanted == 1 && told[1].wanted == 1);
+    give(leases[0]);
+    CHECK(hf_lease_wanted(leases[1]));
+    waiter_cancel(&waiter);
+    AWAIT(told[1].unwanted == 1);
+    CHECK(told[0].total == 1 && told[1].total == 2 && told[2].total == 0);
+    give(leases[1]);
+    give(leases[2]);
+    close_store(second);
+    close_store(store);
+}
+
+/* A waiter of another process, which then dies. */
+static void waiter_dies(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
+    struct peer peer;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    lease = take(store, &request);
+    peer_start(&peer);
+    peer_begin(&peer, 0, &other);
+    AWAIT(told.wanted == 1);
+    if (contract_processes) {
+        peer_kill(&peer);
+        AWAIT(told.unwanted == 1);
+        CHECK(!hf_lease_wanted(lease));
+        give(lease);
+    } else {
+        give(lease);
+        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+        EXPECT(HF_OK, peer_release(&peer, 0));
+        peer_stop(&peer);
+    }
+    close_store(store);
+}
+
+/* The holder is another process. */
+static void between_processes(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
+    struct peer peer;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    peer_start(&peer);
+    for (int round = 1; round <= 5; round++) {
+        lease = take(store, &request);
+        peer_begin(&peer, 0, &other);
+        AWAIT(told.wanted == round);
+        give(lease);
+        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+        EXPECT(HF_OK, peer_release(&peer, 0));
+    }
+    CHECK(told.total == 5);
+    peer_stop(&peer);
+    close_store(store);
+}
+
+static void keep_lease(const hf_result *result, void *arg)
+{
+    CHECK(result->status == HF_OK);
+    *(hf_lease **)arg = result->lease;
+}
+
+static void turn(hf_store *store)
+{
+    struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
+    int limit_ms = hf_store_timeout_ms(store);
+
+    poll(&fd, 1, limit_ms < 0 || limit_ms > 100 ? 100 : limit_ms);
+    EXPECT(HF_OK, hf_store_process(store));
+}
+
+#define LOOP_UNTIL(store, truth)                                        \
+    for (int64_t until_ms = now_ms() + LIMIT_MS; !(truth); turn(store)) \
+    check_true(now_ms() < until_ms, "in time: " #truth, __FILE__, __LINE__)
+
+/* What was acquired in the loop is told in the loop. */
+static void in_the_loop(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease = NULL;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    EXPECT(HF_OK, hf_acquire_async(store, &request, keep_lease, &lease, NULL, &contract_error));
+    LOOP_UNTIL(store, lease);
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    LOOP_UNTIL(store, told.wanted == 1);
+    CHECK(pthread_equal(told.thread, pthread_self()) && hf_lease_wanted(lease));
+    waiter_cancel(&waiter);
+    LOOP_UNTIL(store, told.unwanted == 1);
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* ---- asking ------------------------------------------------------------------------------- */
+
+static void ask(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), plain = mutex_request("plain");
+    char large[4 * HF_LABEL_MAX];
+    hf_store *store, *second;
+    hf_lease *lease, *deaf;
+
+    (void)state;
+    second = open_store();
+    if (!has(HF_CAP_WANTED)) {
+        EXPECT(HF_UNSUPPORTED, hf_ask(second, "wanted", 6, "please", &contract_error));
+        close_store(second);
+        return;
+    }
+    store = open_store();
+    EXPECT(HF_NOT_FOUND, hf_ask(second, "wanted", 6, "please", &contract_error));
+    lease = take(store, &request);
+    deaf = take(store, &plain);
+    EXPECT(HF_BUSY, hf_ask(second, "plain", 5, "please", &contract_error));
+    CHECK(strstr(contract_error.text, "listens"));
+    EXPECT(HF_OK, hf_ask(second, "wanted", 6, "please \x1b[2J", &contract_error));
+    AWAIT(told.asked == 1);
+    CHECK(strcmp(told.text, "please \x1b[2J") == 0 && readable(lease));
+    CHECK(get(lease).asks == 1 && !get(lease).wanted && !readable(lease));
+    CHECK(!hf_lease_wanted(lease)); /* nobody waits */
+
+    /* At most once a second; what is too long is cut between two characters. */
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = 0;
+    memcpy(large + HF_LABEL_MAX - 1, "\xc3\xa4", 2);
+    do {
+        EXPECT(HF_OK, hf_ask(second, "wanted", HF_CSTRING, large, &contract_error));
+        nap_ms(100);
+    } while (told.asked == 1);
+    CHECK(strlen(told.text) == HF_LABEL_MAX - 1 && told.text[HF_LABEL_MAX - 2] == 'x');
+    give(lease);
+    give(deaf);
+    EXPECT(HF_NOT_FOUND, hf_ask(second, "wanted", 6, NULL, &contract_error));
+    close_store(second);
+    close_store(store);
+}
+
+/* ---- yielding ----------------------------------------------------------------------------- */
+
+static void yield_stays(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), plain = mutex_request("plain");
+    hf_store *store;
+    hf_lease *lease, *first, *old, *none = NULL;
+    uint64_t token;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    request.flags |= HF_FLAG_REENTRANT;
+    first = lease = take(store, &request);
+    token = hf_lease_token(lease);
+    EXPECT(HF_OK, hf_yield(&lease, LIMIT_MS, &contract_error));
+    CHECK(lease == first && hf_lease_token(lease) == token);
+    EXPECT(HF_INVALID, hf_yield(NULL, 0, &contract_error));
+    EXPECT(HF_INVALID, hf_yield(&none, 0, &contract_error));
+    old = lease;
+    give(lease);
+    EXPECT(HF_INVALID, hf_yield(&old, 0, &contract_error));
+    CHECK(old == first);
+    lease = take(store, &plain);
+    EXPECT(HF_INVALID, hf_yield(&lease, 0, &contract_error));
+    CHECK(strstr(contract_error.text, "HF_FLAG_WATCH") && hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(store);
+}
+
+/* The waiter gets it, and then it is ours again, with a larger token. */
+static void yield_gives_it_away(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
+    uint64_t token, between, again;
+    hf_lease *lease, *old;
+    struct peer peer;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO | HF_CAP_WAITERS);
+    store = open_store();
+    peer_start(&peer);
+    request.label = "a worker";
+    lease = old = take(store, &request);
+    for (int round = 0; round < 3; round++) {
+        struct attempt yielder;
+
+        token = hf_lease_token(lease);
+        peer_begin(&peer, 0, &other);
+        AWAIT(hf_lease_wanted(lease));
+        yielder_start(&yielder, lease, LIMIT_MS);
+        EXPECT(HF_OK, peer_join(&peer, 0, &between));
+        AWAIT(count_waiters(store, "wanted") == 1);
+        CHECK(!yielder.ended);
+        EXPECT(HF_OK, peer_release(&peer, 0));
+        EXPECT(HF_YIELDED, attempt_join(&yielder));
+        lease = yielder.lease;
+        again = hf_lease_token(lease);
+        CHECK(lease != old && hf_lease_state(old) == HF_STATE_LOST);
+        if (has(HF_CAP_TOKEN))
+            CHECK(token < between && between < again);
+        AWAIT(!hf_lease_wanted(lease));
+        old = lease;
+    }
+    give(lease);
+    peer_stop(&peer);
+    close_store(store);
+}
+
+/* The waiter keeps it for longer than we wait: nothing is held. */
+static void yield_is_not_granted(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
+    struct peer peer;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO);
+    store = open_store();
+    peer_start(&peer);
+    for (int64_t wait_ms = 0; wait_ms <= 200; wait_ms += 200) {
+        lease = take(store, &request);
+        peer_begin(&peer, 0, &other);
+        AWAIT(hf_lease_wanted(lease));
+        EXPECT(wait_ms ? HF_TIMEOUT : HF_BUSY, hf_yield(&lease, wait_ms, &contract_error));
+        CHECK(lease == NULL);
+        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+        EXPECT(HF_OK, peer_release(&peer, 0));
+    }
+    peer_stop(&peer);
+    EXPECT(HF_OK, hf_close(store, 0)); /* nothing is left */
+}
+
+static void yield_in_use(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease, *again;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    request.flags |= HF_FLAG_REENTRANT;
+    lease = take(store, &request);
+    again = take(store, &request);
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    AWAIT(hf_lease_wanted(lease));
+    EXPECT(HF_IN_USE, hf_yield(&again, LIMIT_MS, &contract_error));
+    CHECK(again == lease && hf_lease_state(lease) == HF_STATE_HELD);
+    give(again);
+    give(lease);
+    waiter_granted(&waiter);
+    close_store(second);
+    close_store(store);
+}
+
+/* A thread of this process that waits gets it first. */
+static void yield_to_a_thread(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct attempt yielder;
+    struct waiter waiter;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO);
+    store = open_store();
+    lease = take(store, &request);
+    waiter_start(&waiter, store, request);
+    AWAIT(hf_lease_wanted(lease));
+    attempt_settled(&waiter.attempt);
+    yielder_start(&yielder, lease, LIMIT_MS);
+    EXPECT(HF_OK, attempt_join(&waiter.attempt));
+    AWAIT(hf_lease_wanted(waiter.attempt.lease)); /* by us */
+    give(waiter.attempt.lease);
+    EXPECT(HF_OK, hf_cancel_close(waiter.cancel));
+    EXPECT(HF_YIELDED, attempt_join(&yielder));
+    give(yielder.lease);
+    close_store(store);
+}
+
+struct yielded {
+    hf_status status;
+    hf_lease *lease;
+    bool done;
+};
+
+static void on_yielded(const hf_result *result, void *arg)
+{
+    struct yielded *yielded = arg;
+
+    yielded->status = result->status;
+    yielded->lease = result->lease;
+    yielded->done = true;
+}
+
+static void yield_in_the_loop(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct yielded yielded = { .done = false };
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease = NULL;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    EXPECT(HF_OK, hf_acquire_async(store, &request, keep_lease, &lease, NULL, &contract_error));
+    LOOP_UNTIL(store, lease);
+    EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
+    LOOP_UNTIL(store, yielded.done);
+    CHECK(yielded.status == HF_OK && yielded.lease == lease);
+
+    yielded.done = false;
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    LOOP_UNTIL(store, told.wanted == 1);
+    EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
+    LOOP_UNTIL(store, waiter.attempt.ended);
+    waiter_granted(&waiter);
+    LOOP_UNTIL(store, yielded.done);
+    CHECK(yielded.status == HF_YIELDED && yielded.lease && yielded.lease != lease);
+    give(yielded.lease);
+    close_store(second);
+    close_store(store);
+}
+
+int contract_wanted(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(undeclared_is_refused),
+        CASE(level_and_events),
+        CASE(several_waiters),
+        CASE(callback_gives_it_away),
+        CASE(grant_tells_it),
+        CASE(unwatched_hears_nothing),
+        CASE(none_after_release),
+        CASE(local_waiters),
+        CASE(readers),
+        CASE(waiter_dies),
+        CASE(between_processes),
+        CASE(in_the_loop),
+        CASE(ask),
+        CASE(yield_stays),
+        CASE(yield_gives_it_away),
+        CASE(yield_is_not_granted),
+        CASE(yield_in_use),
+        CASE(yield_to_a_thread),
+        CASE(yield_in_the_loop),
+    };
+
+    return cmocka_run_group_tests_name("wanted", cases, NULL, NULL);
+}

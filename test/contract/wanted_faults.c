@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages to a holder that others wait, when the network loses or delays them; and the events of a lease at risk. On the
+ * event-driven engine in memory, whose network the test controls.
+ */
+#include "contract.h"
+
+#include "mem_engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *server(void)
+{
+    static char name[128];
+    const char *url = strchr(contract_url(), ':') + 1;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
+    return name;
+}
+
+/* The events of a lease, in order: a letter each. */
+struct told {
+    char events[64];
+    _Atomic int count;
+    char why[HF_LABEL_MAX + 1]; /* of the last one that had a text */
+};
+
+static void on_event(hf_lease *lease, hf_event event, const char *text, void *arg)
+{
+    static const char letters[] = "?rhLwua"; /* AT_RISK, HELD, LOST, WANTED, UNWANTED, ASKED */
+    struct told *told = arg;
+
+    (void)lease;
+    CHECK(told->count < (int)sizeof told->events - 1);
+    told->events[told->count] = letters[event];
+    if (text[0])
+        snprintf(told->why, sizeof told->why, "%s", text);
+    told->count++;
+}
+
+static hf_acquire_request watched(int64_t ttl_ms, struct told *told)
+{
+    hf_acquire_request request = mutex_request("wanted");
+
+    request.flags = HF_FLAG_WATCH;
+    request.ttl_ms = ttl_ms;
+    request.on_event = on_event;
+    request.on_event_arg = told;
+    return request;
+}
+
+/* A waiter's heartbeat repeats a message that was lost, and so does the answer to a renewal. */
+static void message_is_lost(void **state)
+{
+    (void)state;
+    for (int renews = 0; renews < 2; renews++) {
+        hf_store *store = open_store(), *second = open_store();
+        struct told told = { .count = 0 };
+        hf_acquire_request request = watched(10 * LIMIT_MS, &told), other = request;
+        struct attempt attempt;
+        hf_lease *lease = take(store, &request);
+
+        other = waiting_request("wanted");
+        mem_fault(server(), MEM_LOSE_PUSH, MEM_VERBS, renews ? 1000 : 1, 0);
+        attempt_start(&attempt, second, &other);
+        AWAIT(count_waiters(second, "wanted") == 1);
+        if (renews)
+            EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
+        AWAIT(told.count == 1);
+        CHECK(told.events[0] == 'w' && hf_lease_wanted(lease));
+        mem_heal(server());
+        give(lease);
+        EXPECT(HF_OK, attempt_join(&attempt));
+        give(attempt.lease);
+        close_store(second);
+        close_store(store);
+    }
+}
+
+/* While the line is down nobody knows: that counts as not wanted. When it is up again, a heartbeat tells. */
+static void line_is_cut(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    struct told told = { .count = 0 };
+    hf_acquire_request request = watched(10 * LIMIT_MS, &told), other = waiting_request("wanted");
+    struct attempt attempt;
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    attempt_start(&attempt, second, &other);
+    AWAIT(told.count == 1);
+    CHECK(hf_lease_wanted(lease));
+    mem_cut(server(), true);
+    AWAIT(!hf_lease_wanted(lease));
+    AWAIT(told.count == 2);
+    CHECK(strcmp(told.events, "wu") == 0);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    (void)attempt_join(&attempt); /* its outcome is not known */
+    mem_heal(server());
+
+    attempt_start(&attempt, second, &other);
+    AWAIT(hf_lease_wanted(lease));
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* A message may be so late that its lease has ended: it says nothing about the next one. */
+static void message_is_late(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    struct told told = { .count = 0 };
+    hf_acquire_request request = watched(10 * LIMIT_MS, &told), other = waiting_request("wanted");
+    struct attempt attempt;
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    mem_fault(server(), MEM_DELAY_PUSH, MEM_VERBS, 1, 500);
+    attempt_start(&attempt, second, &other);
+    AWAIT(count_waiters(second, "wanted") == 1);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    lease = take(store, &request);
+    nap_ms(1000);
+    CHECK(!hf_lease_wanted(lease) && told.count == 0);
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* AT_RISK and HELD are events too, and LOST is the last one. */
+static void at_risk_is_told(void **state)
+{
+    hf_store *store = open_store();
+    struct told told = { .count = 0 };
+    hf_acquire_request request = watched(6000, &told);
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    CHECK(hf_lease_fd(lease) >= 0);
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_RENEW, 1, 0);
+    EXPECT(HF_UNKNOWN, hf_renew(lease, 0, &contract_error));
+    AWAIT(told.count >= 1);
+    CHECK(told.events[0] == 'r' && told.why[0]);
+    EXPECT(HF_OK, hf_lease_get(lease, &info));
+    AWAIT(told.count >= 2);
+    CHECK(told.events[1] == 'h');
+
+    mem_cut(server(), true);
+    await_lost(lease);
+    AWAIT(told.count >= 4);
+    CHECK(strcmp(told.events, "rhrL") == 0);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    mem_heal(server());
+    close_store(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(message_is_lost),
+        CASE(line_is_cut),
+        CASE(message_is_late),
+        CASE(at_risk_is_told),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    contract_begin("memevent:{id}?call=300ms", false);
+    return cmocka_run_group_tests_name("wanted_faults", cases, NULL, NULL) ? 1 : 0;
+}
