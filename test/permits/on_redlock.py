@@ -16,8 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redlock', 'scripts')
 PREFIX = 'hf:rl:'
 CLUSTER = PREFIX + 'cluster'
-STATE = 'version mode capacity taken holders waiters soon far closed tomb exp wexp sweep seen'.split()
-STATE_LEN = 105
+STATE = 'version mode capacity taken holders waiters soon far closed tomb exp wexp sweep seen watched lingers'.split()
+STATE_LEN = 121
 HOLDER = ('deadline ttl window c held tid tokens permits delay since flags attempt stamp start limit '
           'inbox_len slots_len').split()
 WAITER = 'beat window permits tokens ttl delay flags since attempt stamp start inbox_len'.split()
@@ -434,7 +434,7 @@ class Run(ScriptSequence):
                 raise Mismatch('%s: %s; %r' % (name, what, state))
 
         state = m = records[b'm']
-        state = dict(zip(STATE, struct.unpack('<B13d', m[:STATE_LEN])))
+        state = dict(zip(STATE, struct.unpack('<B15d', m[:STATE_LEN])))
         holders = {k[1:].decode(): holder_of(v) for k, v in records.items() if k[:1] == b'h'}
         queued = {k.decode(): waiter_of(v) for k, v in waiters.items()}
         for key, end, known in zip(keys_of(name), ends, (state['exp'], state['wexp'], state['wexp'])):
@@ -516,7 +516,7 @@ class Run(ScriptSequence):
         last = max(self.model.counts_until(name) for name in self.NAMES)
         for state in self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES]):
             if state:  # a lease of many that was shortened may be remembered as long as it was
-                last = max(last, dict(zip(STATE, struct.unpack('<B13d', state[:STATE_LEN])))['far'])
+                last = max(last, dict(zip(STATE, struct.unpack('<B15d', state[:STATE_LEN])))['far'])
         self.model.us = int(max(last, self.model.now) + 30 * SLACK) * 1000
         self.set_clock()
         self.expire_keys()

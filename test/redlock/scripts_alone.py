@@ -2,6 +2,8 @@
 """
 Cases of scripts_test.py: names that are judged each by itself in one call, and notes of local passes.
 """
+import re
+
 import on_redlock
 import resp
 from on_redlock import CLUSTER, keys_of, owner_of
@@ -123,4 +125,58 @@ def said_after_it_is_stored(case):
     listener.close()
 
 
-CASES = [renewed_alone, beats_alone, notes_travel, said_after_it_is_stored]
+def watching(case):
+    """Holders that watch are told that others wait, and that nobody does any more; the others are not, and cost nothing."""
+    inbox = case.server.connect()
+    inbox('SUBSCRIBE', 'hf:rl:inbox:1')
+
+    def said():
+        inbox.socket.sendall(inbox.pack(['PING']))
+        messages = []
+        while True:
+            reply = inbox.read()
+            if reply[0] == b'pong':
+                return messages
+            messages.append(re.sub(r'\|\w+\.+', '', reply[2].decode()))
+
+    for delay in (0, 5):  # alone when the first waiter comes, or not
+        begin(case)
+        c = case.acquire('a', flags=17, delay=delay)
+        case.acquire('b', flags=1)
+        equal(said(), ['W a 1 1'])
+        case.acquire('c', flags=1)
+        equal((said(), case.renew('a')), ([], [c, 1]))
+        case.release('c')
+        equal(case.beat('b')[0], 'Q')
+        equal(said(), ['W a 1 1'])
+        case.release('b')
+        equal((said(), case.renew('a')), (['W a 1 0'], c))
+        case.acquire('b', flags=1, window=50)
+        equal(said(), ['W a 1 1'])
+        case.pass_ms(51)  # b is dead
+        equal(case.renew('a'), c)
+        equal(said(), ['W a 1 0'])
+        equal(case.release('a'), ['R'])
+        # The heir is told with its grant, if it watches and others wait.
+        for watches in (17, 1):
+            case.acquire('h', flags=17, attempt=watches, delay=delay)
+            case.acquire('w', flags=watches, attempt=watches, delay=delay)
+            case.acquire('x', flags=1, attempt=watches, delay=delay)
+            equal(said(), ['W h %d 1' % watches])
+            case.release('h', attempt=watches)
+            equal([m.split()[:2] for m in said()], [['G', 'w'], ['W', 'w']][:2 if watches == 17 else 1])
+            case.release('x', attempt=watches)
+            equal(said(), ['W w 17 0'][:watches // 17])
+            case.release('w', attempt=watches)
+        # Asking.
+        equal(case.ask('ask', 'n', ['n', 'words']), -1)
+        case.acquire('a', attempt=3, delay=delay)
+        equal((case.ask('ask', 'n', ['n', 'words']), said()), (0, []))
+        case.release('a', attempt=3)
+        case.acquire('a', attempt=4, flags=17, delay=delay)
+        equal((case.ask('ask', 'n', ['n', '17 words']), said()), (1, ['A a 4 :17 words']))
+        case.release('a', attempt=4)
+    inbox.close()
+
+
+CASES = [watching, renewed_alone, beats_alone, notes_travel, said_after_it_is_stored]

@@ -112,7 +112,7 @@ class Case:
         self.redis('HSET', CLUSTER, 'n' + name, struct.pack('<d', c) + (self.redis('HGET', CLUSTER, 'n' + name) or b'')[8:])
 
     def state(self, name='n'):
-        return dict(zip(STATE, struct.unpack('<B13d', self.redis('HGET', keys_of(name)[0], 'm')[:STATE_LEN])))
+        return dict(zip(STATE, struct.unpack('<B15d', self.redis('HGET', keys_of(name)[0], 'm')[:STATE_LEN])))
 
 
 def shortened(answer):

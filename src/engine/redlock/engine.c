@@ -284,6 +284,7 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_LIST] = { redlock_list, NULL },
     [HFI_OP_LOOK] = { redlock_look, NULL },
     [HFI_OP_BREAK] = { redlock_break, NULL },
+    [HFI_OP_ASK] = { redlock_ask_holder, NULL },
 };
 
 void redlock_hasten(struct redlock_store *store, int64_t due_ms)
@@ -369,7 +370,7 @@ static const struct hfi_engine redlock = {
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL | HF_CAP_DETACHED |
                     HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT |
-                    HF_CAP_WAITERS | HF_CAP_BREAK,
+                    HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_WANTED,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl; the token fences",
             .on_clock_jump = "a node whose clock jumps loses its vote early; of a majority: two "

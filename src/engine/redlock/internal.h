@@ -14,6 +14,7 @@
  *   lease.c     release, renew, notes of local passes
  *   adopt.c     taking over a detached lease
  *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
+ *   wanted.c    others wait for what we hold, or ask for it
  *   inspect.c   inspect and break; inspect_merge.c: what the nodes say, put together
  *   probe.c     asking all nodes one by one, for callers that may block: doctor.c, status.c, join.c
  *   doctor.c    what these servers mean for the promises
@@ -98,6 +99,7 @@ struct redlock_round {
     uint32_t name_len; /* release: of `name` */
     int64_t sent_ms;   /* read before the first byte could be sent */
     int64_t ttl_ms;    /* release: how long a late acquire of it is refused */
+    bool told;         /* ASK: a holder was told */
     bool sending;      /* within redlock_round_send(): the sender decides afterwards */
     unsigned depth;    /* not over before we are out of it */
     struct hfi_command command;
@@ -147,6 +149,7 @@ struct redlock_hold {
     uint64_t top;      /* the last token of its block */
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that reported that it was broken */
+    uint32_t wanted;   /* WATCHED: nodes that reported that others wait there */
     int64_t
         late_ms; /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
 };
@@ -409,9 +412,21 @@ void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
 
 /* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
 
+/* Nodes that are up; silent ones are left out if the others are enough. */
+uint32_t redlock_nodes_askable(const struct redlock_store *store);
 void redlock_list(void *self, struct hfi_op *op);
 void redlock_look(void *self, struct hfi_op *op);
 void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then break */
+
+/* ---- wanted.c ------------------------------------------------------------------------------------------------------------ */
+
+void redlock_ask_holder(void *self, struct hfi_op *op);
+/* "W owner attempt 1" (or 0), "A owner attempt words" */
+void redlock_wanted_message(struct redlock_node *node, const struct redis_message *message);
+/* A node has renewed: do others wait there? Returns whether they do anywhere. */
+bool redlock_others_wait(struct redlock_hold *hold, unsigned node, bool others);
+/* The inbox of a node is up, or down. */
+void redlock_hears(struct redlock_store *store);
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
                              hf_error *err);

@@ -351,7 +351,9 @@ static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome
     if (outcome == HFI_REFUSED)
         round->op->error = *err;
     for (size_t i = 0; outcome == HFI_ANSWERED && i < renewal->count; i++) {
-        const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
+        const struct hfi_reply *list = hfi_reply_at(reply, i, HFI_REPLY_LIST);
+        const struct hfi_reply *answer = list ? hfi_reply_at(list, 0, HFI_REPLY_INTEGER)
+                                              : hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
         const struct hfi_reply *problem = hfi_reply_at(reply, i, HFI_REPLY_ERROR);
         struct redlock_hold *hold = redlock_hold_of(renewal->items[i].claim);
 
@@ -360,6 +362,8 @@ static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome
         if (answer && hold && (uint64_t)answer->integer == hold->top) {
             renewal->tally[i].yes++;
             hold->counts |= 1u << node;
+            if (!renewal->tally[i].decided)
+                renewal->items[i].others_wait = redlock_others_wait(hold, node, list != NULL);
         } else if (answer) {
             renewal->tally[i].no++;
         } else if (problem) {

@@ -5,6 +5,8 @@
 -- the cluster's max_ttl was when it was granted: a node that has lost its data is let in again after that.
 -- The answer is what the record witnesses: a client counts only nodes that witness its token.
 --
+-- One that watches is told whether others wait: a message may have been lost, and the dead leave without one.
+--
 -- A renewal also says which token of its block holds now, and in which thread (0: as it is): so a lost note
 -- of a local pass (note.lua) is made good here at the latest. It never sets the token back.
 --
@@ -44,6 +46,13 @@ return each(#KEYS - 1, function(i)
     local deadline, own_ttl, window, c, held, tid, tokens, permits, delay, since, flags, own, stamp, start, limit =
         unpack(HOLDER, record)
     if now > deadline or own ~= attempt or ttl + delay > limit then return 0 end
+    local others = false
+    if flags % LINGERS >= WATCHED and n.waiters > 0 then
+        n.wkey, n.qkey = n.key .. ':w', n.key .. ':q'
+        if now > n.wexp then n.forget_queue() end
+        others = n.heir() and true
+        n.wkey = nil -- (for the next name: see load)
+    end
     if current > held then record = sub(record, 1, 32) .. pack('<dd', current, thread) .. sub(record, 49) end
     if not relieved then
         call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
@@ -51,5 +60,5 @@ return each(#KEYS - 1, function(i)
     end
     n.extend(owner, record, now + ttl, ttl, window, delay)
     n.save()
-    return c
+    return others and { c, 1 } or c
 end)
