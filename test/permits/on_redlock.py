@@ -72,6 +72,8 @@ class Caller:
 
     def __call__(self, script, keys, *args):
         answer = text(self.redis(*self.command(script, keys, args)))
+        if script == 'acquire' and isinstance(answer, list) and answer[0] == 'B':
+            self.lingers = answer.pop()
         if script == 'release':  # a bare number; R and N as of break
             return {1: ['R'], 0: ['N']}[answer]
         return answer
@@ -307,7 +309,7 @@ class Run(ScriptSequence):
                       for o, h in n.holders.items()]
         items = [(k, o, self.attempt_of(k, o), t, r.choice([0, r.randrange(2 ** 53)]), 42) for k, o, t in items]
         self.trace.append(('renew', items))
-        answers = self.call('renew', [CLUSTER] + [keys_of(i[0])[0] for i in items], *[x for i in items for x in i])
+        answers = self.call('renew', [CLUSTER] + [keys_of(i[0])[0] for i in items], *[x for i in items for x in i + ('',)])
         for item, answer in zip(items, answers):
             self.check('renew', answer, self.model.renew(*item))
 

@@ -3,10 +3,11 @@
 Cases of scripts_test.py: names that are judged each by itself in one call, and notes of local passes.
 """
 import re
+import struct
 
 import on_redlock
 import resp
-from on_redlock import CLUSTER, keys_of, owner_of
+from on_redlock import CLUSTER, epoch_of, keys_of, owner_of
 from sequence import Mismatch, equal
 
 
@@ -44,7 +45,7 @@ def renewed_alone(case):
                 before = dumps(case, 'xyz'[place])
                 case.pass_ms(500)
                 answers = case.call('renew', [CLUSTER] + [keys_of(n)[0] for n in 'xyz'],
-                                    *[v for n in 'xyz' for v in (n, owner_of(n, 'a'), 1, 1000, 0, 0)])
+                                    *[v for n in 'xyz' for v in (n, owner_of(n, 'a'), 1, 1000, 0, 0, '')])
                 is_error(answers[place], words)
                 for i, name in enumerate('xyz'):
                     if i != place:
@@ -179,4 +180,39 @@ def watching(case):
     inbox.close()
 
 
-CASES = [watching, renewed_alone, beats_alone, notes_travel, said_after_it_is_stored]
+def lingering(case):
+    """A try that meets a holder that lingers is told so. A renewal raises the counter for a further block, where the record
+    witnesses what the client thinks."""
+    for kind in (dict(), dict(delay=5), dict(mode=1, capacity=9, permits=9)):
+        begin(case)
+        c = case.acquire('a', flags=49, tokens=8, proposal=case.us, **kind)
+        equal(c, case.us + 7)
+        if 'delay' not in kind and 'mode' not in kind:
+            equal(case.renew('a', block=struct.pack('<ddd', 0, c, c + 10)), c + 10)  # alone
+            c += 10
+            equal((case.redis('EXISTS', keys_of('n')[0]), case.counter()), (0, c))
+        equal((case.acquire('b', flags=0, **kind)[0], case.call.lingers), ('B', 1))
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c, c + 100)), c + 100)
+        equal(case.counter(), c + 100)
+        equal(case.look()[4][0][2:4], [c + 100, c + 100 - case.us + 1])  # the first token is the same
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c, c + 200)), c + 100)  # not what it witnesses
+        equal(case.renew('a', block=struct.pack('<ddd', c + 100, c + 150, c + 200)), c + 200)  # it had missed one
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c + 200, 2 ** 53)), c + 200)
+        equal(case.renew('b', block=struct.pack('<ddd', 0, c + 200, c + 300)), 0)
+        equal(case.status()[5] >= c + 200, True)
+        case.acquire('w', **kind)
+        equal((case.acquire('b', flags=0, **kind)[0], case.call.lingers), ('B', 0))  # a waiter stands there
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c + 200, c + 300)), [c + 300, 1])
+        case.release('w')
+        case.call('seal', [CLUSTER], case.redis('HGET', CLUSTER, 'm')[1:25], epoch_of(7, 'z'))
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c + 300, c + 400)), c + 300)  # another epoch
+        case.release('a')
+        equal(case.acquire('b', flags=0, epoch=epoch_of(7, 'z'), **kind) > c + 300, True)
+        if not kind:  # the same of a lease that is alone
+            case.release('b')
+            c = case.acquire('c', flags=49, epoch=epoch_of(7, 'z'))
+            case.call('seal', [CLUSTER], epoch_of(7, 'z'), epoch_of(8, 'z'))
+            equal(case.renew('c', block=struct.pack('<ddd', 0, c, c + 400)), c)
+
+
+CASES = [lingering, watching, renewed_alone, beats_alone, notes_travel, said_after_it_is_stored]

@@ -148,7 +148,7 @@ void redlock_begin(struct redlock_store *store, struct redlock_wait *wait)
     wait->epoch = store->epoch;
     wait->state = HFI_WAITER_ASKING;
     wait->due_ms = now_ms + limit_ms;
-    wait->moved = false;
+    wait->moved = wait->lingers = false;
     wait->splits = 0;
     wait->err.status = HF_OK;
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
@@ -366,6 +366,7 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
         return;
     case 'B':
         vote = HFI_VOTE_BUSY;
+        wait->lingers |= hfi_reply_int_at(reply, 2) > 0;
         break;
     case 'M':
         vote = HFI_VOTE_KIND;
@@ -423,6 +424,12 @@ void redlock_step(struct redlock_store *store, struct redlock_wait *wait)
     }
 }
 
+static void refuse_busy(struct redlock_store *store, struct redlock_wait *wait)
+{
+    wait->op->ret_lingers = wait->lingers;
+    redlock_end_refused(store, wait, HF_BUSY);
+}
+
 /* This attempt cannot win a majority. */
 static void lose(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out)
@@ -439,7 +446,7 @@ static void lose(struct redlock_store *store, struct redlock_wait *wait,
         if (out->nodes && wait->tries < TRIES_MAX)
             redlock_rest(store, wait, REDLOCK_TRY_MS << wait->tries);
         else
-            redlock_end_refused(store, wait, HF_BUSY);
+            refuse_busy(store, wait);
         return;
     }
     if (why == HF_DENIED || why == HF_INVALID || why == HF_CONFIG || why == HF_VERSION) {

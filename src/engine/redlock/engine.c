@@ -292,13 +292,18 @@ void redlock_hasten(struct redlock_store *store, int64_t due_ms)
     hfi_source_by(&store->waits_timer, due_ms);
 }
 
-uint64_t redlock_proposal(struct redlock_store *store)
+uint64_t redlock_clock_us(void)
 {
     struct timespec t;
-    uint64_t us;
 
     clock_gettime(CLOCK_REALTIME, &t);
-    us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+uint64_t redlock_proposal(struct redlock_store *store)
+{
+    uint64_t us = redlock_clock_us();
+
     if (us <= store->last_proposal) /* the clock was set back, or two in one microsecond */
         us = store->last_proposal + 1;
     store->last_proposal = us;

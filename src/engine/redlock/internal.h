@@ -147,6 +147,8 @@ struct redlock_hold {
     uint32_t full; /* of these: it is not alone there, so that a plain HDEL would not release it */
     uint32_t counts;   /* nodes that witness its token, as far as we know */
     uint64_t top;      /* the last token of its block */
+    uint64_t before;   /* LINGERS: of the block before that; 0: none */
+    uint64_t refill;   /* LINGERS: of a further block that some nodes may have; 0: none */
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that reported that it was broken */
     uint32_t wanted;   /* WATCHED: nodes that reported that others wait there */
@@ -178,6 +180,7 @@ struct redlock_wait {
     int64_t due_ms;                 /* the next time limit; HFI_NEVER */
     int64_t heartbeat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
     bool moved;                     /* a node said that it is in another epoch */
+    bool lingers;                   /* a node said that a holder lingers there */
     /* A grant by message counts from here: the send of the first enqueue of this attempt, or of the
      * last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
@@ -276,7 +279,8 @@ void redlock_hold_free(struct redlock_store *store, struct redlock_hold *hold);
 struct redlock_hold *redlock_hold_find(struct redlock_store *store, const unsigned char *owner);
 void redlock_hasten(struct redlock_store *store,
                     int64_t due_ms); /* a wait has something to do then */
-/* Microseconds of this machine's clock, rising: what a client proposes. */
+uint64_t redlock_clock_us(void);     /* of this machine */
+/* The same, rising: what a client proposes. */
 uint64_t redlock_proposal(struct redlock_store *store);
 
 /* ---- node.c ------------------------------------------------------------------------------ */
@@ -378,9 +382,9 @@ void redlock_renew(void *self, struct hfi_op *op);
 void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
 void redlock_adopt(void *self, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
-/* The arguments of one lease in a renewal, behind all keys. */
-void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim,
-                         int64_t ttl_ms);
+/* The arguments of one lease in a renewal, behind all keys. `last`: of a further block of tokens; 0: none. */
+void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms,
+                         uint64_t last);
 bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
                     int64_t tid);
 void redlock_notes_send(struct redlock_store *store);

@@ -35,6 +35,7 @@ void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
     claim->others_wait = hold->wanted != 0;
     hold->choice = out->choice;
     hold->top = out->token;
+    hold->before = hold->refill = 0;
     hold->counts = out->nodes;
     hold->released = hold->broken = 0;
     if (out->wrong) {
@@ -136,7 +137,7 @@ static void confirm(struct redlock_store *store, struct redlock_wait *wait)
     round->attempt = wait->hold->attempt;
     redlock_add_cluster(round);
     redlock_add_name(round, &claim->name);
-    redlock_add_renewal(round, claim, claim->ttl_ms);
+    redlock_add_renewal(round, claim, claim->ttl_ms, 0);
     redlock_round_send(round, wait->hold->sent);
 }
 

@@ -60,7 +60,7 @@ if home[1] and home[2] and #home[2] == FULL_LEN and got[1] and byte(got[1]) == V
         (tomb == 0 or now <= tomb) and ttl + delay <= max_ttl and window + delay <= max_ttl and
         (mode ~= 2 or permits <= SLOTS_MAX) then
         local next_change = now <= closed and closed - now + 1 or soon - now + 1
-        if flags % 2 < 1 and waiters == 0 then return { 'B', next_change } end
+        if flags % 2 < 1 and waiters == 0 then return { 'B', next_change, lingers } end
         local c, proposed = unpack('<d', home[2]) + tokens, wanted + tokens - 1
         if proposed > c and (wanted <= us + AHEAD or proposed <= unpack('<d', home[1], 58)) then c = proposed end
         local stamp = stamp
@@ -165,7 +165,7 @@ if now > n.closed and permits <= n.capacity - n.taken and (barge or replaced or 
     if n.mode ~= 2 then return answer(c) end
     return answer({ 'G', c, tokens, ttl, slots })
 end
-if not wait then return answer({ 'B', n.next_change() }) end
+if not wait then return answer({ 'B', n.next_change(), n.waiters == 0 and n.lingers or 0 }) end
 if not n.next_count(tokens) then return answer({ 'F' }) end
 
 -- Join the queue. A long one is first searched for dead waiters, which would otherwise stay until it is their turn.

@@ -19,13 +19,24 @@
 -- include: common
 -- include: each
 
+-- A further block of tokens, up to t: a write-back, only where the record witnesses the last one, or the one before that (a
+-- node may have missed a block). A node that witnesses another number may have granted after another client had won. And only in
+-- the epoch of the grant: what heals a node has read the counters of the others after it had sealed that epoch.
+local function raised(c, before, expected, t, epoch)
+    if t <= c or t >= TOKEN_LIMIT or c ~= expected and c ~= before or epoch ~= node.epoch then return c end
+    if t > node.top then node.top = math.min(t + STEP, TOKEN_LIMIT - 1) end
+    return t
+end
+
 local relieved = false
 n.join(call('HGET', ckey, 'm'))
 
 return each(#KEYS - 1, function(i)
-    local at = 6 * i - 5
+    local at = 7 * i - 6
     local owner, attempt, ttl, current, thread = ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] + 0,
         ARGV[at + 5] + 0
+    local before, expected, t = 0, 0, 0
+    if ARGV[at + 6] ~= '' then before, expected, t = unpack('<ddd', ARGV[at + 6]) end
     n.key, n.id = KEYS[i + 1], ARGV[at]
     local field = call('HGET', ckey, 'n' .. n.id)
     if field and #field > FULL_LEN then -- alone
@@ -35,9 +46,12 @@ return each(#KEYS - 1, function(i)
         if current == 0 then
             if not relieved then call('HDEL', ckey, '') end -- a write that needs no memory
             relieved = true
-            call('HSET', ckey, 'n' .. n.id, sub(field, 1, 8) .. pack('<d', now + ttl) .. sub(field, 17, 87) ..
-                pack('<d', ttl) .. sub(field, 96))
-            return (unpack('<d', field))
+            local c, tokens = unpack('<d', field), unpack('<d', field, 104)
+            local new = raised(c, before, expected, t, sub(field, 26, 49))
+            n.field = field
+            n.put(pack('<dd', new, now + ttl) .. sub(field, 17, 87) .. pack('<d', ttl) .. sub(field, 96, 103) ..
+                pack('<d', tokens + new - c) .. sub(field, 112))
+            return new
         end
     end
     local got = n.load(owner, false, nil, field)
@@ -57,6 +71,11 @@ return each(#KEYS - 1, function(i)
     if not relieved then
         call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
         relieved = true
+    end
+    local new = raised(c, before, expected, t, sub(record, HOLDER_EPOCH, HOLDER_LEN))
+    if new > c and new > n.count then
+        record = sub(record, 1, 24) .. pack('<d', new) .. sub(record, 33, 48) .. pack('<d', tokens + new - c) .. sub(record, 57)
+        n.count, n.counted, c = new, true, new
     end
     n.extend(owner, record, now + ttl, ttl, window, delay)
     n.save()
