@@ -6,6 +6,7 @@ int exit_of(hf_status status)
 {
     switch (status) {
     case HF_OK:
+    case HF_YIELDED:
     case HF_DONE: /* by another process: `once` prints that */
         return EXIT_FINE;
 

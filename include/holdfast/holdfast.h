@@ -127,7 +127,8 @@ HF_API int hf_version_number(void);
     X(CHANGED, 23, "it was changed in the meantime")                 \
     X(OVERFLOW, 24, "the result is out of range")                    \
     X(BROKEN, 25, "a participant died")                              \
-    X(DONE, 26, "it has been done already")
+    X(DONE, 26, "it has been done already")                          \
+    X(YIELDED, 27, "it was given away, and is ours again")
 
 typedef enum hf_status {
 #define HF_STATUS_ENUM(name, number, text) HF_##name = number,
@@ -391,6 +392,23 @@ HF_API HF_USE hf_status hf_acquire(hf_store *store, const hf_acquire_request *re
 HF_API hf_status hf_release(hf_lease *lease, hf_error *err);
 
 /*
+ * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
+ * Give a lease that others wait for to them, and queue for it again, in one step; for a lease that was requested with HF_FLAG_WATCH.
+ *
+ * HF_OK: nobody waits, as far as we have been told. The lease stays, with its token; this costs no more than hf_lease_wanted().
+ * HF_YIELDED: it was given away and is ours again, by the new handle in *lease, with a new token: what it protects may have changed.
+ * A waiter that has left meanwhile makes no difference to that.
+ *
+ * HF_INVALID, HF_LOST, HF_FORKED; HF_IN_USE (its hold count is above 1: an outer frame relies on it): nothing was done. Any other status:
+ * *lease is NULL, and nothing is held: HF_TIMEOUT, HF_BUSY (wait_ms 0), HF_CANCELLED (the store is being closed), HF_UNAVAILABLE,
+ * HF_UNKNOWN, HF_DEADLOCK, as of hf_acquire().
+ *
+ * Threads of this process that wait for it get it first. The new request is that of the old lease, without HF_FLAG_BARGE and
+ * `session`.
+ */
+HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *err);
+
+/*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * Renew now, for ttl_ms (0: as before) from now. HF_OK: valid until then. HF_LOST: too late.
  * HF_UNAVAILABLE, HF_UNKNOWN: not confirmed; the lease is AT_RISK and still valid for
@@ -523,7 +541,7 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
 typedef struct hf_op hf_op;
 
 /*
- * What a call has found. With HF_OK the members that its blocking form returns are set, all others are zero. What is marked *
+ * What a call has found. With HF_OK (and HF_YIELDED) the members that its blocking form returns are set, all others are zero. What is marked *
  * belongs to the callback, which keeps it or frees it; all else, and the result itself, lives until the callback returns.
  */
 typedef struct hf_result {
@@ -573,6 +591,16 @@ HF_API HF_USE hf_status hf_release_all_async(hf_lease *const *leases, size_t cou
  * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_renew_async(hf_lease *lease, int64_t ttl_ms, hf_done_fn *done, void *arg,
                                        hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * With HF_OK and HF_YIELDED result->lease is the lease; else, if the call has begun, nothing is held. The old handle has ended when
+ * this returns HF_OK, unless the lease stays. */
+HF_API HF_USE hf_status hf_yield_async(hf_lease *lease, int64_t wait_ms, hf_done_fn *done,
+                                       void *arg, hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_ask_async(hf_store *store, const void *name, size_t name_len,
+                                     const char *text, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                     hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_lease_adopt_async(hf_store *store, const hf_adopt_request *request,
@@ -679,6 +707,13 @@ HF_API HF_USE bool hf_view_waiters_tracked(const hf_view *view);
  * HF_NOT_FOUND: no lease has that token now. */
 HF_API HF_USE hf_status hf_lease_break(hf_store *store, const void *name, size_t name_len,
                                        uint64_t token, hf_error *err);
+
+/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Ask whoever holds `name` to give it away: HF_EVENT_ASKED with `text` (NULL: the store's label; longer ones are cut to HF_LABEL_MAX
+ * bytes). It queues nowhere and changes nothing. HF_OK: every holder with HF_FLAG_WATCH was told, at least one. HF_BUSY: it is held,
+ * and no holder listens. HF_NOT_FOUND: nobody holds it. HF_UNSUPPORTED without HF_CAP_WANTED. */
+HF_API HF_USE hf_status hf_ask(hf_store *store, const void *name, size_t name_len, const char *text,
+                               hf_error *err);
 
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
  * Wait until something in the store has changed since *seq (0: since now); then set *seq.

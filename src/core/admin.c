@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_lease_break(), hf_store_wait(), hf_store_check(): for the administrator of a store. */
+/* hf_lease_break(), hf_ask(), hf_store_wait(), hf_store_check(): what a client does without a lease of its own. */
 #include "core/findings.h"
 #include "core/request.h"
 #include "core/task.h"
@@ -81,6 +81,92 @@ hf_status hf_lease_break_async(hf_store *handle, const void *name, size_t name_l
     if (!call)
         return hfi_error_memory(err);
     status = break_init(call, handle, name, name_len, token, err);
+    if (status == HF_OK)
+        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
+    hfi_free(call);
+    return status;
+}
+
+/* ---- ask ------------------------------------------------------------------------------- */
+
+struct ask_call {
+    struct hfi_task task;
+    struct hfi_name name;
+    unsigned char bytes[HF_NAME_MAX];
+    char text[HF_LABEL_MAX + 1];
+};
+
+static hf_status ask_step(struct hfi_task *task, hf_status got)
+{
+    static const hf_error deaf = { .text = "it is held, and no holder listens" };
+    struct ask_call *call = hfi_container(task, struct ask_call, task);
+    struct hfi_op *op;
+    char *text;
+
+    if (task->state++ > 0)
+        return got == HF_OK
+                   ? hfi_ok(&task->error)
+                   : hfi_store_error(task->store, "ask", &call->name, got,
+                                     got == HF_BUSY ? &deaf : &task->child.error, &task->error);
+    text = hfi_strndup(call->text, strlen(call->text));
+    op = text ? hfi_task_op(task, HFI_OP_ASK) : NULL;
+    if (!op) {
+        hfi_free(text);
+        return hfi_error_memory(&task->error);
+    }
+    op->u.ask.name = hfi_task_name(task, &call->name);
+    op->u.ask.text = text;
+    hfi_task_keep(task, text, NULL);
+    return hfi_task_submit(task, HFI_NEVER, 0);
+}
+
+/* HF_OK: the store is entered. */
+static hf_status ask_init(struct ask_call *call, hf_store *handle, const void *name,
+                          size_t name_len, const char *text, hf_error *err)
+{
+    struct hfi_store *store;
+    hf_status status = hfi_store_enter(handle, &store, err);
+    size_t len;
+
+    if (status != HF_OK)
+        return status;
+    hfi_task_init(&call->task, store, ask_step);
+    call->task.free = hfi_task_free_entered;
+    status = hfi_name_check(name, name_len, &call->name.len, err);
+    if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_WANTED))
+        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot ask holders");
+    if (status != HF_OK) {
+        hfi_store_leave(store);
+        return status;
+    }
+    text = text ? text : store->label;
+    len = hfi_label_len(text, HF_LABEL_MAX);
+    memcpy(call->text, text, len);
+    call->text[len] = 0;
+    memcpy(call->bytes, name, call->name.len);
+    call->name.bytes = call->bytes;
+    hfi_hash128(call->bytes, call->name.len, call->name.hash);
+    return HF_OK;
+}
+
+hf_status hf_ask(hf_store *handle, const void *name, size_t name_len, const char *text,
+                 hf_error *err)
+{
+    struct ask_call call;
+    hf_status status = ask_init(&call, handle, name, name_len, text, err);
+
+    return status == HF_OK ? hfi_task_run_entered(&call.task, err) : status;
+}
+
+hf_status hf_ask_async(hf_store *handle, const void *name, size_t name_len, const char *text,
+                       hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct ask_call *call = hfi_malloc(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = ask_init(call, handle, name, name_len, text, err);
     if (status == HF_OK)
         return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
     hfi_free(call);

@@ -54,13 +54,14 @@ struct hfi_call {
     enum hfi_child_kind child; /* of `parent` */
     struct hfi_lease *lease;   /* the slot that goes to the store, or is released */
     bool may_wait;
-    bool waits;              /* `wait` has been prepared */
-    bool waited;             /* the answer did not come at once */
-    bool queued;             /* THREAD: in the local queue */
-    bool answered;           /* THREAD: status and handle are set */
-    bool sole;               /* release: as in struct hfi_release_plan */
-    bool lost;               /* likewise: the answer is HF_LOST, whatever the store says */
-    bool timed;              /* has a place for its timer at the keeper */
+    bool waits;    /* `wait` has been prepared */
+    bool waited;   /* the answer did not come at once */
+    bool queued;   /* THREAD: in the local queue */
+    bool answered; /* THREAD: status and handle are set */
+    bool sole;     /* release: as in struct hfi_release_plan */
+    bool told;     /* THREAD, release: a callback of the lease `old` runs on another thread */
+    bool lost;     /* likewise: the answer is HF_LOST, whatever the store says */
+    bool timed;    /* has a place for its timer at the keeper */
     bool held_by_session;    /* the lease counts for deadlock detection ... */
     bool cleanup;            /* nothing stops it: a child that cleans up */
     bool ended;              /* the call of a task, which has its final status */
@@ -71,6 +72,8 @@ struct hfi_call {
     hf_lease *handle;        /* with HF_OK of an acquire */
     struct hfi_task *task;   /* LOOP: the task of this call; NULL: an acquire or a release */
     struct hfi_task *parent; /* the task of which it is a child; NULL: none */
+    hf_lease *old;           /* with `told` ... */
+    struct hfi_shard *shard; /* ... which keeps the store open */
     int64_t min_valid_ms;    /* acquire */
     int64_t deadline_ms;     /* HFI_NEVER: none */
     struct hfi_op op;
@@ -119,7 +122,7 @@ static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
     call->child = HFI_CHILD_NONE;
     call->lease = NULL;
     call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
-    call->sole = call->lost = call->timed = call->held_by_session = false;
+    call->sole = call->told = call->lost = call->timed = call->held_by_session = false;
     call->cleanup = call->ended = false;
     call->scope = 0;
     call->cancel = NULL;

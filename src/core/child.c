@@ -235,7 +235,7 @@ static bool await_lease(struct hfi_call *child)
     struct hfi_task *task = child->parent;
     bool acquire = child->child == HFI_CHILD_ACQUIRE;
 
-    if (child->answered)
+    if (child->answered && !child->told)
         return true;
     if (child->lost)
         task->child.error = child->error; /* its text was set when it began */

@@ -31,7 +31,7 @@ static void fill(const struct hfi_lease *lease, hf_lease_info *info)
     info->ttl_ms = lease->term.granted_ms ? lease->term.ttl_ms : 0;
     info->name_len = lease->claim.name.len;
     memcpy(info->name, lease->claim.name.bytes, lease->claim.name.len);
-    info->wanted = atomic_load_explicit(&lease->level, memory_order_relaxed);
+    info->wanted = atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED;
     info->asks = lease->asks;
 }
 
@@ -113,7 +113,7 @@ bool hf_lease_wanted(hf_lease *handle)
     struct hfi_lease *lease = hfi_slot_find(&hfi_leases, handle);
 
     /* If the slot has begun another lease since, the handle has ended: either answer was right a moment ago. */
-    return lease && atomic_load_explicit(&lease->level, memory_order_relaxed) &&
+    return lease && atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED &&
            hfi_slot_is(&lease->slot, handle) && hfi_slot_ours(&lease->slot, hfi_process_id());
 }
 

@@ -84,10 +84,12 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     atomic_store_explicit(&lease->wanted, false, memory_order_relaxed);
     lease->passes = 0;
     lease->watch = request->flags & HF_FLAG_WATCH;
+    lease->unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK;
     hfi_events_begin(&lease->events, request->on_event, request->on_event_arg);
     hfi_lease_fresh(lease);
-    if (lease->reentrant)
-        lease->scope = lease->scoped ? request->scope : hfi_thread_id();
+    lease->scope = request->scope;
+    if (lease->reentrant && !lease->scoped)
+        lease->scope = hfi_thread_id();
 
     set_claim(&lease->claim, checked, hfi_store_engine(store));
     set_term(&lease->term, checked, hfi_store_promises(store));

@@ -36,6 +36,9 @@ struct hfi_checked_request;
 
 enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
 
+/* What hf_lease_wanted() and hf_yield() read without a lock. WANTED: others wait, in the store or here. */
+enum hfi_level { HFI_LEVEL_QUIET, HFI_LEVEL_WANTED, HFI_LEVEL_UNWATCHED, HFI_LEVEL_LOST };
+
 #define HFI_PART_HANDLE  1u
 #define HFI_PART_CLAIM   2u
 #define HFI_PART_RENEWAL 4u
@@ -57,16 +60,17 @@ struct hfi_lease {
     _Atomic int gone;               /* * the store reported its end, perhaps before the grant */
     _Atomic bool
         wanted; /* others wait for the claim, as far as the store has told us: core/wanted.c */
-    _Atomic bool level; /* what hf_lease_wanted() says: `watch`, and others wait, there or here */
-    unsigned parts;     /* HFI_PART_* */
-    bool pass;          /* may be passed on locally */
-    bool hot;           /* * local waiters were seen: a block of tokens pays off */
-    bool timed;         /* * has a place for its timer at the keeper */
-    bool exported;      /* * detached, and its handle was exported */
-    bool orphan;        /* * its store was closed */
-    bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
+    _Atomic unsigned char level; /* enum hfi_level */
+    unsigned parts;              /* HFI_PART_* */
+    bool pass;                   /* may be passed on locally */
+    bool hot;                    /* * local waiters were seen: a block of tokens pays off */
+    bool timed;                  /* * has a place for its timer at the keeper */
+    bool exported;               /* * detached, and its handle was exported */
+    bool orphan;                 /* * its store was closed */
+    bool reentrant, scoped;      /* scoped: `scope` was given, else it is a thread's id */
     bool in_loop;   /* acquired asynchronously: its callback comes from hf_store_process() */
     bool watch;     /* HF_FLAG_WATCH, of the holder */
+    bool unchecked; /* HF_FLAG_NO_DEADLOCK_CHECK, likewise */
     bool changed;   /* since the last hf_lease_get(): its descriptor is readable */
     hf_state noted; /* the state of which its holder has been told, or will be */
     uint32_t holds, passes;
@@ -136,7 +140,8 @@ struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease);
 /* A holder begins: what belongs to the hold and not to the claim. By its owner, or with the lock. */
 static inline void hfi_lease_fresh(struct hfi_lease *lease)
 {
-    atomic_store_explicit(&lease->level, false, memory_order_relaxed);
+    atomic_store_explicit(&lease->level, lease->watch ? HFI_LEVEL_QUIET : HFI_LEVEL_UNWATCHED,
+                          memory_order_relaxed);
     lease->noted = HF_STATE_HELD;
     lease->changed = false;
     lease->asks = 0;

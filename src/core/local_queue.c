@@ -172,6 +172,7 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait, int6
     hfi_events_begin(&lease->events, from->events.fn, from->events.arg);
     lease->in_loop = from->in_loop;
     lease->watch = from->watch;
+    lease->unchecked = from->unchecked;
     hfi_lease_fresh(lease);
     lease->since_ms = now_ms;
     if (lease->fd >= 0)

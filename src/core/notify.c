@@ -122,7 +122,7 @@ static void queue_event(struct hfi_lease *lease, enum hfi_track track)
     events->handle = (hf_lease *)(uintptr_t)atomic_load(&lease->slot.handle); /* NOLINT */
     events->state = lease->term.state;
     events->why = lease->why;
-    events->wanted = atomic_load_explicit(&lease->level, memory_order_relaxed);
+    events->wanted = atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED;
     if (events->state == HF_STATE_LOST)
         events->due_count = 0; /* nothing else matters now */
     if (!memchr(events->due, (int)track, events->due_count))
@@ -149,26 +149,35 @@ static void ring_fd(struct hfi_lease *lease)
     lease->changed = true;
 }
 
+static enum hfi_level level_of(const struct hfi_lease *lease)
+{
+    if (hfi_lease_lost(lease))
+        return HFI_LEVEL_LOST;
+    if (!lease->watch)
+        return HFI_LEVEL_UNWATCHED;
+    return atomic_load_explicit(&lease->wanted, memory_order_relaxed) ||
+                   !hfi_list_empty(&lease->queue)
+               ? HFI_LEVEL_WANTED
+               : HFI_LEVEL_QUIET;
+}
+
 void hfi_lease_note(struct hfi_lease *lease)
 {
-    bool lost = hfi_lease_lost(lease);
-    bool before = atomic_load_explicit(&lease->level, memory_order_relaxed);
-    bool wanted = lease->watch && !lost &&
-                  (atomic_load_explicit(&lease->wanted, memory_order_relaxed) ||
-                   !hfi_list_empty(&lease->queue));
+    enum hfi_level before = atomic_load_explicit(&lease->level, memory_order_relaxed);
+    enum hfi_level level = level_of(lease);
     bool moved = lease->term.state != lease->noted;
 
-    if (!moved && wanted == before)
+    if (!moved && level == before)
         return;
     if (moved && lease->term.state == HF_STATE_AT_RISK)
         lease->why = lease->term.doubtful ? "the store may have forgotten it"
                                           : "a renewal was not confirmed";
     lease->noted = lease->term.state;
-    atomic_store_explicit(&lease->level, wanted, memory_order_relaxed);
+    atomic_store_explicit(&lease->level, (unsigned char)level, memory_order_relaxed);
     ring_fd(lease);
     if (!lease->events.fn)
         return;
-    if (wanted != before && !lost)
+    if (level != before && level != HFI_LEVEL_LOST)
         queue_event(lease, HFI_TRACK_WANTED);
     if (moved)
         queue_event(lease, HFI_TRACK_STATE);

@@ -73,7 +73,7 @@ static hf_status end_call(struct hfi_call *call)
 {
     hf_status status = call->lost ? HF_LOST : HF_UNKNOWN;
 
-    if (!call->answered && !hfi_release_await(call))
+    if (!hfi_release_await(call))
         return status; /* the call goes on without us */
     status = call->status;
     hfi_call_free(call);
@@ -130,15 +130,16 @@ hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err)
         begin(call, handle, &plan);
         return HF_OK;
     }
-    /* Give it back first, then wait. */
-    if (hfi_call_has_thread(call)) {
+    if (hfi_call_has_thread(call)) { /* it waits when it has given the lease back */
+        call->told = true;
+        call->old = handle;
+        call->shard = plan.told;
         begin(call, handle, &plan);
-        hfi_notify_await(plan.told->store, handle);
     } else {
         hfi_notify_follow(plan.told->store, handle, call);
         begin(call, handle, &plan);
+        hfi_shard_leave(plan.told);
     }
-    hfi_shard_leave(plan.told);
     return HF_OK;
 }
 
@@ -344,6 +345,13 @@ bool hfi_release_await(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
+    if (call->told) {
+        hfi_notify_await(call->shard->store, call->old);
+        hfi_shard_leave(call->shard);
+        call->told = false;
+    }
+    if (call->answered)
+        return true;
     if (hfi_call_wait(call, call->op.deadline_ms)) {
         answered(call, hfi_op_status(&call->op), &call->op.error);
         return true;

@@ -13,7 +13,7 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err);
 
 /* Begin a release for the receiver of `call`. HF_OK: it is under way, or has its answer. Else there is no such lease. */
 hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err);
-/* For a blocking call: wait until it has its answer. false: given up; the caller must not use the
+/* For a blocking call: wait until a callback of the lease that runs has ended, and then until the call has its answer. false: given up; the caller must not use the
  * call any more. */
 bool hfi_release_await(struct hfi_call *call);
 

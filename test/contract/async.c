@@ -572,6 +572,7 @@ enum form {
     FORM_RENEW,
     FORM_ADOPT,
     FORM_BREAK,
+    FORM_ASK,
     FORM_INSPECT,
     FORM_WAIT,
     FORM_CHECK,
@@ -605,6 +606,8 @@ static hf_status begin_form(enum form form, hf_store *store, hf_lease *lease, hf
         return hf_lease_adopt_async(store, &adopt, done, arg, ret_op, err);
     case FORM_BREAK:
         return hf_lease_break_async(store, "none", 4, 1, done, arg, ret_op, err);
+    case FORM_ASK:
+        return hf_ask_async(store, "none", 4, "please", done, arg, ret_op, err);
     case FORM_INSPECT:
         return hf_store_inspect_async(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, done, arg, ret_op,
                                       err);

@@ -6,12 +6,14 @@
 #include "peer.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What a callback was told. */
 struct told {
-    _Atomic int wanted, unwanted, lost, total;
-    _Atomic bool begun, ended; /* of the callback that runs, if it is slow */
+    _Atomic int wanted, unwanted, asked, lost, total;
+    char text[HF_LABEL_MAX + 2]; /* of ASKED */
+    _Atomic bool begun, ended;   /* of the callback that runs, if it is slow */
     bool slow, release;
     pthread_t thread;
     hf_lease *lease;
@@ -33,6 +35,9 @@ static void on_event(hf_lease *lease, hf_event event, const char *text, void *ar
     told->wanted += event == HF_EVENT_WANTED;
     told->unwanted += event == HF_EVENT_UNWANTED;
     told->lost += event == HF_EVENT_LOST;
+    if (event == HF_EVENT_ASKED)
+        snprintf(told->text, sizeof told->text, "%s", text);
+    told->asked += event == HF_EVENT_ASKED;
     told->total++;
     told->ended = true;
 }
@@ -92,6 +97,23 @@ static void waiter_granted(struct waiter *waiter)
     EXPECT(HF_OK, attempt_join(&waiter->attempt));
     give(waiter->attempt.lease);
     EXPECT(HF_OK, hf_cancel_close(waiter->cancel));
+}
+
+static void *yielder_run(void *arg)
+{
+    struct attempt *attempt = arg;
+
+    attempt->tid = thread_id();
+    attempt->status = hf_yield(&attempt->lease, attempt->request.wait_ms, &contract_error);
+    attempt->ended = true;
+    return NULL;
+}
+
+/* hf_yield() on a thread of its own. */
+static void yielder_start(struct attempt *attempt, hf_lease *lease, int64_t wait_ms)
+{
+    *attempt = (struct attempt){ .lease = lease, .request = { .wait_ms = wait_ms } };
+    CHECK(pthread_create(&attempt->thread, NULL, yielder_run, attempt) == 0);
 }
 
 static void undeclared_is_refused(void **state)
@@ -457,6 +479,249 @@ static void in_the_loop(void **state)
     close_store(store);
 }
 
+/* ---- asking ------------------------------------------------------------------------------- */
+
+static void ask(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), plain = mutex_request("plain");
+    char large[4 * HF_LABEL_MAX];
+    hf_store *store, *second;
+    hf_lease *lease, *deaf;
+
+    (void)state;
+    second = open_store();
+    if (!has(HF_CAP_WANTED)) {
+        EXPECT(HF_UNSUPPORTED, hf_ask(second, "wanted", 6, "please", &contract_error));
+        close_store(second);
+        return;
+    }
+    store = open_store();
+    EXPECT(HF_NOT_FOUND, hf_ask(second, "wanted", 6, "please", &contract_error));
+    lease = take(store, &request);
+    deaf = take(store, &plain);
+    EXPECT(HF_BUSY, hf_ask(second, "plain", 5, "please", &contract_error));
+    CHECK(strstr(contract_error.text, "listens"));
+    EXPECT(HF_OK, hf_ask(second, "wanted", 6, "please \x1b[2J", &contract_error));
+    AWAIT(told.asked == 1);
+    CHECK(strcmp(told.text, "please \x1b[2J") == 0 && readable(lease));
+    CHECK(get(lease).asks == 1 && !get(lease).wanted && !readable(lease));
+    CHECK(!hf_lease_wanted(lease)); /* nobody waits */
+
+    /* At most once a second; what is too long is cut between two characters. */
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = 0;
+    memcpy(large + HF_LABEL_MAX - 1, "\xc3\xa4", 2);
+    do {
+        EXPECT(HF_OK, hf_ask(second, "wanted", HF_CSTRING, large, &contract_error));
+        nap_ms(100);
+    } while (told.asked == 1);
+    CHECK(strlen(told.text) == HF_LABEL_MAX - 1 && told.text[HF_LABEL_MAX - 2] == 'x');
+    give(lease);
+    give(deaf);
+    EXPECT(HF_NOT_FOUND, hf_ask(second, "wanted", 6, NULL, &contract_error));
+    close_store(second);
+    close_store(store);
+}
+
+/* ---- yielding ----------------------------------------------------------------------------- */
+
+static void yield_stays(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), plain = mutex_request("plain");
+    hf_store *store;
+    hf_lease *lease, *first, *old, *none = NULL;
+    uint64_t token;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    request.flags |= HF_FLAG_REENTRANT;
+    first = lease = take(store, &request);
+    token = hf_lease_token(lease);
+    EXPECT(HF_OK, hf_yield(&lease, LIMIT_MS, &contract_error));
+    CHECK(lease == first && hf_lease_token(lease) == token);
+    EXPECT(HF_INVALID, hf_yield(NULL, 0, &contract_error));
+    EXPECT(HF_INVALID, hf_yield(&none, 0, &contract_error));
+    old = lease;
+    give(lease);
+    EXPECT(HF_INVALID, hf_yield(&old, 0, &contract_error));
+    CHECK(old == first);
+    lease = take(store, &plain);
+    EXPECT(HF_INVALID, hf_yield(&lease, 0, &contract_error));
+    CHECK(strstr(contract_error.text, "HF_FLAG_WATCH") && hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(store);
+}
+
+/* The waiter gets it, and then it is ours again, with a larger token. */
+static void yield_gives_it_away(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
+    uint64_t token, between, again;
+    hf_lease *lease, *old;
+    struct peer peer;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO | HF_CAP_WAITERS);
+    store = open_store();
+    peer_start(&peer);
+    request.label = "a worker";
+    lease = old = take(store, &request);
+    for (int round = 0; round < 3; round++) {
+        struct attempt yielder;
+
+        token = hf_lease_token(lease);
+        peer_begin(&peer, 0, &other);
+        AWAIT(hf_lease_wanted(lease));
+        yielder_start(&yielder, lease, LIMIT_MS);
+        EXPECT(HF_OK, peer_join(&peer, 0, &between));
+        AWAIT(count_waiters(store, "wanted") == 1);
+        CHECK(!yielder.ended);
+        EXPECT(HF_OK, peer_release(&peer, 0));
+        EXPECT(HF_YIELDED, attempt_join(&yielder));
+        lease = yielder.lease;
+        again = hf_lease_token(lease);
+        CHECK(lease != old && hf_lease_state(old) == HF_STATE_LOST);
+        if (has(HF_CAP_TOKEN))
+            CHECK(token < between && between < again);
+        AWAIT(!hf_lease_wanted(lease));
+        old = lease;
+    }
+    give(lease);
+    peer_stop(&peer);
+    close_store(store);
+}
+
+/* The waiter keeps it for longer than we wait: nothing is held. */
+static void yield_is_not_granted(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
+    struct peer peer;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO);
+    store = open_store();
+    peer_start(&peer);
+    for (int64_t wait_ms = 0; wait_ms <= 200; wait_ms += 200) {
+        lease = take(store, &request);
+        peer_begin(&peer, 0, &other);
+        AWAIT(hf_lease_wanted(lease));
+        EXPECT(wait_ms ? HF_TIMEOUT : HF_BUSY, hf_yield(&lease, wait_ms, &contract_error));
+        CHECK(lease == NULL);
+        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+        EXPECT(HF_OK, peer_release(&peer, 0));
+    }
+    peer_stop(&peer);
+    EXPECT(HF_OK, hf_close(store, 0)); /* nothing is left */
+}
+
+static void yield_in_use(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease, *again;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    request.flags |= HF_FLAG_REENTRANT;
+    lease = take(store, &request);
+    again = take(store, &request);
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    AWAIT(hf_lease_wanted(lease));
+    EXPECT(HF_IN_USE, hf_yield(&again, LIMIT_MS, &contract_error));
+    CHECK(again == lease && hf_lease_state(lease) == HF_STATE_HELD);
+    give(again);
+    give(lease);
+    waiter_granted(&waiter);
+    close_store(second);
+    close_store(store);
+}
+
+/* A thread of this process that waits gets it first. */
+static void yield_to_a_thread(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct attempt yielder;
+    struct waiter waiter;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO);
+    store = open_store();
+    lease = take(store, &request);
+    waiter_start(&waiter, store, request);
+    AWAIT(hf_lease_wanted(lease));
+    attempt_settled(&waiter.attempt);
+    yielder_start(&yielder, lease, LIMIT_MS);
+    EXPECT(HF_OK, attempt_join(&waiter.attempt));
+    AWAIT(hf_lease_wanted(waiter.attempt.lease)); /* by us */
+    give(waiter.attempt.lease);
+    EXPECT(HF_OK, hf_cancel_close(waiter.cancel));
+    EXPECT(HF_YIELDED, attempt_join(&yielder));
+    give(yielder.lease);
+    close_store(store);
+}
+
+struct yielded {
+    hf_status status;
+    hf_lease *lease;
+    bool done;
+};
+
+static void on_yielded(const hf_result *result, void *arg)
+{
+    struct yielded *yielded = arg;
+
+    yielded->status = result->status;
+    yielded->lease = result->lease;
+    yielded->done = true;
+}
+
+static void yield_in_the_loop(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct yielded yielded = { .done = false };
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease = NULL;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    EXPECT(HF_OK, hf_acquire_async(store, &request, keep_lease, &lease, NULL, &contract_error));
+    LOOP_UNTIL(store, lease);
+    EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
+    LOOP_UNTIL(store, yielded.done);
+    CHECK(yielded.status == HF_OK && yielded.lease == lease);
+
+    yielded.done = false;
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    LOOP_UNTIL(store, told.wanted == 1);
+    EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
+    LOOP_UNTIL(store, waiter.attempt.ended);
+    waiter_granted(&waiter);
+    LOOP_UNTIL(store, yielded.done);
+    CHECK(yielded.status == HF_YIELDED && yielded.lease && yielded.lease != lease);
+    give(yielded.lease);
+    close_store(second);
+    close_store(store);
+}
+
 int contract_wanted(void)
 {
     const struct CMUnitTest cases[] = {
@@ -472,6 +737,13 @@ int contract_wanted(void)
         CASE(waiter_dies),
         CASE(between_processes),
         CASE(in_the_loop),
+        CASE(ask),
+        CASE(yield_stays),
+        CASE(yield_gives_it_away),
+        CASE(yield_is_not_granted),
+        CASE(yield_in_use),
+        CASE(yield_to_a_thread),
+        CASE(yield_in_the_loop),
     };
 
     return cmocka_run_group_tests_name("wanted", cases, NULL, NULL);

@@ -23,6 +23,7 @@ struct acquire {
     bool counted; /* our record is in slot->records */
     bool waiting;
     bool room; /* false: the file is full: report what blocks the request, but write nothing */
+    bool others_wait;
     uint64_t token;
     uint32_t tokens;
     int64_t now_ms;
@@ -47,6 +48,9 @@ void lmdb_acquire(struct lmdb_store *store, struct hfi_op *op)
     a.counted = a.waiting = false;
     a.err = &op->error;
     status = lmdb_mail_start(store->directory, &op->error);
+    if (status == HF_OK && op->claim->flags & HFI_CLAIM_WATCHED &&
+        !atomic_exchange(&store->watches, true))
+        store->host->hears(store->host, true);
     if (status == HF_OK && op->may_wait)
         status = lmdb_watch_start(store->directory, &op->error);
     if (status == HF_OK)
@@ -77,7 +81,7 @@ static struct lmdb_holder holder_of(struct lmdb_txn *t, const struct hfi_claim *
     h.tokens = claim->tokens_wanted;
     h.permits = claim->permits;
     h.slot = claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : slot;
-    h.zero = 0;
+    h.flags = claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0;
     h.ttl_ms = claim->ttl_ms;
     return h;
 }
@@ -98,7 +102,7 @@ static int acquire_body(struct lmdb_txn *t, void *arg)
     int rc;
 
     a->status = HF_OK;
-    a->waiting = false;
+    a->waiting = a->others_wait = false;
     a->now_ms = lmdb_now(t);
     a->room = lmdb_pages_room(t->directory);
     if (!lmdb_pages_way(t, claim->name.hash))
@@ -178,6 +182,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
             rc = lmdb_call_head(t, hash, &rec); /* tell the waiter that we overtook, if we barged */
         a->token = h.token;
         a->tokens = h.tokens;
+        a->others_wait = rec.waiters > 0 && claim->flags & HFI_CLAIM_WATCHED;
         count(t, a);
         return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
     }
@@ -199,6 +204,8 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
     rc = lmdb_enqueue(t, &rec, a->wait, ++t->directory->header->last_ticket);
     if (rc == 0)
         rc = lmdb_name_put(t, hash, &rec);
+    if (rc == 0 && rec.waiters == 1)
+        rc = lmdb_tell_waiters(t, hash, &rec);
     if (rc == 0)
         rc = lmdb_look_ahead(t, hash, &rec, a->wait->ticket, &a->ahead);
     a->waiting = true;
@@ -224,6 +231,7 @@ static void acquire_after(struct lmdb_txn *t, void *arg)
     claim->tokens = a->tokens;
     claim->granted_ttl_ms = claim->ttl_ms;
     claim->sent_ms = a->now_ms;
+    claim->others_wait = a->others_wait;
 }
 
 static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err)

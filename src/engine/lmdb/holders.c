@@ -157,12 +157,14 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
     struct lmdb_waiter w;
     uint64_t ticket = 0;
     uint32_t missing;
-    bool look = false;
+    uint32_t grants = 0;
+    bool look = false, others;
     int rc;
 
     if (rec->waiters == 0 || !lmdb_past(t, rec->closed_ms) || !lmdb_open_for_grants(t, &missing))
         return 0;
     rc = lmdb_expire(t, hash, rec);
+    others = rec->taken > 0;
     while (rc == 0 && rec->waiters > 0 && lmdb_past(t, rec->closed_ms)) {
         rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc != 0)
@@ -188,14 +190,18 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
                                  .tokens = w.tokens_wanted,
                                  .permits = w.permits,
                                  .ttl_ms = w.ttl_ms,
-                                 .slot = w.flags & LMDB_WAITER_DETACHED ? LMDB_NO_SLOT : w.slot };
+                                 .slot = w.flags & LMDB_WAITER_DETACHED ? LMDB_NO_SLOT : w.slot,
+                                 .flags = w.flags & LMDB_WAITER_WATCHED ? LMDB_HOLDER_WATCHED : 0 };
 
         memcpy(h.owner, w.owner, HFI_OWNER_LEN);
         rc = lmdb_waiter_del(t, hash, ticket);
         if (rc == 0)
             rc = lmdb_holder_grant(t, hash, rec, &h, w.label, w.label_len);
         rec->waiters--;
+        grants++;
         wake.token = h.token;
+        if (rec->waiters > 0 && h.flags & LMDB_HOLDER_WATCHED)
+            wake.token |= LMDB_OTHERS_WAIT;
         if (rc == 0)
             rc = lmdb_wake_later(t, wake);
         if (rc == 0 && h.slot == LMDB_NO_SLOT)
@@ -203,6 +209,8 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
         look = rec->further > 0 || h.deadline_ms != HFI_NEVER;
         ticket++;
     }
+    if (rc == 0 && grants > 0 && (rec->waiters > 0 || others || grants > 1))
+        rc = lmdb_tell_waiters(t, hash, rec);
     return rc == 0 && look ? lmdb_call_head(t, hash, rec) : rc;
 }
 
@@ -212,7 +220,7 @@ int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot)
     struct lmdb_waiter w;
     struct lmdb_name rec;
     uint64_t at = 0;
-    bool behind_dead = false;
+    bool behind_dead = false, removed = false;
     int rc = lmdb_name_get_by_hash(t, hash, &rec);
 
     if (rc != 0)
@@ -234,6 +242,7 @@ int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot)
         if (w.slot == slot) {
             rc = lmdb_waiter_del(t, hash, at);
             rec.waiters--;
+            removed = true;
         } else if (behind_dead) {
             rc = lmdb_wake_later(t, call(&w)); /* it has another waiter ahead of it now */
         }
@@ -241,6 +250,8 @@ int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot)
     }
     if (rc == MDB_NOTFOUND)
         rc = 0;
+    if (rc == 0 && removed)
+        rc = lmdb_tell_waiters(t, hash, &rec);
     if (rc == 0)
         rc = lmdb_promote(t, hash, &rec, 0);
     return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);

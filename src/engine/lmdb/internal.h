@@ -147,7 +147,8 @@ struct lmdb_directory {
 struct lmdb_store {
     struct lmdb_directory *directory;
     struct hfi_host *host;
-    bool own_label; /* its label is not the slot's: stored with every record */
+    bool own_label;       /* its label is not the slot's: stored with every record */
+    _Atomic bool watches; /* it has had a WATCHED claim, and core knows that its mail is read */
 };
 
 /* What a claim has of ours, in claim->room. Under header->mutex, but for `pass`. */
@@ -180,7 +181,15 @@ static inline struct lmdb_op *lmdb_op_of(struct hfi_op *op)
 
 /* ---- txn.c: transactions, and what happens after them --------------------- */
 
-enum lmdb_wake_kind { LMDB_WAKE_GRANTED = 1, LMDB_WAKE_CALLED, LMDB_WAKE_LOST, LMDB_WAKE_FORGET };
+enum lmdb_wake_kind {
+    LMDB_WAKE_GRANTED = 1,
+    LMDB_WAKE_CALLED,
+    LMDB_WAKE_LOST,
+    LMDB_WAKE_FORGET,
+    LMDB_WAKE_WANTED,
+    LMDB_WAKE_UNWANTED,
+    LMDB_WAKE_ASKED
+};
 
 /* To be done once the transaction has committed. */
 struct lmdb_wake {
@@ -476,6 +485,23 @@ void lmdb_watch_stop(struct lmdb_directory *d);
 
 hf_status lmdb_mail_start(struct lmdb_directory *d, hf_error *err);
 void lmdb_mail_stop(struct lmdb_directory *d);
+/* The token of a claim that is held; 0 while it waits. Under the mutex. */
+uint64_t lmdb_token_of(struct lmdb_directory *d, struct hfi_claim *claim);
+
+/* ---- wanted.c: holders learn that others wait ------------------------------------------- */
+
+/* Tell those that asked for it, by WANTED, UNWANTED or ASKED. *ret_told, which may be NULL: how many these are. */
+int lmdb_tell_holders(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                      enum lmdb_wake_kind kind, uint32_t *ret_told);
+/* WANTED or UNWANTED, as it is now. */
+int lmdb_tell_waiters(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec);
+void lmdb_ask(struct lmdb_store *store, struct hfi_op *op);
+/* Notice the death of the process (`cookie` of WANTED) of the first waiter for a lease of ours. */
+void lmdb_watch_waiter(struct lmdb_directory *d, uint64_t process);
+/* Tell core. false: no lease of ours has that token yet, and one that waits may have been granted it. */
+bool lmdb_wanted(struct lmdb_directory *d, uint64_t token, enum hfi_wanted what, const char *text);
+/* Messages may have been lost: tell core how it is. */
+void lmdb_wanted_audit(struct lmdb_directory *d);
 
 /* ---- inspect.c, change.c, doctor.c, cells.c --------------------------------------------- */
 

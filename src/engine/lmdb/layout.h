@@ -120,13 +120,25 @@ struct lmdb_cell {
 
 enum lmdb_cell_word { LMDB_IDLE = 0, LMDB_WAITING = 1, LMDB_GRANTED = 2, LMDB_CALLED = 3 };
 
-enum lmdb_mail_kind { LMDB_MAIL_GRANTED = 1, LMDB_MAIL_CALLED = 2, LMDB_MAIL_LOST = 3 };
+/* The last three are for a holder (`token`). A reader of an earlier version passes over them. */
+enum lmdb_mail_kind {
+    LMDB_MAIL_GRANTED = 1,
+    LMDB_MAIL_CALLED = 2,
+    LMDB_MAIL_LOST = 3,
+    LMDB_MAIL_WANTED = 4,
+    LMDB_MAIL_UNWANTED = 5,
+    LMDB_MAIL_ASKED = 6
+};
+
+/* In the token of a grant to a waiter with LMDB_WAITER_WATCHED: others wait behind it. */
+#define LMDB_OTHERS_WAIT (UINT64_C(1) << 63)
 
 /* A message to a process's mail thread. */
 struct lmdb_mail {
     uint32_t kind;
     uint32_t granted_ms;
-    uint64_t cookie; /* which waiter (GRANTED, CALLED) */
+    uint64_t
+        cookie; /* which waiter (GRANTED, CALLED); WANTED: generation and slot of the first waiter's process */
     uint64_t token;
 };
 
@@ -158,7 +170,14 @@ struct lmdb_slot {
 };
 
 _Static_assert(sizeof(struct lmdb_header) <= LMDB_PAGE, "header fits its page");
-_Static_assert(sizeof(struct lmdb_slot) <= LMDB_PAGE, "slot fits its page");
+_Static_assert(sizeof(struct lmdb_slot) <= LMDB_PAGE - HF_LABEL_MAX - 1, "slot fits its page");
+
+/* The text of the latest ASKED, at the end of the page: the struct keeps its size, which is part of the format. Under the
+ * mutex. */
+static inline char *lmdb_asked(struct lmdb_slot *slot)
+{
+    return (char *)slot + LMDB_PAGE - HF_LABEL_MAX - 1;
+}
 
 /* ---- records in leases.N -------------------------------------------------- */
 
@@ -185,13 +204,16 @@ struct lmdb_holder {
     int64_t lock_delay_ms;
     uint32_t tokens;
     uint32_t permits;
-    uint32_t slot; /* LMDB_NO_SLOT: detached */
-    uint32_t zero;
+    uint32_t slot;  /* LMDB_NO_SLOT: detached */
+    uint32_t flags; /* LMDB_HOLDER_WATCHED */
     int64_t ttl_ms; /* as asked for; 0: none */
 };
 
+#define LMDB_HOLDER_WATCHED 1u /* HFI_CLAIM_WATCHED: tell it that others wait */
+
 #define LMDB_WAITER_BARGE    1u
 #define LMDB_WAITER_DETACHED 2u
+#define LMDB_WAITER_WATCHED  4u
 
 struct lmdb_waiter {
     uint32_t checksum;

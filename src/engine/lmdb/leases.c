@@ -419,7 +419,7 @@ static uint64_t token_of_wait(struct lmdb_directory *d, struct lmdb_wait *w,
             s->mails[i % LMDB_MAILS].cookie == w->cookie)
             token = s->mails[i % LMDB_MAILS].token;
     pthread_mutex_unlock(&d->local);
-    return token;
+    return token & ~LMDB_OTHERS_WAIT;
 }
 
 static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
@@ -453,8 +453,9 @@ static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
                                      claim->token == token ? claim->tokens : claim->tokens_wanted,
                                  .permits = claim->permits,
                                  .ttl_ms = claim->ttl_ms,
-                                 .slot =
-                                     claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : d->slot };
+                                 .slot = claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : d->slot,
+                                 .flags =
+                                     claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0 };
 
         memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
         if (claim->ttl_ms)

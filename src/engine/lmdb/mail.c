@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The mail thread: reads this process's mail. Mail is for a process, not for one of its sleeping
- * threads: grants to asynchronous waiters, "your lease was broken", "a new epoch has begun". The
+ * threads: grants to asynchronous waiters, "your lease was broken", "others wait for it", "a new epoch has begun". The
  * thread sleeps on a futex in our slot until another process writes. Started with the first
  * acquire.
  */
@@ -20,10 +20,12 @@ struct post {
     struct lmdb_mail mails[LMDB_MAILS];
     uint32_t count;
     bool everything; /* mail was dropped, or a granter died */
+    char asked[HF_LABEL_MAX + 1];
 };
 
 static void *mail_main(void *arg);
 static bool collect(struct lmdb_directory *d, struct post *post);
+static bool act(struct lmdb_directory *d, const struct lmdb_mail *mail, const char *asked);
 static bool lost(struct lmdb_directory *d, uint64_t token);
 static void look_at_everything(struct lmdb_directory *d);
 
@@ -81,22 +83,39 @@ static void *mail_main(void *arg)
         }
         post.everything |= everything;
         everything = false;
-        for (uint32_t i = 0; i < post.count; i++) {
-            const struct lmdb_mail *mail = &post.mails[i];
-
-            if (mail->kind == LMDB_MAIL_GRANTED)
-                lmdb_wait_granted(d, mail->cookie, mail->token, mail->granted_ms);
-            else if (mail->kind == LMDB_MAIL_CALLED)
-                lmdb_attend(d, mail->cookie);
-            else if (mail->kind == LMDB_MAIL_LOST && !lost(d, mail->token))
-                everything =
-                    true; /* broken before its thread has taken the grant: check again later */
-        }
+        for (uint32_t i = 0; i < post.count; i++)
+            if (!act(d, &post.mails[i], post.asked))
+                everything = true;
         if (everything)
             again_ms = hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS);
         if (post.everything)
             look_at_everything(d);
         hfi_futex_wait(&s->mail, seen, again_ms, true);
+    }
+}
+
+/* false: it is about a lease whose thread has not taken the grant yet: check again later. */
+static bool act(struct lmdb_directory *d, const struct lmdb_mail *mail, const char *asked)
+{
+    switch (mail->kind) {
+    case LMDB_MAIL_GRANTED:
+        lmdb_wait_granted(d, mail->cookie, mail->token, mail->granted_ms);
+        return true;
+    case LMDB_MAIL_CALLED:
+        lmdb_attend(d, mail->cookie);
+        return true;
+    case LMDB_MAIL_LOST:
+        return lost(d, mail->token);
+    case LMDB_MAIL_WANTED:
+        lmdb_watch_waiter(d, mail->cookie);
+        return lmdb_wanted(d, mail->token, HFI_WANTED_YES, "");
+    case LMDB_MAIL_UNWANTED:
+        return lmdb_wanted(d, mail->token, HFI_WANTED_NO, "");
+    case LMDB_MAIL_ASKED:
+        (void)lmdb_wanted(d, mail->token, HFI_WANTED_ASKED, asked);
+        return true;
+    default:
+        return true;
     }
 }
 
@@ -113,6 +132,8 @@ static bool collect(struct lmdb_directory *d, struct post *post)
     while (read != s->mail_sent && post->count < LMDB_MAILS)
         post->mails[post->count++] = s->mails[read++ % LMDB_MAILS];
     atomic_store(&s->mail_read, read);
+    memcpy(post->asked, lmdb_asked(s), HF_LABEL_MAX);
+    post->asked[HF_LABEL_MAX] = 0;
     post->everything = s->mail_overflow != 0;
     s->mail_overflow = 0;
 
@@ -133,7 +154,7 @@ static bool collect(struct lmdb_directory *d, struct post *post)
 
 /* 0 while the claim waits: the thread that takes its grant writes the token without the mutex, then
  * leaves the list. */
-static uint64_t token_of(struct lmdb_directory *d, struct hfi_claim *claim)
+uint64_t lmdb_token_of(struct lmdb_directory *d, struct hfi_claim *claim)
 {
     const struct lmdb_wait *w = lmdb_claim_of(claim)->wait;
     bool waits = false;
@@ -155,7 +176,7 @@ static bool lost(struct lmdb_directory *d, uint64_t token)
 
     pthread_mutex_lock(&d->calls);
     if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
-        for (claim = d->claims; claim && token_of(d, claim) != token;
+        for (claim = d->claims; claim && lmdb_token_of(d, claim) != token;
              claim = lmdb_claim_of(claim)->next)
             ;
         if (claim) {
@@ -186,7 +207,7 @@ static int audit_body(struct lmdb_txn *t, void *arg)
          c = lmdb_claim_of(c)->next) {
         int rc;
 
-        if (token_of(t->directory, c) == 0)
+        if (lmdb_token_of(t->directory, c) == 0)
             continue;
         rc = lmdb_name_get(t, &c->name, &rec);
         if (rc == 0)
@@ -227,4 +248,5 @@ static void look_at_everything(struct lmdb_directory *d)
         for (size_t i = 0; i < a.count; i++)
             (void)lost(d, a.tokens[i]);
     hfi_free(a.tokens);
+    lmdb_wanted_audit(d);
 }

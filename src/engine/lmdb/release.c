@@ -116,6 +116,7 @@ static int renew_one(struct lmdb_txn *t, struct hfi_renewal *item)
     if (rc != 0)
         return rc;
     item->status = HF_OK;
+    item->others_wait = rec.waiters > 0;
     rc = set_deadline(t, hash, &rec, &h, item->ttl_ms);
     return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
 }

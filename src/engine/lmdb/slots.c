@@ -305,6 +305,11 @@ _Atomic uint32_t *lmdb_deliver(struct lmdb_directory *d, const struct lmdb_wake 
     }
     if (wake->kind == LMDB_WAKE_LOST)
         return send_mail(s, (struct lmdb_mail){ .kind = LMDB_MAIL_LOST, .token = wake->token });
+    if (wake->kind >= LMDB_WAKE_WANTED)
+        return send_mail(
+            s, (struct lmdb_mail){ .kind = LMDB_MAIL_WANTED + (wake->kind - LMDB_WAKE_WANTED),
+                                   .cookie = wake->cookie,
+                                   .token = wake->token });
     if (wake->cell >= LMDB_CELLS)
         return send_mail(s, (struct lmdb_mail){ .kind = wake->kind == LMDB_WAKE_GRANTED
                                                             ? LMDB_MAIL_GRANTED

@@ -136,7 +136,8 @@ int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w,
 
     memcpy(record.owner, claim->owner, HFI_OWNER_LEN);
     record.flags = (claim->flags & HFI_CLAIM_BARGE ? LMDB_WAITER_BARGE : 0) |
-                   (claim->flags & HFI_CLAIM_DETACHED ? LMDB_WAITER_DETACHED : 0);
+                   (claim->flags & HFI_CLAIM_DETACHED ? LMDB_WAITER_DETACHED : 0) |
+                   (claim->flags & HFI_CLAIM_WATCHED ? LMDB_WAITER_WATCHED : 0);
     record.label_len = (uint32_t)label_len;
     if (label_len)
         memcpy(record.label, label, label_len);
@@ -274,7 +275,8 @@ static void granted(struct lmdb_directory *d, struct lmdb_wait *w, struct hfi_op
 {
     struct hfi_claim *claim = op->claim;
 
-    claim->token = token;
+    claim->token = token & ~LMDB_OTHERS_WAIT;
+    claim->others_wait = token & LMDB_OTHERS_WAIT;
     claim->tokens = claim->tokens_wanted;
     claim->granted_ttl_ms = claim->ttl_ms;
     claim->sent_ms = whole_ms(granted_ms, hfi_now_ms());
@@ -386,14 +388,20 @@ static bool find_wait(struct lmdb_directory *d, struct attend *a)
     return w != NULL;
 }
 
-static int tell_self(struct lmdb_txn *t, struct attend *a, const struct lmdb_holder *h)
+static uint64_t marked(const struct lmdb_holder *h, const struct lmdb_name *rec)
+{
+    return h->token | (rec->waiters > 0 && h->flags & LMDB_HOLDER_WATCHED ? LMDB_OTHERS_WAIT : 0);
+}
+
+static int tell_self(struct lmdb_txn *t, struct attend *a, const struct lmdb_holder *h,
+                     const struct lmdb_name *rec)
 {
     return lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_GRANTED,
                                                   .slot = t->directory->slot,
                                                   .cell = a->cell,
                                                   .turn = a->turn,
                                                   .cookie = a->cookie,
-                                                  .token = h->token,
+                                                  .token = marked(h, rec),
                                                   .granted_ms = h->granted_ms });
 }
 
@@ -431,7 +439,7 @@ static int attend_body(struct lmdb_txn *t, void *arg)
     if (rc == MDB_NOTFOUND) {
         rc = lmdb_holder_find(t, hash, &rec, claim->owner, 0, &h);
         if (rc == 0)
-            return tell_self(t, a, &h);
+            return tell_self(t, a, &h, &rec);
         if (rc != MDB_NOTFOUND)
             return rc;
         rc = lmdb_enqueue(t, &rec, a->wait, ++t->directory->header->last_ticket);
@@ -498,6 +506,9 @@ int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
     if (rc != 0)
         return rc;
     rec->waiters--;
+    rc = lmdb_tell_waiters(t, hash, rec);
+    if (rc != 0)
+        return rc;
     /* The waiter behind us now has another one ahead, which it may not be watching. */
     if (rec->waiters > 0) {
         rc = lmdb_waiter_next(t, hash, &ticket, &w);
@@ -536,6 +547,8 @@ static int leave_body(struct lmdb_txn *t, void *arg)
         }
         if (rc == MDB_NOTFOUND)
             rc = lmdb_holder_find(t, hash, &rec, l->claim->owner, 0, &l->h);
+        if (rc == 0)
+            l->h.token = marked(&l->h, &rec);
     }
     l->granted = rc == 0;
     l->gone = rc == MDB_NOTFOUND;
