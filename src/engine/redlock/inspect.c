@@ -33,8 +33,7 @@ struct look {
 static void break_found(struct redlock_store *store, const struct look *look,
                         const struct redlock_merged *merged);
 
-/* Silent nodes are left out if the others are enough. */
-static uint32_t askable(const struct redlock_store *store)
+uint32_t redlock_nodes_askable(const struct redlock_store *store)
 {
     uint32_t up = redlock_nodes_up(store), quick = up;
     int64_t now_ms = hfi_now_ms();
@@ -192,7 +191,7 @@ void redlock_list(void *self, struct hfi_op *op)
         return;
     }
     if (op->u.list.cursor->len == 0)
-        *places = (struct places){ .more = askable(store) };
+        *places = (struct places){ .more = redlock_nodes_askable(store) };
     page->op = op;
     page->asking = 1; /* a round may end at once: do not end the search during this loop */
     nodes = places->more;
@@ -309,7 +308,7 @@ static void look_at(struct redlock_store *store, struct hfi_op *op, const struct
     redlock_add_cluster(round);
     redlock_add_name(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
-    redlock_round_send(round, askable(store));
+    redlock_round_send(round, redlock_nodes_askable(store));
 }
 
 void redlock_look(void *self, struct hfi_op *op)
