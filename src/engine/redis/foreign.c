@@ -61,8 +61,10 @@ static void add_owner(struct redis_call *call, const struct hfi_claim *claim)
     hfi_command_add(&call->command, field, FIELD_LEN);
 }
 
-static void add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
+static void add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms,
+                        uint32_t tokens)
 {
+    (void)tokens;
     add_owner(call, claim);
     hfi_command_add_number(&call->command, ttl_ms);
 }
