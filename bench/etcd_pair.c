@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One thread takes and gives back one name on an etcd; against a transaction that puts and one that
- * deletes, sent by hand through the same gateway with the same library. What a pair costs in calls.
+ * deletes, sent by hand over gRPC with the same library. What a pair costs in calls.
  */
 #include "etcd_raw.h"
 #include "etcd_server.h"
@@ -58,7 +58,7 @@ void measure_etcd_pair(struct bench *bench)
 
     pair.store = ours_open_url(server->url);
     pair.request = ours_request(OURS_NAME, 0);
-    pair.raw = etcd_raw_open(server->base);
+    pair.raw = etcd_raw_open(server->port);
     pair.lease = etcd_raw_lease(pair.raw);
     rounds_run(bench, 1, ROUND_S, contenders, COUNT, &rounds);
     rounds_rates(bench, &rounds, OURS, "acquire+release", RAW, "two transactions, by hand",

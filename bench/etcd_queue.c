@@ -21,7 +21,7 @@ enum { OURS, SERVICE, COUNT };
 struct worker {
     struct etcd_raw *raw;
     long long lease;
-    char key[200];
+    char key[ETCD_RAW_KEY];
 };
 
 static void *open_service(size_t index, void *arg)
@@ -32,7 +32,7 @@ static void *open_service(size_t index, void *arg)
     (void)index;
     if (!worker)
         bench_die("out of memory");
-    worker->raw = etcd_raw_open(server->base);
+    worker->raw = etcd_raw_open(server->port);
     worker->lease = etcd_raw_lease(worker->raw);
     return worker;
 }
@@ -41,7 +41,7 @@ static void acquire_service(void *self)
 {
     struct worker *worker = self;
 
-    etcd_raw_lock(worker->raw, worker->lease, worker->key, sizeof worker->key);
+    etcd_raw_lock(worker->raw, worker->lease, worker->key);
 }
 
 static void release_service(void *self)

@@ -2,152 +2,168 @@
 /* See etcd_raw.h. */
 #include "etcd_raw.h"
 
-#include <curl/curl.h>
+#include "../test/etcd/grpc.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#define ROOM (4u << 20) /* for /metrics */
+#define KV(method)   "/etcdserverpb.KV/" method
+#define LOCK(method) "/v3lockpb.Lock/" method
 
 struct etcd_raw {
-    CURL *easy;
-    struct curl_slist *headers;
-    char base[64];
-    size_t len;
-    char reply[ROOM];
+    struct grpc *raw;
+    struct etcd_text body;
 };
 
-static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
-{
-    struct etcd_raw *raw = arg;
-    size_t len = size * count;
-
-    if (raw->len + len >= ROOM)
-        return 0;
-    memcpy(raw->reply + raw->len, bytes, len);
-    raw->len += len;
-    return len;
-}
-
-struct etcd_raw *etcd_raw_open(const char *base)
+struct etcd_raw *etcd_raw_try_open(uint16_t port)
 {
     struct etcd_raw *raw = calloc(1, sizeof *raw);
 
-    if (!raw || !(raw->easy = curl_easy_init()))
+    if (!raw)
         bench_die("out of memory");
-    snprintf(raw->base, sizeof raw->base, "%s", base);
-    raw->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    curl_easy_setopt(raw->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(raw->easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(raw->easy, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(raw->easy, CURLOPT_WRITEDATA, raw);
-    curl_easy_setopt(raw->easy, CURLOPT_HTTPHEADER, raw->headers);
+    raw->raw = grpc_open(port, NULL);
+    if (raw->raw)
+        return raw;
+    free(raw);
+    return NULL;
+}
+
+struct etcd_raw *etcd_raw_open(uint16_t port)
+{
+    struct etcd_raw *raw = etcd_raw_try_open(port);
+
+    if (!raw)
+        bench_die("etcd: cannot be reached");
     return raw;
 }
 
 void etcd_raw_close(struct etcd_raw *raw)
 {
-    curl_easy_cleanup(raw->easy);
-    curl_slist_free_all(raw->headers);
+    if (!raw)
+        return;
+    grpc_close(raw->raw);
+    etcd_text_done(&raw->body);
     free(raw);
 }
 
-static const char *perform(struct etcd_raw *raw, const char *path)
+/* Send what was put into raw->body; an error ends the measurement. */
+static struct etcd_message ask(struct etcd_raw *raw, const char *path)
 {
-    char url[128];
+    struct etcd_message reply = { NULL, 0 };
+    const char *text;
+    int code = grpc_ask(raw->raw, path, &raw->body, NULL, &reply, &text);
 
-    snprintf(url, sizeof url, "%s%s", raw->base, path);
-    curl_easy_setopt(raw->easy, CURLOPT_URL, url);
-    raw->len = 0;
-    if (curl_easy_perform(raw->easy) != CURLE_OK)
-        raw->len = 0;
-    raw->reply[raw->len] = 0;
-    return raw->reply;
+    if (code != 0)
+        bench_die("etcd: %s: %d %s", path, code, text);
+    raw->body.len = 0;
+    return reply;
 }
 
-const char *etcd_raw_try(struct etcd_raw *raw, const char *path, const char *body)
+bool etcd_raw_answers(struct etcd_raw *raw)
 {
-    curl_easy_setopt(raw->easy, CURLOPT_POSTFIELDS, body);
-    return perform(raw, path);
+    struct etcd_message reply;
+    const char *text;
+
+    raw->body.len = 0;
+    etcd_put_bytes(&raw->body, 1, "a", 1);
+    if (grpc_ask(raw->raw, KV("Range"), &raw->body, NULL, &reply, &text) != 0)
+        return false;
+    raw->body.len = 0;
+    return true;
 }
 
-const char *etcd_raw_get(struct etcd_raw *raw, const char *path)
+char *etcd_raw_metrics(uint16_t port)
 {
-    curl_easy_setopt(raw->easy, CURLOPT_HTTPGET, 1L);
-    return perform(raw, path);
-}
+    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char *text = NULL, bytes[16384];
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    ssize_t got;
 
-const char *etcd_raw_ask(struct etcd_raw *raw, const char *path, const char *body)
-{
-    const char *text = etcd_raw_try(raw, path, body);
-
-    if (!*text || strstr(text, "\"error\""))
-        bench_die("etcd: %s: %.100s", path, text);
+    if (fd < 0 || !out || connect(fd, (struct sockaddr *)&to, sizeof to) != 0 ||
+        send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0)
+        bench_die("etcd: no metrics");
+    while ((got = recv(fd, bytes, sizeof bytes, 0)) > 0)
+        fwrite(bytes, 1, (size_t)got, out);
+    fclose(out);
+    close(fd);
     return text;
-}
-
-long long etcd_raw_number(const char *text, const char *key)
-{
-    char want[64];
-    const char *found;
-
-    snprintf(want, sizeof want, "\"%s\":\"", key);
-    found = strstr(text, want);
-    if (!found)
-        bench_die("etcd: no %s in %.200s", key, text);
-    return strtoll(found + strlen(want), NULL, 10);
 }
 
 long long etcd_raw_lease(struct etcd_raw *raw)
 {
-    return etcd_raw_number(etcd_raw_ask(raw, "/v3/lease/grant", "{\"TTL\":\"3600\"}"), "ID");
+    etcd_put_number(&raw->body, 1, 3600);
+    return etcd_number(ask(raw, "/etcdserverpb.Lease/LeaseGrant"), 2);
 }
 
 /* Keys and values about as long as ours. */
-#define KEY "cmF3L2xvY2tzL2JlbmNoLW5hbWUvbS8wMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZg=="
-#define VALUE                                                                                      \
-    "MSAxIDMwIDE3MDAwMDAwMDAwMDAgMDEyMzQ1Njc4OWFiY2RlZiAtIHJvb3RAaG9zdDoxMjM0NSBob2xkZmFzdC1iZW5j" \
-    "aA=="
+#define KEY   "raw/locks/bench-name/m/0123456789abcdef0123456789abcdef"
+#define VALUE "1 1 30 1700000000000 0123456789abcdef - root@host:12345 holdfast-bench"
+
+static void put_text(struct etcd_text *body, unsigned field, const char *text)
+{
+    etcd_put_bytes(body, field, text, strlen(text));
+}
+
+/* If the key was created at that revision */
+static void put_compare(struct etcd_text *body, int64_t revision)
+{
+    size_t begun = etcd_put_begin(body, 1);
+
+    etcd_put_number(body, 2, 1);
+    put_text(body, 3, KEY);
+    etcd_put_number(body, 5, revision);
+    etcd_put_end(body, begun);
+}
 
 void etcd_raw_pair(struct etcd_raw *raw, long long lease)
 {
-    char body[1024];
-    long long revision;
+    int64_t revision;
+    size_t op, begun;
 
-    snprintf(body, sizeof body,
-             "{\"compare\":[{\"key\":\"" KEY "\",\"target\":\"CREATE\",\"create_revision\":\"0\"}],"
-             "\"success\":[{\"request_put\":{\"key\":\"" KEY "\",\"value\":\"" VALUE
-             "\",\"lease\":\"%lld\"}}]}",
-             lease);
-    revision = etcd_raw_number(etcd_raw_ask(raw, "/v3/kv/txn", body), "revision");
-    snprintf(body, sizeof body,
-             "{\"compare\":[{\"key\":\"" KEY
-             "\",\"target\":\"CREATE\",\"create_revision\":\"%lld\"}],"
-             "\"success\":[{\"request_delete_range\":{\"key\":\"" KEY "\"}}]}",
-             revision);
-    if (!strstr(etcd_raw_ask(raw, "/v3/kv/txn", body), "\"succeeded\":true"))
+    put_compare(&raw->body, 0);
+    op = etcd_put_begin(&raw->body, 2);
+    begun = etcd_put_begin(&raw->body, 2);
+    put_text(&raw->body, 1, KEY);
+    put_text(&raw->body, 2, VALUE);
+    etcd_put_number(&raw->body, 3, lease);
+    etcd_put_end(&raw->body, begun);
+    etcd_put_end(&raw->body, op);
+    revision = etcd_number(etcd_part(ask(raw, KV("Txn")), 1), 3);
+    put_compare(&raw->body, revision);
+    op = etcd_put_begin(&raw->body, 2);
+    begun = etcd_put_begin(&raw->body, 3);
+    put_text(&raw->body, 1, KEY);
+    etcd_put_end(&raw->body, begun);
+    etcd_put_end(&raw->body, op);
+    if (etcd_number(ask(raw, KV("Txn")), 2) != 1)
         bench_die("etcd: the raw key was not there");
 }
 
-void etcd_raw_lock(struct etcd_raw *raw, long long lease, char *ret_key, size_t room)
+void etcd_raw_lock(struct etcd_raw *raw, long long lease, char ret_key[ETCD_RAW_KEY])
 {
-    char body[128];
-    const char *text, *key, *end;
+    struct etcd_message key;
 
-    snprintf(body, sizeof body, "{\"name\":\"bG9jaw==\",\"lease\":\"%lld\"}", lease);
-    text = etcd_raw_ask(raw, "/v3/lock/lock", body);
-    key = strstr(text, "\"key\":\"");
-    end = key ? strchr(key + 7, '"') : NULL;
-    if (!end || (size_t)(end - key - 7) >= room)
-        bench_die("etcd: no key in %.200s", text);
-    memcpy(ret_key, key + 7, (size_t)(end - key - 7));
-    ret_key[end - key - 7] = 0;
+    put_text(&raw->body, 1, "lock");
+    etcd_put_number(&raw->body, 2, lease);
+    key = etcd_part(ask(raw, LOCK("Lock")), 2);
+    if (!key.at || key.len >= ETCD_RAW_KEY)
+        bench_die("etcd: no key");
+    memcpy(ret_key, key.at, key.len);
+    ret_key[key.len] = 0;
 }
 
 void etcd_raw_unlock(struct etcd_raw *raw, const char *key)
 {
-    char body[256];
-
-    snprintf(body, sizeof body, "{\"key\":\"%.200s\"}", key);
-    etcd_raw_ask(raw, "/v3/lock/unlock", body);
+    put_text(&raw->body, 1, key);
+    ask(raw, LOCK("Unlock"));
 }

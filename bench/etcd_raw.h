@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * etcd's JSON gateway by hand: one libcurl easy handle, one kept-alive connection, bodies written
- * with printf and answers searched for what is needed. The least that a lock of one's own would do.
+ * etcd by hand: gRPC on one connection, one request at a time (test/etcd/grpc.h). The least that a lock of one's own would
+ * do.
  */
 #ifndef BENCH_ETCD_RAW_H
 #define BENCH_ETCD_RAW_H
@@ -10,22 +10,22 @@
 
 struct etcd_raw;
 
-struct etcd_raw *etcd_raw_open(const char *base);
-void etcd_raw_close(struct etcd_raw *raw);
-/* The answer's text, good until the next; "": none came. */
-const char *etcd_raw_try(struct etcd_raw *raw, const char *path, const char *body);
-const char *etcd_raw_get(struct etcd_raw *raw, const char *path);
-/* The same; an error ends the measurement. */
-const char *etcd_raw_ask(struct etcd_raw *raw, const char *path, const char *body);
-/* The number behind "key":" in an answer. */
-long long etcd_raw_number(const char *text, const char *key);
+/* NULL: it cannot be reached. */
+struct etcd_raw *etcd_raw_try_open(uint16_t port);
+struct etcd_raw *etcd_raw_open(uint16_t port);
+void etcd_raw_close(struct etcd_raw *raw); /* NULL is fine */
+/* Does it answer a read? */
+bool etcd_raw_answers(struct etcd_raw *raw);
+/* The text of /metrics; free() it. */
+char *etcd_raw_metrics(uint16_t port);
 
 /* A transaction that puts a key with a lease if it is not there, and one that deletes it by its
  * revision. */
 void etcd_raw_pair(struct etcd_raw *raw, long long lease);
 long long etcd_raw_lease(struct etcd_raw *raw);
 /* etcd's own lock service, on one name. */
-void etcd_raw_lock(struct etcd_raw *raw, long long lease, char *ret_key, size_t room);
+#define ETCD_RAW_KEY 200
+void etcd_raw_lock(struct etcd_raw *raw, long long lease, char ret_key[ETCD_RAW_KEY]);
 void etcd_raw_unlock(struct etcd_raw *raw, const char *key);
 
 #endif

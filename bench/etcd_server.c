@@ -34,23 +34,23 @@ static bool start_once(struct etcd_server *server)
 {
     int64_t end = bench_ns() + (int64_t)(START_S * 1e9);
     uint16_t peer_port = free_port();
-    struct etcd_raw *raw;
 
     server->port = free_port();
     snprintf(server->base, sizeof server->base, "http://127.0.0.1:%u", server->port);
     server->pid = begin(server, peer_port);
-    raw = etcd_raw_open(server->base);
-    while (!strstr(etcd_raw_try(raw, "/v3/kv/range", "{\"key\":\"YQ==\"}"), "revision")) {
-        if (waitpid(server->pid, NULL, WNOHANG) != 0) {
-            etcd_raw_close(raw);
+    for (;;) {
+        struct etcd_raw *raw = etcd_raw_try_open(server->port);
+        bool answers = raw && etcd_raw_answers(raw);
+
+        etcd_raw_close(raw);
+        if (answers)
+            return true;
+        if (waitpid(server->pid, NULL, WNOHANG) != 0)
             return false;
-        }
         if (bench_ns() > end)
             bench_die("our etcd does not answer");
         bench_sleep(LOOK_S);
     }
-    etcd_raw_close(raw);
-    return true;
 }
 
 struct etcd_server *etcd_server_start(const struct bench *bench)
@@ -81,8 +81,7 @@ void etcd_server_stop(struct etcd_server *server)
 double etcd_server_calls(const struct etcd_server *server)
 {
     static const char head[] = "grpc_server_started_total{";
-    struct etcd_raw *raw = etcd_raw_open(server->base);
-    const char *text = etcd_raw_get(raw, "/metrics");
+    char *text = etcd_raw_metrics(server->port);
     double calls = 0;
 
     for (const char *line = text; (line = strstr(line, head)); line++) {
@@ -91,6 +90,6 @@ double etcd_server_calls(const struct etcd_server *server)
         if (end)
             calls += strtod(end + 2, NULL);
     }
-    etcd_raw_close(raw);
+    free(text);
     return calls;
 }

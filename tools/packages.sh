@@ -21,7 +21,7 @@ of_engines() {
     echo "$found"
 }
 
-build="cmake ninja-build gcc libc6-dev pkgconf$(of_engines build)"
+build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev$(of_engines build)"
 test="$build$(of_engines test) make libcmocka-dev bats strace jq python3 util-linux procps zsh fish mandoc bsdextrautils spin"
 fuzz="$test clang libclang-rt-dev"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"

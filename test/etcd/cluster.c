@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* etcd servers for one test; see cluster.h. Main thread only, except etcd_ask(). */
+/* etcd servers for one test; see cluster.h. Main thread only, except etcd_tell(). */
 #include "cluster.h"
 
 #include "server.h" /* ports, clock, give_up() */
 
-#include <curl/curl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,87 +16,69 @@
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
+/* gRPC's code; -1: no answer. */
+static int ask(const struct etcd_cluster *cluster, size_t member, const char *path,
+               const struct etcd_text *body, const char *token, struct etcd_text *ret_reply)
 {
-    return fwrite(bytes, size, count, arg) * size;
+    struct grpc *raw = grpc_open(cluster->members[member].port, cluster->tls ? cluster->dir : NULL);
+    struct etcd_message reply = { NULL, 0 };
+    const char *text = "";
+    char whole[80];
+    int code;
+
+    snprintf(whole, sizeof whole, "/etcdserverpb.%s", path);
+    code = raw ? grpc_ask(raw, whole, body, token, &reply, &text) : -1;
+    if (code == 0)
+        etcd_add_bytes(ret_reply, reply.at, reply.len);
+    else
+        etcd_add_bytes(ret_reply, text, strlen(text));
+    grpc_close(raw);
+    return code;
 }
 
-/* NULL: no answer. */
-static json_t *post(const struct etcd_cluster *cluster, size_t member, const char *path,
-                    const char *body, const char *token)
+struct etcd_message etcd_answer(const struct etcd_text *text)
 {
-    CURL *easy = curl_easy_init();
-    struct curl_slist *headers = NULL;
-    char url[256], file[2 * ETCD_PATH_ROOM], line[256], *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    json_t *reply = NULL;
-
-    if (!easy || !out)
-        give_up("out of memory");
-    snprintf(url, sizeof url, "http%s://127.0.0.1:%u%s", cluster->tls ? "s" : "",
-             (unsigned)cluster->members[member].port, path);
-    snprintf(line, sizeof line, "Authorization: %s", token ? token : "");
-    if (token)
-        headers = curl_slist_append(headers, line);
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, 10000L);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, out);
-    if (cluster->tls) {
-        snprintf(file, sizeof file, "%s/ca.crt", cluster->dir);
-        curl_easy_setopt(easy, CURLOPT_CAINFO, file);
-        snprintf(file, sizeof file, "%s/client.crt", cluster->dir);
-        curl_easy_setopt(easy, CURLOPT_SSLCERT, file);
-        snprintf(file, sizeof file, "%s/client.key", cluster->dir);
-        curl_easy_setopt(easy, CURLOPT_SSLKEY, file);
-    }
-    if (curl_easy_perform(easy) == CURLE_OK && fflush(out) == 0)
-        reply = json_loadb(text, size, 0, NULL);
-    fclose(out);
-    free(text);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(easy);
-    return reply;
+    return (struct etcd_message){ (const unsigned char *)text->bytes, text->len };
 }
 
-json_t *etcd_ask(struct etcd_cluster *cluster, size_t member, const char *path, const char *body,
-                 bool fine)
+/* The token of root. */
+static char *log_in(const struct etcd_cluster *cluster, size_t member)
 {
-    json_t *login = NULL, *reply;
+    struct etcd_text body = { 0 }, reply = { 0 };
+    struct etcd_message token = { NULL, 0 };
+    char *copy = NULL;
+
+    etcd_put_bytes(&body, 1, "root", 4);
+    etcd_put_bytes(&body, 2, ETCD_SECRET, strlen(ETCD_SECRET));
+    if (ask(cluster, member, "Auth/Authenticate", &body, NULL, &reply) == 0)
+        token = etcd_part(etcd_answer(&reply), 2);
+    if (token.at)
+        copy = strndup((const char *)token.at, token.len);
+    etcd_text_done(&body);
+    etcd_text_done(&reply);
+    return copy;
+}
+
+struct etcd_text etcd_tell(struct etcd_cluster *cluster, size_t member, const char *path,
+                           struct etcd_text body, bool fine)
+{
     int64_t until_ms = clock_ms() + SERVER_LIMIT_MS;
+    struct etcd_text reply = { 0 };
 
     for (;;) {
-        if (cluster->auth) {
-            json_decref(login);
-            login = post(cluster, member, "/v3/auth/authenticate",
-                         "{\"name\":\"root\",\"password\":\"" ETCD_SECRET "\"}", NULL);
-        }
-        reply =
-            post(cluster, member, path, body, json_string_value(json_object_get(login, "token")));
-        if (!fine || (reply && !json_object_get(reply, "error")))
-            break;
-        if (clock_ms() > until_ms) {
-            char *text = reply ? json_dumps(reply, 0) : NULL;
+        char *token = cluster->auth ? log_in(cluster, member) : NULL;
+        int code = ask(cluster, member, path, &body, token, &reply);
 
-            give_up("etcd: %s %s: %s", path, body, text ? text : "no answer");
-        }
-        json_decref(reply);
+        free(token);
+        if (code == 0 || !fine)
+            break;
+        if (clock_ms() > until_ms)
+            give_up("etcd: %s: %d %.*s", path, code, (int)reply.len, reply.bytes);
+        etcd_text_done(&reply);
         sleep_ms(20);
     }
-    json_decref(login);
+    etcd_text_done(&body);
     return reply;
-}
-
-int64_t etcd_number(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? (int64_t)strtoull(text, NULL, 10) : 0;
 }
 
 /* ---- a member's life --------------------------------------------------------------------------- */
@@ -156,11 +137,15 @@ static void await_answer(struct etcd_cluster *cluster, size_t member)
     pid_t pid = cluster->members[member].pid;
 
     for (;;) {
-        json_t *reply = post(cluster, member, "/v3/kv/range", "{\"key\":\"YQ==\"}", NULL);
-        bool answered =
-            json_object_get(reply, "header") || (cluster->auth && json_object_get(reply, "error"));
+        struct etcd_text body = { 0 }, reply = { 0 };
+        bool answered;
+        int code;
 
-        json_decref(reply);
+        etcd_put_bytes(&body, 1, "a", 1);
+        code = ask(cluster, member, "KV/Range", &body, NULL, &reply);
+        answered = code == 0 || (cluster->auth && code > 0);
+        etcd_text_done(&body);
+        etcd_text_done(&reply);
         if (answered)
             return;
         if (waitpid(pid, NULL, WNOHANG) == pid || clock_ms() > until_ms) {
@@ -198,10 +183,11 @@ size_t etcd_leader(struct etcd_cluster *cluster, size_t of, int but)
     int64_t until_ms = clock_ms() + SERVER_LIMIT_MS;
 
     while (clock_ms() < until_ms) {
-        json_t *reply = etcd_ask(cluster, of, "/v3/maintenance/status", "{}", false);
-        uint64_t leader = (uint64_t)etcd_number(reply, "leader");
+        struct etcd_text reply =
+            etcd_tell(cluster, of, "Maintenance/Status", (struct etcd_text){ 0 }, false);
+        uint64_t leader = (uint64_t)etcd_number(etcd_answer(&reply), 4);
 
-        json_decref(reply);
+        etcd_text_done(&reply);
         for (size_t i = 0; leader && i < cluster->count; i++)
             if (cluster->members[i].id == leader && (int)i != but)
                 return i;
@@ -238,23 +224,46 @@ static void make_certificates(const struct etcd_cluster *cluster)
         give_up("openssl makes no certificates, see %s/tls-log", cluster->dir);
 }
 
-/* "hf/" to "hf0" */
+/* A message of texts: fields 1, 2, ... */
+static void tell_texts(struct etcd_cluster *cluster, const char *path, const char *one,
+                       const char *two)
+{
+    struct etcd_text body = { 0 }, reply;
+
+    if (one)
+        etcd_put_bytes(&body, 1, one, strlen(one));
+    if (two)
+        etcd_put_bytes(&body, 2, two, strlen(two));
+    reply = etcd_tell(cluster, 0, path, body, true);
+    etcd_text_done(&reply);
+}
+
+/* "hf/" to "hf0": to read and to write */
+static void permit(struct etcd_cluster *cluster, const char *role)
+{
+    struct etcd_text body = { 0 }, reply;
+    size_t begun;
+
+    etcd_put_bytes(&body, 1, role, strlen(role));
+    begun = etcd_put_begin(&body, 2);
+    etcd_put_number(&body, 1, 2);
+    etcd_put_bytes(&body, 2, "hf/", 3);
+    etcd_put_bytes(&body, 3, "hf0", 3);
+    etcd_put_end(&body, begun);
+    reply = etcd_tell(cluster, 0, "Auth/RoleGrantPermission", body, true);
+    etcd_text_done(&reply);
+}
+
 static void make_users(struct etcd_cluster *cluster)
 {
-    static const char *const steps[][2] = {
-        { "/v3/auth/user/add", "{\"name\":\"root\",\"password\":\"" ETCD_SECRET "\"}" },
-        { "/v3/auth/role/add", "{\"name\":\"root\"}" },
-        { "/v3/auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}" },
-        { "/v3/auth/user/add", "{\"name\":\"app\",\"password\":\"" ETCD_SECRET "\"}" },
-        { "/v3/auth/role/add", "{\"name\":\"locks\"}" },
-        { "/v3/auth/role/grant", "{\"name\":\"locks\",\"perm\":{\"permType\":\"READWRITE\","
-                                 "\"key\":\"aGYv\",\"range_end\":\"aGYw\"}}" },
-        { "/v3/auth/user/grant", "{\"user\":\"app\",\"role\":\"locks\"}" },
-        { "/v3/auth/enable", "{}" },
-    };
-
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        json_decref(etcd_ask(cluster, 0, steps[i][0], steps[i][1], true));
+    tell_texts(cluster, "Auth/UserAdd", "root", ETCD_SECRET);
+    tell_texts(cluster, "Auth/RoleAdd", "root", NULL);
+    tell_texts(cluster, "Auth/UserGrantRole", "root", "root");
+    tell_texts(cluster, "Auth/UserAdd", "app", ETCD_SECRET);
+    tell_texts(cluster, "Auth/RoleAdd", "locks", NULL);
+    permit(cluster, "locks");
+    tell_texts(cluster, "Auth/UserGrantRole", "app", "locks");
+    tell_texts(cluster, "Auth/AuthEnable", NULL, NULL);
     cluster->auth = true;
 }
 
@@ -280,13 +289,12 @@ struct etcd_cluster *etcd_start(size_t count, unsigned flags)
     for (size_t i = 0; i < count; i++)
         begin(cluster, i);
     for (size_t i = 0; i < count; i++) {
-        json_t *reply;
+        struct etcd_text reply;
 
         await_answer(cluster, i);
-        reply = etcd_ask(cluster, i, "/v3/maintenance/status", "{}", true);
-        cluster->members[i].id =
-            (uint64_t)etcd_number(json_object_get(reply, "header"), "member_id");
-        json_decref(reply);
+        reply = etcd_tell(cluster, i, "Maintenance/Status", (struct etcd_text){ 0 }, true);
+        cluster->members[i].id = (uint64_t)etcd_number(etcd_part(etcd_answer(&reply), 1), 2);
+        etcd_text_done(&reply);
     }
     if (flags & ETCD_AUTH)
         make_users(cluster);

@@ -10,7 +10,7 @@
 
 #include "server.h"
 
-#include <jansson.h>
+#include "grpc.h"
 
 #define ETCD_MEMBERS_MAX 3
 #define ETCD_PATH_ROOM   SERVER_PATH_ROOM
@@ -44,10 +44,10 @@ size_t etcd_leader(struct etcd_cluster *cluster, size_t of, int but);
 /* "etcd://127.0.0.1:P1,127.0.0.1:P2/hf/{id}" and what follows; static, good until the next call but
  * three. `only`: one member, or -1. */
 const char *etcd_url(const struct etcd_cluster *cluster, int only, const char *rest);
-/* One request to a member, as root if there are users; the answer, json_decref() it. `fine`: an
- * error ends the program. */
-json_t *etcd_ask(struct etcd_cluster *cluster, size_t member, const char *path, const char *body,
-                 bool fine);
-int64_t etcd_number(const json_t *object, const char *key);
+/* One request to a member, as root if there are users. `path`: like "KV/Range". `body`: one message, freed here. The answer:
+ * etcd_text_done() it; etcd_answer() is the message in it. `fine`: it is repeated until it is no error, for a while. */
+struct etcd_text etcd_tell(struct etcd_cluster *cluster, size_t member, const char *path,
+                           struct etcd_text body, bool fine);
+struct etcd_message etcd_answer(const struct etcd_text *text);
 
 #endif

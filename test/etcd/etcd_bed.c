@@ -67,66 +67,74 @@ hf_store *open_through(const char *query)
 
 size_t list_leases(int64_t *ret_ids, size_t room)
 {
-    json_t *reply = etcd_ask(etcd, 0, "/v3/lease/leases", "{}", true);
-    const json_t *leases = json_object_get(reply, "leases");
-    size_t count = json_array_size(leases);
+    struct etcd_text reply = etcd_tell(etcd, 0, "Lease/LeaseLeases", (struct etcd_text){ 0 }, true);
+    struct etcd_message at = etcd_answer(&reply), one;
+    size_t count = 0;
 
-    for (size_t i = 0; i < count && i < room; i++)
-        ret_ids[i] = etcd_number(json_array_get(leases, i), "ID");
-    json_decref(reply);
+    for (; etcd_next(&at, 2, &one); count++)
+        if (count < room)
+            ret_ids[count] = etcd_number(one, 1);
+    etcd_text_done(&reply);
     return count;
 }
 
 void revoke_lease(int64_t id)
 {
-    char body[64];
+    struct etcd_text body = { 0 }, reply;
 
-    snprintf(body, sizeof body, "{\"ID\":\"%lld\"}", (long long)id);
-    json_decref(etcd_ask(etcd, 0, "/v3/lease/revoke", body, false)); /* it may have ended */
-}
-
-static const char *base64(const char *text, char *ret)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t len = strlen(text), used = 0;
-
-    for (size_t i = 0; i < len; i += 3) {
-        unsigned group = (unsigned)(unsigned char)text[i] << 16;
-
-        group |= i + 1 < len ? (unsigned)(unsigned char)text[i + 1] << 8 : 0;
-        group |= i + 2 < len ? (unsigned)(unsigned char)text[i + 2] : 0;
-        ret[used++] = digits[group >> 18];
-        ret[used++] = digits[group >> 12 & 63];
-        ret[used++] = i + 1 < len ? digits[group >> 6 & 63] : '=';
-        ret[used++] = i + 2 < len ? digits[group & 63] : '=';
-    }
-    ret[used] = 0;
-    return ret;
+    etcd_put_number(&body, 1, id);
+    reply = etcd_tell(etcd, 0, "Lease/LeaseRevoke", body, false); /* it may have ended */
+    etcd_text_done(&reply);
 }
 
 int64_t count_keys(const char *area)
 {
-    char from[128], to[128], a[256], b[256], body[600];
-    json_t *reply;
+    char from[128], to[128];
+    struct etcd_text body = { 0 }, reply;
     int64_t count;
 
     snprintf(from, sizeof from, "hf/bed/%s/", area);
     snprintf(to, sizeof to, "hf/bed/%s0", area);
-    snprintf(body, sizeof body, "{\"key\":\"%s\",\"range_end\":\"%s\",\"count_only\":true}",
-             base64(from, a), base64(to, b));
-    reply = etcd_ask(etcd, 0, "/v3/kv/range", body, true);
-    count = etcd_number(reply, "count");
-    json_decref(reply);
+    etcd_put_bytes(&body, 1, from, strlen(from));
+    etcd_put_bytes(&body, 2, to, strlen(to));
+    etcd_put_number(&body, 9, 1); /* count only */
+    reply = etcd_tell(etcd, 0, "KV/Range", body, true);
+    count = etcd_number(etcd_answer(&reply), 4);
+    etcd_text_done(&reply);
     return count;
+}
+
+void put_value(const char *key, const void *value, size_t len)
+{
+    struct etcd_text body = { 0 }, reply;
+
+    etcd_put_bytes(&body, 1, key, strlen(key));
+    etcd_put_bytes(&body, 2, value, len);
+    reply = etcd_tell(etcd, 0, "KV/Put", body, true);
+    etcd_text_done(&reply);
+}
+
+void delete_key(const char *key)
+{
+    struct etcd_text body = { 0 }, reply;
+
+    etcd_put_bytes(&body, 1, key, strlen(key));
+    reply = etcd_tell(etcd, 0, "KV/DeleteRange", body, true);
+    etcd_text_done(&reply);
 }
 
 void compact(void)
 {
-    json_t *reply = etcd_ask(etcd, 0, "/v3/kv/range", "{\"key\":\"YQ==\"}", true);
-    char body[64];
+    struct etcd_text body = { 0 }, reply;
+    int64_t revision;
 
-    snprintf(body, sizeof body, "{\"revision\":\"%lld\",\"physical\":true}",
-             (long long)etcd_number(json_object_get(reply, "header"), "revision"));
-    json_decref(reply);
-    json_decref(etcd_ask(etcd, 0, "/v3/kv/compaction", body, false));
+    etcd_put_bytes(&body, 1, "a", 1);
+    reply = etcd_tell(etcd, 0, "KV/Range", body, true);
+    revision = etcd_number(etcd_part(etcd_answer(&reply), 1), 3);
+    etcd_text_done(&reply);
+    body = (struct etcd_text){ 0 };
+    etcd_put_number(&body, 1, revision);
+    etcd_put_number(&body, 2, 1); /* physical */
+    reply = etcd_tell(etcd, 0, "KV/Compact", body, false);
+    etcd_text_done(&reply);
 }

@@ -26,6 +26,8 @@ size_t list_leases(int64_t *ret_ids, size_t room);
 void revoke_lease(int64_t id);
 /* How many keys lie below the bed's prefix. */
 int64_t count_keys(const char *area);
+void put_value(const char *key, const void *value, size_t len);
+void delete_key(const char *key);
 void compact(void);
 
 #endif

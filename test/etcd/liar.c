@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that plays a script instead of being etcd: answers that are no JSON, cut, empty, of the
- * wrong shape, or not even HTTP. Whatever it says, we end with a status that fits, in bounded time, and
- * believe nothing.
+ * A server that plays a script instead of being etcd (liar_server.h): answers of the wrong shape, cut anywhere, without a
+ * status, compressed, of a huge length; HTTP/2 that is none; streams and connections that end early. Whatever it says, we
+ * end with a status that fits, in bounded time, and believe nothing.
  */
 #include "contract.h"
+#include "liar_server.h"
 #include "server.h"
 
 #include <arpa/inet.h>
@@ -14,106 +15,46 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#define RULES_MAX 8
-#define QUERY     "?connect_timeout=500ms&op_timeout=250ms&ping=200ms"
+#define RULES_MAX   8
+#define QUERY       "?connect_timeout=500ms&op_timeout=250ms&ping=200ms"
+#define BYTES(text) .bytes = text, .len = sizeof(text) - 1
 
-struct rule {
-    const char *path, *reply; /* raw; NULL: the connection is closed */
-};
-
-static struct rule rules[RULES_MAX + 1];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint16_t port;
 
-#define OK(body) "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" body
-#define HEADER   "\"header\":{\"revision\":\"7\",\"raft_term\":\"2\"}"
+/* ---- good answers ------------------------------------------------------------------------------ */
 
-static const char *reply_to(const char *request)
+/* header { revision: 7, raft_term: 2 } */
+#define HEADER "\x0a\x04\x18\x07\x20\x02"
+/* ID 99, TTL 30 */
+#define GRANTED HEADER "\x10\x63\x18\x1e"
+/* succeeded, and a put */
+#define PUT HEADER "\x10\x01\x1a\x02\x12\x00"
+
+static const struct liar_rule grant = { "LeaseGrant", BYTES(GRANTED) };
+static const struct liar_rule range = { "KV/Range", BYTES(HEADER) };
+static const struct liar_rule put = { "KV/Txn", BYTES(PUT) };
+
+/* These first, then what makes an open and a lease possible. */
+static void say(const struct liar_rule *list)
 {
-    const char *reply = NULL;
-
-    pthread_mutex_lock(&lock);
-    for (const struct rule *rule = rules; rule->path; rule++)
-        if (strstr(request, rule->path)) {
-            reply = rule->reply;
-            break;
-        }
-    pthread_mutex_unlock(&lock);
-    return reply;
-}
-
-/* One request, one answer, and the end of the connection is the end of the answer. */
-static void *serve(void *arg)
-{
-    int fd = (int)(intptr_t)arg;
-    char request[8192];
-    size_t len = 0;
-    const char *body, *reply, *field;
-    ssize_t got;
-
-    while ((got = read(fd, request + len, sizeof request - 1 - len)) > 0) {
-        len += (size_t)got;
-        request[len] = 0;
-        body = strstr(request, "\r\n\r\n");
-        field = strstr(request, "Content-Length: ");
-        if (!body || !field || strlen(body + 4) < (size_t)atoi(field + 16))
-            continue;
-        reply = reply_to(request);
-        if (reply && write(fd, reply, strlen(reply)) < 0)
-            break;
-        break;
-    }
-    close(fd);
-    return NULL;
-}
-
-static void *listen_on(void *arg)
-{
-    int fd = (int)(intptr_t)arg, client;
-    pthread_t thread;
-
-    while ((client = accept(fd, NULL, NULL)) >= 0) {
-        if (pthread_create(&thread, NULL, serve, (void *)(intptr_t)client) != 0)
-            close(client);
-        else
-            pthread_detach(thread);
-    }
-    return NULL;
-}
-
-static void start(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    pthread_t thread;
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 64) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
-        pthread_create(&thread, NULL, listen_on, (void *)(intptr_t)fd) != 0)
-        give_up("no listener");
-    pthread_detach(thread);
-    port = ntohs(address.sin_port);
-}
-
-static void say(const struct rule *list)
-{
+    struct liar_rule all[RULES_MAX + 3];
     size_t count = 0;
 
-    pthread_mutex_lock(&lock);
-    for (; list && list[count].path; count++)
-        rules[count] = list[count];
-    rules[count++] =
-        (struct rule){ "/v3/lease/grant", OK("{" HEADER ",\"ID\":\"99\",\"TTL\":\"30\"}") };
-    rules[count++] = (struct rule){ "/v3/kv/range", OK("{" HEADER "}") };
-    rules[count] = (struct rule){ NULL, NULL };
-    pthread_mutex_unlock(&lock);
+    for (; list && list[count].path && count < RULES_MAX; count++)
+        all[count] = list[count];
+    all[count++] = grant;
+    all[count++] = range;
+    all[count] = (struct liar_rule){ .path = NULL };
+    liar_say(all);
+}
+
+static void say_one(const char *path, const struct liar_rule *rule)
+{
+    struct liar_rule list[2] = { *rule, { .path = NULL } };
+
+    list[0].path = path;
+    say(list);
 }
 
 static hf_status open_at(const char *host, int64_t wait_ms, hf_store **ret_store)
@@ -131,34 +72,11 @@ static hf_status open_it(int64_t wait_ms, hf_store **ret_store)
     return open_at("127.0.0.1", wait_ms, ret_store);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------- */
 
-/* The socket by which libcurl hears of its last lookup, and whether anything watches it. */
-static atomic_int lookup_fd = -1;
-static atomic_bool lookup_watched;
-static atomic_int lookups, unheard;
+static atomic_int lookups;
 
-__attribute__((visibility("default"))) int socketpair(int domain, int type, int protocol,
-                                                      int ret_fds[2])
-{
-    int rc = (int)syscall(SYS_socketpair, domain, type, protocol, ret_fds);
-
-    atomic_store(&lookup_watched, false);
-    atomic_store(&lookup_fd, rc == 0 ? ret_fds[0] : -1);
-    return rc;
-}
-
-__attribute__((visibility("default"))) int epoll_ctl(int epoll_fd, int what, int fd,
-                                                     struct epoll_event *event)
-{
-    int rc = (int)syscall(SYS_epoll_ctl, epoll_fd, what, fd, event);
-
-    if (rc == 0 && what == EPOLL_CTL_ADD && fd == atomic_load(&lookup_fd))
-        atomic_store(&lookup_watched, true);
-    return rc;
-}
-
-/* Seen from libcurl, which asks. A name is known at the fourth lookup only; none ends before its socket is watched. */
+/* Seen from the library, which asks. A name is known at the fourth lookup only. */
 __attribute__((visibility("default"))) int getaddrinfo(const char *node, const char *service,
                                                        const struct addrinfo *hints,
                                                        struct addrinfo **ret)
@@ -169,16 +87,13 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *node, const c
     (void)hints;
     if (!info)
         return EAI_MEMORY;
-    for (int i = 0; i < 200 && !atomic_load(&lookup_watched); i++)
-        nap_ms(10);
-    if (!atomic_load(&lookup_watched))
-        atomic_fetch_add(&unheard, 1);
-    if (strcmp(node, "late.test") != 0 || atomic_fetch_add(&lookups, 1) < 3) {
+    if (strcmp(node, "127.0.0.1") != 0 &&
+        (strcmp(node, "late.test") != 0 || atomic_fetch_add(&lookups, 1) < 3)) {
         free(info);
         return EAI_AGAIN;
     }
     to->sin_family = AF_INET;
-    to->sin_port = htons(service ? (uint16_t)atoi(service) : 0);
+    to->sin_port = htons(service ? (uint16_t)atoi(service) : port);
     to->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     info->ai_family = AF_INET;
     info->ai_socktype = SOCK_STREAM;
@@ -194,8 +109,6 @@ __attribute__((visibility("default"))) void freeaddrinfo(struct addrinfo *info)
     free(info);
 }
 
-/* libcurl has a socket of its own for each lookup and closes it without a word. The next lookup gets the same number,
- * and that must be watched too. */
 static void name_known_later(void **state)
 {
     hf_store *store = NULL;
@@ -203,24 +116,70 @@ static void name_known_later(void **state)
     (void)state;
     say(NULL);
     EXPECT(HF_OK, open_at("late.test", LIMIT_MS, &store));
-    CHECK(atomic_load(&lookups) == 4 && atomic_load(&unheard) == 0);
+    CHECK(atomic_load(&lookups) == 4);
     CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
 }
 
-/* What no server should say, whatever was asked. */
-static const char *const nonsense[] = {
-    NULL,
-    "",
-    "lol\r\n\r\n",
-    "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"header\":",
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    OK(""),
-    OK("{"),
-    OK("[1,2]"),
-    OK("<html>sign in</html>"),
-    "HTTP/1.1 500 Oops\r\n\r\n",
-    "HTTP/1.1 503 Service Unavailable\r\n\r\n{\"error\":\"etcdserver: no leader\",\"code\":14}",
-    "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n",
+/* ---- nonsense ------------------------------------------------------------------------------------ */
+
+#define SETTINGS "\0\0\0\4\0\0\0\0\0"
+
+/* What no server should say, as soon as somebody connects. */
+static const struct liar_rule not_http2[] = {
+    { .way = LIAR_CLOSE },
+    { .way = LIAR_NOT_H2, BYTES("") },
+    { .way = LIAR_NOT_H2, BYTES("lol\r\n\r\n") },
+    { .way = LIAR_NOT_H2, BYTES("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n") },
+    { .way = LIAR_NOT_H2, BYTES("\0\0\0") }, /* half a frame */
+    { .way = LIAR_NOT_H2,
+      BYTES("\0\0\x08\6\0\0\0\0\0"
+            "12345678") }, /* PING before SETTINGS */
+    { .way = LIAR_NOT_H2,
+      BYTES("\0\0\5\4\0\0\0\0\0"
+            "12345") },                                        /* SETTINGS of five bytes */
+    { .way = LIAR_NOT_H2, BYTES("\xff\xff\xff\4\0\0\0\0\0") }, /* of 16 MiB */
+    { .way = LIAR_NOT_H2, BYTES("\0\0\6\4\0\0\0\0\0\0\4\xff\xff\xff\xff") }, /* a window of 4 GiB */
+    { .way = LIAR_NOT_H2, BYTES(SETTINGS) },                                 /* and the end */
+};
+
+/* What no server should answer. */
+static const struct liar_rule nonsense[] = {
+    { .way = LIAR_CLOSE },
+    { .way = LIAR_SILENCE },
+    { .way = LIAR_RESET, .error = 0 },
+    { .way = LIAR_RESET, .error = 2 /* INTERNAL_ERROR */ },
+    { .way = LIAR_RESET, .error = 7 /* REFUSED_STREAM */ },
+    { .way = LIAR_GOAWAY, .error = 0 },
+    { .way = LIAR_GOAWAY, .error = 11 /* ENHANCE_YOUR_CALM */ },
+    { BYTES(HEADER), .status = "" },                           /* no trailers */
+    { BYTES(HEADER), .status = "x" },                          /* no status in them */
+    { .status = "" },                                          /* nothing but headers */
+    { .status = "0" },                                         /* OK, but no message */
+    { BYTES(HEADER), .prefix = "\1\0\0\0\6" },                 /* compressed */
+    { BYTES(HEADER), .prefix = "\0\xff\xff\xff\xff" },         /* 4 GiB follow */
+    { BYTES(HEADER), .prefix = "\0\1\0\0\1" },                 /* 16 MiB and a byte */
+    { BYTES(HEADER), .prefix = "\0\0\0\0\7" },                 /* one more than there is */
+    { BYTES(HEADER), .prefix = "\0\0\0\0\5" },                 /* one less */
+    { BYTES(HEADER), .prefix = "\0\0\0\0\0" },                 /* more messages than one */
+    { BYTES("\x0a\x04\x18\x07\x20") },                         /* a message that is cut */
+    { BYTES("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01") }, /* a length of 2^64 - 1 */
+    { BYTES("\x0a\x00\x0a\x00") },                             /* two headers */
+    { BYTES("\x08\x01") },                                     /* a number for a header */
+    { BYTES("<html>sign in</html>"), .type = "text/html" },
+    { BYTES("<html>sign in</html>"), .type = "text/html", .status = "" },
+    { .http = "500", .status = "" },
+    { .http = "302", .status = "" },
+    { .status = "14", .text = "etcdserver: no leader" },
+    { .status = "99", .text = "%zz%0a%" },
+    { .way = LIAR_FRAMES, BYTES("\0\0\1\1\4\0\0\0\1\xff") },         /* HPACK: no such header */
+    { .way = LIAR_FRAMES, BYTES("\0\0\3\1\4\0\0\0\1\x3f\xff\xff") }, /* a table that never ends */
+    { .way = LIAR_FRAMES, BYTES("\0\0\1\1\0\0\0\0\1\x88") },         /* headers go on, and do not */
+    { .way = LIAR_FRAMES, BYTES("\0\0\1\0\0\0\0\0\0x") },            /* data of no stream */
+    { .way = LIAR_FRAMES, BYTES("\0\0\4\x08\0\0\0\0\0\x7f\xff\xff\xff") }, /* a window too large */
+    { .way = LIAR_FRAMES, BYTES("\0\0\5\5\4\0\0\0\1\0\0\0\2\x88") },       /* a push */
+    { .way = LIAR_FRAMES,
+      BYTES("\0\0\1\1\4\0\0\0\1\x88"
+            "\0\0\0\1\5\0\0\0\1") }, /* empty trailers */
 };
 #define NONSENSE (sizeof nonsense / sizeof *nonsense)
 
@@ -229,41 +188,70 @@ static void opening(void **state)
     hf_store *store = NULL;
 
     (void)state;
-    for (size_t i = 0; i < NONSENSE; i++) {
-        say((struct rule[]){ { "POST", nonsense[i] }, { NULL, NULL } });
-        EXPECT(HF_UNAVAILABLE, open_it(300, &store));
+    for (size_t i = 0; i < sizeof not_http2 / sizeof *not_http2; i++) {
+        say_one(not_http2[i].way == LIAR_CLOSE ? "" : "connected", &not_http2[i]);
+        EXPECT(HF_UNAVAILABLE, open_it(100, &store));
         CHECK(strstr(contract_error.text, "127.0.0.1") != NULL);
     }
-    say((struct rule[]){ { "POST", "HTTP/1.1 404 Not Found\r\n\r\n404 page not found" },
-                         { NULL, NULL } });
+    for (size_t i = 0; i < NONSENSE; i++) {
+        say_one("etcdserverpb", &nonsense[i]);
+        EXPECT(HF_UNAVAILABLE, open_it(100, &store));
+        CHECK(strstr(contract_error.text, "127.0.0.1") != NULL);
+    }
+    say_one("KV", &(struct liar_rule){ .http = "404", .status = "" });
     EXPECT(HF_VERSION, open_it(300, &store));
-    say((struct rule[]){ { "POST", "HTTP/1.1 403 Forbidden\r\n\r\n{\"error\":\"etcdserver: "
-                                   "permission denied\",\"code\":7}" },
-                         { NULL, NULL } });
+    say_one("KV", &(struct liar_rule){ .status = "12", .text = "unknown service" });
+    EXPECT(HF_VERSION, open_it(300, &store));
+    say_one("KV", &(struct liar_rule){ .status = "7", .text = "etcdserver: permission%20denied" });
     EXPECT(HF_DENIED, open_it(300, &store));
+    CHECK(strstr(contract_error.text, "permission denied") != NULL);
 }
 
-static const char *const wrong_shapes[] = {
-    OK("{}"),
-    OK("{\"header\":5,\"succeeded\":\"yes\",\"responses\":7}"),
-    OK("{\"succeeded\":true}"),
-    OK("{" HEADER ",\"succeeded\":true,\"responses\":[]}"),
-    OK("{" HEADER ",\"responses\":[{\"response_put\":{}}]}"),
-    OK("{\"header\":{\"revision\":\"-3\"},\"succeeded\":true,\"responses\":[{},{\"response_range\":"
-       "{}}]}"),
-    OK("{\"header\":{\"revision\":\"9007199254740993\"},\"succeeded\":true,\"responses\":[{},"
-       "{\"response_range\":{\"kvs\":[{\"key\":\"??\",\"create_revision\":\"x\"}]}}]}"),
+/* An answer that comes byte by byte is one; one that is cut anywhere is none. */
+static void cut_and_dripped(void **state)
+{
+    hf_store *store = NULL;
+    long whole;
+
+    (void)state;
+    say(NULL);
+    liar_cut(-1, 1);
+    EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+    whole = liar_written();
+    CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+    for (long after = 0; after < whole; after++) {
+        liar_cut(after, 0);
+        EXPECT(HF_UNAVAILABLE, open_it(30, &store));
+    }
+    liar_cut(-1, 0);
+}
+
+/* ---- acquiring ------------------------------------------------------------------------------------- */
+
+#define OP "\x1a" /* a response of a transaction */
+static const struct liar_rule wrong_shapes[] = {
+    { BYTES("") },
+    { BYTES("\x10\x01") },               /* succeeded, nothing else */
+    { BYTES(HEADER "\x10\x01") },        /* no responses */
+    { BYTES(HEADER OP "\x02\x12\x00") }, /* a put, but not succeeded */
+    { BYTES("\x0a\x0b\x18\xfd\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+            "\x10\x01" OP "\x02\x12\x00" OP "\x02\x0a\x00") }, /* revision -3 */
+    { BYTES("\x0a\x09\x18\x81\x80\x80\x80\x80\x80\x80\x10"
+            "\x10\x01" OP "\x02\x12\x00") },                /* 2^53 */
+    { BYTES(HEADER "\x10\x01" OP "\x02\x0a\x00") },         /* a range where a put must be */
+    { BYTES(HEADER "\x10\x01" OP "\x02\x12\x01") },         /* the put is cut */
+    { BYTES(HEADER "\x10\x01" OP "\x04\x12\x00\x12\x00") }, /* two puts in one */
 };
 
 /* The transaction of an acquire is answered so. Nothing is granted on such a word. */
-static void acquire_with(const char *reply)
+static void acquire_with(const struct liar_rule *reply)
 {
     hf_acquire_request request = mutex_request("n");
     hf_store *store = NULL;
     hf_lease *lease = NULL;
     hf_status status;
 
-    say((struct rule[]){ { "/v3/kv/txn", reply }, { NULL, NULL } });
+    say_one("KV/Txn", reply);
     EXPECT(HF_OK, open_it(LIMIT_MS, &store));
     request.wait_ms = 200;
     status = hf_acquire(store, &request, &lease, &contract_error);
@@ -274,21 +262,101 @@ static void acquire_with(const char *reply)
 static void acquiring(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < NONSENSE; i++)
-        acquire_with(nonsense[i]);
+    for (size_t i = 0; i < NONSENSE; i += 2) /* each costs a second: the others are for watches */
+        acquire_with(&nonsense[i]);
     for (size_t i = 0; i < sizeof wrong_shapes / sizeof *wrong_shapes; i++)
-        acquire_with(wrong_shapes[i]);
+        acquire_with(&wrong_shapes[i]);
+}
+
+static hf_status try_once(hf_store *store)
+{
+    hf_acquire_request request = mutex_request("n");
+    hf_lease *lease = NULL;
+    hf_status status = hf_acquire(store, &request, &lease, &contract_error);
+
+    if (status == HF_OK)
+        (void)hf_release(lease, &contract_error);
+    return status;
+}
+
+/* The right answer is believed; and cut anywhere, it is not. */
+static void cut_grant(void **state)
+{
+    hf_store *store = NULL;
+    long opened, whole;
+
+    (void)state;
+    say_one("KV/Txn", &put);
+    EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+    opened = liar_written();
+    EXPECT(HF_OK, try_once(store));
+    CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+
+    say_one("KV/Txn", &put);
+    EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+    say_one("KV/Txn", &(struct liar_rule){ .way = LIAR_SILENCE });
+    EXPECT(HF_UNKNOWN, try_once(store)); /* the lease is there now; only the transaction is left */
+    whole = liar_written() + 64;
+    CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+
+    for (long after = opened + 1; after < whole; after += 7) {
+        hf_status status;
+        unsigned before;
+
+        say_one("KV/Txn", &put);
+        liar_cut(-1, 0);
+        EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+        liar_cut(after, 0);
+        before = liar_requests();
+        status = try_once(store);
+        CHECK(status == HF_OK || status == HF_UNKNOWN || status == HF_UNAVAILABLE);
+        CHECK(liar_requests() > before);
+        liar_cut(-1, 0);
+        CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+    }
+}
+
+/* GOAWAY: a request that the server says it has not begun is repeated, and so is a refused stream. Nothing is unknown. */
+static void not_executed(void **state)
+{
+    static const struct liar_rule ways[] = { { .way = LIAR_GOAWAY, .error = 0 },
+                                             { .way = LIAR_RESET, .error = 7 } };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct liar_rule list[3] = { ways[i], put, { .path = NULL } };
+        hf_acquire_request request = mutex_request("n");
+        hf_store *store = NULL;
+        hf_lease *lease = NULL;
+
+        say(NULL);
+        EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+        list[0].path = "KV/Txn";
+        list[0].times = 1;
+        say(list);
+        EXPECT(HF_OK, hf_acquire(store, &request, &lease, &contract_error));
+        CHECK(hf_lease_token(lease) == 7);
+        EXPECT(HF_OK, hf_release(lease, &contract_error));
+        CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+        list[0].times = 0; /* always */
+        say(NULL);
+        EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+        say(list);
+        EXPECT(HF_UNAVAILABLE, hf_acquire(store, &request, &lease, &contract_error));
+        CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+    }
 }
 
 /* A grant of a lease that is none, and a list that is none. */
 static void others(void **state)
 {
-    static const char *const paths[] = { "/v3/lease/grant", "/v3/kv/range" };
+    static const char *const paths[] = { "LeaseGrant", "KV/Range" };
 
     (void)state;
     for (size_t p = 0; p < 2; p++)
-        for (size_t i = 5; i < NONSENSE; i += 2) {
+        for (size_t i = 2; i < NONSENSE; i += 5) {
             hf_acquire_request request = mutex_request("n");
+            struct liar_rule list[3] = { nonsense[i], wrong_shapes[0], { .path = NULL } };
             hf_store *store = NULL;
             hf_lease *lease = NULL;
             hf_view *view = NULL;
@@ -296,8 +364,9 @@ static void others(void **state)
 
             say(NULL);
             EXPECT(HF_OK, open_it(LIMIT_MS, &store));
-            say((struct rule[]){
-                { paths[p], nonsense[i] }, { "/v3/kv/txn", wrong_shapes[0] }, { NULL, NULL } });
+            list[0].path = paths[p];
+            list[1].path = "KV/Txn";
+            say(list);
             request.wait_ms = 100;
             CHECK(hf_acquire(store, &request, &lease, &contract_error) != HF_OK);
             status = hf_store_inspect(store, "n", 1, 0, &view, &contract_error);
@@ -310,11 +379,10 @@ static void others(void **state)
 /* Pages that say that there is more, but not where; and one that comes again. Its key is x/locks/none, which is no claim. */
 static void pages(void **state)
 {
-    static const char *const replies[] = {
-        OK("{" HEADER ",\"more\":true}"),
-        OK("{" HEADER ",\"more\":true,\"kvs\":[{\"key\":7}]}"),
-        OK("{" HEADER ",\"more\":true,\"kvs\":[{\"key\":\"??\"}]}"),
-        OK("{" HEADER ",\"more\":true,\"kvs\":[{\"key\":\"eC9sb2Nrcy9ub25l\"}]}"),
+    static const struct liar_rule replies[] = {
+        { BYTES(HEADER "\x18\x01") },
+        { BYTES(HEADER "\x18\x01\x12\x00") },
+        { BYTES(HEADER "\x18\x01\x12\x0e\x0a\x0cx/locks/none") },
     };
 
     (void)state;
@@ -324,7 +392,7 @@ static void pages(void **state)
 
         say(NULL);
         EXPECT(HF_OK, open_it(LIMIT_MS, &store));
-        say((struct rule[]){ { "/v3/kv/range", replies[i] }, { NULL, NULL } });
+        say_one("KV/Range", &replies[i]);
         EXPECT(HF_CORRUPT,
                hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
         CHECK(view == NULL);
@@ -332,15 +400,67 @@ static void pages(void **state)
     }
 }
 
+/* ---- watching --------------------------------------------------------------------------------------- */
+
+/* A waiter whose watch is answered with nonsense reads its queue again: it is granted by what is there, and by nothing else. */
+static void watching(void **state)
+{
+    /* kv { key: "x/locks/n/m/zz", create_revision: 3 } is ahead of kv { create_revision: 7 } */
+    static const char busy[] = HEADER "\x10\x01" OP "\x02\x12\x00" OP "\x1a"
+                                      "\x0a\x18"
+                                      "\x12\x02\x10\x07"
+                                      "\x12\x12\x0a\x0ex/locks/n/m/zz\x10\x03";
+    static const char still[] = HEADER "\x12\x02\x10\x07"
+                                       "\x12\x12\x0a\x0ex/locks/n/m/zz\x10\x03";
+    static const char alone[] = HEADER "\x12\x02\x10\x07";
+
+    (void)state;
+    for (size_t i = 1; i < NONSENSE; i += 2) {
+        struct liar_rule list[] = { nonsense[i],
+                                    { "KV/Txn", .bytes = "\x10\x00", .len = 2, .times = 1 },
+                                    { "KV/Txn", .bytes = busy, .len = sizeof busy - 1, .times = 1 },
+                                    put,
+                                    { "KV/Range", .bytes = still, .len = sizeof still - 1,
+                                      .times = 2 },
+                                    { "KV/Range", .bytes = alone, .len = sizeof alone - 1 },
+                                    { .path = NULL } };
+        hf_acquire_request request = waiting_request("n");
+        hf_store *store = NULL;
+        hf_lease *lease = NULL;
+
+        if (nonsense[i].way == LIAR_SILENCE || nonsense[i].way == LIAR_CLOSE)
+            continue; /* nothing comes, or everything ends: other tests */
+        say(NULL);
+        EXPECT(HF_OK, open_it(LIMIT_MS, &store));
+        list[0].path = "Watch/Watch";
+        liar_say(list);
+        {
+            struct liar_rule all[9];
+
+            all[0] = grant;
+            memcpy(all + 1, list, sizeof list);
+            liar_say(all);
+        }
+        EXPECT(HF_OK, hf_acquire(store, &request, &lease, &contract_error));
+        CHECK(hf_lease_token(lease) == 7);
+        EXPECT(HF_OK, hf_release(lease, &contract_error));
+        CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(opening), cmocka_unit_test(acquiring),
-                                        cmocka_unit_test(others), cmocka_unit_test(pages),
-                                        cmocka_unit_test(name_known_later) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening),         cmocka_unit_test(cut_and_dripped),
+        cmocka_unit_test(acquiring),       cmocka_unit_test(cut_grant),
+        cmocka_unit_test(not_executed),    cmocka_unit_test(others),
+        cmocka_unit_test(pages),           cmocka_unit_test(watching),
+        cmocka_unit_test(name_known_later)
+    };
 
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    start();
+    port = liar_start();
     contract_alone = false;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's pure parts: base64, keys and values, places in the queue, URLs. No server. */
+/* The engine's pure parts: protocol buffers, keys and values, places in the queue, URLs. No server. */
 #include "core/conf.h"
-#include "engine/etcd/internal.h"
+#include "engine/etcd/api.h"
 #include "util/alloc.h"
 
 #include <setjmp.h>
@@ -13,25 +13,125 @@
 
 #include <cmocka.h>
 
-static void base64(void **state)
+/* ---- protocol buffers ------------------------------------------------------------------------- */
+
+static const struct etcd_form inner_form = { .fields = { { 1, ETCD_NUMBER, NULL },
+                                                         { 2, ETCD_BYTES, NULL } } };
+static const struct etcd_form outer_form = { .fields = { { 1, ETCD_MESSAGE, &inner_form },
+                                                         { 2, ETCD_NUMBER, NULL },
+                                                         { 3, ETCD_MESSAGES, &inner_form } } };
+
+static struct etcd_message message_of(const struct etcd_text *text)
 {
-    unsigned char bytes[70], back[70];
+    return (struct etcd_message){ (const unsigned char *)text->bytes, text->len };
+}
+
+/* Numbers at the borders of a varint, and nested messages whose length needs one byte, two and three. */
+static void messages_are_read_back(void **state)
+{
+    static const int64_t numbers[] = { 0,         1,  127,       128,      16383,   16384,
+                                       INT64_MAX, -1, INT64_MIN, 1L << 53, 1 << 30, 255 };
+    static const size_t lens[] = { 0, 1, 100, 124, 125, 126, 127, 128, 16380, 16384, 70000 };
+    static char bytes[70000];
 
     (void)state;
-    for (size_t len = 0; len < sizeof bytes; len++) {
-        struct etcd_text text = { 0 };
+    memset(bytes, 'b', sizeof bytes);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        for (size_t k = 0; k < sizeof lens / sizeof *lens; k++) {
+            struct etcd_text text = { 0 };
+            struct etcd_message at, one;
+            size_t begun = etcd_put_begin(&text, 1), count = 0;
 
-        for (size_t i = 0; i < len; i++)
-            bytes[i] = (unsigned char)(i * 37 + len);
-        etcd_add_base64(&text, bytes, len);
-        assert_int_equal(text.len, (len + 2) / 3 * 4);
-        assert_int_equal(etcd_unbase64(text.bytes, text.len, back, sizeof back), len);
-        assert_memory_equal(back, bytes, len);
-        etcd_text_done(&text);
-    }
-    assert_true(etcd_unbase64("a?b=", 4, back, sizeof back) == SIZE_MAX);
-    assert_true(etcd_unbase64("AAAAAAAA", 8, back, 5) == SIZE_MAX);
+            etcd_put_number(&text, 1, numbers[i]);
+            etcd_put_bytes(&text, 2, bytes, lens[k]);
+            etcd_put_end(&text, begun);
+            etcd_put_number(&text, 2, numbers[i]);
+            for (int part = 0; part < 3; part++) {
+                begun = etcd_put_begin(&text, 3);
+                etcd_put_number(&text, 1, part);
+                etcd_put_end(&text, begun);
+            }
+            at = message_of(&text);
+            assert_true(etcd_message_fits(at, &outer_form));
+            assert_true(etcd_number(at, 2) == numbers[i]);
+            assert_true(etcd_number(etcd_part(at, 1), 1) == numbers[i]);
+            assert_int_equal(etcd_part(etcd_part(at, 1), 2).len, lens[k]);
+            assert_int_equal(etcd_count(at, 3), 3);
+            while (etcd_next(&at, 3, &one))
+                assert_int_equal(etcd_number(one, 1), count++);
+            /* Cut anywhere (but between two fields) it does not fit. */
+            for (size_t len = 0; len < text.len && text.len < 300; len++) {
+                struct etcd_message cut = { (const unsigned char *)text.bytes, len };
+
+                (void)etcd_number(cut, 2);
+                (void)etcd_part(cut, 1);
+                (void)etcd_count(cut, 3);
+                if (len < text.len - 12) /* the three parts of four bytes */
+                    assert_true(len == 0 || len == text.len - 12 - 2 ||
+                                !etcd_message_fits(cut, &outer_form) || etcd_number(cut, 2) == 0);
+            }
+            etcd_text_done(&text);
+        }
 }
+
+static bool fits_bytes(const void *bytes, size_t len)
+{
+    return etcd_message_fits((struct etcd_message){ bytes, len }, &outer_form);
+}
+
+#define FITS(text) fits_bytes(text, sizeof text - 1)
+
+static void malformed_messages_do_not_fit(void **state)
+{
+    (void)state;
+    assert_true(FITS(""));
+    assert_true(FITS("\x10\x01"));
+    assert_true(FITS("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"));  /* -1 */
+    assert_false(FITS("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02")); /* more than 64 bits */
+    assert_false(FITS("\x10\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"));
+    assert_false(FITS("\x10"));         /* no value */
+    assert_false(FITS("\x12\x01x"));    /* bytes where a number must be */
+    assert_false(FITS("\x0a\x02\x08")); /* longer than what follows */
+    assert_false(FITS("\x0a\x01\x08")); /* the inner one is cut */
+    assert_false(FITS("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x")); /* 2^64 - 1 bytes */
+    assert_false(FITS("\x0a\x00\x0a\x00"));                              /* twice */
+    assert_true(FITS("\x1a\x00\x1a\x00"));                               /* repeated */
+    assert_false(FITS("\x02\x00"));                                      /* field 0 */
+    assert_false(FITS("\x13"));                                          /* a group */
+    assert_false(FITS("\x17\x01"));                                      /* no such type */
+    assert_true(FITS("\x7a\x01x\x7d"
+                     "1234"
+                     "\x79"
+                     "12345678")); /* unknown fields */
+    assert_false(FITS("\x79"
+                      "1234567"));
+    assert_false(etcd_message_fits((struct etcd_message){ NULL, 0 }, &outer_form));
+    /* Also where nobody has asked whether it fits: never a part beyond the end. */
+    assert_null(etcd_part((struct etcd_message){ (const unsigned char *)"\x12\x05"
+                                                                        "abcde",
+                                                 6 },
+                          2)
+                    .at);
+}
+
+/* Transactions in transactions have an end. */
+static void deep_messages_do_not_fit(void **state)
+{
+    struct etcd_text text = { 0 };
+    size_t begun[64];
+
+    (void)state;
+    for (size_t i = 0; i < 64; i += 2) {
+        begun[i] = etcd_put_begin(&text, 3);
+        begun[i + 1] = etcd_put_begin(&text, 4);
+    }
+    for (size_t i = 64; i-- > 0;)
+        etcd_put_end(&text, begun[i]);
+    assert_false(etcd_message_fits(message_of(&text), etcd_txn_method.reply));
+    etcd_text_done(&text);
+}
+
+/* ---- keys and values --------------------------------------------------------------------------- */
 
 static struct hfi_claim claim_of(const void *name, size_t len, enum hfi_mode mode,
                                  uint32_t capacity)
@@ -126,15 +226,13 @@ static void values(void **state)
         "1 99999999999 30 5 0123456789abcdef - 0123456789abcdef0123456789abcdef x"
     };
     struct hfi_claim claim = claim_of("n", 1, HFI_MODE_MUTEX, 1);
-    struct etcd_text text = { 0 };
     struct etcd_record record;
-    char value[512];
+    char value[ETCD_VALUE_MAX];
     size_t len;
 
     (void)state;
     claim.flags = HFI_CLAIM_DETACHED;
-    etcd_add_value(&text, &claim, 30, 12345, "0123456789abcdef", "who, where and why");
-    len = etcd_unbase64(text.bytes, text.len, value, sizeof value);
+    len = etcd_write_value(&claim, 30, 12345, "0123456789abcdef", "who, where and why", value);
     assert_true(etcd_read_value(value, len, &record));
     assert_int_equal(record.ttl_s, 30);
     assert_int_equal(record.since_ms, 12345);
@@ -142,7 +240,6 @@ static void values(void **state)
     assert_memory_equal(record.owner, claim.owner, HFI_OWNER_LEN);
     assert_string_equal(record.store, "0123456789abcdef");
     assert_string_equal(record.label, "who, where and why");
-    etcd_text_done(&text);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(etcd_read_value(bad[i], strlen(bad[i]), &record));
 }
@@ -164,14 +261,6 @@ static hf_status parse(const char *text, struct etcd_conf **ret_conf, hf_error *
     else
         hfi_conf_free(conf);
     return status;
-}
-
-static const char *address_of(const struct etcd_conf *conf, size_t host)
-{
-    static char text[300];
-
-    etcd_conf_address(conf, host, "/v3", text, sizeof text);
-    return text;
 }
 
 static void urls(void **state)
@@ -207,9 +296,9 @@ static void urls(void **state)
         parse("etcd://u%40:se%3Acret@a:1234,b,[::1]:7/team/locks/?op_timeout=1s", &conf, &err),
         HF_OK);
     assert_int_equal(conf->url.host_count, 3);
-    assert_string_equal(address_of(conf, 0), "http://a:1234/v3");
-    assert_string_equal(address_of(conf, 1), "http://b:2379/v3");
-    assert_string_equal(address_of(conf, 2), "http://[::1]:7/v3");
+    assert_string_equal(conf->url.hosts[0].shown, "a:1234");
+    assert_string_equal(conf->url.hosts[1].shown, "b:2379");
+    assert_string_equal(conf->url.hosts[2].shown, "[::1]:7");
     assert_string_equal(conf->url.user, "u@");
     assert_string_equal(conf->url.secret, "se:cret");
     assert_string_equal(conf->prefix, "team/locks");
@@ -219,12 +308,9 @@ static void urls(void **state)
     hfi_conf_free(conf);
     assert_int_equal(parse("etcds://h", &conf, &err), HF_OK);
     assert_true(conf->url.tls.on && conf->url.tls.verify);
-    assert_string_equal(address_of(conf, 0), "https://h:2379/v3");
     assert_string_equal(conf->prefix, "holdfast");
     hfi_conf_free(conf);
     assert_int_equal(parse("etcd://[fe80::1%25eth0]:7", &conf, &err), HF_OK);
-    assert_string_equal(address_of(conf, 0),
-                        "http://[fe80::1%25eth0]:7/v3"); /* as libcurl reads it */
     assert_string_equal(conf->location, "etcd://[fe80::1%eth0]:7/holdfast");
     hfi_conf_free(conf);
     setenv("ETCD_TEST_SECRET", "from the environment", 1);
@@ -243,7 +329,9 @@ static void urls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base64),
+        cmocka_unit_test(messages_are_read_back),
+        cmocka_unit_test(malformed_messages_do_not_fit),
+        cmocka_unit_test(deep_messages_do_not_fit),
         cmocka_unit_test(keys_are_read_back),
         cmocka_unit_test(ranges_do_not_mix),
         cmocka_unit_test(values),

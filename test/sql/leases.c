@@ -505,7 +505,7 @@ static void urls(void **state)
 static const char *const rights[] = {
     "GRANT USAGE ON SCHEMA public TO few",
     ("GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
-     "hfright_clients, hfright_cells, hfright_watchers TO few"),
+     "hfright_clients, hfright_mail, hfright_cells, hfright_watchers TO few"),
     "GRANT SELECT, INSERT ON hfright_lock_rows, hfright_lock_names TO few",
     "GRANT SELECT, INSERT, DELETE ON hfright_lock_waits TO few",
     "GRANT USAGE ON SEQUENCE hfright_versions TO few",

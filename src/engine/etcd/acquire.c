@@ -94,6 +94,7 @@ static void begin_wait(struct etcd_store *store, struct etcd_wait *wait)
 {
     wait->state = ETCD_WAIT_LEASE;
     wait->token = 0;
+    wait->known = 0;
     wait->limit = 0;
     wait->hopes = false;
     wait->lease =
@@ -157,18 +158,15 @@ static void add_put(struct etcd_text *body, const struct etcd_store *store,
                     const struct etcd_wait *wait, const struct etcd_key *key)
 {
     const struct hfi_claim *claim = wait->claim;
+    char value[ETCD_VALUE_MAX];
     struct timespec now;
+    size_t len;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    etcd_add(body, "{\"request_put\":{");
-    etcd_add_key(body, "key", key);
-    etcd_add(body, ",\"value\":\"");
-    etcd_add_value(body, claim, wait->lease->ttl_s,
-                   (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, store->id,
-                   claim->label ? claim->label : store->reactor.host->label);
-    etcd_add(body, "\",\"lease\":\"");
-    etcd_add_number(body, wait->lease->id);
-    etcd_add(body, "\"}}");
+    len = etcd_write_value(claim, wait->lease->ttl_s,
+                           (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, store->id,
+                           claim->label ? claim->label : store->reactor.host->label, value);
+    etcd_add_op_put(body, ETCD_THEN, key, value, len, wait->lease->id);
 }
 
 /* Join the queue, unless the name has claims of another kind. */
@@ -176,24 +174,19 @@ static void write_queue(struct etcd_text *body, const struct etcd_store *store,
                         const struct etcd_wait *wait)
 {
     struct etcd_key key, from, to, kind, kind_to;
+    struct etcd_range ahead = { .key = &kind, .to = &kind_to };
 
     etcd_claim_key(store->conf->prefix, wait->claim, &key);
     etcd_name_range(store->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
                     &to);
     etcd_kind_range(store->conf->prefix, wait->claim, &kind, &kind_to);
-    etcd_add(body, "{\"compare\":[");
-    etcd_add_compare(body, &key, NULL, "EQUAL", "CREATE", 0);
-    etcd_add(body, ",");
-    etcd_add_compare(body, &from, &kind, "EQUAL", "CREATE", 0);
-    etcd_add(body, ",");
-    etcd_add_compare(body, &kind_to, &to, "EQUAL", "CREATE", 0);
-    etcd_add(body, "],\"success\":[");
+    etcd_wait_order(wait->claim, &ahead);
+    etcd_add_compare(body, &key, NULL, ETCD_CREATED_AT, 0);
+    etcd_add_compare(body, &from, &kind, ETCD_CREATED_AT, 0);
+    etcd_add_compare(body, &kind_to, &to, ETCD_CREATED_AT, 0);
     add_put(body, store, wait, &key);
-    etcd_add(body, ",");
-    etcd_add_range(body, &kind, &kind_to, etcd_wait_order(wait->claim));
-    etcd_add(body, "],\"failure\":[");
-    etcd_add_range(body, &key, NULL, "");
-    etcd_add(body, "]}");
+    etcd_add_op_range(body, ETCD_THEN, &ahead);
+    etcd_add_op_range(body, ETCD_ELSE, &(struct etcd_range){ .key = &key });
 }
 
 /* Put our key only if the name has no claims. */
@@ -205,11 +198,8 @@ static void write_hope(struct etcd_text *body, const struct etcd_store *store,
     etcd_claim_key(store->conf->prefix, wait->claim, &key);
     etcd_name_range(store->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
                     &to);
-    etcd_add(body, "{\"compare\":[");
-    etcd_add_compare(body, &from, &to, "EQUAL", "CREATE", 0);
-    etcd_add(body, "],\"success\":[");
+    etcd_add_compare(body, &from, &to, ETCD_CREATED_AT, 0);
     add_put(body, store, wait, &key);
-    etcd_add(body, "]}");
 }
 
 static uint64_t *hot(struct etcd_store *store, const struct hfi_claim *claim)
@@ -226,26 +216,23 @@ static void write_try(struct etcd_text *body, const struct etcd_store *store,
     etcd_claim_key(store->conf->prefix, wait->claim, &key);
     etcd_name_range(store->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
                     &to);
-    etcd_add(body, "{\"compare\":[");
-    etcd_add_compare(body, &from, &to, "LESS", "CREATE", wait->limit + 1);
-    etcd_add(body, "],\"success\":[");
+    etcd_add_compare(body, &from, &to, ETCD_CREATED_BEFORE, wait->limit + 1);
     add_put(body, store, wait, &key);
-    etcd_add(body, "],\"failure\":[");
-    etcd_add_range(body, &from, &to, ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"");
-    etcd_add(body, "]}");
+    etcd_add_op_range(body, ETCD_ELSE,
+                      &(struct etcd_range){ .key = &from, .to = &to, .order = ETCD_OLDEST_FIRST });
 }
 
 /* Our try was refused: the name has claims. */
-static void tried(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
+static void tried(struct etcd_store *store, struct etcd_wait *wait, struct etcd_message range,
                   int64_t revision)
 {
-    const json_t *kvs = json_object_get(range, "kvs");
+    struct etcd_message one;
     const struct hfi_claim *claim = wait->claim;
     struct etcd_record record;
     uint64_t taken = 0, older = 0;
 
-    for (size_t i = json_array_size(kvs); i-- > 0;) { /* oldest first */
-        if (!etcd_kv(store, json_array_get(kvs, i), &record)) {
+    while (etcd_next(&range, ETCD_RANGE_KVS, &one)) { /* oldest first */
+        if (!etcd_kv(store->conf->prefix, one, &record)) {
             taken = claim->capacity; /* not a record of ours: treat it as busy */
         } else if (memcmp(record.owner, claim->owner, HFI_OWNER_LEN) == 0) {
             wait->token = record.revision; /* a copy that was executed before */
@@ -271,27 +258,29 @@ static void tried(struct etcd_store *store, struct etcd_wait *wait, const json_t
     }
 }
 
-static bool is_mine(const struct etcd_store *store, const struct etcd_wait *wait, const json_t *kv)
+static bool is_mine(const struct etcd_store *store, const struct etcd_wait *wait,
+                    struct etcd_message kv)
 {
     struct etcd_record record;
 
-    return etcd_kv(store, kv, &record) &&
+    return etcd_kv(store->conf->prefix, kv, &record) &&
            memcmp(record.owner, wait->claim->owner, HFI_OWNER_LEN) == 0;
 }
 
 /* Our key is there. */
-static void put_done(struct etcd_store *store, struct etcd_wait *wait, const json_t *reply)
+static void put_done(struct etcd_store *store, struct etcd_wait *wait, struct etcd_message reply)
 {
-    const json_t *range = etcd_response(reply, 1, "response_range");
+    struct etcd_message range = etcd_response(reply, 1, ETCD_RESPONSE_RANGE);
     bool asked = wait->op->may_wait && !wait->hopes;
 
     wait->token = (uint64_t)etcd_revision(reply);
-    if (wait->token == 0 || (asked && !range) || !etcd_response(reply, 0, "response_put")) {
+    if (wait->token == 0 || (asked && !range.at) ||
+        !etcd_response(reply, 0, ETCD_RESPONSE_PUT).at) {
         end_wait(store, wait, HF_UNKNOWN, NULL);
     } else if (wait->token >= HFI_TOKEN_LIMIT) {
         etcd_wait_leave(store, wait, HF_FULL, NULL);
     } else if (asked) {
-        if (json_array_size(json_object_get(range, "kvs")) == 1)
+        if (etcd_count(range, ETCD_RANGE_KVS) == 1)
             *hot(store, wait->claim) = 0;
         etcd_wait_judge(store, wait, range, etcd_revision(reply));
     } else {
@@ -299,12 +288,12 @@ static void put_done(struct etcd_store *store, struct etcd_wait *wait, const jso
     }
 }
 
-static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void key_put(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
     struct etcd_wait *wait = call->data;
-    const json_t *range, *mine;
+    struct etcd_message range, mine;
 
     if (!wait)
         return; /* never: a wait with a put under way does not end */
@@ -325,7 +314,7 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
                  err);
         return;
     }
-    if (json_is_true(json_object_get(reply, "succeeded"))) {
+    if (etcd_number(reply, ETCD_TXN_SUCCEEDED)) {
         put_done(store, wait, reply);
         return;
     }
@@ -337,8 +326,8 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
             put_key(store, wait);
         return;
     }
-    range = etcd_response(reply, 0, "response_range");
-    if (!range) {
+    range = etcd_response(reply, 0, ETCD_RESPONSE_RANGE);
+    if (!range.at) {
         end_wait(store, wait, HF_UNKNOWN, NULL);
         return;
     }
@@ -346,8 +335,8 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
         tried(store, wait, range, etcd_revision(reply));
         return;
     }
-    mine = json_array_get(json_object_get(range, "kvs"), 0);
-    if (mine && !is_mine(store, wait, mine)) {
+    mine = etcd_part(range, ETCD_RANGE_KVS);
+    if (mine.at && !is_mine(store, wait, mine)) {
         etcd_slot_take(store, wait->claim); /* a late copy of another claim has this key; it will
                                              * end */
         if (wait->stop != HF_OK)
@@ -356,7 +345,7 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
             put_key(store, wait);
         return;
     }
-    wait->token = (uint64_t)etcd_read_number(mine, "create_revision");
+    wait->token = (uint64_t)etcd_number(mine, ETCD_KV_CREATED);
     if (wait->token == 0)
         end_wait(store, wait, HF_MISMATCH, NULL);
     else if (wait->stop != HF_OK)
@@ -367,7 +356,7 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
 
 static void put_key(struct etcd_store *store, struct etcd_wait *wait)
 {
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", key_put, NULL);
+    struct etcd_call *call = etcd_call_new(store, &etcd_txn_method, key_put, NULL);
 
     if (!call) {
         end_wait(store, wait, HF_NO_MEMORY, NULL);
@@ -420,7 +409,7 @@ void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait)
     end_wait(store, wait, HF_OK, NULL);
 }
 
-static void left(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void left(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                  const hf_error *err)
 {
     struct etcd_wait *wait = call->data;
@@ -448,7 +437,7 @@ void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status
     if (wait->call)
         wait->call->data = NULL; /* whatever it says */
     wait->call = NULL;
-    call = wait->token ? etcd_call_new(store, "/v3/kv/txn", left, NULL) : NULL;
+    call = wait->token ? etcd_call_new(store, &etcd_txn_method, left, NULL) : NULL;
     if (!call) {
         end_wait(store, wait, wait->token ? HF_UNKNOWN : verdict, err);
         return;
@@ -458,11 +447,7 @@ void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status
     call->data = wait;
     call->again = true;
     etcd_claim_key(store->conf->prefix, wait->claim, &key);
-    etcd_add(&call->body, "{\"compare\":[");
-    etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
-    etcd_add(&call->body, "],\"success\":[");
-    etcd_add_delete(&call->body, &key);
-    etcd_add(&call->body, "]}");
+    etcd_add_delete_if(&call->body, &key, (int64_t)wait->token);
     etcd_call_send(call);
 }
 

@@ -27,7 +27,7 @@ static void end(struct etcd_store *store, struct adoption *adoption, hf_status s
     hfi_free(adoption);
 }
 
-static void written(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void written(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -39,7 +39,7 @@ static void written(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
         end(store, adoption, hfi_outcome_status(outcome, err), err);
         return;
     }
-    if (!json_is_true(json_object_get(reply, "succeeded"))) {
+    if (!etcd_number(reply, ETCD_TXN_SUCCEEDED)) {
         end(store, adoption, HF_NOT_FOUND, NULL);
         return;
     }
@@ -64,14 +64,16 @@ static void ready(struct etcd_store *store, struct etcd_lease *lease, hf_status 
 {
     struct adoption *adoption = data;
     struct hfi_claim claim = *adoption->op->claim;
+    char value[ETCD_VALUE_MAX];
     struct etcd_call *call;
     struct etcd_key key;
+    size_t len;
 
     if (status != HF_OK) {
         end(store, adoption, status == HF_LOST ? HF_NOT_FOUND : status, err);
         return;
     }
-    call = etcd_call_new(store, "/v3/kv/txn", written, NULL);
+    call = etcd_call_new(store, &etcd_txn_method, written, NULL);
     if (!call) {
         end(store, adoption, HF_NO_MEMORY, NULL);
         return;
@@ -84,28 +86,21 @@ static void ready(struct etcd_store *store, struct etcd_lease *lease, hf_status 
     call->data = adoption;
     call->again = true;
     etcd_claim_key(store->conf->prefix, &claim, &key);
-    etcd_add(&call->body, "{\"compare\":[");
-    etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE",
-                     (int64_t)adoption->record.revision);
-    etcd_add(&call->body, "],\"success\":[{\"request_put\":{");
-    etcd_add_key(&call->body, "key", &key);
-    etcd_add(&call->body, ",\"value\":\"");
-    etcd_add_value(&call->body, &claim, lease->ttl_s, adoption->record.since_ms, store->id,
-                   adoption->record.label);
-    etcd_add(&call->body, "\",\"lease\":\"");
-    etcd_add_number(&call->body, lease->id);
-    etcd_add(&call->body, "\"}}]}");
+    len = etcd_write_value(&claim, lease->ttl_s, adoption->record.since_ms, store->id,
+                           adoption->record.label, value);
+    etcd_add_compare(&call->body, &key, NULL, ETCD_CREATED_AT, (int64_t)adoption->record.revision);
+    etcd_add_op_put(&call->body, ETCD_THEN, &key, value, len, lease->id);
     etcd_call_send(call);
 }
 
-static void found(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void found(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                   const hf_error *err)
 {
     struct etcd_store *store = call->store;
     struct hfi_op *op = call->op;
-    const json_t *kvs = json_object_get(reply, "kvs");
+    struct etcd_message one;
     struct adoption *adoption;
-    size_t i;
+    bool here = false;
 
     if (outcome != HFI_ANSWERED) {
         etcd_finish(store, op, hfi_outcome_read_status(outcome, err), err);
@@ -117,11 +112,10 @@ static void found(struct etcd_call *call, enum hfi_outcome outcome, json_t *repl
         return;
     }
     adoption->op = op;
-    for (i = 0; i < json_array_size(kvs); i++)
-        if (etcd_kv(store, json_array_get(kvs, i), &adoption->record) &&
-            memcmp(adoption->record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
-            break;
-    if (i == json_array_size(kvs) || !adoption->record.detached ||
+    while (!here && etcd_next(&reply, ETCD_RANGE_KVS, &one))
+        here = etcd_kv(store->conf->prefix, one, &adoption->record) &&
+               memcmp(adoption->record.owner, op->claim->owner, HFI_OWNER_LEN) == 0;
+    if (!here || !adoption->record.detached ||
         (op->claim->token && adoption->record.revision != op->claim->token)) {
         end(store, adoption, HF_NOT_FOUND, NULL);
         return;
@@ -140,17 +134,13 @@ static void found(struct etcd_call *call, enum hfi_outcome outcome, json_t *repl
 void etcd_adopt(void *self, struct hfi_op *op)
 {
     struct etcd_store *store = self;
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", found, op);
+    struct etcd_call *call = etcd_call_new(store, &etcd_range_method, found, op);
     struct etcd_key from, to;
 
     if (!call)
         return;
     call->again = true;
     etcd_name_range(store->conf->prefix, op->claim->name.bytes, op->claim->name.len, &from, &to);
-    etcd_add(&call->body, "{");
-    etcd_add_key(&call->body, "key", &from);
-    etcd_add(&call->body, ",");
-    etcd_add_key(&call->body, "range_end", &to);
-    etcd_add(&call->body, "}");
+    etcd_add_range(&call->body, &(struct etcd_range){ .key = &from, .to = &to });
     etcd_call_send(call);
 }

@@ -11,6 +11,10 @@
 
 #include <string.h>
 
+#define TOKEN_MAX 4096
+
+static const struct etcd_message none = { NULL, 0 };
+
 /* Authentication failed: refuse the calls that wait for the token. */
 static void refuse_all(struct etcd_store *store, enum hfi_outcome outcome, const hf_error *err)
 {
@@ -23,37 +27,44 @@ static void refuse_all(struct etcd_store *store, enum hfi_outcome outcome, const
         if (!call->waits_auth)
             continue;
         (void)hfi_request_unpark(&store->requests, request);
-        call->answer(call, call->maybe ? HFI_MAYBE : outcome, NULL, err);
+        call->answer(call, call->maybe ? HFI_MAYBE : outcome, none, err);
         etcd_call_free(call);
     }
 }
 
-static void authenticated(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
-                          const hf_error *err)
+/* A copy as text. NULL: there is none that can be sent in a header, or no memory. */
+static char *copy_token(struct etcd_message token)
+{
+    char *copy = token.len > 0 && token.len <= TOKEN_MAX ? hfi_malloc(token.len + 1) : NULL;
+
+    for (size_t i = 0; i < token.len && copy; i++)
+        if (token.at[i] <= 0x20 || token.at[i] >= 0x7f) {
+            hfi_free(copy);
+            copy = NULL;
+        } else {
+            copy[i] = (char)token.at[i];
+        }
+    if (copy)
+        copy[token.len] = 0;
+    return copy;
+}
+
+static void authenticated(struct etcd_call *call, enum hfi_outcome outcome,
+                          struct etcd_message reply, const hf_error *err)
 {
     struct etcd_store *store = call->store;
-    const char *token = json_string_value(json_object_get(reply, "token"));
-    hf_error none;
+    hf_error no_token;
 
     store->authenticating = false;
     store->tokens++;
-    if (outcome == HFI_ANSWERED && token && (store->token = hfi_strdup(token))) {
+    if (outcome == HFI_ANSWERED && (store->token = copy_token(etcd_part(reply, ETCD_AUTH_TOKEN)))) {
         etcd_calls_authenticated(store);
     } else if (outcome == HFI_ANSWERED) {
-        hfi_error_set(&none, HF_DENIED, 0, "etcd gave no token");
-        refuse_all(store, HFI_REFUSED, &none);
+        hfi_error_set(&no_token, HF_DENIED, 0, "etcd gave no token");
+        refuse_all(store, HFI_REFUSED, &no_token);
     } else {
         refuse_all(store, outcome == HFI_REFUSED ? HFI_REFUSED : HFI_UNSENT, err);
     }
-}
-
-void etcd_add_login(struct etcd_text *body, const struct etcd_conf *conf)
-{
-    etcd_add(body, "{\"name\":");
-    etcd_add_quoted(body, conf->url.user);
-    etcd_add(body, ",\"password\":");
-    etcd_add_quoted(body, conf->url.secret);
-    etcd_add(body, "}");
 }
 
 void etcd_auth_begin(struct etcd_store *store)
@@ -62,11 +73,11 @@ void etcd_auth_begin(struct etcd_store *store)
 
     if (store->authenticating)
         return;
-    call = etcd_call_new(store, "/v3/auth/authenticate", authenticated, NULL);
+    call = etcd_call_new(store, &etcd_authenticate_method, authenticated, NULL);
     if (!call)
         return; /* parked calls time out, and the next one tries again */
     call->again = call->secret = true;
-    etcd_add_login(&call->body, store->conf);
+    etcd_add_login(&call->body, store->conf->url.user, store->conf->url.secret);
     store->authenticating = true;
     etcd_call_send(call);
 }

@@ -47,13 +47,12 @@ void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status)
     end_cell_wait(store, cell, status, NULL);
 }
 
-static void cell_version_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
-                              const hf_error *err)
+static void cell_version_read(struct etcd_call *call, enum hfi_outcome outcome,
+                              struct etcd_message reply, const hf_error *err)
 {
     struct etcd_cell_wait *cell = call->data;
     struct etcd_store *store = call->store;
-    const json_t *kv = json_array_get(json_object_get(reply, "kvs"), 0);
-    uint64_t version = (uint64_t)etcd_read_number(kv, "mod_revision");
+    uint64_t version = (uint64_t)etcd_number(etcd_part(reply, ETCD_RANGE_KVS), ETCD_KV_MODIFIED);
     struct etcd_key key;
 
     if (!cell)
@@ -82,7 +81,7 @@ void etcd_cell_wait(void *self, struct hfi_op *op)
         etcd_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
-    cell->call = etcd_call_new(store, "/v3/kv/range", cell_version_read, NULL);
+    cell->call = etcd_call_new(store, &etcd_range_method, cell_version_read, NULL);
     if (!cell->call) {
         hfi_free(cell);
         etcd_finish(store, op, HF_NO_MEMORY, NULL);
@@ -94,8 +93,6 @@ void etcd_cell_wait(void *self, struct hfi_op *op)
     etcd_op(op)->cell_wait = cell;
     store->cell_waits++;
     etcd_cell_key(store->conf->prefix, &op->u.cell.name, &key);
-    etcd_add(&cell->call->body, "{");
-    etcd_add_key(&cell->call->body, "key", &key);
-    etcd_add(&cell->call->body, ",\"keys_only\":true}");
+    etcd_add_range(&cell->call->body, &(struct etcd_range){ .key = &key, .keys_only = true });
     etcd_call_send(cell->call);
 }

@@ -127,7 +127,7 @@ void etcd_change_unwatched(struct etcd_store *store, struct etcd_change *change,
 
 /* ---- the number of now --------------------------------------------------------------------------- */
 
-static void number_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void number_read(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                         const hf_error *err)
 {
     struct etcd_change *change = call->data;

@@ -56,13 +56,3 @@ hf_status etcd_conf_finish(struct etcd_conf *conf, hf_error *err)
                            hfi_quote_name(conf->prefix, strlen(conf->prefix), shown, sizeof shown));
     return conf->location ? HF_OK : hfi_error_memory(err);
 }
-
-void etcd_conf_address(const struct etcd_conf *conf, size_t host, const char *path, char *ret_text,
-                       size_t size)
-{
-    const char *shown = conf->url.hosts[host].shown;
-    size_t len = strcspn(shown, "%"); /* a zone, which is written %25 in a URL */
-
-    snprintf(ret_text, size, "%s://%.*s%s%s%s", conf->url.tls.on ? "https" : "http", (int)len,
-             shown, shown[len] ? "%25" : "", shown[len] ? shown + len + 1 : "", path);
-}

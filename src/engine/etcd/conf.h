@@ -28,8 +28,5 @@ extern const struct hfi_conf_type etcd_conf_type;
 
 /* The path becomes prefix and location. HF_CONFIG. */
 hf_status etcd_conf_finish(struct etcd_conf *conf, hf_error *err);
-/* "http://10.0.0.4:2379" and `path`, for libcurl. */
-void etcd_conf_address(const struct etcd_conf *conf, size_t host, const char *path, char *ret_text,
-                       size_t size);
 
 #endif

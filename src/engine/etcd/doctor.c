@@ -5,28 +5,36 @@
 #include "engine/kit/report.h"
 #include "util/error.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMBERS_SAFE 3
 
 struct checkup {
-    struct etcd_store *store;
+    struct etcd_store *store, *aside;
     struct hfi_report report;
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
+/* Texts of the server, as C strings. */
+struct shown {
+    char text[96];
+};
 
-    return text ? text : "";
+static struct shown show(struct etcd_message text)
+{
+    struct shown shown;
+    size_t len = text.len < sizeof shown.text - 1 ? text.len : sizeof shown.text - 1;
+
+    for (size_t i = 0; i < len; i++)
+        shown.text[i] = text.at[i] >= 0x20 && text.at[i] < 0x7f ? (char)text.at[i] : '?';
+    shown.text[len] = 0;
+    return shown;
 }
 
-static hf_status ask(const struct checkup *r, size_t host, const char *path, const char *body,
-                     json_t **ret_reply, hf_error *err)
+static hf_status ask(const struct checkup *r, size_t host, const struct etcd_method *method,
+                     int64_t number, struct etcd_text *ret_reply, hf_error *err)
 {
-    return etcd_ask(r->store, host, path, body, r->store->conf->op_ms, ret_reply, err);
+    return etcd_ask(r->aside, host, method, number, ret_reply, err);
 }
 
 /* Check each endpoint: does it answer, which version is it, does it have a leader? Returns how many
@@ -37,11 +45,14 @@ static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
     size_t up = 0;
 
     for (size_t i = 0; i < conf->url.host_count; i++) {
-        const char *shown = conf->url.hosts[i].shown, *version;
-        json_t *reply = NULL;
+        const char *shown = conf->url.hosts[i].shown;
+        struct etcd_text text = { 0 };
+        struct etcd_message reply;
+        struct shown version;
         hf_error err;
 
-        if (ask(r, i, "/v3/maintenance/status", "{}", &reply, &err) != HF_OK) {
+        if (ask(r, i, &etcd_status_method, 0, &text, &err) != HF_OK) {
+            etcd_text_done(&text);
             hfi_report(&r->report,
                        conf->url.host_count > 1 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
                        "endpoint", "%s", err.text);
@@ -49,36 +60,40 @@ static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
         }
         *ret_good = i;
         up++;
-        version = text_of(reply, "version");
-        if (strncmp(version, "3.", 2) == 0 && strtol(version + 2, NULL, 10) < 4)
+        reply = etcd_asked(&text);
+        version = show(etcd_part(reply, ETCD_STATUS_VERSION));
+        if (strncmp(version.text, "3.", 2) == 0 && strtol(version.text + 2, NULL, 10) < 4)
             hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "version",
-                       "%s: etcd %s; 3.4 or newer is needed", shown, version);
+                       "%s: etcd %s; 3.4 or newer is needed", shown, version.text);
         else
-            hfi_report(&r->report, HF_CHECK_LEVEL_OK, "version", "%s: etcd %s", shown, version);
-        if (etcd_read_number(reply, "leader") == 0)
+            hfi_report(&r->report, HF_CHECK_LEVEL_OK, "version", "%s: etcd %s", shown,
+                       version.text);
+        if (etcd_number(reply, ETCD_STATUS_LEADER) == 0)
             hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "leader",
                        "%s knows no leader: nothing can be locked through it", shown);
-        if (json_array_size(json_object_get(reply, "errors")) > 0)
+        if (etcd_count(reply, ETCD_STATUS_ERRORS) > 0)
             hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "errors", "%s reports: %s", shown,
-                       json_string_value(json_array_get(json_object_get(reply, "errors"), 0)));
-        json_decref(reply);
+                       show(etcd_part(reply, ETCD_STATUS_ERRORS)).text);
+        etcd_text_done(&text);
     }
     return up;
 }
 
 static void check_members(const struct checkup *r, size_t host)
 {
-    json_t *reply = NULL;
+    struct etcd_text text = { 0 };
+    hf_status status;
     hf_error err;
     size_t count;
 
-    if (ask(r, host, "/v3/cluster/member/list", "{}", &reply, &err) != HF_OK) {
+    status = ask(r, host, &etcd_members_method, 0, &text, &err);
+    count = etcd_count(etcd_asked(&text), ETCD_MEMBERS);
+    etcd_text_done(&text);
+    if (status != HF_OK) {
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster", "its members: not told (%s)",
                    err.text);
         return;
     }
-    count = json_array_size(json_object_get(reply, "members"));
-    json_decref(reply);
     if (count < MEMBERS_SAFE)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
                    "%zu member%s: locks end while it is down; three go on without one", count,
@@ -95,25 +110,27 @@ static void check_members(const struct checkup *r, size_t host)
 
 static void check_alarms(const struct checkup *r, size_t host)
 {
-    json_t *reply = NULL;
+    struct etcd_text text = { 0 };
+    struct etcd_message reply, one;
     hf_error err;
-    const json_t *alarms;
 
-    if (ask(r, host, "/v3/maintenance/alarm", "{\"action\":\"GET\"}", &reply, &err) != HF_OK) {
+    if (ask(r, host, &etcd_alarm_method, 0, &text, &err) != HF_OK) { /* action 0: to read them */
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "alarms", "not told (%s)", err.text);
+        etcd_text_done(&text);
         return;
     }
-    alarms = json_object_get(reply, "alarms");
-    if (json_array_size(alarms) == 0)
+    reply = etcd_asked(&text);
+    if (etcd_count(reply, ETCD_ALARMS) == 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "alarms", "none");
-    for (size_t i = 0; i < json_array_size(alarms); i++)
-        hfi_report(
-            &r->report, HF_CHECK_LEVEL_BAD, "alarms", "%s: %s",
-            text_of(json_array_get(alarms, i), "alarm"),
-            strcmp(text_of(json_array_get(alarms, i), "alarm"), "NOSPACE") == 0
-                ? "no new lease and no new lock until space is made (compact, defrag, disarm)"
-                : "etcd itself is not sound");
-    json_decref(reply);
+    while (etcd_next(&reply, ETCD_ALARMS, &one)) {
+        bool full = etcd_number(one, ETCD_ALARM_KIND) == ETCD_ALARM_NOSPACE;
+
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "alarms", "%s: %s", full ? "NOSPACE" : "CORRUPT",
+                   full ? "no new lease and no new lock until space is made (compact, defrag, "
+                          "disarm)"
+                        : "etcd itself is not sound");
+    }
+    etcd_text_done(&text);
 }
 
 static void check_access(const struct checkup *r)
@@ -135,39 +152,42 @@ static void check_access(const struct checkup *r)
 
 static void check_lease(const struct checkup *r, size_t host)
 {
-    char body[64];
-    json_t *reply = NULL;
+    struct etcd_text text = { 0 };
     hf_error err;
-    int64_t ttl_s;
+    int64_t ttl_s, id;
 
-    if (ask(r, host, "/v3/lease/grant", "{\"TTL\":\"1\"}", &reply, &err) != HF_OK) {
+    if (ask(r, host, &etcd_grant_method, 1, &text, &err) != HF_OK) {
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "lease", "not granted (%s)", err.text);
+        etcd_text_done(&text);
         return;
     }
-    ttl_s = etcd_read_number(reply, "TTL");
+    ttl_s = etcd_number(etcd_asked(&text), ETCD_LEASE_TTL);
+    id = etcd_number(etcd_asked(&text), ETCD_LEASE_ID);
+    etcd_text_done(&text);
     hfi_report(&r->report, HF_CHECK_LEVEL_OK, "lease",
                "the shortest ttl is %lld s (from etcd's election timeout)", (long long)ttl_s);
-    snprintf(body, sizeof body, "{\"ID\":\"%lld\"}", (long long)etcd_read_number(reply, "ID"));
-    json_decref(reply);
-    reply = NULL;
-    if (ask(r, host, "/v3/lease/revoke", body, &reply, &err) == HF_OK)
-        json_decref(reply);
+    (void)ask(r, host, &etcd_revoke_method, id, &text, &err); /* else it ends by itself */
+    etcd_text_done(&text);
 }
 
 hf_status etcd_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct etcd_store *store = self;
     struct checkup r = { .store = store, .report = { .finding = finding, .arg = arg } };
-    size_t good = 0, up = check_endpoints(&r, &good);
+    size_t good = 0, up;
 
-    (void)err;
+    r.aside = etcd_aside_open(store, err);
+    if (!r.aside)
+        return err ? err->status : HF_NO_MEMORY;
+    up = check_endpoints(&r, &good);
     check_access(&r);
     hfi_report(&r.report, HF_CHECK_LEVEL_OK, "prefix", "all keys begin with %s/",
                store->conf->prefix);
-    if (up == 0)
-        return HF_OK; /* reported above */
-    check_members(&r, good);
-    check_alarms(&r, good);
-    check_lease(&r, good);
+    if (up > 0) { /* else that was reported above */
+        check_members(&r, good);
+        check_alarms(&r, good);
+        check_lease(&r, good);
+    }
+    etcd_aside_close(r.aside);
     return HF_OK;
 }

@@ -29,9 +29,6 @@ static hf_status etcd_open(void *self, struct hfi_conf *conf, struct hfi_host *h
     struct etcd_store *store = self;
     hf_status status;
 
-    hfi_list_init(&store->claims);
-    hfi_list_init(&store->waits);
-    hfi_list_init(&store->changes);
     store->conf = (struct etcd_conf *)conf;
     status = etcd_conf_finish(store->conf, err);
     host->location = store->conf->location;
@@ -49,15 +46,14 @@ static hf_status init(struct etcd_store *store, struct hfi_host *host, hf_error 
     unsigned char id[ETCD_STORE_HEX / 2];
     hf_status status;
 
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return hfi_error_memory(err);
-    store->expiry_ms = store->inbox_ms = HFI_NEVER;
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, store->id);
-    store->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (!store->headers)
-        return hfi_error_memory(err);
-    status = hfi_reactor_init(&store->reactor, host, ops, err);
+    status = store->conf->url.tls.on ? hfi_tls_context_new(&store->conf->url.tls, &store->tls, err)
+                                     : HF_OK;
+    if (status == HF_OK && store->tls && !store->tls->offer(store->tls, "h2"))
+        status = hfi_error_memory(err);
+    if (status == HF_OK)
+        status = hfi_reactor_init(&store->reactor, host, ops, err);
     return status == HF_OK ? etcd_drive_open(store, err) : status;
 }
 
@@ -67,7 +63,7 @@ struct greeting {
     hf_error *err;
 };
 
-static void greeted(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void greeted(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                     const hf_error *err)
 {
     struct greeting *greeting = call->data;
@@ -96,7 +92,7 @@ static hf_status greet(struct etcd_store *store, hf_error *err)
     if (until_ms <= 0 || until_ms == HFI_NEVER)
         until_ms = hfi_now_ms() + OPEN_LIMIT_MS;
     hfi_reactor_enter(&store->reactor);
-    call = etcd_call_new(store, "/v3/kv/range", greeted, NULL);
+    call = etcd_call_new(store, &etcd_range_method, greeted, NULL);
     if (!call) {
         hfi_reactor_leave(&store->reactor);
         return hfi_error_memory(err);
@@ -105,11 +101,8 @@ static hf_status greet(struct etcd_store *store, hf_error *err)
     call->again = true;
     call->request.give_up_ms = until_ms;
     etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
-    etcd_add(&call->body, "{");
-    etcd_add_key(&call->body, "key", &from);
-    etcd_add(&call->body, ",");
-    etcd_add_key(&call->body, "range_end", &to);
-    etcd_add(&call->body, ",\"count_only\":true}");
+    etcd_add_range(&call->body,
+                   &(struct etcd_range){ .key = &from, .to = &to, .count_only = true });
     etcd_call_send(call);
     hfi_reactor_leave(&store->reactor);
     while (!greeting.answered)
@@ -119,15 +112,12 @@ static hf_status greet(struct etcd_store *store, hf_error *err)
 
 static void destroy(struct etcd_store *store)
 {
-    while (store->watches)
-        etcd_watch_close(store, store->watches);
-    etcd_calls_close(store);
     etcd_drive_close(store);
     hfi_reactor_done(&store->reactor);
     if (store->token)
         explicit_bzero(store->token, strlen(store->token));
     hfi_free(store->token);
-    curl_slist_free_all(store->headers);
+    hfi_tls_context_free(store->tls);
 }
 
 static void etcd_close(void *self)

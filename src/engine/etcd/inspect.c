@@ -87,14 +87,13 @@ static bool is_before(const struct etcd_key *a, const struct etcd_key *b)
 
 /* There are more pages, behind `key`. The last name on this one may go on there: then it is left to a LOOK, and the next page
  * begins behind it. */
-static hf_status turn_page(struct search *search, const json_t *key, const struct etcd_record *last)
+static hf_status turn_page(struct search *search, struct etcd_message kv,
+                           const struct etcd_record *last)
 {
     struct place *place = search->place;
     struct etcd_key first, behind;
 
-    place->from.len = etcd_unbase64(json_string_value(key), json_string_length(key),
-                                    place->from.bytes, sizeof place->from.bytes - 1);
-    if (place->from.len == SIZE_MAX)
+    if (!etcd_kv_key(kv, &place->from) || place->from.len == sizeof place->from.bytes)
         return HF_CORRUPT; /* not one of ours, and no place to go on from */
     place->from.bytes[place->from.len++] = 0;
     if (!is_before(&search->from, &place->from))
@@ -111,14 +110,13 @@ static hf_status turn_page(struct search *search, const json_t *key, const struc
     return search->sink->name(search->sink, last->name, last->name_len) ? HF_OK : HF_NO_MEMORY;
 }
 
-static hf_status take_page(struct search *search, const json_t *reply)
+static hf_status take_page(struct search *search, struct etcd_message reply)
 {
-    const json_t *kvs = json_object_get(reply, "kvs");
-    size_t count = json_array_size(kvs);
+    struct etcd_message at = reply, one = { NULL, 0 };
     struct etcd_record record, last = { .name_len = 0 };
 
-    for (size_t i = 0; i < count; i++) {
-        if (!etcd_kv(search->store, json_array_get(kvs, i), &record))
+    while (etcd_next(&at, ETCD_RANGE_KVS, &one)) {
+        if (!etcd_kv(search->store->conf->prefix, one, &record))
             continue;
         last = record;
         if (wanted(search, &record) && !keep(search, &record))
@@ -129,13 +127,10 @@ static hf_status take_page(struct search *search, const json_t *reply)
     search->op->u.list.cursor->len = 0;
     if (!search->place->revision)
         search->place->revision = etcd_revision(reply);
-    if (!json_is_true(json_object_get(reply, "more")))
-        return HF_OK;
-    return turn_page(search, json_object_get(json_array_get(kvs, count ? count - 1 : 0), "key"),
-                     &last);
+    return etcd_number(reply, ETCD_RANGE_MORE) ? turn_page(search, one, &last) : HF_OK;
 }
 
-static void page_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void page_read(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                       const hf_error *err)
 {
     struct search *search = call->data;
@@ -154,7 +149,8 @@ static void page_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *
 
 static void read_page(struct search *search)
 {
-    struct etcd_call *call = etcd_call_new(search->store, "/v3/kv/range", page_read, NULL);
+    struct etcd_call *call = etcd_call_new(search->store, &etcd_range_method, page_read, NULL);
+    struct etcd_range page = { .key = &search->from, .to = &search->to };
 
     if (!call) {
         end(search, HF_NO_MEMORY, NULL);
@@ -162,18 +158,11 @@ static void read_page(struct search *search)
     }
     call->data = search;
     call->again = true;
-    etcd_add(&call->body, "{");
-    etcd_add_key(&call->body, "key", &search->from);
-    etcd_add(&call->body, ",");
-    etcd_add_key(&call->body, "range_end", &search->to);
     if (search->place) {
-        etcd_add(&call->body, ",\"limit\":\"");
-        etcd_add_number(&call->body, PAGE);
-        etcd_add(&call->body, "\",\"revision\":\"");
-        etcd_add_number(&call->body, search->place->revision); /* 0: the newest */
-        etcd_add(&call->body, "\"");
+        page.limit = PAGE;
+        page.revision = search->place->revision; /* 0: the newest */
     }
-    etcd_add(&call->body, "}");
+    etcd_add_range(&call->body, &page);
     etcd_call_send(call);
 }
 
@@ -240,15 +229,15 @@ static struct lifetime *life_of(struct search *search, int64_t id)
     return NULL;
 }
 
-static void lives(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void lives(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                   const hf_error *err)
 {
     struct search *search = call->data;
-    struct lifetime *life = life_of(search, etcd_read_number(reply, "ID"));
+    struct lifetime *life = life_of(search, etcd_number(reply, ETCD_LEASE_ID));
 
     (void)err;
     if (outcome == HFI_ANSWERED && life)
-        life->left_ms = etcd_seconds_ms(reply, "TTL");
+        life->left_ms = etcd_ttl_ms(reply);
     if (--search->asking == 0)
         emit(search);
 }
@@ -268,14 +257,12 @@ static void ask_lives(struct search *search)
             continue;
         search->lives[search->life_count++] =
             (struct lifetime){ id, search->records[i].ttl_s * 1000 };
-        call = etcd_call_new(search->store, "/v3/lease/timetolive", lives, NULL);
+        call = etcd_call_new(search->store, &etcd_ttl_method, lives, NULL);
         if (!call)
             continue;
         call->data = search;
         call->again = true;
-        etcd_add(&call->body, "{\"ID\":\"");
-        etcd_add_number(&call->body, id);
-        etcd_add(&call->body, "\"}");
+        etcd_add_id(&call->body, id);
         search->asking++;
         etcd_call_send(call);
     }

@@ -3,20 +3,21 @@
  * The etcd engine, in parts:
  *
  *   engine.c   the table, opening and closing, what comes in from core
- *   drive.c    libcurl's sockets and timers as sources of the reactor
- *   call.c     one request and its answer: endpoints, fail-over, sending again
- *   http.c     what all requests have in common; one that blocks
+ *   drive.c    what is due
+ *   call.c     one request and its answer: members, fail-over, sending again
+ *   link.c, exchange.c  gRPC over HTTP/2 to one member (link.h)
+ *   api.c      requests and replies (api.h);  proto.c  protocol buffers (proto.h);  keys.c  keys and values (text.h)
+ *   ask.c      the meaning of etcd's errors; a request that blocks
  *   auth.c     the token of a user
- *   reply.c    answers as JSON, taken apart
  *   session.c  etcd's leases: granted, kept alive, retired, given back
- *   acquire.c acquire: a claim's steps through the queue
- *   queue.c waiting in the queue: the claims ahead, and their end
- *   watch.c    streams: on a predecessor, on cells, on any change, and on what this store is told
- *   lease.c    release, renew, adopt, break;  inspect.c;  change.c;  doctor.c
+ *   acquire.c  acquire: a claim's steps through the queue
+ *   queue.c    waiting in the queue: the claims ahead, and their end
+ *   watch.c    watches: on a predecessor, on cells, on any change, and on what this store is told
+ *   lease.c    release, renew, break;  adopt.c;  inspect.c;  change.c;  doctor.c
  *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
- *   conf.c     the URL;  text.c, keys.c  bytes
+ *   conf.c     the URL
  *
- * Everything below is guarded by the reactor's lock (kit/reactor.h), and only touched with it, libcurl's handles
+ * Everything below is guarded by the reactor's lock (kit/reactor.h), and only touched with it, nghttp2's sessions
  * included. Answers run with the lock.
  *
  * "Lease" means etcd's lease here; what core calls a lease is a claim.
@@ -25,30 +26,20 @@
 #define HFI_ETCD_INTERNAL_H
 
 #include "engine/etcd/conf.h"
-#include "engine/etcd/text.h"
+#include "engine/etcd/link.h"
 #include "engine/kit/request.h"
 #include "util/list.h"
 
-#include <curl/curl.h>
-#include <jansson.h>
-#include <pthread.h>
-
-#define ETCD_TTL_MS 30000
-#define ETCD_LINES  8 /* connections for calls, to one endpoint */
-#define ETCD_WATCHES_MAX \
-    256 /* streams of one store; a wait without one polls every
-                               * ETCD_POLL_MS */
-#define ETCD_POLL_MS      500
+#define ETCD_TTL_MS       30000
+#define ETCD_POLL_MS      500  /* a wait without a watch reads the queue so often */
 #define ETCD_BATCH        100  /* claims in one transaction; etcd's own limit is 128 operations */
 #define ETCD_SLOTS        4096 /* keys that a store reuses for its claims */
 #define ETCD_HOT          64   /* names that were busy lately */
-#define ETCD_REPLY_MAX    (64u << 20)
-#define ETCD_URL_ROOM     512
 #define ETCD_AGAIN_MIN_MS 20
 #define ETCD_AGAIN_MAX_MS 1000
 #define ETCD_USE_SIXTHS   3 /* a lease is used without a keepalive if this part of it is left */
 
-/* gRPC's code, passed on by the gateway: the token is not valid */
+/* gRPC's code: the token is not valid */
 #define ETCD_CODE_UNAUTHENTICATED 16
 
 struct etcd_call;
@@ -56,18 +47,17 @@ struct etcd_change;
 struct etcd_lease;
 struct etcd_wait;
 
-/* With the lock. `reply`: only if it was answered, freed by the caller. The call is freed after it. */
-typedef void etcd_answer_fn(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
-                            const hf_error *err);
+/* With the lock. `reply`: absent unless it was answered. The call, and with it the reply, is freed after it. */
+typedef void etcd_answer_fn(struct etcd_call *call, enum hfi_outcome outcome,
+                            struct etcd_message reply, const hf_error *err);
 
 struct etcd_call {
     struct hfi_request request; /* first: they are one address */
-    struct etcd_call *live;     /* in store->calls: those that were given to libcurl */
+    struct hfi_list listed;     /* in store->calls: those that a link has */
     struct etcd_store *store;
-    CURL *easy;
-    struct curl_slist *headers; /* of its own, with the token; NULL: the store's */
-    const char *path;           /* static */
-    struct etcd_text body, reply;
+    struct etcd_exchange exchange;
+    struct etcd_text body; /* the request, one message */
+    size_t begun;          /* where that begins in `body` */
     etcd_answer_fn *answer;
     struct hfi_op *op;                  /* for the answer; NULL: none */
     void *data;                         /* the same */
@@ -76,35 +66,13 @@ struct etcd_call {
     bool maybe;      /* a copy may have been executed whose answer we do not have */
     bool secret;     /* its body is a password */
     bool waits_auth; /* parked until there is a new token */
-    bool flying;     /* libcurl has it */
     bool starved;    /* there was no memory to send it */
-    unsigned copies; /* copies sent in this attempt; libcurl itself repeats on a dead connection */
     unsigned tries, auth_tries;
-    unsigned token;       /* number of the token that it was sent with */
-    const char *url_path; /* what its handle is set to; NULL: nothing */
-    size_t url_host;
+    unsigned token;  /* number of the token that it was sent with */
     size_t host;     /* last sent to */
     int code;        /* of etcd's error (gRPC's) */
     int64_t sent_ms; /* before the last copy was sent */
 };
-
-/* A connection's socket, from its opening to its closing. */
-struct etcd_socket {
-    bool open; /* false: the slot is free */
-    int fd;
-    uint32_t events; /* watched for; 0: it is not */
-    bool wanted;     /* libcurl waits for something on it */
-};
-
-/* One of libcurl's multi handles: a source, whose time is when libcurl wants to be called. */
-struct etcd_multi {
-    struct hfi_source source;
-    CURLM *handle;
-    struct etcd_store *store;
-    bool keeps; /* sockets between requests, in: */
-    struct etcd_socket sockets[ETCD_LINES];
-};
-enum { ETCD_CALLS, ETCD_STREAMS, ETCD_MULTIS };
 
 /* ---- leases ------------------------------------------------------------------------------ */
 
@@ -171,6 +139,7 @@ struct etcd_wait {
     struct etcd_watch *watch;
     uint64_t token; /* create revision of its key; 0: it has none, as far as we know */
     int64_t seen;   /* revision of the last read */
+    int64_t known;  /* the newest revision of which a read or an event told us */
     int64_t limit;  /* a try: all claims in the queue are older than that revision; 0: there are
                      * none */
     uint64_t taken; /* permits of all claims ahead at the last read */
@@ -180,6 +149,8 @@ struct etcd_wait {
     unsigned failures;             /* failed watches since the last one that was created */
     uint64_t watched;              /* create revision of the claim that we watch; ETCD_ALL: all of
                                     * them */
+    unsigned doubts;               /* how often it was read again since the watch was opened */
+    bool strict;                   /* the next read must not be answered by one member alone */
     bool dirty;                    /* an event came while a read was under way */
     bool hopes;                    /* its transaction succeeds only if the name has no claims */
     struct etcd_lease *next_lease; /* the lease to which it moves */
@@ -198,22 +169,31 @@ struct etcd_cell_wait {
     struct etcd_watch *watch; /* watches for changes after the known version */
 };
 
-/* A stream on a key or a range of keys. */
+/* Events of a key or a range of keys. */
 struct etcd_watch {
-    struct etcd_watch *next, *prev;
-    struct etcd_store *store;
-    CURL *easy;
-    struct curl_slist *headers;
-    struct etcd_text body, input; /* the request; input that is not a complete line yet */
-    struct etcd_wait *wait;       /* its owner: a waiting claim, */
-    struct etcd_cell_wait *cell;  /* a waiter's for a cell, */
-    struct etcd_change *change;   /* a waiter's for any change; all NULL: the store's own */
+    struct hfi_list listed; /* in store->watches, by its id */
+    int64_t id;             /* never used twice by this store */
     size_t host;
-    bool touched; /* something came, or it ended */
-    bool ended;
+    struct etcd_wait *wait;      /* its owner: a waiting claim, */
+    struct etcd_cell_wait *cell; /* a waiter's for a cell, */
+    struct etcd_change *change;  /* a waiter's for any change; all NULL: the store's own */
     bool created;
-    hf_error why;
 };
+
+/* The one exchange that carries all watches on a member. */
+struct etcd_feed {
+    struct etcd_exchange exchange; /* under way while its link is set */
+    struct etcd_store *store;
+    struct etcd_text out;
+    unsigned token; /* number of the token that it was begun with */
+};
+
+struct etcd_member {
+    struct etcd_link link;
+    struct etcd_feed feed;
+};
+
+#define ETCD_WATCH_LISTS 64
 
 struct etcd_store {
     struct hfi_reactor reactor;
@@ -221,10 +201,9 @@ struct etcd_store {
     struct etcd_conf *conf;
     char id[ETCD_STORE_HEX + 1]; /* the id of this store */
 
-    struct etcd_multi multis[ETCD_MULTIS];
-    CURLSH *share; /* TLS sessions; NULL: none */
-    struct curl_slist *headers;
-    bool started; /* libcurl has something new to begin */
+    struct etcd_member *members; /* as many as the URL has hosts */
+    struct hfi_tls_context *tls; /* NULL: plain */
+    bool aside; /* not core's store: it asks the one member that it is set to (ask.c) */
     bool closing;
 
     size_t at;         /* the endpoint in use */
@@ -233,7 +212,7 @@ struct etcd_store {
     unsigned tokens;   /* how many there were */
     bool authenticating;
     struct hfi_requests requests;
-    struct etcd_call *calls; /* that libcurl has */
+    struct hfi_list calls; /* that links have */
 
     struct etcd_lease *leases;
     unsigned char slots[ETCD_SLOTS / 8]; /* that are in use: one bit each */
@@ -242,9 +221,10 @@ struct etcd_store {
     int64_t expiry_ms;                   /* none of them expires before */
     struct hfi_list waits;
     uint64_t hot[ETCD_HOT]; /* hashes of names; 0: none */
-    struct etcd_watch *watches;
+    struct hfi_list watches[ETCD_WATCH_LISTS];
     unsigned watch_count;
-    struct etcd_watch *handling; /* the watch whose input is being handled */
+    int64_t watch_id;            /* the last one */
+    struct etcd_watch *handling; /* the watch whose message is being handled */
     struct etcd_watch *inbox;
     int64_t inbox_rev; /* the inbox continues after this revision; 0: never opened */
     int64_t inbox_ms;  /* when to open it again; HFI_NEVER: it is open or not wanted */
@@ -286,26 +266,18 @@ void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record);
 
 /* ---- drive.c -------------------------------------------------------------------------------- */
 
-/* multi.c: curl_multi_init(), and what it opens is closed on exec. */
-CURLM *etcd_multi_new(void);
 hf_status etcd_drive_open(struct etcd_store *store, hf_error *err);
 void etcd_drive_close(struct etcd_store *store);
-/* libcurl has something new to begin, or has ended something: it is acted on before the lock is dropped. */
-void etcd_started(struct etcd_store *store);
-/* Track the sockets of `easy` in this multi handle, and note them for a fork. */
-void etcd_track(struct etcd_multi *multi, CURL *easy);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
 
 /* NULL: out of memory, and `op`, if there is one, is finished so. */
-struct etcd_call *etcd_call_new(struct etcd_store *store, const char *path, etcd_answer_fn *answer,
-                                struct hfi_op *op);
+struct etcd_call *etcd_call_new(struct etcd_store *store, const struct etcd_method *method,
+                                etcd_answer_fn *answer, struct hfi_op *op);
 void etcd_call_send(struct etcd_call *call);
 /* A call that asks whether the store is there, and what its revision is. It may be sent again. NULL: out of memory. */
 struct etcd_call *etcd_call_probe(struct etcd_store *store, etcd_answer_fn *answer);
 void etcd_call_free(struct etcd_call *call);
-/* libcurl is done with it. */
-void etcd_call_ended(struct etcd_call *call, CURLcode result);
 bool etcd_calls_open(struct etcd_store *store); /* false: out of memory */
 void etcd_calls_close(struct etcd_store *store);
 /* There is a token: send the calls that wait for it. */
@@ -313,51 +285,25 @@ void etcd_calls_authenticated(struct etcd_store *store);
 /* This endpoint cannot be used now: switch to the next. */
 void etcd_host_failed(struct etcd_store *store, size_t host);
 
-/* ---- http.c ---------------------------------------------------------------------------------- */
+/* ---- ask.c ---------------------------------------------------------------------------------- */
 
-/* What every easy handle of a store needs: TLS, limits, no proxy, its descriptors noted. */
-void etcd_easy_setup(struct etcd_store *store, CURL *easy);
-/* CURLOPT_WRITEFUNCTION: into a struct etcd_text. */
-size_t etcd_on_bytes(char *bytes, size_t size, size_t count, void *text);
-/* Headers with the token; NULL: none is needed, or no memory. */
-struct curl_slist *etcd_headers(struct etcd_store *store);
-/* The status of an error of etcd (gRPC's code and text), and of libcurl. */
+/* The status of an error of etcd: gRPC's code and text. */
 hf_status etcd_code_status(int code, const char *text);
-hf_status etcd_curl_status(CURLcode result);
-/* One blocking request, on a connection of its own: open and doctor. Any thread, without the lock. */
-hf_status etcd_ask(struct etcd_store *store, size_t host, const char *path, const char *body,
-                   int64_t limit_ms, json_t **ret_reply, hf_error *err);
+void etcd_finish_odd(struct etcd_store *store, struct hfi_op *op);
+
+/* A second set of connections, for a thread that asks one member after the other and waits: the doctor's. NULL: `err` says
+ * why. */
+struct etcd_store *etcd_aside_open(const struct etcd_store *store, hf_error *err);
+void etcd_aside_close(struct etcd_store *aside);
+/* One request, whose only field is `number` (0: none). *ret_reply is freed by etcd_text_done(); etcd_asked() is the message
+ * in it. */
+hf_status etcd_ask(struct etcd_store *aside, size_t host, const struct etcd_method *method,
+                   int64_t number, struct etcd_text *ret_reply, hf_error *err);
+struct etcd_message etcd_asked(const struct etcd_text *reply);
 
 /* ---- auth.c ------------------------------------------------------------------------------------- */
 
 void etcd_auth_begin(struct etcd_store *store);
-void etcd_add_login(struct etcd_text *body, const struct etcd_conf *conf);
-
-/* ---- reply.c -------------------------------------------------------------------------------------- */
-
-/* Numbers of etcd's JSON are strings, and absent when 0. */
-int64_t etcd_read_number(const json_t *object, const char *key);
-/* Seconds (a ttl) as milliseconds, within 0 and HF_DURATION_MAX_MS whatever the server says. */
-int64_t etcd_seconds_ms(const json_t *object, const char *key);
-int64_t etcd_revision(const json_t *reply); /* of its header */
-int64_t etcd_term(const json_t *reply);
-/* Response number `index` of a transaction, by its kind ("response_range"); NULL: it is none. */
-json_t *etcd_response(const json_t *reply, size_t index, const char *kind);
-/* One of the keys of a range. false: not one of ours. */
-bool etcd_kv(const struct etcd_store *store, const json_t *kv, struct etcd_record *ret_record);
-void etcd_finish_odd(struct etcd_store *store, struct hfi_op *op);
-
-/* ---- parts of requests (reply.c) ------------------------------------------------------------------ */
-
-void etcd_add_key(struct etcd_text *text, const char *field, const struct etcd_key *key);
-/* {"key":..,"target":TARGET,"result":RESULT,"TARGET_revision":"N"}; `to` NULL: one key */
-void etcd_add_compare(struct etcd_text *text, const struct etcd_key *key, const struct etcd_key *to,
-                      const char *result, const char *target, int64_t revision);
-/* {"request_range":{...}}, `more` as it is, from its comma on */
-void etcd_add_range(struct etcd_text *text, const struct etcd_key *key, const struct etcd_key *to,
-                    const char *more);
-/* {"request_delete_range":{"key":..}} */
-void etcd_add_delete(struct etcd_text *text, const struct etcd_key *key);
 
 /* ---- session.c ---------------------------------------------------------------------------------------- */
 
@@ -391,7 +337,7 @@ void etcd_waits_lease_gone(struct etcd_store *store, struct etcd_lease *lease);
 /* From a wait's watch. */
 void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t revision);
 void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
-                       const unsigned char place[HFI_OWNER_LEN]);
+                       const unsigned char place[HFI_OWNER_LEN], int64_t revision);
 void etcd_wait_unwatched(struct etcd_store *store, struct etcd_wait *wait, const hf_error *why);
 
 /* Calls between acquire.c and queue.c. acquire.c: the key is gone, begin again; the claim is first;
@@ -400,16 +346,16 @@ void etcd_wait_again(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_leave(struct etcd_store *store, struct etcd_wait *wait, hf_status verdict,
                      const hf_error *err);
-/* queue.c: read the claims ahead; `range` lists them at `revision`, newest first (in the order that
- * _order() asks for). */
+/* queue.c: read the claims ahead; `range` lists them at `revision`, newest first, as _order() asks
+ * for. */
 void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait);
-void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
+void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, struct etcd_message range,
                      int64_t revision);
-const char *etcd_wait_order(const struct hfi_claim *claim);
+void etcd_wait_order(const struct hfi_claim *claim, struct etcd_range *range);
 void etcd_wait_unwatch(struct etcd_store *store, struct etcd_wait *wait);
 void etcd_wait_stop_moving(struct etcd_store *store, struct etcd_wait *wait);
 
-/* false: out of memory, or too many. start 0: from now on. */
+/* false: out of memory, or no token. start 0: from now on. */
 bool etcd_watch_open(struct etcd_store *store, struct etcd_wait *wait, const struct etcd_key *key,
                      const struct etcd_key *to, int64_t start, struct etcd_watch **ret_watch);
 /* Likewise for a waiter for a cell: everything that happens to it after `revision`. */
@@ -420,8 +366,7 @@ bool etcd_watch_changes(struct etcd_store *store, struct etcd_change *change,
                         const struct etcd_key *key, const struct etcd_key *to, int64_t revision,
                         struct etcd_watch **ret_watch);
 void etcd_watch_close(struct etcd_store *store, struct etcd_watch *watch);
-void etcd_watch_ended(struct etcd_watch *watch, CURLcode result);
-void etcd_watches_work(struct etcd_store *store); /* what came */
+void etcd_watches_close(struct etcd_store *store); /* without a word to their owners */
 void etcd_watches_host_failed(struct etcd_store *store, size_t host);
 void etcd_watches_tick(struct etcd_store *store, int64_t now_ms);
 int64_t etcd_watches_next_ms(const struct etcd_store *store);

@@ -121,18 +121,16 @@ void etcd_told_key(const char *prefix, const char *store, const char *owner_hex,
     put(ret_key, owner_hex);
 }
 
-void etcd_add_value(struct etcd_text *text, const struct hfi_claim *claim, int64_t ttl_s,
-                    int64_t since_ms, const char *store, const char *label)
+size_t etcd_write_value(const struct hfi_claim *claim, int64_t ttl_s, int64_t since_ms,
+                        const char *store, const char *label, char ret_value[ETCD_VALUE_MAX])
 {
-    char value[HF_LABEL_MAX + 160], owner[ETCD_OWNER_HEX + 1];
-    int len;
+    char owner[ETCD_OWNER_HEX + 1];
 
     hfi_hex(claim->owner, HFI_OWNER_LEN, owner);
-    len = snprintf(value, sizeof value, "1 %u %lld %lld %s %s %s %.*s", (unsigned)claim->permits,
-                   (long long)ttl_s, (long long)since_ms, store,
-                   claim->flags & HFI_CLAIM_DETACHED ? "d" : "-", owner, HF_LABEL_MAX, label);
-
-    etcd_add_base64(text, value, (size_t)len);
+    return (size_t)snprintf(ret_value, ETCD_VALUE_MAX, "1 %u %lld %lld %s %s %s %.*s",
+                            (unsigned)claim->permits, (long long)ttl_s, (long long)since_ms, store,
+                            claim->flags & HFI_CLAIM_DETACHED ? "d" : "-", owner, HF_LABEL_MAX,
+                            label);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */

@@ -13,21 +13,12 @@
 
 /* ---- release ------------------------------------------------------------------------------------------ */
 
-static void write_release(struct etcd_text *body, const struct etcd_key *key, uint64_t token)
-{
-    etcd_add(body, "{\"compare\":[");
-    etcd_add_compare(body, key, NULL, "EQUAL", "CREATE", (int64_t)token);
-    etcd_add(body, "],\"success\":[");
-    etcd_add_delete(body, key);
-    etcd_add(body, "]}");
-}
-
-static void released(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void released(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                      const hf_error *err)
 {
     struct hfi_op *op = call->op;
     struct etcd_lease *lease = etcd_claim(op->claim)->lease;
-    bool there = json_is_true(json_object_get(reply, "succeeded"));
+    bool there = etcd_number(reply, ETCD_TXN_SUCCEEDED);
     hf_error gone;
 
     if (outcome != HFI_ANSWERED) {
@@ -50,28 +41,28 @@ static void released(struct etcd_call *call, enum hfi_outcome outcome, json_t *r
 
 static void send_release(struct etcd_store *store, struct hfi_op *op, uint64_t token)
 {
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", released, op);
+    struct etcd_call *call = etcd_call_new(store, &etcd_txn_method, released, op);
     struct etcd_key key;
 
     if (!call)
         return;
     call->again = true;
     etcd_claim_key(store->conf->prefix, op->claim, &key);
-    write_release(&call->body, &key, token);
+    etcd_add_delete_if(&call->body, &key, (int64_t)token);
     etcd_call_send(call);
 }
 
 /* It is not known whether it was ever granted: does its key exist, with its owner? */
-static void release_found(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
-                          const hf_error *err)
+static void release_found(struct etcd_call *call, enum hfi_outcome outcome,
+                          struct etcd_message reply, const hf_error *err)
 {
-    const json_t *kv = json_array_get(json_object_get(reply, "kvs"), 0);
+    struct etcd_message kv = etcd_part(reply, ETCD_RANGE_KVS);
     struct hfi_op *op = call->op;
     struct etcd_record record;
 
     if (outcome != HFI_ANSWERED)
         etcd_finish(call->store, op, hfi_outcome_status(outcome, err), err);
-    else if (etcd_kv(call->store, kv, &record) &&
+    else if (etcd_kv(call->store->conf->prefix, kv, &record) &&
              memcmp(record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
         send_release(call->store, op, record.revision);
     else
@@ -89,20 +80,18 @@ void etcd_release(void *self, struct hfi_op *op)
         send_release(store, op, op->claim->token);
         return;
     }
-    call = etcd_call_new(store, "/v3/kv/range", release_found, op);
+    call = etcd_call_new(store, &etcd_range_method, release_found, op);
     if (!call)
         return;
     call->again = true;
     etcd_claim_key(store->conf->prefix, op->claim, &key);
-    etcd_add(&call->body, "{");
-    etcd_add_key(&call->body, "key", &key);
-    etcd_add(&call->body, "}");
+    etcd_add_range(&call->body, &(struct etcd_range){ .key = &key });
     etcd_call_send(call);
 }
 
 /* ---- lapsed ----------------------------------------------------------------------------------------------- */
 
-static void lapsed(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void lapsed(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                    const hf_error *err)
 {
     struct hfi_claim *claim = etcd_claim_find(call->store, call->owner);
@@ -116,7 +105,7 @@ static void lapsed(struct etcd_call *call, enum hfi_outcome outcome, json_t *rep
 
 static bool lapse(struct etcd_store *store, struct hfi_claim *claim)
 {
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", lapsed, NULL);
+    struct etcd_call *call = etcd_call_new(store, &etcd_txn_method, lapsed, NULL);
     struct etcd_key key;
 
     if (!call)
@@ -124,7 +113,7 @@ static bool lapse(struct etcd_store *store, struct hfi_claim *claim)
     memcpy(call->owner, claim->owner, HFI_OWNER_LEN);
     call->again = true;
     etcd_claim_key(store->conf->prefix, claim, &key);
-    write_release(&call->body, &key, claim->token);
+    etcd_add_delete_if(&call->body, &key, (int64_t)claim->token);
     etcd_call_send(call);
     return true;
 }
@@ -200,7 +189,7 @@ static void renewed_one(struct etcd_store *store, struct share *share, struct hf
 }
 
 /* Which of them still exist? */
-static void renewed(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void renewed(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -212,18 +201,17 @@ static void renewed(struct etcd_call *call, enum hfi_outcome outcome, json_t *re
                            : hfi_outcome_status(outcome, err));
     for (size_t i = 0; outcome == HFI_ANSWERED && i < share->count; i++) {
         struct hfi_renewal *item = share->items[i];
-        const json_t *one =
-            etcd_response(reply, i, share->moves ? "response_txn" : "response_range");
-        const json_t *kv = json_array_get(json_object_get(one, "kvs"), 0);
+        struct etcd_message one =
+            etcd_response(reply, i, share->moves ? ETCD_RESPONSE_TXN : ETCD_RESPONSE_RANGE);
+        struct etcd_message kv = etcd_part(one, ETCD_RANGE_KVS);
 
-        if (!one)
+        if (!one.at)
             item->status = HF_UNKNOWN;
-        else if (share->moves && !json_is_true(json_object_get(one, "succeeded")))
+        else if (share->moves && !etcd_number(one, ETCD_TXN_SUCCEEDED))
             item->status = HF_LOST;
-        else if (!share->moves &&
-                 (uint64_t)etcd_read_number(kv, "create_revision") != item->claim->token)
+        else if (!share->moves && (uint64_t)etcd_number(kv, ETCD_KV_CREATED) != item->claim->token)
             item->status = HF_LOST;
-        else if (!share->moves && etcd_read_number(kv, "lease") != share->lease->id)
+        else if (!share->moves && etcd_number(kv, ETCD_KV_LEASE) != share->lease->id)
             item->status = HF_UNKNOWN; /* a late copy moved it back: the next renewal moves it
                                         * again */
         else
@@ -237,25 +225,16 @@ static void write_share(struct etcd_text *body, const struct etcd_store *store,
 {
     struct etcd_key key;
 
-    etcd_add(body, "{\"success\":[");
     for (size_t i = 0; i < share->count; i++) {
         const struct hfi_claim *claim = share->items[i]->claim;
 
-        etcd_add(body, i ? "," : "");
         etcd_claim_key(store->conf->prefix, claim, &key);
-        if (!share->moves) {
-            etcd_add_range(body, &key, NULL, ",\"keys_only\":true");
-            continue;
-        }
-        etcd_add(body, "{\"request_txn\":{\"compare\":[");
-        etcd_add_compare(body, &key, NULL, "EQUAL", "CREATE", (int64_t)claim->token);
-        etcd_add(body, "],\"success\":[{\"request_put\":{");
-        etcd_add_key(body, "key", &key);
-        etcd_add(body, ",\"ignore_value\":true,\"lease\":\"");
-        etcd_add_number(body, share->lease->id);
-        etcd_add(body, "\"}}]}}");
+        if (share->moves)
+            etcd_add_op_move(body, &key, (int64_t)claim->token, share->lease->id);
+        else
+            etcd_add_op_range(body, ETCD_THEN,
+                              &(struct etcd_range){ .key = &key, .keys_only = true });
     }
-    etcd_add(body, "]}");
 }
 
 /* The lease is renewed; now check or move the claims. */
@@ -266,7 +245,7 @@ static void share_ready(struct etcd_store *store, struct etcd_lease *lease, hf_s
     struct etcd_call *call = NULL;
 
     (void)lease, (void)err;
-    if (status == HF_OK && !(call = etcd_call_new(store, "/v3/kv/txn", renewed, NULL)))
+    if (status == HF_OK && !(call = etcd_call_new(store, &etcd_txn_method, renewed, NULL)))
         status = HF_NO_MEMORY;
     if (!call) {
         set_all(share, status == HF_LOST && share->moves ? HF_UNAVAILABLE : status);
@@ -351,14 +330,14 @@ void etcd_renew(void *self, struct hfi_op *op)
 
 /* ---- break ------------------------------------------------------------------------------------------------------ */
 
-static void broken(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void broken(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                    const hf_error *err)
 {
     if (outcome == HFI_REFUSED && err->status == HF_NOT_FOUND)
         etcd_finish(call->store, call->op, HF_NOT_FOUND, NULL); /* its lease has ended just now */
     else if (outcome != HFI_ANSWERED)
         etcd_finish(call->store, call->op, hfi_outcome_status(outcome, err), err);
-    else if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
+    else if (etcd_number(reply, ETCD_TXN_SUCCEEDED) || call->maybe)
         etcd_finish(call->store, call->op, HF_OK, NULL);
     else
         etcd_finish(call->store, call->op, HF_NOT_FOUND, NULL);
@@ -368,7 +347,7 @@ static void broken(struct etcd_call *call, enum hfi_outcome outcome, json_t *rep
 static void send_break(struct etcd_store *store, struct hfi_op *op,
                        const struct etcd_record *record)
 {
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/txn", broken, op);
+    struct etcd_call *call = etcd_call_new(store, &etcd_txn_method, broken, op);
     struct hfi_claim claim = { .name = op->u.brk.name,
                                .mode = record->mode,
                                .capacity = record->capacity };
@@ -382,24 +361,17 @@ static void send_break(struct etcd_store *store, struct hfi_op *op,
     hfi_hex(record->owner, HFI_OWNER_LEN, owner);
     etcd_claim_key(store->conf->prefix, &claim, &key);
     etcd_told_key(store->conf->prefix, record->store, owner, &note);
-    etcd_add(&call->body, "{\"compare\":[");
-    etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)op->u.brk.token);
-    etcd_add(&call->body, "],\"success\":[");
-    etcd_add_delete(&call->body, &key);
-    etcd_add(&call->body, ",{\"request_put\":{");
-    etcd_add_key(&call->body, "key", &note);
-    etcd_add(&call->body, ",\"lease\":\"");
-    etcd_add_number(&call->body, record->lease);
-    etcd_add(&call->body, "\"}}]}");
+    etcd_add_delete_if(&call->body, &key, (int64_t)op->u.brk.token);
+    etcd_add_op_put(&call->body, ETCD_THEN, &note, "", 0, record->lease);
     etcd_call_send(call);
 }
 
-static void break_found(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void break_found(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                         const hf_error *err)
 {
     struct etcd_store *store = call->store;
     struct hfi_op *op = call->op;
-    const json_t *kvs = json_object_get(reply, "kvs");
+    struct etcd_message one;
     struct etcd_record record;
     uint64_t taken = 0;
 
@@ -407,8 +379,8 @@ static void break_found(struct etcd_call *call, enum hfi_outcome outcome, json_t
         etcd_finish(store, op, hfi_outcome_read_status(outcome, err), err);
         return;
     }
-    for (size_t i = 0; i < json_array_size(kvs); i++) { /* oldest first */
-        if (!etcd_kv(store, json_array_get(kvs, i), &record))
+    while (etcd_next(&reply, ETCD_RANGE_KVS, &one)) { /* oldest first */
+        if (!etcd_kv(store->conf->prefix, one, &record))
             continue;
         taken += record.permits;
         if (record.revision == op->u.brk.token && taken <= record.capacity) {
@@ -422,17 +394,14 @@ static void break_found(struct etcd_call *call, enum hfi_outcome outcome, json_t
 void etcd_break(void *self, struct hfi_op *op)
 {
     struct etcd_store *store = self;
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", break_found, op);
+    struct etcd_call *call = etcd_call_new(store, &etcd_range_method, break_found, op);
     struct etcd_key from, to;
 
     if (!call)
         return;
     call->again = true;
     etcd_name_range(store->conf->prefix, op->u.brk.name.bytes, op->u.brk.name.len, &from, &to);
-    etcd_add(&call->body, "{");
-    etcd_add_key(&call->body, "key", &from);
-    etcd_add(&call->body, ",");
-    etcd_add_key(&call->body, "range_end", &to);
-    etcd_add(&call->body, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}");
+    etcd_add_range(&call->body,
+                   &(struct etcd_range){ .key = &from, .to = &to, .order = ETCD_OLDEST_FIRST });
     etcd_call_send(call);
 }

@@ -17,6 +17,8 @@
 
 #define MOVE_AGAIN_MS  1000
 #define WATCH_AGAIN_MS 50
+#define DOUBT_MS       30
+#define DOUBTS         4 /* together they cover the 100 ms */
 
 /* ---- LOOK ---------------------------------------------------------------------------------------------- */
 
@@ -26,14 +28,20 @@ static bool is_exclusive(const struct hfi_claim *claim)
 }
 
 /* Newest first; a claim that takes all permits needs only the one directly ahead. */
-const char *etcd_wait_order(const struct hfi_claim *claim)
+void etcd_wait_order(const struct hfi_claim *claim, struct etcd_range *range)
 {
-    return is_exclusive(claim)
-               ? ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\",\"limit\":\"2\""
-               : ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"";
+    range->order = ETCD_NEWEST_FIRST;
+    range->limit = is_exclusive(claim) ? 2 : 0;
 }
 
-static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+/* There was such a revision: what was read before it is too old. */
+static void know(struct etcd_wait *wait, int64_t revision)
+{
+    if (revision > wait->known)
+        wait->known = revision;
+}
+
+static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                        const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -42,7 +50,10 @@ static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, json_t 
     if (!wait)
         return;
     wait->call = NULL;
-    if (outcome == HFI_ANSWERED)
+    if (outcome == HFI_ANSWERED && etcd_revision(reply) < wait->known) {
+        wait->strict = true; /* it was read before what we know already */
+        etcd_wait_look(store, wait);
+    } else if (outcome == HFI_ANSWERED)
         etcd_wait_judge(store, wait, reply, etcd_revision(reply));
     else if (hfi_outcome_status(outcome, err) == HF_DENIED)
         etcd_wait_leave(store, wait, HF_DENIED, err);
@@ -52,13 +63,28 @@ static void queue_read(struct etcd_call *call, enum hfi_outcome outcome, json_t 
     }
 }
 
+/*
+ * May the member that has our watch answer from what it knows, without asking the others? If it knows our key, it knows every
+ * claim that came before, and what it has seen deleted is deleted. It may be late, even behind its own events (etcd sends
+ * an event a moment before the change can be read): so an answer of a revision before wait->known is not used. Without a
+ * watch there the event of a later change might never come.
+ */
+static bool may_be_local(const struct etcd_store *store, const struct etcd_wait *wait)
+{
+    return wait->watch && wait->watch->created && wait->watch->host == store->at && !wait->strict;
+}
+
 void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait)
 {
-    struct etcd_call *call = etcd_call_new(store, "/v3/kv/range", queue_read, NULL);
+    struct etcd_call *call = etcd_call_new(store, &etcd_range_method, queue_read, NULL);
     struct etcd_key from, to;
+    struct etcd_range ahead = { .key = &from,
+                                .to = &to,
+                                .max_created = (int64_t)wait->token,
+                                .serializable = may_be_local(store, wait) };
 
     wait->beat_ms = HFI_NEVER;
-    wait->dirty = false;
+    wait->dirty = wait->strict = false;
     if (!call) {
         wait->state = ETCD_WAIT_WATCH;
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
@@ -70,14 +96,8 @@ void etcd_wait_look(struct etcd_store *store, struct etcd_wait *wait)
     call->again = true;
     call->request.give_up_ms = HFI_NEVER;
     etcd_kind_range(store->conf->prefix, wait->claim, &from, &to);
-    etcd_add(&call->body, "{");
-    etcd_add_key(&call->body, "key", &from);
-    etcd_add(&call->body, ",");
-    etcd_add_key(&call->body, "range_end", &to);
-    etcd_add(&call->body, etcd_wait_order(wait->claim));
-    etcd_add(&call->body, ",\"max_create_revision\":\"");
-    etcd_add_number(&call->body, (int64_t)wait->token);
-    etcd_add(&call->body, "\"}");
+    etcd_wait_order(wait->claim, &ahead);
+    etcd_add_range(&call->body, &ahead);
     etcd_call_send(call);
 }
 
@@ -90,6 +110,23 @@ void etcd_wait_unwatch(struct etcd_store *store, struct etcd_wait *wait)
     wait->beat_ms = HFI_NEVER;
 }
 
+/*
+ * When to read the queue although nothing came. Even a watch that begins now may have begun in the past: etcd fixes its
+ * revision before it makes the watch, and then serves it only every 100 ms, until it has caught up. So a new watch is
+ * doubted for that long; one that etcd has not confirmed, again and again.
+ */
+static void doubt(struct etcd_wait *wait)
+{
+    int64_t pause_ms = DOUBT_MS;
+
+    if (wait->doubts >= DOUBTS && wait->watch->created)
+        return;
+    for (unsigned i = DOUBTS; i < wait->doubts && pause_ms < ETCD_AGAIN_MAX_MS; i++)
+        pause_ms *= 2;
+    wait->doubts++;
+    wait->beat_ms = hfi_now_ms() + pause_ms;
+}
+
 static void watch(struct etcd_store *store, struct etcd_wait *wait, const struct etcd_key *key,
                   const struct etcd_key *to, uint64_t whom)
 {
@@ -97,72 +134,80 @@ static void watch(struct etcd_store *store, struct etcd_wait *wait, const struct
     if (wait->watch && wait->watched == whom) {
         if (wait->dirty)
             etcd_wait_look(store, wait);
+        else
+            doubt(wait);
         return;
     }
     etcd_wait_unwatch(store, wait);
-    if (etcd_watch_open(store, wait, key, to, 0, &wait->watch))
+    wait->doubts = 0;
+    if (etcd_watch_open(store, wait, key, to, 0, &wait->watch)) {
         wait->watched = whom;
-    else
+        doubt(wait);
+    } else {
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
+    }
 }
 
-/* A key as etcd's answer has it. */
-static bool key_of(const json_t *kv, struct etcd_key *ret_key)
-{
-    const json_t *key = json_object_get(kv, "key");
-
-    if (!json_is_string(key))
-        return false;
-    ret_key->len = etcd_unbase64(json_string_value(key), json_string_length(key), ret_key->bytes,
-                                 sizeof ret_key->bytes);
-    return ret_key->len != SIZE_MAX;
-}
-
-/* Read the `count` claims ahead, which follow ours in `kvs`: keep them for a watch on all of them,
+/* Read the `count` claims ahead, which follow ours in `range`: keep them for a watch on all of them,
  * and compute the position. false: out of memory. */
-static bool read_ahead(const struct etcd_store *store, struct etcd_wait *wait, const json_t *kvs,
-                       size_t count, struct hfi_position *position)
+static bool read_ahead(const struct etcd_store *store, struct etcd_wait *wait,
+                       struct etcd_message range, size_t count, struct hfi_position *position)
 {
     const struct hfi_claim *claim = wait->claim;
     struct hfi_demand demand = { claim->mode, claim->capacity, claim->permits };
     struct etcd_ahead *ahead = hfi_realloc(wait->ahead, (count ? count : 1) * sizeof *ahead);
+    struct etcd_message one;
     struct etcd_record record;
 
     if (!ahead)
         return false;
     wait->ahead = ahead;
     wait->ahead_count = count;
-    hfi_position_begin(position, &demand);
-    for (size_t i = count; i-- > 0;) {
-        if (!etcd_kv(store, json_array_get(kvs, i + 1), &record)) {
+    (void)etcd_next(&range, ETCD_RANGE_KVS, &one); /* ours */
+    for (size_t i = 0; i < count && etcd_next(&range, ETCD_RANGE_KVS, &one); i++) {
+        if (!etcd_kv(store->conf->prefix, one, &record)) {
             memset(record.place, 0, sizeof record.place);
             record.permits = claim->capacity; /* not a record of ours: it must end first */
         }
         memcpy(ahead[i].place, record.place, HFI_OWNER_LEN);
-        demand.permits = ahead[i].permits = record.permits;
+        ahead[i].permits = record.permits;
+    }
+    hfi_position_begin(position, &demand);
+    for (size_t i = count; i-- > 0;) {
+        demand.permits = ahead[i].permits;
         hfi_position_ahead(position, &demand); /* all keys of this range are of our kind */
     }
     wait->taken = position->ahead.taken;
     return true;
 }
 
+static struct etcd_message kv_at(struct etcd_message range, size_t index)
+{
+    struct etcd_message kv = { NULL, 0 };
+
+    for (size_t i = 0; i <= index; i++)
+        if (!etcd_next(&range, ETCD_RANGE_KVS, &kv))
+            return (struct etcd_message){ NULL, 0 };
+    return kv;
+}
+
 /* Newest first; the first must be ours. */
-void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const json_t *range,
+void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, struct etcd_message range,
                      int64_t revision)
 {
-    const json_t *kvs = json_object_get(range, "kvs");
-    size_t count = json_array_size(kvs);
+    size_t count = etcd_count(range, ETCD_RANGE_KVS);
     struct hfi_position position;
     struct etcd_key key, to;
-    const json_t *blocker;
+    struct etcd_message blocker;
 
-    if ((uint64_t)etcd_read_number(json_array_get(kvs, 0), "create_revision") != wait->token) {
+    if ((uint64_t)etcd_number(kv_at(range, 0), ETCD_KV_CREATED) != wait->token) {
         wait->lease->retiring = true; /* whatever deleted our key may have ended the lease */
         etcd_wait_again(store, wait);
         return;
     }
     wait->seen = revision;
-    if (!read_ahead(store, wait, kvs, count - 1, &position)) {
+    know(wait, revision);
+    if (!read_ahead(store, wait, range, count - 1, &position)) {
         wait->state = ETCD_WAIT_WATCH;
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
         return;
@@ -180,9 +225,9 @@ void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const jso
         watch(store, wait, &key, &to, ETCD_ALL);
         return;
     }
-    blocker = json_array_get(kvs, count - 1 - position.blocker); /* newest first */
-    if (key_of(blocker, &key))
-        watch(store, wait, &key, NULL, (uint64_t)etcd_read_number(blocker, "create_revision"));
+    blocker = kv_at(range, count - 1 - position.blocker); /* newest first */
+    if (etcd_kv_key(blocker, &key))
+        watch(store, wait, &key, NULL, (uint64_t)etcd_number(blocker, ETCD_KV_CREATED));
     else
         etcd_wait_leave(store, wait, HF_CORRUPT, NULL);
 }
@@ -192,6 +237,7 @@ void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, const jso
 void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t revision)
 {
     wait->failures = 0;
+    know(wait, revision);
     if (revision == wait->seen)
         return;
     if (wait->state == ETCD_WAIT_WATCH)
@@ -201,8 +247,9 @@ void etcd_wait_created(struct etcd_store *store, struct etcd_wait *wait, int64_t
 }
 
 void etcd_wait_deleted(struct etcd_store *store, struct etcd_wait *wait,
-                       const unsigned char place[HFI_OWNER_LEN])
+                       const unsigned char place[HFI_OWNER_LEN], int64_t revision)
 {
+    know(wait, revision);
     if (wait->watched == ETCD_ALL) {
         for (size_t i = 0; i < wait->ahead_count; i++)
             if (memcmp(wait->ahead[i].place, place, HFI_OWNER_LEN) == 0) {
@@ -256,7 +303,7 @@ void etcd_wait_stop_moving(struct etcd_store *store, struct etcd_wait *wait)
     wait->next_lease = NULL;
 }
 
-static void moved(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void moved(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                   const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -266,7 +313,7 @@ static void moved(struct etcd_call *call, enum hfi_outcome outcome, json_t *repl
     if (!wait)
         return;
     wait->move_call = NULL;
-    if (outcome == HFI_ANSWERED && json_is_true(json_object_get(reply, "succeeded"))) {
+    if (outcome == HFI_ANSWERED && etcd_number(reply, ETCD_TXN_SUCCEEDED)) {
         struct etcd_lease *lease = wait->next_lease;
 
         wait->next_lease = NULL;
@@ -288,7 +335,7 @@ static void move_ready(struct etcd_store *store, struct etcd_lease *lease, hf_st
 {
     struct etcd_wait *wait = data;
     struct etcd_call *call =
-        status == HF_OK ? etcd_call_new(store, "/v3/kv/txn", moved, NULL) : NULL;
+        status == HF_OK ? etcd_call_new(store, &etcd_txn_method, moved, NULL) : NULL;
     struct etcd_key key;
 
     (void)err;
@@ -302,13 +349,7 @@ static void move_ready(struct etcd_store *store, struct etcd_lease *lease, hf_st
     call->data = wait;
     call->again = true;
     etcd_claim_key(store->conf->prefix, wait->claim, &key);
-    etcd_add(&call->body, "{\"compare\":[");
-    etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
-    etcd_add(&call->body, "],\"success\":[{\"request_put\":{");
-    etcd_add_key(&call->body, "key", &key);
-    etcd_add(&call->body, ",\"ignore_value\":true,\"lease\":\"");
-    etcd_add_number(&call->body, lease->id);
-    etcd_add(&call->body, "\"}}]}");
+    etcd_add_move(&call->body, &key, (int64_t)wait->token, lease->id);
     etcd_call_send(call);
 }
 

@@ -40,22 +40,20 @@ int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms)
 
 /* ---- getting and giving back ------------------------------------------------------------------------ */
 
-static void answered_nothing(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
-                             const hf_error *err)
+static void answered_nothing(struct etcd_call *call, enum hfi_outcome outcome,
+                             struct etcd_message reply, const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* otherwise it ends with its ttl */
 }
 
 static void revoke(struct etcd_store *store, const struct etcd_lease *lease)
 {
-    struct etcd_call *call = etcd_call_new(store, "/v3/lease/revoke", answered_nothing, NULL);
+    struct etcd_call *call = etcd_call_new(store, &etcd_revoke_method, answered_nothing, NULL);
 
     if (!call)
         return;
     call->again = true;
-    etcd_add(&call->body, "{\"ID\":\"");
-    etcd_add_number(&call->body, lease->id);
-    etcd_add(&call->body, "\"}");
+    etcd_add_id(&call->body, lease->id);
     etcd_call_send(call);
 }
 
@@ -187,12 +185,12 @@ void etcd_lease_gone(struct etcd_store *store, struct etcd_lease *lease, const c
 
 /* ---- grant --------------------------------------------------------------------------------------------- */
 
-static void granted(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void granted(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                     const hf_error *err)
 {
     struct etcd_store *store = call->store;
     struct etcd_lease *lease = call->data;
-    int64_t id = etcd_read_number(reply, "ID"), ttl_ms = etcd_seconds_ms(reply, "TTL");
+    int64_t id = etcd_number(reply, ETCD_LEASE_ID), ttl_ms = etcd_ttl_ms(reply);
     hf_error odd;
 
     lease->busy = false;
@@ -222,7 +220,7 @@ static void grant(struct etcd_store *store, struct etcd_lease *lease)
         return;
     lease->busy = true;
     lease->refs++;
-    call = etcd_call_new(store, "/v3/lease/grant", granted, NULL);
+    call = etcd_call_new(store, &etcd_grant_method, granted, NULL);
     if (!call) {
         lease->busy = false;
         lease->state = ETCD_LEASE_GONE;
@@ -232,9 +230,7 @@ static void grant(struct etcd_store *store, struct etcd_lease *lease)
     }
     call->data = lease;
     call->again = true;
-    etcd_add(&call->body, "{\"TTL\":\"");
-    etcd_add_number(&call->body, lease->ttl_s);
-    etcd_add(&call->body, "\"}");
+    etcd_add_id(&call->body, lease->ttl_s);
     etcd_call_send(call);
 }
 
@@ -251,7 +247,7 @@ static void not_kept(struct etcd_store *store, struct etcd_lease *lease, hf_stat
     etcd_lease_drop(store, lease);
 }
 
-static void confirmed(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void confirmed(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                       const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -285,12 +281,11 @@ static void confirmed(struct etcd_call *call, enum hfi_outcome outcome, json_t *
     etcd_lease_drop(store, lease);
 }
 
-static void kept(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void kept(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                  const hf_error *err)
 {
     struct etcd_store *store = call->store;
     struct etcd_lease *lease = call->data;
-    struct etcd_key from, to;
     struct etcd_call *next;
 
     if (outcome != HFI_ANSWERED) {
@@ -298,26 +293,21 @@ static void kept(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply
                  outcome == HFI_REFUSED ? hfi_outcome_status(outcome, err) : HF_UNAVAILABLE, err);
         return;
     }
-    if (etcd_read_number(reply, "TTL") <= 0) {
+    if (etcd_number(reply, ETCD_LEASE_TTL) <= 0) {
         lease->busy = false;
         etcd_lease_gone(store, lease, "etcd has ended its lease");
         etcd_lease_drop(store, lease);
         return;
     }
     lease->sent_ms = call->sent_ms;
-    lease->heard_ms = etcd_seconds_ms(reply, "TTL");
+    lease->heard_ms = etcd_ttl_ms(reply);
     lease->term = etcd_term(reply);
-    next = etcd_call_new(store, "/v3/kv/range", confirmed, NULL);
+    next = etcd_call_probe(store, confirmed);
     if (!next) {
         not_kept(store, lease, HF_NO_MEMORY, NULL);
         return;
     }
     next->data = lease;
-    next->again = true;
-    etcd_area_range(store->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
-    etcd_add(&next->body, "{");
-    etcd_add_key(&next->body, "key", &from);
-    etcd_add(&next->body, ",\"count_only\":true}");
     etcd_call_send(next);
 }
 
@@ -329,16 +319,14 @@ void etcd_lease_keep(struct etcd_store *store, struct etcd_lease *lease)
         return;
     lease->busy = true;
     lease->refs++;
-    call = etcd_call_new(store, "/v3/lease/keepalive", kept, NULL);
+    call = etcd_call_new(store, &etcd_keep_method, kept, NULL);
     if (!call) {
         not_kept(store, lease, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = lease;
     call->again = true; /* a late copy only extends it */
-    etcd_add(&call->body, "{\"ID\":\"");
-    etcd_add_number(&call->body, lease->id);
-    etcd_add(&call->body, "\"}");
+    etcd_add_id(&call->body, lease->id);
     etcd_call_send(call);
 }
 
@@ -369,7 +357,7 @@ void etcd_leases_close(struct etcd_store *store)
     for (struct etcd_lease *lease = store->leases; lease; lease = lease->next)
         if (!lease->own && lease->state == ETCD_LEASE_LIVE && store->failures == 0)
             revoke(store, lease);
-    while ((store->calls || store->requests.parked) && store->failures == 0 &&
+    while ((!hfi_list_empty(&store->calls) || store->requests.parked) && store->failures == 0 &&
            hfi_now_ms() < until_ms) {
         hfi_reactor_leave(&store->reactor);
         hfi_reactor_turn(&store->reactor, until_ms);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What we write into etcd and read from it, as bytes: requests as JSON text, keys, values. Pure: no
- * I/O, no clock.
+ * What we write into etcd and read from it, as bytes: keys and values. Pure: no I/O, no clock.
  *
  * Keys, below the store's prefix P (etcd's keys are bytes; a name is escaped so that no name's keys
  * lie within another's):
@@ -27,6 +26,7 @@
 
 #include "engine/engine.h"
 #include "engine/etcd/conf.h"
+#include "engine/etcd/proto.h"
 #include "util/list.h"
 
 #include <stdbool.h>
@@ -39,26 +39,7 @@
 #define ETCD_KEY_MAX \
     (ETCD_PREFIX_MAX + 8 + 3 * HF_NAME_MAX + 1 + ETCD_KIND_MAX + 1 + ETCD_OWNER_HEX + 1)
 
-/* A text that grows at its end. Once it has failed it stays failed, and is refused when it is
- * sent. */
-struct etcd_text {
-    char *bytes;
-    size_t len, room;
-    bool failed; /* out of memory */
-};
-
-/* Reserve room for this many more bytes; false: out of memory. */
-bool etcd_reserve(struct etcd_text *text, size_t more);
-void etcd_add(struct etcd_text *text, const char *more);
-void etcd_add_bytes(struct etcd_text *text, const void *bytes, size_t len);
-void etcd_add_number(struct etcd_text *text, int64_t number);
-void etcd_add_base64(struct etcd_text *text, const void *bytes, size_t len);
-/* A JSON string with its quotes. */
-void etcd_add_quoted(struct etcd_text *text, const char *more);
-void etcd_text_done(struct etcd_text *text); /* wiped: it may have been a password */
-
-/* Decoded into `room` bytes; SIZE_MAX: not base64, or too long. */
-size_t etcd_unbase64(const char *text, size_t len, void *ret_bytes, size_t room);
+#define ETCD_VALUE_MAX (HF_LABEL_MAX + 160)
 
 /* A key, or the beginning or end of a range of keys. */
 struct etcd_key {
@@ -122,8 +103,9 @@ struct etcd_record {
 /* false: not one of ours. */
 bool etcd_read_key(const char *prefix, const char *key, size_t len, struct etcd_record *ret_record);
 bool etcd_read_value(const char *value, size_t len, struct etcd_record *ret_record);
-void etcd_add_value(struct etcd_text *text, const struct hfi_claim *claim, int64_t ttl_s,
-                    int64_t since_ms, const char *store, const char *label);
+/* Returns its length. */
+size_t etcd_write_value(const struct hfi_claim *claim, int64_t ttl_s, int64_t since_ms,
+                        const char *store, const char *label, char ret_value[ETCD_VALUE_MAX]);
 /* The 32 digits at the end of a key; false: there are none. */
 bool etcd_key_place(const char *key, size_t len, unsigned char ret_place[HFI_OWNER_LEN]);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams. The gateway takes one watch per connection (over HTTP/1.1 it reads the whole request
- * before it answers, so none can be added or cancelled later): every waiting claim has its own,
- * on the one key that it waits for, and so has every waiter for a cell or for any change; the store has one on
- * what it is told (breaks). What comes is lines of JSON.
+ * Watches. All watches of a store on one member share one exchange, the feed: a watch is begun and ended by a small message
+ * on it. Every waiting claim has one, on the one key that it waits for, and so has every waiter for a cell or for any
+ * change; the store has one on what it is told (breaks). We choose the ids, and never use one twice: what still comes
+ * for a watch that has ended is recognized and left.
  *
- * A silent stream may be broken: while there are streams, the server is checked at intervals (also
- * that it has a majority). If the check fails, all streams to it are closed, and every waiter reads
- * its queue and watches another endpoint.
+ * A feed on which nothing comes may be broken: while there are watches, the server is checked at intervals (also that it
+ * has a majority). If the check fails, all feeds end, and every waiter reads its queue and watches another member.
  */
 #include "engine/etcd/internal.h"
 
@@ -15,210 +14,233 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#define LINE_MAX_LEN    (16u << 20)
 #define INBOX_AGAIN_MS  500
 #define INBOX_PING_RARE 5 /* without waiters, pings are less frequent by this factor */
 
-static void free_watch(struct etcd_watch *watch);
+static void feed_over(struct etcd_exchange *exchange, enum etcd_end end, struct etcd_message reply,
+                      const hf_error *why);
+static void feed_message(struct etcd_exchange *exchange, struct etcd_message message);
+static void end_all(struct etcd_store *store, size_t host, const hf_error *why);
+
+/* ---- the feed --------------------------------------------------------------------------------------- */
+
+/* The feed of the member in use, to which a message can be added. */
+static struct etcd_feed *open_feed(struct etcd_store *store)
+{
+    static const struct etcd_exchange_calls calls = { .message = feed_message, .over = feed_over };
+    struct etcd_feed *feed = &store->members[store->at].feed;
+    hf_error why;
+
+    if (feed->exchange.link && feed->token != store->tokens) {
+        /* etcd looks at the token for each new watch, and has that of the beginning. */
+        hfi_error_set(&why, HF_UNAVAILABLE, 0, "there is a new token");
+        etcd_exchange_drop(&feed->exchange);
+        end_all(store, store->at, &why);
+    }
+    if (feed->exchange.link)
+        return feed;
+    feed->exchange.calls = &calls;
+    feed->exchange.method = &etcd_watch_method;
+    feed->exchange.token = &store->token;
+    feed->exchange.out = &feed->out;
+    feed->exchange.lasts = true;
+    feed->exchange.until_ms = HFI_NEVER;
+    feed->token = store->tokens;
+    feed->out.len = 0;
+    feed->out.failed = false;
+    return feed;
+}
+
+/* The message from `begun` on is complete. false: there was no memory for it, and it is not sent. */
+static bool send_message(struct etcd_store *store, struct etcd_feed *feed, size_t before,
+                         size_t begun)
+{
+    if (feed->out.failed) {
+        feed->out.failed = false;
+        feed->out.len = before;
+        return false;
+    }
+    etcd_message_end(&feed->out, begun);
+    if (feed->exchange.link)
+        etcd_exchange_more(&feed->exchange);
+    else
+        etcd_link_begin(&store->members[store->at].link, &feed->exchange);
+    return true;
+}
 
 /* ---- open and close --------------------------------------------------------------------------------- */
 
-static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
+static struct hfi_list *list_of(struct etcd_store *store, int64_t id)
 {
-    struct etcd_watch *watch = arg;
-
-    if (watch->input.len + size * count > LINE_MAX_LEN)
-        return 0;
-    etcd_add_bytes(&watch->input, bytes, size * count);
-    watch->touched = true;
-    return watch->input.failed ? 0 : size * count;
+    return &store->watches[(uint64_t)id % ETCD_WATCH_LISTS];
 }
 
-/* `filter`: events to leave out ("NOPUT"); NULL: none. */
-static void write_request(struct etcd_text *body, const struct etcd_key *key,
-                          const struct etcd_key *to, int64_t start, const char *filter)
-{
-    etcd_add(body, "{\"create_request\":{");
-    etcd_add_key(body, "key", key);
-    if (to) {
-        etcd_add(body, ",");
-        etcd_add_key(body, "range_end", to);
-    }
-    if (start > 0) {
-        etcd_add(body, ",\"start_revision\":\"");
-        etcd_add_number(body, start);
-        etcd_add(body, "\"");
-    }
-    if (filter) {
-        etcd_add(body, ",\"filters\":[\"");
-        etcd_add(body, filter);
-        etcd_add(body, "\"]");
-    }
-    etcd_add(body, "}}");
-}
-
-/* A new watch that is not sent yet; NULL: out of memory, or too many. */
-static struct etcd_watch *new_watch(struct etcd_store *store)
+/* A new watch; NULL: out of memory, or no token. `owner`: of its members, only those that tell whose it is. */
+static struct etcd_watch *open_watch(struct etcd_store *store, const struct etcd_watch *owner,
+                                     const struct etcd_key *key, const struct etcd_key *to,
+                                     int64_t start, enum etcd_watched what)
 {
     struct etcd_watch *watch;
+    struct etcd_feed *feed;
+    size_t before, begun;
 
-    if (store->watch_count >= ETCD_WATCHES_MAX || (store->conf->url.user && !store->token))
+    if (store->conf->url.user && !store->token)
         return NULL;
-    watch = hfi_calloc(1, sizeof *watch);
+    watch = hfi_malloc(sizeof *watch);
     if (!watch)
         return NULL;
-    watch->store = store;
+    *watch = *owner;
     watch->host = store->at;
-    watch->easy = curl_easy_init();
-    return watch;
-}
-
-/* Send its request. false: out of memory, and it is freed. */
-static bool begin(struct etcd_store *store, struct etcd_watch *watch)
-{
-    char url[512];
-
-    if (!watch->easy || watch->body.failed) {
-        free_watch(watch);
-        return false;
+    watch->id = ++store->watch_id;
+    feed = open_feed(store);
+    before = feed->out.len;
+    begun = etcd_message_begin(&feed->out);
+    etcd_add_watch(&feed->out, watch->id, key, to, start, what);
+    if (!send_message(store, feed, before, begun)) {
+        hfi_free(watch);
+        return NULL;
     }
-    etcd_easy_setup(store, watch->easy);
-    etcd_track(&store->multis[ETCD_STREAMS], watch->easy);
-    watch->headers = etcd_headers(store);
-    etcd_conf_address(store->conf, watch->host, "/v3/watch", url, sizeof url);
-    curl_easy_setopt(watch->easy, CURLOPT_PRIVATE, watch);
-    curl_easy_setopt(watch->easy, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(watch->easy, CURLOPT_WRITEDATA, watch);
-    curl_easy_setopt(watch->easy, CURLOPT_URL, url);
-    curl_easy_setopt(watch->easy, CURLOPT_FORBID_REUSE, 1L);
-    curl_easy_setopt(watch->easy, CURLOPT_HTTPHEADER,
-                     watch->headers ? watch->headers : store->headers);
-    curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDS, watch->body.bytes);
-    curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDSIZE, (long)watch->body.len);
-    if (curl_multi_add_handle(store->multis[ETCD_STREAMS].handle, watch->easy) != CURLM_OK) {
-        free_watch(watch);
-        return false;
-    }
-    watch->next = store->watches;
-    if (store->watches)
-        store->watches->prev = watch;
-    store->watches = watch;
+    hfi_list_append(list_of(store, watch->id), &watch->listed);
     if (store->watch_count++ == 0)
         store->ping_ms = hfi_now_ms() + store->conf->ping_ms;
-    etcd_started(store);
-    return true;
+    return watch;
 }
 
 bool etcd_watch_open(struct etcd_store *store, struct etcd_wait *wait, const struct etcd_key *key,
                      const struct etcd_key *to, int64_t start, struct etcd_watch **ret_watch)
 {
-    struct etcd_watch *watch = new_watch(store);
+    struct etcd_watch *watch = open_watch(store, &(struct etcd_watch){ .wait = wait }, key, to,
+                                          start, wait ? ETCD_WATCH_DELETES : ETCD_WATCH_PUTS);
 
-    if (!watch)
-        return false;
-    watch->wait = wait;
-    write_request(&watch->body, key, to, start, wait ? "NOPUT" : "NODELETE");
-    if (!begin(store, watch))
-        return false;
-    *ret_watch = watch;
-    return true;
+    if (watch)
+        *ret_watch = watch;
+    return watch != NULL;
 }
 
 bool etcd_watch_cell(struct etcd_store *store, struct etcd_cell_wait *cell,
                      const struct etcd_key *key, int64_t revision)
 {
-    struct etcd_watch *watch = new_watch(store);
+    struct etcd_watch *watch = open_watch(store, &(struct etcd_watch){ .cell = cell }, key, NULL,
+                                          revision + 1, ETCD_WATCH_ALL);
 
-    if (!watch)
-        return false;
-    watch->cell = cell;
-    write_request(&watch->body, key, NULL, revision + 1, NULL);
-    if (!begin(store, watch))
-        return false;
-    cell->watch = watch;
-    return true;
+    if (watch)
+        cell->watch = watch;
+    return watch != NULL;
 }
 
 bool etcd_watch_changes(struct etcd_store *store, struct etcd_change *change,
                         const struct etcd_key *key, const struct etcd_key *to, int64_t revision,
                         struct etcd_watch **ret_watch)
 {
-    struct etcd_watch *watch = new_watch(store);
+    struct etcd_watch *watch = open_watch(store, &(struct etcd_watch){ .change = change }, key, to,
+                                          revision + 1, ETCD_WATCH_ALL);
 
-    if (!watch)
-        return false;
-    watch->change = change;
-    write_request(&watch->body, key, to, revision + 1, NULL);
-    if (!begin(store, watch))
-        return false;
-    *ret_watch = watch;
-    return true;
+    if (watch)
+        *ret_watch = watch;
+    return watch != NULL;
 }
 
-static void free_watch(struct etcd_watch *watch)
+static void forget(struct etcd_store *store, struct etcd_watch *watch)
 {
-    if (watch->easy)
-        curl_easy_cleanup(watch->easy);
-    curl_slist_free_all(watch->headers);
-    etcd_text_done(&watch->body);
-    etcd_text_done(&watch->input);
+    hfi_list_remove(&watch->listed);
+    store->watch_count--;
+    if (store->handling == watch)
+        store->handling = NULL;
     hfi_free(watch);
 }
 
 void etcd_watch_close(struct etcd_store *store, struct etcd_watch *watch)
 {
-    if (!watch->ended)
-        curl_multi_remove_handle(store->multis[ETCD_STREAMS].handle, watch->easy);
-    if (watch->prev)
-        watch->prev->next = watch->next;
-    else
-        store->watches = watch->next;
-    if (watch->next)
-        watch->next->prev = watch->prev;
-    store->watch_count--;
-    if (store->handling == watch)
-        store->handling = NULL;
-    free_watch(watch);
+    struct etcd_feed *feed = &store->members[watch->host].feed;
+    size_t before = feed->out.len, begun;
+
+    if (feed->exchange.link) { /* without memory its events go on to come, and are left */
+        begun = etcd_message_begin(&feed->out);
+        etcd_add_unwatch(&feed->out, watch->id);
+        (void)send_message(store, feed, before, begun);
+    }
+    forget(store, watch);
 }
 
-void etcd_watch_ended(struct etcd_watch *watch, CURLcode result)
+void etcd_watches_close(struct etcd_store *store)
 {
-    watch->ended = watch->touched = true;
-    hfi_error_set(&watch->why, HF_UNAVAILABLE, (int)result, "%s: watch: %s",
-                  watch->store->conf->url.hosts[watch->host].shown, curl_easy_strerror(result));
+    for (size_t i = 0; store->members && i < store->conf->url.host_count; i++)
+        etcd_exchange_drop(&store->members[i].feed.exchange);
+    for (size_t i = 0; i < ETCD_WATCH_LISTS; i++)
+        while (store->watches[i].next && !hfi_list_empty(&store->watches[i]))
+            forget(store, hfi_container(store->watches[i].next, struct etcd_watch, listed));
 }
 
 /* ---- what came ------------------------------------------------------------------------------------------ */
 
 /* The watch has ended. */
-static void over(struct etcd_store *store, struct etcd_watch *watch)
+static void over(struct etcd_store *store, struct etcd_watch *watch, const hf_error *why)
 {
-    struct etcd_wait *wait = watch->wait;
-    struct etcd_cell_wait *cell = watch->cell;
-    struct etcd_change *change = watch->change;
-    hf_error why = watch->why;
+    struct etcd_watch owner = *watch;
 
-    etcd_watch_close(store, watch);
-    if (wait) {
-        etcd_wait_unwatched(store, wait, &why);
-        return;
+    forget(store, watch);
+    if (owner.wait) {
+        etcd_wait_unwatched(store, owner.wait, why);
+    } else if (owner.cell) {
+        etcd_cell_unwatched(store, owner.cell, why);
+    } else if (owner.change) {
+        etcd_change_unwatched(store, owner.change, why);
+    } else {
+        store->inbox = NULL;
+        store->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
     }
-    if (cell) {
-        etcd_cell_unwatched(store, cell, &why);
-        return;
-    }
-    if (change) {
-        etcd_change_unwatched(store, change, &why);
-        return;
-    }
-    store->inbox = NULL;
-    store->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
 }
 
-static void forgotten(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+/* The feed of that member has ended, and with it all watches that were on it. New ones may be opened meanwhile. */
+static void end_all(struct etcd_store *store, size_t host, const hf_error *why)
+{
+    int64_t last = store->watch_id;
+
+    for (size_t i = 0; i < ETCD_WATCH_LISTS; i++) {
+        struct hfi_list *at = store->watches[i].next;
+
+        while (at != &store->watches[i]) {
+            struct etcd_watch *watch = hfi_container(at, struct etcd_watch, listed);
+
+            at = at->next;
+            if (watch->host != host || watch->id > last)
+                continue;
+            over(store, watch, why);
+            at = store->watches[i].next; /* others may have been closed: start again */
+        }
+    }
+}
+
+static void feed_over(struct etcd_exchange *exchange, enum etcd_end end, struct etcd_message reply,
+                      const hf_error *why)
+{
+    struct etcd_feed *feed = hfi_container(exchange, struct etcd_feed, exchange);
+    size_t host = (size_t)(hfi_container(feed, struct etcd_member, feed) - feed->store->members);
+    hf_error ended;
+
+    (void)end, (void)reply;
+    hfi_error_set(&ended, HF_UNAVAILABLE, 0, "%s: it ended our watch",
+                  feed->store->conf->url.hosts[host].shown);
+    if (why && why->native) /* refused: no leader, a token that is not valid any more */
+        etcd_host_failed(feed->store, host);
+    end_all(feed->store, host, why ? why : &ended);
+}
+
+void etcd_watches_host_failed(struct etcd_store *store, size_t host)
+{
+    hf_error why;
+
+    if (!store->members[host].feed.exchange.link)
+        return;
+    hfi_error_set(&why, HF_UNAVAILABLE, 0, "%s: watch: no answer in time",
+                  store->conf->url.hosts[host].shown);
+    etcd_exchange_drop(&store->members[host].feed.exchange);
+    end_all(store, host, &why);
+}
+
+static void forgotten(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                       const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* otherwise it ends with its lease */
@@ -233,122 +255,92 @@ static void told(struct etcd_store *store, const struct etcd_key *key,
 
     if (claim)
         hfi_reactor_lost(&store->reactor, claim, "it was broken");
-    call = etcd_call_new(store, "/v3/kv/txn", forgotten, NULL);
+    call = etcd_call_new(store, &etcd_txn_method, forgotten, NULL);
     if (!call)
         return;
     call->again = true;
-    etcd_add(&call->body, "{\"success\":[");
-    etcd_add_delete(&call->body, key);
-    etcd_add(&call->body, "]}");
+    etcd_add_op_delete(&call->body, ETCD_THEN, key);
     etcd_call_send(call);
 }
 
-static void event(struct etcd_store *store, struct etcd_watch *watch, const json_t *one)
+static void event(struct etcd_store *store, struct etcd_watch *watch, struct etcd_message one)
 {
-    const json_t *kv = json_object_get(one, "kv"), *key = json_object_get(kv, "key");
-    bool deleted = json_is_string(json_object_get(one, "type")) &&
-                   strcmp(json_string_value(json_object_get(one, "type")), "DELETE") == 0;
+    struct etcd_message kv = etcd_part(one, ETCD_EVENT_KV);
+    bool deleted = etcd_number(one, ETCD_EVENT_TYPE) == ETCD_EVENT_DELETE;
     struct etcd_wait *wait = watch->wait;
     unsigned char owner[HFI_OWNER_LEN] = { 0 };
-    struct etcd_key bytes;
+    struct etcd_key key;
     bool ours;
 
-    if (!json_is_string(key))
+    if (!etcd_part(kv, ETCD_KV_KEY).at)
         return;
     if (watch->cell) {
         struct etcd_cell_wait *cell = watch->cell;
 
         etcd_watch_close(store, watch);
-        etcd_cell_changed(store, cell,
-                          deleted ? 0 : (uint64_t)etcd_read_number(kv, "mod_revision"));
+        etcd_cell_changed(store, cell, deleted ? 0 : (uint64_t)etcd_number(kv, ETCD_KV_MODIFIED));
         return;
     }
-    bytes.len = etcd_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
-                              sizeof bytes.bytes);
-    ours = bytes.len != SIZE_MAX && etcd_key_place(bytes.bytes, bytes.len, owner);
+    ours = etcd_kv_key(kv, &key) && etcd_key_place(key.bytes, key.len, owner);
     if (wait && deleted) /* any deleted key of the range was ahead of us */
-        etcd_wait_deleted(store, wait, owner);
+        etcd_wait_deleted(store, wait, owner, etcd_number(kv, ETCD_KV_MODIFIED));
     else if (!wait && !deleted && ours)
-        told(store, &bytes, owner);
+        told(store, &key, owner);
 }
 
-static void line(struct etcd_store *store, struct etcd_watch *watch, const json_t *message)
+static void ended_by_etcd(struct etcd_store *store, struct etcd_watch *watch, int64_t compacted)
 {
-    const json_t *result = json_object_get(message, "result");
-    const json_t *events = json_object_get(result, "events");
-    int64_t compacted = etcd_read_number(result, "compact_revision");
+    hf_error why;
 
-    if (watch->change && (json_array_size(events) > 0 || compacted > 0)) {
+    if (watch == store->inbox && compacted > 0) {
+        store->inbox_rev = compacted; /* notes before this are lost: check each claim */
+        store->reactor.doubt = "etcd has forgotten what it had to tell us";
+    }
+    hfi_error_set(&why, HF_UNAVAILABLE, 0, "%s: it ended our watch",
+                  store->conf->url.hosts[watch->host].shown);
+    over(store, watch, &why);
+}
+
+static void handle(struct etcd_store *store, struct etcd_watch *watch, struct etcd_message message)
+{
+    struct etcd_message at = message, one;
+    int64_t compacted = etcd_number(message, ETCD_WATCH_COMPACTED);
+    bool events = etcd_count(message, ETCD_WATCH_EVENTS) > 0;
+
+    if (watch->change && (events || compacted > 0)) {
         /* Compacted: something was, or etcd would not have forgotten it. */
-        etcd_change_told(store, watch->change, compacted > 0 ? compacted : etcd_revision(result));
+        etcd_change_told(store, watch->change, compacted > 0 ? compacted : etcd_revision(message));
         return;
     }
-    if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
-        if (watch == store->inbox && compacted > 0) {
-            store->inbox_rev = compacted; /* notes before this are lost: check each claim */
-            store->reactor.doubt = "etcd has forgotten what it had to tell us";
-        }
-        hfi_error_set(&watch->why, HF_UNAVAILABLE, 0, "%s: it ended our watch",
-                      store->conf->url.hosts[watch->host].shown);
-        over(store, watch);
+    if (etcd_number(message, ETCD_WATCH_CANCELED)) {
+        ended_by_etcd(store, watch, compacted);
         return;
     }
-    if (json_is_true(json_object_get(result, "created"))) {
+    if (etcd_number(message, ETCD_WATCH_CREATED)) {
         watch->created = true;
         if (watch->wait)
-            etcd_wait_created(store, watch->wait, etcd_revision(result));
+            etcd_wait_created(store, watch->wait, etcd_revision(message));
         if (watch->change)
-            etcd_change_created(watch->change, etcd_revision(result));
+            etcd_change_created(watch->change, etcd_revision(message));
     }
-    if (watch == store->inbox && json_array_size(events) > 0 && etcd_revision(result) > 0)
-        store->inbox_rev = etcd_revision(result) + 1;
-    for (size_t i = 0; i < json_array_size(events) && store->handling == watch; i++)
-        event(store, watch, json_array_get(events, i));
+    if (store->handling == watch && watch == store->inbox && events && etcd_revision(message) > 0)
+        store->inbox_rev = etcd_revision(message) + 1;
+    while (store->handling == watch && etcd_next(&at, ETCD_WATCH_EVENTS, &one))
+        event(store, watch, one);
 }
 
-/* Handle all complete lines. */
-static void handle(struct etcd_store *store, struct etcd_watch *watch)
+static void feed_message(struct etcd_exchange *exchange, struct etcd_message message)
 {
-    char *end;
+    struct etcd_feed *feed = hfi_container(exchange, struct etcd_feed, exchange);
+    struct etcd_store *store = feed->store;
+    int64_t id = etcd_number(message, ETCD_WATCH_ID);
 
-    store->handling = watch;
-    while (store->handling == watch && watch->input.len > 0 &&
-           (end = memchr(watch->input.bytes, '\n', watch->input.len))) {
-        size_t len = (size_t)(end - watch->input.bytes);
-        json_t *message = json_loadb(watch->input.bytes, len, 0, NULL);
-
-        watch->input.len -= len + 1;
-        memmove(watch->input.bytes, end + 1, watch->input.len);
-        line(store, watch, message);
-        json_decref(message);
-    }
-    if (store->handling == watch && watch->ended)
-        over(store, watch);
-    store->handling = NULL;
-}
-
-void etcd_watches_work(struct etcd_store *store)
-{
-    struct etcd_watch *watch = store->watches;
-
-    while (watch) {
-        if (!watch->touched) {
-            watch = watch->next;
-            continue;
-        }
-        watch->touched = false;
-        handle(store, watch);
-        watch = store->watches; /* any watch may have been closed: start again */
-    }
-}
-
-void etcd_watches_host_failed(struct etcd_store *store, size_t host)
-{
-    for (struct etcd_watch *watch = store->watches; watch; watch = watch->next)
-        if (watch->host == host && !watch->ended) {
-            curl_multi_remove_handle(store->multis[ETCD_STREAMS].handle, watch->easy);
-            etcd_watch_ended(watch, CURLE_OPERATION_TIMEDOUT);
-            etcd_started(store); /* to be worked on */
+    hfi_list_each (struct etcd_watch, watch, list_of(store, id), listed)
+        if (watch->id == id && &store->members[watch->host].feed == feed) {
+            store->handling = watch;
+            handle(store, watch, message);
+            store->handling = NULL;
+            return;
         }
 }
 
@@ -362,7 +354,7 @@ void etcd_inbox_want(struct etcd_store *store, int64_t revision)
     store->inbox_ms = 0;
 }
 
-static void pinged(struct etcd_call *call, enum hfi_outcome outcome, json_t *reply,
+static void pinged(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
                    const hf_error *err)
 {
     struct etcd_store *store = call->store;
@@ -394,9 +386,6 @@ int64_t etcd_watches_next_ms(const struct etcd_store *store)
 {
     int64_t next = store->watch_count > 0 && !store->pinging ? store->ping_ms : HFI_NEVER;
 
-    for (const struct etcd_watch *watch = store->watches; watch; watch = watch->next)
-        if (watch->touched)
-            return 0;
     return store->inbox_ms < next ? store->inbox_ms : next;
 }
 

@@ -175,7 +175,6 @@ static void end(struct hfi_stream *stream)
     hfi_stream_disconnect(stream);
     hfi_buffer_done(&stream->out);
     hfi_buffer_done(&stream->wire);
-    stream->queued = stream->gone = 0;
     stream->in_len = 0;
     stream->in_error = 0;
     stream->in_end = false;
@@ -188,6 +187,7 @@ static void end(struct hfi_stream *stream)
     set_time(stream);
     if (stream->calls->reset)
         stream->calls->reset(stream);
+    stream->queued = stream->gone = 0;
     for (; sent; sent = next) {
         next = sent->next;
         stream->calls->lost(stream, sent, sent->at < gone);

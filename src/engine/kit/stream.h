@@ -59,7 +59,8 @@ struct hfi_stream_calls {
     /* It went down before this was answered. `maybe`: bytes of it may have reached the server, so
      * it may have been or may still be executed; otherwise it never will be. */
     void (*lost)(struct hfi_stream *stream, struct hfi_sent *sent, bool maybe);
-    /* It went down: forget what was half read. Before lost(). May be NULL. */
+    /* It went down: forget what was half read. Before lost(); `gone` still tells how many bytes may have left. May be
+     * NULL. */
     void (*reset)(struct hfi_stream *stream);
     /* It is IDLE again. `why` holds no secrets. */
     void (*down)(struct hfi_stream *stream, hf_status status, const char *why);

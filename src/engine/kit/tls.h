@@ -43,7 +43,11 @@ struct hfi_tls_context {
     /* It failed because one side refuses the other: trying again will not help. */
     bool (*refused)(const struct hfi_tls *tls);
 
-    void *library; /* SSL_CTX */
+    /* Offer this application protocol (ALPN), static text. false: out of memory. */
+    bool (*offer)(struct hfi_tls_context *context, const char *protocol);
+
+    void *library;        /* SSL_CTX */
+    const char *protocol; /* that the server must choose; NULL: any */
     const struct hfi_tls_conf *conf;
 };
 

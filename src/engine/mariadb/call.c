@@ -33,6 +33,7 @@ static const struct shape {
     [SQL_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
     [SQL_CELL_WATCH] = { "cell_look", 2, "ni", "ii" },
     [SQL_TOKEN] = { "token", 2, NULL, NULL },
+    [SQL_ASK] = { "ask", 2, NULL, NULL },
 };
 
 #define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"

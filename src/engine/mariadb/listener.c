@@ -98,22 +98,34 @@ static bool is_known(const struct maria_connection *native, const unsigned char 
 static void hear_one(struct maria_connection *native, const struct sql_rows *rows, uint32_t row,
                      unsigned char *known)
 {
-    const struct sql_value *owner = sql_at(rows, row, 1);
+    const struct sql_value *number = sql_at(rows, row, 1), *owner = sql_at(rows, row, 5);
+    const struct sql_value *words = sql_at(rows, row, 6);
     struct sql_message *message = &native->queue[native->queued];
+    char what = sql_letter(rows, row, 0);
 
+    if (rows->columns == 5) /* ~bell: there are no letters */
+        owner = number;
     memset(known, 0, HFI_OWNER_LEN);
-    if (owner->len != HFI_OWNER_LEN)
+    if (number->len != HFI_OWNER_LEN || owner->len != HFI_OWNER_LEN)
         return;
-    memcpy(known, owner->bytes, HFI_OWNER_LEN);
-    if (is_known(native, owner->bytes))
+    memcpy(known, number->bytes, HFI_OWNER_LEN);
+    if (is_known(native, number->bytes))
         return;
     *message = (struct sql_message){
-        .kind = sql_letter(rows, row, 0) == 'L' ? SQL_NOTICE_LOST : SQL_NOTICE_GRANT,
+        .kind = what == 'L'           ? SQL_NOTICE_LOST
+                : strchr("WUA", what) ? SQL_NOTICE_WANTED
+                                      : SQL_NOTICE_GRANT,
         .token = (uint64_t)sql_int(rows, row, 2),
         .tokens = (uint32_t)sql_int(rows, row, 3),
         .window_ms = sql_int(rows, row, 4),
+        .others_wait = what == 'g',
+        .wanted = what == 'W'   ? HFI_WANTED_YES
+                  : what == 'U' ? HFI_WANTED_NO
+                                : HFI_WANTED_ASKED,
     };
     memcpy(message->owner, owner->bytes, HFI_OWNER_LEN);
+    if (what == 'A' && words->len <= HF_LABEL_MAX)
+        memcpy(message->text, words->len ? words->bytes : "", words->len);
     native->queued++;
 }
 
@@ -124,7 +136,8 @@ static bool take_notice(struct maria_connection *native, MYSQL_RES *result)
     struct sql_rows rows = { 0 };
     unsigned char(*known)[HFI_OWNER_LEN];
 
-    if (!maria_rows(result, &rows) || !sql_fits(&rows, "lbtcm", 0, UINT32_MAX)) {
+    if (!maria_rows(result, &rows) ||
+        (!sql_fits(&rows, "lbtcm", 0, UINT32_MAX) && !sql_fits(&rows, "lbtcmbb", 0, UINT32_MAX))) {
         sql_rows_free(&rows);
         return false;
     }
@@ -181,7 +194,8 @@ static bool make_statement(struct sql_connection *listener, bool peek)
     char text[96], hex[2 * HFI_OWNER_LEN + 1];
 
     maria_begin(native);
-    snprintf(text, sizeof text, "CALL `%sbell`(%lld,'", listener->store->conf.prefix,
+    snprintf(text, sizeof text, "CALL `%s%s`(%lld,'", listener->store->conf.prefix,
+             atomic_load(&listener->store->watches) ? "hear" : "bell",
              (long long)listener->store->client);
     maria_add(native, text, strlen(text));
     for (uint32_t i = 0; i < native->known_count; i++) {

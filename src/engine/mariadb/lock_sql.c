@@ -106,9 +106,9 @@ const struct sql_lock_sql maria_lock_sql = {
     .interrupted = "1317",
     .session_record = "INSERT IGNORE INTO {T} (lock_name, name) VALUES ({K}, {N});"
                       "SELECT name FROM {T} WHERE lock_name = {K}",
-    .session_try = "SELECT GET_LOCK({K}, 0)",
-    .session_wait = "SELECT GET_LOCK({K}, 31536000)",
-    .session_free = "SELECT RELEASE_LOCK({K})",
+    .session_try = "SELECT GET_LOCK({K}, 0) l", /* or the answer has the whole expression in it */
+    .session_wait = "SELECT GET_LOCK({K}, 31536000) l",
+    .session_free = "SELECT RELEASE_LOCK({K}) l",
     .row_known = "SELECT 1 FROM {R} WHERE name = {N}",
     .row_add = "INSERT IGNORE INTO {R} (name) VALUES ({N})",
     .row_try = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",

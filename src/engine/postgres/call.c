@@ -39,7 +39,9 @@ static const struct {
     [SQL_CELL_WATCH] = { "cell_look", "iiBI", NULL },
     [SQL_TIME] = { "time", "", NULL },
     [SQL_TOKEN] = { "token", "bi", NULL },
+    [SQL_ASK] = { "ask", "bb", NULL },
     [SQL_LOCK_TRY] = { "lock_try", "i", "SELECT pg_try_advisory_lock($1)::int::int8" },
+    [SQL_LOCK_WAIT] = { "lock_wait", "i", "SELECT pg_advisory_lock($1)::text" },
     [SQL_LOCK_FREE] = { "lock_free", "i", "SELECT pg_advisory_unlock($1)::int::int8" },
 };
 

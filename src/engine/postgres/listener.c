@@ -6,7 +6,10 @@
  * What the functions say on the channel, or to one that naps (sql/23_turn.sql, sql/37_break.sql, sql/40_cells.sql):
  *
  *   G <owner> <token> <tokens> <window ms>     granted
+ *   g <owner> <token> <tokens> <window ms>     granted, and others wait (WATCHED)
  *   L <owner> <token>                          broken
+ *   W <owner>, U <owner>                       somebody waits for what it holds (WATCHED), nobody does any more
+ *   A <owner> <text, in hex>                   somebody asks for it
  *   C <name of a cell, in hex>                 the cell has changed
  *
  * A nap is one statement; what it tells comes as INFO while it lasts. It may be cancelled at any place, and is then repeated.
@@ -111,6 +114,28 @@ static bool take_number(const char **at, uint64_t max, uint64_t *ret_number)
     return errno == 0 && *ret_number <= max;
 }
 
+/* "W owner", "U owner", "A owner text" */
+static bool parse_wanted(const char *text, struct sql_message *ret_message)
+{
+    const char *at = text + 2 + 2 * (size_t)HFI_OWNER_LEN;
+    size_t len;
+
+    if (strlen(text) < 2 + 2 * (size_t)HFI_OWNER_LEN || text[1] != ' ' ||
+        !hfi_unhex(text + 2, 2 * (size_t)HFI_OWNER_LEN, ret_message->owner, HFI_OWNER_LEN))
+        return false;
+    ret_message->kind = SQL_NOTICE_WANTED;
+    ret_message->wanted = text[0] == 'W'   ? HFI_WANTED_YES
+                          : text[0] == 'U' ? HFI_WANTED_NO
+                                           : HFI_WANTED_ASKED;
+    if (text[0] != 'A')
+        return *at == 0;
+    len = strlen(at) / 2;
+    if (*at != ' ' || strlen(at) != 2 * len + 1 || len > HF_LABEL_MAX)
+        return false;
+    ret_message->text[len] = 0;
+    return hfi_unhex(at + 1, 2 * len, ret_message->text, len);
+}
+
 /* "G owner token tokens window" or "L owner token" */
 static bool parse_claim(const char *text, struct sql_message *ret_message)
 {
@@ -128,6 +153,7 @@ static bool parse_claim(const char *text, struct sql_message *ret_message)
     if (!take_number(&at, UINT32_MAX, &tokens) || !take_number(&at, HF_DURATION_MAX_MS, &window_ms))
         return false;
     ret_message->tokens = (uint32_t)tokens;
+    ret_message->others_wait = text[0] == 'g';
     ret_message->window_ms = (int64_t)window_ms;
     return *at == 0;
 }
@@ -139,8 +165,11 @@ static bool parse(const char *text, struct sql_message *ret_message)
     uint64_t hash[2];
     struct sql_message m = { .kind = SQL_NOTICE_NONE };
 
-    if (text[0] == 'G' || text[0] == 'L') {
+    if (strchr("GgL", text[0])) {
         if (!parse_claim(text, &m))
+            return false;
+    } else if (strchr("WUA", text[0])) {
+        if (!parse_wanted(text, &m))
             return false;
     } else if (strncmp(text, "C ", 2) == 0 && len % 2 == 0 && len / 2 - 1 <= sizeof name &&
                hfi_unhex(text + 2, len - 2, name, len / 2 - 1)) {

@@ -130,6 +130,8 @@ static void begin(struct sql_acquire *a, struct sql_store *store, struct hfi_op 
     a->wait.window_ms = sql_window_ms(store, op->claim->ttl_ms);
     a->wait.recheck_ms = HFI_NEVER;
     a->step = SQL_STEP_ASK;
+    if (op->claim->flags & HFI_CLAIM_WATCHED)
+        atomic_store(&store->watches, true);
     if (op->may_wait)
         sql_wait_add(&a->wait);
 }
@@ -188,9 +190,11 @@ static enum sql_step still_waiting(struct sql_acquire *a, const struct sql_rows 
 static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wanted_wait)
 {
     struct hfi_op *op = a->wait.op;
+    char letter = sql_letter(&r->rows, 0, 0);
 
-    switch (hfi_waiter_answered(HFI_WAITER_ASKING, sql_letter(&r->rows, 0, 0))) {
+    switch (hfi_waiter_answered(HFI_WAITER_ASKING, letter == 'g' ? 'G' : letter)) {
     case HFI_ANSWER_GRANTED:
+        op->claim->others_wait = letter == 'g';
         return take_grant(a, (uint64_t)sql_int(&r->rows, 0, 1), (uint32_t)sql_int(&r->rows, 0, 2),
                           r->sent_ms, sql_int(&r->rows, 0, 3));
     case HFI_ANSWER_QUEUED:
@@ -218,7 +222,8 @@ static enum sql_step ask(struct sql_acquire *a)
     const char *label = c->label ? c->label : store->host->label;
     bool wait = false;
     int64_t flags = (c->flags & HFI_CLAIM_BARGE ? SQL_FLAG_BARGE : 0) |
-                    (c->flags & HFI_CLAIM_DETACHED ? SQL_FLAG_DETACHED : 0) | SQL_FLAG_LISTENS;
+                    (c->flags & HFI_CLAIM_DETACHED ? SQL_FLAG_DETACHED : 0) |
+                    (c->flags & HFI_CLAIM_WATCHED ? SQL_FLAG_WATCHED : 0) | SQL_FLAG_LISTENS;
     struct sql_value params[13] = {
         sql_bytes(c->name.bytes, c->name.len),
         sql_bytes(c->owner, HFI_OWNER_LEN),
@@ -250,7 +255,7 @@ static enum sql_step ask(struct sql_acquire *a)
         pthread_mutex_lock(&store->lock);
         wait = sql_listener_fresh(store);
         a->wait.naps = wait && store->listener->naps;
-        a->wait.told = a->wait.granted = a->wait.forgotten = false;
+        a->wait.told = a->wait.granted = a->wait.forgotten = a->wait.others_wait = false;
         pthread_mutex_unlock(&store->lock);
     }
     params[5].number |= a->wait.naps ? SQL_FLAG_NAPS : 0;
@@ -275,7 +280,7 @@ static enum sql_step ask(struct sql_acquire *a)
 static enum sql_step queued(struct sql_acquire *a, hf_status stop)
 {
     struct sql_wait *wait = &a->wait;
-    bool granted, forgotten;
+    bool granted, forgotten, others_wait;
     uint64_t token;
     uint32_t tokens;
     int64_t from_ms, lasts_ms;
@@ -284,13 +289,16 @@ static enum sql_step queued(struct sql_acquire *a, hf_status stop)
         &wait->store->lock); /* two messages may report a grant: read all fields of the same one */
     granted = wait->granted;
     forgotten = wait->forgotten;
+    others_wait = wait->others_wait;
     token = wait->token;
     tokens = wait->tokens;
     from_ms = wait->from_ms;
     lasts_ms = wait->lasts_ms;
     pthread_mutex_unlock(&wait->store->lock);
-    if (granted)
+    if (granted) {
+        a->wait.claim->others_wait = others_wait;
         return take_grant(a, token, tokens, from_ms, lasts_ms);
+    }
     if (stop != HF_OK)
         return leave(a, stop);
     if (!forgotten)

@@ -122,13 +122,13 @@ struct sql_connection {
  *
  * ACQUIRE   name, owner, mode, capacity, permits, flags, ttl, delay, tokens, may_wait, window, client, label
  *           -> verdict, token, tokens, ms
- *           G granted (ms: the ttl that is left); B busy; Q queued (token: the highest given so far, a message
+ *           G granted (ms: the ttl that is left); g the same, and others wait (WATCHED); B busy; Q queued (token: the highest given so far, a message
  *           with a token up to it is an old one; ms: as HEARTBEAT says it); M another kind (token: its mode, ms: its
  *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
  * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
  *                                                 over to the next waiter, and notifies the winners' listeners.
- * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; of several also 2: somebody is
- *           at its row, ask for it alone
+ * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; 3: 1, and others wait (WATCHED); of
+ *           several also 2: somebody is at its row, ask for it alone
  * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted (ms left); N neither
  * HEARTBEAT client, window, n times (name, owner) -> index, verdict, token, tokens, ms
  *           Our waiters live for one window more. Of each that we think waits: Q it does (token: as ACQUIRE says it; ms:
@@ -149,9 +149,11 @@ struct sql_connection {
  * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
  * CELL_WATCH client, window, n times (name, version), sorted by name: tell me (SQL_NOTICE_CELL, once) when one of them has another
  *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each heartbeat.
+ * ASK       name, text            -> verdict      T told each holder of the name that is WATCHED; B none is; N nobody holds it
  * TIME                            -> us
- * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_lock_sql): the lock
- * LOCK_FREE key                   -> 1 or 0       of this number is this connection's now; it was, and is no longer
+ * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_lock_sql): the lock of
+ * LOCK_WAIT key                   -> anything     this number is this connection's now, or was not free; is it, after waiting; and
+ * LOCK_FREE key                   -> 1 or 0       is no longer, or was not
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
 enum sql_call {
@@ -171,7 +173,9 @@ enum sql_call {
     SQL_CELL_WATCH,
     SQL_TIME,
     SQL_TOKEN,
+    SQL_ASK,
     SQL_LOCK_TRY,
+    SQL_LOCK_WAIT,
     SQL_LOCK_FREE,
     SQL_CALLS
 };
@@ -180,6 +184,8 @@ enum sql_call {
 #define SQL_FLAG_DETACHED 2
 #define SQL_FLAG_LISTENS \
     4 /* a transaction that grants can see whether our listener lives; not before version 2 */
+#define SQL_FLAG_WATCHED \
+    16 /* its holder is told that others wait; where the engine declares HF_CAP_WANTED */
 #define SQL_FLAG_NAPS \
     8 /* our listener naps: who grants ends the nap (PostgreSQL); not before version 3 */
 
@@ -190,12 +196,16 @@ enum sql_notice {
     SQL_NOTICE_ANY,
     SQL_NOTICE_GRANT,
     SQL_NOTICE_LOST,
-    SQL_NOTICE_CELL
+    SQL_NOTICE_CELL,
+    SQL_NOTICE_WANTED
 };
 
 struct sql_message {
     enum sql_notice kind;
-    unsigned char owner[HFI_OWNER_LEN]; /* GRANT, LOST */
+    unsigned char owner[HFI_OWNER_LEN]; /* GRANT, LOST, WANTED */
+    bool others_wait;                   /* GRANT, of a WATCHED claim */
+    enum hfi_wanted wanted;             /* WANTED */
+    char text[HF_LABEL_MAX + 1];        /* ASKED */
     uint64_t token;
     uint32_t tokens;
     int64_t window_ms;
@@ -357,6 +367,7 @@ struct sql_store {
     struct sql_wait *waits; /* acquires that the listener knows of */
     struct hfi_claim *held; /* through struct sql_lease_claim */
     struct sql_note *notes; /* local passes that the server does not know yet */
+    _Atomic bool watches;   /* a WATCHED claim was asked for */
     pthread_mutex_t
         note_lock; /* while they are sent; taken before store->lock, and held over the call */
     struct sql_connection *listener_connection;
@@ -538,6 +549,7 @@ void sql_release(struct sql_store *store, struct hfi_op *op);
 void sql_renew(struct sql_store *store, struct hfi_op *op);
 void sql_adopt(struct sql_store *store, struct hfi_op *op);
 void sql_break(struct sql_store *store, struct hfi_op *op);
+void sql_ask(struct sql_store *store, struct hfi_op *op);
 void sql_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void sql_list(struct sql_store *store, struct hfi_op *op);
 void sql_look(struct sql_store *store, struct hfi_op *op);

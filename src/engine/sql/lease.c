@@ -41,7 +41,7 @@ void sql_held_add(struct sql_store *store, struct hfi_claim *claim)
     store->held = claim;
     if (note)
         note->claim = claim;
-    sql_listener_held(store);
+    sql_listener_held(store, claim->flags & HFI_CLAIM_WATCHED);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -178,9 +178,10 @@ static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadl
             continue;
         if (there == 2)
             items[i]->status = HF_BUSY;
-        if (there != 1)
+        if (there != 1 && there != 3)
             continue;
         items[i]->status = HF_OK;
+        items[i]->others_wait = there == 3;
         items[i]->claim->granted_ttl_ms = items[i]->ttl_ms;
         items[i]->claim->sent_ms = r.sent_ms;
     }
@@ -316,6 +317,28 @@ void sql_break(struct sql_store *store, struct hfi_op *op)
     if (letter == 'B')
         tell_own(store, op);
     sql_finish(op, letter == 'B' ? HF_OK : HF_NOT_FOUND, NULL);
+}
+
+/* ---- ask ------------------------------------------------------------------------------------------------ */
+
+void sql_ask(struct sql_store *store, struct hfi_op *op)
+{
+    const char *text = op->u.ask.text ? op->u.ask.text : "";
+    struct sql_value params[2] = { sql_bytes(op->u.ask.name.bytes, op->u.ask.name.len),
+                                   sql_bytes(text, strlen(text)) };
+    struct sql_request r = {
+        .call = SQL_ASK, .params = params, .count = 2, .deadline_ms = op->deadline_ms
+    };
+    hf_status status = sql_call(store, &r);
+    char letter;
+
+    if (status != HF_OK) {
+        sql_finish(op, status, &r.trouble.error);
+        return;
+    }
+    letter = sql_letter(&r.rows, 0, 0);
+    sql_rows_free(&r.rows);
+    sql_finish(op, letter == 'T' ? HF_OK : letter == 'B' ? HF_BUSY : HF_NOT_FOUND, NULL);
 }
 
 /* ---- local passes ----------------------------------------------------------------------------------------- */

@@ -119,7 +119,7 @@ void sql_listener_by(struct sql_store *store, int64_t at_ms)
         sql_listener_kick(store);
 }
 
-void sql_listener_held(struct sql_store *store)
+void sql_listener_held(struct sql_store *store, bool watched)
 {
     struct sql_listener *listener;
     hf_error err;
@@ -127,7 +127,7 @@ void sql_listener_held(struct sql_store *store)
     if (sql_listener_start(store, &err) != HF_OK)
         return; /* we learn of a loss from our next renewal */
     listener = store->listener;
-    if (listener->asleep) {
+    if (listener->asleep || (watched && !listener->up)) {
         listener->asleep = false;
         sql_listener_kick(store);
     }
@@ -314,7 +314,8 @@ static bool wait_for_work(struct sql_store *store)
         pthread_mutex_lock(&store->lock);
         stop = listener->stop;
         for (struct hfi_claim *c = store->held; c && !wanted; c = sql_lease_claim(c)->next)
-            wanted = hfi_now_ms() - sql_lease_claim(c)->since_ms >= IDLE_MS;
+            wanted = c->flags & HFI_CLAIM_WATCHED ||
+                     hfi_now_ms() - sql_lease_claim(c)->since_ms >= IDLE_MS;
         for (struct sql_wait *w = store->waits; w && !wanted; w = w->next)
             wanted = !w->claim || w->state == HFI_WAITER_QUEUED;
         wanted = wanted || listener->heartbeat_now || store->notes;

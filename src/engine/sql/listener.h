@@ -32,6 +32,7 @@ struct sql_wait {
     uint64_t floor;   /* a message with a token up to this is old */
     bool told;        /* while ASKING: a message came before the answer */
     bool naps;        /* it stands in the queue as one whose listener naps */
+    bool others_wait; /* the message of its grant said so */
     bool granted;     /* what was granted: */
     bool forgotten;   /* the server does not know it any more */
     uint64_t token;
@@ -110,8 +111,8 @@ bool sql_listener_fresh(const struct sql_store *store);
 /* Make the listener check for work. */
 void sql_listener_kick(struct sql_store *store);
 
-/* With the lock: something is held from now on; a pass is to be noted soon. */
-void sql_listener_held(struct sql_store *store);
+/* With the lock: something is held from now on (WATCHED: it must listen at once); a pass is to be noted soon. */
+void sql_listener_held(struct sql_store *store, bool watched);
 void sql_listener_note(struct sql_store *store);
 
 /* With the lock: it must not sleep past that. */

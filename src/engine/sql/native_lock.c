@@ -444,6 +444,7 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
     const struct hfi_name *name = &wait->op->claim->name;
     struct sql_trouble trouble = { .status = HF_OK };
     int64_t sent_ms = hfi_now_ms();
+    int64_t until_ms = how == SQL_LOCK_BY_WAIT ? HFI_NEVER : short_ms(locks);
     enum sql_outcome outcome;
     struct sql_rows rows = { 0 };
     char sql[SQL_SQL_ROOM];
@@ -454,13 +455,12 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
     }
     if (how == SQL_LOCK_BY_WAIT)
         watch_wait(locks, wait, lock_conn);
-    if (how == SQL_LOCK_BY_TRY && !row && words->calls)
+    if (!row && words->calls)
         outcome =
-            number_call(locks, lock_conn, SQL_LOCK_TRY, name, short_ms(locks), &rows, &trouble);
+            number_call(locks, lock_conn, how == SQL_LOCK_BY_WAIT ? SQL_LOCK_WAIT : SQL_LOCK_TRY,
+                        name, until_ms, &rows, &trouble);
     else
-        outcome = locks->store->driver->text(lock_conn->connection, sql,
-                                             how == SQL_LOCK_BY_WAIT ? HFI_NEVER : short_ms(locks),
-                                             &rows, &trouble);
+        outcome = locks->store->driver->text(lock_conn->connection, sql, until_ms, &rows, &trouble);
     if (how == SQL_LOCK_BY_WAIT)
         unwatch(locks, wait);
     if (outcome == SQL_DONE && (rows.columns != 1 || rows.count > 1 || (!row && rows.count != 1))) {

@@ -59,7 +59,7 @@ struct sql_lock_sql {
     /* mode=session. try_: 1 or not. wait: granted if its first value is not 0 and not NULL. free_: 1, or it was not held. */
     const char *session_record; /* the name at this key */
     const char *session_try, *session_wait, *session_free;
-    bool calls; /* the prepared SQL_LOCK_TRY and SQL_LOCK_FREE are used instead */
+    bool calls; /* the prepared SQL_LOCK_TRY, _WAIT and _FREE are used instead */
     /* mode=row. A row: it is locked. */
     const char *row_known, *row_add, *row_try, *row_wait, *row_free;
     /* lock_share.c: show that client {C} lives, as long as this connection does; remove rows of

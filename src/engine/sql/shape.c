@@ -47,7 +47,9 @@ static const struct {
     [SQL_CELL_WATCH] = { "look at a cell", "xvm", 0, ANY, 2, 2, true },
     [SQL_TIME] = { "time", "t", 1, 1, 0, 0, true },
     [SQL_TOKEN] = { "token", "t", 0, 1, 0, 0, false },
+    [SQL_ASK] = { "ask", "l", 1, 1, 0, 0, false },
     [SQL_LOCK_TRY] = { "lock", "c", 1, 1, 0, 0, false },
+    [SQL_LOCK_WAIT] = { "lock", "b", 1, 1, 0, 0, false },
     [SQL_LOCK_FREE] = { "unlock", "c", 1, 1, 0, 0, false },
 };
 

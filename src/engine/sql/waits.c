@@ -166,7 +166,7 @@ struct sql_wait *sql_wait_find(struct sql_store *store, const unsigned char *own
     return wait;
 }
 
-void sql_held_lost(struct sql_store *store, const unsigned char *owner)
+static struct hfi_claim *find_held(struct sql_store *store, const unsigned char *owner)
 {
     struct hfi_claim *claim;
 
@@ -174,6 +174,21 @@ void sql_held_lost(struct sql_store *store, const unsigned char *owner)
     for (claim = store->held; claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0;)
         claim = sql_lease_claim(claim)->next;
     pthread_mutex_unlock(&store->lock);
+    return claim;
+}
+
+static void held_wanted(struct sql_store *store, const struct sql_message *m)
+{
+    struct hfi_claim *claim = find_held(store, m->owner);
+
+    if (claim)
+        store->host->wanted(store->host, claim, m->owner, m->wanted, m->text);
+}
+
+void sql_held_lost(struct sql_store *store, const unsigned char *owner)
+{
+    struct hfi_claim *claim = find_held(store, owner);
+
     if (claim)
         store->host->lost(store->host, claim, owner, "it was broken");
 }
@@ -187,6 +202,10 @@ void sql_take_notice(struct sql_store *store, const struct sql_message *m)
         sql_held_lost(store, m->owner);
         return;
     }
+    if (m->kind == SQL_NOTICE_WANTED) {
+        held_wanted(store, m);
+        return;
+    }
     pthread_mutex_lock(&store->lock);
     if (m->kind == SQL_NOTICE_ANY) {
         listener->heartbeat_now = true;
@@ -195,6 +214,8 @@ void sql_take_notice(struct sql_store *store, const struct sql_message *m)
                 sql_wait_wake(wait);
     } else if (m->kind == SQL_NOTICE_GRANT) {
         wait = sql_wait_find(store, m->owner);
+        if (wait && !wait->granted)
+            wait->others_wait = m->others_wait;
         if (wait && wait->state == HFI_WAITER_ASKING) {
             /* Messages have no attempt numbers here: the answer that is under way tells whether it is an old one. */
             wait->told = true;

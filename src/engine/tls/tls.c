@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 struct hfi_tls {
+    const struct hfi_tls_context *context;
     SSL *ssl;
     BIO *in, *out; /* the ssl's */
     char why[160];
@@ -106,6 +107,7 @@ static struct hfi_tls *tls_open(const struct hfi_tls_context *context, const cha
     if (!tls)
         return NULL;
 
+    tls->context = context;
     tls->ssl = SSL_new(context->library);
     tls->in = BIO_new(BIO_s_mem());
     tls->out = BIO_new(BIO_s_mem());
@@ -158,10 +160,26 @@ static bool tls_feed(struct hfi_tls *tls, const void *bytes, size_t len)
     return BIO_write(tls->in, bytes, (int)len) == (int)len;
 }
 
+static bool has_protocol(const struct hfi_tls *tls)
+{
+    const char *wanted = tls->context->protocol;
+    const unsigned char *chosen = NULL;
+    unsigned len = 0;
+
+    SSL_get0_alpn_selected(tls->ssl, &chosen, &len);
+    return !wanted || (len == strlen(wanted) && memcmp(chosen, wanted, len) == 0);
+}
+
 static enum hfi_tls_result tls_handshake(struct hfi_tls *tls)
 {
+    enum hfi_tls_result result;
+
     ERR_clear_error();
-    return result_of(tls, SSL_do_handshake(tls->ssl));
+    result = result_of(tls, SSL_do_handshake(tls->ssl));
+    if (result != HFI_TLS_DONE || has_protocol(tls))
+        return result;
+    snprintf(tls->why, sizeof tls->why, "the server does not speak %s", tls->context->protocol);
+    return HFI_TLS_FAILED;
 }
 
 static enum hfi_tls_result tls_read(struct hfi_tls *tls, void *bytes, size_t size, size_t *ret_len)
@@ -268,6 +286,19 @@ static void explain(struct hfi_tls *tls)
     ERR_clear_error();
 }
 
+static bool tls_offer(struct hfi_tls_context *context, const char *protocol)
+{
+    unsigned char list[16];
+    size_t len = strlen(protocol);
+
+    if (len >= sizeof list)
+        return false;
+    list[0] = (unsigned char)len;
+    memcpy(list + 1, protocol, len);
+    context->protocol = protocol;
+    return SSL_CTX_set_alpn_protos(context->library, list, (unsigned)len + 1) == 0;
+}
+
 /* ---- the context ------------------------------------------------------------------------------ */
 
 static void context_free(struct hfi_tls_context *context)
@@ -304,6 +335,7 @@ static hf_status context_new(const struct hfi_tls_conf *conf, struct hfi_tls_con
         .goodbye = tls_goodbye,
         .why = tls_why,
         .refused = tls_refused,
+        .offer = tls_offer,
         .library = library,
         .conf = conf,
     };

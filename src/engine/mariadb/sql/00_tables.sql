@@ -20,6 +20,9 @@
 --
 -- claims: W waits; G granted by hand-over and not renewed yet: the bell tells its client; H held; L was broken,
 -- its client is to be told.
+--
+-- letters: what a holder that asked for it (flag 16) is told (want): kind W, U or A, for the claim of this owner. They stay for a while,
+-- each with a random number, by which its client knows it.
 CREATE TABLE IF NOT EXISTS `~names` (
   name VARBINARY(512) NOT NULL,
   mode TINYINT NOT NULL DEFAULT 0,
@@ -85,6 +88,15 @@ CREATE TABLE IF NOT EXISTS `~watches` (
   client BIGINT NOT NULL,
   until BIGINT NOT NULL,
   PRIMARY KEY (name, client)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET binary;
+CREATE TABLE IF NOT EXISTS `~letters` (
+  client BIGINT NOT NULL,
+  letter BINARY(16) NOT NULL,
+  kind CHAR(1) NOT NULL,
+  owner BINARY(16) NOT NULL,
+  words VARBINARY(256) NOT NULL,
+  until BIGINT NOT NULL,
+  PRIMARY KEY (client, letter)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET binary;
 CREATE TABLE IF NOT EXISTS `~meta` (
   item VARBINARY(16) NOT NULL,

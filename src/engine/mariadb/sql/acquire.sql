@@ -9,7 +9,7 @@ CREATE PROCEDURE `~acquire` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16),
     IN p_window BIGINT, IN p_client BIGINT, IN p_label VARBINARY(127))
   MODIFIES SQL DATA SQL SECURITY INVOKER
 acquire: BEGIN
-  DECLARE v_token, v_next BIGINT DEFAULT 0;
+  DECLARE v_token, v_next, v_watched BIGINT DEFAULT 0;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
     ROLLBACK;
     RESIGNAL;
@@ -27,8 +27,18 @@ acquire: BEGIN
           p_label FROM DUAL
           WHERE NOT EXISTS (SELECT 1 FROM `~claims` FORCE INDEX (owner) WHERE owner = p_owner AND name = p_name);
       IF ROW_COUNT() > 0 THEN
-        SELECT token, IF(waiters > 1, 0, GREATEST(1, 1 + (GREATEST(closed, IF(x_owner <> '', x_until, soon)) - @NOW@) DIV 1000))
-          INTO v_token, v_next FROM `~names` WHERE name = p_name;
+        SELECT token, IF(waiters > 1, 0, GREATEST(1, 1 + (GREATEST(closed, IF(x_owner <> '', x_until, soon)) - @NOW@) DIV 1000)),
+            IF(waiters > 1, 0, IF(x_owner <> '', x_flags & 16, EXISTS (SELECT 1 FROM `~claims` WHERE name = p_name
+              AND state IN ('G', 'H') AND flags & 16)))
+          INTO v_token, v_next, v_watched FROM `~names` WHERE name = p_name;
+        IF v_watched THEN
+          BEGIN
+            DECLARE v_rings TEXT CHARACTER SET ascii DEFAULT '';
+            CALL `~want`(p_name, 'W', '', v_rings);
+            COMMIT;
+            CALL `~ring`(v_rings);
+          END;
+        END IF;
         COMMIT;
         SELECT 'Q', v_token, 0, v_next, 0;
         LEAVE acquire;

@@ -119,7 +119,7 @@ acquire: BEGIN
     END IF;
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'G', v_first, p_tokens, p_ttl, 0;
+    SELECT IF(p_flags & 16 AND v_waiters > 0, 'g', 'G'), v_first, p_tokens, p_ttl, 0;
     LEAVE acquire;
   END IF;
 
@@ -145,6 +145,9 @@ acquire: BEGIN
     UPDATE `~names` SET mode = v_mode, capacity = v_capacity, ticket = v_ticket + 1, waiters = v_waiters + 1,
       head = IF(v_waiters = 0, v_ticket + 1, head) WHERE name = p_name;
     SET v_place = v_waiters;
+    IF v_waiters = 0 AND v_holders > 0 THEN
+      CALL `~want`(p_name, 'W', '', v_rings);
+    END IF;
   END IF;
   COMMIT;
   CALL `~ring`(v_rings);

@@ -19,11 +19,13 @@ BEGIN
   DECLARE v_state CHAR(1);
   DECLARE v_us, v_ticket, v_token, v_until, v_next, v_last BIGINT DEFAULT 0;
   DECLARE v_tokens INT DEFAULT 0;
+  DECLARE v_rings TEXT CHARACTER SET ascii DEFAULT '';
   DECLARE v_result LONGTEXT CHARACTER SET ascii DEFAULT '';
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_none = TRUE;
 
   SET v_us = @NOW@ + p_window * 1000;
   INSERT INTO `~clients` (client, until) VALUES (p_client, v_us) ON DUPLICATE KEY UPDATE until = v_us;
+  DELETE FROM `~letters` WHERE client = p_client AND until < @NOW@;
   WHILE v_at < LENGTH(p_list) DO
     SET v_len = CONV(HEX(SUBSTRING(p_list, v_at, 2)), 16, 10);
     SET v_name = SUBSTRING(p_list, v_at + 2, v_len), v_owner = SUBSTRING(p_list, v_at + 2 + v_len, 16);
@@ -53,7 +55,9 @@ BEGIN
             GREATEST(COALESCE(c.until, 0), w.since + w.claim_window * 1000) >= v_us) THEN
         SET v_next = 0;
       ELSE
-        SET v_next = GREATEST(1, 1 + (v_next - v_us) DIV 1000);
+        SET v_next = GREATEST(1, 1 + (v_next - v_us) DIV 1000), v_rings = '';
+        CALL `~want`(v_name, 'W', '', v_rings);
+        CALL `~ring`(v_rings);
       END IF;
       SET v_result = CONCAT(v_result, 'Q,', v_last, ',0,', v_next, ';');
     END IF;

@@ -31,6 +31,9 @@ BEGIN
     IF NOT v_none AND v_state = 'W' THEN
       DELETE FROM `~claims` WHERE name = p_name AND ticket = v_ticket;
       UPDATE `~names` SET waiters = waiters - 1 WHERE name = p_name;
+      IF (SELECT waiters = 0 AND holders > 0 FROM `~names` WHERE name = p_name) THEN
+        CALL `~want`(p_name, 'U', '', v_rings);
+      END IF;
       SET v_verdict = 'C';
     ELSEIF NOT v_none AND v_state IN ('G', 'H') AND v_until >= v_us THEN
       SET v_until = GREATEST(v_until, v_us + v_window * 1000), v_verdict = 'G';

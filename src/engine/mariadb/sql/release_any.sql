@@ -45,6 +45,9 @@ release_it: BEGIN
     IF NOT v_none AND v_state = 'W' THEN
       DELETE FROM `~claims` WHERE name = p_name AND ticket = v_ticket;
       UPDATE `~names` SET waiters = waiters - 1 WHERE name = p_name;
+      IF (SELECT waiters = 0 AND holders > 0 FROM `~names` WHERE name = p_name) THEN
+        CALL `~want`(p_name, 'U', '', v_rings);
+      END IF;
     ELSEIF NOT v_none AND v_state = 'L' THEN
       DELETE FROM `~claims` WHERE name = p_name AND ticket = v_ticket;
     ELSEIF NOT v_none AND v_until >= v_us THEN

@@ -40,6 +40,8 @@ BEGIN
   END WHILE;
   DELETE FROM `~clients` WHERE until < v_old LIMIT 100;
   SET v_count = v_count + ROW_COUNT();
+  DELETE FROM `~letters` WHERE until < v_old LIMIT 100;
+  SET v_count = v_count + ROW_COUNT();
   DELETE FROM `~watches` WHERE until < v_old LIMIT 100;
   SET v_count = v_count + ROW_COUNT();
   DELETE FROM `~cells` WHERE until > 0 AND until < v_old AND version < v_old LIMIT 100;

@@ -97,7 +97,8 @@ BEGIN
         ELSE
             n := @hold_1(n, t, w.owner, w.client, w.permits, first, w.tokens, w.span, w.ttl, w.delay, w.flags, w.label);
         END IF;
-        words := format('G %s %s %s %s', encode(w.owner, 'hex'), first, w.tokens, w.span);
+        words := format('%s %s %s %s %s', CASE WHEN n.waiters > 0 AND w.flags & 16 = 16 THEN 'g' ELSE 'G' END,
+            encode(w.owner, 'hex'), first, w.tokens, w.span);
         IF naps AND (c.role = current_user OR @may_ring_1(c.role)) THEN
             INSERT INTO @mail (client, words) VALUES (w.client, words);
             PERFORM pg_cancel_backend(c.pid);

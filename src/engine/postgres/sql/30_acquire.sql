@@ -4,7 +4,7 @@
 -- Safe: granted only where it fits, after those whose time is over were taken out, and (unless it may barge) only
 -- if nobody waits. An owner that holds or waits already is found by its id and gets the same answer again. A
 -- clock that was read before we waited for the row is early: leases then end early, which is no harm, as the
--- caller counts from its send.
+-- caller counts from its send. A holder that asked for it (flag 16) is told that somebody waits; its own answer is then g.
 CREATE OR REPLACE FUNCTION @acquire_1(p_name bytea, p_owner bytea, p_mode int8, p_capacity int8, p_permits int8,
     p_flags int8, p_ttl int8, p_delay int8, p_tokens int8, p_wait int8, p_window int8, p_client int8, p_label bytea,
     OUT verdict text, OUT o_token int8, OUT o_tokens int8, OUT ms int8)
@@ -31,6 +31,7 @@ BEGIN
             verdict := 'Q';
             o_token := n.last;
             ms := CASE WHEN n.waiters = 1 THEN @next_1(n, t) ELSE 0 END;
+            IF n.waiters = 1 AND n.flags & 16 = 16 THEN PERFORM @want_1(n, 'W', '', true); END IF;
             RETURN;
         END IF;
     END IF;
@@ -92,7 +93,7 @@ BEGIN
         o_tokens := least(p_tokens, greatest(1, t + 1000 - o_token));
         n.last := o_token + o_tokens - 1;
         n := @hold_1(n, t, p_owner, p_client, p_permits, o_token, o_tokens, p_ttl, p_ttl, p_delay, p_flags, p_label);
-        verdict := 'G';
+        verdict := CASE WHEN n.waiters > 0 AND p_flags & 16 = 16 THEN 'g' ELSE 'G' END;
         ms := p_ttl;
     ELSIF p_wait = 0 THEN
         verdict := 'B';
@@ -106,6 +107,7 @@ BEGIN
         INSERT INTO @waiters (owner, name, client, permits, tokens, span, ttl, delay, flags, since, label)
         VALUES (p_owner, p_name, p_client, p_permits, p_tokens, p_window, p_ttl, p_delay, p_flags, t, p_label);
         n.waiters := n.waiters + 1;
+        IF n.waiters = 1 AND n.holders > 0 THEN PERFORM @want_1(n, 'W', '', true); END IF;
         verdict := 'Q';
         o_token := n.last;
         ms := CASE WHEN n.waiters = 1 THEN @next_1(n, t) ELSE 0 END;

@@ -29,6 +29,7 @@ BEGIN
         ELSE
             DELETE FROM @waiters x WHERE x.owner = p_owner AND x.name = p_name;
             IF FOUND THEN n.waiters := n.waiters - 1; END IF;
+            IF FOUND AND n.waiters = 0 AND n.holders > 0 THEN PERFORM @want_1(n, 'U', '', true); END IF;
         END IF;
     END IF;
     n := @turn_1(n);

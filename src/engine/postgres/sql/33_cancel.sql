@@ -15,6 +15,7 @@ BEGIN
         n.waiters := n.waiters - 1;
         verdict := 'C';
     END IF;
+    IF n.waiters = 0 AND n.holders > 0 AND verdict = 'C' THEN PERFORM @want_1(n, 'U', '', true); END IF;
     n := @turn_1(n); -- it may have been a writer that others waited behind
     t := @us_1();
     IF n.owner = p_owner THEN

@@ -38,6 +38,7 @@ BEGIN
                 OR mine = (SELECT x.seq FROM @waiters x JOIN @clients c ON c.client = x.client AND c.until >= t
                     WHERE x.name = p_names[i] ORDER BY x.seq LIMIT 1) THEN
                 ms := greatest(@next_1(n, t), 1);
+                IF n.holders > 0 THEN PERFORM @want_1(n, 'W', '', false); END IF;
             END IF;
         ELSE
             SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
