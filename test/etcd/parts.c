@@ -106,6 +106,12 @@ static void malformed_messages_do_not_fit(void **state)
     assert_false(FITS("\x79"
                       "1234567"));
     assert_false(etcd_message_fits((struct etcd_message){ NULL, 0 }, &outer_form));
+    /* Also where nobody has asked whether it fits: never a part beyond the end. */
+    assert_null(etcd_part((struct etcd_message){ (const unsigned char *)"\x12\x05"
+                                                                        "abcde",
+                                                 6 },
+                          2)
+                    .at);
 }
 
 /* Transactions in transactions have an end. */

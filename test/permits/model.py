@@ -14,6 +14,8 @@ LIMIT = 2 ** 53  # the first number that is no token
 DEAF_AFTER = 100  # ms after a waiter has spoken nobody asks whether its inbox is listened to
 
 WAIT, BARGE, DETACHED, HEARD = 1, 2, 4, 8  # flags of an acquire
+WATCHED, LINGERS = 16, 32  # of Redis: it wants to hear that others wait; its process may keep it
+AHEAD_LINGERING = 50000  # microseconds: ... of a lease that lingers
 
 
 class Record:
@@ -466,7 +468,33 @@ class Model:
 
 
 class Redis(Model):
-    """The rules as they stand. In the thin form a deadline itself shows that the clock was set back, be it by a millisecond."""
+    """The rules as they stand. In the thin form a deadline itself shows that the clock was set back, be it by a millisecond.
+    Of a lease that lingers each acquisition has a token: its blocks may end further ahead, and any of its tokens breaks it."""
+    KEPT = DETACHED | HEARD | WATCHED | LINGERS
+
+    def block(self, n, tokens):
+        token = max(n.last + 1, self.us)
+        tokens = max(1, min(tokens, self.us + self.ahead - token))
+        return (token, tokens) if token + tokens <= LIMIT else None
+
+    def take_tokens(self, n, want):
+        self.ahead = AHEAD_LINGERING if want.flags & LINGERS else AHEAD
+        return super().take_tokens(n, want)
+
+    def tokens_left(self, n, want):
+        self.ahead = AHEAD_LINGERING if want.flags & LINGERS else AHEAD
+        return super().tokens_left(n, want)
+
+    def hold_now(self, h, token, tid):
+        if h.flags & LINGERS and token == h.token:
+            h.tid = tid
+        super().hold_now(h, token, tid)
+
+    def break_(self, key, token):
+        for h in self.name(key).holders.values():
+            if h.flags & LINGERS and h.first <= token < h.first + h.tokens and not self.over(h.deadline):
+                return super().break_(key, h.token)
+        return super().break_(key, token)
 
     def look_out(self, n):
         super().look_out(n)

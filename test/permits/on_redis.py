@@ -6,17 +6,17 @@ the records it left and their expiry are compared. The server's clock is a hash 
 import os
 import struct
 
-from model import WAIT, Redis
+from model import LINGERS, WAIT, WATCHED, Redis
 from scripts import ScriptSequence, text
 from sequence import SLACK, Mismatch, equal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redis', 'scripts')
 PREFIX = 'hf:'
-STATE = ('version mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
+STATE = ('version watched mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
 ACQUIRE = 'mode capacity permits flags tokens ttl delay window attempt inbox label'.split()
 HELD, FREE, FULL = 2, 3, 4  # the forms of a state
-KEPT = 4 | 8  # flags of an acquire that its record keeps
+KEPT = 4 | 8 | 16 | 32  # flags of an acquire that its record keeps
 OWNED = {'release': 2, 'cancel': 2, 'beat': 2, 'renew': 4, 'adopt': 3, 'note': 3}  # arguments of each, the owner first
 
 
@@ -49,7 +49,7 @@ def parsed(records):
     """The state and the holders of a name, whatever its form: as they are in the full form."""
     m = records[b'm']
     if m[0] == FULL:
-        return dict(zip(STATE, struct.unpack('<B13d', m))), {
+        return dict(zip(STATE, struct.unpack('<BB13d', m))), {
             shown(k[1:]): struct.unpack('<11d', v[:88]) for k, v in records.items() if k[:1] == b'h'}
     if len(records) > 1:
         raise Mismatch('a thin name has other records: %r' % records)
@@ -119,6 +119,7 @@ class Run(ScriptSequence):
     def __init__(self, server, scripts, seed):
         super().__init__(server, Caller(server, scripts, True, seed % 2 == 0), Redis(), seed)
         self.attempt = 0
+        self.watchers = set()  # owners and their inboxes
         self.calm = seed % 4 < 2  # plain mutexes that few want: names are thin most of the time, and become full now and then
         if self.calm:
             self.kind = dict.fromkeys(self.NAMES, (0, 1))
@@ -177,7 +178,8 @@ class Run(ScriptSequence):
         return (0, 1, 1) if self.calm and self.random.random() < 0.99 else super().kind_of(name)
 
     def flags(self):
-        return super().flags() & (~WAIT if self.calm and self.random.random() < 0.7 else 15)
+        return super().flags() & (~WAIT if self.calm and self.random.random() < 0.7 else 15) | self.random.choice(
+            [0, 0, WATCHED, WATCHED | LINGERS])
 
     def delay(self):
         r = self.random
@@ -187,8 +189,20 @@ class Run(ScriptSequence):
         r = self.random
         return r.choice([0] * 7 + [40, 40, r.choice([40, 100000])]) if not self.calm or r.random() < 0.1 else 0
 
+    wanted = []
+
     def said(self, message):
-        return '%s %s%s' % (message[0], shown(message[1:17]), message[17:])
+        """As the model says it, which does not say whether others wait."""
+        owner, words = shown(message[1:17]), message[17:]
+        if message[0] == 'G' and len(words.split()) == 5:
+            words = words[:-2]
+        return '%s %s%s' % (message[0], owner, words)
+
+    def heard(self, channel, message):
+        if message[0] != 'W':
+            return True
+        self.wanted = self.wanted + [(channel, message[0] + message[17:], shown(message[1:17]))]
+        return False
 
     def settle(self, name, owner):
         """Whether a dead waiter is still in the server's queue is the server's affair: ask it. One that is
@@ -215,6 +229,36 @@ class Run(ScriptSequence):
         elif owner in n.tombs and self.backwards:
             del n.tombs[owner]
 
+    def check(self, what, answer, expected):
+        super().check(what, self.without_others(what, answer), expected)
+
+    def without_others(self, what, answer):
+        """Who asked for it is told that others wait, or that a lease lingers which is in the way. scripts_wanted.py has when; here
+        it must not be said to anybody else."""
+        if what == 'renew' and answer == 2:
+            return 1
+        if isinstance(answer, list) and answer[:1] == ['G'] and answer[4:] == [1]:
+            if not self.asked_for(WATCHED):
+                raise Mismatch('nobody wants to hear that others wait')
+            return answer[:4]
+        if isinstance(answer, list) and answer[:1] == ['B'] and answer[2:] == [1]:
+            if not self.asked_for(LINGERS):
+                raise Mismatch('nobody lingers')
+            return answer[:2]
+        return answer
+
+    def asked_for(self, flag):
+        return any(h.flags & flag for n in self.model.names.values() for h in n.holders.values())
+
+    def check_messages(self):
+        super().check_messages()
+        self.watchers.update((o, h.inbox) for n in self.model.names.values() for o, h in n.holders.items() if h.flags & WATCHED)
+        for channel, letter, owner in self.wanted:
+            self.count('wanted', [letter])
+            if (owner, channel) not in self.watchers:
+                raise Mismatch('%s was told that others wait, on %s' % (owner, channel))
+        self.wanted = []
+
     def agrees(self, answer, expected):
         if not isinstance(expected, list) or expected[0] != 'Q':
             return super().agrees(answer, expected)
@@ -228,7 +272,9 @@ class Run(ScriptSequence):
     def op_acquire(self, name, owner):
         r = self.random
         self.attempt += 1
-        args = self.kind_of(name) + (self.flags(), r.choice([1, 1, 1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 60000])]),
+        kind = self.kind_of(name)
+        flags = self.flags() & (~LINGERS if kind[1] != kind[2] else 63)  # only an exclusive lease lingers
+        args = kind + (flags, r.choice([1, 1, 1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 60000])]),
                 r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
                 self.delay(),
                 r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES + [inbox(0xdeaf)]),

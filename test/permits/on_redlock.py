@@ -16,8 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redlock', 'scripts')
 PREFIX = 'hf:rl:'
 CLUSTER = PREFIX + 'cluster'
-STATE = 'version mode capacity taken holders waiters soon far closed tomb exp wexp sweep seen'.split()
-STATE_LEN = 105
+STATE = 'version mode capacity taken holders waiters soon far closed tomb exp wexp sweep seen watched lingers'.split()
+STATE_LEN = 121
 HOLDER = ('deadline ttl window c held tid tokens permits delay since flags attempt stamp start limit '
           'inbox_len slots_len').split()
 WAITER = 'beat window permits tokens ttl delay flags since attempt stamp start inbox_len'.split()
@@ -72,6 +72,8 @@ class Caller:
 
     def __call__(self, script, keys, *args):
         answer = text(self.redis(*self.command(script, keys, args)))
+        if script == 'acquire' and isinstance(answer, list) and answer[0] == 'B':
+            self.lingers = answer.pop()
         if script == 'release':  # a bare number; R and N as of break
             return {1: ['R'], 0: ['N']}[answer]
         return answer
@@ -307,7 +309,7 @@ class Run(ScriptSequence):
                       for o, h in n.holders.items()]
         items = [(k, o, self.attempt_of(k, o), t, r.choice([0, r.randrange(2 ** 53)]), 42) for k, o, t in items]
         self.trace.append(('renew', items))
-        answers = self.call('renew', [CLUSTER] + [keys_of(i[0])[0] for i in items], *[x for i in items for x in i])
+        answers = self.call('renew', [CLUSTER] + [keys_of(i[0])[0] for i in items], *[x for i in items for x in i + ('',)])
         for item, answer in zip(items, answers):
             self.check('renew', answer, self.model.renew(*item))
 
@@ -434,7 +436,7 @@ class Run(ScriptSequence):
                 raise Mismatch('%s: %s; %r' % (name, what, state))
 
         state = m = records[b'm']
-        state = dict(zip(STATE, struct.unpack('<B13d', m[:STATE_LEN])))
+        state = dict(zip(STATE, struct.unpack('<B15d', m[:STATE_LEN])))
         holders = {k[1:].decode(): holder_of(v) for k, v in records.items() if k[:1] == b'h'}
         queued = {k.decode(): waiter_of(v) for k, v in waiters.items()}
         for key, end, known in zip(keys_of(name), ends, (state['exp'], state['wexp'], state['wexp'])):
@@ -516,7 +518,7 @@ class Run(ScriptSequence):
         last = max(self.model.counts_until(name) for name in self.NAMES)
         for state in self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES]):
             if state:  # a lease of many that was shortened may be remembered as long as it was
-                last = max(last, dict(zip(STATE, struct.unpack('<B13d', state[:STATE_LEN])))['far'])
+                last = max(last, dict(zip(STATE, struct.unpack('<B15d', state[:STATE_LEN])))['far'])
         self.model.us = int(max(last, self.model.now) + 30 * SLACK) * 1000
         self.set_clock()
         self.expire_keys()

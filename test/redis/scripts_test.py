@@ -22,6 +22,7 @@ import resp  # noqa: E402
 import scripts_alone  # noqa: E402
 import scripts_foreign  # noqa: E402
 import scripts_thin  # noqa: E402
+import scripts_wanted  # noqa: E402
 from model import AHEAD  # noqa: E402
 from on_redis import FREE, FULL, HELD, PREFIX, SCRIPTS, SLACK, Caller, inbox, keys_of, parsed, raw, shown  # noqa: E402
 from scripts import check_hashes, embedded, text  # noqa: E402
@@ -64,7 +65,7 @@ def tokens_end(case):
 
     def set_last(name, last):
         state = case.redis('HGET', keys_of(name)[0], 'm')
-        at = 1 if state[0] != FULL else 1 + 5 * 8
+        at = 1 if state[0] != FULL else 2 + 5 * 8
         case.redis('HSET', keys_of(name)[0], 'm', state[:at] + struct.pack('<d', last) + state[at + 8:])
 
     case.acquire('a')
@@ -594,7 +595,7 @@ def main():
     server = resp.Server()
     try:
         embedding(code, scripts, server)
-        for case in CASES + scripts_alone.CASES + scripts_thin.CASES:
+        for case in CASES + scripts_alone.CASES + scripts_thin.CASES + scripts_wanted.CASES:
             try:
                 case(Case(server, scripts, case is not real_clock))
             except Exception:

@@ -2,9 +2,12 @@
 """
 Cases of scripts_test.py: names that are judged each by itself in one call, and notes of local passes.
 """
+import re
+import struct
+
 import on_redlock
 import resp
-from on_redlock import CLUSTER, keys_of, owner_of
+from on_redlock import CLUSTER, epoch_of, keys_of, owner_of
 from sequence import Mismatch, equal
 
 
@@ -42,7 +45,7 @@ def renewed_alone(case):
                 before = dumps(case, 'xyz'[place])
                 case.pass_ms(500)
                 answers = case.call('renew', [CLUSTER] + [keys_of(n)[0] for n in 'xyz'],
-                                    *[v for n in 'xyz' for v in (n, owner_of(n, 'a'), 1, 1000, 0, 0)])
+                                    *[v for n in 'xyz' for v in (n, owner_of(n, 'a'), 1, 1000, 0, 0, '')])
                 is_error(answers[place], words)
                 for i, name in enumerate('xyz'):
                     if i != place:
@@ -123,4 +126,93 @@ def said_after_it_is_stored(case):
     listener.close()
 
 
-CASES = [renewed_alone, beats_alone, notes_travel, said_after_it_is_stored]
+def watching(case):
+    """Holders that watch are told that others wait, and that nobody does any more; the others are not, and cost nothing."""
+    inbox = case.server.connect()
+    inbox('SUBSCRIBE', 'hf:rl:inbox:1')
+
+    def said():
+        inbox.socket.sendall(inbox.pack(['PING']))
+        messages = []
+        while True:
+            reply = inbox.read()
+            if reply[0] == b'pong':
+                return messages
+            messages.append(re.sub(r'\|\w+\.+', '', reply[2].decode()))
+
+    for delay in (0, 5):  # alone when the first waiter comes, or not
+        begin(case)
+        c = case.acquire('a', flags=17, delay=delay)
+        case.acquire('b', flags=1)
+        equal(said(), ['W a 1 1'])
+        case.acquire('c', flags=1)
+        equal((said(), case.renew('a')), ([], [c, 1]))
+        case.release('c')
+        equal(case.beat('b')[0], 'Q')
+        equal(said(), ['W a 1 1'])
+        case.release('b')
+        equal((said(), case.renew('a')), (['W a 1 0'], c))
+        case.acquire('b', flags=1, window=50)
+        equal(said(), ['W a 1 1'])
+        case.pass_ms(51)  # b is dead
+        equal(case.renew('a'), c)
+        equal(said(), ['W a 1 0'])
+        equal(case.release('a'), ['R'])
+        # The heir is told with its grant, if it watches and others wait.
+        for watches in (17, 1):
+            case.acquire('h', flags=17, attempt=watches, delay=delay)
+            case.acquire('w', flags=watches, attempt=watches, delay=delay)
+            case.acquire('x', flags=1, attempt=watches, delay=delay)
+            equal(said(), ['W h %d 1' % watches])
+            case.release('h', attempt=watches)
+            equal([m.split()[:2] for m in said()], [['G', 'w'], ['W', 'w']][:2 if watches == 17 else 1])
+            case.release('x', attempt=watches)
+            equal(said(), ['W w 17 0'][:watches // 17])
+            case.release('w', attempt=watches)
+        # Asking.
+        equal(case.ask('ask', 'n', ['n', 'words']), -1)
+        case.acquire('a', attempt=3, delay=delay)
+        equal((case.ask('ask', 'n', ['n', 'words']), said()), (0, []))
+        case.release('a', attempt=3)
+        case.acquire('a', attempt=4, flags=17, delay=delay)
+        equal((case.ask('ask', 'n', ['n', '17 words']), said()), (1, ['A a 4 :17 words']))
+        case.release('a', attempt=4)
+    inbox.close()
+
+
+def lingering(case):
+    """A try that meets a holder that lingers is told so. A renewal raises the counter for a further block, where the record
+    witnesses what the client thinks."""
+    for kind in (dict(), dict(delay=5), dict(mode=1, capacity=9, permits=9)):
+        begin(case)
+        c = case.acquire('a', flags=49, tokens=8, proposal=case.us, **kind)
+        equal(c, case.us + 7)
+        if 'delay' not in kind and 'mode' not in kind:
+            equal(case.renew('a', block=struct.pack('<ddd', 0, c, c + 10)), c + 10)  # alone
+            c += 10
+            equal((case.redis('EXISTS', keys_of('n')[0]), case.counter()), (0, c))
+        equal((case.acquire('b', flags=0, **kind)[0], case.call.lingers), ('B', 1))
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c, c + 100)), c + 100)
+        equal(case.counter(), c + 100)
+        equal(case.look()[4][0][2:4], [c + 100, c + 100 - case.us + 1])  # the first token is the same
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c, c + 200)), c + 100)  # not what it witnesses
+        equal(case.renew('a', block=struct.pack('<ddd', c + 100, c + 150, c + 200)), c + 200)  # it had missed one
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c + 200, 2 ** 53)), c + 200)
+        equal(case.renew('b', block=struct.pack('<ddd', 0, c + 200, c + 300)), 0)
+        equal(case.status()[5] >= c + 200, True)
+        case.acquire('w', **kind)
+        equal((case.acquire('b', flags=0, **kind)[0], case.call.lingers), ('B', 0))  # a waiter stands there
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c + 200, c + 300)), [c + 300, 1])
+        case.release('w')
+        case.call('seal', [CLUSTER], case.redis('HGET', CLUSTER, 'm')[1:25], epoch_of(7, 'z'))
+        equal(case.renew('a', block=struct.pack('<ddd', 0, c + 300, c + 400)), c + 300)  # another epoch
+        case.release('a')
+        equal(case.acquire('b', flags=0, epoch=epoch_of(7, 'z'), **kind) > c + 300, True)
+        if not kind:  # the same of a lease that is alone
+            case.release('b')
+            c = case.acquire('c', flags=49, epoch=epoch_of(7, 'z'))
+            case.call('seal', [CLUSTER], epoch_of(7, 'z'), epoch_of(8, 'z'))
+            equal(case.renew('c', block=struct.pack('<ddd', 0, c, c + 400)), c)
+
+
+CASES = [lingering, watching, renewed_alone, beats_alone, notes_travel, said_after_it_is_stored]

@@ -70,8 +70,8 @@ class Case:
     def beat(self, owner, name='n', attempt=1, window=500, flags=0, proposal=0, epoch=EPOCH):
         return self.ask('beat', name, [epoch, proposal, name], owner, attempt, window, flags)[0]
 
-    def renew(self, owner, ttl=1000, name='n', attempt=1, token=0, tid=0):
-        return self.ask('renew', name, [name], owner, attempt, ttl, token, tid)[0]
+    def renew(self, owner, ttl=1000, name='n', attempt=1, token=0, tid=0, block=''):
+        return self.ask('renew', name, [name], owner, attempt, ttl, token, tid, block)[0]
 
     def adopt(self, owner, ttl=0, name='n'):
         return self.ask('adopt', name, [name], owner, ttl)
@@ -112,7 +112,7 @@ class Case:
         self.redis('HSET', CLUSTER, 'n' + name, struct.pack('<d', c) + (self.redis('HGET', CLUSTER, 'n' + name) or b'')[8:])
 
     def state(self, name='n'):
-        return dict(zip(STATE, struct.unpack('<B13d', self.redis('HGET', keys_of(name)[0], 'm')[:STATE_LEN])))
+        return dict(zip(STATE, struct.unpack('<B15d', self.redis('HGET', keys_of(name)[0], 'm')[:STATE_LEN])))
 
 
 def shortened(answer):

@@ -18,7 +18,7 @@
 #define MOVE_AGAIN_MS  1000
 #define WATCH_AGAIN_MS 50
 #define DOUBT_MS       30
-#define DOUBTS         2
+#define DOUBTS         4 /* together they cover the 100 ms */
 
 /* ---- LOOK ---------------------------------------------------------------------------------------------- */
 
@@ -113,7 +113,7 @@ void etcd_wait_unwatch(struct etcd_store *store, struct etcd_wait *wait)
 /*
  * When to read the queue although nothing came. Even a watch that begins now may have begun in the past: etcd fixes its
  * revision before it makes the watch, and then serves it only every 100 ms, until it has caught up. So a new watch is
- * doubted twice; one that etcd has not confirmed, again and again.
+ * doubted for that long; one that etcd has not confirmed, again and again.
  */
 static void doubt(struct etcd_wait *wait)
 {
@@ -121,7 +121,7 @@ static void doubt(struct etcd_wait *wait)
 
     if (wait->doubts >= DOUBTS && wait->watch->created)
         return;
-    for (unsigned i = 0; i < wait->doubts && pause_ms < ETCD_AGAIN_MAX_MS; i++)
+    for (unsigned i = DOUBTS; i < wait->doubts && pause_ms < ETCD_AGAIN_MAX_MS; i++)
         pause_ms *= 2;
     wait->doubts++;
     wait->beat_ms = hfi_now_ms() + pause_ms;

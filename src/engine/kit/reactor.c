@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -26,15 +27,20 @@
 #define LOOK_MS \
     2 /* how often epoll is asked while the driver sleeps in recv(2), if a source listens for
        * messages ... */
-#define LOOK_IDLE_MS HFI_REACTOR_SLICE_MS /* ... and if none does */
-#define KICK         UINT64_MAX
+#define LOOK_IDLE_MS    HFI_REACTOR_SLICE_MS /* ... and if none does */
+#define KICK            UINT64_MAX
+#define YIELD_SLOW_MS   2  /* threads of ours do not need so long to submit something */
+#define YIELD_PAUSE_MIN 64 /* turns */
+#define YIELD_PAUSE_MAX 8192
 
-/* A lost claim that is to be reported to core. */
-struct hfi_loss {
-    struct hfi_loss *next;
+/* What has happened to a claim, to be reported to core. */
+struct hfi_news {
+    struct hfi_news *next;
     struct hfi_claim *claim;
     unsigned char owner[HFI_OWNER_LEN];
-    const char *why;
+    const char *lost; /* why; NULL: it is wanted */
+    enum hfi_wanted what;
+    char text[]; /* of the asker */
 };
 
 /* How the driver will sleep. */
@@ -69,12 +75,24 @@ static struct hfi_reactor_op *room(struct hfi_op *op)
     return (struct hfi_reactor_op *)op->room;
 }
 
+/* It is held for a microsecond, and threads that the driver has woken ask for it one right behind the other: to spin for a
+ * moment costs less than to sleep. */
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attr;
+
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+}
+
 hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host,
                            const struct hfi_op_calls *ops, hf_error *err)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = KICK };
 
-    pthread_mutex_init(&reactor->lock, NULL);
+    init_lock(&reactor->lock);
     reactor->begun = true;
     reactor->host = host;
     reactor->ops = ops;
@@ -92,13 +110,13 @@ hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host,
 
 void hfi_reactor_done(struct hfi_reactor *reactor)
 {
-    struct hfi_loss *loss;
+    struct hfi_news *news;
 
     if (!reactor->begun)
         return;
-    while ((loss = reactor->losses)) {
-        reactor->losses = loss->next;
-        hfi_free(loss);
+    while ((news = reactor->news)) {
+        reactor->news = news->next;
+        hfi_free(news);
     }
     hfi_free(reactor->sources);
     if (reactor->epoll_fd >= 0)
@@ -158,17 +176,58 @@ void hfi_reactor_finish(struct hfi_reactor *reactor, struct hfi_op *op, hf_statu
     reactor->done_end = &room(op)->next;
 }
 
+/* Out of memory: the next renewal finds it. */
+static void add_news(struct hfi_reactor *reactor, struct hfi_claim *claim, const char *lost,
+                     enum hfi_wanted what, const char *text, size_t len)
+{
+    size_t kept = len < HF_LABEL_MAX ? len : HF_LABEL_MAX;
+    struct hfi_news *news = hfi_malloc(sizeof *news + kept + 1);
+
+    if (!news)
+        return;
+    news->next = NULL;
+    news->claim = claim;
+    memcpy(news->owner, claim->owner, HFI_OWNER_LEN);
+    news->lost = lost;
+    news->what = what;
+    memcpy(news->text, text, kept);
+    news->text[kept] = 0;
+    *(reactor->news ? reactor->news_end : &reactor->news) = news;
+    reactor->news_end = &news->next;
+}
+
 void hfi_reactor_lost(struct hfi_reactor *reactor, struct hfi_claim *claim, const char *why)
 {
-    struct hfi_loss *loss = hfi_malloc(sizeof *loss);
+    add_news(reactor, claim, why, HFI_WANTED_NO, "", 0);
+}
 
-    if (!loss)
-        return; /* out of memory: the next renewal will find the loss */
-    loss->claim = claim;
-    memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
-    loss->why = why;
-    loss->next = reactor->losses;
-    reactor->losses = loss;
+void hfi_reactor_wanted(struct hfi_reactor *reactor, struct hfi_claim *claim, enum hfi_wanted what,
+                        const char *text, size_t len)
+{
+    add_news(reactor, claim, NULL, what, text, len);
+}
+
+void hfi_reactor_hears(struct hfi_reactor *reactor, bool on)
+{
+    reactor->hears = on;
+}
+
+/* Is there anything for core but finished ops? */
+static bool has_news(const struct hfi_reactor *reactor)
+{
+    return reactor->news || reactor->doubt || reactor->hears != reactor->told_hears;
+}
+
+static void tell_news(struct hfi_host *host, struct hfi_news *news)
+{
+    for (struct hfi_news *next; news; news = next) {
+        next = news->next;
+        if (news->lost)
+            host->lost(host, news->claim, news->owner, news->lost);
+        else
+            host->wanted(host, news->claim, news->owner, news->what, news->text);
+        hfi_free(news);
+    }
 }
 
 static void flush_dirty(struct hfi_reactor *reactor)
@@ -186,19 +245,22 @@ void hfi_reactor_leave(struct hfi_reactor *reactor)
 {
     struct hfi_host *host = reactor->host;
     struct hfi_op *op, *next;
-    struct hfi_loss *loss, *after;
+    struct hfi_news *news;
     const char *doubt;
-    bool wake;
+    bool wake, hears, said;
 
     if (!reactor->corked)
         flush_dirty(reactor);
     op = reactor->done;
-    loss = reactor->losses;
+    news = reactor->news;
     doubt = reactor->doubt;
     reactor->done = NULL;
     reactor->done_end = &reactor->done;
-    reactor->losses = NULL;
+    reactor->news = NULL;
     reactor->doubt = NULL;
+    hears = reactor->hears;
+    said = hears != reactor->told_hears;
+    reactor->told_hears = hears;
     wake = wake_if_sooner(reactor);
     pthread_mutex_unlock(&reactor->lock);
 
@@ -206,11 +268,9 @@ void hfi_reactor_leave(struct hfi_reactor *reactor)
         host->wake(host);
     if (doubt && host->doubt)
         host->doubt(host, doubt);
-    for (; loss; loss = after) {
-        after = loss->next;
-        host->lost(host, loss->claim, loss->owner, loss->why);
-        hfi_free(loss);
-    }
+    if (said)
+        host->hears(host, hears);
+    tell_news(host, news);
     for (; op; op = next) {
         next = room(op)->next;
         hfi_op_finish(op, room(op)->status);
@@ -359,7 +419,7 @@ static struct plan plan_sleep(const struct hfi_reactor *reactor)
     }
     if (awaiting > 1 || (plan.at && !plan.at->sleeps))
         plan.at = NULL;
-    if (reactor->done || reactor->losses || reactor->doubt)
+    if (reactor->done || has_news(reactor))
         plan.due_ms = 0; /* prepare() found them */
     return plan;
 }
@@ -518,6 +578,28 @@ static void call_due(struct hfi_reactor *reactor, int64_t now_ms)
 /* Act on what was read and on expired times; finish ops. What threads that we wake submit meanwhile
  * is sent together with our own output, in one write at the end. `prepare`: a caller's loop sleeps
  * next, without telling us. */
+/*
+ * Threads were woken, and most will submit something soon. What they submit before the driver has dropped the cork leaves in
+ * one write, and not in one for each (measured: 64 threads do 1.5 times as much, with 0.6 of the system time). On a busy
+ * machine another process may get the processor instead: then it is not tried for a while.
+ */
+static void let_others_submit(struct hfi_reactor *reactor)
+{
+    int64_t before_ms;
+
+    if (reactor->yields_off > 0) {
+        reactor->yields_off--;
+        return;
+    }
+    before_ms = hfi_now_ms();
+    sched_yield();
+    if (hfi_now_ms() - before_ms < YIELD_SLOW_MS)
+        reactor->yields_pause /= 2;
+    else if (reactor->yields_pause < YIELD_PAUSE_MAX)
+        reactor->yields_pause = 2 * reactor->yields_pause + YIELD_PAUSE_MIN;
+    reactor->yields_off = reactor->yields_pause;
+}
+
 static void work(struct hfi_reactor *reactor, const struct events *events, bool prepare)
 {
     int64_t now_ms = hfi_now_ms();
@@ -530,8 +612,10 @@ static void work(struct hfi_reactor *reactor, const struct events *events, bool 
     if (prepare)
         prepare_all(reactor, now_ms);
     /* A single op needs no cork: the thread that it wakes sends its own output. */
-    if ((reactor->done && room(reactor->done)->next) || reactor->losses || reactor->doubt) {
+    if ((reactor->done && room(reactor->done)->next) || has_news(reactor)) {
         hfi_reactor_leave(reactor);
+        if (!prepare) /* the caller's loop has one thread */
+            let_others_submit(reactor);
         pthread_mutex_lock(&reactor->lock);
     }
     reactor->corked--;
@@ -543,7 +627,6 @@ static void reactor_cork(void *store, bool on)
     struct hfi_reactor *reactor = of(store);
 
     pthread_mutex_lock(&reactor->lock);
-    reactor->looping = on;
     if (on) {
         reactor->corked++;
         pthread_mutex_unlock(&reactor->lock);

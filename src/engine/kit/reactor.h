@@ -81,18 +81,19 @@ struct hfi_reactor {
     uint32_t source_count, source_room;
     unsigned askers, preparers; /* sources with next_ms(), with prepare() */
     struct hfi_source *dirty;
-    int64_t soonest_ms;   /* no hfi_source_at() is earlier */
-    bool napping;         /* the driver is in epoll_wait(), or about to be ... */
-    int64_t nap_until_ms; /* ... until then */
-    int64_t told_ms;      /* the last answer of timeout_ms(); INT64_MIN: none yet */
-    unsigned corked;      /* > 0: a thread will flush later */
-    bool looping;         /* ... namely the caller's loop, which runs callbacks */
-    int64_t looked_ms;    /* when the driver last asked epoll */
+    int64_t soonest_ms;                /* no hfi_source_at() is earlier */
+    bool napping;                      /* the driver is in epoll_wait(), or about to be ... */
+    int64_t nap_until_ms;              /* ... until then */
+    int64_t told_ms;                   /* the last answer of timeout_ms(); INT64_MIN: none yet */
+    unsigned corked;                   /* > 0: a thread will flush later */
+    unsigned yields_off, yields_pause; /* turns without a yield: now, and after the next slow one */
+    int64_t looked_ms;                 /* when the driver last asked epoll */
     unsigned
         listeners; /* waiters for a message, which must be noticed soon even while the driver sleeps
                     * in read() of another source. Set by the engine */
     struct hfi_op *done, **done_end;
-    struct hfi_loss *losses;
+    struct hfi_news *news, **news_end; /* of claims, for core */
+    bool hears, told_hears;            /* hfi_reactor_hears(), and what core was told of it */
     const char
         *doubt; /* why every lease is in doubt, until core has been told; static text. Set by the
                 * engine */
@@ -122,6 +123,11 @@ void hfi_reactor_finish(struct hfi_reactor *reactor, struct hfi_op *op, hf_statu
                         const hf_error *err);
 /* Tell core, when the lock is dropped, that a claim is lost. `why` is static. */
 void hfi_reactor_lost(struct hfi_reactor *reactor, struct hfi_claim *claim, const char *why);
+/* ... that somebody wants what a claim holds. `text` is copied, and cut to HF_LABEL_MAX. */
+void hfi_reactor_wanted(struct hfi_reactor *reactor, struct hfi_claim *claim, enum hfi_wanted what,
+                        const char *text, size_t len);
+/* ... that the line on which that is heard is up, or down. */
+void hfi_reactor_hears(struct hfi_reactor *reactor, bool on);
 
 /* ---- sources ------------------------------------------------------------------------------------------ */
 

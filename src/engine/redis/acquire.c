@@ -16,6 +16,9 @@
 #define RETRY_MS  250  /* pause after a temporary refusal (LOADING, READONLY) */
 #define CANCEL_MS 1000 /* how long a cancel waits for a connection that is down */
 
+#define FLAG_WATCHED 16 /* of an acquire; the others are those of Redlock too (protocol.h) */
+#define FLAG_LINGERS 32
+
 #define REQUEST_LEN 39 /* without the label; scripts/README.md */
 
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
@@ -89,7 +92,11 @@ static void add_request(struct redis_call *call, const struct redis_wait *wait)
     to = put(to, plain ? (uint32_t)claim->ttl_ms : 0, 4);
     to = put(to, (uint32_t)redis_window_ms(claim->ttl_ms), 4);
     to = put(to, tokens_asked(claim), 2);
-    to = put(to, (uint32_t)redis_acquire_flags(wait->op, store->inbox_up && !store->slots), 1);
+    to = put(to,
+             (uint32_t)redis_acquire_flags(wait->op, store->inbox_up && !store->slots) |
+                 (claim->flags & HFI_CLAIM_WATCHED ? FLAG_WATCHED : 0) |
+                 (claim->flags & HFI_CLAIM_LINGERS ? FLAG_LINGERS : 0),
+             1);
     to = mempcpy(to, store->client, REDIS_CLIENT_LEN);
     to = put(to, (uint32_t)wait->attempt, 4);
     to = mempcpy(to, label, label_len);
@@ -183,6 +190,7 @@ bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
     const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
     const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
 
+    wait->claim->others_wait = hfi_reply_int_at(reply, 4) > 0;
     if (reply->type == HFI_REPLY_INTEGER && reply->integer > 0 &&
         reply->integer < (int64_t)HFI_TOKEN_LIMIT) { /* exactly what was asked for */
         redis_granted(store, wait, (uint64_t)reply->integer, tokens_asked(wait->claim),
@@ -241,6 +249,7 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
             redis_queued(store, wait, reply, call->sent.base.sent_ms);
         return;
     case HFI_ANSWER_BUSY:
+        wait->op->ret_lingers = hfi_reply_int_at(reply, 2) > 0;
         redis_denied(store, wait, HF_BUSY, NULL);
         return;
     case HFI_ANSWER_MISMATCH:
@@ -349,6 +358,7 @@ static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
     [HFI_OP_LIST] = { redis_list, NULL },
     [HFI_OP_LOOK] = { redis_look, NULL },
     [HFI_OP_BREAK] = { redis_break, NULL },
+    [HFI_OP_ASK] = { redis_ask_holders, NULL },
     [HFI_OP_CELL_READ] = { redis_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },
     [HFI_OP_CELL_WAIT] = { redis_cell_wait, redis_cell_cancel },

@@ -79,6 +79,7 @@ struct redis_call {
     struct hfi_command command;
 };
 #define REDIS_NODE_ANY UINT32_MAX
+#define REDIS_IDLE     (-1) /* in place of a thread id: the lease lingers, and no thread has it */
 
 /* A waiting (or asking) acquire. */
 struct redis_wait {
@@ -88,6 +89,7 @@ struct redis_wait {
     struct redis_call *call;     /* its acquire command, while that is under way */
     enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
     bool listens;                /* redisson: its channel is subscribed */
+    bool tried;                  /* plain: SET NX has been sent */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
@@ -222,7 +224,8 @@ struct redis_wire {
     void (*cancel)(struct redis_store *store, struct redis_wait *wait);
     /* The key and the arguments of one lease in a renewal. */
     void (*add_key)(struct redis_call *call, const struct hfi_name *name);
-    void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
+    void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms,
+                        uint32_t tokens);
     /* A name's slot in a cluster; NULL: names do not share a command. */
     uint32_t (*slot)(const struct redis_store *store, const struct hfi_name *name);
 };
@@ -384,6 +387,7 @@ void redis_renew(void *self, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
 void redis_adopt(void *self, struct hfi_op *op);
 void redis_break(void *self, struct hfi_op *op);
+void redis_ask_holders(void *self, struct hfi_op *op);
 void redis_list(void *self, struct hfi_op *op);
 void redis_look(void *self, struct hfi_op *op);
 /* The status of an outcome without an answer: inspection changes nothing. */
@@ -391,8 +395,9 @@ hf_status redis_unanswered(enum hfi_outcome outcome, const hf_error *err);
 void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct redis_store *store);
 void redis_notes_due(struct hfi_source *notes, int64_t now_ms);
-/* Owner, ttl, and which token holds now: the arguments of the native renewal. */
-void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
+/* Owner, ttl, further tokens, and which token holds now: the arguments of the native renewal. */
+void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms,
+                       uint32_t tokens);
 
 void redis_cell_read(void *self, struct hfi_op *op);
 void redis_cell_swap(void *self, struct hfi_op *op);

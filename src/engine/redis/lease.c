@@ -7,6 +7,8 @@
 #include "util/error.h"
 #include "util/list.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,15 +85,34 @@ static void end_share(struct redis_store *store, struct hfi_op *op)
         hfi_reactor_finish(&store->reactor, op, HF_OK, NULL);
 }
 
+/* `renewed token tokens`: the further block; returns its first item, NULL: it has no such numbers. */
+static const struct hfi_reply *take_block(struct hfi_renewal *item, const struct hfi_reply *answer)
+{
+    const int64_t most[2] = { (int64_t)HFI_TOKEN_LIMIT - 1, item->tokens_wanted };
+    int64_t block[2];
+
+    if (!hfi_reply_numbers(answer, 1, 2, most, block))
+        return NULL;
+    item->token = (uint64_t)block[0];
+    item->tokens = (uint32_t)block[1];
+    return hfi_reply_at(answer, 0, HFI_REPLY_INTEGER);
+}
+
 /* The server's answer for one lease. op->error gets the text of the last one that failed. */
 static void judge(struct hfi_op *op, struct hfi_renewal *item, const struct hfi_reply *answer,
                   int64_t sent_ms)
 {
-    if (answer && answer->type == HFI_REPLY_INTEGER && answer->integer == 1) {
+    const struct hfi_reply *given = answer;
+
+    if (answer && answer->type == HFI_REPLY_LIST && answer->count == 3)
+        given = take_block(item, answer);
+    if (given && given->type == HFI_REPLY_INTEGER &&
+        (given->integer == 1 || (given->integer == 2 && item->claim->flags & HFI_CLAIM_WATCHED))) {
         item->status = HF_OK;
+        item->others_wait = given->integer == 2;
         item->claim->granted_ttl_ms = item->ttl_ms;
         item->claim->sent_ms = sent_ms;
-    } else if (answer && answer->type == HFI_REPLY_INTEGER) {
+    } else if (given && given->type == HFI_REPLY_INTEGER) {
         item->status = HF_LOST;
     } else if (answer && answer->type == HFI_REPLY_ERROR) {
         item->status = hfi_reply_status(answer, &op->error);
@@ -168,7 +189,8 @@ static void send_share(struct redis_store *store, struct hfi_op *op, struct shar
     for (uint32_t i = 0; i < share->count; i++)
         store->wire->add_key(call, &share->items[i]->claim->name);
     for (uint32_t i = 0; i < share->count; i++)
-        store->wire->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms);
+        store->wire->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms,
+                                 share->items[i]->tokens_wanted);
     if (op->deadline_ms != HFI_NEVER && op->deadline_ms < hfi_now_ms() + store->conf->op_ms)
         call->request.give_up_ms = op->deadline_ms;
     if (behind) {
@@ -267,12 +289,19 @@ void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct h
     end_share(store, op);
 }
 
-void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
+void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms,
+                       uint32_t tokens)
 {
     const struct redis_claim *own = (const struct redis_claim *)claim->room;
+    char both[48];
 
     hfi_command_add(&call->command, claim->owner, HFI_OWNER_LEN);
-    hfi_command_add_number(&call->command, ttl_ms);
+    if (tokens > 0) {
+        snprintf(both, sizeof both, "%" PRId64 ":%" PRIu32, ttl_ms, tokens);
+        hfi_command_add_text(&call->command, both);
+    } else {
+        hfi_command_add_number(&call->command, ttl_ms);
+    }
     hfi_command_add_number(&call->command, (int64_t)own->token);
     hfi_command_add_number(&call->command, own->tid);
 }
@@ -362,6 +391,37 @@ void redis_break(void *self, struct hfi_op *op)
     redis_call_send(call);
 }
 
+/* ---- ask ---------------------------------------------------------------------------------- */
+
+static void holders_asked(struct redis_call *call, enum hfi_outcome outcome,
+                          const struct hfi_reply *reply, const hf_error *err)
+{
+    struct hfi_reactor *reactor = &call->store->reactor;
+
+    if (outcome != HFI_ANSWERED)
+        hfi_reactor_finish(reactor, call->op, redis_unanswered(outcome, err), err);
+    else if (reply->type != HFI_REPLY_INTEGER)
+        redis_finish_odd(call->store, call->op, reply);
+    else
+        hfi_reactor_finish(reactor, call->op,
+                           reply->integer > 0    ? HF_OK
+                           : reply->integer == 0 ? HF_BUSY
+                                                 : HF_NOT_FOUND,
+                           NULL);
+}
+
+void redis_ask_holders(void *self, struct hfi_op *op)
+{
+    struct redis_store *store = self;
+    struct redis_call *call = redis_call_new(store, &hfi_script_ask, 1, holders_asked, op);
+
+    if (!call)
+        return;
+    redis_add_keys(call, &op->u.ask.name, false);
+    hfi_command_add(&call->command, op->u.ask.text, strnlen(op->u.ask.text, HF_LABEL_MAX));
+    redis_call_send(call);
+}
+
 /* ---- notes of local passes --------------------------------------------------------------------- */
 
 /*
@@ -395,7 +455,7 @@ void redis_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t t
     hfi_reactor_enter(&store->reactor);
     if (own->entry.claim) { /* else it is being released */
         own->token = token;
-        own->tid = tid;
+        own->tid = tid ? tid : REDIS_IDLE;
         push_note(store, own);
         sooner = hasten_notes(store, hfi_now_ms() + REDIS_NOTE_MS);
     }

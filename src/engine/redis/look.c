@@ -69,6 +69,7 @@ static bool copy(struct hfi_reply *to, const struct hfi_reply *from)
 
 /* ---- telling core -------------------------------------------------------------------------- */
 
+/* 0: there is none, or a negative one (REDIS_IDLE). */
 static int64_t number(const struct hfi_reply *reply, size_t index)
 {
     const struct hfi_reply *item = hfi_reply_at(reply, index, HFI_REPLY_INTEGER);

@@ -15,8 +15,20 @@
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* "G<owner> <attempt> <token> <tokens> <window ms>" or "L<owner> <token>". Anything else is
- * ignored. A message can come late: for a claim that has moved on it has no meaning. */
+/* "W<owner> <1 or 0>", "A<owner> <text>" */
+static void wanted(struct redis_store *store, struct hfi_claim *claim,
+                   const struct redis_message *message)
+{
+    if (message->letter == 'A')
+        hfi_reactor_wanted(&store->reactor, claim, HFI_WANTED_ASKED, message->rest,
+                           message->rest_len);
+    else if (message->count == 1)
+        hfi_reactor_wanted(&store->reactor, claim,
+                           message->numbers[0] ? HFI_WANTED_YES : HFI_WANTED_NO, "", 0);
+}
+
+/* "G<owner> <attempt> <token> <tokens> <window ms>" (and "1" if others wait), "L<owner> <token>", and those above. Anything
+ * else is ignored. A message can come late: for a claim that has moved on it has no meaning. */
 void redis_message(struct redis_store *store, const char *payload, size_t len)
 {
     struct redis_message message;
@@ -31,9 +43,14 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
         return;
     claim = own->entry.claim;
     wait = own->wait;
-    if (message.letter == 'L' && !wait && message.count > 0 && numbers[0] >= claim->token &&
-        numbers[0] < claim->token + claim->tokens) {
+    if (message.letter == 'L' && !wait && message.count > 0 &&
+        (claim->flags & HFI_CLAIM_LINGERS ||
+         (numbers[0] >= claim->token && numbers[0] < claim->token + claim->tokens))) {
         hfi_reactor_lost(&store->reactor, claim, "it was broken");
+        return;
+    }
+    if (claim->flags & HFI_CLAIM_WATCHED && (message.letter == 'W' || message.letter == 'A')) {
+        wanted(store, claim, &message);
         return;
     }
     if (message.letter != 'G' || !wait || message.count < 4 ||
@@ -67,6 +84,7 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
             redis_call_free(wait->call);
         wait->call = NULL;
     }
+    claim->others_wait = message.count > 4 && numbers[4] > 0;
     redis_granted(store, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
 }
 
@@ -131,9 +149,11 @@ static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
-    wait->confirmed = outcome != HFI_ANSWERED || !answer ? HF_UNKNOWN
-                      : answer->integer == 1             ? HF_OK
-                                                         : HF_LOST;
+    wait->confirmed = outcome != HFI_ANSWERED || !answer             ? HF_UNKNOWN
+                      : answer->integer == 1 || answer->integer == 2 ? HF_OK
+                                                                     : HF_LOST;
+    if (wait->confirmed == HF_OK)
+        wait->claim->others_wait = answer->integer == 2;
     wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
     wait->claim->sent_ms = call->sent.base.sent_ms;
     if (!call->synced)
@@ -157,7 +177,7 @@ void redis_confirm(struct redis_store *store, struct redis_wait *wait)
     call->data = wait;
     call->synced = behind != NULL;
     redis_add_keys(call, &wait->claim->name, false);
-    redis_add_renewal(call, wait->claim, wait->claim->ttl_ms);
+    redis_add_renewal(call, wait->claim, wait->claim->ttl_ms, 0);
     redis_call_send(call);
     if (behind) {
         behind->data = wait;

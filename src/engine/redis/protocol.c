@@ -24,14 +24,14 @@ int64_t redis_acquire_flags(const struct hfi_op *op, bool hears)
 }
 
 /* What comes behind a head of `head` bytes. */
-static bool read_rest(const char *payload, size_t len, size_t head,
+static bool read_rest(const char *payload, size_t len, size_t head, unsigned most,
                       struct redis_message *ret_message)
 {
     char *at = (char *)payload + head;
     unsigned count = 0;
 
     errno = 0;
-    for (; count < REDIS_MESSAGE_NUMBERS && *at == ' ' && isdigit((unsigned char)at[1]); count++)
+    for (; count < most && *at == ' ' && isdigit((unsigned char)at[1]); count++)
         ret_message->numbers[count] = strtoull(at + 1, &at, 10);
     at += *at == ' ';
     ret_message->letter = payload[0];
@@ -45,7 +45,7 @@ bool redis_message_read(const char *payload, size_t len, struct redis_message *r
 {
     return len >= HEAD_LEN && payload[1] == ' ' &&
            hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, ret_message->owner, HFI_OWNER_LEN) &&
-           read_rest(payload, len, HEAD_LEN, ret_message);
+           read_rest(payload, len, HEAD_LEN, 4, ret_message);
 }
 
 bool redis_message_read_raw(const char *payload, size_t len, struct redis_message *ret_message)
@@ -53,5 +53,6 @@ bool redis_message_read_raw(const char *payload, size_t len, struct redis_messag
     if (len < RAW_HEAD_LEN)
         return false;
     memcpy(ret_message->owner, payload + 1, HFI_OWNER_LEN);
-    return read_rest(payload, len, RAW_HEAD_LEN, ret_message);
+    return read_rest(payload, len, RAW_HEAD_LEN, payload[0] == 'A' ? 0 : REDIS_MESSAGE_NUMBERS,
+                     ret_message);
 }

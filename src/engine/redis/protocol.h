@@ -9,7 +9,7 @@
 /* `hears`: the server of the name also has our inbox, and so knows whether we listen. */
 int64_t redis_acquire_flags(const struct hfi_op *op, bool hears);
 
-#define REDIS_MESSAGE_NUMBERS 4
+#define REDIS_MESSAGE_NUMBERS 5 /* Redlock: at most 4 */
 
 /* "<letter> <owner> <number> ... <rest>" (Redlock), "<letter><owner> <number> ..." with its raw bytes (Redis) */
 struct redis_message {

@@ -190,6 +190,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
         return;
     }
     store->inbox_up = true;
+    hfi_reactor_hears(&store->reactor, store->wire == &redis_native);
     hfi_link_settled(store->inbox.link);
     store->inbox.why.status = HF_OK;
     store->inbox.why.text[0] = 0;
@@ -201,6 +202,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
 static void hush(struct redis_store *store)
 {
     store->inbox_up = false;
+    hfi_reactor_hears(&store->reactor, false);
     hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         wait->listens = false;
     redis_channels_down(store);

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#define FLAG_WATCHED 16 /* as the scripts have them */
+#define FLAG_LINGERS 32
 #define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
 #define TRIES_MAX    4   /* attempts of a try that lost votes to other tries */
@@ -141,11 +143,12 @@ void redlock_begin(struct redlock_store *store, struct redlock_wait *wait)
     limit_ms = limit_ms < LIMIT_MIN_MS ? LIMIT_MIN_MS : limit_ms;
     limit_ms = limit_ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : limit_ms;
     wait->hold->attempt++;
+    wait->hold->wanted = 0;
     wait->hold->full = redlock_may_be_alone(wait->claim) ? 0 : redlock_all(store);
     wait->epoch = store->epoch;
     wait->state = HFI_WAITER_ASKING;
     wait->due_ms = now_ms + limit_ms;
-    wait->moved = false;
+    wait->moved = wait->lingers = false;
     wait->splits = 0;
     wait->err.status = HF_OK;
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
@@ -162,6 +165,12 @@ static bool hears(const struct redlock_store *store, uint32_t nodes)
         if (nodes & 1u << i && !store->nodes[i].inbox_up)
             return false;
     return true;
+}
+
+static int64_t watch_flags(const struct hfi_claim *claim)
+{
+    return (claim->flags & HFI_CLAIM_WATCHED ? FLAG_WATCHED : 0) |
+           (claim->flags & HFI_CLAIM_LINGERS ? FLAG_LINGERS : 0);
 }
 
 /* Kinds other than a mutex without a lock delay, which is what most claims are: mode, capacity, permits, lock delay, start. */
@@ -199,7 +208,8 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     to += REDLOCK_EPOCH_LEN;
     redlock_put_lease(to, claim->owner, round->attempt);
     to += REDLOCK_LEASE_LEN;
-    *to++ = (unsigned char)redis_acquire_flags(wait->op, hears(store, nodes));
+    *to++ =
+        (unsigned char)(redis_acquire_flags(wait->op, hears(store, nodes)) | watch_flags(claim));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++, to += 8)
         redlock_put_number(to, numbers[i]);
     to = mempcpy(to, redlock_last_lease(store, &claim->name), REDLOCK_LEASE_LEN);
@@ -356,6 +366,7 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
         return;
     case 'B':
         vote = HFI_VOTE_BUSY;
+        wait->lingers |= hfi_reply_int_at(reply, 2) > 0;
         break;
     case 'M':
         vote = HFI_VOTE_KIND;
@@ -413,6 +424,12 @@ void redlock_step(struct redlock_store *store, struct redlock_wait *wait)
     }
 }
 
+static void refuse_busy(struct redlock_store *store, struct redlock_wait *wait)
+{
+    wait->op->ret_lingers = wait->lingers;
+    redlock_end_refused(store, wait, HF_BUSY);
+}
+
 /* This attempt cannot win a majority. */
 static void lose(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out)
@@ -429,7 +446,7 @@ static void lose(struct redlock_store *store, struct redlock_wait *wait,
         if (out->nodes && wait->tries < TRIES_MAX)
             redlock_rest(store, wait, REDLOCK_TRY_MS << wait->tries);
         else
-            redlock_end_refused(store, wait, HF_BUSY);
+            refuse_busy(store, wait);
         return;
     }
     if (why == HF_DENIED || why == HF_INVALID || why == HF_CONFIG || why == HF_VERSION) {

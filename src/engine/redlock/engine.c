@@ -284,6 +284,7 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_LIST] = { redlock_list, NULL },
     [HFI_OP_LOOK] = { redlock_look, NULL },
     [HFI_OP_BREAK] = { redlock_break, NULL },
+    [HFI_OP_ASK] = { redlock_ask_holder, NULL },
 };
 
 void redlock_hasten(struct redlock_store *store, int64_t due_ms)
@@ -291,13 +292,18 @@ void redlock_hasten(struct redlock_store *store, int64_t due_ms)
     hfi_source_by(&store->waits_timer, due_ms);
 }
 
-uint64_t redlock_proposal(struct redlock_store *store)
+uint64_t redlock_clock_us(void)
 {
     struct timespec t;
-    uint64_t us;
 
     clock_gettime(CLOCK_REALTIME, &t);
-    us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+uint64_t redlock_proposal(struct redlock_store *store)
+{
+    uint64_t us = redlock_clock_us();
+
     if (us <= store->last_proposal) /* the clock was set back, or two in one microsecond */
         us = store->last_proposal + 1;
     store->last_proposal = us;
@@ -369,7 +375,7 @@ static const struct hfi_engine redlock = {
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL | HF_CAP_DETACHED |
                     HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT |
-                    HF_CAP_WAITERS | HF_CAP_BREAK,
+                    HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_WANTED,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl; the token fences",
             .on_clock_jump = "a node whose clock jumps loses its vote early; of a majority: two "

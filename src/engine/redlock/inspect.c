@@ -33,8 +33,7 @@ struct look {
 static void break_found(struct redlock_store *store, const struct look *look,
                         const struct redlock_merged *merged);
 
-/* Silent nodes are left out if the others are enough. */
-static uint32_t askable(const struct redlock_store *store)
+uint32_t redlock_nodes_askable(const struct redlock_store *store)
 {
     uint32_t up = redlock_nodes_up(store), quick = up;
     int64_t now_ms = hfi_now_ms();
@@ -127,14 +126,14 @@ static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome
     if (places->counters & 1u << node)
         status = take_counters(reply, page->op->u.list.sink, &places->scan[node]);
     else
-        status =
-            hfi_scan_take(reply, round->store->prefix, page->op->u.list.sink, &places->scan[node]);
+        status = hfi_scan_take(reply, round->store->prefix, page->op->u.list.waited,
+                               page->op->u.list.sink, &places->scan[node]);
     if (status != HF_OK && page->status == HF_OK) {
         hfi_error_clear(&page->err);
         page->status = status;
     }
-    if (places->scan[node] == 0 && !(places->counters & 1u << node)) {
-        places->counters |= 1u << node;
+    if (places->scan[node] == 0 && !page->op->u.list.waited && !(places->counters & 1u << node)) {
+        places->counters |= 1u << node; /* of leases that nobody waits for */
     } else if (places->scan[node] == 0) {
         places->more &= ~(1u << node);
         places->shown |= 1u << node;
@@ -174,7 +173,8 @@ static void scan(struct redlock_store *store, struct page *page, unsigned node)
     if (places_of(page->op)->counters & 1u << node)
         add_hscan(round, places_of(page->op)->scan[node]);
     else
-        hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node]);
+        hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node],
+                     page->op->u.list.waited);
     redlock_round_send(round, 1u << node);
 }
 
@@ -191,7 +191,7 @@ void redlock_list(void *self, struct hfi_op *op)
         return;
     }
     if (op->u.list.cursor->len == 0)
-        *places = (struct places){ .more = askable(store) };
+        *places = (struct places){ .more = redlock_nodes_askable(store) };
     page->op = op;
     page->asking = 1; /* a round may end at once: do not end the search during this loop */
     nodes = places->more;
@@ -308,7 +308,7 @@ static void look_at(struct redlock_store *store, struct hfi_op *op, const struct
     redlock_add_cluster(round);
     redlock_add_name(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
-    redlock_round_send(round, askable(store));
+    redlock_round_send(round, redlock_nodes_askable(store));
 }
 
 void redlock_look(void *self, struct hfi_op *op)

@@ -14,6 +14,7 @@
  *   lease.c     release, renew, notes of local passes
  *   adopt.c     taking over a detached lease
  *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
+ *   wanted.c    others wait for what we hold, or ask for it
  *   inspect.c   inspect and break; inspect_merge.c: what the nodes say, put together
  *   probe.c     asking all nodes one by one, for callers that may block: doctor.c, status.c, join.c
  *   doctor.c    what these servers mean for the promises
@@ -98,6 +99,7 @@ struct redlock_round {
     uint32_t name_len; /* release: of `name` */
     int64_t sent_ms;   /* read before the first byte could be sent */
     int64_t ttl_ms;    /* release: how long a late acquire of it is refused */
+    bool told;         /* ASK: a holder was told */
     bool sending;      /* within redlock_round_send(): the sender decides afterwards */
     unsigned depth;    /* not over before we are out of it */
     struct hfi_command command;
@@ -145,8 +147,11 @@ struct redlock_hold {
     uint32_t full; /* of these: it is not alone there, so that a plain HDEL would not release it */
     uint32_t counts;   /* nodes that witness its token, as far as we know */
     uint64_t top;      /* the last token of its block */
+    uint64_t before;   /* LINGERS: of the block before that; 0: none */
+    uint64_t refill;   /* LINGERS: of a further block that some nodes may have; 0: none */
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that reported that it was broken */
+    uint32_t wanted;   /* WATCHED: nodes that reported that others wait there */
     int64_t
         late_ms; /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
 };
@@ -175,6 +180,7 @@ struct redlock_wait {
     int64_t due_ms;                 /* the next time limit; HFI_NEVER */
     int64_t heartbeat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
     bool moved;                     /* a node said that it is in another epoch */
+    bool lingers;                   /* a node said that a holder lingers there */
     /* A grant by message counts from here: the send of the first enqueue of this attempt, or of the
      * last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
@@ -273,7 +279,8 @@ void redlock_hold_free(struct redlock_store *store, struct redlock_hold *hold);
 struct redlock_hold *redlock_hold_find(struct redlock_store *store, const unsigned char *owner);
 void redlock_hasten(struct redlock_store *store,
                     int64_t due_ms); /* a wait has something to do then */
-/* Microseconds of this machine's clock, rising: what a client proposes. */
+uint64_t redlock_clock_us(void);     /* of this machine */
+/* The same, rising: what a client proposes. */
 uint64_t redlock_proposal(struct redlock_store *store);
 
 /* ---- node.c ------------------------------------------------------------------------------ */
@@ -375,9 +382,9 @@ void redlock_renew(void *self, struct hfi_op *op);
 void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
 void redlock_adopt(void *self, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
-/* The arguments of one lease in a renewal, behind all keys. */
-void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim,
-                         int64_t ttl_ms);
+/* The arguments of one lease in a renewal, behind all keys. `last`: of a further block of tokens; 0: none. */
+void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms,
+                         uint64_t last);
 bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
                     int64_t tid);
 void redlock_notes_send(struct redlock_store *store);
@@ -409,9 +416,21 @@ void redlock_heal_tick(struct redlock_store *store, int64_t now_ms);
 
 /* ---- inspect.c, doctor.c, status.c, join.c ------------------------------------------------------------------------------ */
 
+/* Nodes that are up; silent ones are left out if the others are enough. */
+uint32_t redlock_nodes_askable(const struct redlock_store *store);
 void redlock_list(void *self, struct hfi_op *op);
 void redlock_look(void *self, struct hfi_op *op);
 void redlock_break(void *self, struct hfi_op *op); /* finds the owner, then break */
+
+/* ---- wanted.c ------------------------------------------------------------------------------------------------------------ */
+
+void redlock_ask_holder(void *self, struct hfi_op *op);
+/* "W owner attempt 1" (or 0), "A owner attempt words" */
+void redlock_wanted_message(struct redlock_node *node, const struct redis_message *message);
+/* A node has renewed: do others wait there? Returns whether they do anywhere. */
+bool redlock_others_wait(struct redlock_hold *hold, unsigned node, bool others);
+/* The inbox of a node is up, or down. */
+void redlock_hears(struct redlock_store *store);
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **ret_status,
                              hf_error *err);

@@ -247,6 +247,9 @@ struct renewal {
     struct {
         unsigned char owner[HFI_OWNER_LEN];
         int64_t ttl_ms;
+        uint64_t
+            last; /* the token that nodes must witness: of a further block, or of the present one */
+        uint32_t nodes; /* that do */
         uint8_t yes, no;
         bool decided;
         hf_status why; /* the last error of a node */
@@ -264,11 +267,48 @@ void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms)
         hold->late_ms = ttl_ms;
 }
 
+/*
+ * A further block of tokens for a lease that stays with its process (LINGERS): a write-back of its last token, at a majority
+ * that still witnesses the present one. So it is complete as an acquisition is (quorum.h), and nobody else was in between. If the
+ * outcome is not known, or nodes refuse it (in another epoch), some may have the new number: the next renewals ask for the same one,
+ * and count both, since a node raises only what witnessed the present one.
+ *
+ * Not far ahead of the clock, which is ours, as in all tokens here: at least one.
+ */
+static uint64_t next_block(struct redlock_hold *hold, uint32_t wanted)
+{
+    uint64_t limit = redlock_clock_us() + HFI_TOKEN_AHEAD_US, last = hold->top + wanted;
+
+    if (hold->refill == 0 && wanted > 0) {
+        if (last > limit)
+            last = limit > hold->top ? limit : hold->top + 1;
+        hold->refill = last < HFI_TOKEN_LIMIT ? last : 0;
+    }
+    return hold->refill ? hold->refill : hold->top;
+}
+
+static void refilled(struct redlock_store *store, struct redlock_hold *hold,
+                     struct hfi_renewal *item, uint64_t last, uint32_t nodes)
+{
+    uint64_t count = last - hold->top;
+
+    if (item->tokens_wanted > 0) {
+        item->tokens = count < item->tokens_wanted ? (uint32_t)count : item->tokens_wanted;
+        item->token = hold->top + 1;
+    }
+    hold->before = hold->top;
+    hold->top = last;
+    hold->refill = 0;
+    hold->counts = nodes;
+    if (last > store->last_token)
+        store->last_token = last;
+}
+
 static void decide_renewal(struct redlock_round *round, struct renewal *renewal, size_t index)
 {
     struct redlock_store *store = round->store;
     struct hfi_renewal *item = &renewal->items[index];
-    const struct redlock_hold *hold = redlock_hold_of(item->claim);
+    struct redlock_hold *hold = redlock_hold_of(item->claim);
 
     switch (hfi_tally(store->n, renewal->tally[index].yes, renewal->tally[index].no,
                       redlock_count(round->open))) {
@@ -280,6 +320,9 @@ static void decide_renewal(struct redlock_round *round, struct renewal *renewal,
         if (hold && hold->late_ms && hold->late_ms < item->ttl_ms)
             item->claim->granted_ttl_ms = hold->late_ms;
         item->claim->sent_ms = round->sent_ms;
+        if (hold && renewal->tally[index].last > hold->top &&
+            redlock_count(renewal->tally[index].nodes) >= store->need)
+            refilled(store, hold, item, renewal->tally[index].last, renewal->tally[index].nodes);
         break;
     case HFI_TALLY_NO:
         item->status = HF_LOST;
@@ -351,15 +394,23 @@ static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome
     if (outcome == HFI_REFUSED)
         round->op->error = *err;
     for (size_t i = 0; outcome == HFI_ANSWERED && i < renewal->count; i++) {
-        const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
+        const struct hfi_reply *list = hfi_reply_at(reply, i, HFI_REPLY_LIST);
+        const struct hfi_reply *answer = list ? hfi_reply_at(list, 0, HFI_REPLY_INTEGER)
+                                              : hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
         const struct hfi_reply *problem = hfi_reply_at(reply, i, HFI_REPLY_ERROR);
         struct redlock_hold *hold = redlock_hold_of(renewal->items[i].claim);
 
         /* A node that holds for us with another counter may have granted it after another client
          * had won and released: its renewal proves nothing. */
-        if (answer && hold && (uint64_t)answer->integer == hold->top) {
+        if (answer && hold &&
+            ((uint64_t)answer->integer == hold->top ||
+             (uint64_t)answer->integer == renewal->tally[i].last)) {
             renewal->tally[i].yes++;
+            if ((uint64_t)answer->integer == renewal->tally[i].last)
+                renewal->tally[i].nodes |= 1u << node;
             hold->counts |= 1u << node;
+            if (!renewal->tally[i].decided)
+                renewal->items[i].others_wait = redlock_others_wait(hold, node, list != NULL);
         } else if (answer) {
             renewal->tally[i].no++;
         } else if (problem) {
@@ -376,8 +427,23 @@ static void fail_renewals(struct hfi_renewal *items, size_t count, hf_status sta
         items[i].status = status;
 }
 
+static void add_block(struct redlock_round *round, const struct redlock_hold *hold, uint64_t last)
+{
+    unsigned char block[24];
+
+    if (!hold || !(last > hold->top || hold->before)) {
+        hfi_command_add(&round->command, block, 0);
+        return;
+    }
+    redlock_put_number(block, hold->before);
+    redlock_put_number(block + 8, hold->top);
+    redlock_put_number(block + 16, last > hold->top ? last : hold->top);
+    hfi_command_add(&round->command, block, sizeof block);
+}
+
 /* The token that holds now goes with it: a note of a local pass may have been lost. */
-void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms)
+void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms,
+                         uint64_t last)
 {
     struct redlock_hold *hold = redlock_hold_of(claim);
 
@@ -389,15 +455,17 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
     hfi_command_add_number(&round->command, ttl_ms);
     hfi_command_add_number(&round->command, hold ? (int64_t)hold->token_now : 0);
     hfi_command_add_number(&round->command, hold ? hold->tid : 0);
+    add_block(round, hold, last);
 }
 
-static void add_renewals(struct redlock_round *round, const struct hfi_renewal *items, size_t count)
+static void add_renewals(struct redlock_round *round, const struct renewal *renewal,
+                         const struct hfi_renewal *items, size_t count)
 {
     redlock_add_cluster(round);
     for (size_t i = 0; i < count; i++)
         redlock_add_name(round, &items[i].claim->name);
     for (size_t i = 0; i < count; i++)
-        redlock_add_renewal(round, items[i].claim, items[i].ttl_ms);
+        redlock_add_renewal(round, items[i].claim, items[i].ttl_ms, renewal->tally[i].last);
 }
 
 /* A longer lease could outlive the wait of a healed node, so nodes refuse such a renewal; but that
@@ -420,8 +488,13 @@ static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hf
         redlock_round_new(store, &redlock_script_renew, (uint32_t)count + 1, renewed);
     struct renewal *renewal = hfi_calloc(1, sizeof *renewal + count * sizeof *renewal->tally);
 
-    if (round)
-        add_renewals(round, items, count);
+    for (size_t i = 0; renewal && i < count; i++) {
+        struct redlock_hold *hold = redlock_hold_of(items[i].claim);
+
+        renewal->tally[i].last = hold ? next_block(hold, items[i].tokens_wanted) : 0;
+    }
+    if (round && renewal)
+        add_renewals(round, renewal, items, count);
     if (!round || !renewal || round->command.failed) {
         if (round)
             redlock_round_free(round);

@@ -32,8 +32,10 @@ void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
         store->last_token = out->token;
     claim->granted_ttl_ms = out->held_ms;
     claim->sent_ms = out->sent_ms;
+    claim->others_wait = hold->wanted != 0;
     hold->choice = out->choice;
     hold->top = out->token;
+    hold->before = hold->refill = 0;
     hold->counts = out->nodes;
     hold->released = hold->broken = 0;
     if (out->wrong) {
@@ -83,18 +85,21 @@ static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outco
     struct redlock_store *store = round->store;
     struct redlock_hold *hold = redlock_hold_find(store, round->owner);
     struct redlock_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
-    const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
+    const struct hfi_reply *list = hfi_reply_at(reply, 0, HFI_REPLY_LIST);
+    const struct hfi_reply *answer =
+        list ? hfi_reply_at(list, 0, HFI_REPLY_INTEGER) : hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
-    (void)node;
     if (outcome == HFI_MAYBE && hold)
         redlock_renewal_late(hold, hold->entry.claim->ttl_ms);
     if (!wait || wait->state != HFI_WAITER_CONFIRMING)
         return;
-    if (outcome == HFI_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
+    if (outcome == HFI_ANSWERED && answer && (uint64_t)answer->integer == hold->top) {
         round->yes++;
-    else if (outcome == HFI_ANSWERED)
+        wait->claim->others_wait = redlock_others_wait(hold, node, list != NULL);
+    } else if (outcome == HFI_ANSWERED) {
         round->no++;
+    }
     switch (hfi_tally(store->n, round->yes, round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
@@ -132,7 +137,7 @@ static void confirm(struct redlock_store *store, struct redlock_wait *wait)
     round->attempt = wait->hold->attempt;
     redlock_add_cluster(round);
     redlock_add_name(round, &claim->name);
-    redlock_add_renewal(round, claim, claim->ttl_ms);
+    redlock_add_renewal(round, claim, claim->ttl_ms, 0);
     redlock_round_send(round, wait->hold->sent);
 }
 

@@ -223,6 +223,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
     if (!reply || reply->type == HFI_REPLY_ERROR)
         return; /* without messages heartbeats find what was granted */
     node->inbox_up = true;
+    redlock_hears(node->store);
     hfi_link_settled(node->inbox);
     redlock_waits_hurry(node->store); /* grants may have been published while nobody listened */
 }
@@ -234,6 +235,7 @@ static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
     (void)status;
     (void)why;
     node->inbox_up = false;
+    redlock_hears(node->store);
 }
 
 static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,

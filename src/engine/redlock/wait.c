@@ -395,6 +395,8 @@ void redlock_message(struct redlock_node *node, const char *payload, size_t len)
         granted_by_message(node, &message);
     else if (message.letter == 'L' && message.count >= 2)
         broken_by_message(node, message.owner, message.numbers[0]);
+    else if (message.letter == 'W' || message.letter == 'A')
+        redlock_wanted_message(node, &message);
 }
 
 void redlock_waits_hurry(struct redlock_store *store)

@@ -31,7 +31,7 @@ if form == HELD then
     if now > soon then
         thin = FREE
     elseif not kind and byte(request, 27) % 2 == 0 and sub(request, 1, 16) ~= owner then
-        return { 'B', soon - now + 1 }
+        return { 'B', soon - now + 1, flags >= LINGERS and 1 or nil }
     end
 elseif form == FREE and state then
     last, exp = unpack('<dd', state, 2)
@@ -40,8 +40,9 @@ end
 if thin == FREE and not kind then
     local count, asked, token = block and block + 0 or 1, block, us
     if token <= last then token = last + 1 end
-    if token + count > us + AHEAD then
-        count = math.max(1, us + AHEAD - token)
+    local ahead = byte(request, 27) >= LINGERS and AHEAD_LINGERING or AHEAD
+    if token + count > us + ahead then
+        count = math.max(1, us + ahead - token)
         asked = count
         request = sub(request, 1, 24) .. pack('<I2', count) .. sub(request, 27)
     end
@@ -69,11 +70,13 @@ wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
 version = form
 if form == FULL then
     got = call('HMGET', name, 'h' .. owner, 'x' .. owner)
-    version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
+    version, watched, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, state)
 elseif thin == HELD then
 -- include: thin
     inflated = { thin_holder(state) }
+    local held = byte(state, REQUEST_AT + 26)
+    watched = held >= LINGERS and 2 or held >= WATCHED and 1 or 0
     version, mode, capacity, taken, holders, waiters, far, closed, tomb, wexp, sweep = FULL, 0, 1, 1, 1, 0, soon, 0, 0, 0, SWEEP
     if us - 1 > last then last = us - 1 end
     if inflated[1] == 'h' .. owner then
@@ -82,7 +85,8 @@ elseif thin == HELD then
         return { 'M', mode, capacity }
     end
 elseif thin == FREE then
-    version, mode, capacity, taken, holders, waiters, far, closed, tomb, wexp, sweep = FULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP
+    version, watched = FULL, 0
+    mode, capacity, taken, holders, waiters, far, closed, tomb, wexp, sweep = 0, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP
     state = state and pack('<Bdd', FREE, last, exp)
 end
 
@@ -90,9 +94,9 @@ end
 if version == FULL and not inflated and not got[1] and not got[2] then
     if holders > 0 and last > us + BACK then soon = 0 end -- the clock was set back: not here
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
-    local token, count = last + 1, tokens
+    local token, count, ahead = last + 1, tokens, kept >= LINGERS and AHEAD_LINGERING or AHEAD
     if us > token then token = us end
-    if token + count > us + AHEAD then count = math.max(1, us + AHEAD - token) end
+    if token + count > us + ahead then count = math.max(1, us + ahead - token) end
     if waiters == 0 and mode == want_mode and capacity == want_capacity and
         permits <= capacity - taken and now <= soon and now > closed and (tomb == 0 or now <= tomb) and
         token <= TOKEN_LIMIT - count then
@@ -104,7 +108,9 @@ if version == FULL and not inflated and not got[1] and not got[2] then
         if last / 1000 > need then need = last / 1000 end
         need = need + SLACK
         if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
-        call('HSET', name, 'm', pack(STATE, FULL, mode, capacity, taken + permits, holders + 1, 0, last,
+        if holders == 0 then watched = 0 end
+        if kept >= WATCHED then watched = math.max(watched, kept >= LINGERS and 2 or 1) end
+        call('HSET', name, 'm', pack(STATE, FULL, watched, mode, capacity, taken + permits, holders + 1, 0, last,
             soon, far, closed, tomb, exp, wexp, sweep), 'h' .. owner, pack(HOLDER, deadline, token,
             count, permits, delay, ttl, now, kept, window, token, 0, client) .. label)
         if moved then call('PEXPIREAT', name, exp) end
@@ -117,7 +123,7 @@ end
 local full = version == FULL and taken == capacity and mode == want_mode and capacity == want_capacity and
     holders > 0 and now <= soon and (tomb == 0 or now <= tomb) and not got[1] and not got[2]
 if full and not wait and waiters == 0 then
-    return { 'B', now <= closed and closed - now + 1 or soon - now + 1 }
+    return { 'B', now <= closed and closed - now + 1 or soon - now + 1, watched == 2 and 1 or nil }
 end
 if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
     last < TOKEN_LIMIT - tokens and us <= TOKEN_LIMIT - tokens then
@@ -143,7 +149,7 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
         need = need + SLACK
         local moved = exp < need or exp > need + 10 * SLACK
         if moved then exp = math.ceil(need + SLACK) end
-        state = pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,
+        state = pack(STATE, FULL, watched, mode, capacity, taken, holders, waiters, last,
             soon, far, closed, tomb, exp, wexp, sweep)
         if inflated then
             call('HSET', name, 'm', state, inflated[1], inflated[2])
@@ -152,6 +158,11 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
         end
         if moved then call('PEXPIREAT', name, exp) end
         if waiters > 1 then return { 'Q', 0, last } end
+        if watched > 0 then
+-- include: inbox
+-- include: tell
+            tell('W', ' 1')
+        end
         return { 'Q', now <= closed and closed - now + 1 or soon - now + 1, last }
     end
 end
@@ -159,7 +170,7 @@ end
 -- include: common
 
 if inflated then
-    state = pack(STATE, FULL, 0, 1, 1, 1, 0, last, soon, soon, 0, 0, exp, 0, SWEEP)
+    state = pack(STATE, FULL, watched, 0, 1, 1, 1, 0, last, soon, soon, 0, 0, exp, 0, SWEEP)
     call('HSET', name, 'm', state, inflated[1], inflated[2])
 end
 open(state)
@@ -172,12 +183,12 @@ local function answer(reply)
 end
 
 if got[1] then
-    local deadline, token, count, own_permits, own_delay, own_ttl = unpack(HOLDER, got[1])
+    local deadline, token, count, own_permits, own_delay, own_ttl, since, own_flags = unpack(HOLDER, got[1])
     if now <= deadline then
         if now + ttl > deadline then deadline, own_ttl = now + ttl, math.max(own_ttl, ttl) end
         extend(owner, got[1], deadline, own_delay, own_ttl)
         promote()
-        return answer({ 'G', token, count, deadline - now })
+        return answer({ 'G', token, count, deadline - now, behind(own_flags) })
     end
 end
 if got[2] and now <= unpack('<d', got[2]) then
@@ -195,8 +206,8 @@ if mine then
     if fields[1] then -- perhaps it was us
         for i = 1, #fields, 2 do
             if fields[i] == 'h' .. owner then
-                local deadline, token, given = unpack(HOLDER, fields[i + 1])
-                return answer({ 'G', token, given, deadline - now })
+                local deadline, token, given, p, d, t, since, own_flags = unpack(HOLDER, fields[i + 1])
+                return answer({ 'G', token, given, deadline - now, behind(own_flags) })
             end
         end
     end
@@ -214,14 +225,14 @@ elseif now > closed or wait then
 end
 
 if now > closed and permits <= capacity - taken and (barge or waiters == 0) then
-    local token, count = take_tokens(tokens)
+    local token, count = take_tokens(tokens, kept)
     if not token then return answer({ 'F' }) end
     hold(owner, token, count, permits, delay, ttl, ttl, window, kept, client, label)
     save()
-    return { 'G', token, count, ttl }
+    return { 'G', token, count, ttl, behind(kept) }
 end
-if not wait then return answer({ 'B', next_change() }) end
-if not next_tokens(tokens) then return answer({ 'F' }) end
+if not wait then return answer({ 'B', next_change(), waiters == 0 and holders > 0 and watched == 2 and 1 or nil }) end
+if not next_tokens(tokens, kept) then return answer({ 'F' }) end
 
 -- Append to the queue. A long one is first searched for dead waiters, which would otherwise stay until it is their
 -- turn.

@@ -30,7 +30,7 @@ local function one(owner, window)
             call('PEXPIREAT', name, exp) -- a write that needs no memory
             extend(owner, sub(record, 1, 64) .. pack('<d', math.max(window, own)) .. sub(record, 73), deadline, delay, ttl)
             promote()
-            return { 'G', token, tokens, deadline - now }
+            return { 'G', token, tokens, deadline - now, behind(flags) }
         end
     end
     if not mine or waiters == 0 then
@@ -42,8 +42,8 @@ local function one(owner, window)
     promote()
     for i = 1, #fields, 2 do
         if fields[i] == 'h' .. owner then
-            local deadline, token, tokens = unpack(HOLDER, fields[i + 1])
-            return { 'G', token, tokens, deadline - now }
+            local deadline, token, tokens, permits, delay, ttl, since, flags = unpack(HOLDER, fields[i + 1])
+            return { 'G', token, tokens, deadline - now, behind(flags) }
         end
     end
     return still_waiting(owner)

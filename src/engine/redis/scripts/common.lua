@@ -7,12 +7,24 @@
 wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
 
 -- include: thin
+-- include: inbox
+-- include: tell
+
+-- What a holder with these flags wants.
+local function wish(flags)
+    return flags >= LINGERS and 2 or flags >= WATCHED and 1 or 0
+end
+
+-- Whether others wait, for the answer to a holder with these flags.
+local function behind(flags)
+    return flags >= WATCHED and waiters > 0 and 1 or nil
+end
 
 -- Make a thin name that is held full: the same holder, with the same tokens and deadline, in one write. Returns the state.
 local function inflate(state)
     local token, expiry = unpack('<dd', state, 2)
     local field, record, deadline = thin_holder(state)
-    state = pack(STATE, FULL, 0, 1, 1, 1, 0, math.max(token, us - 1), deadline, deadline, 0, 0, expiry, 0, SWEEP)
+    state = pack(STATE, FULL, wish(byte(state, REQUEST_AT + 26)), 0, 1, 1, 1, 0, math.max(token, us - 1), deadline, deadline, 0, 0, expiry, 0, SWEEP)
     call('HDEL', name, '') -- a write that needs no memory
     call('HSET', name, 'm', state, field, record)
     return state
@@ -34,7 +46,7 @@ end
 local function open(state)
     dirty, fields, said, back = false, {}, {}, false
     if not state or byte(state) == FREE then
-        mode, capacity, taken, holders, waiters, last, exp = 0, 0, 0, 0, 0, 0, 0
+        watched, mode, capacity, taken, holders, waiters, had, last, exp = 0, 0, 0, 0, 0, 0, 0, 0, 0
         soon, far, closed, tomb, wexp, sweep = 0, 0, 0, 0, 0, SWEEP
         if state then last, exp = unpack('<dd', state, 2) end
         return
@@ -42,8 +54,9 @@ local function open(state)
     if byte(state) ~= FULL then
         error('this name was written by another version of Holdfast')
     end
-    version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
+    version, watched, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, state)
+    had = waiters
     back = last > us + BACK
     local delay = back and closed > now and call('HGET', name, 'c')
     local most = delay and now + unpack('<d', delay) or closed
@@ -77,12 +90,13 @@ local function save()
         call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
     else
         fields[#fields + 1] = 'm'
-        fields[#fields + 1] = pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,
+        fields[#fields + 1] = pack(STATE, FULL, watched, mode, capacity, taken, holders, waiters, last,
             soon, far, closed, tomb, exp, wexp, sweep)
         hset(name, fields)
     end
     if moved then call('PEXPIREAT', name, exp) end
     for i = 1, #said, 2 do redis.pcall('PUBLISH', said[i], said[i + 1]) end
+    if watched > 0 and had > 0 and waiters == 0 and holders > 0 and not said[1] then tell('W', ' 0') end
 end
 
 -- Delete fields of a hash, however many.
@@ -114,7 +128,7 @@ local function expire()
     if waiters > 0 and now > wexp then forget_queue() end
     if not (holders > 0 and (back or now > soon) or tomb > 0 and (back or now > tomb)) then return end
     local all, dead, moved = call('HGETALL', name), {}, {}
-    soon, far, tomb, taken, holders = 0, 0, 0, 0, 0
+    soon, far, tomb, taken, holders, watched = 0, 0, 0, 0, 0, 0
     for i = 1, #all, 2 do
         local field, record = all[i], all[i + 1]
         local kind = byte(field)
@@ -129,7 +143,7 @@ local function expire()
                 dead[#dead + 1] = field
                 close(deadline, delay)
             else
-                taken, holders = taken + permits, holders + 1
+                taken, holders, watched = taken + permits, holders + 1, math.max(watched, wish(flags))
                 if soon == 0 or deadline < soon then soon = deadline end
                 if deadline + delay > far then far = deadline + delay end
             end
@@ -157,16 +171,16 @@ local function expire()
 end
 
 -- The block of tokens that a grant would get: the first, and how many (see AHEAD); nil if none is left.
-local function next_tokens(count)
-    local first = last + 1
+local function next_tokens(count, flags)
+    local first, ahead = last + 1, flags >= LINGERS and AHEAD_LINGERING or AHEAD
     if us > first then first = us end
-    if first + count > us + AHEAD then count = math.max(1, us + AHEAD - first) end
+    if first + count > us + ahead then count = math.max(1, us + ahead - first) end
     if first > TOKEN_LIMIT - count then return nil end
     return first, count
 end
 
-local function take_tokens(count)
-    local first, given = next_tokens(count)
+local function take_tokens(count, flags)
+    local first, given = next_tokens(count, flags)
     if first then last = first + given - 1 end
     return first, given
 end
@@ -174,6 +188,7 @@ end
 -- Add a holder. The caller has seen that it fits, and that `token` begins its block.
 local function hold(owner, token, tokens, permits, delay, ttl, duration, window, flags, client, label)
     local deadline = now + duration
+    watched = holders == 0 and wish(flags) or math.max(watched, wish(flags))
     taken, holders = taken + permits, holders + 1
     if holders == 1 or deadline < soon then soon = deadline end
     if deadline + delay > far then far = deadline + delay end
@@ -231,12 +246,6 @@ local function head()
     end
 end
 
--- The inbox of a client.
-local function inbox_of(client)
-    local high, low = unpack('>I4I4', client)
-    return string.format('%sinbox:%08x%08x', sub(name, 1, string.find(name, '{', 1, true) - 1), high, low)
-end
-
 -- Would a message to this waiter reach nobody? Only if that is known: a server that keeps both the name and the inbox
 -- counts its listeners (not in a cluster, where an inbox is at any node; nor without the right to ask).
 local function deaf(record)
@@ -289,12 +298,13 @@ local function promote()
         if not owner then return true end
         local beat, window, permits, tokens, ttl, delay, flags, since, attempt, client = unpack(WAITER, record)
         if permits > capacity - taken then return end
-        local token, count = take_tokens(tokens)
+        local token, count = take_tokens(tokens, flags)
         if not token then return end
         leave(owner)
         hold(owner, token, count, permits, delay, ttl, window, window, flags, client, sub(record, WAITER_LEN + 1))
         said[#said + 1] = inbox_of(client)
-        said[#said + 1] = 'G' .. owner .. string.format(' %.0f %.0f %.0f %.0f', attempt, token, count, window)
+        said[#said + 1] = 'G' .. owner .. string.format(' %.0f %.0f %.0f %.0f', attempt, token, count, window) ..
+            (behind(flags) and ' 1' or '')
     end
 end
 
@@ -322,6 +332,7 @@ end
 -- queue at this moment. One with a token up to `last` tells of a grant that was before, and has ended.
 local function still_waiting(owner)
     if waiters > 1 and head() ~= owner then return { 'Q', 0, last } end
+    if watched > 0 then tell('W', ' 1') end
     return { 'Q', next_change(), last }
 end
 

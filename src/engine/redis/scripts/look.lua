@@ -21,7 +21,7 @@ end
 if not state then return { 'N' } end
 if byte(state) == HELD then
     all = { thin_holder(state) }
-    state = pack(STATE, FULL, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP)
+    state = pack(STATE, FULL, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP)
 end
 open(state)
 

@@ -17,7 +17,7 @@ each(#KEYS, function(i)
     local state, record = read(owner)
     if not (state and byte(state) == FULL and record) then return 0 end
     local deadline, first, tokens, permits, delay, ttl, since, flags, window, noted = unpack(HOLDER, record)
-    if now <= deadline and token > noted and token < first + tokens then
+    if now <= deadline and (token > noted or token == noted and flags >= LINGERS) and token < first + tokens then
         if not relieved then
             call('HDEL', name, '') -- a write that needs no memory
             relieved = true

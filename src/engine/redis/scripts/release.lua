@@ -40,7 +40,7 @@ local record = form == FULL and call('HGET', name, 'h' .. owner)
 
 -- The common case first, as the rules below would decide it: it holds, and nobody waits.
 if record and not tomb_ms then
-    version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
+    version, watched, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, state)
     local deadline, token, tokens, permits = unpack(HOLDER, record)
     if waiters == 0 and now <= deadline then
@@ -56,7 +56,7 @@ if record and not tomb_ms then
             if closed > 0 then call('HDEL', name, 'c') end
             call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
         else
-            call('HSET', name, 'm', pack(STATE, FULL, mode, capacity, taken - permits, holders - 1, 0, last,
+            call('HSET', name, 'm', pack(STATE, FULL, watched, mode, capacity, taken - permits, holders - 1, 0, last,
                 soon, far, closed, tomb, exp, wexp, sweep))
         end
         if moved then call('PEXPIREAT', name, exp) end
@@ -69,14 +69,15 @@ if record and not tomb_ms then
         local waiter = heir and call('HGET', wkey, heir)
         if waiter then
             local beat, window, wpermits, wtokens, ttl, wdelay, wflags, since, attempt, client = unpack(WAITER, waiter)
-            local high, low = unpack('>I4I4', client)
-            local inbox = string.format('%sinbox:%08x%08x', sub(name, 1, string.find(name, '{', 1, true) - 1), high, low)
+-- include: inbox
+            local inbox = inbox_of(client)
             if wflags % 16 >= HEARS and now > beat + FRESH and redis.pcall('PUBSUB', 'NUMSUB', inbox)[2] == 0 then
                 beat = 0 -- nobody would hear it: see heir()
             end
             local first = last + 1
             if us > first then first = us end
-            if first + wtokens > us + AHEAD then wtokens = math.max(1, us + AHEAD - first) end
+            local ahead = wflags >= LINGERS and AHEAD_LINGERING or AHEAD
+            if first + wtokens > us + ahead then wtokens = math.max(1, us + ahead - first) end
             if now <= beat + window and first <= TOKEN_LIMIT - wtokens then
                 last, soon, waiters = first + wtokens - 1, now + window, waiters - 1
                 if tomb == 0 or soon + wdelay > far then far = soon + wdelay end
@@ -90,12 +91,13 @@ if record and not tomb_ms then
                 call('HDEL', name, 'h' .. owner)
                 call('LPOP', qkey)
                 call('HDEL', wkey, heir)
-                call('HSET', name, 'm', pack(STATE, FULL, mode, 1, wpermits, 1, waiters, last, soon,
+                watched = wflags >= LINGERS and 2 or wflags >= WATCHED and 1 or 0
+                call('HSET', name, 'm', pack(STATE, FULL, watched, mode, 1, wpermits, 1, waiters, last, soon,
                     far, closed, tomb, exp, wexp, sweep), 'h' .. heir, pack(HOLDER, soon, first, wtokens,
                     wpermits, wdelay, ttl, now, wflags, window, first, 0, client) .. sub(waiter, WAITER_LEN + 1))
                 if moved then call('PEXPIREAT', name, exp) end
                 redis.pcall('PUBLISH', inbox, 'G' .. heir .. string.format(' %.0f %.0f %.0f %.0f', attempt, first, wtokens,
-                    window))
+                    window) .. (watched > 0 and waiters > 0 and ' 1' or ''))
                 return 1
             end
         end

@@ -3,6 +3,9 @@
 -- Renew leases, of many names at once. Never re-creates: a lease whose deadline has passed is lost,
 -- also if nobody has taken its record out yet. The new end may be earlier than the old one.
 --
+-- Answers 1, or 2 if others wait and the holder wants to hear that; 0: there is no such lease. With a further block of tokens it is
+-- a list: that, the first token, how many. The block belongs to the same lease, behind the tokens that it has.
+--
 -- A renewal also says which token of its block holds now, and in which thread (0: as it is): so a lost note
 -- of a local pass (note.lua) is made good here at the latest. Passes only go up, and a renewal may come late:
 -- it never sets the token back.
@@ -24,11 +27,25 @@ local function relieve()
     relieved = true
 end
 
+-- Does somebody wait who is alive? Changes nothing, and fails for nothing: a queue that cannot be read counts as one.
+local function crowded()
+    if waiters == 0 or now > wexp then return false end
+    local all = redis.pcall('HGETALL', name .. ':w')
+    for i = 1, #all, 2 do
+        local beat, window = unpack('<dd', all[i + 1])
+        if now <= beat + window then return true end
+    end
+    return all.err ~= nil
+end
+
 -- Renew a thin name where it is; nil: it must become full for that.
-local function renew_thin(state, owner, ttl, current)
-    local token, expiry, deadline, holder, old_ttl, window, tokens = unpack('<dddc16I4I4I2', state, 2)
+local function renew_thin(state, owner, ttl, current, block)
+    local token, expiry, deadline, holder, old_ttl, window, tokens, flags = unpack('<dddc16I4I4I2B', state, 2)
+    local first = token - tokens + 1
     if holder ~= owner or now > deadline then return 0 end
-    if ttl > TTL_MAX or current > token - tokens + 1 and current <= token then return nil end
+    if block or ttl > TTL_MAX or current <= token and (current > first or current == first and flags >= LINGERS) then
+        return nil
+    end
     deadline, exp = now + ttl, expiry
     relieve()
     local need = math.max(deadline, token / 1000) + SLACK
@@ -42,11 +59,16 @@ end
 
 return each(#KEYS, function(i)
     local at = 4 * i - 3
-    local owner, ttl, current, tid = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
+    local owner, current, tid = ARGV[at], ARGV[at + 2] + 0, ARGV[at + 3] + 0
+    local ttl, block = tonumber(ARGV[at + 1]), nil
+    if not ttl then
+        ttl, block = string.match(ARGV[at + 1], '^(%d+):(%d+)$')
+        ttl, block = ttl + 0, block + 0
+    end
     name = KEYS[i]
     local state = call('HGET', name, 'm')
     if state and byte(state) == HELD then
-        local renewed = renew_thin(state, owner, ttl, current)
+        local renewed = renew_thin(state, owner, ttl, current, block)
         if renewed then return renewed end
     end
     local record, others
@@ -56,11 +78,17 @@ return each(#KEYS, function(i)
     if not record then return 0 end
     local deadline, first, tokens, permits, delay, old_ttl, since, flags, window, noted = unpack(HOLDER, record)
     if now > deadline then return 0 end
-    if current > noted and current < first + tokens then
+    local reply = flags >= WATCHED and crowded() and 2 or 1
+    if (current > noted or current == noted and flags >= LINGERS) and current < first + tokens then
         record = sub(record, 1, 72) .. pack('<dd', current, tid) .. sub(record, 89)
     end
     relieve()
+    if block then
+        local from, given = take_tokens(block, flags)
+        if from then record = sub(record, 1, 16) .. pack('<d', last - first + 1) .. sub(record, 25) end
+        reply = { reply, from or 0, given or 0 }
+    end
     extend(owner, record, now + ttl, delay, ttl)
     save()
-    return 1
+    return reply
 end)

@@ -64,7 +64,7 @@ local HELD, FREE, FULL = 2, 3, 4
 local REQUEST = '<c16I4I4I2Bc8I4' -- owner, ttl, window, tokens, flags, client id, attempt; then: label
 local REQUEST_AT, REQUEST_LEN = 26, 39 -- in a thin state: its place and length
 local TTL_MAX = 4294967295 -- that fits into it
-local STATE = '<Bddddddddddddd'
+local STATE = '<BBddddddddddddd'
 local HOLDER = '<dddddddddddc8' -- then: label
 local HOLDER_LEN = 96
 local WAITER = '<dddddddddc8' -- then: label
@@ -73,8 +73,11 @@ local TOKEN_LIMIT = 9007199254740992
 local AHEAD = 1000 -- a block of tokens ends less than this many microseconds ahead of the server's clock
 local SLACK = 60000 -- keys outlive their contents by this, so that their expiry is not set in every call
 local SWEEP = 64 -- a queue of this length is searched for dead waiters, and again when it has doubled
+local AHEAD_LINGERING = 50000 -- ... of a lease that lingers: each of its acquisitions has a token
 local DETACHED = 4
 local HEARS = 8 -- a waiter's inbox is at this very server, so the server knows whether its process listens
+local WATCHED = 16 -- a holder wants to be told when others wait
+local LINGERS = 32 -- ... and its process may keep the lease while nobody uses it
 local FRESH = 100 -- milliseconds after a waiter's last call in which its listener is not checked (1 us a hand-over)
 local DEAF = 64 -- at most this many waiters without a listener are passed over in one call
 local BACK = 1000000 -- microseconds: tokens are never this far ahead of the clock by themselves
@@ -82,11 +85,13 @@ local BACK = 1000000 -- microseconds: tokens are never this far ahead of the clo
 local name = KEYS[1] -- of the name at hand
 local us, now -- the server's clock, in microseconds and in milliseconds
 local wkey, qkey -- keys of its queue: in KEYS where all must be declared
-local version, mode, capacity, taken, holders, waiters -- the kind, and counts of records
+local version, watched -- watched: what the holders want at most. 0: nothing, 1: WATCHED, 2: LINGERS
+local mode, capacity, taken, holders, waiters -- the kind, and counts of records
 local last -- highest token
 local soon, far, closed -- times; closed: no grants before this is over (lock delay)
 local tomb -- when to look for tombstones that are over; 0: there are none
 local exp, wexp, sweep -- expiry of the name's key and of the queue's; see SWEEP
+local had -- waiters at the beginning
 local back -- the clock was set back since something of this name was written
 local dirty -- the state must be saved
 local fields -- holder records to be written with it: field, record, ...

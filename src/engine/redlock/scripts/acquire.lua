@@ -52,14 +52,15 @@ local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 -- are in it already, and then the rules below decide.)
 if home[1] and home[2] and #home[2] == FULL_LEN and got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] and
     sub(home[1], 1, 25) == sub(request, 1, 25) then
-    local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
+    local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen, watched, lingers =
         unpack(STATE, got[1])
     local max_ttl = unpack('<d', home[1], 50)
     if taken == capacity and mode == want_mode and capacity == want_capacity and now <= soon and now >= seen and
+        (watched == 0 or waiters > 0) and
         (tomb == 0 or now <= tomb) and ttl + delay <= max_ttl and window + delay <= max_ttl and
         (mode ~= 2 or permits <= SLOTS_MAX) then
         local next_change = now <= closed and closed - now + 1 or soon - now + 1
-        if flags % 2 < 1 and waiters == 0 then return { 'B', next_change } end
+        if flags % 2 < 1 and waiters == 0 then return { 'B', next_change, lingers } end
         local c, proposed = unpack('<d', home[2]) + tokens, wanted + tokens - 1
         if proposed > c and (wanted <= us + AHEAD or proposed <= unpack('<d', home[1], 58)) then c = proposed end
         local stamp = stamp
@@ -78,7 +79,7 @@ if home[1] and home[2] and #home[2] == FULL_LEN and got[1] and byte(got[1]) == V
             local moved = exp < need or exp > need + 10 * SLACK
             if moved then exp = math.ceil(need + SLACK) end
             call('HSET', key, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters + 1, soon, far,
-                closed, tomb, exp, wexp, sweep, now) .. sub(got[1], STATE_LEN + 1))
+                closed, tomb, exp, wexp, sweep, now, watched, lingers) .. sub(got[1], STATE_LEN + 1))
             if moved then call('PEXPIREAT', key, exp) end
             -- (Behind waiters it may be the first all the same, by its stamp. One of those knows when to look.)
             return { 'Q', waiters > 0 and 0 or next_change, (unpack('<d', home[2])) }
@@ -125,7 +126,7 @@ if got[2] then
             return answer({ 'G', c, own_tokens, deadline - now, slots })
         end
         call('HDEL', n.key, 'h' .. owner)
-        n.vacate(own_permits, slots)
+        n.vacate(own_permits, slots, own_flags)
         replaced = true
     end
 end
@@ -164,7 +165,7 @@ if now > n.closed and permits <= n.capacity - n.taken and (barge or replaced or 
     if n.mode ~= 2 then return answer(c) end
     return answer({ 'G', c, tokens, ttl, slots })
 end
-if not wait then return answer({ 'B', n.next_change() }) end
+if not wait then return answer({ 'B', n.next_change(), n.waiters == 0 and n.lingers or 0 }) end
 if not n.next_count(tokens) then return answer({ 'F' }) end
 
 -- Join the queue. A long one is first searched for dead waiters, which would otherwise stay until it is their turn.

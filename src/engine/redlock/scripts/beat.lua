@@ -46,7 +46,7 @@ local function one(owner, attempt, window, yield, back)
             stamp = n.believe(stamp, since * 1000 + 999)
             if yield and (back and n.heir() or preceded(owner, stamp)) then
                 call('HDEL', n.key, 'h' .. owner)
-                n.vacate(permits, slots)
+                n.vacate(permits, slots, flags)
                 if back then n.promote() end -- before we are in the queue
                 n.queue(owner, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start,
                     sub(record, HOLDER_LEN + 1, HOLDER_LEN + inbox_len),
@@ -68,9 +68,10 @@ local function one(owner, attempt, window, yield, back)
         if own == attempt and sub(mine, WAITER_EPOCH, WAITER_LEN) == node.epoch then
             if window > node.max_ttl - delay then window = node.max_ttl - delay end
             n.touch_queue(window, true)
-            if n.deaf(mine) then flags = flags % HEARS end -- it is there, and will not be passed over again
+            if n.deaf(mine) then flags = flags - HEARS end -- it is there, and will not be passed over again
             call('HSET', n.wkey, owner, pack('<dd', now, window) .. sub(mine, 17, 48) .. pack('<d', flags) .. sub(mine, 57))
             n.promote()
+            if n.watched > 0 and n.waiters > 0 and n.head() == owner then n.told, n.dirty = true, true end
             return n.place(owner)
         end
     end

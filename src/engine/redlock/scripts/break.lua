@@ -21,7 +21,7 @@ if got[2] then
         inbox_len, slots_len = unpack(HOLDER, got[2])
     if now <= deadline and own <= attempt then
         call('HDEL', n.key, 'h' .. owner)
-        n.vacate(permits, n.slots_of(got[2], inbox_len, slots_len))
+        n.vacate(permits, n.slots_of(got[2], inbox_len, slots_len), flags)
         n.close(now, delay)
         redis.pcall('PUBLISH', sub(got[2], HOLDER_LEN + 1, HOLDER_LEN + inbox_len),
             string.format('L %s %.0f %.0f', owner, own, c))

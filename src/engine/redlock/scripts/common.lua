@@ -13,19 +13,20 @@ end
 
 -- Begin with a name: `state` is its field m.
 function n.open(state)
-    n.dirty, n.fields, n.won, n.said, n.counted, n.lease = false, {}, {}, {}, false, nil
+    n.dirty, n.fields, n.won, n.said, n.counted, n.lease, n.told = false, {}, {}, {}, false, nil, false
     if not state then
         n.mode, n.capacity, n.taken, n.holders, n.waiters = 0, 0, 0, 0, 0
         n.soon, n.far, n.closed, n.tomb, n.exp, n.wexp, n.sweep, n.seen, n.used = 0, 0, 0, 0, 0, 0, SWEEP, 0, ''
+        n.watched, n.lingers, n.before = 0, 0, 0
         return
     end
     if byte(state) ~= VERSION then
         error('this name was written by another version of Holdfast')
     end
     local version
-    version, n.mode, n.capacity, n.taken, n.holders, n.waiters, n.soon, n.far, n.closed, n.tomb, n.exp, n.wexp, n.sweep, n.seen =
-        unpack(STATE, state)
-    n.used = sub(state, STATE_LEN + 1)
+    version, n.mode, n.capacity, n.taken, n.holders, n.waiters, n.soon, n.far, n.closed, n.tomb, n.exp, n.wexp, n.sweep, n.seen,
+        n.watched, n.lingers = unpack(STATE, state)
+    n.used, n.before = sub(state, STATE_LEN + 1), n.waiters
 end
 
 -- The lease in the field of a counter: its owner and record, and the state that goes with them.
@@ -37,7 +38,7 @@ function n.parse(field)
     local record = pack(HOLDER, deadline, ttl, window, c, 0, 0, tokens, 1, 0, math.min(since, now), flags - flags % 4,
         unpack('<I4', field, 51), stamp, 0, node.max_ttl, byte(field, 165), 0) .. sub(field, 26, 49) .. sub(field, 166)
     return sub(field, 55, 86), record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0,
-        deadline + 2 * SLACK, 0, SWEEP, now)
+        deadline + 2 * SLACK, 0, SWEEP, now, flags % LINGERS >= WATCHED and 1 or 0, flags >= LINGERS and 1 or 0)
 end
 
 -- Whether the lease in a counter's field lives.
@@ -134,12 +135,27 @@ function n.save()
     if now > n.seen then n.seen = now end
     n.fields[#n.fields + 1] = 'm'
     n.fields[#n.fields + 1] = pack(STATE, VERSION, n.mode, n.capacity, n.taken, n.holders, n.waiters, n.soon, n.far, n.closed,
-        n.tomb, n.exp, n.wexp, n.sweep, n.seen) .. n.used
+        n.tomb, n.exp, n.wexp, n.sweep, n.seen, n.watched, n.lingers) .. n.used
     for i = 1, #n.fields, 1000 do
         call('HSET', n.key, spread(n.fields, i, math.min(i + 999, #n.fields)))
     end
     if moved then call('PEXPIREAT', n.key, n.exp) end
     for i = 1, #n.said, 2 do redis.pcall('PUBLISH', n.said[i], n.said[i + 1]) end
+    if n.watched > 0 and (n.told or (n.before == 0) ~= (n.waiters == 0)) then n.tell() end
+end
+
+-- Tell the holders that watch whether others wait: when the first waiter has come or the last one has left, with a grant
+-- behind which others wait, and with the heartbeats of the first waiter, since a message may be lost.
+function n.tell()
+    local all = call('HGETALL', n.key)
+    for i = 1, #all, 2 do
+        local flags = byte(all[i]) == 104 and unpack('<d', all[i + 1], 81) or 0
+        if flags % LINGERS >= WATCHED then
+            local inbox_len = unpack('<I4', all[i + 1], 121)
+            redis.pcall('PUBLISH', sub(all[i + 1], HOLDER_LEN + 1, HOLDER_LEN + inbox_len), string.format('W %s %.0f %d',
+                sub(all[i], 2), unpack('<d', all[i + 1], 89), n.waiters > 0 and 1 or 0))
+        end
+    end
 end
 
 -- Delete fields of a hash, however many.
@@ -229,7 +245,7 @@ function n.expire()
     if n.waiters > 0 and now > n.wexp then n.forget_queue() end
     if not (n.holders > 0 and now > n.soon or n.tomb > 0 and now > n.tomb) then return end
     local all, dead, slots = call('HGETALL', n.key), {}, {}
-    n.soon, n.far, n.tomb, n.taken, n.holders, n.dirty = 0, 0, 0, 0, 0, true
+    n.soon, n.far, n.tomb, n.taken, n.holders, n.watched, n.lingers, n.dirty = 0, 0, 0, 0, 0, 0, 0, true
     for i = 1, #all, 2 do
         local field, record = all[i], all[i + 1]
         local kind = byte(field)
@@ -240,7 +256,7 @@ function n.expire()
                 dead[#dead + 1] = field
                 n.close(deadline, delay)
             else
-                n.taken, n.holders = n.taken + permits, n.holders + 1
+                n.count_holder(permits, flags, 1)
                 if n.soon == 0 or deadline < n.soon then n.soon = deadline end
                 if deadline + delay > n.far then n.far = deadline + delay end
                 if slots_len > 0 then
@@ -284,7 +300,7 @@ end
 function n.hold(owner, duration, ttl, window, c, tokens, permits, delay, flags, attempt, stamp, start,
         inbox, label)
     local deadline, slots = now + duration, n.choose(permits, start)
-    n.taken, n.holders = n.taken + permits, n.holders + 1
+    n.count_holder(permits, flags, 1)
     if n.holders == 1 or deadline < n.soon then n.soon = deadline end
     if deadline + delay > n.far then n.far = deadline + delay end
     n.fields[#n.fields + 1] = 'h' .. owner
@@ -295,8 +311,9 @@ function n.hold(owner, duration, ttl, window, c, tokens, permits, delay, flags, 
 end
 
 -- A holder's record goes (the caller deletes the field).
-function n.vacate(permits, slots)
-    n.taken, n.holders, n.dirty = n.taken - permits, n.holders - 1, true
+function n.vacate(permits, slots, flags)
+    n.count_holder(-permits, flags, -1)
+    n.dirty = true
     if slots == '' then return end
     local gone, rest = {}, {}
     for s in string.gmatch(slots, '%d+') do gone[s] = true end
@@ -304,6 +321,12 @@ function n.vacate(permits, slots)
         if not gone[s] then rest[#rest + 1] = s end
     end
     n.used = table.concat(rest, ',')
+end
+
+function n.count_holder(permits, flags, one)
+    n.taken, n.holders = n.taken + permits, n.holders + one
+    if flags % LINGERS >= WATCHED then n.watched = n.watched + one end
+    if flags >= LINGERS then n.lingers = n.lingers + one end
 end
 
 -- The slots in a holder's record.
@@ -396,6 +419,7 @@ function n.promote()
         local slots = n.hold(owner, window, ttl, window, c, tokens, permits, delay, flags, attempt, stamp, start,
             inbox, sub(record, WAITER_LEN + inbox_len + 1))
         n.won[owner] = { 'G', c, tokens, window, slots }
+        if n.waiters > 0 and flags % LINGERS >= WATCHED then n.told = true end
         n.said[#n.said + 1] = inbox
         n.said[#n.said + 1] = string.format('G %s %.0f %.0f %.0f %.0f %s', owner, attempt, c, tokens, window, slots)
     end

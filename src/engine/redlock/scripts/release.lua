@@ -42,7 +42,7 @@ if home[1] and home[2] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
             local top = unpack('<d', home[1], 58)
             local proposed, c = ARGV[5] + tokens - 1, unpack('<d', home[2]) + tokens
             if proposed > c and (ARGV[5] + 0 <= us + AHEAD or proposed <= top) then c = proposed end
-            if now <= beat + window and c < TOKEN_LIMIT then
+            if now <= beat + window and c < TOKEN_LIMIT and flags < WATCHED then
                 soon, waiters = now + window, waiters - 1
                 far = soon + delay
                 if waiters == 0 then wexp, sweep = 0, SWEEP end
@@ -58,7 +58,7 @@ if home[1] and home[2] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
                 end
                 call('HSET', ckey, 'n' .. ARGV[1], pack('<d', c) .. 'f')
                 call('HSET', key, 'm', pack(STATE, VERSION, 0, capacity, permits, 1, waiters, soon, far, closed, 0, exp,
-                    wexp, sweep, now), 'h' .. heir, pack(HOLDER, soon, ttl, window, c, 0, 0, tokens, permits, delay,
+                    wexp, sweep, now, 0, 0), 'h' .. heir, pack(HOLDER, soon, ttl, window, c, 0, 0, tokens, permits, delay,
                     now, flags, its, stamp, start, unpack('<d', home[1], 50), inbox_len, 0) .. sub(record, WAITER_EPOCH))
                 if moved then call('PEXPIREAT', key, exp) end
                 redis.pcall('PUBLISH', sub(record, WAITER_LEN + 1, WAITER_LEN + inbox_len), string.format(
@@ -83,7 +83,7 @@ if got[2] then
         inbox_len, slots_len = unpack(HOLDER, got[2])
     if now <= deadline and own <= attempt then
         call('HDEL', n.key, 'h' .. owner)
-        n.vacate(permits, n.slots_of(got[2], inbox_len, slots_len))
+        n.vacate(permits, n.slots_of(got[2], inbox_len, slots_len), flags)
         reply = 'R'
     end
 end

@@ -12,6 +12,7 @@
 --   seen    >= every reading of the clock that is in the records: now < seen means that it went back
 --   the name's key expires later than now, far, closed and wexp; it is gone when nothing counts
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
+--   watched  = holder records with the flag WATCHED; lingers = those with LINGERS
 --   top     >= every counter of this node and the floor; no counter ever falls (nor does the top)
 --
 -- Why two conflicting leases can never be held at this node at the same time: a holder record is only made if
@@ -47,8 +48,8 @@
 -- Time: milliseconds, rounded down. Something is over when now > its end, so that what was
 -- granted for t ms lasts at least t ms of the node's clock.
 
-local STATE = '<Bddddddddddddd' -- then: used
-local STATE_LEN = 105
+local STATE = '<Bddddddddddddddd' -- then: used
+local STATE_LEN = 121
 local HOLDER = '<dddddddddddddddI4I4' -- then: epoch, inbox, slots, label
 local HOLDER_LEN = 152 -- with the epoch, which begins at ...
 local HOLDER_EPOCH = 129
@@ -64,6 +65,7 @@ local SLACK = 60000 -- keys outlive their contents by this, so that their expiry
 local SWEEP = 64 -- a queue of this length is searched for dead waiters, and again when it has doubled
 local SLOTS_MAX = 4096 -- that one lease can have
 local DETACHED = 4
+local WATCHED, LINGERS = 16, 32 -- a holder that is told when others wait; one whose process may keep it unused
 local HEARS = 8 -- a waiter listened to its inbox here when it asked, so that we know whether its process is there
 local FRESH = 100 -- milliseconds after a waiter's last call in which its listener is not checked
 local DEAF = 64 -- at most this many waiters without a listener are passed over in one call
@@ -73,6 +75,7 @@ local DEAF = 64 -- at most this many waiters without a listener are passed over 
 local node = {} -- m: its field; epoch, max_ttl: no epoch: it is uninitialised; top, floor: of its counters; proposal: the caller's
 local n = {} -- the name at hand:
 -- key, wkey, qkey: its keys; id: its bytes, so that its counter is in the field 'n' .. id
+-- before: how many waited when the call began; told: those that watch are to be told how it is now
 -- mode, capacity: its kind; taken, holders, waiters: counts; used: see above
 -- soon, far, seen: times, see above; closed: no grants before this is over (lock delay)
 -- tomb: when to look for tombstones that are over; 0: there are none
