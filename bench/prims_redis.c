@@ -27,6 +27,8 @@
 #define PERIOD_MS 1000
 #define BURST     1000000000
 #define HEAD      "HHHHHHHHHHHHHHHHHHHHHHHHHHH" /* 27 bytes, not all of them text */
+#define QUESTION \
+    "QQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQQ" /* 58 bytes, likewise */
 
 struct side {
     struct redis_server *server;
@@ -78,7 +80,7 @@ static void step_raw_limit(void *arg)
 
     raw_redis_send(side->redis, side->command.bytes, side->command.len);
     reply = raw_redis_reply(side->redis, &len);
-    if (len < 10 || reply[8] != 'G') /* "*5\r\n$1\r\nG" */
+    if (len < 10 || reply[5] != 'G') /* "$33\r\nG" */
         bench_die("a raw limit did not grant: %.*s", (int)len, reply);
 }
 
@@ -129,9 +131,10 @@ static void put(char *at, uint64_t value)
 static void format_limit(struct side *side)
 {
     char sha[RAW_SHA];
-    const char *const words[] = { "EVALSHA", sha,       "1",       RAW_KEY,      HEAD, "t", "1",
-                                  "0",       "1000000", "1000000", "1000000000", "1",  "1", NULL };
-    char *head;
+    const char *const words[] = { "EVALSHA", sha, "1", RAW_KEY, HEAD, QUESTION, NULL };
+    /* permits, the longest wait, rate, period, parts in a full bucket, in a permit and in a microsecond */
+    const uint64_t asked[] = { 1, 0, RATE, (uint64_t)PERIOD_MS * 1000, BURST, 1, 1 };
+    char *head, *question;
 
     raw_redis_load(side->redis, hfi_script_limit.text, sha);
     raw_redis_format(&side->command, words);
@@ -140,6 +143,10 @@ static void format_limit(struct side *side)
     put(head + 3, RATE);
     put(head + 11, (uint64_t)PERIOD_MS * 1000);
     put(head + 19, BURST);
+    question = memmem(side->command.bytes, side->command.len, QUESTION, strlen(QUESTION));
+    memcpy(question, "tb", 2);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        put(question + 2 + 8 * i, asked[i]);
 }
 
 /* ---- both ------------------------------------------------------------------------------------------ */

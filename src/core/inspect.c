@@ -162,6 +162,7 @@ static hf_status list_page(struct inspect_call *call)
     call->listing = NULL;
     op->u.list.pattern = listing->found->pattern;
     op->u.list.len = listing->found->len;
+    op->u.list.waited = call->contended;
     op->u.list.cursor = &listing->cursor;
     op->u.list.sink = &listing->found->sink;
     return hfi_task_submit(task, call->until_ms, 0);

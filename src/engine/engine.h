@@ -262,6 +262,7 @@ struct hfi_op {
             uint32_t len;
             struct hfi_cursor *cursor;
             struct hfi_sink *sink;
+            bool waited; /* a hint: what nobody waits for may be left out */
         } list;
         struct {
             struct hfi_name name;

@@ -44,7 +44,7 @@ static hf_status take(const char *cursor, const char *key, size_t len, uint64_t 
     struct hfi_reply reply = { .type = HFI_REPLY_LIST, .items = parts, .count = 2 };
 
     heard.count = 0;
-    return hfi_scan_take(&reply, "p:", &sink, ret_cursor);
+    return hfi_scan_take(&reply, "p:", false, &sink, ret_cursor);
 }
 
 static void keys_of_names(void **state)
@@ -122,16 +122,16 @@ static void other_answers(void **state)
     uint64_t next;
 
     (void)state;
-    assert_int_equal(hfi_scan_take(&reply, "p:", &full, &next), HF_NO_MEMORY);
-    assert_int_equal(hfi_scan_take(&number, "p:", &sink, &next), HF_CORRUPT);
+    assert_int_equal(hfi_scan_take(&reply, "p:", false, &full, &next), HF_NO_MEMORY);
+    assert_int_equal(hfi_scan_take(&number, "p:", false, &sink, &next), HF_CORRUPT);
     reply.count = 1;
-    assert_int_equal(hfi_scan_take(&reply, "p:", &sink, &next), HF_CORRUPT);
+    assert_int_equal(hfi_scan_take(&reply, "p:", false, &sink, &next), HF_CORRUPT);
     reply.count = 2;
     parts[1] = number;
-    assert_int_equal(hfi_scan_take(&reply, "p:", &sink, &next), HF_CORRUPT);
+    assert_int_equal(hfi_scan_take(&reply, "p:", false, &sink, &next), HF_CORRUPT);
     parts[1] = strange;
     heard.count = 0;
-    assert_int_equal(hfi_scan_take(&reply, "p:", &sink, &next), HF_OK);
+    assert_int_equal(hfi_scan_take(&reply, "p:", false, &sink, &next), HF_OK);
     assert_int_equal(heard.count, 0);
 }
 
@@ -143,18 +143,48 @@ static void what_is_asked(void **state)
 
     (void)state;
     hfi_command_init(&command);
-    hfi_scan_add(&command, "a*[b", UINT64_MAX);
+    hfi_scan_add(&command, "a*[b", UINT64_MAX, false);
     assert_false(command.failed);
     assert_int_equal(command.len, sizeof wanted - 1);
     assert_memory_equal(command.bytes, wanted, sizeof wanted - 1);
     hfi_command_done(&command);
+
+    hfi_command_init(&command);
+    hfi_scan_add(&command, "p:", 7, true);
+    assert_non_null(memmem(command.bytes, command.len, "$7\r\np:{*}:q\r\n", 13));
+    hfi_command_done(&command);
+}
+
+/* Only names with a queue; whatever else there is under a key like that is none. */
+static void names_with_a_queue(void **state)
+{
+    static const struct {
+        const char *key, *name;
+    } cases[] = { { "p:{a}:q", "a" },  { "p:{a%7Db}:q", "a}b" }, { "p:{a}", NULL },
+                  { "p:{a}:w", NULL }, { "p:a}:q", NULL },       { ":q", NULL },
+                  { "", NULL } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hfi_sink sink = { .name = on_name };
+        struct hfi_reply key = text_of(cases[i].key, strlen(cases[i].key));
+        struct hfi_reply keys = { .type = HFI_REPLY_LIST, .items = &key, .count = 1 };
+        struct hfi_reply parts[] = { text_of("0", 1), keys };
+        struct hfi_reply reply = { .type = HFI_REPLY_LIST, .items = parts, .count = 2 };
+        uint64_t next;
+
+        heard.count = 0;
+        assert_int_equal(hfi_scan_take(&reply, "p:", true, &sink, &next), HF_OK);
+        assert_int_equal(heard.count, cases[i].name ? 1 : 0);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_of_names), cmocka_unit_test(long_keys),     cmocka_unit_test(cursors),
-        cmocka_unit_test(other_answers), cmocka_unit_test(what_is_asked),
+        cmocka_unit_test(keys_of_names), cmocka_unit_test(long_keys),
+        cmocka_unit_test(cursors),       cmocka_unit_test(other_answers),
+        cmocka_unit_test(what_is_asked), cmocka_unit_test(names_with_a_queue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,6 +158,40 @@ static void closed_to_others(void **state)
     close_store(nobody);
 }
 
+/* A server that knows no users of this kind refuses ours. Whoever opened the store without waiting hears it from the calls. */
+static void refused_user(void **state)
+{
+    struct ensemble *strict = ensemble_start(1, TICK_MS, 10, false);
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_acquire_request request = waiting_request("n");
+    hf_lease *lease = NULL;
+    hf_view *view = NULL;
+    hf_store *store;
+    char url[64];
+
+    (void)state;
+    zk_server_kill(&strict->servers[0]);
+    strict->more = "DigestAuthenticationProvider.enabled=false\n";
+    zk_server_restart(&strict->servers[0]);
+    snprintf(url, sizeof url, "zk://us:sesame@127.0.0.1:%u/x", (unsigned)strict->servers[0].port);
+    options.flags = HF_OPEN_FLAG_NO_WAIT;
+    EXPECT(HF_OK, hf_open(url, &options, &store, &contract_error));
+    EXPECT(HF_DENIED, hf_acquire(store, &request, &lease, &contract_error)); /* while it connects */
+    CHECK(
+        strstr(contract_error.text, "authentication failed") || /* of its node, or of the session */
+        strstr(contract_error.text, "refused our user"));
+    CHECK(!strstr(contract_error.text, "sesame"));
+    EXPECT(HF_DENIED, hf_acquire(store, &request, &lease, &contract_error)); /* when it knows */
+    CHECK(strstr(contract_error.text, "refused our user"));
+    EXPECT(HF_DENIED, hf_store_inspect(store, "n", 1, 0, &view, &contract_error));
+    CHECK(!lease && !view);
+    close_store(store);
+    EXPECT(HF_OK, hf_open(url, &options, &store, &contract_error));
+    EXPECT(HF_DENIED, hf_store_inspect(store, "n", 1, 0, &view, &contract_error)); /* parked */
+    close_store(store);
+    ensemble_free(strict);
+}
+
 /* ---- refusals --------------------------------------------------------------------------------- */
 
 static void refusals(void **state)
@@ -276,8 +310,8 @@ static void cells(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(no_herd),  TEST(slots_are_filled), TEST(users), TEST(closed_to_others),
-        TEST(refusals), TEST(negotiated),       TEST(cells),
+        TEST(no_herd),      TEST(slots_are_filled), TEST(users),      TEST(closed_to_others),
+        TEST(refused_user), TEST(refusals),         TEST(negotiated), TEST(cells),
     };
 
     if (argc > 1)

@@ -43,8 +43,9 @@ static void write_config(struct zk_server *server)
     size_t used = (size_t)snprintf(
         text, sizeof text,
         "dataDir=%s\nclientPort=%u\nclientPortAddress=127.0.0.1\ntickTime=%d\ninitLimit=40\n"
-        "syncLimit=%d\nadmin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
-        server->dir, (unsigned)server->port, ensemble->tick_ms, ensemble->sync_limit);
+        "syncLimit=%d\nadmin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n%s",
+        server->dir, (unsigned)server->port, ensemble->tick_ms, ensemble->sync_limit,
+        ensemble->more ? ensemble->more : "");
 
     for (int i = 0; ensemble->count > 1 && i < ensemble->count; i++) {
         const struct zk_server *other = &ensemble->servers[i];

@@ -26,6 +26,7 @@ struct zk_server {
 
 struct ensemble {
     int count, tick_ms, sync_limit;
+    const char *more; /* lines for their configuration, from the next start on; or NULL */
     struct zk_server servers[ENSEMBLE_MAX];
     char dir[SERVER_PATH_ROOM];
 };

@@ -23,7 +23,8 @@ bool hfi_line_add(struct hfi_line *line, const struct hfi_demand *one)
 
 void hfi_position_begin(struct hfi_position *position, const struct hfi_demand *own)
 {
-    *position = (struct hfi_position){ .own = *own, .blocker = HFI_NO_BLOCKER };
+    *position =
+        (struct hfi_position){ .own = *own, .blocker = HFI_NO_BLOCKER, .before = HFI_NO_BLOCKER };
 }
 
 void hfi_position_ahead(struct hfi_position *position, const struct hfi_demand *one)
@@ -31,6 +32,7 @@ void hfi_position_ahead(struct hfi_position *position, const struct hfi_demand *
     const struct hfi_demand *own = &position->own;
 
     if (!same_kind(one, own) || (uint64_t)one->permits + own->permits > own->capacity) {
+        position->before = position->blocker;
         position->blocker = position->ahead.count;
         position->blockers++;
     } else {

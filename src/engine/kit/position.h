@@ -50,6 +50,7 @@ struct hfi_position {
     struct hfi_line ahead;
     size_t blockers;
     size_t blocker;  /* the nearest, counted from the oldest claim (0); HFI_NO_BLOCKER: none */
+    size_t before;   /* the blocker before that one; HFI_NO_BLOCKER: none */
     uint64_t beside; /* permits of the claims ahead that are no blockers */
 };
 

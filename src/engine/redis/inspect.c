@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LIST: one SCAN, of the server, or of one master of a cluster after the other: bare names. LOOK (look.c): one script call, and
- * the labels of the clients that it found. With the lock; answers come from the driver.
+ * LIST: one SCAN, of the server, or of one master of a cluster after the other: bare names, or those that have a queue. LOOK
+ * (look.c): one script call, and the labels of the clients that it found. With the lock; answers come from the driver.
  */
 #include "engine/redis/internal.h"
 
@@ -32,9 +32,10 @@ static void scanned(struct redis_call *call, enum hfi_outcome outcome,
     struct redis_store *store = call->store;
     struct hfi_op *op = call->op;
     struct place *place = place_of(op);
-    hf_status status = outcome == HFI_ANSWERED ? hfi_scan_take(reply, store->conf->prefix,
-                                                               op->u.list.sink, &place->scan)
-                                               : redis_unanswered(outcome, err);
+    hf_status status = outcome == HFI_ANSWERED
+                           ? hfi_scan_take(reply, store->conf->prefix, op->u.list.waited,
+                                           op->u.list.sink, &place->scan)
+                           : redis_unanswered(outcome, err);
 
     if (place->scan == 0)
         place->node = store->slots ? redis_cluster_next(store, place->node + 1) : REDIS_NODE_ANY;
@@ -57,6 +58,6 @@ void redis_list(void *self, struct hfi_op *op)
         return;
     call->idempotent = true;
     call->node = place->node;
-    hfi_scan_add(&call->command, store->conf->prefix, place->scan);
+    hfi_scan_add(&call->command, store->conf->prefix, place->scan, op->u.list.waited);
     redis_call_send(call);
 }

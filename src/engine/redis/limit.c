@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Rate limits: the decision is taken by scripts/limit.lua, in one round trip. */
+/* Rate limits: the decision is taken by scripts/limit.lua, in one round trip. Under the reactor's lock. */
 #include "engine/native.h"
 #include "engine/redis/internal.h"
 #include "holdfast/primitives.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define NUMBERS    4                 /* of an answer */
+#define ANSWER_LEN (1 + 8 * NUMBERS) /* and a letter */
+#define ASKED      7                 /* numbers of a question; and two letters */
 
 static enum hfi_limit_said said_by(char letter)
 {
@@ -26,28 +33,38 @@ static enum hfi_limit_said said_by(char letter)
     }
 }
 
+static int64_t number_at(const char *bytes)
+{
+    uint64_t value;
+
+    memcpy(&value, bytes, sizeof value);
+    return (int64_t)le64toh(value);
+}
+
+/* A letter, or a letter and four numbers of 8 bytes. Numbers in a script are doubles. */
 static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *answer)
 {
-    const struct hfi_reply *numbers[4];
+    int64_t numbers[NUMBERS];
 
-    *answer = (struct hfi_limit_answer){ .said = said_by(hfi_reply_letter(reply)) };
+    *answer = (struct hfi_limit_answer){ .said = HFI_LIMIT_CORRUPT };
+    if (reply->type != HFI_REPLY_TEXT || reply->len == 0)
+        return false;
+    answer->said = said_by(reply->text[0]);
     if (answer->said == HFI_LIMIT_CORRUPT)
         return false;
     if (answer->said > HFI_LIMIT_SEEN_IT)
-        return true;
-    for (size_t i = 0; i < 4; i++) {
-        numbers[i] = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
-        if (!numbers[i])
+        return reply->len == 1;
+    if (reply->len != ANSWER_LEN)
+        return false;
+    for (size_t i = 0; i < NUMBERS; i++) {
+        numbers[i] = number_at(reply->text + 1 + 8 * i);
+        if (numbers[i] < -(int64_t)HFI_TOKEN_LIMIT || numbers[i] > (int64_t)HFI_TOKEN_LIMIT)
             return false;
     }
-    answer->wait_us = numbers[0]->integer;
-    answer->left = numbers[1]->integer;
-    answer->refill_us = numbers[2]->integer;
-    answer->at_us = numbers[3]->integer;
-    for (size_t i = 0; i < 4; i++) /* numbers in a script are doubles */
-        if (numbers[i]->integer < -(int64_t)HFI_TOKEN_LIMIT ||
-            numbers[i]->integer > (int64_t)HFI_TOKEN_LIMIT)
-            return false;
+    answer->wait_us = numbers[0];
+    answer->left = numbers[1];
+    answer->refill_us = numbers[2];
+    answer->at_us = numbers[3];
     return answer->wait_us >= 0 && answer->wait_us <= HFI_LIMIT_PARTS_MAX;
 }
 
@@ -64,30 +81,40 @@ static void limited(struct redis_call *call, enum hfi_outcome outcome,
         hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
 }
 
+static void put_number(char *bytes, int64_t number)
+{
+    uint64_t value = htole64((uint64_t)number);
+
+    memcpy(bytes, &value, sizeof value);
+}
+
 void redis_limit(void *self, struct hfi_op *op)
 {
     struct redis_store *store = self;
-    static const char *const acts[] = {
-        [HFI_LIMIT_TAKE] = "t", [HFI_LIMIT_LOOK] = "l", [HFI_LIMIT_BACK] = "b"
+    static const char acts[] = {
+        [HFI_LIMIT_TAKE] = 't', [HFI_LIMIT_LOOK] = 'l', [HFI_LIMIT_BACK] = 'b'
     };
     const struct hfi_limit_rule *rule = &op->u.limit->rule;
     const struct hfi_limit_ask *ask = &op->u.limit->ask;
     struct redis_call *call = redis_call_new(store, &hfi_script_limit, 1, limited, op);
+    const int64_t asked[ASKED] = { ask->act == HFI_LIMIT_LOOK ? 0 : ask->permits,
+                                   ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us,
+                                   rule->rate,
+                                   rule->period_us,
+                                   rule->burst * rule->unit,
+                                   rule->unit,
+                                   rule->speed };
+    char question[2 + 8 * ASKED];
 
     if (!call)
         return;
     call->idempotent = ask->act == HFI_LIMIT_LOOK;
     redis_add_cell_key(call, &op->u.limit->name);
     hfi_command_add(&call->command, rule->head, sizeof rule->head);
-    hfi_command_add_text(&call->command, acts[ask->act]);
-    hfi_command_add_number(&call->command, ask->act == HFI_LIMIT_LOOK ? 0 : ask->permits);
-    hfi_command_add_number(&call->command, ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us);
-    hfi_command_add_number(&call->command, rule->rate);
-    hfi_command_add_number(&call->command, rule->period_us);
-    if (rule->algorithm == HF_LIMIT_ALGORITHM_BUCKET) {
-        hfi_command_add_number(&call->command, rule->burst * rule->unit);
-        hfi_command_add_number(&call->command, rule->unit);
-        hfi_command_add_number(&call->command, rule->speed);
-    }
+    question[0] = acts[ask->act];
+    question[1] = (char)rule->head[2]; /* the kind */
+    for (size_t i = 0; i < ASKED; i++)
+        put_number(question + 2 + 8 * i, asked[i]);
+    hfi_command_add(&call->command, question, sizeof question);
     redis_call_send(call);
 }

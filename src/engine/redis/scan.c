@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEYS 1000 /* keys that one SCAN visits */
+#define KEYS  1000 /* keys that one SCAN visits */
+#define QUEUE ":q"
 
-void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t cursor)
+void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t cursor, bool waited)
 {
-    char pattern[2 * REDIS_STORE_PREFIX_MAX + 3]; /* each byte escaped, and "{*}" */
+    char pattern[2 * REDIS_STORE_PREFIX_MAX + sizeof "{*}" QUEUE]; /* each byte escaped */
     char number[24];
     size_t used = 0;
 
@@ -23,11 +24,11 @@ void hfi_scan_add(struct hfi_command *command, const char *prefix, uint64_t curs
             pattern[used++] = '\\';
         pattern[used++] = *at;
     }
-    memcpy(pattern + used, "{*}", 3);
+    used += (size_t)snprintf(pattern + used, sizeof pattern - used, "{*}%s", waited ? QUEUE : "");
     hfi_command_add_text(command, "SCAN");
     hfi_command_add_text(command, number);
     hfi_command_add_text(command, "MATCH");
-    hfi_command_add(command, pattern, used + 3);
+    hfi_command_add(command, pattern, used);
     hfi_command_add_text(command, "COUNT");
     hfi_command_add_number(command, KEYS);
 }
@@ -85,8 +86,18 @@ bool hfi_scan_cursor(const struct hfi_reply *item, uint64_t *ret_cursor)
     return true;
 }
 
-hf_status hfi_scan_take(const struct hfi_reply *reply, const char *prefix, struct hfi_sink *sink,
-                        uint64_t *ret_cursor)
+/* Without the ending of a queue; 0: it has none. */
+static size_t without_queue(const struct hfi_reply *key)
+{
+    size_t ending = sizeof QUEUE - 1;
+
+    return key->len > ending && memcmp(key->text + key->len - ending, QUEUE, ending) == 0
+               ? key->len - ending
+               : 0;
+}
+
+hf_status hfi_scan_take(const struct hfi_reply *reply, const char *prefix, bool waited,
+                        struct hfi_sink *sink, uint64_t *ret_cursor)
 {
     const struct hfi_reply *keys = hfi_reply_at(reply, 1, HFI_REPLY_LIST);
     unsigned char name[HF_NAME_MAX];
@@ -95,7 +106,8 @@ hf_status hfi_scan_take(const struct hfi_reply *reply, const char *prefix, struc
         return HF_CORRUPT;
     for (size_t i = 0; i < keys->count; i++) {
         const struct hfi_reply *key = hfi_reply_at(keys, i, HFI_REPLY_TEXT);
-        size_t len = key ? key_name(prefix, key->text, key->len, name) : 0;
+        size_t whole = !key ? 0 : waited ? without_queue(key) : key->len;
+        size_t len = key ? key_name(prefix, key->text, whole, name) : 0;
 
         if (len > 0 && !sink->name(sink, name, len))
             return HF_NO_MEMORY;

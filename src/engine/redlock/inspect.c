@@ -126,14 +126,14 @@ static void scanned(struct redlock_round *round, unsigned node, enum hfi_outcome
     if (places->counters & 1u << node)
         status = take_counters(reply, page->op->u.list.sink, &places->scan[node]);
     else
-        status =
-            hfi_scan_take(reply, round->store->prefix, page->op->u.list.sink, &places->scan[node]);
+        status = hfi_scan_take(reply, round->store->prefix, page->op->u.list.waited,
+                               page->op->u.list.sink, &places->scan[node]);
     if (status != HF_OK && page->status == HF_OK) {
         hfi_error_clear(&page->err);
         page->status = status;
     }
-    if (places->scan[node] == 0 && !(places->counters & 1u << node)) {
-        places->counters |= 1u << node;
+    if (places->scan[node] == 0 && !page->op->u.list.waited && !(places->counters & 1u << node)) {
+        places->counters |= 1u << node; /* of leases that nobody waits for */
     } else if (places->scan[node] == 0) {
         places->more &= ~(1u << node);
         places->shown |= 1u << node;
@@ -173,7 +173,8 @@ static void scan(struct redlock_store *store, struct page *page, unsigned node)
     if (places_of(page->op)->counters & 1u << node)
         add_hscan(round, places_of(page->op)->scan[node]);
     else
-        hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node]);
+        hfi_scan_add(&round->command, store->prefix, places_of(page->op)->scan[node],
+                     page->op->u.list.waited);
     redlock_round_send(round, 1u << node);
 }
 

@@ -485,7 +485,7 @@ void zk_cancel(void *self, struct hfi_op *op, hf_status status)
 
     if (!node || node->op != op || node->stop != HF_OK)
         return;
-    stop_acquire(node, status, NULL);
+    stop_acquire(node, status, status == HF_DENIED ? &store->why : NULL);
     node->due_ms = hfi_now_ms() + ZK_STOP_MS;
     if (node->due_ms < store->due_ms)
         store->due_ms = node->due_ms;

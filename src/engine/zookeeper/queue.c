@@ -54,8 +54,13 @@ static bool is_part(const struct hfi_demand *demand)
 }
 
 /*
- * It does not hold. With a blocker, it watches the nearest. Without one (some of several permits), any holder that goes
- * may make room: the first waiter watches the list of children, and each of the others the waiter before it.
+ * It does not hold. With one blocker, it watches that one. With several, it watches the one before the nearest, which must
+ * go as well. When that has gone it reads the queue again, usually while the nearest one holds: then the nearest is the only
+ * one, and its end is the grant. If it watched the nearest one instead, it would have to read the queue after the end of
+ * that one, to learn whether it held or only left the queue: a round trip in every hand-over.
+ *
+ * Without a blocker (some of several permits), any holder that goes may make room: the first waiter watches the list of
+ * children, and each of the others the waiter before it.
  *
  * A claim of some permits reads the queue again even after its last blocker has gone: only that
  * shows whether others wait behind it, which it must tell.
@@ -66,8 +71,10 @@ static void find_watch(const struct zk_member *members, size_t at, const struct 
     bool last = hfi_position_blocked_once(ahead) && !is_part(&members[at].demand);
 
     if (ahead->blocker != HFI_NO_BLOCKER) {
+        size_t watched = last || ahead->before == HFI_NO_BLOCKER ? ahead->blocker : ahead->before;
+
         ret_position->watch = last ? ZK_WATCH_LAST : ZK_WATCH_BLOCKER;
-        ret_position->node = members[ahead->blocker].node;
+        ret_position->node = members[watched].node;
     } else if (hfi_position_is_next(ahead)) {
         ret_position->watch = ZK_WATCH_LIST;
     } else {

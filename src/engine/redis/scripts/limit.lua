@@ -5,46 +5,52 @@
 -- (test/redis/limit.c). All numbers are whole and below 2^53, where doubles are exact; dividing up
 -- goes by fmod, which is exact too, and not by a quotient that may have been rounded.
 --
+-- ARGV[1] is the head of the state: "L1", the kind, rate, period, burst. ARGV[2] is the question in one string, and so is the
+-- answer: an argument for each number, and a table for the answer, cost as much as the decision. A refusal that needs no
+-- numbers is its letter alone.
+--
 -- The state is a string under the cell's key, so that a name which is a cell already is
 -- refused by the server (WRONGTYPE), and the other way round. It expires when it is over.
 
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
-local HOLD, MORE, LOG, LINE = 10000000, 44, 60, 12
+local fmod = math.fmod
+local HOLD, MORE, LOG, LINE, ANSWER = 10000000, 44, 60, 12, '<c1i8i8i8i8'
 
 local clock = call('TIME')
 local state = call('GET', KEYS[1])
 local now = clock[1] * 1000000 + clock[2]
-local head, act, permits, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local rate, period = tonumber(ARGV[5]), tonumber(ARGV[6])
-local seen, over, shift = now, 0, 0
+local head = ARGV[1]
+local act, kind, permits, most, rate, period, full, unit, speed = unpack('<c1Bi8i8i8i8i8i8i8', ARGV[2])
+local seen, over, shift, level = now, 0, 0, full -- level: of a bucket, or the first number of another kind
 
 if state then
-    if byte(state) ~= 76 then return { 'M' } end
-    if byte(state, 2) ~= 49 then return { 'V' } end
-    if #state < (byte(state, 3) == 98 and 51 or 59) then return { 'X' } end
-    seen, over = unpack('<i8i8', state, 28)
+    local ours = sub(state, 1, 27) == head
+    if not ours then
+        if byte(state) ~= 76 then return 'M' end
+        if byte(state, 2) ~= 49 then return 'V' end
+    end
+    if #state < (byte(state, 3) == 98 and 51 or 59) then return 'X' end
+    seen, over, level = unpack('<i8i8i8', state, 28)
     if seen > now then
         if seen - now > HOLD then shift = now - seen else now = seen end
     end
     seen, over = seen + shift, over + shift
     if now >= over then
         state = nil
-    elseif sub(state, 1, 27) ~= head then
-        return { 'M' }
+    elseif not ours then
+        return 'M'
     end
 end
-if act == 'b' and (not state or most <= now) then return { 'K' } end
+if act == 'b' and (not state or most <= now) then return 'K' end
 local refill = state and over - now or 0
 
 -- Read the state, and find when the permits are available.
-local kind = byte(head, 3)
 local at, left, more = now, 0, nil
 local used, before = 0, 0 -- f, fixed
 local gone, total, first, size = 0, 0, LOG, LOG -- s, sliding: the log from `first` to before `size`
-local full, unit, speed, level -- b, bucket
 if kind == 102 then
     if state then
-        used, before = unpack('<i8i8', state, MORE)
+        used, before = level, unpack('<i8', state, MORE + 8)
     else
         over = now + period
     end
@@ -53,8 +59,8 @@ if kind == 102 then
     if at < now then at = now end
 elseif kind == 115 then
     if state then
-        gone, total = unpack('<i8i8', state, MORE)
-        gone, size = gone + shift, #state + 1
+        gone, total = level + shift, unpack('<i8', state, MORE + 8)
+        size = #state + 1
         if shift ~= 0 then
             local lines = { sub(state, 1, LOG - 1) }
             for i = LOG, size - 1, LINE do
@@ -84,20 +90,18 @@ elseif kind == 115 then
         sum, line = sum - count, line + LINE
     end
 else
-    full, unit, speed = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-    level = full
-    if state then level = unpack('<i8', state, MORE) + (now - seen) * speed end
-    if level > 0 then left = (level - math.fmod(level, unit)) / unit end
+    if state then level = level + (now - seen) * speed else level = full end
+    if level > 0 then left = (level - fmod(level, unit)) / unit end
     local need = permits * unit - level
     if need > 0 then
         need = need + speed - 1
-        at = now + (need - math.fmod(need, speed)) / speed
+        at = now + (need - fmod(need, speed)) / speed
     end
 end
 
-if act == 'l' then return { 'L', 0, left, refill, now } end
+if act == 'l' then return pack(ANSWER, 'L', 0, left, refill, now) end
 if act == 't' then
-    if at - now > most then return { 'R', at - now, left, refill, at } end
+    if at - now > most then return pack(ANSWER, 'R', at - now, left, refill, at) end
     if kind == 102 then
         if used + permits > rate then
             before, used, over = used, 0, over + period
@@ -122,7 +126,7 @@ if act == 't' then
         level = level - permits * unit
     end
 elseif kind == 102 then
-    if most ~= over - period or used < permits then return { 'K' } end
+    if most ~= over - period or used < permits then return 'K' end
     used = used - permits
     if used == 0 then
         over, used, before = most, before, rate
@@ -139,24 +143,27 @@ elseif kind == 115 then
             lines[#lines + 1] = pack('<i8i4', when, count)
         end
     end
-    if not found then return { 'K' } end
+    if not found then return 'K' end
     over = last + period
     more = pack('<i8i8', gone, total - permits) .. table.concat(lines)
 else
     local debt = speed - 1 - level
-    if level >= 0 or most ~= now + (debt - math.fmod(debt, speed)) / speed then return { 'K' } end
+    if level >= 0 or most ~= now + (debt - fmod(debt, speed)) / speed then return 'K' end
     level = level + permits * unit
 end
 
-if kind == 102 then
-    more = pack('<i8i8', used, before)
-elseif kind == 98 then
+local bytes
+if kind == 98 then
     local lack = full - level + speed - 1
-    over = now + (lack - math.fmod(lack, speed)) / speed
-    more = pack('<i8', level)
+    over = now + (lack - fmod(lack, speed)) / speed
+    bytes = pack('<c27i8i8i8', head, now, over, level)
+elseif kind == 102 then
+    bytes = pack('<c27i8i8i8i8', head, now, over, used, before)
+else
+    bytes = pack('<c27i8i8', head, now, over) .. more
 end
 refill = over - now
 local life = math.floor(refill / 1000) + 1
-call('SET', KEYS[1], head .. pack('<i8i8', now, over) .. more, 'PX', life)
-if act == 'b' then return { 'B' } end
-return { 'G', at - now, at > now and 0 or left - permits, refill, at }
+call('SET', KEYS[1], bytes, 'PX', life)
+if act == 'b' then return 'B' end
+return pack(ANSWER, 'G', at - now, at > now and 0 or left - permits, refill, at)
