@@ -186,7 +186,8 @@ static void detached_tries_have_ids_of_their_own(void **state)
         EXPECT(HF_OK, hf_lease_export(lease, handles[i]));
         give(lease);
     }
-    CHECK(memcmp(handles[0], handles[1], 16) != 0); /* 32 hex digits; ids in a row share half of them */
+    CHECK(memcmp(handles[0], handles[1], 16) !=
+          0); /* 32 hex digits; ids in a row share half of them */
     CHECK(memcmp(handles[0] + 16, handles[1] + 16, 16) != 0);
     close_store(second);
     close_store(store);
