@@ -196,6 +196,40 @@ static void try_gets_what_nobody_uses(void **state)
     close_store(store);
 }
 
+/* A try that gets it by asking twice is a request like any other: ids of detached leases are drawn each by itself, and so one handle
+ * says nothing about the next. */
+static void detached_tries_have_ids_of_their_own(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS), tries = plain(0);
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    char handles[2][HF_LEASE_TEXT_MAX];
+    hf_store *store, *second;
+
+    (void)state;
+    NEEDS(HF_CAP_LINGER);
+    NEEDS(HF_CAP_DETACHED);
+    contract_param("try_wait=60s");
+    tries.flags = HF_FLAG_DETACHED;
+    store = open_store();
+    second = open_store();
+    for (int i = 0; i < 2; i++) {
+        hf_lease *lease = NULL;
+        hf_status status;
+
+        (void)make_idle(store, &request, second);
+        while ((status = hf_acquire(second, &tries, &lease, &contract_error)) == HF_BUSY)
+            CHECK(now_ms() < until_ms);
+        EXPECT(HF_OK, status);
+        EXPECT(HF_OK, hf_lease_export(lease, handles[i]));
+        give(lease);
+    }
+    CHECK(memcmp(handles[0], handles[1], 16) !=
+          0); /* 32 hex digits; ids in a row share half of them */
+    CHECK(memcmp(handles[0] + 16, handles[1] + 16, 16) != 0);
+    close_store(second);
+    close_store(store);
+}
+
 static void try_is_busy_while_it_is_used(void **state)
 {
     hf_acquire_request request = lingering(LIMIT_MS), tries = plain(0);
@@ -545,6 +579,7 @@ int contract_linger(void)
         CASE(shown_as_idle),
         CASE(waiter_calls_it_back),
         CASE(try_gets_what_nobody_uses),
+        CASE(detached_tries_have_ids_of_their_own),
         CASE(try_is_busy_while_it_is_used),
         CASE(goes_to_those_that_wait),
         CASE(asker_leaves),
