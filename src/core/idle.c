@@ -245,8 +245,7 @@ enum hfi_idle_entrance hfi_idle_enter(struct hfi_shard *shard, struct hfi_lease 
         .min_valid_ms = min_valid_ms,
         .linger_ms = lease->linger.ms,
         .flags = lease->claim.flags,
-        .passable =
-            (lease->pass || lease->linger.ms > 0) && lease->claim.lock_delay_ms == 0,
+        .passable = (lease->pass || lease->linger.ms > 0) && lease->claim.lock_delay_ms == 0,
         .reentrant = lease->reentrant,
         .scoped = lease->scoped,
         .in_loop = lease->in_loop,

@@ -454,13 +454,23 @@ static void line_lost_while_idle(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        CASE(costs_no_request),         CASE(block_is_used_up), CASE(tokens_are_lost),
-        CASE(recall_is_lost),           CASE(line_is_lost),     CASE(ttl_is_short),
-        CASE(recall_crosses_a_renewal), CASE(shown_as_idle),    CASE(ping_pong),
-        CASE(data_is_lost),             CASE(released_in_doubt),
-        CASE(slot_is_used_again),       CASE(delay_is_kept),
-        CASE(wanted_before_the_release), CASE(try_asks_once_more),
-        CASE(try_stays_a_try),          CASE(line_lost_while_idle),
+        CASE(costs_no_request),
+        CASE(block_is_used_up),
+        CASE(tokens_are_lost),
+        CASE(recall_is_lost),
+        CASE(line_is_lost),
+        CASE(ttl_is_short),
+        CASE(recall_crosses_a_renewal),
+        CASE(shown_as_idle),
+        CASE(ping_pong),
+        CASE(data_is_lost),
+        CASE(released_in_doubt),
+        CASE(slot_is_used_again),
+        CASE(delay_is_kept),
+        CASE(wanted_before_the_release),
+        CASE(try_asks_once_more),
+        CASE(try_stays_a_try),
+        CASE(line_lost_while_idle),
     };
 
     if (argc > 1)

@@ -139,7 +139,8 @@ static void do_linger(hf_store *store)
     if (fine(hf_acquire(store, &request, &lease, &contract_error)))
         drop(lease);
     if (fine(hf_open(contract_url(), NULL, &second, &contract_error))) {
-        other.wait_ms = 0; /* without any memory the recall has no effect until there is some again */
+        other.wait_ms =
+            0; /* without any memory the recall has no effect until there is some again */
         status = hf_acquire(second, &other, &lease, &contract_error);
         if (status != HF_BUSY && fine(status))
             drop(lease);
