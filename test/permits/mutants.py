@@ -20,7 +20,7 @@ SOURCES = {'redis': 'redis/scripts', 'redlock': 'redlock/scripts', 'postgres': '
 # engine, what it does wrong, file, text, text in place of it
 MUTANTS = [
     ('redis', 'a lease counts for a millisecond less', 'common.lua', 'if now > deadline then', 'if now >= deadline then'),
-    ('redis', 'a block of tokens runs ahead of the clock', 'common.lua', 'if first + count > us + AHEAD then', 'if false then'),
+    ('redis', 'a block of tokens runs ahead of the clock', 'common.lua', 'if first + count > us + ahead then', 'if false then'),
     ('redis', 'a name opens while its lock delay runs', 'common.lua', 'while waiters > 0 and now > closed and taken',
      'while waiters > 0 and taken'),
     ('redis', 'a barge is refused', 'acquire.lua', 'if now > closed and permits <= capacity - taken and (',
@@ -56,8 +56,8 @@ MUTANTS = [
     ('redis', 'the last token is not carried when deflated', 'common.lua', "pack('<Bdd', FREE, last, exp)", "pack('<Bdd', FREE, 0, exp)"),
     ('redis', 'the window in place of the deadline when inflated', 'thin.lua', "pack(HOLDER, deadline, first", "pack(HOLDER, now + window, first"),
     ('redis', 'a thin grant over a full name', 'acquire.lua', 'if thin == FREE and not kind then', 'if thin ~= HELD and not kind then'),
-    ('redis', 'a queue beside a thin name', 'acquire.lua', 'state = pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,\n            soon',
-     'state = inflated and state or pack(STATE, FULL, mode, capacity, taken, holders, waiters, last,\n            soon'),
+    ('redis', 'a queue beside a thin name', 'acquire.lua', 'state = pack(STATE, FULL, watched, mode, capacity, taken, holders, waiters, last,\n            soon',
+     'state = inflated and state or pack(STATE, FULL, watched, mode, capacity, taken, holders, waiters, last,\n            soon'),
     ('redis', 'a thin block is told whole where it was cut', 'acquire.lua', 'if asked == block then return token end', 'do return token end'),
     ('redis', 'a detached lease is not when inflated', 'thin.lua', 'flags - flags % DETACHED, window', '0, window'),
     ('redis', 'the client is forgotten when inflated', 'thin.lua', 'window, first, 0, client)', "window, first, 0, '01234567')"),
