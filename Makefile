@@ -23,7 +23,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
+.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson bench-peers
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -34,7 +34,7 @@ help:
 	@echo 'make interop-npm, interop-redisson   with real clients that npm or Maven fetch'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
-	@echo 'make bench    speed, as ratios to raw loops; bench-redlock-npm: beside node-redlock, which npm fetches'
+	@echo 'make bench    speed, as ratios to raw loops; bench-peers: beside other lock libraries, which are fetched (PEERS)'
 	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
@@ -97,11 +97,14 @@ bench: build
 	@$(call compile,$(BUILD),holdfast_bench)
 	@'$(BUILD)/bin/holdfast' bench $(BENCH_ARGS)
 
-bench-redlock-npm:
+# Other lock libraries beside ours: PEERS="redis etcd" does only these servers, SECONDS is the time of a round.
+bench-peers:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),)
 	@$(call compile,$(BUILD))
-	@bench/redlock_npm.sh '$(BUILD)'
+	@$(call compile,$(BUILD),peer_ours)
+	@bench/peers/install.sh '$(BUILD)/peers'
+	@python3 -B bench/peers/run.py '$(BUILD)' '$(BUILD)/peers' '$(or $(SECONDS),1)' $(PEERS)
 
 compat:
 	@tools/packages.sh test

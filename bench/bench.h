@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROWS_MAX      64
+#define ROWS_MAX      192
 #define EXIT_INTERNAL 70
 
 /* ---- what is reported ------------------------------------------------------ */
@@ -43,6 +43,8 @@ struct row {
     double ratio, low, high;   /* of the per-round ratios: median and quartiles; NAN: none */
     unsigned rounds;
     struct target target;
+    const char *axis; /* of a curve: what grows; NULL: no point of a curve */
+    double at;        /* there */
 };
 
 /* Of one measurement. Written by its process, read by the main one. */
@@ -66,15 +68,19 @@ struct bench {
     const char *holdfast; /* the command; NULL: not found */
     double seconds;       /* to be spent on timed rounds */
     bool quick;           /* is there a way with smaller numbers? take it */
+    unsigned most;        /* --growth: the last point of each curve; 0: as far as the engine gets */
     double done;          /* share of the work that is behind us, for the progress bar */
     struct report *report;
 };
+
+#define GROWTH "growth" /* the group that only --growth, or its name, chooses */
 
 struct measure {
     const char *group; /* the engine it is about */
     const char *name;
     const char *about; /* one line */
     void (*run)(struct bench *bench);
+    double patience_s; /* beyond bench->seconds, before it is taken to hang; 0: a minute */
 };
 
 extern const struct measure measures[]; /* ends with a NULL name */

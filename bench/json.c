@@ -52,6 +52,10 @@ static json_t *row_json(const struct row *row)
     json_object_set_new(object, "rounds", json_integer(row->rounds));
     json_object_set_new(object, "target", target_json(&row->target));
     json_object_set_new(object, "met", met < 0 ? json_null() : json_boolean(met));
+    if (row->axis) {
+        json_object_set_new(object, "axis", json_string(row->axis));
+        json_object_set_new(object, "at", number(row->at));
+    }
     return object;
 }
 

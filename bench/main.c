@@ -19,14 +19,17 @@
 #define SECONDS       8.0
 #define SECONDS_QUICK 0.5
 #define SECONDS_MAX   3600.0
+#define MOST_MAX      1000000
 
 enum { EXIT_FINE = 0, EXIT_USAGE = 64, EXIT_OUTPUT = 74 };
 
 struct options {
-    bool quick, json, list, help;
+    bool quick, json, list, help, growth;
     double seconds; /* 0: not given */
+    unsigned most;  /* 0: not given */
     const char *svg;
-    bool chosen[MEASURES_MAX], any_chosen;
+    bool named[MEASURES_MAX], any_named; /* by the caller */
+    bool chosen[MEASURES_MAX];
 };
 
 static const char help[] =
@@ -39,6 +42,10 @@ static const char help[] =
     "zookeeper, postgres, mariadb, prims); without any, all are done.\n"
     "\n"
     "  --only NAME     the same as NAME\n"
+    "  --growth        curves instead of ratios: what a pair, a hand-over and a renewal cost, and\n"
+    "                  the memory, by names held, waiters and clients; NAME is embedded, redis or\n"
+    "                  postgres. It takes some minutes; with --svg they are drawn\n"
+    "  --most N        the last point of these curves (default: what a small machine can do)\n"
     "  --quick         a rough look in a few seconds\n"
     "  --seconds S     time for each measurement (default 8, with --quick 0.5)\n"
     "  --json          print JSON instead of a table\n"
@@ -58,7 +65,8 @@ static const char help[] =
     "(per_second, microseconds, bytes, plain), measured, against and baseline (null: nothing\n"
     "to compare with), ratio = measured / baseline as the median over the rounds with its\n"
     "quartiles ratio_low and ratio_high, rounds, target (null, or {of: ratio|measured,\n"
-    "at_least or at_most, aim}) and met (null, true or false).\n";
+    "at_least or at_most, aim}) and met (null, true or false). With --growth it has axis\n"
+    "(names, waiters or clients) and at, the point there.\n";
 
 /* ---- the command line ------------------------------------------------------------- */
 
@@ -68,17 +76,38 @@ static int usage(const char *what, const char *value)
     return EXIT_USAGE;
 }
 
+static bool is_growth(size_t index)
+{
+    return strcmp(measures[index].group, GROWTH) == 0;
+}
+
 static int choose(struct options *options, const char *name)
 {
     bool found = false;
 
     for (size_t i = 0; measures[i].name; i++)
-        if (strcmp(measures[i].name, name) == 0 || strcmp(measures[i].group, name) == 0)
-            options->chosen[i] = found = true;
+        if (strcmp(measures[i].name, name) == 0 || strcmp(measures[i].group, name) == 0 ||
+            (is_growth(i) && strcmp(measures[i].name + strlen(GROWTH "-"), name) == 0))
+            options->named[i] = found = true;
     if (!found)
         return usage("no such measurement or group: ", name);
-    options->any_chosen = true;
+    options->any_named = true;
+    options->growth |= strncmp(name, GROWTH, strlen(GROWTH)) == 0;
     return EXIT_FINE;
+}
+
+/* With --growth, or a name that says so, its measurements are done and no others. */
+static int settle(struct options *options)
+{
+    bool any = false;
+
+    for (size_t i = 0; measures[i].name; i++) {
+        bool named = options->named[i] || !options->any_named;
+
+        options->chosen[i] = named && is_growth(i) == options->growth;
+        any |= options->chosen[i];
+    }
+    return any ? EXIT_FINE : usage("--growth measures embedded, redis and postgres", "");
 }
 
 static int set_seconds(struct options *options, const char *text)
@@ -91,11 +120,24 @@ static int set_seconds(struct options *options, const char *text)
     return EXIT_FINE;
 }
 
+static int set_most(struct options *options, const char *text)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (end == text || *end || *text == '-' || value < 1 || value > MOST_MAX)
+        return usage("--most: not a number from 1 to 1000000: ", text);
+    options->most = (unsigned)value;
+    return EXIT_FINE;
+}
+
 static int parse(int argc, char **argv, struct options *options)
 {
-    enum { ONLY, QUICK, SECONDS_OPTION, JSON, SVG, LIST, HELP };
+    enum { ONLY, GROWTH_OPTION, MOST, QUICK, SECONDS_OPTION, JSON, SVG, LIST, HELP };
     static const struct option table[] = {
         { "only", required_argument, NULL, ONLY },
+        { "growth", no_argument, NULL, GROWTH_OPTION },
+        { "most", required_argument, NULL, MOST },
         { "quick", no_argument, NULL, QUICK },
         { "seconds", required_argument, NULL, SECONDS_OPTION },
         { "json", no_argument, NULL, JSON },
@@ -110,6 +152,12 @@ static int parse(int argc, char **argv, struct options *options)
         switch (option) {
         case ONLY:
             rc = choose(options, optarg);
+            break;
+        case GROWTH_OPTION:
+            options->growth = true;
+            break;
+        case MOST:
+            rc = set_most(options, optarg);
             break;
         case QUICK:
             options->quick = true;
@@ -135,7 +183,7 @@ static int parse(int argc, char **argv, struct options *options)
         }
     while (rc == EXIT_FINE && optind < argc)
         rc = choose(options, argv[optind++]);
-    return rc;
+    return rc == EXIT_FINE ? settle(options) : rc;
 }
 
 /* ---- what we run on ------------------------------------------------------------------ */
@@ -206,7 +254,9 @@ static int run_one(struct run *run, const struct measure *measure, struct bench 
 /* Returns 0, or the signal that ended it. */
 static int run_all(struct run *run, const struct options *options)
 {
-    struct bench bench = { .quick = options->quick, .holdfast = find_holdfast() };
+    struct bench bench = { .quick = options->quick,
+                           .most = options->most,
+                           .holdfast = find_holdfast() };
     int64_t start = bench_ns();
     struct progress progress;
     size_t total = 0;
@@ -216,11 +266,11 @@ static int run_all(struct run *run, const struct options *options)
                     : options->quick     ? SECONDS_QUICK
                                          : SECONDS;
     for (size_t i = 0; measures[i].name; i++)
-        total += !options->any_chosen || options->chosen[i];
+        total += options->chosen[i];
     progress_init(&progress, total);
     isolate_init();
     for (size_t i = 0; taken == 0 && measures[i].name; i++)
-        if (!options->any_chosen || options->chosen[i])
+        if (options->chosen[i])
             taken = run_one(run, &measures[i], bench, &progress);
     progress_end(&progress);
     run->seconds = (double)(bench_ns() - start) / 1e9;
@@ -252,7 +302,10 @@ static int results(const struct run *run, const struct options *options, FILE *s
         out_table(run, stdout, color);
     rc = finish(stdout, "the results");
     if (svg) {
-        out_svg(run, svg);
+        if (options->growth)
+            out_curves(run, svg);
+        else
+            out_svg(run, svg);
         svg_rc = finish(svg, options->svg);
     }
     for (size_t i = 0; i < run->count; i++)

@@ -24,6 +24,10 @@ struct run {
 void out_table(const struct run *run, FILE *file, bool color);
 void out_json(const struct run *run, FILE *file);
 void out_svg(const struct run *run, FILE *file);
+void out_curves(const struct run *run, FILE *file); /* of --growth */
+
+/* svg_text.c: `class` is of the style sheet that the file begins with. */
+void svg_text(FILE *file, double x, double y, const char *class, const char *text);
 
 /* ---- format.c: numbers as text ----------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #define TRIES   5   /* somebody may take the port before the server does */
 #define START_S 5.0 /* for it to listen */
 #define LOOK_S  0.01
+#define CLIENTS "15000" /* it takes fewer if it may not open so many files */
 
 /* ---- starting --------------------------------------------------------------------------- */
 
@@ -28,9 +29,10 @@ static const char *program(void)
 static pid_t begin(const struct bench *bench, uint16_t port)
 {
     char number[8];
-    const char *args[] = { program(), "--port",     number,    "--bind", "127.0.0.1",
-                           "--dir",   bench->dir,   "--save",  "",       "--appendonly",
-                           "no",      "--loglevel", "warning", NULL };
+    const char *args[] = { program(),   "--port",       number,     "--bind",
+                           "127.0.0.1", "--dir",        bench->dir, "--save",
+                           "",          "--appendonly", "no",       "--maxclients",
+                           CLIENTS,     "--loglevel",   "warning",  NULL };
 
     snprintf(number, sizeof number, "%u", port);
     return launch(args, &(struct launch){ .session = true });

@@ -45,6 +45,16 @@ if command -v redis-server >/dev/null; then
     [ -z "$(find /proc/[0-9]*/cwd -lname "$dir/*" 2>/dev/null)" ] || fail "a redis-server is left"
 fi
 
+# Curves: the first points of each, drawn.
+"$bench" --growth --most 10 --json --svg "$dir/curves.svg" embedded >"$dir/out.json" || fail "--growth: exit status $?"
+jq -e '.measurements | length == 1 and .[0].name == "growth-embedded" and .[0].error == null
+    and (.[0].rows | map(.axis) | unique) == ["clients", "names", "waiters"]
+    and (.[0].rows | map(select(.what == "pair, CPU") | .at)) == [10, 1, 10, 1, 10]' "$dir/out.json" >/dev/null ||
+    { cat "$dir/out.json"; fail "--growth"; }
+python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "$dir/curves.svg" || fail "the curves are not XML"
+[ "$(status "$bench" --growth zookeeper)" = 64 ] || fail "--growth of what has no curves"
+[ "$(status "$bench" --growth --most 0)" = 64 ] || fail "--most 0"
+
 "$bench" --list | grep -q '^handoff ' || fail "--list"
 "$bench" --help | grep -q -- --svg || fail "--help"
 [ "$(status "$bench" --only nonsense)" = 64 ] || fail "--only nonsense"

@@ -22,6 +22,7 @@ struct sql_server {
     uid_t uid; /* the user that it runs as */
     gid_t gid;
     uint16_t port;
+    unsigned connections; /* that it allows */
     char dir[64];
     char url[128]; /* without a mode */
 };
@@ -65,6 +66,8 @@ extern const struct sql_kind sql_postgres, sql_mariadb;
 
 /* Before any thread. bench_skip() if none is installed. */
 struct sql_server *sql_server_start(const struct bench *bench, const struct sql_kind *kind);
+struct sql_server *sql_server_start_for(const struct bench *bench, const struct sql_kind *kind,
+                                        unsigned connections);
 void sql_server_stop(struct sql_server *server);
 struct sql_raw *sql_open(const struct sql_server *server); /* ready for use */
 /* The store of this mode there; in memory of its own. */

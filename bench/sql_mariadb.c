@@ -28,20 +28,15 @@ static void install(const struct sql_server *server)
 static void serve(const struct sql_server *server)
 {
     const char *mariadbd = sql_program("/usr/sbin", "mariadbd");
-    char data[80], port[32], sock[80], pid[80];
-    const char *argv[] = { mariadbd,
-                           "--no-defaults",
-                           data,
-                           port,
-                           sock,
-                           pid,
-                           "--bind-address=127.0.0.1",
-                           "--max-connections=400",
-                           "--skip-log-bin",
-                           NULL };
+    char data[80], port[32], sock[80], pid[80], connections[40];
+    const char *argv[] = {
+        mariadbd,    "--no-defaults",  data, port, sock, pid, "--bind-address=127.0.0.1",
+        connections, "--skip-log-bin", NULL
+    };
 
     snprintf(data, sizeof data, "--datadir=%s/data", server->dir);
     snprintf(port, sizeof port, "--port=%u", server->port);
+    snprintf(connections, sizeof connections, "--max-connections=%u", server->connections);
     snprintf(sock, sizeof sock, "--socket=%s/sock", server->dir);
     snprintf(pid, sizeof pid, "--pid-file=%s/pid", server->dir);
     if (mariadbd)

@@ -31,7 +31,7 @@ static void install(const struct sql_server *server)
 static void serve(const struct sql_server *server)
 {
     const char *postgres = sql_program(PROGRAMS, "postgres");
-    char data[80], port[16];
+    char data[80], port[16], connections[40];
     const char *argv[] = { postgres,
                            "-D",
                            data,
@@ -42,7 +42,7 @@ static void serve(const struct sql_server *server)
                            "-k",
                            "",
                            "-c",
-                           "max_connections=400",
+                           connections,
                            "-c",
                            "dynamic_shared_memory_type=mmap",
                            "-c",
@@ -51,6 +51,7 @@ static void serve(const struct sql_server *server)
 
     snprintf(data, sizeof data, "%s/data", server->dir);
     snprintf(port, sizeof port, "%u", server->port);
+    snprintf(connections, sizeof connections, "max_connections=%u", server->connections);
     if (postgres)
         sql_become(argv);
 }

@@ -22,6 +22,8 @@
 #define LOOK_S   0.05
 #define NOT_HERE 127
 
+#define CONNECTIONS 400
+
 const char *sql_program(const char *pattern, const char *name)
 {
     static char path[512];
@@ -106,6 +108,12 @@ static bool start_once(struct sql_server *server)
 
 struct sql_server *sql_server_start(const struct bench *bench, const struct sql_kind *kind)
 {
+    return sql_server_start_for(bench, kind, CONNECTIONS);
+}
+
+struct sql_server *sql_server_start_for(const struct bench *bench, const struct sql_kind *kind,
+                                        unsigned connections)
+{
     struct sql_server *server = calloc(1, sizeof *server);
     struct passwd *who = geteuid() == 0 ? getpwnam("nobody") : getpwuid(geteuid());
     int tries = 0;
@@ -113,6 +121,7 @@ struct sql_server *sql_server_start(const struct bench *bench, const struct sql_
     if (!server || !who)
         bench_die("out of memory, or no user to be");
     server->kind = kind;
+    server->connections = connections;
     server->uid = who->pw_uid;
     server->gid = who->pw_gid;
     make_dir(server->dir, sizeof server->dir, "bench", true);

@@ -79,31 +79,6 @@ static void fit(struct plot *plot, const struct run *run)
 
 /* ---- drawing --------------------------------------------------------------------------- */
 
-static void put_text(FILE *file, const char *text)
-{
-    for (; *text; text++)
-        switch (*text) {
-        case '&':
-            fputs("&amp;", file);
-            break;
-        case '<':
-            fputs("&lt;", file);
-            break;
-        case '>':
-            fputs("&gt;", file);
-            break;
-        default:
-            fputc(*text, file);
-        }
-}
-
-static void text_at(FILE *file, double x, double y, const char *class, const char *text)
-{
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
-    put_text(file, text);
-    fputs("</text>\n", file);
-}
-
 /* Plain colours and no var(): not every reader of SVG knows it. */
 static void put_style(FILE *file)
 {
@@ -148,13 +123,13 @@ static void put_axis(const struct plot *plot)
             snprintf(text, sizeof text, "1/%d×", 1 << -power);
         else
             snprintf(text, sizeof text, "%d×", 1 << power);
-        text_at(file, x, bottom + 18, "tick", text);
+        svg_text(file, x, bottom + 18, "tick", text);
     }
-    text_at(file, x_of(plot, 1), TOP - 14, "tick", "target");
-    text_at(file, PLOT_X + PLOT_W / 2.0, bottom + 38, "tick",
-            "how many times better than the target (logarithmic)");
-    text_at(file, PLOT_X + PLOT_W / 2.0, bottom + 54, "tick",
-            "a bar is the median over the rounds, the thin line spans its quartiles");
+    svg_text(file, x_of(plot, 1), TOP - 14, "tick", "target");
+    svg_text(file, PLOT_X + PLOT_W / 2.0, bottom + 38, "tick",
+             "how many times better than the target (logarithmic)");
+    svg_text(file, PLOT_X + PLOT_W / 2.0, bottom + 54, "tick",
+             "a bar is the median over the rounds, the thin line spans its quartiles");
 }
 
 static void put_spread(const struct plot *plot, const struct row *row, double middle)
@@ -178,11 +153,11 @@ static void put_numbers(const struct plot *plot, const struct row *row, double m
         format_ratio(row->ratio, value);
     format_target(row, target);
     snprintf(text, sizeof text, "%s, %s", value, row_met(row) ? "met" : "MISSED");
-    text_at(plot->file, NUMBERS_X, middle - 1, row_met(row) ? "verdict met" : "verdict missed",
-            text);
+    svg_text(plot->file, NUMBERS_X, middle - 1, row_met(row) ? "verdict met" : "verdict missed",
+             text);
     snprintf(text, sizeof text, "%s, target %s", row->target.on_measured ? "measured" : "ratio",
              target);
-    text_at(plot->file, NUMBERS_X, middle + 14, "dim", text);
+    svg_text(plot->file, NUMBERS_X, middle + 14, "dim", text);
 }
 
 static void put_bar(const struct plot *plot, const char *name, const struct row *row, int index)
@@ -192,11 +167,11 @@ static void put_bar(const struct plot *plot, const char *name, const struct row 
     char text[160];
 
     snprintf(text, sizeof text, "%s: %s", name, row->what);
-    text_at(plot->file, PLOT_X - 14, row->target.on_measured ? middle + 5 : middle - 1, "label",
-            text);
+    svg_text(plot->file, PLOT_X - 14, row->target.on_measured ? middle + 5 : middle - 1, "label",
+             text);
     if (!row->target.on_measured) {
         snprintf(text, sizeof text, "against %s", row->against);
-        text_at(plot->file, PLOT_X - 14, middle + 14, "sub", text);
+        svg_text(plot->file, PLOT_X - 14, middle + 14, "sub", text);
     }
     fprintf(plot->file,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"2\" class=\"%s\"/>\n",
@@ -222,10 +197,10 @@ void out_svg(const struct run *run, FILE *file)
     put_style(file);
     fprintf(file, "<rect width=\"%d\" height=\"%d\" class=\"paper\"/>\n", WIDTH, height);
     snprintf(text, sizeof text, "Holdfast %s against hand-written loops", hf_version());
-    text_at(file, 24, 34, "title", text);
+    svg_text(file, 24, 34, "title", text);
     snprintf(text, sizeof text, "%s, %s, stores on %s%s", run->cpu, run->kernel, run->place->type,
              run->quick ? ", --quick" : "");
-    text_at(file, 24, 56, "dim", text);
+    svg_text(file, 24, 56, "dim", text);
     put_axis(&plot);
     for (size_t i = 0; i < run->count; i++)
         for (size_t k = 0; k < run->reports[i]->count; k++)

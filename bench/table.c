@@ -59,10 +59,14 @@ static void put_row(const struct table *table, const struct row *row)
 {
     bool compared = row->against[0] != 0, judged = row->target.sense != NO_TARGET;
     FILE *file = table->file;
-    char text[FORMAT_MAX];
+    char text[FORMAT_MAX], point[sizeof row->what + FORMAT_MAX];
 
     fputs("  ", file);
-    left(file, row->what, WHAT - 2);
+    if (row->axis)
+        snprintf(point, sizeof point, "%.0f %s: %s", row->at, row->axis, row->what);
+    else
+        snprintf(point, sizeof point, "%s", row->what);
+    left(file, point, WHAT - 2);
     right(file, format_value(row->measured, row->unit, text), NUMBER);
     if (compared || judged) {
         fputs("  ", file);

@@ -68,6 +68,7 @@ hf_acquire_request acquire_request(const struct cli *cli)
     request.max_hold_ms = args->max_hold_ms;
     request.label = args->label;
     request.session = secure_getenv(SESSION_VARIABLE);
+    request.linger_ms = HF_LINGER_NEVER; /* the command takes it once */
     return request;
 }
 

@@ -82,6 +82,8 @@ json_t *json_holder(const hf_holder *holder)
     json_object_set_new(object, "pid", json_pid(holder->pid));
     json_object_set_new(object, "tid", json_pid(holder->tid));
     json_object_set_new(object, "label", json_label(holder->label));
+    json_object_set_new(object, "lingers", json_boolean(holder->lingers));
+    json_object_set_new(object, "idle", json_boolean(holder->idle));
     return object;
 }
 

@@ -53,7 +53,11 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
         char number[CELL_MAX], token[CELL_MAX], permits[CELL_MAX], age[CELL_MAX], ttl[CELL_MAX];
         char pid[CELL_MAX];
 
-        snprintf(number, sizeof number, "%zu%s", i + 1, holder->detached ? " detached" : "");
+        snprintf(number, sizeof number, "%zu%s", i + 1,
+                 holder->detached  ? " detached"
+                 : holder->idle    ? " idle"
+                 : holder->lingers ? " lingers"
+                                   : "");
         snprintf(permits, sizeof permits, "%" PRIu32, holder->permits);
         grid_row(&grid, number, token_words(holder->token, token), writer ? "all" : permits,
                  duration_words(holder->age_ms, age), duration_words(holder->ttl_ms, ttl),

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Run the models with spin and say what was seen.
 
-    run.py [GROUP...]      the runs of make test: token heal start token-mutants heal-mutants; all of them by default
+    run.py [GROUP...]      the runs of make test: token heal start linger token-mutants heal-mutants linger-mutants; all of
+                           them by default
     run.py --large [TEXT]  the larger searches of make model; those with TEXT in their name
     run.py --trail NAME    one run by its name, and if an assertion fails the way there, step by step
 
@@ -33,6 +34,15 @@ ASSERTIONS = {
     "renewal": r"\.saw<q\[\d\]\.t",
     "capacity": r"\(phase\[1\]==2\)",
     "agreement": r"epoch\[",
+    # linger.pml numbers what must hold
+    "double hold": r"bad!=1\b",
+    "foreign release": r"bad!=2\b",
+    "not ours": r"bad!=3\b",
+    "token order": r"bad!=4\b",
+    "unfair": r"bad!=5\b",
+    "leak": r"bad!=6\b",
+    "false busy": r"bad!=7\b",
+    "long wait": r"bad!=8\b",
 }
 TOKENS = ("order", "unique")
 
@@ -41,7 +51,7 @@ Run = namedtuple("Run", "name group model flags caught_by how", defaults=(None, 
 
 def mutant(name, model, flags, caught_by=TOKENS, how="full"):
     caught_by = (caught_by,) if isinstance(caught_by, str) else caught_by
-    group = "token-mutants" if model == "token" else "heal-mutants"
+    group = "token-mutants" if model == "token" else "linger-mutants" if model == "linger" else "heal-mutants"
     return Run("mutant " + name, group, model, flags, caught_by, how)
 
 
@@ -56,6 +66,13 @@ RUNS = [
     Run("start", "start", "start", "-DK=2"),
     Run("semaphore as slots", "start", "slots", "", how="breadth"),
     Run("read-write by majority", "start", "slots", "-DRW", how="breadth"),
+
+    Run("linger", "linger", "linger", "-DROUNDS=1"),
+    Run("linger, two threads each", "linger", "linger", "-DROUNDS=1 -DTHREADS1=2"),
+    Run("linger, tries", "linger", "linger", "-DROUNDS=1 -DTRIES"),
+    Run("linger, one crash", "linger", "linger", "-DROUNDS=1 -DCRASHES=1"),
+    Run("linger, one lost message", "linger", "linger", "-DROUNDS=1 -DLOSSES=1 -DBOUND=6"),
+    Run("linger, one cancel", "linger", "linger", "-DROUNDS=1 -DCANCELS=1"),
 
     mutant("no write-back", "token", "-DMUTANT_NO_WRITE_BACK -DK=3"),
     mutant("unconditional write-back", "token", "-DMUTANT_WB_ANYONE -DK=3"),
@@ -87,7 +104,31 @@ RUNS = [
     mutant("one id for all starts", "start", "-DMUTANT_START_ONE_ID -DK=2"),
 ]
 
+RUNS += [
+    mutant("recall forgotten while held", "linger", "-DMUTANT_RECALL_HELD -DROUNDS=1", "long wait"),
+    mutant("recall forgotten before the grant", "linger", "-DMUTANT_RECALL_EARLY -DROUNDS=1", "long wait"),
+    mutant("grant silent about others", "linger", "-DMUTANT_GRANT_SILENT -DROUNDS=1", "long wait"),
+    mutant("idle take without the clock", "linger", "-DMUTANT_TAKE_WITHOUT_CLOCK -DROUNDS=2", "not ours"),
+    mutant("recall leaves the slot idle", "linger", "-DMUTANT_RECALL_LEAVES_IDLE -DROUNDS=1", ("foreign release", "not ours")),
+    mutant("release by process", "linger", "-DMUTANT_RELEASE_BY_PROCESS -DROUNDS=2", "foreign release"),
+    mutant("refill of an earlier claim", "linger", "-DMUTANT_OLD_REFILL -DROUNDS=2", "token order"),
+    mutant("tokens beyond the block", "linger", "-DMUTANT_BEYOND_BLOCK -DROUNDS=1", "token order"),
+    mutant("refill does not raise the last token", "linger", "-DMUTANT_REFILL_NOT_RAISED -DROUNDS=1", "token order"),
+    mutant("try answered BUSY at once", "linger", "-DMUTANT_TRY_BUSY -DTRIES -DROUNDS=1", "false busy"),
+    mutant("hand-over counted from arrival", "linger", "-DMUTANT_HANDOVER_ARRIVAL -DROUNDS=1", "double hold"),
+    mutant("renewal counted from its answer", "linger", "-DMUTANT_RENEW_ARRIVAL -DROUNDS=1", "double hold"),
+    mutant("grant that crosses a cancel is dropped", "linger", "-DMUTANT_CANCEL_DROPS -DCANCELS=1 -DROUNDS=1", "leak"),
+    mutant("passed on although wanted", "linger", "-DMUTANT_PASS_WANTED -DROUNDS=2", "unfair"),
+    mutant("an owner id used twice by a process", "linger", "-DMUTANT_OWNER_TWICE -DROUNDS=2", ("foreign release", "token order")),
+    mutant("renewal wipes out a recall", "linger", "-DMUTANT_RENEWAL_CLEARS -DROUNDS=1", "long wait"),
+    mutant("heartbeat does not repeat a recall", "linger", "-DMUTANT_BEAT_SILENT -DLOSSES=1 -DROUNDS=1 -DBOUND=6", "long wait"),
+    mutant("lingers although wanted", "linger", "-DMUTANT_LINGER_WANTED -DROUNDS=1", "long wait"),
+]
+
 LARGE = [
+    Run("linger, two rounds", "large", "linger", "-DROUNDS=2"),
+    Run("linger, one pause", "large", "linger", "-DROUNDS=1 -DPAUSES=1 -DBOUND=4"),
+    Run("linger, acquires may be late", "large", "linger", "-DROUNDS=1 -DLATE -DBOUND=4"),
     Run("token", "large", "token", "-DK=6"),
     Run("token, renewal", "large", "token", "-DRENEW -DK=5"),
     Run("token, replies on their way", "large", "token", "-DSLOTS -DK=3"),

@@ -338,6 +338,8 @@ typedef enum hf_event {
  */
 typedef void hf_event_fn(hf_lease *lease, hf_event event, const char *text, void *arg);
 
+#define HF_LINGER_NEVER (-1) /* linger_ms: do not linger, whatever the URL says */
+
 typedef struct hf_acquire_request {
     size_t size;
     const void *name; /* 1 to HF_NAME_MAX bytes */
@@ -358,7 +360,9 @@ typedef struct hf_acquire_request {
     void *on_event_arg;
     const char
         *session; /* hf_session_get() of the process that we work for; other text is ignored */
-    uint64_t reserved[5];
+    int64_t
+        linger_ms; /* how long the released lease may stay with this process; 0: as the URL says; HF_LINGER_NEVER */
+    uint64_t reserved[4];
 } hf_acquire_request;
 #define HF_ACQUIRE_REQUEST_INIT HF_INIT(hf_acquire_request)
 
@@ -390,6 +394,12 @@ HF_API HF_USE hf_status hf_acquire(hf_store *store, const hf_acquire_request *re
  * may be freed then (not so within that callback).
  */
 HF_API hf_status hf_release(hf_lease *lease, hf_error *err);
+
+/* Blocks: for a round trip to the store for each of them. Callbacks: none. After fork: HF_FORKED.
+ * Give back all idle leases of the store (linger_ms), before exec(3) or exit(3), say; hf_close() does so too. A lease that was not
+ * given back ends with its ttl. HF_UNAVAILABLE, HF_UNKNOWN: the store did not answer for one of them; the library goes on in
+ * the background. */
+HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
@@ -535,8 +545,8 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
  * acquire may have been granted, and then holds the name. Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel()
  * and is good until `done` is called.
  *
- * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`; and
- * hf_guard_claim_sql(), which blocks only in a function of the caller.
+ * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`;
+ * hf_guard_claim_sql(), which blocks only in a function of the caller; hf_idle_release(), which is for the end of a process.
  */
 typedef struct hf_op hf_op;
 
@@ -657,6 +667,8 @@ typedef struct hf_holder {
     int64_t tid;    /* the thread that holds after a local pass; 0: not known */
     const char *label;
     uint64_t session; /* for deadlock detection; 0: not known */
+    bool lingers;     /* its process may keep it while nobody uses it (linger_ms) ... */
+    bool idle;        /* ... and did so when it told the store last */
 } hf_holder;
 
 typedef struct hf_waiter {

@@ -12,7 +12,9 @@
  */
 #include "core/acquire.h"
 
+#include "core/idle.h"
 #include "core/local_queue.h"
+#include "core/owner.h"
 #include "core/table.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -38,6 +40,17 @@ static hf_status no_ret_lease(struct hfi_store *store, const hf_acquire_request 
     return status == HF_OK ? hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL") : status;
 }
 
+/* Is there an idle lease for this request? Whatever is wrong with it comes to light on the usual way. */
+static bool take_idle(hf_store *handle, struct hfi_store *store, const hf_acquire_request *request,
+                      hf_lease **ret_lease)
+{
+    struct hfi_checked_request checked;
+    hf_acquire_request whole;
+
+    return check(store, HFI_TO_THREAD, request, &whole, &checked, NULL) == HF_OK &&
+           checked.linger_ms > 0 && hfi_idle_acquire(handle, store, &checked, ret_lease);
+}
+
 hf_status hf_acquire(hf_store *handle, const hf_acquire_request *request, hf_lease **ret_lease,
                      hf_error *err)
 {
@@ -49,6 +62,9 @@ hf_status hf_acquire(hf_store *handle, const hf_acquire_request *request, hf_lea
         return status;
     if (!ret_lease)
         return no_ret_lease(store, request, err);
+    if (__builtin_expect(hfi_idle_maybe(store, request), 0) &&
+        take_idle(handle, store, request, ret_lease))
+        return hfi_ok(err);
     call = hfi_call_new(store, HFI_TO_THREAD);
     if (!call)
         return hfi_error_memory(err);
@@ -88,8 +104,12 @@ static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
                        const hf_acquire_request *request, hf_acquire_request *whole,
                        struct hfi_checked_request *ret_checked, hf_error *err)
 {
-    return hfi_request_check(hfi_store_promises(store), queues_here(store, receiver), request,
-                             whole, ret_checked, err);
+    hf_status status = hfi_request_check(hfi_store_promises(store), queues_here(store, receiver),
+                                         request, whole, ret_checked, err);
+
+    if (status == HF_OK && store->linger_ms > 0)
+        hfi_idle_choose(store, ret_checked);
+    return status;
 }
 
 /* ---- before the store ------------------------------------------------------------- */
@@ -195,9 +215,14 @@ static void enter(hf_store *handle, struct hfi_call *call)
 {
     bool thread = hfi_call_has_thread(call);
     hf_lease *again = NULL;
+    enum hfi_entrance entry;
 
-    switch (hfi_local_queue_enter(handle, call->lease, call->may_wait ? &call->wait : NULL, thread,
-                                  call->min_valid_ms, &again)) {
+    do {
+        entry = hfi_local_queue_enter(handle, call->lease, call->may_wait ? &call->wait : NULL,
+                                      thread, call->min_valid_ms, &again);
+        /* The tokens come with the next answer of the store, for which a try waits as for any. */
+    } while (entry == HFI_ENTRY_SOON && hfi_acquire_wait_a_little(call, HFI_CALL_LIMIT_MS));
+    switch (entry) {
     case HFI_ENTRY_GO:
         if (thread)
             hfi_acquire_submit(call);
@@ -210,9 +235,14 @@ static void enter(hf_store *handle, struct hfi_call *call)
         else if (atomic_load(&call->wait.stop) != HF_OK)
             hfi_call_stop_local(call); /* it was stopped before it was in the queue */
         break;
+    case HFI_ENTRY_TAKEN:
+        hfi_acquire_note_held(call, again);
+        answer_here(call, HF_OK, again);
+        break;
     case HFI_ENTRY_AGAIN:
         answer_here(call, HF_OK, again);
         break;
+    case HFI_ENTRY_SOON:
     case HFI_ENTRY_BUSY:
         refuse_here(handle, call, HF_BUSY);
         break;
@@ -291,7 +321,7 @@ void hfi_acquire_submit(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
     struct hfi_lease *lease = call->lease;
-    hf_status status = lease->claim.ttl_ms > 0 ? reserve_timer(lease) : HF_OK;
+    hf_status status = lease->claim.ttl_ms > 0 && !lease->timed ? reserve_timer(lease) : HF_OK;
     struct hfi_op *op;
 
     if (status == HF_OK && call->waits)
@@ -300,7 +330,7 @@ void hfi_acquire_submit(struct hfi_call *call)
         hfi_acquire_answered(call, status, NULL);
         return;
     }
-    if (lease->hot && lease->pass)
+    if (lease->hot && lease->pass && !(lease->claim.flags & HFI_CLAIM_LINGERS))
         lease->claim.tokens_wanted = store->pass_limit + 1; /* local waiting has been seen */
     op = hfi_call_op(call, HFI_OP_ACQUIRE);
     op->claim = &lease->claim;
@@ -368,15 +398,58 @@ bool hfi_acquire_await(struct hfi_call *call)
 {
     if (call->queued)
         hfi_acquire_wait_queue(call);
-    if (call->answered)
-        return true;
-    if (call->store->drive == HFI_EVENT)
-        return await_event(call);
-    await_inline(call);
+    while (!call->answered) { /* a try may ask twice */
+        if (call->store->drive != HFI_EVENT)
+            await_inline(call);
+        else if (!await_event(call))
+            return false;
+    }
     return true;
 }
 
 /* ---- after the store --------------------------------------------------------------------- */
+
+bool hfi_acquire_wait_a_little(struct hfi_call *call, int64_t wait_ms)
+{
+    struct hfi_store *store = call->store;
+
+    if (call->may_wait || wait_ms == 0)
+        return false;
+    if (!hfi_call_has_thread(call)) {
+        if (store->drive == HFI_BLOCKING &&
+            !hfi_pool_start(&store->pool, hfi_workers_lane(store, true)))
+            return false;
+        if (!call->timed && !(call->timed = hfi_keeper_reserve(store)))
+            return false;
+    }
+    call->may_wait = call->tries = call->waited = true;
+    call->deadline_ms = hfi_now_ms() + wait_ms;
+    if (!hfi_call_has_thread(call))
+        hfi_call_arm(call);
+    return true;
+}
+
+/* The holder lingers and may not use it: ask once more, as a waiter, with a claim of its own. */
+static bool ask_again(struct hfi_call *call)
+{
+    struct hfi_claim *claim = &call->lease->claim;
+
+    if (call->waits) { /* nobody stops the op that has ended */
+        hfi_wait_leave(&call->wait);
+        atomic_store(&call->wait.op, NULL);
+    }
+    if (!hfi_acquire_wait_a_little(call, call->store->try_wait_ms))
+        return false;
+    hfi_owner_new(claim->owner, false);
+    hfi_room_zero(claim->room, hfi_store_engine(call->store)->claim_size);
+    if (hfi_call_has_thread(call)) {
+        hfi_acquire_submit(call);
+    } else {
+        hfi_call_listen(call, true);
+        hfi_acquire_go(call);
+    }
+    return true;
+}
 
 void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
@@ -384,13 +457,17 @@ void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_erro
     bool granted = status == HF_OK, thread = hfi_call_has_thread(call);
     hf_lease *handle = NULL;
 
+    if (__builtin_expect(status == HF_BUSY, 0) && call->op.ret_lingers && ask_again(call))
+        return;
     if (thread && call->waits)
         hfi_wait_leave(&call->wait);
     if (__builtin_expect(granted, 1)) {
         status = hfi_acquire_granted(lease, call->min_valid_ms, call->waited, &handle);
         inner = NULL;
-    } else if (status == HF_TIMEOUT && !call->may_wait) {
-        status = HF_UNAVAILABLE; /* it did not queue: the store took too long */
+    } else if (status == HF_TIMEOUT && (!call->may_wait || call->tries)) {
+        /* It did not queue, and the store took too long; or its holder keeps it. */
+        status = call->tries ? HF_BUSY : HF_UNAVAILABLE;
+        inner = NULL;
     }
     if (__builtin_expect(status == HF_OK, 1))
         hfi_acquire_note_held(call, handle);

@@ -36,6 +36,10 @@ static inline void hfi_acquire_note_held(const struct hfi_call *call, hf_lease *
         hfi_session_holds(call->store, call->scope, handle);
 }
 
+/* A try has met a lease that lingers. From now on it is a waiter with a short time limit, and HF_TIMEOUT is HF_BUSY. false: it
+ * waits already, may not wait, or is out of memory. */
+bool hfi_acquire_wait_a_little(struct hfi_call *call, int64_t wait_ms);
+
 /* ---- acquire_queue.c --------------------------------------------------------------------- */
 
 /* Of a thread: until it has its answer, or has submitted. */

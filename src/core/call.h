@@ -54,6 +54,7 @@ struct hfi_call {
     enum hfi_child_kind child; /* of `parent` */
     struct hfi_lease *lease;   /* the slot that goes to the store, or is released */
     bool may_wait;
+    bool tries;    /* acquire: it may wait, but only for a lease that lingers elsewhere */
     bool waits;    /* `wait` has been prepared */
     bool waited;   /* the answer did not come at once */
     bool queued;   /* THREAD: in the local queue */
@@ -121,7 +122,8 @@ static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
     call->receiver = receiver;
     call->child = HFI_CHILD_NONE;
     call->lease = NULL;
-    call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
+    call->may_wait = call->tries = call->waits = call->waited = call->queued = call->answered =
+        false;
     call->sole = call->told = call->lost = call->timed = call->held_by_session = false;
     call->cleanup = call->ended = false;
     call->scope = 0;

@@ -13,6 +13,7 @@
  */
 #include "core/call.h"
 #include "core/conf.h"
+#include "core/idle.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "util/alloc.h"
@@ -88,7 +89,9 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
 /* May the store be closed although this lease is held? */
 static bool lets_close(const struct hfi_lease *lease)
 {
-    return atomic_load(&lease->phase) == HFI_HELD && (lease->exported || hfi_lease_lost(lease));
+    int phase = atomic_load(&lease->phase);
+
+    return phase == HFI_IDLE || (phase == HFI_HELD && (lease->exported || hfi_lease_lost(lease)));
 }
 
 /* With all locks: is there anything that keeps the store open? */
@@ -174,6 +177,7 @@ static void end_all(struct hfi_store *store, struct orphans *orphans)
     for (;;) {
         seen = atomic_load(&store->closing.word);
         stop_waits(store);
+        hfi_idle_end_all(store);
         for (int i = 0; i < HFI_SHARDS; i++)
             while (!lose_held(&store->shards[i]))
                 ;
@@ -232,6 +236,7 @@ static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orph
         hfi_keeper_forget(store, &lease->timer);
     lease->timed = false;
     lease->orphan = true;
+    hfi_lease_deafen(lease);
     atomic_store(&lease->phase, HFI_ENDING);
     if (!hfi_lease_lost(lease)) {
         lease->events.fn = NULL; /* it is not lost: it stays in the store */
@@ -268,6 +273,7 @@ static void forget(struct hfi_lease *alone)
 static void free_store(struct hfi_store *store)
 {
     hfi_scopes_done(&store->scopes);
+    hfi_free(atomic_exchange(&store->adapt, NULL));
     hfi_keeper_done(store);
     hfi_loop_done(&store->loop);
     hfi_drive_done(store);

@@ -317,12 +317,16 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
                     const _Atomic uint32_t *bell, uint32_t rung, bool *ret_told)
 {
     struct hfi_driver *driver = &store->driver;
+    bool listens = atomic_load_explicit(&store->listens, memory_order_relaxed) > 0;
     bool mine;
 
     pthread_mutex_lock(&driver->lock);
-    mine = !driver->driving && driver->used == *used && hfi_list_empty(&driver->sleepers);
-    /* The same turn goes on since the last call: its thread waits, and will not return soon. */
-    *ret_told = driver->keeper_asks = driver->driving && driver->used == *used;
+    mine =
+        !driver->driving && (driver->used == *used || listens) && hfi_list_empty(&driver->sleepers);
+    /* The same turn goes on since the last call: its thread waits, and will not return soon. Or somebody must hear at all times
+     * that others want a lease. */
+    *ret_told = driver->keeper_asks =
+        !mine && ((driver->driving && driver->used == *used) || listens);
     *used = driver->used;
     if (mine)
         driver->driving = driver->by_keeper = true;
@@ -333,6 +337,17 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
     drive_once(store, until_ms, bell, rung);
     leave_role(driver);
     return true;
+}
+
+void hfi_drive_listen(struct hfi_store *store)
+{
+    struct hfi_driver *driver = &store->driver;
+
+    if (store->drive != HFI_EVENT)
+        return;
+    pthread_mutex_lock(&driver->lock);
+    driver->keeper_asks = !driver->by_keeper;
+    pthread_mutex_unlock(&driver->lock);
 }
 
 void hfi_drive_sleep(struct hfi_store *store, _Atomic uint32_t *word, uint32_t seen,

@@ -35,6 +35,8 @@ struct hfi_driver {
     int wake_fd;         /* ends the driver's poll(); -1: not an EVENT engine */
 };
 
+/* There is a claim of which the store may tell something at any time: the keeper drives as soon as no other thread does. */
+void hfi_drive_listen(struct hfi_store *store);
 bool hfi_drive_init(struct hfi_store *store); /* false: no descriptor is left */
 void hfi_drive_done(struct hfi_store *store);
 

@@ -257,7 +257,8 @@ static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *use
     pthread_mutex_unlock(&keeper->lock);
 
     /* If the caller's loop drives, it may be slow; our own ops must not wait for it. */
-    may_drive = store->drive == HFI_EVENT && (busy || !hfi_loop_drives(store));
+    may_drive = store->drive == HFI_EVENT &&
+                (busy || atomic_load(&store->listens) > 0 || !hfi_loop_drives(store));
     if (!may_drive || !hfi_drive_idle(store, used, until_ms, &keeper->bell, bell, &told)) {
         /* Another thread drives now and then, and will not tell us when it stops: check again soon.
          * A thread that arms a timer for later than that need not wake us. */

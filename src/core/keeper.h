@@ -73,6 +73,9 @@ void hfi_renew_flush(struct hfi_store *store);
 
 /* ---- settle.c --------------------------------------------------------------- */
 
+/* hfi_keeper_settle(), but the release begins at once, on this thread. Without locks, after hfi_keeper_busy(). */
+void hfi_settle_now(struct hfi_lease *lease);
+
 /* Begin the releases that are due; returns when to call this again. With keeper.lock, which is
  * dropped in between. */
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms);

@@ -6,6 +6,7 @@
  * Taking and freeing a slot is on the path of every acquire and release: only long names and labels
  * are allocated, and members that did not change are not cleared.
  */
+#include "core/idle.h"
 #include "core/local_queue.h"
 #include "core/op.h"
 #include "core/owner.h"
@@ -82,6 +83,9 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->scoped = request->scope != 0;
     lease->in_loop = false;
     atomic_store_explicit(&lease->wanted, false, memory_order_relaxed);
+    lease->heard = false;
+    lease->linger.ms = 0;
+    lease->linger.look_ms = HFI_NEVER;
     lease->passes = 0;
     lease->watch = request->flags & HF_FLAG_WATCH;
     lease->unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK;
@@ -98,6 +102,13 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     if (!set_texts(lease, checked)) {
         hfi_lease_free(lease);
         return NULL;
+    }
+    if (checked->linger_ms > 0)
+        hfi_idle_prepare(lease, checked->linger_ms);
+    if (lease->claim.flags & HFI_CLAIM_WATCHED) {
+        lease->listens = true;
+        if (atomic_fetch_add(&store->listens, 1) == 0)
+            hfi_drive_listen(store);
     }
     return lease;
 }
@@ -174,6 +185,7 @@ void hfi_lease_free(struct hfi_lease *lease)
         hfi_free(lease->events.asked);
     if (lease->fd >= 0)
         close(lease->fd);
+    hfi_lease_deafen(lease);
     lease->label = NULL;
     lease->long_name = NULL;
     lease->why_copy = NULL;
@@ -189,6 +201,13 @@ void hfi_lease_free(struct hfi_lease *lease)
     atomic_store_explicit(&lease->phase, HFI_FREE, memory_order_relaxed);
 
     hfi_spare_give(&hfi_leases, &hfi_self.leases, lease);
+}
+
+void hfi_lease_deafen(struct hfi_lease *lease)
+{
+    if (lease->listens)
+        atomic_fetch_sub(&lease->store->listens, 1);
+    lease->listens = false;
 }
 
 void hfi_lease_uncount(struct hfi_lease *lease)
@@ -275,6 +294,8 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     hf_lease *handle;
 
     lease->token = lease->claim.token;
+    if (lease->claim.flags & HFI_CLAIM_LINGERS)
+        hfi_idle_granted(lease);
     if (lease->claim.others_wait)
         atomic_store_explicit(&lease->wanted, true, memory_order_relaxed);
     lease->since_ms = lease->granted_ms = since_ms;
@@ -325,17 +346,20 @@ void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
     struct hfi_lease *lease = hfi_container(claim, struct hfi_lease, claim);
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     struct hfi_wait *next = NULL;
+    struct hfi_idle_end end = { NULL, NULL, NULL };
     int phase;
 
     (void)host;
     pthread_mutex_lock(&shard->lock);
     phase = atomic_load(&lease->phase);
-    if ((phase == HFI_GOING || phase == HFI_HELD) &&
+    if ((phase == HFI_GOING || phase == HFI_HELD || phase == HFI_IDLE) &&
         atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard &&
         memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
         /* The counterpart of hfi_lease_begin(): set the mark first, then read the phase. */
         atomic_store(&lease->gone, 1);
-        if (atomic_load(&lease->phase) == HFI_HELD && !hfi_lease_lost(lease)) {
+        if (phase == HFI_IDLE) {
+            hfi_idle_end(lease, &end);
+        } else if (atomic_load(&lease->phase) == HFI_HELD && !hfi_lease_lost(lease)) {
             lease->why_copy = hfi_strndup(why, strnlen(why, HFI_WHY_MAX - 1));
             next = hfi_lease_lose(lease, lease->why_copy ? lease->why_copy : "the store ended it");
         }
@@ -343,6 +367,7 @@ void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
     pthread_mutex_unlock(&shard->lock);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
+    hfi_idle_finish(&end);
 }
 
 /* With the shard's lock. */
@@ -363,6 +388,7 @@ void hfi_lease_doubt(struct hfi_host *host, const char *why)
     int64_t now_ms = hfi_now_ms();
 
     (void)why; /* the answer to the renewal will tell whether the lease is lost */
+    hfi_idle_end_all(store);
     for (int i = 0; i < HFI_SHARDS; i++) {
         pthread_mutex_lock(&store->shards[i].lock);
         doubt_shard(store, &store->shards[i], now_ms);

@@ -8,9 +8,10 @@
  *
  *            queue: its turn             granted              release, close
  *   FREE --------------------> GOING ------------> HELD -------------------> ENDING
- *     ^                          |                |  ^                          |
- *     |                          | failed         +--+ passed on: new handle    |
- *     +--------------------------+----------------------------------------------+
+ *     ^                          |                |  ^  \                       ^ |
+ *     |                          | failed         +--+   +<--> IDLE ------------+ |
+ *     |                          |     passed on: new handle     idle.h           |
+ *     +--------------------------+------------------------------------------------+
  *                                                    when no part is left
  *
  * A slot is freed when none of its parts is left: the caller's handle, the claim in the store, a
@@ -23,6 +24,7 @@
 
 #include "core/handle.h"
 #include "core/heap.h"
+#include "core/linger.h"
 #include "core/notify.h"
 #include "core/term.h"
 #include "util/list.h"
@@ -34,7 +36,7 @@ struct hfi_store;
 struct hfi_wait;
 struct hfi_checked_request;
 
-enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
+enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_IDLE, HFI_ENDING };
 
 /* What hf_lease_wanted() and hf_yield() read without a lock. WANTED: others wait, in the store or here. */
 enum hfi_level { HFI_LEVEL_QUIET, HFI_LEVEL_WANTED, HFI_LEVEL_UNWATCHED, HFI_LEVEL_LOST };
@@ -65,9 +67,11 @@ struct hfi_lease {
     bool pass;                   /* may be passed on locally */
     bool hot;                    /* * local waiters were seen: a block of tokens pays off */
     bool timed;                  /* * has a place for its timer at the keeper */
-    bool exported;               /* * detached, and its handle was exported */
-    bool orphan;                 /* * its store was closed */
-    bool reentrant, scoped;      /* scoped: `scope` was given, else it is a thread's id */
+    bool listens;                /* * counted in store->listens */
+    bool heard;    /* others wait: host->wanted() has said so since the last renewal was sent */
+    bool exported; /* * detached, and its handle was exported */
+    bool orphan;   /* * its store was closed */
+    bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
     bool in_loop;   /* acquired asynchronously: its callback comes from hf_store_process() */
     bool watch;     /* HF_FLAG_WATCH, of the holder */
     bool unchecked; /* HF_FLAG_NO_DEADLOCK_CHECK, likewise */
@@ -80,6 +84,7 @@ struct hfi_lease {
     int64_t since_ms;   /* held since */
     int64_t granted_ms; /* the store granted the claim then: the present hold may be a later one */
     struct hfi_term term;
+    struct hfi_linger linger;
 
     uint32_t asks;    /* how often its holder was asked for it ... */
     int64_t asked_ms; /* ... and when it was told so last; 0: never */
@@ -149,6 +154,9 @@ static inline void hfi_lease_fresh(struct hfi_lease *lease)
     lease->holds = 1;
     lease->named_by = 0;
 }
+
+/* The keeper need not drive for its sake any more. */
+void hfi_lease_deafen(struct hfi_lease *lease);
 
 /* Drop these parts, with the lock; true: none is left, and the caller frees the slot after
  * unlocking. */

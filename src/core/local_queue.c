@@ -2,6 +2,7 @@
 /* The local queue: see local_queue.h. Runs on the threads of callers. */
 #include "core/local_queue.h"
 
+#include "core/idle.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "util/clock.h"
@@ -42,6 +43,7 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     enum hfi_entrance entry = HFI_ENTRY_GO;
+    struct hfi_idle_end end = { NULL, NULL, NULL };
     struct hfi_lease *held;
     bool ours = false;
 
@@ -52,7 +54,21 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
     }
 
     held = lease->pass || lease->reentrant ? find(shard, lease, &ours) : NULL;
-    if (ours)
+    if (shard->idles > 0 && !ours)
+        switch (hfi_idle_enter(shard, lease, min_valid_ms, ret_again, &held, &end)) {
+        case HFI_IDLE_NONE:
+            held = held == end.lease ? NULL : held; /* nobody may queue there any more */
+            break;
+        case HFI_IDLE_TAKEN:
+            entry = HFI_ENTRY_TAKEN;
+            break;
+        case HFI_IDLE_WAIT:
+            entry = wait ? HFI_ENTRY_QUEUED : HFI_ENTRY_SOON;
+            break;
+        }
+    if (entry != HFI_ENTRY_GO)
+        ;
+    else if (ours)
         entry = re_enter(held, lease, ret_again);
     else if (held && !wait && atomic_load(&held->phase) == HFI_HELD)
         entry = is_good(held) ? HFI_ENTRY_BUSY : HFI_ENTRY_GO;
@@ -72,6 +88,7 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
         shard->entered++;
     }
     pthread_mutex_unlock(&shard->lock);
+    hfi_idle_finish(&end);
     return entry;
 }
 
@@ -171,6 +188,7 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait, int6
     lease->scope = from->scope;
     hfi_events_begin(&lease->events, from->events.fn, from->events.arg);
     lease->in_loop = from->in_loop;
+    lease->linger.ms = from->linger.ms;
     lease->watch = from->watch;
     lease->unchecked = from->unchecked;
     hfi_lease_fresh(lease);
@@ -188,12 +206,16 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     int64_t least_ms, now_ms;
 
     if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD ||
-        !hfi_local_queue_may_pass(lease->passes, lease->claim.tokens, store->pass_limit))
+        !(lease->claim.flags & HFI_CLAIM_LINGERS
+              ? hfi_idle_may_pass(lease, store->pass_limit)
+              : hfi_local_queue_may_pass(lease->passes, lease->claim.tokens, store->pass_limit)))
         return NULL;
     if (lease->named_by && lease->named_by != hfi_thread_id())
         return NULL; /* a tag in the store may name it as held by its present session */
 
     now_ms = hfi_now_ms();
+    if (lease->claim.flags & HFI_CLAIM_LINGERS && !atomic_load(&lease->wanted))
+        lease->granted_ms = now_ms; /* nobody is overtaken */
     if (store->pass_ms > 0 && now_ms - lease->granted_ms >= store->pass_ms)
         return NULL; /* other processes have waited for long enough */
     wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
@@ -205,7 +227,10 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
 
     hfi_list_remove(&wait->queued);
     lease->passes++;
-    lease->token++;
+    if (lease->claim.flags & HFI_CLAIM_LINGERS)
+        hfi_idle_next_token(lease);
+    else
+        lease->token++;
     take_over(lease, wait, now_ms);
     if (engine->passed && hfi_store_promises(store)->caps & HF_CAP_PASS)
         engine->passed(store->opened, &lease->claim, lease->token, wait->tid);

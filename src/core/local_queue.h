@@ -15,10 +15,12 @@
 #include "core/wait.h"
 
 enum hfi_entrance {
-    HFI_ENTRY_GO,       /* ask the store: the slot is in the table */
-    HFI_ENTRY_QUEUED,   /* wait for hfi_wait_tell() */
-    HFI_ENTRY_BUSY,     /* held here, and `wait` is NULL */
-    HFI_ENTRY_AGAIN,    /* re-entered */
+    HFI_ENTRY_GO,     /* ask the store: the slot is in the table */
+    HFI_ENTRY_QUEUED, /* wait for hfi_wait_tell() */
+    HFI_ENTRY_BUSY,   /* held here, and `wait` is NULL */
+    HFI_ENTRY_AGAIN,  /* re-entered */
+    HFI_ENTRY_TAKEN,  /* an idle lease is its own now */
+    HFI_ENTRY_SOON, /* an idle lease waits for its tokens, and `wait` is NULL: come again, to wait */
     HFI_ENTRY_MISMATCH, /* held by us, but as another kind or with other permits */
     HFI_ENTRY_CLOSED    /* the store was closed */
 };

@@ -12,6 +12,7 @@
 #include "core/release.h"
 
 #include "core/call.h"
+#include "core/idle.h"
 #include "core/table.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -245,7 +246,12 @@ static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(passed, HFI_WAIT_PASSED);
         return HF_OK;
+    } else if (lease->linger.ms > 0 && hfi_idle_begin(lease)) {
+        hfi_lease_unlock(lease, NULL); /* it stays with the process */
+        return HF_OK;
     } else {
+        if (lease->linger.ms > 0 && atomic_load(&lease->wanted))
+            hfi_idle_recalled(lease);
         ret_plan->what = HFI_ENDING_STORE;
         take_out(lease, ret_plan);
         if (!hfi_list_empty(&lease->queue))

@@ -8,6 +8,7 @@
  */
 #include "core/renew.h"
 
+#include "core/idle.h"
 #include "core/local_queue.h"
 #include "core/request.h"
 #include "core/task.h"
@@ -17,9 +18,10 @@
 
 #define AGAIN_MS 10 /* when there was no memory, or the lease was just being granted */
 
-static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms);
+static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms,
+                             struct hfi_idle_end *ret_end);
 static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_renewal *item,
-                                    int64_t now_ms);
+                                    int64_t now_ms, struct hfi_idle_end *ret_end);
 
 /* ---- by itself ------------------------------------------------------------------- */
 
@@ -27,16 +29,18 @@ void hfi_renew_due(struct hfi_store *store, struct hfi_timer *timer, int64_t now
 {
     struct hfi_lease *lease = hfi_container(timer, struct hfi_lease, timer);
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    struct hfi_idle_end end = { NULL, NULL, NULL };
     struct hfi_wait *next = NULL;
 
     /* Since the timer was taken out, the slot may have begun another lease, even in another store.
      * If it has a timer in this store, checking it once more is right in any case. */
     pthread_mutex_lock(&shard->lock);
     if (atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard && shard->store == store)
-        next = look(store, lease, now_ms);
+        next = look(store, lease, now_ms, &end);
     pthread_mutex_unlock(&shard->lock);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
+    hfi_idle_finish(&end);
     if (store->keeper.renewal) {
         const struct hfi_batch *batch = store->keeper.renewal->memory;
 
@@ -71,36 +75,43 @@ static bool gather(struct hfi_store *store, struct hfi_lease *lease, int64_t now
     if (!keeper->renewal)
         return false;
     hfi_batch_add(keeper->renewal->memory, lease,
-                  hfi_term_ask(&lease->term, lease->term.ttl_ms, now_ms), now_ms);
+                  hfi_term_ask(&lease->term, hfi_idle_ttl(lease), now_ms), now_ms);
     return true;
 }
 
 /* Decide what the lease needs. With the lock. Returns the local waiter to be told GO, or NULL. */
-static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms)
+static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms,
+                             struct hfi_idle_end *ret_end)
 {
     int phase = atomic_load(&lease->phase);
     struct hfi_term_step step;
 
-    if (!(phase == HFI_GOING || phase == HFI_HELD) || !lease->timed)
+    if (!(phase == HFI_GOING || phase == HFI_HELD || phase == HFI_IDLE) || !lease->timed)
         return NULL;
     if (phase == HFI_GOING) {
         hfi_keeper_arm(store, &lease->timer, now_ms + AGAIN_MS);
         return NULL;
     }
 
+    lease->linger.look_ms = HFI_NEVER;
+    if (phase == HFI_IDLE && hfi_idle_due(lease, now_ms, ret_end))
+        return NULL;
     step = hfi_term_next(&lease->term, now_ms);
+    if (lease->linger.refill && !lease->term.renewing && step.what == HFI_TERM_SLEEP)
+        step.what = HFI_TERM_RENEW;
     if (step.what == HFI_TERM_SLEEP && step.at_ms - now_ms <= HFI_BATCH_EARLY_MS &&
         hfi_term_next(&lease->term, step.at_ms).what == HFI_TERM_RENEW)
         step.what = HFI_TERM_RENEW; /* due soon: renew it together with others */
     if (step.what == HFI_TERM_LOST)
         return hfi_lease_expire(lease);
     if (step.what == HFI_TERM_RENEW) {
-        step.at_ms = now_ms + AGAIN_MS;
-        if (gather(store, lease, now_ms))
-            step = hfi_term_next(&lease->term, now_ms);
+        if (!gather(store, lease, now_ms)) {
+            hfi_keeper_arm(store, &lease->timer, now_ms + AGAIN_MS);
+            return NULL;
+        }
+        step = hfi_term_next(&lease->term, now_ms);
     }
-    if (step.at_ms != HFI_NEVER)
-        hfi_keeper_arm(store, &lease->timer, step.at_ms);
+    hfi_idle_arm(lease, step.at_ms);
     return NULL;
 }
 
@@ -146,8 +157,11 @@ struct hfi_batch *hfi_batch_new(struct hfi_store *store, size_t room)
 void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl_ms, int64_t now_ms)
 {
     /* Until the engine says otherwise the outcome is not known. */
-    batch->items[batch->count++] =
-        (struct hfi_renewal){ .claim = &lease->claim, .ttl_ms = ttl_ms, .status = HF_UNKNOWN };
+    batch->items[batch->count++] = (struct hfi_renewal){ .claim = &lease->claim,
+                                                         .ttl_ms = ttl_ms,
+                                                         .tokens_wanted = hfi_idle_tokens(lease),
+                                                         .status = HF_UNKNOWN };
+    lease->heard = false;
     lease->parts |= HFI_PART_RENEWAL;
     hfi_term_renewing(&lease->term, ttl_ms, now_ms);
     if (lease->term.valid_until_ms < batch->until_ms)
@@ -163,15 +177,17 @@ void hfi_batch_end(struct hfi_batch *batch)
     for (size_t i = 0; i < batch->count; i++) {
         struct hfi_lease *lease = hfi_container(batch->items[i].claim, struct hfi_lease, claim);
         struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+        struct hfi_idle_end end = { NULL, NULL, NULL };
         struct hfi_wait *next;
         bool free;
 
         pthread_mutex_lock(&shard->lock);
-        next = take_answer(lease, &batch->items[i], now_ms);
+        next = take_answer(lease, &batch->items[i], now_ms, &end);
         free = hfi_lease_drop(lease, HFI_PART_RENEWAL);
         pthread_mutex_unlock(&shard->lock);
         if (next)
             hfi_wait_tell(next, HFI_WAIT_GO);
+        hfi_idle_finish(&end);
         if (free)
             hfi_lease_free(lease);
     }
@@ -186,13 +202,22 @@ void hfi_batch_end(struct hfi_batch *batch)
 
 /* With the lock. Returns the local waiter to be told GO, or NULL. */
 static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_renewal *item,
-                                    int64_t now_ms)
+                                    int64_t now_ms, struct hfi_idle_end *ret_end)
 {
-    bool held = atomic_load(&lease->phase) == HFI_HELD;
+    int phase = atomic_load(&lease->phase);
+    bool held = phase == HFI_HELD || phase == HFI_IDLE;
     bool lost = hfi_term_renewed(&lease->term, item->status, item->claim->sent_ms,
                                  item->claim->granted_ttl_ms, now_ms);
 
     if (!held || hfi_lease_lost(lease))
+        return NULL;
+    /* What was heard since the renewal was sent is newer than its answer. */
+    if (item->status == HF_OK && lease->claim.flags & HFI_CLAIM_WATCHED &&
+        (item->others_wait || !lease->heard))
+        atomic_store_explicit(&lease->wanted, item->others_wait, memory_order_relaxed);
+    if (lease->claim.flags & HFI_CLAIM_LINGERS)
+        hfi_idle_renewed(lease, item, lost, now_ms, ret_end);
+    if (phase == HFI_IDLE)
         return NULL;
     if (lost && (item->status == HF_LOST || item->status == HF_NOT_FOUND)) {
         atomic_store(&lease->gone, 1);
@@ -200,11 +225,10 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
     }
     if (lost)
         return hfi_lease_lose(lease, "its validity ended before it could be renewed");
-    if (item->status == HF_OK && lease->claim.flags & HFI_CLAIM_WATCHED)
-        atomic_store_explicit(&lease->wanted, item->others_wait, memory_order_relaxed);
     hfi_lease_note(lease);
     if (lease->timed)
-        hfi_keeper_arm(lease->store, &lease->timer, hfi_term_next(&lease->term, now_ms).at_ms);
+        hfi_idle_arm(lease,
+                     lease->linger.refill ? now_ms : hfi_term_next(&lease->term, now_ms).at_ms);
     return NULL;
 }
 

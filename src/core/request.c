@@ -23,6 +23,9 @@ static hf_status check_times(const struct hfi_promises *promises, const hf_acqui
 static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
 
+static hf_status check_linger(uint64_t caps, const hf_acquire_request *request,
+                              struct hfi_checked_request *checked, hf_error *err);
+
 static hf_status invalid(hf_error *err, const char *field, const char *wrong)
 {
     return hfi_error_set(err, HF_INVALID, 0, "%s: %s", field, wrong);
@@ -86,7 +89,11 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
         request->max_hold_ms == 0;
     if (request->max_hold_ms > 0 && request->ttl_ms == 0 && promises->default_ttl_ms == 0)
         ret_checked->renew = false; /* the ttl *is* max_hold */
-    return HF_OK;
+    ret_checked->may_linger = false;
+    ret_checked->linger_ms = 0;
+    return caps & HF_CAP_LINGER || request->linger_ms != 0
+               ? check_linger(caps, request, ret_checked, err)
+               : HF_OK;
 }
 
 hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, hf_error *err)
@@ -226,6 +233,34 @@ static hf_status check_times(const struct hfi_promises *promises, const hf_acqui
     if (request->lock_delay_ms > 0 && !(promises->caps & HF_CAP_LOCK_DELAY))
         return unsupported(err, "lock_delay_ms", "lock_delay");
     return choose_ttl(promises, request, checked, err);
+}
+
+/* A lease that ends by itself, is not to be passed on, or closes the name after a loss does not linger. */
+static hf_status check_linger(uint64_t caps, const hf_acquire_request *request,
+                              struct hfi_checked_request *checked, hf_error *err)
+{
+    hf_status status;
+
+    if (request->linger_ms == HF_LINGER_NEVER)
+        return HF_OK;
+    status = check_time(err, "linger_ms", request->linger_ms);
+    if (status != HF_OK)
+        return status;
+    if (request->linger_ms > 0 && !(caps & HF_CAP_LINGER))
+        return unsupported(err, "linger_ms", "leases that stay with the process");
+    if (request->linger_ms > 0 &&
+        (checked->permits != checked->capacity || checked->mode == HFI_MODE_SEMAPHORE))
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "linger_ms: only for exclusive leases");
+    if (request->linger_ms > 0 && request->linger_ms > checked->ttl_ms / 2)
+        return hfi_error_set(err, HF_INVALID, 0, "linger_ms: %lld, more than half of the ttl, %lld",
+                             (long long)request->linger_ms, (long long)checked->ttl_ms);
+
+    checked->may_linger = checked->permits == checked->capacity &&
+                          checked->mode != HFI_MODE_SEMAPHORE && checked->renew &&
+                          request->max_hold_ms == 0 && request->lock_delay_ms == 0 &&
+                          !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED));
+    checked->linger_ms = checked->may_linger ? request->linger_ms : 0;
+    return HF_OK;
 }
 
 hf_status hfi_ttl_check(const struct hfi_promises *promises, const char *field, int64_t ttl_ms,

@@ -16,9 +16,11 @@ struct hfi_checked_request {
     uint32_t name_len;
     enum hfi_mode mode;
     uint32_t capacity, permits;
-    int64_t ttl_ms;            /* to ask the store for; 0: none */
-    bool renew;                /* renewed by itself */
-    bool pass;                 /* takes part in the local queue */
+    int64_t ttl_ms;  /* to ask the store for; 0: none */
+    bool renew;      /* renewed by itself */
+    bool pass;       /* takes part in the local queue */
+    bool may_linger; /* one of those that may; and for how long, 0: it does not: */
+    int64_t linger_ms;
     const struct hfi_tag *tag; /* to put behind the label; NULL: none (session.h) */
 };
 

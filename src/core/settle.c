@@ -46,6 +46,22 @@ void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool coun
         hfi_shard_leave(shard);
 }
 
+void hfi_settle_now(struct hfi_lease *lease)
+{
+    struct hfi_store *store = lease->store;
+    struct hfi_keeper *keeper = &store->keeper;
+    bool closed;
+
+    lease->settle_tries = 0;
+    pthread_mutex_lock(&keeper->lock);
+    closed = keeper->closed;
+    pthread_mutex_unlock(&keeper->lock);
+    if (closed)
+        end(store, lease, HF_LOST);
+    else
+        begin(store, lease);
+}
+
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
 {
     struct hfi_keeper *keeper = &store->keeper;

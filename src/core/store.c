@@ -25,6 +25,12 @@
 struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 64 * 64,
                                 .kind = HFI_KIND_STORE };
 
+/* How long a try waits by default: a few hops to the holder and back. */
+static int64_t hfi_try_wait(enum hfi_drive_kind drive)
+{
+    return drive == HFI_EVENT ? 50 : 200;
+}
+
 static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
                           hf_error *err);
 struct own_conf;
@@ -65,8 +71,7 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
 /* The parameters that core itself reads from every URL. */
 struct own_conf {
     uint32_t cohort;
-    int64_t cohort_time_ms;
-    int64_t deadlock_check_ms;
+    int64_t cohort_time_ms, deadlock_check_ms, linger_ms, try_wait_ms;
 };
 static const struct hfi_param own_params[] = {
     { "cohort", HFI_PARAM_NUMBER, offsetof(struct own_conf, cohort), 0, HFI_PASSES_MAX,
@@ -75,6 +80,10 @@ static const struct hfi_param own_params[] = {
       HFI_PASS_MS, NULL },
     { "deadlock_check", HFI_PARAM_DURATION, offsetof(struct own_conf, deadlock_check_ms), 0,
       3600 * 1000, HFI_DETECT_FIRST_MS, NULL },
+    { "linger", HFI_PARAM_DURATION, offsetof(struct own_conf, linger_ms), 0, HF_DURATION_MAX_MS, 0,
+      NULL },
+    { "try_wait", HFI_PARAM_DURATION, offsetof(struct own_conf, try_wait_ms), 0, 60 * 1000, -1,
+      NULL },
     { .name = NULL },
 };
 
@@ -167,9 +176,18 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
         hfi_drive_done(store);
         return status;
     }
+    if (own->linger_ms > 0 && !(store->host.promises->caps & HF_CAP_LINGER)) {
+        engine->close(store->opened);
+        hfi_free(store->opened);
+        hfi_drive_done(store);
+        return hfi_error_set(err, HF_UNSUPPORTED, 0,
+                             "linger: this engine has no leases that stay with the process");
+    }
     atomic_store(&store->promises, store->host.promises);
     store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
     store->pass_ms = own->cohort_time_ms;
+    store->linger_ms = own->linger_ms;
+    store->try_wait_ms = own->try_wait_ms >= 0 ? own->try_wait_ms : hfi_try_wait(store->drive);
     if (store->drive == HFI_BLOCKING && !store->host.promises->suspends)
         hfi_pool_allow_waits(&store->pool);
     hfi_detect_init(store, own->deadlock_check_ms);
@@ -202,6 +220,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
         shard->buckets = shard->first;
         shard->bucket_count = HFI_BUCKETS_FIRST;
         shard->linked = 0;
+        shard->idles = 0;
         shard->entered = 0;
         atomic_store(&shard->left, 0);
         pthread_mutex_unlock(&shard->lock);
@@ -218,6 +237,9 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     atomic_store(&store->host.max_ttl_ms, 0);
     atomic_store(&store->started, 0);
     atomic_store(&store->hears, false);
+    atomic_store(&store->listens, 0);
+    atomic_store(&store->adapt, NULL);
+    store->linger_ms = store->try_wait_ms = 0;
     store->drive = engine->drive->kind;
     store->opened = NULL;
     store->conf = NULL;

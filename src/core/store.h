@@ -18,6 +18,7 @@
 #ifndef HFI_STORE_H
 #define HFI_STORE_H
 
+#include "core/adapt.h"
 #include "core/drive.h"
 #include "core/handle.h"
 #include "core/keeper.h"
@@ -49,6 +50,7 @@ struct hfi_shard {
     struct hfi_lease **buckets; /* `first`, until there are more than that */
     uint32_t bucket_count, linked;
     struct hfi_lease *first[HFI_BUCKETS_FIRST];
+    uint32_t idles;        /* slots that are IDLE */
     uint64_t entered;      /* slots that came in */
     _Atomic uint64_t left; /* slots that are done; entered - left keep the store open */
 } __attribute__((aligned(64)));
@@ -85,8 +87,13 @@ struct hfi_store {
     uint32_t calls;        /* public calls under way that are not counted in a shard */
     struct hfi_closing closing;
 
-    _Atomic bool hears;       /* host->wanted() can be heard: the engine's line is up */
-    _Atomic unsigned started; /* HFI_STARTED_*: which threads are there */
+    _Atomic bool hears; /* host->wanted() can be heard: the engine's line is up */
+    _Atomic uint32_t
+        listens; /* slots whose claims are WATCHED: the keeper drives as soon as nobody else does */
+    int64_t linger_ms;                 /* of requests that do not say; 0: they do not linger */
+    int64_t try_wait_ms;               /* how long a try waits for a lease that lingers elsewhere */
+    _Atomic(struct hfi_adapt *) adapt; /* NULL: no request has lingered yet */
+    _Atomic unsigned started;          /* HFI_STARTED_*: which threads are there */
     struct hfi_shard shards[HFI_SHARDS];
     struct hfi_keeper keeper;
     struct hfi_notify notify;

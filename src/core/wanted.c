@@ -3,6 +3,7 @@
  * What the store says about the waiters behind a lease: host->wanted(), host->hears(), and what grants and renewals tell. Runs on
  * the thread that drives the store, or on one of the engine.
  */
+#include "core/idle.h"
 #include "core/request.h"
 #include "core/store.h"
 #include "util/alloc.h"
@@ -32,23 +33,30 @@ void hfi_lease_wanted(struct hfi_host *host, struct hfi_claim *claim,
 {
     struct hfi_lease *lease = hfi_container(claim, struct hfi_lease, claim);
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    struct hfi_idle_end end = { NULL, NULL, NULL };
     int phase;
 
     (void)host;
     pthread_mutex_lock(&shard->lock);
     phase = atomic_load(&lease->phase);
-    if ((phase == HFI_GOING || phase == HFI_HELD) &&
+    if ((phase == HFI_GOING || phase == HFI_HELD || phase == HFI_IDLE) &&
         atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard &&
         memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
         /* While it is GOING too: this may overtake the grant. */
         if (what != HFI_WANTED_ASKED)
             atomic_store_explicit(&lease->wanted, what == HFI_WANTED_YES, memory_order_relaxed);
+        lease->heard = lease->heard || what == HFI_WANTED_YES;
+        if (phase == HFI_IDLE && what != HFI_WANTED_NO) { /* asked for, and nobody uses it */
+            hfi_idle_recalled(lease);
+            hfi_idle_end(lease, &end);
+        }
         if (phase == HFI_HELD && what == HFI_WANTED_ASKED)
             asked(lease, text);
         else if (phase == HFI_HELD)
             hfi_lease_note(lease);
     }
     pthread_mutex_unlock(&shard->lock);
+    hfi_idle_finish(&end); /* at once, on the thread that has heard it */
 }
 
 /* Whether others wait is not known any more, and so it counts as no, until a renewal or a message says yes. With the lock. */
@@ -67,6 +75,8 @@ void hfi_store_hears(struct hfi_host *host, bool on)
     struct hfi_store *store = hfi_container(host, struct hfi_store, host);
 
     atomic_store(&store->hears, on);
+    if (!on)
+        hfi_idle_end_all(store); /* nobody could call them back */
     for (int i = 0; i < HFI_SHARDS && !on; i++) {
         pthread_mutex_lock(&store->shards[i].lock);
         forget_shard(&store->shards[i]);

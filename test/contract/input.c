@@ -61,6 +61,8 @@ static const struct bad_request bad_requests[] = {
     BAD(0, "min_valid_ms", GOOD, .min_valid_ms = HF_DURATION_MAX_MS + 1),
     BAD(0, "lock_delay_ms", GOOD, .lock_delay_ms = -1),
     BAD(0, "lock_delay_ms", GOOD, .lock_delay_ms = HF_DURATION_MAX_MS + 1),
+    BAD(0, "linger_ms", GOOD, .linger_ms = -2),
+    BAD(HF_CAP_LINGER, "linger_ms", GOOD, .linger_ms = HF_DURATION_MAX_MS),
     BAD(0, "cancel", GOOD, .cancel = (hf_cancel *)&long_name),
 };
 

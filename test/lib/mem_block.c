@@ -223,6 +223,7 @@ static hf_status acquire(struct block_store *store, struct hfi_op *op)
         mem_claim_fill(&store->base, op->claim, &self.grant, sent_ms);
         remember(store, op->claim);
     }
+    op->ret_lingers = self.grant.lingers;
     return status == HF_LOST ? HF_UNKNOWN : status;
 }
 
@@ -250,13 +251,22 @@ static hf_status adopt(struct block_store *store, struct hfi_op *op)
     return HF_OK;
 }
 
+static struct mem_reply ask_renewal(struct block_store *store, const struct hfi_renewal *item)
+{
+    struct mem_request request;
+
+    mem_request_fill(&store->base, item->claim, MEM_RENEW, item->ttl_ms, false, &request);
+    request.tokens_wanted = item->tokens_wanted;
+    return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms());
+}
+
 static hf_status renew(struct block_store *store, struct hfi_op *op)
 {
     int64_t sent_ms = hfi_now_ms();
 
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
-        struct mem_reply reply = ask(store, item->claim, MEM_RENEW, item->ttl_ms, false);
+        struct mem_reply reply = ask_renewal(store, item);
 
         item->status = reply.status;
         if (reply.status != HF_OK)
@@ -264,6 +274,8 @@ static hf_status renew(struct block_store *store, struct hfi_op *op)
         item->claim->granted_ttl_ms = reply.ttl_ms;
         item->claim->sent_ms = sent_ms;
         item->others_wait = reply.others_wait;
+        item->token = reply.token;
+        item->tokens = reply.tokens;
     }
     return HF_OK;
 }
@@ -472,7 +484,7 @@ const struct hfi_engine mem_block_engine = {
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
                     HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED,
+                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl",
             .on_clock_jump = "unaffected",

@@ -494,6 +494,13 @@ void mem_forget(const char *server)
     pthread_mutex_unlock(&mem_lock);
 }
 
+void mem_set_block(const char *server, uint32_t tokens)
+{
+    pthread_mutex_lock(&mem_lock);
+    mem_server_set_block(get_world(server)->server, tokens);
+    pthread_mutex_unlock(&mem_lock);
+}
+
 void mem_set_token(const char *server, uint64_t token)
 {
     pthread_mutex_lock(&mem_lock);

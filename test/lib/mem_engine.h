@@ -55,6 +55,7 @@ unsigned long mem_count(const char *server, enum mem_verb verb);
 unsigned long mem_largest(const char *server, enum mem_verb verb);
 /* See mem_server_forget() and mem_server_set_token(). */
 void mem_forget(const char *server);
+void mem_set_block(const char *server, uint32_t tokens);
 void mem_set_token(const char *server, uint64_t token);
 
 #endif

@@ -194,6 +194,8 @@ static bool send_call(struct event_store *store, struct call *call, enum mem_ver
     for (size_t i = 0; i < count && op->kind == HFI_OP_RENEW; i++)
         mem_request_fill(&store->base, op->u.renew.items[i].claim, verb,
                          op->u.renew.items[i].ttl_ms, false, &requests[i]);
+    for (size_t i = 0; i < count && op->kind == HFI_OP_RENEW; i++)
+        requests[i].tokens_wanted = op->u.renew.items[i].tokens_wanted;
     if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
         requests[0].verb = verb;
     else if (verb >= MEM_CELL_READ)
@@ -493,6 +495,7 @@ static hf_status take_in_acquire(struct event_store *store, struct call *call,
     case HF_LOST:
         return HF_UNKNOWN; /* the server dropped us while we were silent */
     default:
+        call->op->ret_lingers = reply->lingers;
         return reply->status;
     }
 }
@@ -516,6 +519,8 @@ static hf_status take_in(struct event_store *store, struct call *call,
                 item->claim->granted_ttl_ms = replies[i].ttl_ms;
                 item->claim->sent_ms = call->sent_ms;
                 item->others_wait = replies[i].others_wait;
+                item->token = replies[i].token;
+                item->tokens = replies[i].tokens;
             }
         }
         return HF_OK;
@@ -598,7 +603,7 @@ const struct hfi_engine mem_event_engine = {
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                     HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
                     HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                    HF_CAP_CLOCK | HF_CAP_WANTED },
+                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER },
     .passed = mem_passed,
 };
 

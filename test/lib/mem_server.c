@@ -24,7 +24,9 @@ struct party {
     int64_t until_ms;     /* holder: its lease ends; waiter: it counts as dead */
     int64_t granted_ms;   /* holder: when the running ttl began */
     uint64_t first, held; /* holder: its block's first token, and the one that holds now */
+    uint64_t last;        /* holder: the last token that it has ever been given */
     int64_t tid;
+    bool idle; /* holder: so it says */
     bool told; /* holder: that others wait */
 };
 
@@ -41,6 +43,7 @@ struct name {
 struct mem_server {
     struct name *names[BUCKETS];
     uint64_t next_token;
+    uint32_t block; /* the most tokens of a lingering claim at a time; 0: no limit */
     uint64_t seq;
     unsigned char ended[ENDED_MAX][HFI_OWNER_LEN];
     unsigned ended_at;
@@ -98,15 +101,23 @@ static struct mem_reply granted(const struct party *holder)
     };
 }
 
+static uint32_t at_most(const struct mem_server *server, uint32_t tokens)
+{
+    return server->block > 0 && tokens > server->block ? server->block : tokens;
+}
+
 /* Give `party`, which is in no list, the lease. HF_FULL: no tokens are left. */
 static hf_status grant(struct mem_server *server, struct name *name, struct party *party,
                        int64_t now_ms)
 {
+    if (party->ask.flags & HFI_CLAIM_LINGERS)
+        party->ask.tokens_wanted = at_most(server, party->ask.tokens_wanted);
     if (party->ask.tokens_wanted >= HFI_TOKEN_LIMIT - server->next_token)
         return HF_FULL;
 
     party->first = party->held = server->next_token;
     server->next_token += party->ask.tokens_wanted;
+    party->last = server->next_token - 1;
     party->since_ms = party->granted_ms = now_ms;
     party->until_ms = party->ask.ttl_ms ? now_ms + party->ask.ttl_ms : HFI_NEVER;
     party->told = name->waiters != NULL && party->ask.flags & HFI_CLAIM_WATCHED;
@@ -142,6 +153,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
 {
     struct name *name = find_name(server, ask->name, ask->name_len);
     struct party **at, *party;
+    struct mem_reply reply;
     bool overtakes;
 
     if (name && (at = find_party(&name->holders, ask->owner)))
@@ -161,8 +173,11 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     name = get_name(server, ask);
     overtakes = !name->waiters || (ask->flags & HFI_CLAIM_BARGE);
     if (!(overtakes && fits(name, ask->permits)) && !ask->may_wait) {
+        reply = refuse(server, ask, HF_BUSY);
+        reply.lingers =
+            name->holders && !name->waiters && name->holders->ask.flags & HFI_CLAIM_LINGERS;
         drop_if_idle(server, name);
-        return refuse(server, ask, HF_BUSY);
+        return reply;
     }
 
     party = must(calloc(1, sizeof *party));
@@ -232,6 +247,7 @@ static struct mem_reply renew(struct mem_server *server, const struct mem_reques
     struct name *name = find_name(server, ask->name, ask->name_len);
     struct party **at = name ? find_party(&name->holders, ask->owner) : NULL;
     struct party *holder;
+    struct mem_reply reply;
 
     if (!at)
         return answer(ask->verb == MEM_ADOPT ? HF_NOT_FOUND : HF_LOST);
@@ -246,7 +262,15 @@ static struct mem_reply renew(struct mem_server *server, const struct mem_reques
     if (ask->verb == MEM_ADOPT)
         holder->ask.session = ask->session;
     server->seq++;
-    return granted(holder);
+    reply = granted(holder);
+    reply.tokens = 0;
+    if (ask->tokens_wanted > 0 && ask->tokens_wanted < HFI_TOKEN_LIMIT - server->next_token) {
+        reply.token = server->next_token;
+        reply.tokens = at_most(server, ask->tokens_wanted);
+        server->next_token += reply.tokens;
+        holder->last = server->next_token - 1;
+    }
+    return reply;
 }
 
 /* Tell every holder that listens. */
@@ -285,7 +309,9 @@ static struct mem_reply break_one(struct mem_server *server, const struct mem_re
     struct party **at;
 
     for (at = name ? &name->holders : NULL; at && *at; at = &(*at)->next)
-        if ((*at)->held == ask->token) {
+        if ((*at)->held == ask->token ||
+            ((*at)->ask.flags & HFI_CLAIM_LINGERS && (*at)->first <= ask->token &&
+             ask->token <= (*at)->last)) {
             lose(server, name, at, now_ms);
             settle(server, name, now_ms);
             drop_if_idle(server, name);
@@ -422,6 +448,8 @@ static bool emit_holders(const struct name *name, struct hfi_sink *sink, int64_t
             .ttl_ms = p->until_ms == HFI_NEVER ? -1 : p->until_ms - now_ms,
             .pid = p->ask.pid,
             .tid = p->tid,
+            .lingers = (p->ask.flags & HFI_CLAIM_LINGERS) != 0,
+            .idle = p->idle,
             .label = p->ask.label,
         };
         if (!sink->holder(sink, &holder))
@@ -502,6 +530,7 @@ void mem_server_passed(struct mem_server *server, const struct hfi_name *key,
         return;
     (*at)->held = token;
     (*at)->tid = tid;
+    (*at)->idle = tid == 0;
     server->seq++;
 }
 
@@ -537,6 +566,11 @@ void mem_server_forget(struct mem_server *server)
 void mem_server_forget_ended(struct mem_server *server)
 {
     server->ended_at = 0;
+}
+
+void mem_server_set_block(struct mem_server *server, uint32_t tokens)
+{
+    server->block = tokens;
 }
 
 void mem_server_set_token(struct mem_server *server, uint64_t token)

@@ -41,8 +41,8 @@ struct mem_request {
     unsigned char owner[HFI_OWNER_LEN];
     enum hfi_mode mode;
     uint32_t capacity, permits;
-    unsigned flags; /* HFI_CLAIM_* */
-    uint32_t tokens_wanted;
+    unsigned flags;         /* HFI_CLAIM_* */
+    uint32_t tokens_wanted; /* MEM_RENEW: of a further block, or 0 */
     int64_t ttl_ms, lock_delay_ms;
     uint64_t token; /* MEM_BREAK */
     bool may_wait;
@@ -57,6 +57,7 @@ struct mem_reply {
     hf_status status;
     bool queued;      /* with HF_OK: not granted yet, a push will follow */
     bool others_wait; /* grants and renewals of a WATCHED claim */
+    bool lingers;     /* with HF_BUSY: the holder has a LINGERS claim, and nobody waits */
     uint64_t token;
     uint32_t tokens;
     int64_t ttl_ms;
@@ -111,6 +112,8 @@ bool mem_server_holds(const struct mem_server *server, const void *name, uint32_
 void mem_server_forget(struct mem_server *server);
 /* Lose the memory of owners that have ended: a late copy of an acquire could bring one back. */
 void mem_server_forget_ended(struct mem_server *server);
+/* Give a lingering claim at most so many tokens at a time. */
+void mem_server_set_block(struct mem_server *server, uint32_t tokens);
 /* The next grant's token will be `token`. */
 void mem_server_set_token(struct mem_server *server, uint64_t token);
 

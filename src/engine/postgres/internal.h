@@ -21,7 +21,7 @@
 
 #include <libpq-fe.h>
 
-#define POSTGRES_VERSION      4 /* of the functions: raised with every change of sql/ *.sql */
+#define POSTGRES_VERSION      5 /* of the functions: raised with every change of sql/ *.sql */
 #define POSTGRES_HOSTS_MAX    16
 #define POSTGRES_KEYWORDS_MAX 64
 
@@ -57,11 +57,13 @@ struct postgres_conf { /* what libpq is told: store->native */
 /* A connection; what follows the first member is the listener's (listener.c). */
 struct postgres_connection {
     struct sql_connection base;
-    bool naps;               /* it may: its session on the server is its own */
-    bool napping;            /* a nap is under way */
-    bool missed;             /* more came than there was room for */
-    int64_t rest_ms;         /* no nap before */
-    int64_t told, forgotten; /* the last letter that we have; that was deleted */
+    bool naps;            /* it may: its session on the server is its own */
+    bool napping;         /* a nap is under way */
+    bool looked;          /* what was told before it listened is known */
+    bool missed;          /* more came than there was room for */
+    int64_t rest_ms;      /* no nap before */
+    int64_t told;         /* the last letter that we have */
+    unsigned unforgotten; /* letters that we have, and that are not deleted */
     struct sql_message letters[POSTGRES_LETTERS];
     unsigned count, next;
 };

@@ -32,7 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAP_MS    "250" /* it holds a snapshot: dead rows stay for that long */
+#define NAP_MS    "500" /* it holds a snapshot: dead rows stay for that long */
 #define NOTICE_MS 5     /* after a ring without a letter: a notification is about to come */
 #define GONE_MS   "50"  /* how soon the server notices that a client is gone whose bell naps */
 
@@ -196,6 +196,7 @@ static void hear(void *arg, const PGresult *notice)
     if (end == text || *end != ' ' || number <= c->told)
         return;
     c->told = number;
+    c->unforgotten++;
     if (c->count == POSTGRES_LETTERS || !parse(end + 1, &c->letters[c->count]))
         c->missed = true;
     else
@@ -252,12 +253,12 @@ static void forget_letters(struct postgres_connection *c)
     struct sql_rows rows = { 0 };
     char sql[320], mail[POSTGRES_NAME_MAX];
 
-    if (c->told - c->forgotten < POSTGRES_LETTERS)
+    if (c->unforgotten < POSTGRES_LETTERS)
         return;
     postgres_name(store, "mail", mail, sizeof mail);
     snprintf(sql, sizeof sql, "DELETE FROM %s WHERE client = %" PRId64 " AND seq <= %" PRId64, mail,
              store->client, c->told);
-    c->forgotten = c->told;
+    c->unforgotten = 0;
     (void)postgres_text(&c->base, sql, hfi_now_ms() + store->conf.op_ms, &rows, &trouble);
     sql_rows_free(&rows);
 }
@@ -276,7 +277,7 @@ static hf_status begin_nap(struct postgres_connection *c, hf_error *err)
             ;
     if (rc != 0)
         return nap_lost(c, PQerrorMessage(pg), err);
-    c->napping = true;
+    c->napping = c->looked = true;
     sql_listener_napping(c->base.store, true);
     return HF_OK;
 }
@@ -318,7 +319,7 @@ hf_status postgres_next_notice(struct sql_connection *listener, int kick, int64_
 
         if (next_letter(c, ret_message) || next_notification(c, ret_message))
             return HF_OK;
-        if (!c->napping && sql_waits_need_nap(listener->store)) {
+        if (!c->napping && ((c->naps && !c->looked) || sql_waits_need_nap(listener->store))) {
             if (hfi_now_ms() >= c->rest_ms) {
                 status = begin_nap(c, err);
                 continue;

@@ -35,6 +35,8 @@
 static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
 
+static void ask(struct redis_store *store, struct redis_wait *wait);
+
 static bool is_redisson(const struct redis_store *store)
 {
     return store->conf->wire == HFI_WIRE_REDISSON;
@@ -155,15 +157,15 @@ static void end(struct redis_store *store, struct redis_wait *wait, hf_status st
     redis_wait_end(store, wait, status, err);
 }
 
-static void ask(struct redis_store *store, struct redis_wait *wait)
+/* NULL: out of memory, and the wait has ended. */
+static struct redis_call *new_ask(struct redis_store *store, struct redis_wait *wait,
+                                  const struct hfi_script *script, redis_answer_fn *answer)
 {
-    const struct hfi_script *script =
-        is_redisson(store) ? &hfi_script_redisson_acquire : &hfi_script_plain_acquire;
-    struct redis_call *call = redis_call_new(store, script, 1, asked, NULL);
+    struct redis_call *call = redis_call_new(store, script, 1, answer, NULL);
 
     if (!call) {
         end(store, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
-        return;
+        return NULL;
     }
     wait->state = HFI_WAITER_ASKING;
     wait->heartbeat_ms = HFI_NEVER;
@@ -171,8 +173,59 @@ static void ask(struct redis_store *store, struct redis_wait *wait)
     call->data = wait;
     call->idempotent = true;
     call->was_sent = wait->unsure;
-    if (wait->op->may_wait)
+    if (wait->stop != HF_OK)
+        call->request.give_up_ms = hfi_now_ms() + CANCEL_MS;
+    else if (wait->op->may_wait)
         call->request.give_up_ms = HFI_NEVER;
+    return call;
+}
+
+/* What the server of a free name needs: SET NX PX. It says nothing of a name that is taken, be it by an earlier copy of this
+ * very command: then the script is asked. */
+static void set_first(struct redis_call *call, enum hfi_outcome outcome,
+                      const struct hfi_reply *reply, const hf_error *err)
+{
+    struct redis_store *store = call->store;
+    struct redis_wait *wait = call->data;
+
+    if (outcome == HFI_ANSWERED && reply->type == HFI_REPLY_NIL) {
+        wait->call = NULL;
+        wait->unsure = wait->unsure || call->was_sent;
+        ask(store, wait);
+    } else {
+        asked(call, outcome, reply, err);
+    }
+}
+
+static void begin(struct redis_store *store, struct redis_wait *wait)
+{
+    struct redis_call *call;
+
+    if (is_redisson(store) || wait->unsure || wait->tried) {
+        ask(store, wait);
+        return;
+    }
+    call = new_ask(store, wait, NULL, set_first);
+    if (!call)
+        return;
+    wait->tried = true;
+    hfi_command_add_text(&call->command, "SET");
+    add_key(call, &wait->claim->name);
+    add_owner(call, wait->claim);
+    hfi_command_add_text(&call->command, "NX");
+    hfi_command_add_text(&call->command, "PX");
+    hfi_command_add_number(&call->command, wait->claim->ttl_ms);
+    redis_call_send(call);
+}
+
+static void ask(struct redis_store *store, struct redis_wait *wait)
+{
+    const struct hfi_script *script =
+        is_redisson(store) ? &hfi_script_redisson_acquire : &hfi_script_plain_acquire;
+    struct redis_call *call = new_ask(store, wait, script, asked);
+
+    if (!call)
+        return;
     add_key(call, &wait->claim->name);
     add_owner(call, wait->claim);
     hfi_command_add_number(&call->command, wait->claim->ttl_ms);
@@ -220,10 +273,11 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
     wait->unsure = wait->unsure || call->was_sent;
     if (outcome != HFI_ANSWERED) {
         not_now(store, wait, outcome, err);
-    } else if (letter == 'G' && time && time->integer > 0) {
+    } else if (reply->type == HFI_REPLY_STATE || (letter == 'G' && time && time->integer > 0)) {
         wait->claim->token = 0;
         wait->claim->tokens = 1;
-        wait->claim->granted_ttl_ms = hfi_told_ms(time->integer);
+        wait->claim->granted_ttl_ms =
+            letter == 'G' ? hfi_told_ms(time->integer) : wait->claim->ttl_ms;
         wait->claim->sent_ms = call->sent.base.sent_ms;
         end(store, wait, HF_OK, NULL);
     } else if (letter == 'M') {
@@ -342,8 +396,8 @@ static const struct hfi_op_calls foreign_ops[HFI_OP_KINDS] = {
     [HFI_OP_ADOPT] = { adopt, NULL },
 };
 
-#define FOREIGN                                                                               \
-    .ops = foreign_ops, .acquire = ask, .cancel = cancel, .heard = heard, .add_key = add_key, \
+#define FOREIGN                                                                                 \
+    .ops = foreign_ops, .acquire = begin, .cancel = cancel, .heard = heard, .add_key = add_key, \
     .add_renewal = add_renewal
 
 const struct redis_wire redis_plain = { FOREIGN };

@@ -89,6 +89,7 @@ struct redis_wait {
     struct redis_call *call;     /* its acquire command, while that is under way */
     enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
     bool listens;                /* redisson: its channel is subscribed */
+    bool tried;                  /* plain: SET NX has been sent */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */

@@ -106,7 +106,8 @@ static void judge(struct hfi_op *op, struct hfi_renewal *item, const struct hfi_
 
     if (answer && answer->type == HFI_REPLY_LIST && answer->count == 3)
         given = take_block(item, answer);
-    if (given && given->type == HFI_REPLY_INTEGER && given->integer > 0) {
+    if (given && given->type == HFI_REPLY_INTEGER &&
+        (given->integer == 1 || (given->integer == 2 && item->claim->flags & HFI_CLAIM_WATCHED))) {
         item->status = HF_OK;
         item->others_wait = given->integer == 2;
         item->claim->granted_ttl_ms = item->ttl_ms;

@@ -149,9 +149,9 @@ static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
-    wait->confirmed = outcome != HFI_ANSWERED || !answer ? HF_UNKNOWN
-                      : answer->integer > 0              ? HF_OK
-                                                         : HF_LOST;
+    wait->confirmed = outcome != HFI_ANSWERED || !answer             ? HF_UNKNOWN
+                      : answer->integer == 1 || answer->integer == 2 ? HF_OK
+                                                                     : HF_LOST;
     if (wait->confirmed == HF_OK)
         wait->claim->others_wait = answer->integer == 2;
     wait->claim->granted_ttl_ms = wait->claim->ttl_ms;

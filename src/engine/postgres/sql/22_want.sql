@@ -1,17 +1,31 @@
 -- Tell the holders of a name that asked for it (flag 16) what others want: 'W' somebody waits, 'U' nobody does any more, 'A' and a text in
 -- hex. The name's row is locked. It is advice: a beat of the first waiter repeats it, and a renewal says it again. p_ring: end naps for it; not
--- in a beat, which has the gate of its own client, so that two beats might wait for each other. Returns how many were told.
+-- in a beat, which has the gate of its own client, so that two beats might wait for each other. A client that does not listen yet (it has
+-- just acquired) finds a letter when it does: the gate is taken before we look whether it listens, and it looks after it listens.
+-- Returns how many were told.
 CREATE OR REPLACE FUNCTION @want_1(n @names, p_letter text, p_text text, p_ring bool) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE
     h record;
     told int8 := 0;
+    words text;
+    bell int8;
 BEGIN
     FOR h IN SELECT n.owner, n.client WHERE n.owner IS NOT NULL AND n.flags & 16 = 16
         UNION ALL SELECT x.owner, x.client FROM @holders x WHERE n.owner IS NULL AND n.holders > 0 AND x.name = n.name AND x.flags & 16 = 16
         ORDER BY client LOOP
-        PERFORM pg_notify('@prefix' || h.client, p_letter || ' ' || encode(h.owner, 'hex') || p_text);
-        IF p_ring THEN PERFORM @ring_1(h.client); END IF;
         told := told + 1;
+        words := p_letter || ' ' || encode(h.owner, 'hex') || p_text;
+        bell := 0;
+        IF p_ring THEN
+            PERFORM pg_advisory_xact_lock_shared(-h.client);
+            SELECT c.bell INTO bell FROM @clients c WHERE c.client = h.client;
+        END IF;
+        IF p_ring AND (bell IS NULL OR pg_try_advisory_xact_lock(bell)) THEN
+            INSERT INTO @mail (client, words) VALUES (h.client, words);
+        ELSE
+            PERFORM pg_notify('@prefix' || h.client, words);
+            IF p_ring THEN PERFORM @ring_1(h.client); END IF;
+        END IF;
     END LOOP;
     RETURN told;
 END
