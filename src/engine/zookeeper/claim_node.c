@@ -162,7 +162,6 @@ void zk_claim_node_restart(struct zk_claim_node *node)
     zk_claim_node_enter(node, ZK_CREATING);
     node->presence = ZK_NO_NODE;
     node->deleted = false;
-    node->line.version = 0;
     zk_watch_clear(&node->watcher);
     set_prefix(node);
     parent_of(node, parent);

@@ -60,7 +60,6 @@ struct zk_line {
     bool wanted;     /* as core knows it */
     bool skips;      /* those up to `skipped` are tries */
     int32_t skipped; /* a sequence */
-    int32_t version; /* of its node, when that was last read for an ASK */
 };
 
 struct zk_claim_node {

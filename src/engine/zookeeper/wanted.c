@@ -145,7 +145,7 @@ void zk_wanted_tick(struct zk_store *store)
             node->line.wanted = false;
 }
 
-/* A renewal that was answered just before may overtake what core was told, and there may have been no memory to tell it. */
+/* There may have been no memory to tell it. */
 void zk_wanted_repeat(struct zk_store *store)
 {
     if (!store->listens)
@@ -155,14 +155,12 @@ void zk_wanted_repeat(struct zk_store *store)
             hfi_reactor_wanted(&store->reactor, node->claim, HFI_WANTED_YES, "", 0);
 }
 
+/* A node is read when its watch is set, and then after each write of it: so a text is told once. */
 void zk_wanted_asked(struct zk_claim_node *node, const struct zk_reply *reply)
 {
     struct zk_node_data data;
 
-    if (!is_watched(node) || reply->stat->version == node->line.version)
-        return;
-    node->line.version = reply->stat->version;
-    if (zk_node_data_read(reply->text, reply->len, &data) && data.asked)
+    if (is_watched(node) && zk_node_data_read(reply->text, reply->len, &data) && data.asked)
         hfi_reactor_wanted(&node->store->reactor, node->claim, HFI_WANTED_ASKED, data.text,
                            strlen(data.text));
 }
