@@ -87,7 +87,7 @@ MUTANTS = [
     ('postgres', 'a lease that is not detached is adopted', '36_adopt.sql', 'OR n.flags & 2 = 0 THEN', 'THEN'),
     ('mariadb', 'a break has no lock delay', 'break.sql', 'IF v_delay > 0 THEN', 'IF v_delay > 10000000 THEN'),
     ('mariadb', 'a dead waiter is granted', 'settle.sql', 'IF GREATEST(v_alive, v_since + v_window * 1000) < v_us OR', 'IF'),
-    ('mariadb', 'a lease that has expired is renewed', 'renew.sql', "state IN ('G', 'H') AND until >= v_us FOR UPDATE",
+    ('mariadb', 'a lease that has expired is renewed', 'renew_one.sql', "state IN ('G', 'H') AND until >= v_us FOR UPDATE",
      "state IN ('G', 'H') FOR UPDATE"),
     ('mariadb', 'somebody else is adopted', 'adopt.sql', "WHERE name = p_name AND x_owner = '';", 'WHERE name = p_name;'),
     ('mariadb', 'a shortened block is counted whole', 'settle.sql', 'v_token = v_first + v_tokens - 1', 'v_token = v_first'),
