@@ -204,7 +204,7 @@ static void make_statement(struct sql_connection *connection, enum sql_call call
 
 #define TOKEN_LIMIT "9007199254740992"
 /* As in sql/acquire_any.sql, which makes shorter blocks where this is not enough. */
-#define AHEAD          "1000"
+#define AHEAD           "1000"
 #define AHEAD_LINGERING "50000"
 
 static void add_set(struct maria_connection *native, const char *column,

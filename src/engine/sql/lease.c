@@ -34,13 +34,11 @@ void sql_held_add(struct sql_store *store, struct hfi_claim *claim)
     struct sql_note *note = passes ? hfi_calloc(1, sizeof *note) : NULL;
 
     pthread_mutex_lock(&store->lock);
-    *sql_lease_claim(claim) = (struct sql_lease_claim){
-        .next = store->held,
-        .listed = true,
-        .note = note,
-        .since_ms = hfi_now_ms(),
-        .last = claim->token + claim->tokens - 1
-    };
+    *sql_lease_claim(claim) = (struct sql_lease_claim){ .next = store->held,
+                                                        .listed = true,
+                                                        .note = note,
+                                                        .since_ms = hfi_now_ms(),
+                                                        .last = claim->token + claim->tokens - 1 };
     if (store->held)
         sql_lease_claim(store->held)->prev = claim;
     store->held = claim;
@@ -189,9 +187,9 @@ static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadl
         params[each * i + 1] = sql_bytes(claim->owner, HFI_OWNER_LEN);
         params[each * i + 2] = sql_int_of(items[i]->ttl_ms);
         if (refill)
-            params[each * i + 3] = sql_int_of(
-                items[i]->tokens_wanted < HFI_TOKEN_AHEAD_US ? items[i]->tokens_wanted
-                                                             : HFI_TOKEN_AHEAD_US);
+            params[each * i + 3] =
+                sql_int_of(items[i]->tokens_wanted < HFI_TOKEN_AHEAD_US ? items[i]->tokens_wanted
+                                                                        : HFI_TOKEN_AHEAD_US);
     }
     status = sql_call(store, &r);
     for (uint32_t i = 0; i < count; i++)
