@@ -47,6 +47,11 @@ void measure_prims_counter(struct bench *bench); /* in prims_redis.c */
 void measure_prims_limit(struct bench *bench);
 void measure_prims_embedded(struct bench *bench);
 void measure_prims_deadlock(struct bench *bench);
+/* Lingering leases. */
+void measure_redis_linger(struct bench *bench); /* in linger.c */
+void measure_redlock_linger(struct bench *bench);
+void measure_postgres_linger(struct bench *bench);
+void measure_mariadb_linger(struct bench *bench);
 /* Curves instead of ratios: --growth. */
 void measure_growth_embedded(struct bench *bench); /* in growth.c */
 void measure_growth_redis(struct bench *bench);

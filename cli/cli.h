@@ -23,7 +23,7 @@
 enum {
     EXIT_FINE = 0,
     EXIT_WARNED = 1, /* doctor, deadlocks */
-    EXIT_ABSENT = 1, /* cell, latch, script: there is none */
+    EXIT_ABSENT = 1, /* cell, latch, script, ask: there is none */
     EXIT_BAD = 2,    /* doctor only */
     EXIT_USAGE = 64,
     EXIT_MISMATCH = 65,
@@ -72,7 +72,8 @@ struct args {
     int64_t wait_ms, open_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst, parties, count;
     int on_lost, algorithm;
-    const char *label, *rate, *who, *group;
+    const char *label, *rate, *who, *group, *ask_text;
+    const char *on_wanted, *yield_signal; /* signals, as they were written */
     const char *cell_version;
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;

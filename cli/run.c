@@ -98,6 +98,8 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
 
     code = make_plan(&run);
     if (code == EXIT_FINE)
+        code = wanted_prepare(&run);
+    if (code == EXIT_FINE)
         code = run_all(&run);
     closed = store_close_within(&run.store, run.unsettled ? UNSETTLED_MS : RELEASE_MS);
     closed &= !run.unclosed;
@@ -177,6 +179,8 @@ static int check(const struct cli *cli)
         return usage_error(cli, "--also: at most %d names", HF_ACQUIRE_ALL_MAX);
     if (args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)
         return usage_error(cli, "--min-hold is longer than --max-hold");
+    if (wanted_check(cli) != EXIT_FINE)
+        return EXIT_USAGE;
     return acquire_check(cli);
 }
 
@@ -307,6 +311,7 @@ static bool acquire_own(struct run *run, int *ret_code)
                                    .request = acquire_request(run->cli),
                                    .also = &run->cli->args.also };
 
+    wanted_request(run, &acquiring.request);
     if (acquire(&acquiring, run->leases, ret_code)) {
         run->lease = run->leases[0];
         for (size_t i = 0; i < run->count; i++)
@@ -507,6 +512,7 @@ static void leave(struct run *run)
     hf_error err;
 
     nest_close(&run->nest);
+    wanted_end(run);
     if (run->lease)
         status = release(run, &err);
     if (run->count > 1 && run->lease_fd >= 0)

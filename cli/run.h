@@ -9,6 +9,7 @@
 #include "kin.h"
 #include "nest.h"
 #include "plan.h"
+#include "wanted.h"
 
 struct run;
 
@@ -39,6 +40,7 @@ struct run_stop {
     int number;   /* by which signal; 0: not now */
     bool group;   /* and our process group with us */
     bool forced;  /* by SIGSTOP */
+    bool yields;  /* not because of a signal: nothing may run while the lease is away (wanted.h) */
     bool blocked; /* the last check found only processes that no signal interrupts, and SIGSTOP was
                    * sent after it */
     int64_t force_ms, give_up_ms;
@@ -71,6 +73,7 @@ struct run {
     struct kin kin; /* the command and all that it started */
     struct run_ending ending;
     struct run_stop stop;
+    struct run_wanted wanted;
     struct run_lease known; /* about the lease, when it was last read */
     size_t lost_name;       /* whose lease was lost */
     bool lost_by_limit;     /* ... because of --max-hold: it is still ours to give back */
@@ -118,6 +121,8 @@ bool ending_is_on(const struct run *run);
 /* Stop the command because of signal `number`, and then ourselves. With `group` the terminal has stopped the
  * command already, and our process group is stopped with us. */
 void suspend_begin(struct run *run, int number, bool group);
+/* Stop the command by SIGSTOP, and then wanted_go(). */
+void suspend_begin_yield(struct run *run);
 /* Take the next step of stopping. Returns when to call this again, at most until_ms. */
 int64_t suspend_go_on(struct run *run, int64_t until_ms);
 /* Continue what was stopped. */

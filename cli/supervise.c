@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum slot { SLOT_SIGNALS, SLOT_LEASE, SLOT_TIMER, SLOT_NEST, SLOT_INNER };
+enum slot { SLOT_SIGNALS, SLOT_LEASE, SLOT_TIMER, SLOT_NEST, SLOT_WANTED, SLOT_LOOP, SLOT_INNER };
 
 static void look_at_lease(struct run *run);
 static bool is_working(const struct run *run);
@@ -70,13 +70,16 @@ static void look_at_lease(struct run *run)
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
     int64_t left_ms = INT64_MAX;
 
+    if (run->wanted.away)
+        return; /* nothing runs, so nothing can be lost */
     /* Of several leases, the one that ends first counts. */
     for (size_t i = 0; run->lease && i < run->count && !run->known.lost; i++) {
+        int64_t one_ms = hf_lease_remaining_ms(run->leases[i]);
         hf_lease_info info = HF_LEASE_INFO_INIT; /* reading it makes its descriptor quiet again */
 
         run->known.lost =
             hf_lease_get(run->leases[i], &info) != HF_OK || info.state == HF_STATE_LOST;
-        left_ms = info.remaining_ms < left_ms ? info.remaining_ms : left_ms;
+        left_ms = one_ms < left_ms ? one_ms : left_ms;
         if (run->known.lost)
             run->lost_name = i;
         else if (i + 1 == run->count)
@@ -137,6 +140,8 @@ static const char *why_lost(const struct run *run)
 {
     bool early = run->known.lost && hfi_now_ms() < run->known.valid_until_ms;
 
+    if (run->wanted.not_regained)
+        return "it was yielded, and not granted again";
     if (early && run->lease)
         return "somebody ended it";
     if (!early && max_hold_ends_it(run))
@@ -223,12 +228,15 @@ static void wait_for_events(struct run *run, int64_t until_ms)
     int lease_fd = run->lease ? run->lease_fd : run->outer;
     struct signal_event event;
 
+    until_ms = wanted_loop_until(run, until_ms);
     if (until_ms != PLAN_NEVER)
         set_timer(run, until_ms);
     polled[SLOT_SIGNALS].fd = run->signals.fd;
     polled[SLOT_LEASE].fd = run->known.lost ? -1 : lease_fd; /* it would poll readable for ever */
     polled[SLOT_TIMER].fd = until_ms != PLAN_NEVER ? run->timer : -1;
     polled[SLOT_NEST].fd = run->nest.fd;
+    polled[SLOT_WANTED].fd = wanted_fd(run);
+    polled[SLOT_LOOP].fd = wanted_loop_fd(run);
     for (size_t i = 0; i < inner_count; i++)
         polled[SLOT_INNER + i].fd = run->nest.inners[i];
     for (size_t i = 0; i < SLOT_INNER + inner_count; i++)
@@ -243,6 +251,8 @@ static void wait_for_events(struct run *run, int64_t until_ms)
             nest_remove(&run->nest, i);
     if (polled[SLOT_NEST].revents)
         hear_inner(run, polled[SLOT_NEST].revents);
+    wanted_loop(run);
+    wanted_hear(run);
     while (signals_next(&run->signals, &event))
         on_signal(run, &event);
     free(polled);
@@ -261,6 +271,10 @@ static void on_signal(struct run *run, const struct signal_event *event)
         if (!run->child.exited)
             on_child(run);
         kin_reap(&run->kin, run->child.exited ? 0 : run->child.pid);
+    } else if (wanted_signal(run, event->number)) {
+        return;
+    } else if (event->number == SIGCONT && run->stop.yields) {
+        return; /* nothing runs while the lease is away */
     } else if (event->number == SIGCONT) {
         supervise_resume(run);
     } else if (signal_stops(event->number)) {
@@ -281,6 +295,8 @@ static void pass_on(struct run *run, const struct signal_event *event)
     if (stays && !run->child.exited && child_has_ended(&run->child))
         on_child(run);
 
+    if (signal_ends(event->number))
+        wanted_give_up(run);
     if (!run->child.exited)
         child_signal(&run->child, event->number);
     else if (run->nest.inner_count > 0)

@@ -17,6 +17,8 @@
  * The supervisor keeps running all this time: if the lease is lost meanwhile, the command is ended
  * and not stopped.
  *
+ * A yield (wanted.h) stops the command in the same way, by SIGSTOP at once, and then gives the lease away instead of stopping us.
+ *
  * What stops: all descendants of the command, if the lease can expire meanwhile. If it cannot,
  * because it has no ttl, processes that have left our session are spared: a daemon that others use
  * need not stop with a job. Main thread.
@@ -42,6 +44,8 @@ static bool can_run_out(const struct run *run)
 
 static struct kin_choice chosen(const struct run *run)
 {
+    if (run->stop.yields)
+        return (struct kin_choice){ 0 };
     return (struct kin_choice){ .session = can_run_out(run) ? 0 : getsid(0) };
 }
 
@@ -59,6 +63,29 @@ void suspend_begin(struct run *run, int number, bool group)
     };
 }
 
+void suspend_begin_yield(struct run *run)
+{
+    run->stop = (struct run_stop){
+        .number = SIGSTOP, .yields = true, .force_ms = hfi_now_ms(), .give_up_ms = PLAN_NEVER
+    };
+}
+
+/* All has stopped. */
+static int64_t rest(struct run *run, int64_t until_ms)
+{
+    struct run_stop *stop = &run->stop;
+
+    if (stop->yields) {
+        wanted_go(run);
+        return until_ms;
+    }
+    if (stop->group)
+        child_take_tty(&run->child);
+    signals_stop(stop->number, stop->group);
+    supervise_resume(run);
+    return hfi_now_ms();
+}
+
 int64_t suspend_go_on(struct run *run, int64_t until_ms)
 {
     struct run_stop *stop = &run->stop;
@@ -68,21 +95,20 @@ int64_t suspend_go_on(struct run *run, int64_t until_ms)
 
     if (stop->number && run->phase != RUN_RUNNING)
         suspend_end(run); /* the lease was lost meanwhile */
-    if (!stop->number)
+    if (!stop->number || run->wanted.away)
         return until_ms;
 
     seen = kin_signal(&run->kin, 0, &choice);
     if (seen.moving == 0 || (stop->blocked && seen.moving == seen.blocked)) {
         if (seen.alive == 0) /* all have ended, or /proc hides them */
             child_signal(&run->child, SIGSTOP);
-        if (stop->group)
-            child_take_tty(&run->child);
-        signals_stop(stop->number, stop->group);
-        supervise_resume(run);
-        return now_ms;
+        return rest(run, until_ms);
     }
     if (now_ms >= stop->give_up_ms) {
-        say_error("not stopping: process %d of the command cannot be stopped", (int)seen.pids[0]);
+        say_error("not %s: process %d of the command cannot be stopped",
+                  stop->yields ? "yielding" : "stopping", (int)seen.pids[0]);
+        if (stop->yields)
+            wanted_keep(run);
         supervise_resume(run);
         return now_ms;
     }

@@ -90,6 +90,9 @@ static const struct option_def run_options[] = {
     LIST(0, "also", "NAME", also, "acquire this name too: all of them or none (may be repeated)"),
     TTL_ROW,
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
+    TEXT(0, "on-wanted", "SIGNAL", on_wanted, "send COMMAND this signal when others wait for it"),
+    TEXT(0, "yield-signal", "SIGNAL", yield_signal,
+         "on this signal, if others wait: stop COMMAND, let them, and go on"),
     COMMAND_ROWS,
 };
 
@@ -178,6 +181,12 @@ static const struct option_def break_options[] = {
     NAME_ROW,
     NUMBER(0, "token", "T", 1, TOKEN_MAX, token,
            "the token of the lease to end, as `show` prints it"),
+};
+
+static const struct option_def ask_options[] = {
+    NAME_ROW,
+    TEXT(0, "text", "TEXT", ask_text, "what the holder is told (default: who we are)"),
+    DURATION('w', "wait", wait_ms, "wait at most D until it was given away; else exit code 75"),
 };
 
 static const struct option_def redlock_options[] = {
@@ -287,6 +296,11 @@ const struct verb verbs[] = {
       "Ends the lease that holds NAME with token T now, whatever process owns it. Its holder is\n"
       "told. If that lease has ended already, nothing happens and the exit code is 75.\n",
       OPTIONS(break_options), verb_break },
+    { "ask", OPERAND_NAME, "NAME [--text TEXT] [-w D]", "ask the holder to give it away",
+      "Tells the holder of NAME, if it listens (`run` with --on-wanted or --yield-signal, or a\n"
+      "program that asked for it), and queues nowhere. Exit code 0: told, and with -w given away\n"
+      "in time; 75: still held; 1: nobody holds it; 69: the holder does not listen.\n",
+      OPTIONS(ask_options), verb_ask },
     { "init", OPERAND_DIR, "[--group GROUP] DIR", "make an embedded store, for a group if told so",
       "Makes DIR if it is not there, mode 0700, or with --group 2770, and a store in it, and\n"
       "prints its URL. The members of GROUP can run code as each other through the store.\n",

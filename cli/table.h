@@ -78,6 +78,7 @@ int verb_show(struct cli *cli);
 int verb_watch(struct cli *cli);
 int verb_deadlocks(struct cli *cli);
 int verb_break(struct cli *cli);
+int verb_ask(struct cli *cli);
 int verb_init(struct cli *cli);
 int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);

@@ -3,7 +3,7 @@
 client by hand. Ours stand out by colour and weight; works in light and dark mode."""
 import html
 
-NAME_W, BAR_W, NUMBER_W, ROW_H, GAP, TOP = 212, 150, 128, 22, 58, 92
+NAME_W, BAR_W, NUMBER_W, ROW_H, GAP, TOP = 212, 150, 176, 22, 58, 92
 COLUMN_W = NAME_W + BAR_W + NUMBER_W
 WIDTH = 2 * COLUMN_W + 72
 LIMIT = 1.25  # where a bar is cut

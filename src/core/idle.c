@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 /* A lingering claim is renewed for this long only, unless one hold lasts: a process that dies costs no more. */
+#define NOTE_MS           1000 /* idle for so long, or for half of its time: others are told */
 #define SHORT_TTL_MS      3000
 #define SHORT_TTL_LINGERS 4
 
@@ -364,8 +365,9 @@ void hfi_idle_arm(struct hfi_lease *lease, int64_t at_ms)
 static int64_t look_at(const struct hfi_lease *lease)
 {
     const struct hfi_linger *linger = &lease->linger;
+    int64_t note_ms = (linger->ms + 1) / 2 < NOTE_MS ? (linger->ms + 1) / 2 : NOTE_MS;
 
-    return linger->since_ms + (linger->noted ? linger->ms : (linger->ms + 1) / 2);
+    return linger->since_ms + (linger->noted ? linger->ms : note_ms);
 }
 
 /* The timer is set once, and not anew with each release: when it fires, the keeper finds out whether it is time. */

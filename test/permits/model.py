@@ -47,6 +47,7 @@ class Model:
     # What is handed over lasts for the claim window of the waiter, which must confirm it. (The embedded store knows
     # that the waiter lives, and gives the whole ttl.)
     HANDS_OVER_FOR = 'window'
+    SHOWN = DETACHED  # flags of a holder that look tells
     # Of its flags a waiter keeps these. (The embedded store: that it barges, too; see there.)
     KEPT = DETACHED | HEARD
     # Only live waiters count for "in use as another kind". (SQL: all waiters. Dead ones are removed when it is their
@@ -454,7 +455,7 @@ class Model:
         if not n.holders and not waiters and not closed:
             return ['N']
         return ['L', n.mode, n.capacity, self.taken(n), closed,
-                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags & DETACHED, self.age(h.since),
+                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags & self.SHOWN, self.age(h.since),
                         self.left(min(h.deadline, self.most(h))), h.ttl, h.delay, h.tid, h.label]
                        for o, h in n.holders.items()),
                 [[w.owner, w.permits, w.flags & DETACHED, self.age(w.since), w.ttl, w.label] for w in waiters]]
@@ -475,6 +476,7 @@ class Redis(Model):
     """The rules as they stand. In the thin form a deadline itself shows that the clock was set back, be it by a millisecond.
     Any token of a lease that lingers breaks it."""
     KEPT = DETACHED | HEARD | WATCHED | LINGERS
+    SHOWN = DETACHED | LINGERS
 
     def hold_now(self, h, token, tid):
         if h.flags & LINGERS and token == h.token:

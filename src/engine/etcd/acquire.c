@@ -97,6 +97,7 @@ static void begin_wait(struct etcd_store *store, struct etcd_wait *wait)
     wait->known = 0;
     wait->limit = 0;
     wait->hopes = false;
+    wait->claim->others_wait = false;
     wait->lease =
         etcd_lease_get(store, wait->claim->ttl_ms, (wait->claim->flags & HFI_CLAIM_DETACHED) != 0);
     if (!wait->lease) {
@@ -404,6 +405,7 @@ void etcd_wait_confirm(struct etcd_store *store, struct etcd_wait *wait)
     lease->refs++;
     etcd_claim(claim)->lease = lease;
     etcd_claim_add(store, claim);
+    etcd_want_begin(store, claim);
     if (!(claim->flags & HFI_CLAIM_DETACHED))
         etcd_inbox_want(store, (int64_t)claim->token);
     end_wait(store, wait, HF_OK, NULL);

@@ -176,6 +176,17 @@ void etcd_add_op_move(struct etcd_text *text, const struct etcd_key *key, int64_
     etcd_put_end(text, op);
 }
 
+void etcd_add_op_note(struct etcd_text *text, const struct etcd_key *key, int64_t revision,
+                      const struct etcd_key *note, const void *value, size_t len, int64_t id)
+{
+    size_t op = etcd_put_begin(text, ETCD_THEN), begun = etcd_put_begin(text, 4);
+
+    etcd_add_compare(text, key, NULL, ETCD_CREATED_AT, revision);
+    etcd_add_op_put(text, ETCD_THEN, note, value, len, id);
+    etcd_put_end(text, begun);
+    etcd_put_end(text, op);
+}
+
 void etcd_add_watch(struct etcd_text *text, int64_t id, const struct etcd_key *key,
                     const struct etcd_key *to, int64_t start, enum etcd_watched what)
 {

@@ -75,7 +75,10 @@ void etcd_add_delete_if(struct etcd_text *text, const struct etcd_key *key, int6
 /* A transaction in a transaction: if the key was created at `revision`, it gets this lease. */
 void etcd_add_op_move(struct etcd_text *text, const struct etcd_key *key, int64_t revision,
                       int64_t lease);
-/* The same as a whole one. */
+/* The same, and a note is put. */
+void etcd_add_op_note(struct etcd_text *text, const struct etcd_key *key, int64_t revision,
+                      const struct etcd_key *note, const void *value, size_t len, int64_t lease);
+/* A move as a whole one. */
 void etcd_add_move(struct etcd_text *text, const struct etcd_key *key, int64_t revision,
                    int64_t lease);
 

@@ -17,6 +17,7 @@ hf_status etcd_drive_open(struct etcd_store *store, hf_error *err)
     hfi_list_init(&store->claims);
     hfi_list_init(&store->waits);
     hfi_list_init(&store->changes);
+    hfi_list_init(&store->wants);
     for (size_t i = 0; i < ETCD_WATCH_LISTS; i++)
         hfi_list_init(&store->watches[i]);
     store->expiry_ms = store->inbox_ms = HFI_NEVER;
@@ -58,9 +59,9 @@ void etcd_drive_close(struct etcd_store *store)
 static int64_t work_next_ms(const struct hfi_source *source)
 {
     const struct etcd_store *store = hfi_container(source, struct etcd_store, work);
-    const int64_t all[] = { etcd_leases_next_ms(store), etcd_waits_next_ms(store),
+    const int64_t all[] = { etcd_leases_next_ms(store),  etcd_waits_next_ms(store),
                             etcd_watches_next_ms(store), etcd_changes_next_ms(store),
-                            store->expiry_ms };
+                            etcd_wants_next_ms(store),   store->expiry_ms };
     int64_t next = HFI_NEVER;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -83,6 +84,7 @@ static void work_due(struct hfi_source *source, int64_t now_ms)
     etcd_waits_tick(store, now_ms);
     etcd_watches_tick(store, now_ms);
     etcd_changes_tick(store, now_ms);
+    etcd_wants_tick(store, now_ms);
     etcd_lapse_tick(store, now_ms);
 }
 

@@ -125,6 +125,7 @@ static void etcd_close(void *self)
     struct etcd_store *store = self;
 
     hfi_reactor_enter(&store->reactor);
+    etcd_wants_close(store);
     hfi_list_init(&store->claims); /* core owns the claims again */
     etcd_leases_close(store);
     hfi_reactor_leave_quietly(&store->reactor, false);
@@ -141,6 +142,7 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_LIST] = { etcd_list, NULL },
     [HFI_OP_LOOK] = { etcd_look, NULL },
     [HFI_OP_BREAK] = { etcd_break, NULL },
+    [HFI_OP_ASK] = { etcd_ask_holders, NULL },
     [HFI_OP_CELL_READ] = { etcd_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { etcd_cell_swap, NULL },
     [HFI_OP_CELL_WAIT] = { etcd_cell_wait, etcd_cell_cancel },
@@ -208,9 +210,9 @@ void etcd_claim_add(struct etcd_store *store, struct hfi_claim *claim)
 
 void etcd_claim_remove(struct etcd_store *store, struct hfi_claim *claim)
 {
-    (void)store;
     if (!etcd_claim(claim)->held)
         return;
+    etcd_want_end(store, claim);
     etcd_claim(claim)->held = etcd_claim(claim)->lapsed = false;
     hfi_list_remove(&etcd_claim(claim)->listed);
 }
@@ -238,7 +240,7 @@ static const struct hfi_engine engine = {
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
                     HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-                    HF_CAP_CELL_WATCH,
+                    HF_CAP_CELL_WATCH | HF_CAP_WANTED,
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl; the token fences",

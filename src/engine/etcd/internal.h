@@ -14,6 +14,7 @@
  *   queue.c    waiting in the queue: the claims ahead, and their end
  *   watch.c    watches: on a predecessor, on cells, on any change, and on what this store is told
  *   lease.c    release, renew, break;  adopt.c;  inspect.c;  change.c;  doctor.c
+ *   wanted.c   a holder learns that others wait
  *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
  *   conf.c     the URL
  *
@@ -46,6 +47,7 @@ struct etcd_call;
 struct etcd_change;
 struct etcd_lease;
 struct etcd_wait;
+struct etcd_want;
 
 /* With the lock. `reply`: absent unless it was answered. The call, and with it the reply, is freed after it. */
 typedef void etcd_answer_fn(struct etcd_call *call, enum hfi_outcome outcome,
@@ -176,7 +178,8 @@ struct etcd_watch {
     size_t host;
     struct etcd_wait *wait;      /* its owner: a waiting claim, */
     struct etcd_cell_wait *cell; /* a waiter's for a cell, */
-    struct etcd_change *change;  /* a waiter's for any change; all NULL: the store's own */
+    struct etcd_change *change;  /* a waiter's for any change, */
+    struct etcd_want *want;      /* a holder's on its name; all NULL: the store's own */
     bool created;
 };
 
@@ -232,6 +235,7 @@ struct etcd_store {
     bool pinging;
     unsigned cell_waits;     /* how many */
     struct hfi_list changes; /* waiters for any change: struct etcd_change */
+    struct hfi_list wants;   /* watched claims that are held: struct etcd_want */
 };
 
 /* In op->room. */
@@ -365,6 +369,9 @@ bool etcd_watch_cell(struct etcd_store *store, struct etcd_cell_wait *cell,
 bool etcd_watch_changes(struct etcd_store *store, struct etcd_change *change,
                         const struct etcd_key *key, const struct etcd_key *to, int64_t revision,
                         struct etcd_watch **ret_watch);
+/* Likewise for a holder, from now on. */
+bool etcd_watch_want(struct etcd_store *store, struct etcd_want *want, const struct etcd_key *key,
+                     const struct etcd_key *to, struct etcd_watch **ret_watch);
 void etcd_watch_close(struct etcd_store *store, struct etcd_watch *watch);
 void etcd_watches_close(struct etcd_store *store); /* without a word to their owners */
 void etcd_watches_host_failed(struct etcd_store *store, size_t host);
@@ -372,6 +379,26 @@ void etcd_watches_tick(struct etcd_store *store, int64_t now_ms);
 int64_t etcd_watches_next_ms(const struct etcd_store *store);
 /* A claim is held since this revision: open the inbox, so that we learn if it is broken. */
 void etcd_inbox_want(struct etcd_store *store, int64_t revision);
+
+/* ---- wanted.c ---------------------------------------------------------------------------------- */
+
+/* A note that is not empty, at P/told/STORE/OWNER: somebody asks, and this byte is before the text. Empty: it was broken. */
+#define ETCD_NOTE_ASKED 'a'
+
+/* It is first: find out whether others wait behind it, then confirm it. false: it is not watched, or no memory. */
+bool etcd_want_look_behind(struct etcd_store *store, struct etcd_wait *wait);
+/* It is held from now on, and until now. Does nothing if it is not watched. */
+void etcd_want_begin(struct etcd_store *store, struct hfi_claim *claim);
+void etcd_want_end(struct etcd_store *store, struct hfi_claim *claim);
+void etcd_wants_close(struct etcd_store *store);
+bool etcd_want_yes(const struct hfi_claim *claim); /* others wait, as far as we know */
+/* From its watch. */
+void etcd_want_created(struct etcd_store *store, struct etcd_want *want);
+void etcd_want_event(struct etcd_store *store, struct etcd_want *want, bool deleted);
+void etcd_want_unwatched(struct etcd_want *want);
+int64_t etcd_wants_next_ms(const struct etcd_store *store);
+void etcd_wants_tick(struct etcd_store *store, int64_t now_ms);
+void etcd_ask_holders(void *self, struct hfi_op *op);
 
 /* ---- lease.c, inspect.c, cells.c, change.c, doctor.c ----------------------------------------------------------- */
 

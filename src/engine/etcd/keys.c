@@ -129,8 +129,10 @@ size_t etcd_write_value(const struct hfi_claim *claim, int64_t ttl_s, int64_t si
     hfi_hex(claim->owner, HFI_OWNER_LEN, owner);
     return (size_t)snprintf(ret_value, ETCD_VALUE_MAX, "1 %u %lld %lld %s %s %s %.*s",
                             (unsigned)claim->permits, (long long)ttl_s, (long long)since_ms, store,
-                            claim->flags & HFI_CLAIM_DETACHED ? "d" : "-", owner, HF_LABEL_MAX,
-                            label);
+                            claim->flags & HFI_CLAIM_DETACHED  ? "d"
+                            : claim->flags & HFI_CLAIM_WATCHED ? "w"
+                                                               : "-",
+                            owner, HF_LABEL_MAX, label);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
@@ -236,6 +238,7 @@ bool etcd_read_value(const char *value, size_t len, struct etcd_record *ret_reco
     ret_record->since_ms = (int64_t)numbers[3];
     memcpy(ret_record->store, store, sizeof ret_record->store);
     ret_record->detached = strcmp(flags, "d") == 0;
+    ret_record->watched = strcmp(flags, "w") == 0;
     label_len = (size_t)(end - at);
     memcpy(ret_record->label, at, label_len);
     ret_record->label[label_len] = 0;

@@ -179,6 +179,7 @@ static void renewed_one(struct etcd_store *store, struct share *share, struct hf
     struct hfi_claim *claim = item->claim;
 
     item->status = HF_OK;
+    item->others_wait = etcd_want_yes(claim);
     claim->granted_ttl_ms = share->lease->granted_ms;
     claim->sent_ms = share->lease->base_ms;
     if (share->moves && etcd_claim(claim)->held) {

@@ -213,7 +213,9 @@ void etcd_wait_judge(struct etcd_store *store, struct etcd_wait *wait, struct et
         return;
     }
     if (hfi_position_verdict(&position) == HFI_VERDICT_HOLDS) {
-        etcd_wait_confirm(store, wait);
+        if (revision == (int64_t)wait->token || !etcd_want_look_behind(store, wait))
+            etcd_wait_confirm(store,
+                              wait); /* nobody can be behind us yet, or it is not asked for */
         return;
     }
     if (wait->stop != HF_OK) {

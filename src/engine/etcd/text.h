@@ -19,7 +19,8 @@
  *
  * A claim's value: "1 PERMITS TTL SINCE STORE FLAGS OWNER LABEL": decimal numbers, TTL in seconds,
  * SINCE the wall clock of the client, in ms; STORE (the store that is told of a break) 16
- * hexadecimal digits; FLAGS "d" (detached) or "-"; LABEL all bytes that are left.
+ * hexadecimal digits; FLAGS "d" (detached), "w" (watched:
+ * its holder wants to be told who waits) or "-"; LABEL all bytes that are left.
  */
 #ifndef HFI_ETCD_TEXT_H
 #define HFI_ETCD_TEXT_H
@@ -53,6 +54,7 @@ struct etcd_claim {
     struct etcd_lease *lease; /* a reference; NULL: none */
     uint64_t store,
         slot; /* of its key: the id of the store that made it, and a number of that store */
+    struct etcd_want *want; /* NULL: it is not watched */
     bool held;
     bool lapsed; /* expired by our clock: its key is being deleted */
 };
@@ -94,7 +96,7 @@ struct etcd_record {
     unsigned char owner[HFI_OWNER_LEN]; /* of the value */
     int64_t ttl_s, since_ms;
     char store[ETCD_STORE_HEX + 1];
-    bool detached;
+    bool detached, watched;
     char label[HF_LABEL_MAX + 1];
     uint64_t revision; /* create revision */
     int64_t lease;

@@ -142,6 +142,17 @@ bool etcd_watch_changes(struct etcd_store *store, struct etcd_change *change,
     return watch != NULL;
 }
 
+bool etcd_watch_want(struct etcd_store *store, struct etcd_want *want, const struct etcd_key *key,
+                     const struct etcd_key *to, struct etcd_watch **ret_watch)
+{
+    struct etcd_watch *watch =
+        open_watch(store, &(struct etcd_watch){ .want = want }, key, to, 0, ETCD_WATCH_ALL);
+
+    if (watch)
+        *ret_watch = watch;
+    return watch != NULL;
+}
+
 static void forget(struct etcd_store *store, struct etcd_watch *watch)
 {
     hfi_list_remove(&watch->listed);
@@ -187,6 +198,8 @@ static void over(struct etcd_store *store, struct etcd_watch *watch, const hf_er
         etcd_cell_unwatched(store, owner.cell, why);
     } else if (owner.change) {
         etcd_change_unwatched(store, owner.change, why);
+    } else if (owner.want) {
+        etcd_want_unwatched(owner.want);
     } else {
         store->inbox = NULL;
         store->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
@@ -246,14 +259,17 @@ static void forgotten(struct etcd_call *call, enum hfi_outcome outcome, struct e
     (void)call, (void)outcome, (void)reply, (void)err; /* otherwise it ends with its lease */
 }
 
-/* One of our claims was broken. Delete the note that says so. */
+/* One of our claims was broken, or somebody asks for it. Delete the note that says so. */
 static void told(struct etcd_store *store, const struct etcd_key *key,
-                 const unsigned char owner[HFI_OWNER_LEN])
+                 const unsigned char owner[HFI_OWNER_LEN], struct etcd_message note)
 {
     struct hfi_claim *claim = etcd_claim_find(store, owner);
     struct etcd_call *call;
 
-    if (claim)
+    if (claim && note.len > 0 && note.at[0] == ETCD_NOTE_ASKED)
+        hfi_reactor_wanted(&store->reactor, claim, HFI_WANTED_ASKED, (const char *)note.at + 1,
+                           note.len - 1);
+    else if (claim)
         hfi_reactor_lost(&store->reactor, claim, "it was broken");
     call = etcd_call_new(store, &etcd_txn_method, forgotten, NULL);
     if (!call)
@@ -281,11 +297,15 @@ static void event(struct etcd_store *store, struct etcd_watch *watch, struct etc
         etcd_cell_changed(store, cell, deleted ? 0 : (uint64_t)etcd_number(kv, ETCD_KV_MODIFIED));
         return;
     }
+    if (watch->want) {
+        etcd_want_event(store, watch->want, deleted);
+        return;
+    }
     ours = etcd_kv_key(kv, &key) && etcd_key_place(key.bytes, key.len, owner);
     if (wait && deleted) /* any deleted key of the range was ahead of us */
         etcd_wait_deleted(store, wait, owner, etcd_number(kv, ETCD_KV_MODIFIED));
     else if (!wait && !deleted && ours)
-        told(store, &key, owner);
+        told(store, &key, owner, etcd_part(kv, ETCD_KV_VALUE));
 }
 
 static void ended_by_etcd(struct etcd_store *store, struct etcd_watch *watch, int64_t compacted)
@@ -322,6 +342,8 @@ static void handle(struct etcd_store *store, struct etcd_watch *watch, struct et
             etcd_wait_created(store, watch->wait, etcd_revision(message));
         if (watch->change)
             etcd_change_created(watch->change, etcd_revision(message));
+        if (watch->want)
+            etcd_want_created(store, watch->want);
     }
     if (store->handling == watch && watch == store->inbox && events && etcd_revision(message) > 0)
         store->inbox_rev = etcd_revision(message) + 1;

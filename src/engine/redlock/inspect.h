@@ -17,7 +17,7 @@ struct redlock_record {
     uint64_t counter, tokens, held;
     uint64_t choice; /* of slots */
     uint32_t permits;
-    bool detached;
+    bool detached, lingers;
     int64_t age_ms, left_ms, ttl_ms, tid;
     uint64_t stamp; /* of a waiter; 0: not known */
     char *label;
@@ -41,7 +41,7 @@ struct redlock_view {
 struct redlock_party {
     const struct redlock_record
         *record; /* one of its records: whose owner, attempt, permits, label */
-    bool holds;
+    bool holds, idle;
     uint64_t first, token;
     int64_t age_ms, left_ms, tid;
     uint64_t stamp;

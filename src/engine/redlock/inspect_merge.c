@@ -67,6 +67,7 @@ static bool take_holder(struct redlock_view *view, unsigned node, const struct h
     record->tokens = (uint64_t)number(item, 3);
     record->permits = (uint32_t)number(item, 4);
     record->detached = (number(item, 5) & 4) != 0;
+    record->lingers = (number(item, 5) & 32) != 0;
     record->age_ms = hfi_told_ms(number(item, 6));
     record->left_ms = hfi_told_ms(number(item, 7));
     record->ttl_ms = hfi_told_ms(number(item, 8));
@@ -194,6 +195,7 @@ static struct redlock_party holder_of(const struct redlock_record *records, size
         if (records[i].held >= party.token && records[i].held <= last) {
             party.token = records[i].held;
             party.tid = records[i].tid;
+            party.idle = party.record->lingers && records[i].tid == 0;
         }
     }
     qsort(left_ms, count, sizeof *left_ms, by_ms_left);
