@@ -57,7 +57,7 @@ static const struct {
 #define FIRST "greatest(x.last + 1, " NOW ")"
 #define BLOCK /* as sql/22_ahead.sql has it */                                                     \
     "least($9, greatest(1, " NOW " + CASE WHEN $6 & 32 = 32 THEN 50000 ELSE 1000 END - " FIRST ")" \
-                                                                                               ")"
+    ")"
 #define ACQUIRE_HEAD                                                                         \
     "WITH fast AS (UPDATE %s x SET mode = $3, capacity = $4, taken = $4, holders = 1,"       \
     " last = " FIRST " + " BLOCK " - 1, soon = " NOW " + $7 * 1000, owner = $2,"             \
