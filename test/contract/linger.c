@@ -46,6 +46,21 @@ static uint64_t make_idle(hf_store *store, const hf_acquire_request *request, hf
     return token;
 }
 
+/* What the store shows of the only holder; its label is not kept. false: nobody holds. */
+static bool holder_of(hf_store *store, const char *name, hf_holder *ret_holder)
+{
+    hf_view *view = NULL;
+    bool found;
+
+    EXPECT(HF_OK, hf_store_inspect(store, name, HF_CSTRING, 0, &view, &contract_error));
+    found = hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1;
+    if (found)
+        *ret_holder = *hf_entry_holder(hf_view_entry(view, 0), 0);
+    ret_holder->label = NULL;
+    hf_free(view);
+    return found;
+}
+
 /* What another client is granted has a larger token. */
 static uint64_t granted_after(hf_store *store, const hf_acquire_request *request, uint64_t token)
 {
@@ -110,6 +125,28 @@ static void stays_and_is_taken_again(void **state)
     EXPECT(HF_OK, hf_idle_release(store, &contract_error));
     CHECK(count_holders(second, NAME) == 0);
     (void)granted_after(second, &request, token);
+    close_store(second);
+    close_store(store);
+}
+
+/* Others see that it lingers, and after a while that it is idle; then that it is held again. */
+static void shown_as_idle(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS);
+    hf_store *store, *second;
+    hf_holder holder;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_LINGER | HF_CAP_INSPECT);
+    store = open_store();
+    second = open_store();
+    (void)make_idle(store, &request, second);
+    AWAIT(holder_of(second, NAME, &holder) && holder.lingers && holder.idle && holder.tid == 0);
+    lease = take(store, &request);
+    AWAIT(holder_of(second, NAME, &holder) && holder.lingers && !holder.idle &&
+          holder.token == hf_lease_token(lease));
+    give(lease);
     close_store(second);
     close_store(store);
 }
@@ -539,6 +576,7 @@ int contract_linger(void)
     const struct CMUnitTest tests[] = {
         CASE(undeclared_is_refused),
         CASE(stays_and_is_taken_again),
+        CASE(shown_as_idle),
         CASE(waiter_calls_it_back),
         CASE(try_gets_what_nobody_uses),
         CASE(detached_tries_have_ids_of_their_own),
