@@ -440,7 +440,7 @@ static bool ask_again(struct hfi_call *call)
     }
     if (!hfi_acquire_wait_a_little(call, call->store->try_wait_ms))
         return false;
-    hfi_owner_new(claim->owner, false);
+    hfi_owner_new(claim->owner, claim->flags & HFI_CLAIM_DETACHED);
     hfi_room_zero(claim->room, hfi_store_engine(call->store)->claim_size);
     if (hfi_call_has_thread(call)) {
         hfi_acquire_submit(call);

@@ -23,11 +23,21 @@ static void leave_queue(struct hfi_call *call, hf_status status, hf_lease *handl
     hfi_call_end(call);
 }
 
+/* A try has waited here for tokens, and must ask the store after all: there it is a try again, which stands in no queue. */
+static void try_again(struct hfi_call *call)
+{
+    if (!call->tries)
+        return;
+    call->may_wait = call->tries = false;
+    call->deadline_ms = HFI_NEVER;
+}
+
 void hfi_call_told(struct hfi_call *call, uint32_t word)
 {
-    if (word == HFI_WAIT_GO)
+    if (word == HFI_WAIT_GO) {
+        try_again(call);
         hfi_acquire_go(call);
-    else
+    } else
         leave_queue(call, HF_OK, call->wait.passed);
 }
 
@@ -76,6 +86,7 @@ void hfi_acquire_wait_queue(struct hfi_call *call)
     call->queued = false;
     call->waited = true;
     if (status == HF_OK && atomic_load(&call->wait.word) == HFI_WAIT_GO) {
+        try_again(call);
         hfi_acquire_submit(call);
         return;
     }

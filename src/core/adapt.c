@@ -37,19 +37,13 @@ int64_t hfi_adapt_linger(struct hfi_store *store, const uint64_t hash[2], int64_
 void hfi_adapt_recalled(struct hfi_store *store, const uint64_t hash[2], uint32_t takes,
                         int64_t now_ms)
 {
-    struct hfi_adapt *entry = entry_of(store, hash);
+    struct hfi_adapt *entry = entry_of(store, hash), *table, *none = NULL;
 
+    if (!entry && (table = hfi_calloc(HFI_ADAPT_NAMES, sizeof *table))) {
+        if (!atomic_compare_exchange_strong(&store->adapt, &none, table))
+            hfi_free(table); /* a lease of another shard has made one just now */
+        entry = entry_of(store, hash);
+    }
     if (entry)
         hfi_adapt_note(entry, takes, now_ms);
-}
-
-void hfi_adapt_start(struct hfi_store *store)
-{
-    struct hfi_adapt *table, *none = NULL;
-
-    if (atomic_load_explicit(&store->adapt, memory_order_relaxed))
-        return;
-    table = hfi_calloc(HFI_ADAPT_NAMES, sizeof *table);
-    if (table && !atomic_compare_exchange_strong(&store->adapt, &none, table))
-        hfi_free(table);
 }

@@ -39,10 +39,8 @@ void hfi_adapt_note(struct hfi_adapt *entry, uint32_t takes, int64_t now_ms);
 /* linger_ms, halved by the level of the name; 0: it does not linger. */
 int64_t hfi_adapt_linger(struct hfi_store *store, const uint64_t hash[2], int64_t linger_ms,
                          int64_t now_ms);
-/* The name was called back. */
+/* The name was called back. The first one makes the table: without memory for it every name lingers as asked. */
 void hfi_adapt_recalled(struct hfi_store *store, const uint64_t hash[2], uint32_t takes,
                         int64_t now_ms);
-/* Make sure that the store has its table. Without memory every name lingers as asked. Without locks. */
-void hfi_adapt_start(struct hfi_store *store);
 
 #endif

@@ -272,8 +272,9 @@ static void forget(struct hfi_lease *alone)
 
 static void free_store(struct hfi_store *store)
 {
+    struct hfi_adapt *adapt = atomic_exchange(&store->adapt, NULL);
+
     hfi_scopes_done(&store->scopes);
-    hfi_free(atomic_exchange(&store->adapt, NULL));
     hfi_keeper_done(store);
     hfi_loop_done(&store->loop);
     hfi_drive_done(store);
@@ -287,5 +288,6 @@ static void free_store(struct hfi_store *store)
         shard->bucket_count = HFI_BUCKETS_FIRST;
         pthread_mutex_unlock(&shard->lock);
     }
+    hfi_free(adapt); /* a request that comes too late has looked at it with the lock of a shard */
     hfi_slot_give(&hfi_stores, store);
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 /* A lingering claim is renewed for this long only, unless one hold lasts: a process that dies costs no more. */
+#define NOTE_MS           1000 /* idle for so long, or for half of its time: others are told */
 #define SHORT_TTL_MS      3000
 #define SHORT_TTL_LINGERS 4
 
@@ -26,7 +27,7 @@ struct taker {
     enum hfi_mode mode;
     int64_t ttl_ms, min_valid_ms, linger_ms;
     unsigned flags; /* of its claim */
-    bool passable;  /* not one of those that never share a claim */
+    bool passable;  /* not one of those that never share a claim, or not with one that lingers */
     bool reentrant, scoped, in_loop, watch, unchecked;
     uint64_t scope;
     hf_event_fn *fn;
@@ -121,7 +122,6 @@ void hfi_idle_prepare(struct hfi_lease *lease, int64_t linger_ms)
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     struct hfi_linger *linger = &lease->linger;
 
-    hfi_adapt_start(lease->store);
     pthread_mutex_lock(&shard->lock);
     linger->ms = hfi_adapt_linger(lease->store, lease->claim.name.hash, linger_ms, hfi_now_ms());
     pthread_mutex_unlock(&shard->lock);
@@ -129,7 +129,7 @@ void hfi_idle_prepare(struct hfi_lease *lease, int64_t linger_ms)
         return;
     linger->block = HFI_BLOCK_FIRST;
     linger->more = 0;
-    linger->refill = linger->noted = false;
+    linger->noted = false;
     lease->claim.flags |= HFI_CLAIM_LINGERS | HFI_CLAIM_WATCHED;
     lease->claim.tokens_wanted = HFI_BLOCK_FIRST;
 }
@@ -245,7 +245,7 @@ enum hfi_idle_entrance hfi_idle_enter(struct hfi_shard *shard, struct hfi_lease 
         .min_valid_ms = min_valid_ms,
         .linger_ms = lease->linger.ms,
         .flags = lease->claim.flags,
-        .passable = lease->pass || lease->linger.ms > 0,
+        .passable = (lease->pass || lease->linger.ms > 0) && lease->claim.lock_delay_ms == 0,
         .reentrant = lease->reentrant,
         .scoped = lease->scoped,
         .in_loop = lease->in_loop,
@@ -364,8 +364,9 @@ void hfi_idle_arm(struct hfi_lease *lease, int64_t at_ms)
 static int64_t look_at(const struct hfi_lease *lease)
 {
     const struct hfi_linger *linger = &lease->linger;
+    int64_t note_ms = (linger->ms + 1) / 2 < NOTE_MS ? (linger->ms + 1) / 2 : NOTE_MS;
 
-    return linger->since_ms + (linger->noted ? linger->ms : (linger->ms + 1) / 2);
+    return linger->since_ms + (linger->noted ? linger->ms : note_ms);
 }
 
 /* The timer is set once, and not anew with each release: when it fires, the keeper finds out whether it is time. */
@@ -450,6 +451,17 @@ void hfi_idle_renewed(struct hfi_lease *lease, const struct hfi_renewal *item, b
 
 /* ---- all of a store ------------------------------------------------------------------ */
 
+/* How many there are. */
+static uint32_t count(struct hfi_shard *shard)
+{
+    uint32_t idles;
+
+    pthread_mutex_lock(&shard->lock);
+    idles = shard->idles;
+    pthread_mutex_unlock(&shard->lock);
+    return idles;
+}
+
 /* Take one out; `counted`: it is counted in its shard again. false: there is none. */
 static bool end_one(struct hfi_shard *shard, bool counted, bool *ret_sole,
                     struct hfi_idle_end *ret_end)
@@ -494,7 +506,9 @@ hf_status hf_idle_release(hf_store *handle, hf_error *err)
         return status;
     hfi_ok(err);
     for (int i = 0; i < HFI_SHARDS; i++)
-        while (end_one(&store->shards[i], true, &sole, &end)) {
+        /* Other threads may use the store: not those that become idle meanwhile. */
+        for (uint32_t left = count(&store->shards[i]);
+             left > 0 && end_one(&store->shards[i], true, &sole, &end); left--) {
             hfi_keeper_idle(store); /* this thread waits for it */
             one = hfi_release_claim(end.lease, sole, end.go, status == HF_OK ? err : NULL);
             if (status == HF_OK && one != HF_LOST)

@@ -86,6 +86,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->heard = false;
     lease->linger.ms = 0;
     lease->linger.look_ms = HFI_NEVER;
+    lease->linger.refill = false;
     lease->passes = 0;
     lease->watch = request->flags & HF_FLAG_WATCH;
     lease->unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK;
@@ -388,10 +389,10 @@ void hfi_lease_doubt(struct hfi_host *host, const char *why)
     int64_t now_ms = hfi_now_ms();
 
     (void)why; /* the answer to the renewal will tell whether the lease is lost */
-    hfi_idle_end_all(store);
     for (int i = 0; i < HFI_SHARDS; i++) {
         pthread_mutex_lock(&store->shards[i].lock);
         doubt_shard(store, &store->shards[i], now_ms);
         pthread_mutex_unlock(&store->shards[i].lock);
     }
+    hfi_idle_end_all(store); /* last: what is in doubt does not become idle any more */
 }

@@ -92,7 +92,7 @@ struct hfi_store {
         listens; /* slots whose claims are WATCHED: the keeper drives as soon as nobody else does */
     int64_t linger_ms;                 /* of requests that do not say; 0: they do not linger */
     int64_t try_wait_ms;               /* how long a try waits for a lease that lingers elsewhere */
-    _Atomic(struct hfi_adapt *) adapt; /* NULL: no request has lingered yet */
+    _Atomic(struct hfi_adapt *) adapt; /* NULL: nothing has been called back yet */
     _Atomic unsigned started;          /* HFI_STARTED_*: which threads are there */
     struct hfi_shard shards[HFI_SHARDS];
     struct hfi_keeper keeper;

@@ -46,6 +46,21 @@ static uint64_t make_idle(hf_store *store, const hf_acquire_request *request, hf
     return token;
 }
 
+/* What the store shows of the only holder; its label is not kept. false: nobody holds. */
+static bool holder_of(hf_store *store, const char *name, hf_holder *ret_holder)
+{
+    hf_view *view = NULL;
+    bool found;
+
+    EXPECT(HF_OK, hf_store_inspect(store, name, HF_CSTRING, 0, &view, &contract_error));
+    found = hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1;
+    if (found)
+        *ret_holder = *hf_entry_holder(hf_view_entry(view, 0), 0);
+    ret_holder->label = NULL;
+    hf_free(view);
+    return found;
+}
+
 /* What another client is granted has a larger token. */
 static uint64_t granted_after(hf_store *store, const hf_acquire_request *request, uint64_t token)
 {
@@ -114,6 +129,28 @@ static void stays_and_is_taken_again(void **state)
     close_store(store);
 }
 
+/* Others see that it lingers, and after a while that it is idle; then that it is held again. */
+static void shown_as_idle(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS);
+    hf_store *store, *second;
+    hf_holder holder;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_LINGER | HF_CAP_INSPECT);
+    store = open_store();
+    second = open_store();
+    (void)make_idle(store, &request, second);
+    AWAIT(holder_of(second, NAME, &holder) && holder.lingers && holder.idle && holder.tid == 0);
+    lease = take(store, &request);
+    AWAIT(holder_of(second, NAME, &holder) && holder.lingers && !holder.idle &&
+          holder.token == hf_lease_token(lease));
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
 static void waiter_calls_it_back(void **state)
 {
     hf_acquire_request request = lingering(LIMIT_MS), waits = plain(LIMIT_MS);
@@ -155,6 +192,40 @@ static void try_gets_what_nobody_uses(void **state)
     EXPECT(HF_OK, status);
     CHECK(hf_lease_token(lease) > token);
     give(lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* A try that gets it by asking twice is a request like any other: ids of detached leases are drawn each by itself, and so one handle
+ * says nothing about the next. */
+static void detached_tries_have_ids_of_their_own(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS), tries = plain(0);
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    char handles[2][HF_LEASE_TEXT_MAX];
+    hf_store *store, *second;
+
+    (void)state;
+    NEEDS(HF_CAP_LINGER);
+    NEEDS(HF_CAP_DETACHED);
+    contract_param("try_wait=60s");
+    tries.flags = HF_FLAG_DETACHED;
+    store = open_store();
+    second = open_store();
+    for (int i = 0; i < 2; i++) {
+        hf_lease *lease = NULL;
+        hf_status status;
+
+        (void)make_idle(store, &request, second);
+        while ((status = hf_acquire(second, &tries, &lease, &contract_error)) == HF_BUSY)
+            CHECK(now_ms() < until_ms);
+        EXPECT(HF_OK, status);
+        EXPECT(HF_OK, hf_lease_export(lease, handles[i]));
+        give(lease);
+    }
+    CHECK(memcmp(handles[0], handles[1], 16) !=
+          0); /* 32 hex digits; ids in a row share half of them */
+    CHECK(memcmp(handles[0] + 16, handles[1] + 16, 16) != 0);
     close_store(second);
     close_store(store);
 }
@@ -505,8 +576,10 @@ int contract_linger(void)
     const struct CMUnitTest tests[] = {
         CASE(undeclared_is_refused),
         CASE(stays_and_is_taken_again),
+        CASE(shown_as_idle),
         CASE(waiter_calls_it_back),
         CASE(try_gets_what_nobody_uses),
+        CASE(detached_tries_have_ids_of_their_own),
         CASE(try_is_busy_while_it_is_used),
         CASE(goes_to_those_that_wait),
         CASE(asker_leaves),

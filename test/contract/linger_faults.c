@@ -237,12 +237,240 @@ static void ping_pong(void **state)
     close_store(stores[1]);
 }
 
+/* ---- data loss ------------------------------------------------------------------------ */
+
+static void release_it(void *arg)
+{
+    hf_status status = hf_release(arg, NULL);
+
+    CHECK(status == HF_OK || status == HF_LOST);
+}
+
+/* The server has lost its data, and another client has the name: it is not idle here any more. */
+static void check_forgotten(hf_store *store, const hf_acquire_request *request)
+{
+    hf_store *second = open_store();
+    hf_acquire_request waits = waiting_request(NAME);
+    hf_lease *lease = take(second, &waits);
+
+    EXPECT(HF_BUSY, probe(store, request));
+    give(lease);
+    close_store(second);
+}
+
+static void data_is_lost(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 2 * LIMIT_MS);
+    hf_store *store = open_store();
+
+    (void)state;
+    (void)pair(store, &request, 0);
+    mem_forget(server());
+    mem_doubt(server(), NULL, NULL);
+    check_forgotten(store, &request);
+    close_store(store);
+}
+
+/* It is released while core hears of the loss. */
+static void released_in_doubt(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 2 * LIMIT_MS);
+    hf_store *store = open_store();
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    mem_forget(server());
+    mem_doubt(server(), release_it, lease);
+    check_forgotten(store, &request);
+    close_store(store);
+}
+
+/* ---- whose lease it is -------------------------------------------------------------------- */
+
+#define SLOTS 40
+
+static void name_request(hf_acquire_request *request, char name[16], int number)
+{
+    snprintf(name, 16, "slot-%d", number);
+    request->name = name;
+}
+
+/* It ends while tokens are asked for, and its slot begins another lease: that asks for none, and is renewed when it is due. */
+static void slot_is_used_again(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 10 * LIMIT_MS), plain = mutex_request(NAME);
+    hf_store *store = open_store(), *second;
+    hf_lease *leases[SLOTS], *lease;
+    hf_acquire_request ends;
+    unsigned long renewals;
+    char name[16];
+
+    (void)state;
+    mem_set_block(server(), 1);
+    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, SLOTS, 200);
+    for (int i = 0; i < SLOTS; i++) {
+        name_request(&request, name, i);
+        (void)pair(store, &request, 0);
+    }
+    second = open_store();
+    EXPECT(HF_OK, hf_idle_release(store, &contract_error));
+    close_store(store); /* and with it the threads that kept its slots */
+    mem_heal(server());
+
+    plain.ttl_ms = 10 * LIMIT_MS;
+    for (int i = 0; i < SLOTS; i++) {
+        name_request(&plain, name, i);
+        leases[i] = take(second, &plain);
+        EXPECT(HF_OK, hf_renew(leases[i], 0, &contract_error));
+    }
+    renewals = mem_count(server(), MEM_RENEW);
+    ends = mutex_request(NAME);
+    ends.ttl_ms = 1000;
+    ends.flags = HF_FLAG_NO_RENEW;
+    lease = take_short(second, &ends);
+    await_lost(lease); /* the keeper has done all that was due */
+    CHECK(mem_count(server(), MEM_RENEW) == renewals);
+    EXPECT(HF_LOST, hf_release(lease, NULL));
+    for (int i = 0; i < SLOTS; i++)
+        give(leases[i]);
+    close_store(second);
+}
+
+/* A request with a lock_delay gets a lease that has one. */
+static void delay_is_kept(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 2 * LIMIT_MS), delayed = request;
+    hf_store *store = open_store(), *second = open_store();
+    hf_holder holder;
+    hf_lease *lease;
+
+    (void)state;
+    (void)pair(store, &request, 0);
+    delayed.linger_ms = 0;
+    delayed.lock_delay_ms = 1000;
+    delayed.wait_ms = LIMIT_MS;
+    lease = take(store, &delayed);
+    CHECK(mem_count(server(), MEM_ACQUIRE) > 1);
+    CHECK(look(second, &holder) && !holder.lingers);
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* ---- recalls and tries ----------------------------------------------------------------------- */
+
+/* It is known that others wait: the lease is given back by the release itself, and not by the next recall. */
+static void wanted_before_the_release(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 2 * LIMIT_MS), waits = waiting_request(NAME);
+    hf_store *store = open_store(), *second = open_store();
+    struct attempt attempt;
+    hf_lease *lease;
+
+    (void)state;
+    request.flags = HF_FLAG_WATCH;
+    lease = take(store, &request);
+    attempt_start(&attempt, second, &waits);
+    AWAIT(hf_lease_wanted(lease));
+    mem_fault(server(), MEM_LOSE_PUSH, MEM_VERBS, 1000, 0); /* no recall is heard from now on */
+    give(lease);
+    CHECK(mem_count(server(), MEM_RELEASE) == 1);
+    mem_heal(server());
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(second);
+    close_store(store);
+}
+
+static void try_asks_once_more(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 2 * LIMIT_MS), tries = mutex_request(NAME);
+    hf_store *store, *second;
+
+    (void)state;
+    contract_param("try_wait=60s");
+    store = open_store();
+    second = open_store();
+    (void)pair(store, &request, 0);
+    EXPECT(HF_OK, probe(second, &tries));
+    close_store(second);
+    close_store(store);
+}
+
+/* A try waits for tokens, and the lease is called back meanwhile: in the store it is a try again, and stands in no queue. */
+static void try_stays_a_try(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 2 * LIMIT_MS), waits = waiting_request(NAME);
+    hf_store *store = open_store(), *second = open_store();
+    struct attempt attempt;
+    hf_lease *lease;
+
+    (void)state;
+    mem_set_block(server(), 1);
+    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 1000, LIMIT_MS); /* no tokens */
+    (void)pair(store, &request, 0);
+    attempt_start(&attempt, store, &request);
+    attempt_settled(&attempt);
+    lease = take(second, &waits);
+    while (!atomic_load(&attempt.ended))
+        CHECK(count_waiters(second, NAME) == 0);
+    EXPECT(HF_BUSY, attempt_join(&attempt));
+    mem_heal(server());
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* The line is lost while it is idle: it is not taken again, for nobody could call it back. */
+static void line_lost_while_idle(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS, 2 * LIMIT_MS), watched, waits;
+    hf_store *store, *second;
+    struct attempt attempt;
+    hf_lease *lease;
+
+    (void)state;
+    contract_param("call=100ms");
+    store = open_store();
+    second = open_store();
+    watched = waits = waiting_request("other");
+    watched.flags = HF_FLAG_WATCH;
+    lease = take(store, &watched);
+    attempt_start(&attempt, second, &waits);
+    AWAIT(hf_lease_wanted(lease));
+    (void)pair(store, &request, 0);
+    CHECK(count_holders(second, NAME) == 1);
+    mem_cut(server(), true);
+    AWAIT(!hf_lease_wanted(lease)); /* core has heard of it */
+    EXPECT(HF_UNAVAILABLE, probe(store, &request));
+    mem_cut(server(), false);
+    give(lease);
+    if (attempt_join(&attempt) == HF_OK) /* it may have lost its place with the line */
+        give(attempt.lease);
+    close_store(second);
+    close_store(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        CASE(costs_no_request),         CASE(block_is_used_up), CASE(tokens_are_lost),
-        CASE(recall_is_lost),           CASE(line_is_lost),     CASE(ttl_is_short),
-        CASE(recall_crosses_a_renewal), CASE(shown_as_idle),    CASE(ping_pong),
+        CASE(costs_no_request),
+        CASE(block_is_used_up),
+        CASE(tokens_are_lost),
+        CASE(recall_is_lost),
+        CASE(line_is_lost),
+        CASE(ttl_is_short),
+        CASE(recall_crosses_a_renewal),
+        CASE(shown_as_idle),
+        CASE(ping_pong),
+        CASE(data_is_lost),
+        CASE(released_in_doubt),
+        CASE(slot_is_used_again),
+        CASE(delay_is_kept),
+        CASE(wanted_before_the_release),
+        CASE(try_asks_once_more),
+        CASE(try_stays_a_try),
+        CASE(line_lost_while_idle),
     };
 
     if (argc > 1)

@@ -53,6 +53,8 @@ struct mem_world {
     unsigned chaos_percent;
     int64_t chaos_late_ms;
     unsigned long counts[MEM_VERBS], largest[MEM_VERBS];
+    void (*between)(void *arg); /* see mem_doubt() */
+    void *between_arg;
 };
 
 pthread_mutex_t mem_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -492,6 +494,37 @@ void mem_forget(const char *server)
     mem_cells_forget(get_world(server)->cells);
     mem_world_changed(get_world(server));
     pthread_mutex_unlock(&mem_lock);
+}
+
+void mem_doubt(const char *server, void (*between)(void *arg), void *arg)
+{
+    struct mem_world *world;
+
+    pthread_mutex_lock(&mem_lock);
+    world = get_world(server);
+    world->between = between;
+    world->between_arg = arg;
+    for (struct mem_store *store = world->stores; store; store = store->next) {
+        pthread_mutex_unlock(&mem_lock);
+        store->host->doubt(store->host, "the test says so");
+        pthread_mutex_lock(&mem_lock);
+    }
+    world->between = NULL;
+    pthread_mutex_unlock(&mem_lock);
+}
+
+void mem_world_uncorked(struct mem_world *world)
+{
+    void (*between)(void *);
+    void *arg;
+
+    pthread_mutex_lock(&mem_lock);
+    between = world->between;
+    arg = world->between_arg;
+    world->between = NULL;
+    pthread_mutex_unlock(&mem_lock);
+    if (between)
+        between(arg);
 }
 
 void mem_set_block(const char *server, uint32_t tokens)

@@ -55,6 +55,9 @@ unsigned long mem_count(const char *server, enum mem_verb verb);
 unsigned long mem_largest(const char *server, enum mem_verb verb);
 /* See mem_server_forget() and mem_server_set_token(). */
 void mem_forget(const char *server);
+/* Tell core, on every connection, that its leases are in doubt. `between`, if it is not NULL, runs once when core uncorks what it
+ * sends on that account. Without other callers. */
+void mem_doubt(const char *server, void (*between)(void *arg), void *arg);
 void mem_set_block(const char *server, uint32_t tokens);
 void mem_set_token(const char *server, uint64_t token);
 

@@ -74,6 +74,8 @@ void mem_world_pump(struct mem_world *world, int64_t now_ms);
 int64_t mem_world_next_ms(const struct mem_world *world);
 /* Tell everybody that something has changed. */
 void mem_world_changed(struct mem_world *world);
+/* Core uncorks: see mem_doubt(). Without the lock. */
+void mem_world_uncorked(struct mem_world *world);
 bool mem_world_is_cut(const struct mem_world *world);
 
 /* A request about the claim. */

@@ -120,6 +120,37 @@ static void do_ttl(hf_store *store)
     drop(lease);
 }
 
+/* Idle leases: taken again, ended by another kind of request, called back by another client, and given back. */
+static void do_linger(hf_store *store)
+{
+    hf_acquire_request request = waiting_request("linger"), other = request;
+    hf_store *second;
+    hf_lease *lease;
+    hf_status status;
+
+    other.ttl_ms = 5000; /* for a close without memory */
+    request.ttl_ms = 20 * LIMIT_MS;
+    request.linger_ms = LIMIT_MS;
+    for (int i = 0; i < 3; i++)
+        if (fine(hf_acquire(store, &request, &lease, &contract_error)))
+            drop(lease);
+    if (fine(hf_acquire(store, &other, &lease, &contract_error)))
+        drop(lease);
+    if (fine(hf_acquire(store, &request, &lease, &contract_error)))
+        drop(lease);
+    if (fine(hf_open(contract_url(), NULL, &second, &contract_error))) {
+        other.wait_ms =
+            0; /* without any memory the recall has no effect until there is some again */
+        status = hf_acquire(second, &other, &lease, &contract_error);
+        if (status != HF_BUSY && fine(status))
+            drop(lease);
+        CHECK(hf_close(second, HF_CLOSE_FLAG_RELEASE) == HF_OK);
+    }
+    if (fine(hf_acquire(store, &request, &lease, &contract_error)))
+        drop(lease);
+    (void)fine(hf_idle_release(store, &contract_error));
+}
+
 static void *wait_for_it(void *arg)
 {
     hf_acquire_request request = waiting_request("wait");
@@ -679,6 +710,7 @@ static const struct scenario {
     { "acquiring", do_acquire, true, 0 },
     { "kinds", do_kinds, true, HF_CAP_SHARED },
     { "ttls", do_ttl, true, HF_CAP_TTL },
+    { "lingering", do_linger, true, HF_CAP_LINGER },
     { "waiting", do_wait, true, 0 },
     { "timing_out", do_time_out, true, 0 },
     { "inspecting", do_inspect, true, HF_CAP_INSPECT },

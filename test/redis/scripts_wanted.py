@@ -90,6 +90,24 @@ def behind_a_grant(case):
     with_listener(case, do)
 
 
+def behind_a_fresh_grant(case):
+    """The call that queues the first waiter may have granted the name just before, to a waiter whose holder had died. That one is
+    told too, behind its grant."""
+    def do(listener):
+        for kind in (dict(), dict(delay=0, mode=2, capacity=2, permits=2)):
+            for flags in (0, WATCHED):
+                case.redis('FLUSHALL')
+                case.pass_ms(0)
+                case.acquire('a', ttl=100, **kind)
+                case.acquire('b', flags=1 | flags, inbox=HOLDER, window=9000, **kind)
+                case.pass_ms(101)
+                equal(case.acquire('c', inbox=OTHER, window=9000, **kind)[0], 'Q')
+                said = heard(listener)
+                equal([m[:2] for m in said], [('G', 'b')] + [('W', 'b')] * (flags > 0))
+                equal(said[-1][2][-1], '1' if flags else '9000')
+    with_listener(case, do)
+
+
 def tries(case):
     """A try that meets a lease that lingers is told so, unless somebody waits there already."""
     for kind in (dict(), dict(delay=5), dict(mode=1, capacity=1 << 30, permits=1 << 30)):
@@ -174,4 +192,4 @@ def quiet(case):
     equal(raw('a') in case.redis('HGET', keys_of('n')[0], 'm'), False)
 
 
-CASES = [wanted, behind_a_grant, tries, further_tokens, idle, asked, quiet]
+CASES = [wanted, behind_a_grant, behind_a_fresh_grant, tries, further_tokens, idle, asked, quiet]

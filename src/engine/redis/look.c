@@ -109,10 +109,15 @@ static const char *label_of(const struct redis_looking *looking, const struct hf
 static bool emit_holder(struct hfi_sink *sink, const struct redis_looking *looking,
                         const struct hfi_reply *item)
 {
+    int64_t flags = number(item, 5);
+    const struct hfi_reply *thread = hfi_reply_at(item, 10, HFI_REPLY_INTEGER);
+    bool lingers = (flags & 32) != 0;
     hf_holder holder = { .token = (uint64_t)number(item, 1),
                          .first = (uint64_t)number(item, 2),
                          .permits = (uint32_t)number(item, 4),
-                         .detached = number(item, 5) & 4 ? 1 : 0,
+                         .detached = (flags & 4) != 0,
+                         .lingers = lingers,
+                         .idle = lingers && thread && thread->integer == REDIS_IDLE,
                          .age_ms = hfi_told_ms(number(item, 6)),
                          .ttl_ms = hfi_told_ms(number(item, 7)),
                          .tid = number(item, 10),

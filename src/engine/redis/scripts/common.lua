@@ -44,7 +44,7 @@ end
 
 -- Begin with a name that is not held in the thin form: `state` is its field m.
 local function open(state)
-    dirty, fields, said, back = false, {}, {}, false
+    dirty, fields, said, back, untold = false, {}, {}, false, false
     if not state or byte(state) == FREE then
         watched, mode, capacity, taken, holders, waiters, had, last, exp = 0, 0, 0, 0, 0, 0, 0, 0, 0
         soon, far, closed, tomb, wexp, sweep = 0, 0, 0, 0, 0, SWEEP
@@ -96,6 +96,7 @@ local function save()
     end
     if moved then call('PEXPIREAT', name, exp) end
     for i = 1, #said, 2 do redis.pcall('PUBLISH', said[i], said[i + 1]) end
+    if untold then tell('W', ' 1') end
     if watched > 0 and had > 0 and waiters == 0 and holders > 0 and not said[1] then tell('W', ' 0') end
 end
 
@@ -332,7 +333,11 @@ end
 -- queue at this moment. One with a token up to `last` tells of a grant that was before, and has ended.
 local function still_waiting(owner)
     if waiters > 1 and head() ~= owner then return { 'Q', 0, last } end
-    if watched > 0 then tell('W', ' 1') end
+    if watched > 0 and said[1] then
+        untold = true
+    elseif watched > 0 then
+        tell('W', ' 1')
+    end
     return { 'Q', next_change(), last }
 end
 
