@@ -783,7 +783,7 @@ static void yield_to_a_thread(void **state)
 struct yielded {
     hf_status status;
     hf_lease *lease;
-    bool done;
+    _Atomic bool done;
 };
 
 static void on_yielded(const hf_result *result, void *arg)
