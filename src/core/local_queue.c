@@ -251,6 +251,7 @@ struct hfi_wait *hfi_local_queue_hand_on(struct hfi_lease *lease)
     wait = hfi_container(node, struct hfi_wait, queued);
     promoted = wait->lease;
     promoted->hot = true;
+    promoted->claim.flags |= lease->claim.flags & HFI_CLAIM_WATCHED; /* for those behind it */
     hfi_list_move(&promoted->queue, &lease->queue);
     atomic_store_explicit(&promoted->phase, HFI_GOING, memory_order_relaxed);
     hfi_table_link(atomic_load_explicit(&promoted->shard, memory_order_relaxed), promoted);
