@@ -143,6 +143,8 @@ bool acquire_ended(struct acquiring *acquiring, int *ret_stop)
     struct signal_event event;
 
     while (signals_next(acquiring->signals, &event)) {
+        if (event.number == acquiring->passed_over)
+            continue;
         if (signal_ends(event.number))
             acquiring->ended_by = event;
         else if (signal_stops(event.number))

@@ -23,6 +23,7 @@ struct acquiring {
     struct status_out *status; /* may be closed */
     hf_acquire_request request;
     const struct texts *also;     /* more names for the same; NULL: none */
+    int passed_over;              /* a signal that does nothing while we wait; 0: none */
     struct signal_event ended_by; /* set when a signal ended the waiting; else number 0 */
 };
 

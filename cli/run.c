@@ -309,7 +309,8 @@ static bool acquire_own(struct run *run, int *ret_code)
                                    .signals = &run->signals,
                                    .status = &run->status,
                                    .request = acquire_request(run->cli),
-                                   .also = &run->cli->args.also };
+                                   .also = &run->cli->args.also,
+                                   .passed_over = run->wanted.yield_signal };
 
     wanted_request(run, &acquiring.request);
     if (acquire(&acquiring, run->leases, ret_code)) {

@@ -234,7 +234,7 @@ static void wait_for_events(struct run *run, int64_t until_ms)
     polled[SLOT_SIGNALS].fd = run->signals.fd;
     polled[SLOT_LEASE].fd = run->known.lost ? -1 : lease_fd; /* it would poll readable for ever */
     polled[SLOT_TIMER].fd = until_ms != PLAN_NEVER ? run->timer : -1;
-    polled[SLOT_NEST].fd = run->nest.fd;
+    polled[SLOT_NEST].fd = run->wanted.away ? -1 : run->nest.fd; /* there is no lease to share */
     polled[SLOT_WANTED].fd = wanted_fd(run);
     polled[SLOT_LOOP].fd = wanted_loop_fd(run);
     for (size_t i = 0; i < inner_count; i++)

@@ -19,6 +19,9 @@
 #define END_MS  5000 /* how long the store may take to take us out of its queue */
 #define LOOK_MS 50
 
+#define LOOK_MIN_MS 5 /* between two looks at a command that is not ready for its signal */
+#define LOOK_MAX_MS 500
+
 /* What the library's thread writes into the pipe: whole, for it is small. */
 struct letter {
     hf_event event;
@@ -35,9 +38,13 @@ static int number_of(const char *text)
     char *end;
     long number;
 
-    if (isdigit((unsigned char)text[0])) {
+    if (isdigit(
+            (unsigned char)text[0])) { /* the C library keeps those before SIGRTMIN for itself */
         number = strtol(text, &end, 10);
-        return *end == 0 && number > 0 && number <= SIGRTMAX ? (int)number : 0;
+        return *end == 0 && number > 0 && number <= SIGRTMAX &&
+                       (number >= SIGRTMIN || sigabbrev_np((int)number))
+                   ? (int)number
+                   : 0;
     }
     if (strncasecmp(text, "SIG", 3) == 0)
         text += 3;
@@ -50,9 +57,9 @@ static int number_of(const char *text)
 /* Can `run` receive it as an event, and has it no other meaning for it? */
 static bool can_be_heard(int number)
 {
-    static const int taken[] = { SIGKILL, SIGSTOP, SIGCHLD, SIGCONT, SIGTSTP,
-                                 SIGTTIN, SIGTTOU, SIGPIPE, SIGSEGV, SIGBUS,
-                                 SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT };
+    static const int taken[] = { SIGKILL, SIGSTOP, SIGCHLD, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU,
+                                 SIGPIPE, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
+                                 SIGABRT, SIGTERM, SIGINT,  SIGQUIT, SIGHUP };
 
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (number == taken[i])
@@ -81,6 +88,8 @@ int wanted_check(const struct cli *cli)
     if (!can_be_heard(number_of(args->yield_signal)))
         return usage_error(cli, "--yield-signal: SIG%s has another meaning for `run`",
                            sigabbrev_np(number_of(args->yield_signal)));
+    if (args->nonblock)
+        return usage_error(cli, "--yield-signal queues again: not together with -n");
     if (args->status_fd < 0)
         return usage_error(cli, "--yield-signal needs --status-fd: after a yield HOLDFAST_TOKEN is "
                                 "out of date, and the new token is told there");
@@ -130,6 +139,7 @@ void wanted_request(struct run *run, hf_acquire_request *request)
     request->flags |= HF_FLAG_WATCH;
     request->on_event = on_event;
     request->on_event_arg = &run->wanted;
+    run->wanted.looped = true; /* if it has to queue, its events come from the loop */
 }
 
 int wanted_fd(const struct run *run)
@@ -145,12 +155,51 @@ static json_t *begin_status(struct run *run, const char *word)
     return event;
 }
 
-/* To the command alone: the default action of SIGUSR1 ends a process, and its children did not ask for it. */
-static void hear_wanted(struct run *run)
+/* Does the process do anything about this signal: handle, ignore or block it? true also if /proc does not say. */
+static bool is_ready_for(pid_t pid, int number)
 {
-    if (run->wanted.on_wanted && !run->child.exited && run->child.pid > 0)
-        kill(run->child.pid, run->wanted.on_wanted);
-    status_send(&run->status, begin_status(run, "wanted"));
+    char path[40], line[128];
+    unsigned long long mask, all = 0;
+    bool known = false;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "SigBlk: %llx", &mask) == 1 || sscanf(line, "SigIgn: %llx", &mask) == 1 ||
+            sscanf(line, "SigCgt: %llx", &mask) == 1) {
+            all |= mask;
+            known = true;
+        }
+    if (file)
+        fclose(file);
+    return !known || all >> (number - 1) & 1;
+}
+
+/*
+ * To the command alone: the default action of SIGUSR1 ends a process, and its children did not ask for it. Others may wait before the
+ * command has started: so a signal that is not meant to end it is kept back until the command has a handler for it.
+ */
+static void tell_command(struct run *run)
+{
+    struct run_wanted *wanted = &run->wanted;
+    int number = wanted->on_wanted;
+
+    if (!wanted->owes || run->child.exited || run->child.pid <= 0)
+        return;
+    if (number == SIGTERM || number == SIGINT || number == SIGQUIT || number == SIGKILL ||
+        is_ready_for(run->child.pid, number)) {
+        kill(run->child.pid, number);
+        wanted->owes = false;
+    } else if (wanted->look_ms < LOOK_MAX_MS) {
+        wanted->look_ms *= 2;
+    }
+}
+
+static void owe(struct run *run, bool owes)
+{
+    run->wanted.owes = owes && run->wanted.on_wanted;
+    run->wanted.look_ms = LOOK_MIN_MS;
 }
 
 void wanted_hear(struct run *run)
@@ -160,8 +209,10 @@ void wanted_hear(struct run *run)
     while (wanted_fd(run) >= 0 &&
            read(run->wanted.letters[0], &letter, sizeof letter) == (ssize_t)sizeof letter) {
         if (letter.event == HF_EVENT_WANTED) {
-            hear_wanted(run);
+            owe(run, true);
+            status_send(&run->status, begin_status(run, "wanted"));
         } else if (letter.event == HF_EVENT_UNWANTED) {
+            owe(run, false);
             status_send(&run->status, begin_status(run, "unwanted"));
         } else {
             json_t *event = begin_status(run, "asked");
@@ -171,6 +222,7 @@ void wanted_hear(struct run *run)
             say(run->cli, "'%s' is asked for: %s", shown(run->holds[0].name), shown(letter.text));
         }
     }
+    tell_command(run);
 }
 
 /* ---- yielding ---------------------------------------------------------------------------------- */
@@ -216,7 +268,8 @@ void wanted_go(struct run *run)
         suspend_end(run);
         return;
     }
-    run->wanted.away = run->wanted.looped = true;
+    run->wanted.away = true;
+    owe(run, false);
     run->lease_fd = -1; /* it has ended with the lease */
     run->known.valid_until_ms = PLAN_NEVER;
     status_send(&run->status, begin_status(run, "yielded"));
@@ -232,6 +285,8 @@ int64_t wanted_loop_until(const struct run *run, int64_t until_ms)
     int limit_ms = run->wanted.looped ? hf_store_timeout_ms(run->store.store) : -1;
     int64_t at_ms = limit_ms < 0 ? PLAN_NEVER : hfi_now_ms() + limit_ms;
 
+    if (run->wanted.owes && hfi_now_ms() + run->wanted.look_ms < at_ms)
+        at_ms = hfi_now_ms() + run->wanted.look_ms;
     return at_ms < until_ms ? at_ms : until_ms;
 }
 

@@ -20,12 +20,15 @@
 struct run;
 
 struct run_wanted {
-    int letters[2];    /* a pipe; 0 and 0: there is none */
-    int on_wanted;     /* --on-wanted: sent to the command; 0: none */
-    int yield_signal;  /* --yield-signal; 0: none */
-    bool away;         /* the lease is being yielded, and `op` is under way */
-    bool back;         /* `op` has ended, with `status` */
-    bool looped;       /* a lease was granted in the store's loop, and its events come from there */
+    int letters[2];   /* a pipe; 0 and 0: there is none */
+    int on_wanted;    /* --on-wanted: sent to the command; 0: none */
+    int yield_signal; /* --yield-signal; 0: none */
+    bool away;        /* the lease is being yielded, and `op` is under way */
+    bool back;        /* `op` has ended, with `status` */
+    bool
+        looped; /* the lease may have been granted in the store's loop: then its events come from there */
+    bool owes;         /* the command gets `on_wanted` when it is ready for it */
+    int64_t look_ms;   /* until we look at that again */
     bool not_regained; /* it is lost because it was not granted again */
     hf_op *op;
     hf_status status;
@@ -48,7 +51,7 @@ bool wanted_signal(struct run *run, int number);
 /* suspend.c: all has stopped, and the lease is given away; or it could not be stopped, and is kept. */
 void wanted_go(struct run *run);
 void wanted_keep(struct run *run);
-/* The descriptor and time limit of the store's loop, while the lease is away or was: -1: none. */
+/* The descriptor and time limit of the store's loop; -1: none. */
 int wanted_loop_fd(const struct run *run);
 int64_t wanted_loop_until(const struct run *run, int64_t until_ms);
 void wanted_loop(struct run *run);

@@ -252,6 +252,12 @@ struct hfi_wait *hfi_local_queue_hand_on(struct hfi_lease *lease)
     wait = hfi_container(node, struct hfi_wait, queued);
     promoted = wait->lease;
     promoted->hot = true;
+    if (lease->claim.flags & HFI_CLAIM_WATCHED && !promoted->listens) { /* for those behind it */
+        promoted->claim.flags |= HFI_CLAIM_WATCHED;
+        promoted->listens = true;
+        atomic_fetch_add(&lease->store->listens,
+                         1); /* `lease` is counted too, so it is not the first */
+    }
     hfi_list_move(&promoted->queue, &lease->queue);
     atomic_store_explicit(&promoted->phase, HFI_GOING, memory_order_relaxed);
     hfi_table_link(atomic_load_explicit(&promoted->shard, memory_order_relaxed), promoted);

@@ -135,16 +135,15 @@ static void queue_event(struct hfi_lease *lease, enum hfi_track track)
         hfi_loop_ring(lease->store);
 }
 
-/* Its descriptor is readable from now on, until hf_lease_get(). */
+/* Its descriptor is readable from now on, until hf_lease_get(). It is written each time, as the caller may have read it. */
 static void ring_fd(struct hfi_lease *lease)
 {
     uint64_t one = 1;
 
-    if (lease->fd >= 0 && !lease->changed) {
+    if (lease->fd >= 0) {
         ssize_t written = write(lease->fd, &one, sizeof one);
 
-        assert(written == sizeof one); /* an eventfd that is not readable takes it */
-        (void)written;
+        (void)written; /* one that is full is readable */
     }
     lease->changed = true;
 }

@@ -138,3 +138,72 @@ worker() {
     exits 64 holdfast run x --yield-signal KILL --status-fd 9 -- true 9>status
     exits 64 holdfast ask
 }
+
+@test "on-wanted: a run that had to wait itself is told too" {
+    begin holdfast run x -- sh -c 'while [ ! -e free ]; do sleep 0.02; done'
+    eventually is_held x
+    begin holdfast run x -w 30s --status-fd 9 --on-wanted USR1 -- bash -c 'trap "echo wanted >>got" USR1; touch ready
+        while [ ! -e stop ]; do sleep 0.02; done' 9>status
+    runner=$!
+    eventually has_waiters x 1
+    touch free
+    eventually test -e ready
+    exits 75 holdfast run -w 1s x -- true
+    eventually says_event unwanted
+    [[ $(cat got) == wanted ]]
+    begin holdfast run -w 30s x -- true
+    eventually is_told 2
+    touch stop
+    ends_with 0 $runner
+}
+
+@test "on-wanted: others wait already when the command starts: it lives, and is told when it can be" {
+    begin holdfast run x -- sh -c 'while [ ! -e free ]; do sleep 0.02; done'
+    eventually is_held x
+    begin holdfast run x -w 30s --status-fd 9 --on-wanted USR1 -- bash -c 'touch begun; while [ ! -e go ]; do sleep 0.02; done
+        trap "echo wanted >>got" USR1; while [ ! -e stop ]; do sleep 0.02; done' 9>status
+    runner=$!
+    eventually has_waiters x 1
+    begin holdfast run -w 30s x -- true
+    last=$!
+    eventually has_waiters x 2
+    touch free
+    eventually test -e begun
+    eventually says_event wanted
+    sleep 0.3 # so that a signal that is sent too early ends it
+    touch go
+    eventually is_told 1
+    touch stop
+    ends_with 0 $runner
+    ends_with 0 $last
+}
+
+@test "on-wanted: TERM ends a command that does nothing about it" {
+    begin holdfast run x --on-wanted TERM -- sleep 1000
+    runner=$!
+    eventually is_held x
+    exits 0 holdfast run -w 30s x -- true
+    ends_with 143 $runner
+}
+
+@test "yield-signal: a run that still waits is not ended by it" {
+    begin holdfast run x -- sh -c 'while [ ! -e free ]; do sleep 0.02; done'
+    eventually is_held x
+    begin holdfast run x -w 30s --yield-signal USR2 --status-fd 9 -- true 9>status
+    runner=$!
+    eventually has_waiters x 1
+    kill -USR2 $runner
+    sleep 0.2
+    touch free
+    ends_with 0 $runner
+    [[ $(events) == "waiting acquired started exited released" ]]
+}
+
+@test "yield-signal: what could not work is refused" {
+    exits 64 holdfast run x -n --yield-signal USR2 --status-fd 9 -- true 9>status
+    says "-n"
+    for signal in TERM INT QUIT HUP 32 33; do
+        exits 64 holdfast run x --yield-signal $signal --status-fd 9 -- true 9>status
+    done
+    exits 64 holdfast run x --on-wanted 33 -- true
+}

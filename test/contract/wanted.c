@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What a callback was told. */
 struct told {
@@ -512,6 +513,68 @@ static void in_the_loop(void **state)
     close_store(store);
 }
 
+/* A thread that did not ask stands between two that did: the last one is told all the same. */
+static void behind_an_unwatched_thread(void **state)
+{
+    struct told told = { .total = 0 }, unused = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &unused), last = watched("wanted", &told);
+    struct waiter between, behind, other;
+    hf_store *store, *second;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    lease = take(store, &request);
+    waiter_start(&between, store, mutex_request("wanted"));
+    AWAIT(hf_lease_wanted(lease));
+    attempt_settled(&between.attempt);
+    waiter_start(&behind, store, last);
+    attempt_settled(&behind.attempt);
+    give(lease);
+    waiter_granted(&between);
+    EXPECT(HF_OK, attempt_join(&behind.attempt));
+    waiter_start(&other, second, mutex_request("wanted"));
+    AWAIT(told.wanted == 1);
+    give(behind.attempt.lease);
+    EXPECT(HF_OK, hf_cancel_close(behind.cancel));
+    waiter_granted(&other);
+    close_store(second);
+    close_store(store);
+}
+
+/* A caller that has read the descriptor itself hears the next event all the same. */
+static void descriptor_was_read(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease;
+    uint64_t count;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    lease = take(store, &request);
+    CHECK(!readable(lease));
+    for (int round = 1; round <= 2; round++) {
+        waiter_start(&waiter, second, mutex_request("wanted"));
+        AWAIT(told.wanted == round && readable(lease));
+        CHECK(read(hf_lease_fd(lease), &count, sizeof count) == sizeof count && !readable(lease));
+        if (round == 2)
+            CHECK(get(lease).wanted);
+        waiter_cancel(&waiter);
+        AWAIT(told.unwanted == round);
+        CHECK(readable(lease) && !get(lease).wanted && !readable(lease));
+    }
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
 /* ---- asking ------------------------------------------------------------------------------- */
 
 static void ask(void **state)
@@ -720,7 +783,7 @@ static void yield_to_a_thread(void **state)
 struct yielded {
     hf_status status;
     hf_lease *lease;
-    bool done;
+    _Atomic bool done;
 };
 
 static void on_yielded(const hf_result *result, void *arg)
@@ -764,19 +827,145 @@ static void yield_in_the_loop(void **state)
     close_store(store);
 }
 
+/* The waiter has it; then the yield is cancelled, or the store is closed: nothing is held, and nothing is queued. */
+static void yield_is_stopped(void **state)
+{
+    hf_acquire_request other = waiting_request("wanted");
+    struct peer peer;
+    hf_store *watcher;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO | HF_CAP_WAITERS);
+    watcher = open_store();
+    peer_start(&peer);
+    for (int by_close = 0; by_close < 2; by_close++) {
+        struct told told = { .total = 0 };
+        hf_acquire_request request = watched("wanted", &told);
+        struct yielded yielded = { .done = false };
+        hf_store *store = open_store();
+        hf_lease *lease = take(store, &request);
+        hf_op *op;
+
+        peer_begin(&peer, 0, &other);
+        AWAIT(hf_lease_wanted(lease));
+        EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, &op, &contract_error));
+        CHECK(!hf_lease_wanted(lease) && hf_lease_state(lease) == HF_STATE_LOST);
+        EXPECT(HF_INVALID, hf_yield(&lease, 0, &contract_error));
+        LOOP_UNTIL(store, count_waiters(watcher, "wanted") == 1);
+        if (!by_close) {
+            EXPECT(HF_OK, hf_op_cancel(op));
+            LOOP_UNTIL(store, yielded.done);
+            EXPECT(HF_OK, hf_close(store, 0)); /* nothing is left */
+        } else {
+            EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
+        }
+        CHECK(yielded.done && yielded.lease == NULL && told.lost == 0);
+        EXPECT(HF_CANCELLED, yielded.status);
+        AWAIT(count_waiters(watcher, "wanted") == 0);
+        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+        EXPECT(HF_OK, peer_release(&peer, 0));
+    }
+    peer_stop(&peer);
+    close_store(watcher);
+}
+
+/* A lost lease is not yielded: nothing is queued for. */
+static void yield_is_lost(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told);
+    struct yielded yielded = { .done = false };
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease, *old;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_BREAK);
+    store = open_store();
+    second = open_store();
+    lease = old = take(store, &request);
+    waiter_start(&waiter, second, mutex_request("wanted"));
+    AWAIT(hf_lease_wanted(lease));
+    EXPECT(HF_OK, hf_lease_break(second, "wanted", 6, hf_lease_token(lease), &contract_error));
+    waiter_granted(&waiter);
+    AWAIT(told.lost == 1);
+    EXPECT(HF_LOST, hf_yield(&lease, LIMIT_MS, &contract_error));
+    CHECK(lease == old && contract_error.status == HF_LOST);
+    EXPECT(HF_LOST, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_yield(&lease, -2, &contract_error));
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    close_store(second);
+    close_store(store);
+}
+
+static void yield_inside(hf_lease *lease, hf_event event, const char *text, void *arg)
+{
+    struct yielded *yielded = arg;
+
+    (void)text;
+    if (event != HF_EVENT_WANTED || yielded->done)
+        return;
+    yielded->status = hf_yield(&lease, LIMIT_MS, NULL);
+    yielded->lease = lease;
+    yielded->done = true;
+}
+
+/* The callback that learns of the waiter yields. */
+static void yield_in_a_callback(void **state)
+{
+    hf_acquire_request request = mutex_request("wanted");
+    hf_store *store, *second;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    for (int round = 0; round < 5; round++) {
+        struct yielded yielded = { .done = false };
+        struct waiter waiter;
+
+        request.flags = HF_FLAG_WATCH;
+        request.on_event = yield_inside;
+        request.on_event_arg = &yielded;
+        (void)take(store, &request);
+        waiter_start(&waiter, round % 2 ? store : second, mutex_request("wanted"));
+        waiter_granted(&waiter);
+        AWAIT(yielded.done);
+        EXPECT(HF_YIELDED, yielded.status);
+        give(yielded.lease);
+    }
+    close_store(second);
+    close_store(store);
+}
+
 int contract_wanted(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(undeclared_is_refused), CASE(level_and_events),
-        CASE(several_waiters),       CASE(callback_gives_it_away),
-        CASE(grant_tells_it),        CASE(unwatched_hears_nothing),
-        CASE(none_after_release),    CASE(release_takes_back),
-        CASE(local_waiters),         CASE(readers),
-        CASE(waiter_dies),           CASE(between_processes),
-        CASE(in_the_loop),           CASE(ask),
-        CASE(yield_stays),           CASE(yield_gives_it_away),
-        CASE(yield_is_not_granted),  CASE(yield_in_use),
-        CASE(yield_to_a_thread),     CASE(yield_in_the_loop),
+        CASE(undeclared_is_refused),
+        CASE(level_and_events),
+        CASE(several_waiters),
+        CASE(callback_gives_it_away),
+        CASE(grant_tells_it),
+        CASE(unwatched_hears_nothing),
+        CASE(none_after_release),
+        CASE(release_takes_back),
+        CASE(local_waiters),
+        CASE(readers),
+        CASE(waiter_dies),
+        CASE(between_processes),
+        CASE(in_the_loop),
+        CASE(ask),
+        CASE(yield_stays),
+        CASE(yield_gives_it_away),
+        CASE(yield_is_not_granted),
+        CASE(yield_in_use),
+        CASE(yield_to_a_thread),
+        CASE(yield_in_the_loop),
+        CASE(descriptor_was_read),
+        CASE(yield_is_stopped),
+        CASE(yield_is_lost),
+        CASE(yield_in_a_callback),
+        CASE(behind_an_unwatched_thread),
     };
 
     return cmocka_run_group_tests_name("wanted", cases, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* ZooKeeper: escaped names, names of nodes, and which members of a queue hold. */
+/* ZooKeeper: escaped names, names and contents of nodes, and which members of a queue hold. */
 #include "fuzz.h"
 
+#include "engine/zookeeper/node_data.h"
 #include "engine/zookeeper/queue.h"
 
 #define MEMBERS_MAX 40
@@ -19,6 +20,20 @@ static void name(const char *text)
     MUST(strcmp(escaped, text) == 0); /* one name has one way to be written */
 }
 
+/* Whatever a node holds, what is read of it is written and read again as the same. */
+static void content(struct fuzz_input in)
+{
+    struct zk_node_data data = { .asked = false }, back = { .asked = false };
+    char bytes[ZK_DATA_MAX];
+
+    if (!zk_node_data_read((const char *)in.at, (int)in.len, &data))
+        return;
+    MUST(zk_node_data_read(bytes, zk_node_data_write(&data, bytes), &back));
+    MUST(back.tries == data.tries && back.watched == data.watched && back.asked == data.asked);
+    MUST(back.timeout_ms == data.timeout_ms && strcmp(back.label, data.label) == 0 &&
+         strcmp(back.text, data.text) == 0);
+}
+
 /* Lines are nodes; the first byte says which of them is ours. */
 static void line(struct fuzz_input in)
 {
@@ -27,6 +42,7 @@ static void line(struct fuzz_input in)
     uint8_t ours = fuzz_byte(&in);
     char *text = fuzz_text(in.at, in.len), *rest = text, *node;
     struct zk_position position;
+    struct zk_waiter waiter;
     size_t count = 0, holders = 0;
 
     while (count < MEMBERS_MAX && (node = strsep(&rest, "\n"))) {
@@ -46,6 +62,8 @@ static void line(struct fuzz_input in)
          (position.watch != ZK_WATCH_NONE && position.watch != ZK_WATCH_LIST));
     if (zk_queue_sort(members, count, &holders))
         MUST(holders <= count);
+    if (zk_queue_waiter(members, count, owner, NULL, &waiter))
+        MUST(position.answer == ZK_HOLDS && position.wanted && waiter.node);
     free(text);
 }
 
@@ -58,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         line(in);
         return 0;
     }
+    content(in);
     text = fuzz_text(in.at, in.len);
     name(text);
     free(text);

@@ -321,6 +321,63 @@ static void do_async(hf_store *store)
     run_loop(store, &async);
 }
 
+static void ignore_event(hf_lease *lease, hf_event event, const char *text, void *arg)
+{
+    (void)lease, (void)event, (void)text, (void)arg;
+}
+
+static void on_yielded(const hf_result *result, void *arg)
+{
+    struct async *async = arg;
+    bool holds = result->status == HF_YIELDED || fine(result->status);
+
+    CHECK(result->error->status == result->status && holds == (result->lease != NULL));
+    async->leases[0] = result->lease;
+    async->pending--;
+}
+
+/* NULL: nothing is held any more. */
+static hf_lease *yield(hf_store *store, hf_lease *lease, bool in_loop)
+{
+    struct async async = { .pending = 1 };
+    hf_status status;
+
+    if (!in_loop) {
+        status = hf_yield(&lease, LIMIT_MS, &contract_error);
+        CHECK((status == HF_YIELDED || fine(status)) == (lease != NULL));
+        return lease;
+    }
+    if (!fine(hf_yield_async(lease, LIMIT_MS, on_yielded, &async, NULL, &contract_error)))
+        return lease; /* it has not begun */
+    run_loop(store, &async);
+    return async.leases[0];
+}
+
+/* A watched lease is asked for, and yielded to a thread in both forms. */
+static void do_yield(hf_store *store)
+{
+    hf_acquire_request request = waiting_request("wait");
+    hf_lease *lease;
+
+    request.flags = HF_FLAG_WATCH;
+    request.on_event = ignore_event;
+    request.label = "a worker";
+    for (int form = 0; form < 2; form++) {
+        pthread_t thread;
+
+        if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
+            continue;
+        (void)fine(hf_ask(store, "wait", 4, "please", &contract_error));
+        CHECK(pthread_create(&thread, NULL, wait_for_it, store) == 0);
+        for (int i = 0; i < 50 && !hf_lease_wanted(lease); i++)
+            nap_ms(1); /* one that had no memory has left */
+        lease = yield(store, lease, form == 1);
+        if (lease)
+            drop(lease);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+}
+
 /* The asynchronous forms of everything else in holdfast.h. */
 static void on_form(const hf_result *result, void *arg)
 {
@@ -712,6 +769,7 @@ static const struct scenario {
     { "ttls", do_ttl, true, HF_CAP_TTL },
     { "lingering", do_linger, true, HF_CAP_LINGER },
     { "waiting", do_wait, true, 0 },
+    { "yielding", do_yield, true, HF_CAP_WANTED },
     { "timing_out", do_time_out, true, 0 },
     { "inspecting", do_inspect, true, HF_CAP_INSPECT },
     { "breaking", do_break, true, HF_CAP_BREAK },

@@ -14,7 +14,7 @@ LIMIT = 2 ** 53  # the first number that is no token
 DEAF_AFTER = 100  # ms after a waiter has spoken nobody asks whether its inbox is listened to
 
 WAIT, BARGE, DETACHED, HEARD = 1, 2, 4, 8  # flags of an acquire
-WATCHED, LINGERS = 16, 32  # of Redis: it wants to hear that others wait; its process may keep it
+WATCHED, LINGERS = 16, 32  # of Redis and SQL: it wants to hear that others wait; its process may keep it
 AHEAD_LINGERING = 50000  # microseconds: ... of a lease that lingers
 
 
@@ -170,14 +170,18 @@ class Model:
 
     # -- tokens
 
-    def block(self, n, tokens):
+    def ahead(self, want):
+        """Of a lease that lingers each acquisition has a token: its blocks may end further ahead."""
+        return AHEAD_LINGERING if want.flags & LINGERS else AHEAD
+
+    def block(self, n, tokens, ahead=AHEAD):
         """The first token of a block, and how many it has: it does not run ahead of the clock."""
         token = max(n.last + 1, self.us)
-        tokens = max(1, min(tokens, self.us + AHEAD - token))
+        tokens = max(1, min(tokens, self.us + ahead - token))
         return (token, tokens) if token + tokens <= LIMIT else None
 
     def take_tokens(self, n, want):
-        block = self.block(n, want.tokens)
+        block = self.block(n, want.tokens, self.ahead(want))
         if block:
             n.last = block[0] + block[1] - 1
         return block
@@ -302,7 +306,7 @@ class Model:
         return n.waiters if self.DEAD_KEEP_KIND else self.living(n)
 
     def tokens_left(self, n, want):
-        return self.block(n, want.tokens)
+        return self.block(n, want.tokens, self.ahead(want))
 
     def enqueue(self, n, want):
         want.flags &= self.KEPT
@@ -470,22 +474,9 @@ class Model:
 
 class Redis(Model):
     """The rules as they stand. In the thin form a deadline itself shows that the clock was set back, be it by a millisecond.
-    Of a lease that lingers each acquisition has a token: its blocks may end further ahead, and any of its tokens breaks it."""
+    Any token of a lease that lingers breaks it."""
     KEPT = DETACHED | HEARD | WATCHED | LINGERS
     SHOWN = DETACHED | LINGERS
-
-    def block(self, n, tokens):
-        token = max(n.last + 1, self.us)
-        tokens = max(1, min(tokens, self.us + self.ahead - token))
-        return (token, tokens) if token + tokens <= LIMIT else None
-
-    def take_tokens(self, n, want):
-        self.ahead = AHEAD_LINGERING if want.flags & LINGERS else AHEAD
-        return super().take_tokens(n, want)
-
-    def tokens_left(self, n, want):
-        self.ahead = AHEAD_LINGERING if want.flags & LINGERS else AHEAD
-        return super().tokens_left(n, want)
 
     def hold_now(self, h, token, tid):
         if h.flags & LINGERS and token == h.token:

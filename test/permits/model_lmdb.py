@@ -40,7 +40,7 @@ class Lmdb(Model):
     def take_tokens(self, n, want):
         return None, want.tokens
 
-    def block(self, n, tokens):
+    def block(self, n, tokens, ahead=0):
         return True
 
     def holder(self, n, want, duration, block):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The permit rules (model.py) as PostgreSQL's and MariaDB's routines have them."""
-from model import DETACHED, HEARD, Model
+from model import DETACHED, HEARD, LINGERS, Model
 
 
 class Sql(Model):
@@ -8,7 +8,9 @@ class Sql(Model):
     What PostgreSQL's routines and MariaDB's have in common. Every call that changes a name first settles it (`turn`): takes
     out what is over, and hands over. A waiter is kept by its client's row, not by heartbeats of its own. There are no
     tombstones: a call that was not answered is not sent again on another connection. `inbox` is the client's number.
+    A lease that lingers has its first block, and further ones up to the last token of the name: any of them breaks it.
     """
+    KEPT = DETACHED | HEARD | LINGERS
     TICK_US = 1
     DEAD_KEEP_KIND = True
     AGAIN_RAISES_TTL = False
@@ -90,6 +92,27 @@ class Sql(Model):
         """Is it the one that must see to it that the name is handed over in time? Nobody who lives is before it."""
         return next((w.owner for w in n.waiters if self.alive(w) or w.owner == owner), None) == owner
 
+    def lingers(self, key):
+        """What a try is told that was refused."""
+        n = self.name(key)
+        return not n.waiters and any(h.flags & LINGERS for h in n.holders.values())
+
+    def refill(self, key, owner, ttl, tokens):
+        there, n = self.renew(key, owner, ttl), self.name(key)
+        h = n.holders.get(owner)
+        block = there and h.flags & LINGERS and self.block(n, tokens, self.ahead(h))
+        if not block:
+            return [there, 0, 0]
+        n.last = block[0] + block[1] - 1
+        return [there, block[0], block[1]]
+
+    def break_(self, key, token):
+        n = self.name(key)
+        for h in n.holders.values():
+            if h.flags & LINGERS and h.first <= token <= n.last and not self.over(h.deadline):
+                token = h.token
+        return super().break_(key, token)
+
     def poke(self, key):
         n = self.name(key)
         self.look_out(n)
@@ -146,7 +169,8 @@ class Postgres(Sql):
         n = self.name(key)
         self.expire(n)
         h = n.holders.get(owner)
-        if h and h.permits == n.capacity and h.first <= token < h.first + h.tokens:
+        if h and h.permits == n.capacity and (
+                h.first <= token < h.first + h.tokens or h.flags & LINGERS and h.first <= token <= n.last):
             h.token, h.tid = token, tid
 
 

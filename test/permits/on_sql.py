@@ -12,7 +12,7 @@ import re
 import subprocess
 import time
 
-from model import DETACHED, WAIT
+from model import DETACHED, LINGERS, WAIT
 from model_sql import MariaDB, Postgres
 from sequence import Mismatch, Sequence
 
@@ -56,7 +56,7 @@ class Run(Sequence):
     INBOXES = [1, 2, 3]  # clients that have a connection that listens
     CLIENTS = INBOXES + [4]
     OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 14 + ['renew'] * 8 + ['adopt'] * 6 +
-           ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['poke'] * 5)
+           ['refill'] * 5 + ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['poke'] * 5)
 
     def __init__(self, sql, model, seed):
         super().__init__(model, seed)
@@ -116,22 +116,24 @@ class Run(Sequence):
         n = self.model.name(name)
         known = n.holders.get(owner) or self.model.waiter(n, owner)
         mode, capacity, permits = self.kind_of(name)
-        flags = self.flags()
+        flags = self.flags() | (r.choice([0, 0, LINGERS]) if permits == capacity else 0)  # only an exclusive lease lingers
         ttl = r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])])
         delay = r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])])
         window = r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])])
         if known:
             ttl, window = known.ttl, known.window
         args = dict(owner=owner, mode=mode, capacity=capacity, permits=permits, flags=flags,
-                    tokens=r.choice([1, 64, 64, 900]), ttl=ttl, delay=delay, window=window, attempt=0,
+                    tokens=r.choice([1, 64, 64, 900, 40000 if flags & LINGERS else 900]), ttl=ttl, delay=delay, window=window, attempt=0,
                     inbox=r.choice(self.CLIENTS), label=r.choice(['', 'some label']))
         if known and owner not in n.holders:
             args['inbox'] = known.inbox
         if flags & WAIT and r.random() < 0.5:  # as a client does that lives
             self.op_beat(name, owner, args['inbox'])
         self.record('acquire', name, args)
-        answer = self.acquire(name, args, (flags >> 1) & self.SENT_FLAGS)
+        answer = self.acquire(name, args, (flags >> 1) & self.SENT_FLAGS | flags & LINGERS)
         self.check('acquire', answer, self.model.acquire(name, **args))
+        if answer[0] == 'B' and self.lingers != self.model.lingers(name):
+            raise Mismatch('it lingers: %r' % self.lingers)
 
     def op_release(self, name, owner):
         owner = self.owner_of(name, owner)
@@ -169,6 +171,17 @@ class Run(Sequence):
         for item, answer in zip(items, self.renew(items)):
             self.check('renew', answer, self.model.renew(*item))
 
+    def op_refill(self, name, owner):
+        r = self.random
+        items = {(k, o): (k, o, r.choice([30, 100, h.ttl]), r.choice([1, 64, 4000, 50000])) for k, n in self.model.names.items()
+                 for o, h in n.holders.items() if k == name or r.random() < 0.5}
+        if not items or r.random() < 0.1:
+            items[name, self.owner_of(name, owner)] = (name, self.owner_of(name, owner), 100, 64)
+        items = sorted(items.values())
+        self.record('refill', items)
+        for item, answer in zip(items, self.refill(items)):
+            self.check('refill', answer, self.model.refill(*item))
+
     def op_adopt(self, name, owner):
         owner, token = self.some_token(name, owner)
         if self.random.random() < 0.3:
@@ -186,12 +199,17 @@ class Run(Sequence):
         holders = self.model.name(name).holders
         owner = self.random.choice(sorted(holders)) if holders else self.owner_of(name, owner)
         token = holders[owner].first + self.random.randrange(holders[owner].tokens) if holders else 7
-        self.record('note', name, owner, token)
-        self.note(name, owner, token, 4711)
-        self.model.note(name, owner, token, 4711)
+        if holders and holders[owner].flags & LINGERS and self.random.random() < 0.5:
+            token = self.random.randrange(token, self.model.name(name).last + 1)
+        tid = self.random.choice([4711, -1])
+        self.record('note', name, owner, token, tid)
+        self.note(name, owner, token, tid)
+        self.model.note(name, owner, token, tid)
 
     def op_break(self, name, owner):
         _, token = self.some_token(name, owner)
+        if self.random.random() < 0.1:
+            token = self.model.name(name).last + self.random.choice([0, 1])
         self.record('break', name, token)
         answer = self.call('break', self.text(name), token)[0][0]
         before = set(self.model.name(name).holders)
@@ -397,6 +415,7 @@ class OnPostgres(Run):
             self.text(name), self.bytes(a['owner']), a['mode'], a['capacity'], a['permits'], flags, a['ttl'], a['delay'],
             a['tokens'], a['flags'] & 1, a['window'], a['inbox'],
             self.bytes(a['label'].encode().hex())))[0]]
+        self.lingers = row[2] == 1
         return {'G': row, 'Q': ['Q', row[3], row[1]], 'B': ['B', row[3]], 'M': ['M', row[1], row[3]],
                 'F': ['F']}[row[0]]
 
@@ -413,6 +432,12 @@ class OnPostgres(Run):
         rows = self.call('renew', self.array([self.text(i[0]) for i in items], 'bytea'),
                          self.array([self.bytes(i[1]) for i in items], 'bytea'), self.array([i[2] for i in items], 'int8'))
         return [int(row[1]) for row in rows]
+
+    def refill(self, items):
+        rows = self.call('refill', self.array([self.text(i[0]) for i in items], 'bytea'),
+                         self.array([self.bytes(i[1]) for i in items], 'bytea'), self.array([i[2] for i in items], 'int8'),
+                         self.array([i[3] for i in items], 'int8'))
+        return [[int(v) for v in row[1:]] for row in rows]
 
     def note(self, name, owner, token, tid):
         self.call('note', self.array([self.text(name)], 'bytea'), self.array([self.bytes(owner)], 'bytea'),
@@ -496,12 +521,13 @@ class OnMariaDB(Run):
         row = [number(v) for v in self.call(
             'acquire', self.text(name), self.bytes(a['owner']), a['mode'], a['capacity'], a['permits'], flags, a['ttl'],
             a['delay'], a['tokens'], a['flags'] & 1, a['window'], a['inbox'], "'%s'" % a['label'])[0]]
+        self.lingers = row[2] == 1
         return {'G': row[:4], 'Q': ['Q', row[3], row[1]], 'B': ['B', row[3]], 'M': ['M', row[1], row[3]],
                 'F': ['F']}[row[0]]
 
     def packed(self, items):
         """Of each: the length of the name, the name, the owner, and numbers of 8 bytes."""
-        return "x'%s'" % ''.join('%04x' % len(k.encode()) + k.encode().hex() + o + ''.join('%016x' % v for v in more)
+        return "x'%s'" % ''.join('%04x' % len(k.encode()) + k.encode().hex() + o + ''.join('%016x' % (v % 2 ** 64) for v in more)
                                  for k, o, *more in items)
 
     def beat(self, client, window, items):
@@ -511,6 +537,9 @@ class OnMariaDB(Run):
 
     def renew(self, items):
         return [int(c) for c in self.call('renew', self.packed(items))[0][0]]
+
+    def refill(self, items):
+        return [[int(v) for v in item.split(',')] for item in self.call('refill', self.packed(items))[0][0].split(';') if item]
 
     def note(self, name, owner, token, tid):
         self.call('note', self.packed([(name, owner, token, tid)]))

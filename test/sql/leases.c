@@ -550,7 +550,7 @@ static void least_rights(void **state)
 
 int main(int argc, char **argv)
 {
-    static struct CMUnitTest cases[64] = {
+    static struct CMUnitTest cases[96] = {
         cmocka_unit_test(first_use_by_many),
         cmocka_unit_test(without_the_tables),
         cmocka_unit_test(tables_taken_away),
@@ -587,6 +587,8 @@ int main(int argc, char **argv)
     count += leases_upgrade_count;
     memcpy(cases + count, leases_wake_cases, leases_wake_count * sizeof *cases);
     count += leases_wake_count;
+    memcpy(cases + count, leases_linger_cases, leases_linger_count * sizeof *cases);
+    count += leases_linger_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

@@ -4,11 +4,13 @@
 
 #include "core/conf.h"
 #include "engine/zookeeper/conf.h"
+#include "engine/zookeeper/node_data.h"
 #include "engine/zookeeper/queue.h"
 #include "engine/zookeeper/validity.h"
 #include "util/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -85,6 +87,54 @@ static void nodes(void **state)
     assert_int_equal(member.demand.permits, 7);
     assert_memory_equal(member.owner, claim.owner, HFI_OWNER_LEN);
     assert_int_equal(member.sequence, INT32_MIN);
+}
+
+/* ---- what a node holds --------------------------------------------------------------------- */
+
+/* What an older version reads: the number up to the first other byte, and the label up to a NUL. */
+static void data_comes_back(void **state)
+{
+    struct zk_node_data data = { .timeout_ms = 10000, .label = "a label" }, back;
+    char bytes[ZK_DATA_MAX];
+    int len = zk_node_data_write(&data, bytes);
+
+    (void)state;
+    assert_int_equal(len, strlen("1 10000\na label")); /* without flags it is as it always was */
+    assert_memory_equal(bytes, "1 10000\na label", (size_t)len);
+    assert_true(zk_node_data_read(bytes, len, &back));
+    assert_false(back.tries || back.watched || back.asked);
+    data.tries = data.watched = data.asked = true;
+    memset(data.label, 'l', HF_LABEL_MAX);
+    memset(data.text, 't', HF_LABEL_MAX);
+    len = zk_node_data_write(&data, bytes);
+    assert_true(len > 2 * HF_LABEL_MAX && len < ZK_DATA_MAX);
+    assert_memory_equal(bytes, "1 10000tw\nlll", 13);
+    assert_true(zk_node_data_read(bytes, len, &back));
+    assert_true(back.tries && back.watched && back.asked && back.timeout_ms == 10000);
+    assert_string_equal(back.label, data.label);
+    assert_string_equal(back.text, data.text);
+}
+
+static void foreign_data(void **state)
+{
+    static const char *const bad[] = { "", "1", "1 ", "1 10000", "2 10000\nx", "x\n", "\n1 5" };
+    struct zk_node_data data;
+    char large[4 * ZK_DATA_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(zk_node_data_read(bad[i], (int)strlen(bad[i]), &data));
+    assert_false(zk_node_data_read(NULL, -1, &data));
+    assert_false(zk_node_data_read("1 5\0\nx", 7, &data)); /* the line must end before the text */
+    assert_true(zk_node_data_read("1 99999999999999999999\n", 23, &data));
+    assert_true(data.timeout_ms == HF_DURATION_MAX_MS && !data.label[0]);
+    assert_true(zk_node_data_read("1 -5\nx\0", 7, &data)); /* asked without a word */
+    assert_true(data.timeout_ms == 0 && data.asked && !data.text[0]);
+    memset(large, 'x', sizeof large);
+    memcpy(large, "1 7w\n", 5);
+    assert_true(zk_node_data_read(large, sizeof large, &data));
+    assert_int_equal(strlen(data.label), HF_LABEL_MAX);
+    assert_true(data.watched && !data.asked);
 }
 
 /* ---- who holds --------------------------------------------------------------------------------- */
@@ -190,6 +240,47 @@ static void other_kinds(void **state)
     assert_int_equal(at(QUEUE("1of2", "m", "1of2"), 2, 0).answer, ZK_WAITS);
     assert_int_equal(at(QUEUE("r", "m", "r"), 2, 0).answer, ZK_WAITS);
     assert_string_equal(at(QUEUE("r", "m", "r"), 2, 0).node, "1");
+}
+
+/* The waiter that the holder `who` finds, of those later than `after` (-1: of all); "": none. */
+static const char *behind(const char *const *queue, size_t count, int who, int32_t first, int after,
+                          bool *ret_stays)
+{
+    struct zk_member members[16];
+    unsigned char owner[HFI_OWNER_LEN] = { (unsigned char)who };
+    int32_t later = (int32_t)((uint32_t)first + (uint32_t)after);
+    struct zk_waiter waiter;
+
+    for (size_t i = 0; i < count; i++)
+        members[count - 1 - i] = member(queue[i], (int)i, (int32_t)((uint32_t)first + (uint32_t)i));
+    if (!zk_queue_waiter(members, count, owner, after < 0 ? NULL : &later, &waiter))
+        return "";
+    assert_int_equal(waiter.sequence, (int32_t)((uint32_t)first + (uint32_t)atoi(waiter.node)));
+    *ret_stays = waiter.stays;
+    return waiter.node;
+}
+
+static void first_waiters(void **state)
+{
+    bool stays = false;
+
+    (void)state;
+    assert_string_equal(behind(QUEUE("m"), 0, 0, -1, &stays), "");
+    assert_string_equal(behind(QUEUE("m", "m", "m"), 0, 0, -1, &stays), "1");
+    assert_true(stays);
+    assert_string_equal(behind(QUEUE("m", "m", "m"), 0, INT32_MAX, 1, &stays), "2");
+    assert_string_equal(behind(QUEUE("m", "m", "m"), 0, INT32_MAX, 2, &stays), "");
+    assert_string_equal(behind(QUEUE("m", "m"), 1, 0, -1, &stays), ""); /* it does not hold */
+    assert_string_equal(behind(QUEUE("m", "m"), 7, 0, -1, &stays), "");
+    assert_string_equal(behind(QUEUE("r", "r", "w", "r"), 0, 0, -1, &stays), "2");
+    assert_true(stays);
+    assert_string_equal(behind(QUEUE("1of3", "2of3", "2of3"), 0, 0, -1, &stays), "2");
+    assert_false(stays); /* the other holder may make room */
+    assert_string_equal(behind(QUEUE("1of3", "2of3", "2of3"), 1, 0, -1, &stays), "2");
+    assert_true(stays);
+    assert_true(at(QUEUE("m", "m"), 0, 0).wanted);
+    assert_false(at(QUEUE("m"), 0, 0).wanted || at(QUEUE("m", "m"), 1, 0).wanted);
+    assert_false(at(QUEUE("1of2", "1of2"), 0, 0).wanted);
 }
 
 static void too_far_apart(void **state)
@@ -326,10 +417,13 @@ int main(void)
         cmocka_unit_test(names_come_back),
         cmocka_unit_test(foreign_names),
         cmocka_unit_test(nodes),
+        cmocka_unit_test(data_comes_back),
+        cmocka_unit_test(foreign_data),
         cmocka_unit_test(mutexes),
         cmocka_unit_test(readers_and_writers),
         cmocka_unit_test(semaphores),
         cmocka_unit_test(other_kinds),
+        cmocka_unit_test(first_waiters),
         cmocka_unit_test(too_far_apart),
         cmocka_unit_test(validity_lags),
         cmocka_unit_test(good_urls),

@@ -101,13 +101,28 @@ static void counted(int rc, const struct String_vector *list, const void *data)
     answer->count = rc == ZOK ? list->count : -1;
 }
 
-static struct answer ask_nodes(const char *host, const char *path)
+static void made(int rc, const char *path, const void *data)
+{
+    struct answer *answer = (struct answer *)(uintptr_t)data;
+
+    (void)path;
+    answer->done = true;
+    answer->rc = rc;
+}
+
+/* The children of `path`; with `bytes`: make a node there, which stays. */
+static struct answer ask_nodes(const char *host, const char *path, const char *bytes)
 {
     struct answer answer = { .done = false };
     zhandle_t *zh;
 
     zh = zookeeper_init2(host, ignore, 10000, NULL, NULL, ZOO_NO_LOG_CLIENTENV, quiet);
-    CHECK(zh && zoo_aget_children(zh, path, 0, counted, &answer) == ZOK);
+    CHECK(zh);
+    if (bytes)
+        CHECK(zoo_acreate(zh, path, bytes, (int)strlen(bytes), &ZOO_OPEN_ACL_UNSAFE, ZOO_SEQUENCE,
+                          made, &answer) == ZOK);
+    else
+        CHECK(zoo_aget_children(zh, path, 0, counted, &answer) == ZOK);
     while (!answer.done) {
         struct timeval nap;
         struct pollfd fd;
@@ -123,17 +138,35 @@ static struct answer ask_nodes(const char *host, const char *path)
     return answer;
 }
 
-int nodes_of(const char *name)
+static struct answer ask_until(const char *path, const char *bytes)
 {
     int64_t until_ms = now_ms() + LIMIT_MS;
     struct answer answer;
-    char host[64], path[256];
+    char host[64];
 
     snprintf(host, sizeof host, "127.0.0.1:%u", (unsigned)ensemble->servers[0].port);
-    snprintf(path, sizeof path, "%s/locks/%s", place, name);
     do /* a busy server may drop a connection that it has just taken */
-        answer = ask_nodes(host, path);
+        answer = ask_nodes(host, path, bytes);
     while (answer.rc == ZCONNECTIONLOSS && now_ms() < until_ms);
+    return answer;
+}
+
+int nodes_of(const char *name)
+{
+    struct answer answer;
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/locks/%s", place, name);
+    answer = ask_until(path, NULL);
     CHECK(answer.rc == ZOK || answer.rc == ZNONODE);
     return answer.count;
+}
+
+void queue_node(const char *name, const char *bytes)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/locks/%s/m-00000001-00000001-0123456789abcdef0123456789abcdef-",
+             place, name);
+    CHECK(ask_until(path, bytes).rc == ZOK);
 }

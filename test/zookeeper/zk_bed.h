@@ -32,4 +32,6 @@ const char *root(const char *query);
 hf_acquire_request kind_request(const char *name, hf_kind kind, uint32_t capacity, int64_t wait_ms);
 /* How many nodes there are below a lock; -1: not even the lock's own. Asked over a session of its own. */
 int nodes_of(const char *name);
+/* Queue for a mutex, with a node of this content that stays. */
+void queue_node(const char *name, const char *bytes);
 #endif

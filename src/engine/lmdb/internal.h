@@ -131,7 +131,9 @@ struct lmdb_directory {
                       * sparse */
 
     pthread_mutex_t local;
-    struct lmdb_wait *waits, *pool;
+    struct lmdb_wait *waits,
+        *last_wait; /* the oldest first: it is granted, and looked for, first */
+    struct lmdb_wait *pool;
     uint64_t next_cookie;
     struct lmdb_watch watches[LMDB_WATCH_MAX];
     uint32_t emptied; /* how often the table was emptied */

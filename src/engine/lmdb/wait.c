@@ -68,11 +68,13 @@ struct lmdb_wait *lmdb_wait_new(struct lmdb_store *store, struct hfi_op *op)
         atomic_store(&w->look_ms, HFI_NEVER);
         w->cell = op->blocking ? take_cell(d) : LMDB_CELLS;
         w->turn = w->cell < LMDB_CELLS ? ++d->turns[w->cell] & 0x3fffffff : 0;
-        w->prev = NULL;
-        w->next = d->waits;
-        if (d->waits)
-            d->waits->prev = w;
-        d->waits = w;
+        w->prev = d->last_wait;
+        w->next = NULL;
+        if (d->last_wait)
+            d->last_wait->next = w;
+        else
+            d->waits = w;
+        d->last_wait = w;
         lmdb_op_of(op)->wait = w;
         lmdb_op_of(op)->cell = w->cell;
         lmdb_op_of(op)->turn = w->turn;
@@ -104,6 +106,8 @@ static void leave_list(struct lmdb_directory *d, struct lmdb_wait *w)
             d->waits = w->next;
         if (w->next)
             w->next->prev = w->prev;
+        else
+            d->last_wait = w->prev;
     }
     pthread_mutex_unlock(&d->local);
 }

@@ -22,6 +22,7 @@ static const struct shape {
     [SQL_ACQUIRE] = { "acquire", 13, NULL, NULL },
     [SQL_RELEASE] = { "release", 2, NULL, NULL },
     [SQL_RENEW] = { "renew", 0, "noi", "1" },
+    [SQL_REFILL] = { "refill", 0, "noii", "iii" },
     [SQL_CANCEL] = { "cancel", 2, NULL, NULL },
     [SQL_HEARTBEAT] = { "beat", 2, "no", "viii" },
     [SQL_RECHECK] = { "poke", 1, NULL, NULL },
@@ -202,8 +203,9 @@ static void make_statement(struct sql_connection *connection, enum sql_call call
 /* ---- the common case -------------------------------------------------------------------------------- */
 
 #define TOKEN_LIMIT "9007199254740992"
-#define AHEAD \
-    "1000" /* as in sql/acquire.sql, which makes shorter blocks where this is not enough */
+/* As in sql/acquire_any.sql, which makes shorter blocks where this is not enough. */
+#define AHEAD           "1000"
+#define AHEAD_LINGERING "50000"
 
 static void add_set(struct maria_connection *native, const char *column,
                     const struct sql_value *value)
@@ -247,7 +249,9 @@ static void make_direct(struct sql_connection *connection, enum sql_call call,
                  "x_holds=x_token,x_tid=0,holders=1 WHERE holders=0 AND waiters=0 AND closed<" NOW
                  " AND token<" TOKEN_LIMIT);
         add_set(native, "-", &params[8]);
-        add_set(native, " AND token<" NOW "+" AHEAD "-", &params[8]);
+        add_text(native, params[5].number & SQL_FLAG_LINGERS ? " AND token<" NOW "+" AHEAD_LINGERING
+                                                             : " AND token<" NOW "+" AHEAD);
+        add_set(native, "-", &params[8]);
     }
     add_set(native, " AND name=", &params[0]);
 }

@@ -26,6 +26,7 @@ static const struct {
     [SQL_ACQUIRE] = { "acquire", "bbiiiiiiiiiib", NULL },
     [SQL_RELEASE] = { "release", "bb", NULL },
     [SQL_RENEW] = { "renew", "BBI", NULL },
+    [SQL_REFILL] = { "refill", "BBII", NULL },
     [SQL_CANCEL] = { "cancel", "bb", NULL },
     [SQL_HEARTBEAT] = { "beat", "iiBB", NULL },
     [SQL_RECHECK] = { "poke", "b", NULL },
@@ -54,7 +55,9 @@ static const struct {
  */
 #define NOW   "(date_part('epoch', statement_timestamp()) * 1000000)::int8"
 #define FIRST "greatest(x.last + 1, " NOW ")"
-#define BLOCK "least($9, greatest(1, " NOW " + 1000 - " FIRST "))" /* as sql/10_tables.sql has it */
+#define BLOCK /* as sql/22_ahead.sql has it */                                                     \
+    "least($9, greatest(1, " NOW " + CASE WHEN $6 & 32 = 32 THEN 50000 ELSE 1000 END - " FIRST ")" \
+    ")"
 #define ACQUIRE_HEAD                                                                         \
     "WITH fast AS (UPDATE %s x SET mode = $3, capacity = $4, taken = $4, holders = 1,"       \
     " last = " FIRST " + " BLOCK " - 1, soon = " NOW " + $7 * 1000, owner = $2,"             \

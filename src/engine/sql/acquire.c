@@ -202,6 +202,7 @@ static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wa
     case HFI_ANSWER_BUSY:
         if (op->may_wait && !wanted_wait)
             return SQL_STEP_LISTENER;
+        op->ret_lingers = sql_int(&r->rows, 0, 2) == 1;
         return end(a, deny(a, HF_BUSY));
     case HFI_ANSWER_MISMATCH:
         return end(a, deny(a, hfi_mismatch_set(&op->error, sql_int(&r->rows, 0, 1),
@@ -223,7 +224,9 @@ static enum sql_step ask(struct sql_acquire *a)
     bool wait = false;
     int64_t flags = (c->flags & HFI_CLAIM_BARGE ? SQL_FLAG_BARGE : 0) |
                     (c->flags & HFI_CLAIM_DETACHED ? SQL_FLAG_DETACHED : 0) |
-                    (c->flags & HFI_CLAIM_WATCHED ? SQL_FLAG_WATCHED : 0) | SQL_FLAG_LISTENS;
+                    (c->flags & HFI_CLAIM_WATCHED ? SQL_FLAG_WATCHED : 0) |
+                    (c->flags & HFI_CLAIM_LINGERS ? SQL_FLAG_LINGERS : 0) | SQL_FLAG_LISTENS;
+    uint32_t tokens = c->flags & HFI_CLAIM_LINGERS ? HFI_TOKEN_AHEAD_US : SQL_BLOCK_MAX;
     struct sql_value params[13] = {
         sql_bytes(c->name.bytes, c->name.len),
         sql_bytes(c->owner, HFI_OWNER_LEN),
@@ -233,7 +236,7 @@ static enum sql_step ask(struct sql_acquire *a)
         sql_int_of(flags),
         sql_int_of(c->ttl_ms),
         sql_int_of(c->lock_delay_ms),
-        sql_int_of(c->tokens_wanted < SQL_BLOCK_MAX ? c->tokens_wanted : SQL_BLOCK_MAX),
+        sql_int_of(c->tokens_wanted < tokens ? c->tokens_wanted : tokens),
         sql_int_of(0),
         sql_int_of(a->wait.window_ms),
         sql_int_of(store->client),
@@ -386,7 +389,7 @@ static enum sql_step confirm(struct sql_acquire *a)
     struct sql_value params[3] = { sql_bytes(c->name.bytes, c->name.len),
                                    sql_bytes(c->owner, HFI_OWNER_LEN), sql_int_of(c->ttl_ms) };
     struct sql_request r = { .call = SQL_RENEW, .params = params, .count = 3 };
-    bool there;
+    int64_t there;
 
     enter(a, HFI_WAITER_CONFIRMING);
     r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
@@ -394,12 +397,13 @@ static enum sql_step confirm(struct sql_acquire *a)
         a->wait.op->error = r.trouble.error;
         return end(a, HF_UNKNOWN);
     }
-    there = sql_int(&r.rows, 0, 1) == 1;
+    there = sql_int(&r.rows, 0, 1);
     sql_rows_free(&r.rows);
-    if (!there) { /* it has expired: ask again */
+    if (there != 1 && there != 3) { /* it has expired: ask again */
         a->in_store = false;
         return SQL_STEP_ASK;
     }
+    c->others_wait = there == 3;
     c->granted_ttl_ms = c->ttl_ms;
     c->sent_ms = r.sent_ms;
     return end(a, HF_OK);

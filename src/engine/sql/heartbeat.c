@@ -127,6 +127,7 @@ hf_status sql_heartbeat(struct sql_store *store, struct sql_heartbeat_batch *bat
     listener->up = true;
     sql_listener_changed(store);
     pthread_mutex_unlock(&store->lock);
+    sql_listener_hears(store, true);
     return HF_OK;
 }
 

@@ -34,13 +34,16 @@ static bool emit_line(const struct sql_rows *rows, uint32_t row, uint32_t positi
 
     label_of(rows, row, label);
     if (sql_letter(rows, row, KIND) == 'H') {
+        int64_t tid = sql_int(rows, row, TID);
         hf_holder holder = { .token = (uint64_t)sql_int(rows, row, TOKEN),
                              .first = (uint64_t)sql_int(rows, row, FIRST),
                              .permits = (uint32_t)sql_int(rows, row, PERMITS),
                              .detached = (sql_int(rows, row, FLAGS) & SQL_FLAG_DETACHED) ? 1 : 0,
                              .age_ms = sql_int(rows, row, AGE),
                              .ttl_ms = sql_int(rows, row, LEFT),
-                             .tid = sql_int(rows, row, TID),
+                             .tid = tid > 0 ? tid : 0,
+                             .lingers = (sql_int(rows, row, FLAGS) & SQL_FLAG_LINGERS) != 0,
+                             .idle = tid == SQL_TID_IDLE,
                              .label = label };
 
         return sink->holder(sink, &holder);

@@ -122,13 +122,16 @@ struct sql_connection {
  *
  * ACQUIRE   name, owner, mode, capacity, permits, flags, ttl, delay, tokens, may_wait, window, client, label
  *           -> verdict, token, tokens, ms
- *           G granted (ms: the ttl that is left); g the same, and others wait (WATCHED); B busy; Q queued (token: the highest given so far, a message
+ *           G granted (ms: the ttl that is left); g the same, and others wait (WATCHED); B busy (tokens 1: a holder that
+ *           lingers has it, and nobody waits); Q queued (token: the highest given so far, a message
  *           with a token up to it is an old one; ms: as HEARTBEAT says it); M another kind (token: its mode, ms: its
  *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
  * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
  *                                                 over to the next waiter, and notifies the winners' listeners.
  * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; 3: 1, and others wait (WATCHED); of
  *           several also 2: somebody is at its row, ask for it alone
+ * REFILL    n times (name, owner, ttl, tokens), sorted by name -> index, as RENEW; first token and number of a further block, above
+ *           every token that the name had (0: none). Of leases that linger; the lease keeps the first block of its grant.
  * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted (ms left); N neither
  * HEARTBEAT client, window, n times (name, owner) -> index, verdict, token, tokens, ms
  *           Our waiters live for one window more. Of each that we think waits: Q it does (token: as ACQUIRE says it; ms:
@@ -140,8 +143,10 @@ struct sql_connection {
  * RECHECK   name                  -> ms (as HEARTBEAT) until the next is worth while; 0. Ends what has expired, hands over.
  * ADOPT     name, owner, token, ttl (0: as it was) -> token, tokens, mode, capacity, permits, ttl, delay; no row: no such
  *           lease that is detached
- * BREAK     name, token (the one that holds now) -> verdict      B ended, its owner's client is notified; N no such lease
- * NOTE      n times (name, owner, token, tid), sorted by name -> nothing. Which token of the block holds now, for INSPECT and BREAK
+ * BREAK     name, token (the one that holds now; of a lease that lingers, any of its tokens) -> verdict      B ended, its owner's
+ *           client is notified; N no such lease
+ * NOTE      n times (name, owner, token, tid), sorted by name -> nothing. Which token of the block holds now, for INSPECT and BREAK;
+ *           tid SQL_TID_IDLE: no thread has it, it lingers
  * INSPECT   name, or NULL: all    -> kind of row (H holder, W waiter in order, C closed), name, mode, capacity, closed ms (0: open),
  *                                    token, first token, permits, flags, age ms, ttl ms left, tid, label; sorted by name
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
@@ -160,6 +165,7 @@ enum sql_call {
     SQL_ACQUIRE,
     SQL_RELEASE,
     SQL_RENEW,
+    SQL_REFILL,
     SQL_CANCEL,
     SQL_HEARTBEAT,
     SQL_RECHECK,
@@ -186,6 +192,9 @@ enum sql_call {
     4 /* a transaction that grants can see whether our listener lives; not before version 2 */
 #define SQL_FLAG_WATCHED \
     16 /* its holder is told that others wait; where the engine declares HF_CAP_WANTED */
+#define SQL_FLAG_LINGERS \
+    32 /* with WATCHED: its process may keep it unused; its tokens may be HFI_TOKEN_AHEAD_US ahead */
+#define SQL_TID_IDLE (-1)
 #define SQL_FLAG_NAPS \
     8 /* our listener naps: who grants ends the nap (PostgreSQL); not before version 3 */
 
@@ -389,6 +398,7 @@ struct sql_lease_claim {
     struct sql_note *note; /* NULL: it cannot be passed on */
     uint32_t round;        /* of heartbeats, that named it last */
     int64_t since_ms;      /* when it was granted */
+    uint64_t last;         /* of its tokens, as far as we were told */
 };
 
 struct sql_lock_claim {

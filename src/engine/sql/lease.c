@@ -30,12 +30,15 @@ struct sql_note {
 
 void sql_held_add(struct sql_store *store, struct hfi_claim *claim)
 {
-    struct sql_note *note = claim->tokens > 1 ? hfi_calloc(1, sizeof *note) : NULL;
+    bool passes = claim->tokens > 1 || claim->flags & HFI_CLAIM_LINGERS;
+    struct sql_note *note = passes ? hfi_calloc(1, sizeof *note) : NULL;
 
     pthread_mutex_lock(&store->lock);
-    *sql_lease_claim(claim) = (struct sql_lease_claim){
-        .next = store->held, .listed = true, .note = note, .since_ms = hfi_now_ms()
-    };
+    *sql_lease_claim(claim) = (struct sql_lease_claim){ .next = store->held,
+                                                        .listed = true,
+                                                        .note = note,
+                                                        .since_ms = hfi_now_ms(),
+                                                        .last = claim->token + claim->tokens - 1 };
     if (store->held)
         sql_lease_claim(store->held)->prev = claim;
     store->held = claim;
@@ -149,20 +152,44 @@ static int by_name(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadline_ms,
+/* The further block of a lease that lingers. */
+static void take_block(struct sql_store *store, struct hfi_renewal *item,
+                       const struct sql_rows *rows, uint32_t row)
+{
+    struct sql_lease_claim *own = sql_lease_claim(item->claim);
+    uint64_t token = (uint64_t)sql_int(rows, row, 2);
+    int64_t tokens = sql_int(rows, row, 3);
+
+    if (token == 0 || tokens == 0 || tokens > item->tokens_wanted)
+        return;
+    item->token = token;
+    item->tokens = (uint32_t)tokens;
+    pthread_mutex_lock(&store->lock);
+    own->last = token + (uint64_t)tokens - 1;
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* With `refill` each of them wants tokens, else none. */
+static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadline_ms, bool refill,
                        struct hfi_renewal **items, uint32_t count, struct sql_value *params)
 {
-    struct sql_request r = {
-        .call = SQL_RENEW, .params = params, .count = 3 * count, .deadline_ms = deadline_ms
-    };
+    uint32_t each = refill ? 4 : 3;
+    struct sql_request r = { .call = refill ? SQL_REFILL : SQL_RENEW,
+                             .params = params,
+                             .count = each * count,
+                             .deadline_ms = deadline_ms };
     hf_status status;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct hfi_claim *claim = items[i]->claim;
 
-        params[3 * i] = sql_bytes(claim->name.bytes, claim->name.len);
-        params[3 * i + 1] = sql_bytes(claim->owner, HFI_OWNER_LEN);
-        params[3 * i + 2] = sql_int_of(items[i]->ttl_ms);
+        params[each * i] = sql_bytes(claim->name.bytes, claim->name.len);
+        params[each * i + 1] = sql_bytes(claim->owner, HFI_OWNER_LEN);
+        params[each * i + 2] = sql_int_of(items[i]->ttl_ms);
+        if (refill)
+            params[each * i + 3] =
+                sql_int_of(items[i]->tokens_wanted < HFI_TOKEN_AHEAD_US ? items[i]->tokens_wanted
+                                                                        : HFI_TOKEN_AHEAD_US);
     }
     status = sql_call(store, &r);
     for (uint32_t i = 0; i < count; i++)
@@ -184,6 +211,8 @@ static void renew_some(struct sql_store *store, struct hfi_op *op, int64_t deadl
         items[i]->others_wait = there == 3;
         items[i]->claim->granted_ttl_ms = items[i]->ttl_ms;
         items[i]->claim->sent_ms = r.sent_ms;
+        if (refill)
+            take_block(store, items[i], &r.rows, row);
     }
     sql_rows_free(&r.rows);
 }
@@ -205,27 +234,45 @@ static void renew_rest(struct sql_store *store, struct hfi_op *op, struct hfi_re
         if (items[i]->status == HF_BUSY) {
             items[i]->status = HF_UNAVAILABLE;
             if (hfi_now_ms() < until_ms)
-                renew_some(store, op, until_ms, items + i, 1, params);
+                renew_some(store, op, until_ms, items[i]->tokens_wanted > 0, items + i, 1, params);
         }
 }
 
+/* The items from `from` to `to` are all of one kind. */
+static void renew_kind(struct sql_store *store, struct hfi_op *op, bool refill,
+                       struct hfi_renewal **items, size_t from, size_t to, struct sql_value *params)
+{
+    if (to > from)
+        qsort(items + from, to - from, sizeof *items, by_name);
+    for (size_t i = from; i < to; i += RENEW_BATCH)
+        renew_some(store, op, op->deadline_ms, refill, items + i,
+                   (uint32_t)(to - i < RENEW_BATCH ? to - i : RENEW_BATCH), params);
+}
+
+/* First those that want tokens: somebody may wait for these. */
 void sql_renew(struct sql_store *store, struct hfi_op *op)
 {
-    size_t count = op->u.renew.count;
+    size_t count = op->u.renew.count, refills = 0;
     struct hfi_renewal **items = hfi_calloc(count, sizeof *items);
     struct sql_value *params =
-        hfi_calloc(3 * (count < RENEW_BATCH ? count : RENEW_BATCH), sizeof *params);
+        hfi_calloc(4 * (count < RENEW_BATCH ? count : RENEW_BATCH), sizeof *params);
 
     if (!items || !params) {
         for (size_t i = 0; i < count; i++)
             op->u.renew.items[i].status = HF_NO_MEMORY;
     } else {
-        for (size_t i = 0; i < count; i++)
-            items[i] = &op->u.renew.items[i];
-        qsort(items, count, sizeof *items, by_name);
-        for (size_t i = 0; i < count; i += RENEW_BATCH)
-            renew_some(store, op, op->deadline_ms, items + i,
-                       (uint32_t)(count - i < RENEW_BATCH ? count - i : RENEW_BATCH), params);
+        size_t at = count;
+
+        for (size_t i = 0; i < count; i++) {
+            struct hfi_renewal *item = &op->u.renew.items[i];
+
+            if (item->tokens_wanted > 0)
+                items[refills++] = item;
+            else
+                items[--at] = item;
+        }
+        renew_kind(store, op, true, items, 0, refills, params);
+        renew_kind(store, op, false, items, refills, count, params);
         renew_rest(store, op, items, count, params);
     }
     hfi_free(items);
@@ -285,7 +332,7 @@ static void tell_own(struct sql_store *store, const struct hfi_op *op)
 
     pthread_mutex_lock(&store->lock);
     for (claim = store->held; claim; claim = sql_lease_claim(claim)->next)
-        if (op->u.brk.token >= claim->token && op->u.brk.token < claim->token + claim->tokens &&
+        if (op->u.brk.token >= claim->token && op->u.brk.token <= sql_lease_claim(claim)->last &&
             claim->name.len == op->u.brk.name.len &&
             memcmp(claim->name.bytes, op->u.brk.name.bytes, claim->name.len) == 0)
             break;
@@ -352,7 +399,7 @@ void sql_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid
     note = sql_lease_claim(claim)->note;
     if (note) {
         note->token = token;
-        note->tid = tid;
+        note->tid = tid ? tid : SQL_TID_IDLE;
         if (!note->queued) {
             note->next = store->notes;
             store->notes = note;

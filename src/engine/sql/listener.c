@@ -164,6 +164,13 @@ void sql_listener_changed(struct sql_store *store)
             sql_wait_wake(w);
 }
 
+void sql_listener_hears(struct sql_store *store, bool on)
+{
+    if (store->listener->hears != on)
+        store->host->hears(store->host, on);
+    store->listener->hears = on;
+}
+
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
 /* When the next periodic call is due; *ret_heartbeat: a heartbeat is due now. */
@@ -272,6 +279,7 @@ static void failed(struct sql_store *store, const hf_error *err)
         listener->why.status = HF_UNAVAILABLE;
     sql_listener_changed(store);
     pthread_mutex_unlock(&store->lock);
+    sql_listener_hears(store, false);
 }
 
 /* Until then, or until a kick; what is suspended until a time is woken meanwhile. */

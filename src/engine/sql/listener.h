@@ -90,6 +90,7 @@ void sql_wait_message(struct sql_store *store, struct sql_wait *wait, uint64_t t
 struct sql_listener {
     bool stop;
     bool up;      /* it listens */
+    bool hears;   /* core knows that. Its own thread only */
     bool asleep;  /* nothing is held: it wants a kick when something is */
     bool naps;    /* a transaction that grants to us shall end its nap; of a driver that naps */
     bool napping; /* such a nap is under way */
@@ -104,6 +105,8 @@ struct sql_listener {
 /* HF_OK: the listener runs, listens, and has told the server lately that we live: a wait can be answered by a message.
  * HF_BUSY: not yet; it was started, and `wait` will be woken. Else why it cannot. */
 hf_status sql_listener_ready(struct sql_wait *wait, hf_error *err);
+/* Its thread, without the lock: messages arrive from now on, or do not any more. */
+void sql_listener_hears(struct sql_store *store, bool on);
 /* Its thread runs. With the lock. */
 hf_status sql_listener_start(struct sql_store *store, hf_error *err);
 /* Is that so now? With the lock. */

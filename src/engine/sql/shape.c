@@ -34,6 +34,7 @@ static const struct {
     [SQL_ACQUIRE] = { "acquire", "lTCM", 1, 1, 0, 0, false },
     [SQL_RELEASE] = { "release", "l", 1, 1, 0, 0, false },
     [SQL_RENEW] = { "renew", "xc", 0, ANY, 0, 3, false },
+    [SQL_REFILL] = { "refill", "xctc", 0, ANY, 0, 4, false },
     [SQL_CANCEL] = { "cancel", "lTCM", 1, 1, 0, 0, false },
     [SQL_HEARTBEAT] = { "beat", "xlTCM", 0, ANY, 2, 2, false },
     [SQL_RECHECK] = { "poke", "M", 0, 1, 0, 0, false },

@@ -180,7 +180,14 @@ static struct hfi_claim *find_held(struct sql_store *store, const unsigned char 
 static void held_wanted(struct sql_store *store, const struct sql_message *m)
 {
     struct hfi_claim *claim = find_held(store, m->owner);
+    struct sql_wait *wait;
 
+    if (!claim) { /* it may overtake the grant */
+        pthread_mutex_lock(&store->lock);
+        wait = sql_wait_find(store, m->owner);
+        claim = wait ? wait->claim : NULL;
+        pthread_mutex_unlock(&store->lock);
+    }
     if (claim)
         store->host->wanted(store->host, claim, m->owner, m->wanted, m->text);
 }

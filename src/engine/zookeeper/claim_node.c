@@ -124,6 +124,7 @@ void zk_acquire(void *self, struct hfi_op *op)
     node->op = op;
     node->due_ms = node->end_ms = node->again_ms = HFI_NEVER;
     node->parent_len = len;
+    node->watcher.node = node->line.watcher.node = node;
     memcpy(node->path, parent, len);
     set_prefix(node);
     hfi_list_append(&store->claim_nodes, &node->listed);
@@ -138,12 +139,15 @@ void zk_acquire(void *self, struct hfi_op *op)
         zk_claim_node_restart(node);
 }
 
-int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size)
+int zk_claim_node_data(const struct zk_claim_node *node, char ret_bytes[ZK_DATA_MAX])
 {
     const char *label = node->claim->label ? node->claim->label : node->store->reactor.host->label;
+    struct zk_node_data data = { .timeout_ms = node->store->validity.timeout_ms,
+                                 .tries = node->op && !node->op->may_wait,
+                                 .watched = (node->claim->flags & HFI_CLAIM_WATCHED) != 0 };
 
-    return snprintf(data, size, "1 %lld\n%.*s", (long long)node->store->validity.timeout_ms,
-                    HF_LABEL_MAX, label ? label : "");
+    snprintf(data.label, sizeof data.label, "%s", label ? label : "");
+    return zk_node_data_write(&data, ret_bytes);
 }
 
 /* Create and the list of children are sent together, and are answered in one round trip. */
@@ -152,13 +156,13 @@ void zk_claim_node_restart(struct zk_claim_node *node)
     char data[ZK_DATA_MAX], parent[ZK_PATH_MAX];
     struct zk_store *store = node->store;
     struct zk_call *make = NULL, *create, *look;
-    int len = zk_claim_node_data(node, data, sizeof data);
+    int len = zk_claim_node_data(node, data);
     bool no_parent = node->presence == ZK_NO_PARENT;
 
     zk_claim_node_enter(node, ZK_CREATING);
     node->presence = ZK_NO_NODE;
     node->deleted = false;
-    zk_watch_clear(node);
+    zk_watch_clear(&node->watcher);
     set_prefix(node);
     parent_of(node, parent);
     if (++node->tries > ZK_TRIES_MAX) {
@@ -243,8 +247,7 @@ static void node_created(struct zk_call *call, const struct zk_reply *reply)
 
 /* ---- after a lost connection ---------------------------------------------------------------- */
 
-/* Out of memory: try again in a moment. */
-static void go_on_later(struct zk_claim_node *node)
+void zk_claim_node_later(struct zk_claim_node *node)
 {
     node->again_ms = hfi_now_ms() + ZK_AGAIN_MS;
     if (node->again_ms < node->store->due_ms)
@@ -263,7 +266,7 @@ static void find_node(struct zk_claim_node *node)
         look = zk_call_new(node->store, node_found, node);
     if (!look) {
         hfi_free(sync);
-        go_on_later(node);
+        zk_claim_node_later(node);
         return;
     }
     parent_of(node, parent);
@@ -294,7 +297,7 @@ static void node_found(struct zk_call *call, const struct zk_reply *reply)
         return;
     }
     if (reply->rc != ZOK || !zk_members(store, reply->list, &count)) {
-        go_on_later(node);
+        zk_claim_node_later(node);
         return;
     }
     while (i < count && memcmp(store->members[i].owner, node->claim->owner, HFI_OWNER_LEN) != 0)
@@ -355,6 +358,7 @@ void zk_claim_node_resume(struct zk_claim_node *node)
     case ZK_HELD:
         if (node->tells)
             zk_tell(node);
+        zk_wanted_look(node);
         return;
     case ZK_LEAVING:
         zk_claim_node_drop(node);
@@ -367,7 +371,8 @@ void zk_claim_node_resume(struct zk_claim_node *node)
 
 void zk_claim_node_expire(struct zk_claim_node *node)
 {
-    zk_watch_clear(node);
+    zk_watch_clear(&node->watcher);
+    zk_wanted_end(node);
     node->presence = ZK_NO_NODE;
     node->kind = ZK_KIND_UNCHECKED;
     node->deleted = node->tells = false;
@@ -423,7 +428,8 @@ void zk_claim_node_drop(struct zk_claim_node *node)
 {
     struct zk_call *call;
 
-    zk_watch_clear(node);
+    zk_watch_clear(&node->watcher);
+    zk_wanted_end(node);
     zk_claim_node_enter(node, ZK_LEAVING);
     if (node->presence == ZK_NODE_CREATING)
         return; /* the answer will say whether there is a node to delete */
@@ -441,7 +447,7 @@ void zk_claim_node_drop(struct zk_claim_node *node)
     if (call)
         zk_send_delete(call, node->path);
     else
-        go_on_later(node);
+        zk_claim_node_later(node);
 }
 
 static void node_deleted(struct zk_call *call, const struct zk_reply *reply)
@@ -469,7 +475,8 @@ static void node_deleted(struct zk_call *call, const struct zk_reply *reply)
 
 void zk_claim_node_free(struct zk_claim_node *node)
 {
-    zk_watch_clear(node);
+    zk_watch_clear(&node->watcher);
+    zk_wanted_end(node);
     hfi_list_remove(&node->listed);
     zk_claim(node->claim)->node = NULL;
     node->claim = NULL;
@@ -494,27 +501,27 @@ void zk_cancel(void *self, struct hfi_op *op, hf_status status)
 
 /* ---- watches -------------------------------------------------------------------------------- */
 
-uint64_t zk_watch_set(struct zk_claim_node *node)
+uint64_t zk_watch_set(struct zk_watcher *watcher)
 {
-    struct zk_store *store = node->store;
-    struct zk_claim_node **at;
+    struct zk_store *store = watcher->node->store;
+    struct zk_watcher **at;
 
-    zk_watch_clear(node);
-    node->watch_id = ++store->last_watch;
-    at = &store->watches[node->watch_id % ZK_BUCKETS];
-    node->next_watch = *at;
-    *at = node;
-    return node->watch_id;
+    zk_watch_clear(watcher);
+    watcher->id = ++store->last_watch;
+    at = &store->watchers[watcher->id % ZK_BUCKETS];
+    watcher->next = *at;
+    *at = watcher;
+    return watcher->id;
 }
 
-void zk_watch_clear(struct zk_claim_node *node)
+void zk_watch_clear(struct zk_watcher *watcher)
 {
-    struct zk_claim_node **at = &node->store->watches[node->watch_id % ZK_BUCKETS];
+    struct zk_watcher **at = &watcher->node->store->watchers[watcher->id % ZK_BUCKETS];
 
-    if (!node->watch_id)
+    if (!watcher->id)
         return;
-    while (*at != node)
-        at = &(*at)->next_watch;
-    *at = node->next_watch;
-    node->watch_id = 0;
+    while (*at != watcher)
+        at = &(*at)->next;
+    *at = watcher->next;
+    watcher->id = 0;
 }

@@ -14,10 +14,9 @@
 #ifndef ZK_CLAIM_NODE_H
 #define ZK_CLAIM_NODE_H
 
+#include "engine/zookeeper/node_data.h"
 #include "engine/zookeeper/queue.h"
 #include "util/list.h"
-
-#define ZK_DATA_MAX (64 + HF_LABEL_MAX + 1)
 
 enum zk_state {
     ZK_PARKED,     /* nothing is under way */
@@ -48,9 +47,23 @@ enum zk_kind_check {
     ZK_KIND_ACCEPTED /* it has waited behind others once: it is never refused as a mismatch again */
 };
 
+/* A watch of ours on the server that counts. */
+struct zk_watcher {
+    struct zk_watcher *next; /* in its bucket of store->watchers, by id */
+    struct zk_claim_node *node;
+    uint64_t id; /* 0: none */
+};
+
+/* The waiters behind a holder that is WATCHED (wanted.c). */
+struct zk_line {
+    struct zk_watcher watcher;
+    bool wanted;     /* as core knows it */
+    bool skips;      /* those up to `skipped` are tries */
+    int32_t skipped; /* a sequence */
+};
+
 struct zk_claim_node {
-    struct hfi_list listed;           /* in store->claim_nodes */
-    struct zk_claim_node *next_watch; /* in its bucket, by watch_id */
+    struct hfi_list listed; /* in store->claim_nodes */
     struct zk_store *store;
     struct hfi_claim *claim;
     struct hfi_op *op;      /* the acquire, until it is finished */
@@ -59,11 +72,12 @@ struct zk_claim_node {
     enum zk_presence presence;
     enum zk_kind_check kind;
     enum zk_watch watch; /* WATCHING, HELD: what is watched */
-    uint64_t watch_id;   /* 0: no watch counts */
-    bool deleted;        /* a delete of it may have been done */
-    bool lapsed;         /* it was held, and its validity ended */
-    bool refreshed;      /* it has asked for a fresh session once */
-    bool tells;          /* HELD: the waiter behind it is to be told that it holds */
+    struct zk_watcher watcher;
+    struct zk_line line;
+    bool deleted;   /* a delete of it may have been done */
+    bool lapsed;    /* it was held, and its validity ended */
+    bool refreshed; /* it has asked for a fresh session once */
+    bool tells;     /* HELD: the waiter behind it is to be told that it holds */
     unsigned calls, tries;
     uint64_t czxid;   /* the token; 0: not known */
     int64_t due_ms;   /* HELD: when to watch its own node; a cancelled acquire: when to give up */
@@ -88,16 +102,23 @@ void zk_claim_node_end(struct zk_claim_node *node, hf_status status, const hf_er
  * one. */
 void zk_claim_node_gone(struct zk_claim_node *node, hf_status how);
 void zk_claim_node_free(struct zk_claim_node *node);
-/* What the node holds: "1 <session timeout>\n<label>"; its length. */
-int zk_claim_node_data(const struct zk_claim_node *node, char *data, size_t size);
-uint64_t zk_watch_set(struct zk_claim_node *node); /* a new watch replaces the old one; returns its
-                                                    * id */
-void zk_watch_clear(struct zk_claim_node *node);
+/* There was no memory: resume it in a moment. */
+void zk_claim_node_later(struct zk_claim_node *node);
+/* What the node holds; its length. */
+int zk_claim_node_data(const struct zk_claim_node *node, char ret_bytes[ZK_DATA_MAX]);
+/* A new watch replaces the old one; returns its id. */
+uint64_t zk_watch_set(struct zk_watcher *watcher);
+void zk_watch_clear(struct zk_watcher *watcher);
 
 /* ---- wait.c */
 void zk_look(struct zk_claim_node *node, bool watch);
 void zk_granted(struct zk_claim_node *node);
 void zk_tell(struct zk_claim_node *node);
+
+/* ---- wanted.c */
+void zk_wanted_look(struct zk_claim_node *node); /* do others wait? Nothing, if it is not WATCHED */
+void zk_wanted_event(struct zk_claim_node *node); /* of line.watcher */
+void zk_wanted_end(struct zk_claim_node *node);
 
 /* ---- lease.c */
 void zk_grant_ttl(struct zk_claim_node *node, int64_t ttl_ms, int64_t now_ms);

@@ -101,6 +101,7 @@ static void tick(struct hfi_source *source, int64_t now_ms)
     zk_session_tick(store, now_ms);
     zk_claim_nodes_tick(store, now_ms);
     zk_ops_tick(store, now_ms);
+    zk_wanted_tick(store);
 }
 
 const struct hfi_source_calls zk_library_calls = {

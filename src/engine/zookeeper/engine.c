@@ -94,6 +94,9 @@ void zk_begin(struct zk_store *store, struct hfi_op *op)
     case HFI_OP_BREAK:
         zk_break(store, op);
         return;
+    case HFI_OP_ASK:
+        zk_ask(store, op);
+        return;
     case HFI_OP_CELL_READ:
         zk_cell_read(store, op);
         return;
@@ -137,6 +140,7 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_LIST] = { begin_connected, NULL },
     [HFI_OP_LOOK] = { begin_connected, NULL },
     [HFI_OP_BREAK] = { begin_connected, NULL },
+    [HFI_OP_ASK] = { begin_connected, NULL },
     [HFI_OP_CELL_READ] = { begin_connected, NULL },
     [HFI_OP_CELL_SWAP] = { begin_connected, NULL },
     [HFI_OP_CELL_WAIT] = { zk_cell_wait, zk_cell_cancel },
@@ -177,7 +181,7 @@ static const struct hfi_engine zookeeper = {
             .wakeup = "a watch on the member before us",
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS |
-                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
+                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED },
 };
 
 HFI_ENGINE_ENTRY(zookeeper)

@@ -2,7 +2,8 @@
 /*
  * LIST reads the children of the node that has all names: one page of bare names. LOOK and BREAK
  * read the children of a name, which give order, kinds and permits, and then each node, for its
- * number (the token), its age and its label; the nodes are requested all at once. With the lock.
+ * number (the token), its age and its label; the nodes are requested all at once. ASK does the same, and then writes its text
+ * into the nodes of the holders that are WATCHED, each of which watches its own. With the lock.
  *
  * Ages compare this machine's clock with the server's: they are only for people.
  */
@@ -21,26 +22,27 @@
 struct seen {
     struct zk_member member; /* its `node` is `name` */
     char name[ZK_NODE_MAX];
-    char label[HF_LABEL_MAX + 1];
+    struct zk_node_data data;
     uint64_t czxid;
-    int64_t made_ms, timeout_ms;
+    int64_t made_ms;
     bool there;
 };
 
-/* One LIST, LOOK or BREAK under way. */
+/* One LIST, LOOK, BREAK or ASK under way. */
 struct view {
     struct zk_store *store;
     struct hfi_op *op;
-    const struct hfi_name *name; /* LOOK, BREAK */
+    const struct hfi_name *name; /* LOOK, BREAK, ASK */
     char parent[ZK_PATH_MAX];
     struct seen *seen;
     size_t count, waiting;
     bool again; /* the connection was lost, and nothing has been changed */
+    bool told;  /* ASK: a holder */
     hf_status status;
     hf_error err;
 };
 
-static zk_answer_fn names_listed, queue_read, node_read, node_broken;
+static zk_answer_fn names_listed, queue_read, node_read, node_broken, text_written;
 
 static void view_end(struct view *view)
 {
@@ -154,6 +156,11 @@ void zk_break(struct zk_store *store, struct hfi_op *op)
     read_queue(store, op, &op->u.brk.name);
 }
 
+void zk_ask(struct zk_store *store, struct hfi_op *op)
+{
+    read_queue(store, op, &op->u.ask.name);
+}
+
 static bool take_members(struct view *view, const struct String_vector *list)
 {
     size_t count = 0;
@@ -201,20 +208,6 @@ static void queue_read(struct zk_call *call, const struct zk_reply *reply)
         all_nodes_read(view);
 }
 
-/* "1 <timeout>\n<label>" */
-static void parse_data(struct seen *seen, const char *data, int len)
-{
-    char text[64 + HF_LABEL_MAX + 1];
-    const char *label;
-
-    snprintf(text, sizeof text, "%.*s", len > 0 ? len : 0, data ? data : "");
-    label = strchr(text, '\n');
-    if (strncmp(text, "1 ", 2) != 0 || !label)
-        return;
-    seen->timeout_ms = hfi_told_ms(strtoll(text + 2, NULL, 10));
-    snprintf(seen->label, sizeof seen->label, "%s", label + 1);
-}
-
 static void node_read(struct zk_call *call, const struct zk_reply *reply)
 {
     struct view *view = call->data;
@@ -224,7 +217,7 @@ static void node_read(struct zk_call *call, const struct zk_reply *reply)
         seen->there = true;
         seen->czxid = (uint64_t)reply->stat->czxid;
         seen->made_ms = reply->stat->ctime;
-        parse_data(seen, reply->text, reply->len);
+        (void)zk_node_data_read(reply->text, reply->len, &seen->data);
     } else if (reply->rc != ZNONODE) {
         view_fail_rc(view, reply->rc, "looking at a node");
     }
@@ -273,15 +266,15 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
                              .first = seen->czxid,
                              .permits = members[i].demand.permits,
                              .age_ms = age_ms,
-                             .ttl_ms = seen->timeout_ms,
-                             .label = seen->label };
+                             .ttl_ms = seen->data.timeout_ms,
+                             .label = seen->data.label };
         hf_waiter waiter = { .position = (uint32_t)(i - holders + 1),
                              .permits = members[i].demand.permits,
                              .kind = hfi_shown_kind(members[i].demand.mode,
                                                     members[i].demand.permits ==
                                                         members[i].demand.capacity),
                              .age_ms = age_ms,
-                             .label = seen->label };
+                             .label = seen->data.label };
 
         ok = i < holders ? sink->holder(sink, &holder) : sink->waiter(sink, &waiter);
     }
@@ -327,6 +320,64 @@ static void node_broken(struct zk_call *call, const struct zk_reply *reply)
     view_end(view);
 }
 
+/* ---- ASK ------------------------------------------------------------------------------------- */
+
+static void asked(struct view *view)
+{
+    if (view->told) {
+        view->status = HF_OK;
+        view->again = false;
+    } else {
+        view_fail(view, HF_NOT_FOUND); /* those that were there have gone */
+    }
+    view_end(view);
+}
+
+static void text_written(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct view *view = call->data;
+
+    if (reply->rc == ZOK)
+        view->told = true;
+    else if (reply->rc != ZNONODE)
+        view_fail_rc(view, reply->rc, "writing to the holder's node");
+    if (--view->waiting == 0)
+        asked(view);
+}
+
+/* A node's name is never used again: this writes to that holder or to none. */
+static void ask_one(struct view *view, struct seen *seen)
+{
+    struct zk_call *call = view_call_new(view, text_written);
+    char path[ZK_PATH_MAX + ZK_NODE_MAX], bytes[ZK_DATA_MAX];
+
+    if (!call)
+        return;
+    view->waiting++;
+    seen->data.asked = true;
+    snprintf(seen->data.text, sizeof seen->data.text, "%s", view->op->u.ask.text);
+    snprintf(path, sizeof path, "%s/%s", view->parent, seen->name);
+    zk_send_set(call, path, bytes, zk_node_data_write(&seen->data, bytes));
+}
+
+static void ask_holders(struct view *view, const struct zk_member *members, size_t holders)
+{
+    bool listens = false;
+
+    view->waiting = 1; /* for this loop */
+    for (size_t i = 0; i < holders; i++) {
+        struct seen *seen = &view->seen[seen_of(view, &members[i]) - view->seen];
+
+        listens = listens || seen->data.watched;
+        if (seen->data.watched)
+            ask_one(view, seen);
+    }
+    if (holders > 0 && !listens)
+        view_fail(view, HF_BUSY);
+    if (--view->waiting == 0)
+        asked(view);
+}
+
 static void all_nodes_read(struct view *view)
 {
     struct zk_member *members = view->store->members;
@@ -337,6 +388,10 @@ static void all_nodes_read(struct view *view)
             members[count++] = view->seen[i].member;
     if (view->status == HF_OK && !zk_queue_sort(members, count, &holders))
         view_fail(view, HF_FULL);
+    if (view->op->kind == HFI_OP_ASK && view->status == HF_OK) {
+        ask_holders(view, members, holders);
+        return;
+    }
     if (view->op->kind == HFI_OP_BREAK) {
         if (view->status == HF_OK)
             break_it(view, to_break(view, members, holders));

@@ -9,12 +9,14 @@
  *   claim_node.c  a claim's node, from its creation to its end, and back after a lost connection
  *   wait.c        the members before us: looking, watching, being granted
  *   lease.c       release, renew, expiry
- *   inspect.c     inspect and break
+ *   wanted.c      a holder learns that others wait
+ *   inspect.c     inspect, break and ask
  *   cells.c       read and swap; cell_wait.c  waiting for a cell to change
  *   doctor.c      what these servers mean for the promises
  *   library.c     one lock for all calls of the library, of all stores
  *   servers.c     the servers' addresses
- *   conf.c, path.c, queue.c, validity.c   the URL, names, the order of a queue, until when; pure, and tested alone
+ *   conf.c, path.c, node_data.c, queue.c, validity.c   the URL, names, what a node holds, the order of a queue, until when;
+ *                 pure, and tested alone
  *
  * Everything is under the reactor's lock (kit/reactor.h), every call of the library too: it has no locks of its own
  * (library.c). The library calls us back from zookeeper_process(), zookeeper_interest() and zookeeper_close(), with the
@@ -68,7 +70,9 @@ struct zk_call {
     bool leader; /* only the leader can answer this: so the answer shows that the session lives */
     bool watches;
     size_t index;
-    int rc; /* of a call that could not be sent */
+    uint64_t line_id; /* wanted.c: it is out of date if line.watcher has another id */
+    int32_t sequence; /* of the waiter that it reads */
+    int rc;           /* of a call that could not be sent */
 };
 
 struct zk_store {
@@ -97,8 +101,9 @@ struct zk_store {
     int64_t library_due_ms; /* when the library wants to be asked again */
 
     struct hfi_list claim_nodes;
-    struct zk_claim_node *watches[ZK_BUCKETS];
+    struct zk_watcher *watchers[ZK_BUCKETS];
     uint64_t last_watch;
+    bool listens; /* there was a WATCHED claim */
     struct zk_cell_wait *cell_waits;
     int64_t due_ms; /* no node has anything to do before */
     struct zk_call *failed;
@@ -189,6 +194,12 @@ void zk_make_parents(struct zk_store *store, const char *path);
 void zk_looked(struct zk_call *call, const struct zk_reply *reply);
 void zk_node_event(struct zk_store *store, int type, uint64_t watch_id);
 
+/* ---- wanted.c: see claim_node.h, too */
+void zk_wanted_tick(struct zk_store *store);
+void zk_wanted_repeat(struct zk_store *store); /* with every heartbeat */
+/* Our node was read: was somebody's text put into it? */
+void zk_wanted_asked(struct zk_claim_node *node, const struct zk_reply *reply);
+
 /* ---- lease.c */
 void zk_release(void *self, struct hfi_op *op);
 void zk_renew(void *self, struct hfi_op *op);
@@ -200,6 +211,7 @@ void zk_ops_tick(struct zk_store *store, int64_t now_ms);
 void zk_list(struct zk_store *store, struct hfi_op *op);
 void zk_look_at(struct zk_store *store, struct hfi_op *op);
 void zk_break(struct zk_store *store, struct hfi_op *op);
+void zk_ask(struct zk_store *store, struct hfi_op *op);
 void zk_cell_read(struct zk_store *store, struct hfi_op *op);
 void zk_cell_swap(struct zk_store *store, struct hfi_op *op);
 

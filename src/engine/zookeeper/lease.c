@@ -57,7 +57,8 @@ void zk_release(void *self, struct hfi_op *op)
 
 static void heartbeat_answered(struct zk_call *call, const struct zk_reply *reply)
 {
-    (void)call, (void)reply; /* call.c has used the answer already */
+    if (zk_is_reply(reply->rc)) /* call.c has used the answer already */
+        zk_wanted_repeat(call->store);
 }
 
 void zk_beat(struct zk_store *store)
@@ -79,6 +80,7 @@ static void renew_item(struct hfi_renewal *item, int64_t now_ms)
         return;
     }
     zk_grant_ttl(node, item->ttl_ms, now_ms);
+    item->others_wait = node->line.wanted;
     item->status = HF_OK;
 }
 
@@ -129,13 +131,15 @@ static void own_watch_set(struct zk_call *call, const struct zk_reply *reply)
     if (node->state != ZK_HELD)
         return;
     if (!zk_is_reply(reply->rc)) {
-        zk_watch_clear(node);
+        zk_watch_clear(&node->watcher);
         node->watch = ZK_WATCH_NONE;
         node->due_ms = call->store->due_ms = hfi_now_ms() + ZK_ARM_MS;
         return;
     }
     if (reply->rc == ZNONODE)
-        zk_node_event(call->store, ZOO_DELETED_EVENT, node->watch_id);
+        zk_node_event(call->store, ZOO_DELETED_EVENT, node->watcher.id);
+    else if (reply->rc == ZOK)
+        zk_wanted_asked(node, reply);
 }
 
 /* Held for longer than a moment: watch the node, to notice if the lease is broken. */
@@ -151,7 +155,7 @@ static void watch_own_node(struct zk_claim_node *node, int64_t now_ms)
     }
     node->watch = ZK_WATCH_OWN;
     node->due_ms = HFI_NEVER;
-    zk_send_get(call, node->path, zk_watch_set(node));
+    zk_send_get(call, node->path, zk_watch_set(&node->watcher));
 }
 
 static void claim_node_tick(struct zk_claim_node *node, int64_t now_ms)

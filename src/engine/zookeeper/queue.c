@@ -107,9 +107,40 @@ struct zk_position zk_queue_find(struct zk_member *members, size_t count,
     for (size_t i = 0; i < at; i++)
         hfi_position_ahead(&ahead, &members[i].demand);
     position.answer = answers[hfi_position_verdict(&ahead)];
+    position.wanted = position.answer == ZK_HOLDS && holders < count;
     if (position.answer == ZK_HOLDS)
         position.tells = at + 1 < count && is_part(&members[at].demand);
     else
         find_watch(members, at, &ahead, &position);
     return position;
+}
+
+/* Can the two never hold together? */
+static bool excludes(const struct hfi_demand *holder, const struct hfi_demand *waiter)
+{
+    struct hfi_position position;
+
+    hfi_position_begin(&position, waiter);
+    hfi_position_ahead(&position, holder);
+    return position.blockers > 0;
+}
+
+bool zk_queue_waiter(struct zk_member *members, size_t count,
+                     const unsigned char owner[HFI_OWNER_LEN], const int32_t *after,
+                     struct zk_waiter *ret_waiter)
+{
+    size_t holders = 0, own = 0, at;
+
+    if (!zk_queue_sort(members, count, &holders))
+        return false;
+    while (own < holders && memcmp(members[own].owner, owner, HFI_OWNER_LEN) != 0)
+        own++;
+    at = holders;
+    while (after && at < count && apart(members[at].sequence, *after) <= 0)
+        at++;
+    if (own == holders || at == count)
+        return false;
+    *ret_waiter = (struct zk_waiter){ members[at].node, members[at].sequence,
+                                      excludes(&members[own].demand, &members[at].demand) };
+    return true;
 }

@@ -40,11 +40,24 @@ struct zk_position {
     const char *node;    /* the one to watch; NULL: the list */
     bool
         tells; /* HOLDS: a waiter behind it watches it, and must be told that it is the first one now */
+    bool wanted; /* HOLDS: others wait */
+};
+
+struct zk_waiter {
+    const char *node;
+    int32_t sequence;
+    bool stays; /* it waits for as long as the holder holds, whatever else happens */
 };
 
 /* Sort `members`, and find the one of `owner`. */
 struct zk_position zk_queue_find(struct zk_member *members, size_t count,
                                  const unsigned char owner[HFI_OWNER_LEN]);
+
+/* For the holder `owner`: sort, and find the first waiter, of those later than `after` (a sequence; NULL: of all). false:
+ * there is none, or the order is not known. */
+bool zk_queue_waiter(struct zk_member *members, size_t count,
+                     const unsigned char owner[HFI_OWNER_LEN], const int32_t *after,
+                     struct zk_waiter *ret_waiter);
 
 /* For inspection: sort, and count the holders, which are the first ones. false: the order is not
  * known. */

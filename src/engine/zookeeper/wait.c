@@ -36,7 +36,7 @@ void zk_look(struct zk_claim_node *node, bool watch)
     parent[node->parent_len] = 0;
     zk_claim_node_enter(node, ZK_LOOKING);
     node->watch = watch ? ZK_WATCH_LIST : ZK_WATCH_NONE;
-    zk_send_children(call, parent, watch ? zk_watch_set(node) : 0);
+    zk_send_children(call, parent, watch ? zk_watch_set(&node->watcher) : 0);
 }
 
 /* Watch what blocks us. */
@@ -47,7 +47,7 @@ static void wait_for(struct zk_claim_node *node, const struct zk_position *posit
 
     node->kind = ZK_KIND_ACCEPTED;
     if (position->watch == ZK_WATCH_LIST) {
-        if (watches && node->watch_id)
+        if (watches && node->watcher.id)
             zk_claim_node_enter(node, ZK_WATCHING); /* reading the list has set the watch */
         else
             zk_look(node, true);
@@ -62,7 +62,7 @@ static void wait_for(struct zk_claim_node *node, const struct zk_position *posit
     node->watch = position->watch;
     snprintf(path, sizeof path, "%.*s/%s", (int)node->parent_len, node->path, position->node);
     /* Not exists(): that would leave a watch even on a node that has gone. */
-    zk_send_get(call, path, zk_watch_set(node));
+    zk_send_get(call, path, zk_watch_set(&node->watcher));
 }
 
 static void decide(struct zk_claim_node *node, const struct zk_position *position, bool watches)
@@ -72,6 +72,7 @@ static void decide(struct zk_claim_node *node, const struct zk_position *positio
     switch (position->answer) {
     case ZK_HOLDS:
         node->tells = position->tells;
+        node->line.wanted = position->wanted && node->claim->flags & HFI_CLAIM_WATCHED;
         zk_granted(node);
         return;
     case ZK_MISMATCH:
@@ -127,10 +128,10 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
     }
 }
 
-/* The node that we watch has gone. */
+/* The node that we watch has gone. A WATCHED claim reads the queue before its grant, which says whether others wait. */
 static void departed(struct zk_claim_node *node)
 {
-    if (node->watch == ZK_WATCH_LAST)
+    if (node->watch == ZK_WATCH_LAST && !(node->claim->flags & HFI_CLAIM_WATCHED))
         zk_granted(node);
     else
         zk_look(node, false);
@@ -155,15 +156,21 @@ static void watch_set(struct zk_call *call, const struct zk_reply *reply)
 
 void zk_node_event(struct zk_store *store, int type, uint64_t watch_id)
 {
-    struct zk_claim_node *node = store->watches[watch_id % ZK_BUCKETS];
+    struct zk_watcher *watcher = store->watchers[watch_id % ZK_BUCKETS];
+    struct zk_claim_node *node;
 
-    while (node && node->watch_id != watch_id)
-        node = node->next_watch;
-    if (!node) {
+    while (watcher && watcher->id != watch_id)
+        watcher = watcher->next;
+    if (!watcher) {
         zk_cell_event(store, watch_id);
         return;
     }
-    zk_watch_clear(node);
+    node = watcher->node;
+    if (watcher == &node->line.watcher) {
+        zk_wanted_event(node);
+        return;
+    }
+    zk_watch_clear(watcher);
     if (node->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
         hfi_reactor_lost(&store->reactor, node->claim, "its node in ZooKeeper was deleted");
         zk_claim_node_gone(node, HF_LOST);
@@ -195,7 +202,7 @@ void zk_tell(struct zk_claim_node *node)
 {
     struct zk_call *call = zk_call_new(node->store, waiter_told, node);
     char data[ZK_DATA_MAX];
-    int len = zk_claim_node_data(node, data, sizeof data);
+    int len = zk_claim_node_data(node, data);
 
     if (call)
         zk_send_set(call, node->path, data, len);
@@ -221,7 +228,7 @@ void zk_granted(struct zk_claim_node *node)
     struct hfi_claim *claim = node->claim;
     int64_t now_ms = hfi_now_ms();
 
-    zk_watch_clear(node);
+    zk_watch_clear(&node->watcher);
     if (!store->connected || !is_worth(node, now_ms)) {
         /* Reconnecting involves the leader: after that the whole timeout is certain. */
         zk_claim_node_enter(node, ZK_CONFIRMING);
@@ -231,6 +238,7 @@ void zk_granted(struct zk_claim_node *node)
     }
     claim->token = node->czxid;
     claim->tokens = 1;
+    claim->others_wait = node->line.wanted;
     zk_claim_node_enter(node, ZK_HELD);
     node->watch = ZK_WATCH_NONE;
     zk_grant_ttl(node, claim->ttl_ms, now_ms);
@@ -241,4 +249,5 @@ void zk_granted(struct zk_claim_node *node)
         zk_tell(node);
     zk_finish(store, node->op, HF_OK, NULL);
     node->op = NULL;
+    zk_wanted_look(node);
 }

@@ -11,8 +11,10 @@
 --   holders = how many these are; waiters = claims in state W
 --   soon   <= the end of every claim in state G or H
 --   head   <= the ticket of every claim in state W; tickets rise: first come, first served
---   token  >= every token ever given, and less than 1000 microseconds ahead of the clock unless that went back: a block
---             of tokens is made shorter (of one at least) where it would end later
+--   token  >= every token ever given, and less than 1000 microseconds (50000 of a lease that lingers, flag 32) ahead of the clock
+--             unless that went back: a block of tokens is made shorter (of one at least) where it would end later
+--   x_token, x_tokens (of a claim: token, tokens): the block of the grant. A lease that lingers has further ones, up to the name's
+--             token (refill). x_tid: which thread has it; 0: not known, -1: none, it lingers
 --   x_ttl, x_delay: of x; without x the longest ttl or window of the claims in state G or H, and the delay for which it is closed
 --
 -- No end is further ahead of the clock than the ttl beside it (of a claim: ttl or window; of `closed`: the delay), unless the

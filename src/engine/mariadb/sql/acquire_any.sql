@@ -6,7 +6,7 @@
 -- all of it. (call.c tries just that first, where it is likely. The last column of the answer is 1 if it would have done.)
 --
 -- Otherwise it is granted only if it fits after expired claims were removed, and (unless it may barge) only if nobody
--- waits. An owner that holds or waits already is found by its id and gets the same answer again.
+-- waits. Whoever does not wait and meets a lease that lingers (flag 32), where nobody waits, is told so: B with 1 as tokens. An owner that holds or waits already is found by its id and gets the same answer again.
 CREATE PROCEDURE `~acquire_any` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16), IN p_mode INT,
     IN p_capacity INT, IN p_permits INT, IN p_flags INT, IN p_ttl BIGINT, IN p_delay BIGINT, IN p_tokens INT, IN p_wait INT,
     IN p_window BIGINT, IN p_client BIGINT, IN p_label VARBINARY(127))
@@ -32,7 +32,7 @@ acquire: BEGIN
         x_label = p_label, x_token = GREATEST(token + 1, v_us), token = x_token + p_tokens - 1, x_holds = x_token,
         x_tid = 0, holders = 1
       WHERE name = p_name AND holders = 0 AND waiters = 0 AND closed < v_us AND token < 9007199254740992 - p_tokens
-        AND token < v_us + 1000 - p_tokens;
+        AND token < v_us + IF(p_flags & 32, 50000, 1000) - p_tokens;
     IF ROW_COUNT() > 0 THEN
       SELECT x_token INTO v_first FROM `~names` WHERE name = p_name AND x_owner = p_owner;
       IF NOT v_none THEN
@@ -93,7 +93,7 @@ acquire: BEGIN
 
   IF v_state = '' AND v_closed < v_us AND p_permits <= v_capacity - v_taken AND (v_waiters = 0 OR p_flags & 1) THEN
     SET v_first = GREATEST(v_token + 1, v_us);
-    SET p_tokens = LEAST(p_tokens, GREATEST(1, v_us + 1000 - v_first));
+    SET p_tokens = LEAST(p_tokens, GREATEST(1, v_us + IF(p_flags & 32, 50000, 1000) - v_first));
     IF v_first > 9007199254740992 - p_tokens THEN
       COMMIT;
       CALL `~ring`(v_rings);
@@ -126,7 +126,8 @@ acquire: BEGIN
   IF v_state = '' AND NOT p_wait THEN
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'B', 0, 0, 0, 0;
+    SELECT 'B', 0, v_waiters = 0 AND EXISTS (SELECT 1 FROM `~names` WHERE name = p_name AND x_owner <> '' AND x_flags & 32
+      UNION ALL SELECT 1 FROM `~claims` WHERE name = p_name AND state IN ('G', 'H') AND flags & 32), 0, 0;
     LEAVE acquire;
   END IF;
   IF GREATEST(v_token + 1, v_us) > 9007199254740992 - p_tokens THEN

@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: MIT
 --
--- End exactly the lease that holds with this token now, whoever owns it. That is an unclean end: its lock delay runs from now. A
+-- End exactly the lease that holds with this token now, whoever owns it; of one that lingers (flag 32) any of its tokens will do. That is an unclean end: its lock delay runs from now. A
 -- claim in state L stays for its owner's listener; sweep removes it.
 CREATE PROCEDURE `~break` (IN p_name VARBINARY(512), IN p_token BIGINT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
-  DECLARE v_us, v_x_holds, v_x_delay, v_x_client, v_x_until, v_ticket, v_client, v_delay BIGINT DEFAULT 0;
+  DECLARE v_us, v_x_holds, v_x_delay, v_x_client, v_x_until, v_ticket, v_client, v_delay, v_x_flags, v_x_token, v_token
+    BIGINT DEFAULT 0;
   DECLARE v_x_owner VARBINARY(16) DEFAULT '';
   DECLARE v_permits INT DEFAULT 0;
   DECLARE v_none BOOL DEFAULT FALSE;
@@ -19,11 +20,12 @@ BEGIN
 
   START TRANSACTION;
   CALL `~settle`(p_name, v_rings);
-  SELECT x_owner, x_holds, x_client, x_delay INTO v_x_owner, v_x_holds, v_client, v_delay
+  SELECT x_owner, x_holds, x_client, x_delay, x_flags, x_token, token
+    INTO v_x_owner, v_x_holds, v_client, v_delay, v_x_flags, v_x_token, v_token
     FROM `~names` WHERE name = p_name FOR UPDATE;
   SET v_us = @NOW@;
   IF NOT v_none AND v_x_owner <> '' THEN
-    IF v_x_holds = p_token THEN
+    IF v_x_holds = p_token OR (v_x_flags & 32 AND p_token BETWEEN v_x_token AND v_token) THEN
       SET v_verdict = 'B';
       INSERT INTO `~claims` (name, ticket, owner, client, state, permits, flags, token, tokens, ttl, delay, claim_window, since,
           until, label)
@@ -33,7 +35,8 @@ BEGIN
     END IF;
   ELSEIF NOT v_none THEN
     SELECT ticket, client, delay, permits INTO v_ticket, v_client, v_delay, v_permits
-      FROM `~claims` WHERE name = p_name AND state IN ('G', 'H') AND holds = p_token LIMIT 1 FOR UPDATE;
+      FROM `~claims` WHERE name = p_name AND state IN ('G', 'H')
+        AND (holds = p_token OR (flags & 32 AND p_token BETWEEN token AND v_token)) LIMIT 1 FOR UPDATE;
     IF NOT v_none THEN
       SET v_verdict = 'B';
       UPDATE `~claims` SET state = 'L', until = v_us + 60000000 WHERE name = p_name AND ticket = v_ticket;

@@ -24,7 +24,7 @@ settle: BEGIN
   DECLARE v_capacity, v_taken, v_holders, v_waiters, v_dead, v_dead_permits INT DEFAULT 0;
   DECLARE v_x_owner VARBINARY(16) DEFAULT '';
   DECLARE v_ticket, v_client, v_window, v_ttl, v_since, v_delayed, v_delay BIGINT DEFAULT 0;
-  DECLARE v_permits, v_tokens INT DEFAULT 0;
+  DECLARE v_permits, v_tokens, v_flags INT DEFAULT 0;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_none = TRUE;
 
   SELECT capacity, taken, holders, waiters, token, head, soon, closed, x_owner, x_until, x_ttl, x_delay
@@ -67,8 +67,8 @@ settle: BEGIN
 
   WHILE v_waiters > 0 AND v_taken < v_capacity DO
     SET v_none = FALSE;
-    SELECT ticket, client, permits, tokens, claim_window, ttl, since
-      INTO v_ticket, v_client, v_permits, v_tokens, v_window, v_ttl, v_since
+    SELECT ticket, client, permits, tokens, claim_window, ttl, since, flags
+      INTO v_ticket, v_client, v_permits, v_tokens, v_window, v_ttl, v_since, v_flags
       FROM `~claims` FORCE INDEX (PRIMARY)
       WHERE name = p_name AND ticket >= v_head AND state = 'W' ORDER BY ticket LIMIT 1 FOR UPDATE;
     IF v_none THEN
@@ -83,7 +83,7 @@ settle: BEGIN
         SET v_waiters = v_waiters - 1, v_head = v_ticket + 1, v_changed = TRUE;
       ELSE
         SET v_first = GREATEST(v_token + 1, v_us);
-        SET v_tokens = LEAST(v_tokens, GREATEST(1, v_us + 1000 - v_first));
+        SET v_tokens = LEAST(v_tokens, GREATEST(1, v_us + IF(v_flags & 32, 50000, 1000) - v_first));
         IF v_closed >= v_us OR v_permits > v_capacity - v_taken OR v_first > 9007199254740992 - v_tokens THEN
           IF v_changed THEN
             UPDATE `~names` SET taken = v_taken, holders = v_holders, waiters = v_waiters, token = v_token,

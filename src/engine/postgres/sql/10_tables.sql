@@ -13,8 +13,9 @@
 --   soon    <= the end of every holder (of the one in the row: its end)
 --   waiters  = rows in `waiters`, all with seq > head
 --   ttl, delay: of the holder in the row; of several holders the largest ttl, and the delay for which it is closed
---   last    >= every token ever given, and less than 1000 microseconds ahead of the clock unless that went back: a
---              block of tokens is made shorter (of one at least) where it would end later
+--   last    >= every token ever given, and less than 1000 microseconds (50000 of a lease that lingers, flag 32) ahead of the
+--              clock unless that went back: a block of tokens is made shorter (of one at least) where it would end later
+--   token, tokens: of a holder, the block that it was granted. One that lingers has further ones, up to `last` (refill)
 --
 -- Times are of the server's clock, in microseconds since 1970. Something is over when now > its end. No end is further
 -- ahead of the clock than the ttl beside it (or the delay), unless the clock was set back since: then turn cuts it.
@@ -34,7 +35,7 @@ CREATE TABLE IF NOT EXISTS @names (
     token int8 NOT NULL DEFAULT 0,
     tokens int8 NOT NULL DEFAULT 0,
     current int8 NOT NULL DEFAULT 0, -- the token of the block that holds now
-    tid int8 NOT NULL DEFAULT 0,
+    tid int8 NOT NULL DEFAULT 0, -- which thread; 0: not known, -1: none, it lingers
     ttl int8 NOT NULL DEFAULT 0,
     delay int8 NOT NULL DEFAULT 0,
     flags int8 NOT NULL DEFAULT 0,

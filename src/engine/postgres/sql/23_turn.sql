@@ -73,7 +73,7 @@ BEGIN
             CONTINUE;
         END IF;
         first := greatest(n.last + 1, t);
-        w.tokens := least(w.tokens, greatest(1, t + 1000 - first));
+        w.tokens := least(w.tokens, greatest(1, t + @ahead_1(w.flags) - first));
         EXIT WHEN w.permits > n.capacity - n.taken OR t <= n.closed OR first > 9007199254740992 - w.tokens;
         DELETE FROM @waiters x WHERE x.ctid = w.place;
         n.waiters := n.waiters - 1;

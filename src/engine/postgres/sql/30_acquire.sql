@@ -5,6 +5,7 @@
 -- if nobody waits. An owner that holds or waits already is found by its id and gets the same answer again. A
 -- clock that was read before we waited for the row is early: leases then end early, which is no harm, as the
 -- caller counts from its send. A holder that asked for it (flag 16) is told that somebody waits; its own answer is then g.
+-- Whoever does not wait and meets a lease that lingers (flag 32), where nobody waits, is told so: B with 1 in o_tokens.
 CREATE OR REPLACE FUNCTION @acquire_1(p_name bytea, p_owner bytea, p_mode int8, p_capacity int8, p_permits int8,
     p_flags int8, p_ttl int8, p_delay int8, p_tokens int8, p_wait int8, p_window int8, p_client int8, p_label bytea,
     OUT verdict text, OUT o_token int8, OUT o_tokens int8, OUT ms int8)
@@ -90,13 +91,14 @@ BEGIN
     IF o_token > 9007199254740992 - p_tokens THEN
         verdict := 'F';
     ELSIF t > n.closed AND p_permits <= n.capacity - n.taken AND (p_flags & 1 = 1 OR n.waiters = 0) THEN
-        o_tokens := least(p_tokens, greatest(1, t + 1000 - o_token));
+        o_tokens := least(p_tokens, greatest(1, t + @ahead_1(p_flags) - o_token));
         n.last := o_token + o_tokens - 1;
         n := @hold_1(n, t, p_owner, p_client, p_permits, o_token, o_tokens, p_ttl, p_ttl, p_delay, p_flags, p_label);
         verdict := CASE WHEN n.waiters > 0 AND p_flags & 16 = 16 THEN 'g' ELSE 'G' END;
         ms := p_ttl;
     ELSIF p_wait = 0 THEN
         verdict := 'B';
+        o_tokens := CASE WHEN n.owner IS NOT NULL AND n.flags & 32 = 32 AND n.waiters = 0 THEN 1 ELSE 0 END;
         ms := @next_1(n, t);
     ELSE
         IF n.waiters >= 64 AND n.waiters % 64 = 0 THEN -- a long queue is searched for the dead now and then

@@ -1,4 +1,4 @@
--- End exactly the lease that holds with this token now, whoever owns it. That is an unclean end: its lock delay
+-- End exactly the lease that holds with this token now, whoever owns it; of one that lingers any of its tokens will do. That is an unclean end: its lock delay
 -- runs from now. Its owner is told on its channel; if nobody listens there it learns from its next renewal.
 CREATE OR REPLACE FUNCTION @break_1(p_name bytea, p_token int8, OUT verdict text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -11,7 +11,8 @@ BEGIN
     IF NOT FOUND THEN RETURN; END IF;
     t := @us_1();
     IF n.owner IS NOT NULL THEN
-        IF n.current <> p_token OR n.soon < t THEN RETURN; END IF;
+        IF n.soon < t THEN RETURN; END IF;
+        IF n.current <> p_token AND (n.flags & 32 = 0 OR p_token NOT BETWEEN n.token AND n.last) THEN RETURN; END IF;
         IF n.delay > 0 THEN n.closed := greatest(n.closed, t + n.delay * 1000); END IF;
         PERFORM pg_notify('@prefix' || n.client, format('L %s %s', encode(n.owner, 'hex'), n.token));
         PERFORM @ring_1(n.client);
