@@ -263,6 +263,8 @@ static struct mem_reply renew(struct mem_server *server, const struct mem_reques
         holder->ask.session = ask->session;
     server->seq++;
     reply = granted(holder);
+    if (ask->verb == MEM_ADOPT)
+        return reply;
     reply.tokens = 0;
     if (ask->tokens_wanted > 0 && ask->tokens_wanted < HFI_TOKEN_LIMIT - server->next_token) {
         reply.token = server->next_token;
