@@ -404,7 +404,7 @@ int64_t hfi_idle_ttl(const struct hfi_lease *lease)
 
     if (!(lease->claim.flags & HFI_CLAIM_LINGERS) ||
         (atomic_load_explicit(&lease->phase, memory_order_relaxed) == HFI_HELD &&
-         (lease->linger.ms == 0 || lease->since_ms <= lease->term.sent_ms)))
+         (lease->linger.ms == 0 || lease->since_ms < lease->term.sent_ms)))
         return lease->term.ttl_ms;
     if (ttl_ms < SHORT_TTL_MS)
         ttl_ms = SHORT_TTL_MS;

@@ -88,7 +88,8 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
         shard->entered++;
     }
     pthread_mutex_unlock(&shard->lock);
-    hfi_idle_finish(&end);
+    if (__builtin_expect(end.lease != NULL, 0))
+        hfi_idle_finish(&end);
     return entry;
 }
 

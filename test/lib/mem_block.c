@@ -494,6 +494,7 @@ const struct hfi_engine mem_block_engine = {
             .wakeup = "event" },
     .open = block_open,
     .close = block_close,
+    .passed = mem_passed,
     .conf = &mem_conf_type,
     .submit = block_submit,
     .cancel = block_cancel,

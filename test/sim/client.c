@@ -6,8 +6,10 @@
  * does.
  *
  *   IDLE --> ASKING --------------> HELD --> RELEASING --> IDLE
- *               \ too short          ^ \  lost   ^
- *                +--> CONFIRMING ----+  +--------+
+ *               \ too short          ^ \ \ lost  ^
+ *                +--> CONFIRMING ----+  \ +------+
+ *                                    ^   v       | recall, time is up
+ *                                    +-- LINGERS-+
  */
 #include "sim.h"
 
@@ -21,6 +23,13 @@ static void start_renewal(struct sim *sim, struct sim_client *client, int64_t tt
                           int64_t now_ms);
 static void lose(struct sim *sim, struct sim_client *client, int64_t now_ms);
 static void rest(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void let_go(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void take_again(struct sim *sim, struct sim_client *client, int64_t now_ms);
+
+static bool has_lease(const struct sim_client *client)
+{
+    return client->phase == SIM_HELD || client->phase == SIM_LINGERS;
+}
 
 static int64_t beat_ms(const struct sim *sim)
 {
@@ -29,7 +38,7 @@ static int64_t beat_ms(const struct sim *sim)
 
 bool sim_client_says_held(const struct sim *sim, const struct sim_client *client)
 {
-    if (client->phase != SIM_HELD || client->term.state == HF_STATE_LOST)
+    if (!has_lease(client) || client->term.state == HF_STATE_LOST)
         return false;
     if (MUTANT == SIM_WAIT_FOR_RENEWAL && client->renewal)
         return true;
@@ -43,21 +52,25 @@ void sim_client_step(struct sim *sim, struct sim_client *client)
     int64_t now_ms = sim_local_ms(sim, client);
     int64_t wake_ms;
 
-    if (client->phase == SIM_HELD)
+    if (has_lease(client))
         decide(sim, client, now_ms);
     if (now_ms >= client->next_ms) {
         if (client->phase == SIM_IDLE && !sim->calm)
             begin(sim, client, now_ms);
         else if (client->phase == SIM_ASKING || client->phase == SIM_RELEASING)
             ask_again(sim, client, now_ms);
-        else if (client->phase == SIM_HELD || client->phase == SIM_CONFIRMING)
+        else if (client->phase == SIM_HELD)
+            let_go(sim, client, now_ms);
+        else if (client->phase == SIM_LINGERS)
+            take_again(sim, client, now_ms);
+        else if (client->phase == SIM_CONFIRMING)
             release_lease(sim, client, now_ms);
     }
 
     if (client->phase == SIM_IDLE && sim->calm)
         return;
     wake_ms = client->next_ms;
-    if (client->phase == SIM_HELD) {
+    if (has_lease(client)) {
         struct hfi_term_step step = hfi_term_next(&client->term, now_ms);
         int64_t at_ms = step.what == HFI_TERM_SLEEP ? step.at_ms : now_ms;
 
@@ -98,6 +111,14 @@ static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms)
         .max_hold_ms =
             sim_chance(sim, 20) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 3) + 1 : 0,
     };
+    client->linger_ms = 0;
+    if (sim->mode != HFI_MODE_SEMAPHORE && client->ask.permits == sim->capacity &&
+        client->term.renew && client->term.max_hold_ms == 0 && sim_chance(sim, 50)) {
+        client->linger_ms = 1 + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms / 2);
+        client->ask.flags = HFI_CLAIM_LINGERS | HFI_CLAIM_WATCHED;
+    }
+    client->wanted = false;
+    client->more = 0;
     client->phase = SIM_ASKING;
     client->queued = false;
     client->min_valid_ms = sim_chance(sim, 30) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms) : 0;
@@ -123,6 +144,75 @@ static void release_lease(struct sim *sim, struct sim_client *client, int64_t no
     ask_again(sim, client, now_ms);
 }
 
+/* ---- a lease that lingers ----------------------------------------------------------------- */
+
+static bool may_linger(const struct sim *sim, const struct sim_client *client)
+{
+    return client->linger_ms > 0 && !client->wanted && client->term.state == HF_STATE_HELD &&
+           client->term.ttl_ms == sim->ttl_ms;
+}
+
+/* The user releases it. */
+static void let_go(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    if (!may_linger(sim, client) || hfi_term_remaining(&client->term, now_ms) == 0) {
+        release_lease(sim, client, now_ms);
+        return;
+    }
+    client->phase = SIM_LINGERS;
+    client->idle_ms = now_ms + client->linger_ms;
+    client->next_ms = now_ms + (int64_t)sim_roll(sim, (uint64_t)client->linger_ms * 5 / 4);
+}
+
+/* The next user comes, or nobody does. */
+static void take_again(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    bool valid = hfi_term_remaining(&client->term, now_ms) > 0 || MUTANT == SIM_IDLE_WITHOUT_CLOCK;
+    bool token = client->token < client->last || client->more > 0 || MUTANT == SIM_BEYOND_BLOCK;
+
+    if (now_ms >= client->idle_ms || !valid || !token || sim->calm) {
+        release_lease(sim, client, now_ms);
+        return;
+    }
+    if (client->token < client->last || client->more == 0) {
+        client->token++;
+    } else {
+        client->token = client->more_from;
+        client->last = client->more_from + client->more - 1;
+        client->more = 0;
+    }
+    client->phase = SIM_HELD;
+    client->since_ms = now_ms;
+    client->taken_again++;
+    client->next_ms = now_ms + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms);
+    sim_judge_used(sim, client);
+}
+
+/* As hfi_idle_ttl(): the whole ttl only for a hold that lasts. */
+static int64_t renewal_ttl(const struct sim_client *client)
+{
+    if (client->linger_ms == 0 ||
+        (client->phase == SIM_HELD && client->since_ms < client->term.sent_ms))
+        return client->term.ttl_ms;
+    return client->term.min_ttl_ms;
+}
+
+static void on_wanted(struct sim *sim, struct sim_client *client, const struct mem_reply *reply,
+                      int64_t now_ms)
+{
+    client->wanted = reply->wanted == HFI_WANTED_YES;
+    if (client->phase != SIM_LINGERS || !client->wanted)
+        return;
+    if (MUTANT == SIM_RECALL_LEAVES_IDLE) {
+        struct mem_request request = client->ask;
+
+        request.verb = MEM_RELEASE;
+        sim_send(sim, client, &request, 0);
+        return;
+    }
+    release_lease(sim, client, now_ms);
+}
+
 /* ---- a held lease -------------------------------------------------------------------------- */
 
 static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms)
@@ -134,19 +224,31 @@ static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms)
         hf_status assumed = MUTANT == SIM_ASSUME_RENEWED ? HF_OK : HF_UNKNOWN;
 
         client->renewal = 0;
+        if (MUTANT == SIM_ASSUME_TOKENS && client->linger_ms > 0 && client->more == 0) {
+            client->more_from = client->last + 1;
+            client->more = 4;
+        }
         if (hfi_term_renewed(term, assumed, client->renewal_sent_ms, term->ttl_ms, now_ms)) {
             lose(sim, client, now_ms);
             return;
         }
+    }
+    if (client->phase == SIM_LINGERS && MUTANT == SIM_IDLE_WITHOUT_CLOCK)
+        return;
+    if (client->phase == SIM_LINGERS && term->state != HF_STATE_HELD) {
+        release_lease(sim, client, now_ms); /* nobody is told */
+        return;
     }
     step = hfi_term_next(term, now_ms);
     if (step.what == HFI_TERM_SLEEP && step.at_ms > term->valid_until_ms)
         sim_wrong(sim, "client %d would sleep past the end of its lease", client->number);
     if (step.what == HFI_TERM_LOST && !(MUTANT == SIM_WAIT_FOR_RENEWAL && client->renewal))
         lose(sim, client, now_ms);
-    else if (step.what == HFI_TERM_RENEW)
-        start_renewal(sim, client, hfi_term_ask(term, term->ttl_ms, now_ms), now_ms);
-    else if (!term->renewing && sim_chance(sim, 5)) {
+    else if (step.what == HFI_TERM_RENEW ||
+             (client->linger_ms > 0 && !term->renewing && client->more == 0 &&
+              client->last - client->token <= 1 && sim_chance(sim, 50)))
+        start_renewal(sim, client, hfi_term_ask(term, renewal_ttl(client), now_ms), now_ms);
+    else if (!term->renewing && client->phase == SIM_HELD && sim_chance(sim, 5)) {
         /* The user renews, for longer or for less. */
         int64_t ask_ms =
             hfi_term_ask(term, 1000 + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms), now_ms);
@@ -165,6 +267,7 @@ static void start_renewal(struct sim *sim, struct sim_client *client, int64_t tt
 
     request.verb = MEM_RENEW;
     request.ttl_ms = ttl_ms;
+    request.tokens_wanted = client->linger_ms > 0 && has_lease(client) && client->more == 0 ? 4 : 0;
     client->renewal = ++last_number ? last_number : ++last_number;
     client->renewal_ms = now_ms + sim->ttl_ms / 6;
     client->renewal_sent_ms = now_ms;
@@ -216,6 +319,11 @@ static void take(struct sim *sim, struct sim_client *client, const struct mem_re
     if (MUTANT == SIM_IGNORE_DRIFT && client->term.valid_until_ms < client->term.hold_valid_ms)
         client->term.valid_until_ms = sent_ms + reply->ttl_ms;
     client->renewal = 0;
+    if (client->phase == SIM_ASKING) {
+        client->token = reply->token;
+        client->last = reply->token + reply->tokens - 1;
+        client->wanted = client->wanted || reply->others_wait;
+    }
     if (client->phase == SIM_ASKING && is_short(client, sent_ms + reply->ttl_ms - now_ms)) {
         confirm(sim, client, now_ms);
         return;
@@ -227,8 +335,10 @@ static void take(struct sim *sim, struct sim_client *client, const struct mem_re
         return;
     }
     client->phase = SIM_HELD;
+    client->since_ms = now_ms;
     client->acquired++;
     client->next_ms = now_ms + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 2);
+    sim_judge_used(sim, client);
     decide(sim, client, now_ms);
 }
 
@@ -290,6 +400,13 @@ static void on_renewed(struct sim *sim, struct sim_client *client,
     if (!matches || !client->renewal)
         return; /* given up, or a second copy */
     client->renewal = 0;
+    if (client->linger_ms > 0 && message->reply.status == HF_OK) {
+        client->wanted = client->wanted || message->reply.others_wait;
+        if (message->request.tokens_wanted > 0 && message->reply.tokens > 0 && client->more == 0) {
+            client->more_from = message->reply.token;
+            client->more = message->reply.tokens;
+        }
+    }
     lost = hfi_term_renewed(term, message->reply.status,
                             MUTANT == SIM_COUNT_FROM_REPLY ? now_ms : client->renewal_sent_ms,
                             message->reply.ttl_ms, now_ms);
@@ -297,6 +414,8 @@ static void on_renewed(struct sim *sim, struct sim_client *client,
         term->valid_until_ms = term->sent_ms + message->reply.ttl_ms;
     if (lost)
         lose(sim, client, now_ms);
+    else if (client->phase == SIM_LINGERS && client->wanted && MUTANT != SIM_RECALL_LEAVES_IDLE)
+        release_lease(sim, client, now_ms);
 }
 
 void sim_client_message(struct sim *sim, struct sim_client *client,
@@ -308,8 +427,10 @@ void sim_client_message(struct sim *sim, struct sim_client *client,
     if (memcmp(message->request.owner, client->ask.owner, HFI_OWNER_LEN) != 0)
         return; /* it is about an earlier acquisition */
     if (message->push) {
-        if (message->reply.status == HF_LOST && client->phase == SIM_HELD &&
-            client->term.state != HF_STATE_LOST)
+        if (message->reply.is_wanted)
+            on_wanted(sim, client, &message->reply, now_ms);
+        else if (message->reply.status == HF_LOST && has_lease(client) &&
+                 client->term.state != HF_STATE_LOST)
             lose(sim, client, now_ms);
         else if (message->reply.status == HF_OK && client->phase == SIM_ASKING)
             on_handed_over(sim, client, &message->reply, now_ms);
@@ -317,7 +438,7 @@ void sim_client_message(struct sim *sim, struct sim_client *client,
         on_answer(sim, client, message, now_ms);
     else if (client->phase == SIM_CONFIRMING && verb == MEM_RENEW)
         on_confirmed(sim, client, message, now_ms);
-    else if (client->phase == SIM_HELD && verb == MEM_RENEW)
+    else if (has_lease(client) && verb == MEM_RENEW)
         on_renewed(sim, client, message, now_ms);
     else if (client->phase == SIM_RELEASING && verb == MEM_RELEASE)
         rest(sim, client, now_ms);

@@ -9,7 +9,7 @@
  *    as long as the user needs, where a renewal could bring that;
  *  - a client that was not asleep reports LOST when its validity ends, not later;
  *  - an owner that has ended at the server never holds again;
- *  - tokens of a name grow with every grant;
+ *  - tokens of a name grow with every grant and every further block, and with every user that has all there is;
  *  - when the faults stop everybody comes to rest, and nothing stays held.
  */
 #include "sim.h"
@@ -53,6 +53,24 @@ void sim_judge_grant(struct sim *sim, const unsigned char *owner, const struct m
     *grant = (struct sim_grant){ .token = reply->token };
     memcpy(grant->owner, owner, HFI_OWNER_LEN);
     sim->last_token = reply->token + reply->tokens - 1;
+}
+
+void sim_judge_refill(struct sim *sim, const struct mem_reply *reply)
+{
+    if (reply->token <= sim->last_token)
+        sim_wrong(sim, "the block of %llu came after %llu", (unsigned long long)reply->token,
+                  (unsigned long long)sim->last_token);
+    sim->last_token = reply->token + reply->tokens - 1;
+}
+
+void sim_judge_used(struct sim *sim, const struct sim_client *client)
+{
+    if (client->ask.permits != sim->capacity)
+        return;
+    if (client->token <= sim->used_token)
+        sim_wrong(sim, "client %d holds with token %llu after %llu", client->number,
+                  (unsigned long long)client->token, (unsigned long long)sim->used_token);
+    sim->used_token = client->token;
 }
 
 void sim_judge_end(struct sim *sim, const unsigned char *owner)

@@ -31,7 +31,7 @@ int main(void)
     static struct sim sim;
     unsigned long seconds = number_from("SIM_SECONDS", 12);
     unsigned long most = number_from("SIM_SCHEDULES", 40000), run;
-    unsigned long grants = 0, losses = 0;
+    unsigned long grants = 0, losses = 0, again = 0;
     time_t until = time(NULL) + (time_t)seconds;
 
     if (getenv("SIM_SEED")) {
@@ -44,15 +44,18 @@ int main(void)
         if (!sim_run(&sim, run))
             return report(&sim);
         grants += sim.grants;
-        for (int i = 0; i < sim.client_count; i++)
+        for (int i = 0; i < sim.client_count; i++) {
             losses += sim.clients[i].lost;
+            again += sim.clients[i].taken_again;
+        }
     }
-    printf("%lu schedules, %lu grants, %lu of them lost\n", run - 1, grants, losses);
+    printf("%lu schedules, %lu grants, %lu of them lost, %lu idle leases taken again\n", run - 1,
+           grants, losses, again);
     if (MUTANT != SIM_SOUND) {
         fprintf(stderr, "mutant %d was NOT caught\n", MUTANT);
         return 1;
     }
-    if (grants == 0 || losses == 0) {
+    if (grants == 0 || losses == 0 || again == 0) {
         fprintf(stderr, "the schedules tested nothing\n");
         return 1;
     }

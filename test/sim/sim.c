@@ -258,6 +258,12 @@ static void serve(struct sim *sim, const struct sim_message *message)
         told_grant(sim, message->request.owner, &answer.reply);
     if (message->request.verb == MEM_RELEASE && answer.reply.status == HF_OK)
         sim_judge_end(sim, message->request.owner);
+    if (message->request.verb == MEM_RENEW && message->request.tokens_wanted > 0 &&
+        answer.reply.status == HF_OK && answer.reply.tokens > 0) {
+        if (MUTANT == SIM_REFILL_AGAIN && answer.reply.token > answer.reply.tokens)
+            answer.reply.token -= answer.reply.tokens;
+        sim_judge_refill(sim, &answer.reply);
+    }
     post(sim, &answer);
 }
 
@@ -268,7 +274,9 @@ static void on_push(void *arg, uint64_t session, const unsigned char *owner,
     struct sim_message message = { .push = true, .client = (int)session, .reply = *reply };
 
     memcpy(message.request.owner, owner, HFI_OWNER_LEN);
-    if (reply->status == HF_OK)
+    if (reply->is_wanted)
+        ;
+    else if (reply->status == HF_OK)
         told_grant(sim, owner, &message.reply);
     else
         sim_judge_end(sim, owner);

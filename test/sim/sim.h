@@ -24,21 +24,26 @@
 
 enum sim_mutant {
     SIM_SOUND = 0,
-    SIM_COUNT_FROM_REPLY = 1,  /* validity counted from when the answer came */
-    SIM_IGNORE_DRIFT = 2,      /* the full ttl is believed */
-    SIM_RENEW_RECREATES = 3,   /* the server grants again what a renewal asks for */
-    SIM_ASSUME_RENEWED = 4,    /* no answer to a renewal is taken for a yes */
-    SIM_COUNT_FROM_PUSH = 5,   /* a hand-off's validity counted from when the message came */
-    SIM_WAIT_FOR_RENEWAL = 6,  /* not lost while a renewal is under way */
-    SIM_LATE_YES_REVIVES = 7,  /* an answer after the end makes the lease held again */
-    SIM_LAST_SEND = 8,         /* any answer counts for the renewal that was sent last */
-    SIM_FORGET_SHORTER = 9,    /* a shorter renewal without an answer is not believed */
-    SIM_TOKENS_TIE = 10,       /* the server gives a token twice */
-    SIM_RELEASE_BY_NAME = 11,  /* a release frees whoever holds the name */
-    SIM_SLEEP_TOO_LONG = 12,   /* looked at only when a renewal is due */
-    SIM_NO_MEMORY = 13,        /* the server does not know an ended owner again */
-    SIM_BELIEVE_OLD_NEWS = 14, /* a hand-off is used however little of it is left */
-    SIM_NEVER_CONFIRM = 15,    /* and however much the user needs */
+    SIM_COUNT_FROM_REPLY = 1,    /* validity counted from when the answer came */
+    SIM_IGNORE_DRIFT = 2,        /* the full ttl is believed */
+    SIM_RENEW_RECREATES = 3,     /* the server grants again what a renewal asks for */
+    SIM_ASSUME_RENEWED = 4,      /* no answer to a renewal is taken for a yes */
+    SIM_COUNT_FROM_PUSH = 5,     /* a hand-off's validity counted from when the message came */
+    SIM_WAIT_FOR_RENEWAL = 6,    /* not lost while a renewal is under way */
+    SIM_LATE_YES_REVIVES = 7,    /* an answer after the end makes the lease held again */
+    SIM_LAST_SEND = 8,           /* any answer counts for the renewal that was sent last */
+    SIM_FORGET_SHORTER = 9,      /* a shorter renewal without an answer is not believed */
+    SIM_TOKENS_TIE = 10,         /* the server gives a token twice */
+    SIM_RELEASE_BY_NAME = 11,    /* a release frees whoever holds the name */
+    SIM_SLEEP_TOO_LONG = 12,     /* looked at only when a renewal is due */
+    SIM_NO_MEMORY = 13,          /* the server does not know an ended owner again */
+    SIM_BELIEVE_OLD_NEWS = 14,   /* a hand-off is used however little of it is left */
+    SIM_NEVER_CONFIRM = 15,      /* and however much the user needs */
+    SIM_IDLE_WITHOUT_CLOCK = 16, /* an idle lease is taken without a look at the clock */
+    SIM_BEYOND_BLOCK = 17,       /* and with a token behind the last one of its block */
+    SIM_ASSUME_TOKENS = 18,      /* no answer to a wish for tokens is taken for a yes */
+    SIM_RECALL_LEAVES_IDLE = 19, /* a recall gives the lease back, and it stays idle here */
+    SIM_REFILL_AGAIN = 20,       /* the server gives the tokens of the block before once more */
     SIM_MUTANTS
 };
 
@@ -54,7 +59,8 @@ struct sim_weather {
     int64_t pause_ms;            /* how long, at most */
 };
 
-enum sim_phase { SIM_IDLE, SIM_ASKING, SIM_CONFIRMING, SIM_HELD, SIM_RELEASING };
+/* LINGERS: the user has released it, and the client keeps it for the next time (core/idle.h). */
+enum sim_phase { SIM_IDLE, SIM_ASKING, SIM_CONFIRMING, SIM_HELD, SIM_LINGERS, SIM_RELEASING };
 
 struct sim_client {
     int number;
@@ -75,6 +81,14 @@ struct sim_client {
     unsigned renewal;   /* its number; 0: none under way */
     int64_t renewal_sent_ms;
     unsigned acquired, lost;
+
+    int64_t linger_ms; /* 0: this lease does not linger */
+    int64_t idle_ms;   /* LINGERS: until then */
+    int64_t since_ms;  /* HELD: since then, by this user */
+    bool wanted;       /* others wait, as far as it knows */
+    uint64_t token, last, more_from;
+    uint32_t more; /* tokens behind the block in use */
+    unsigned taken_again;
 };
 
 struct sim_message {
@@ -121,6 +135,7 @@ struct sim {
 
     /* The judge's: */
     uint64_t last_token; /* of the last block */
+    uint64_t used_token; /* of the last user that has held all there is */
     struct sim_grant known[SIM_KNOWN_MAX];
     unsigned grants;
     char verdict[256]; /* empty: nothing was wrong */
@@ -147,7 +162,7 @@ void sim_client_message(struct sim *sim, struct sim_client *client,
                         const struct sim_message *message);
 /* Do what is due by the client's clock, and set its timer. */
 void sim_client_step(struct sim *sim, struct sim_client *client);
-/* Would it tell its user, now, that it holds the lease? */
+/* Would it tell its user, now, that it holds the lease? Or the next one, for which it lingers. */
 bool sim_client_says_held(const struct sim *sim, const struct sim_client *client);
 
 /* ---- judge.c ------------------------------------------------------------------------ */
@@ -162,6 +177,10 @@ void sim_judge_lost(struct sim *sim, const struct sim_client *client, int64_t no
 /* A client tells its user that it holds the lease. */
 void sim_judge_taken(struct sim *sim, const struct sim_client *client, bool confirmed,
                      int64_t now_ms);
+/* The server has given the holder of a lingering lease further tokens. */
+void sim_judge_refill(struct sim *sim, const struct mem_reply *reply);
+/* A user holds, with this token. */
+void sim_judge_used(struct sim *sim, const struct sim_client *client);
 /* After every event. */
 void sim_judge(struct sim *sim);
 /* At the end of a schedule. */
