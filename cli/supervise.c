@@ -295,8 +295,13 @@ static void pass_on(struct run *run, const struct signal_event *event)
     if (stays && !run->child.exited && child_has_ended(&run->child))
         on_child(run);
 
-    if (signal_ends(event->number))
+    if (signal_ends(event->number)) {
         wanted_give_up(run);
+        if (run->stop.yields && !run->wanted.away && !run->child.exited) { /* it shall receive it */
+            wanted_keep(run);
+            suspend_end(run);
+        }
+    }
     if (!run->child.exited)
         child_signal(&run->child, event->number);
     else if (run->nest.inner_count > 0)

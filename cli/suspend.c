@@ -65,6 +65,7 @@ void suspend_begin(struct run *run, int number, bool group)
 
 void suspend_begin_yield(struct run *run)
 {
+    child_take_tty(&run->child); /* a command that is stopped does not receive Ctrl-C: we do */
     run->stop = (struct run_stop){
         .number = SIGSTOP, .yields = true, .force_ms = hfi_now_ms(), .give_up_ms = PLAN_NEVER
     };
@@ -126,6 +127,8 @@ void suspend_end(struct run *run)
 {
     struct kin_choice choice = chosen(run);
 
+    if (run->stop.yields && run->child.wants_tty)
+        child_give_tty(&run->child);
     child_signal(&run->child, SIGCONT);
     if (run->stop.forced)
         kin_signal(&run->kin, SIGCONT, &choice);

@@ -137,6 +137,34 @@ def ctrl_c_while_waiting():
     holder.wait()
 
 
+def ctrl_c_while_away():
+    """Ctrl-C while the lease is yielded ends the waiting and the command; without it the command has the terminal again."""
+    for typed in False, True:
+        for path in "child", "status":
+            if os.path.exists(path):
+                os.unlink(path)
+        t = Terminal("sh", "-c", "exec holdfast run x --yield-signal USR2 --status-fd 9 -- "
+                     "sh -c 'echo $$ >child; read line; echo got $line; read line' 9>status")
+        wait_for_file("child")
+        other = subprocess.Popen(["holdfast", "run", "x", "-w", "60s", "--", "sleep", "1000"])
+        until(lambda: '"wanted"' in open("status").read(), "not wanted")
+        os.kill(t.pid, signal.SIGUSR2)
+        until(lambda: '"yielded"' in open("status").read(), "not yielded")
+        if typed:
+            t.type("\x03")
+            assert t.status() == 76
+            assert not show("x")["waiters"]
+        other.terminate()
+        other.wait()
+        if not typed:
+            until(lambda: '"granted"' in open("status").read(), "not granted")
+            t.type("hello\n")
+            t.expect("got hello")
+            t.type("\x03")
+            assert t.status() == -signal.SIGINT
+        until(lambda: is_free("x"), "still held")
+
+
 def ctrl_c_in_loops():
     """Ctrl-C ends the loop of a script around us, in bash and in dash, as without us."""
     for sh in "bash", "dash":

@@ -20,6 +20,10 @@ scenario() { timeout 110 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
     scenario ctrl_c_while_waiting
 }
 
+@test "Ctrl-C while the lease is yielded ends the waiting and the command" {
+    scenario ctrl_c_while_away
+}
+
 @test "Ctrl-C ends the loop of a script around us, in bash and in dash, as without us" {
     scenario ctrl_c_in_loops
 }
