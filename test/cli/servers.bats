@@ -209,19 +209,34 @@ maria_password() {
 # A fake etcd with arbitrary answers. Its port is in $port.
 liar() {
     cat >liar.py <<'END'
-import http.server, json
-class Liar(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = json.dumps({"error": "x\nholdfast: FORGED LINE \u009b31m \u202e\x1b[2J", "code": 7}).encode()
-        self.send_response(400)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    def log_message(self, *_): pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Liar)
-print(server.server_port, flush=True)
-server.serve_forever()
+import socket, threading
+
+def frame(kind, flags, stream, payload=b""):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+def header(name, value):  # HPACK, a literal that is not indexed
+    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+REFUSAL = (b"\x88" + header(b"content-type", b"application/grpc") + header(b"grpc-status", b"7") +
+           header(b"grpc-message", b"x%0Aholdfast: FORGED LINE %C2%9B31m %E2%80%AE%1B[2J"))
+
+def serve(client):
+    stream = client.makefile("rb")
+    stream.read(24)  # the preface
+    client.sendall(frame(4, 0, 0))
+    while head := stream.read(9):
+        payload, number = stream.read(int.from_bytes(head[:3], "big")), int.from_bytes(head[5:], "big")
+        if head[3] == 4 and not head[4] & 1:
+            client.sendall(frame(4, 1, 0))  # SETTINGS: acknowledged
+        elif head[3] == 6 and not head[4] & 1:
+            client.sendall(frame(6, 1, 0, payload))  # PING
+        elif head[3] == 1:
+            client.sendall(frame(1, 5, number, REFUSAL))  # HEADERS: all that there is
+
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
 END
     begin python3 liar.py
     eventually test -s "$dir/out"

@@ -795,6 +795,11 @@ static void on_yielded(const hf_result *result, void *arg)
     yielded->done = true;
 }
 
+static bool is_redlock(void)
+{
+    return strncmp(contract_info.engine, "redlock", 7) == 0;
+}
+
 static void yield_in_the_loop(void **state)
 {
     struct told told = { .total = 0 };
@@ -818,7 +823,17 @@ static void yield_in_the_loop(void **state)
     waiter_start(&waiter, second, mutex_request("wanted"));
     LOOP_UNTIL(store, told.wanted == 1);
     EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
-    LOOP_UNTIL(store, waiter.attempt.ended);
+    LOOP_UNTIL(store, waiter.attempt.ended || yielded.done);
+    /* Redlock: the first node tells of a waiter that the others may not have yet, and a majority of them gives us the lease
+     * again. Then it is still wanted, and the next yield is for the waiter. */
+    while (!waiter.attempt.ended && is_redlock()) {
+        lease = yielded.lease;
+        LOOP_UNTIL(store, hf_lease_wanted(lease));
+        yielded.done = false;
+        EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
+        LOOP_UNTIL(store, waiter.attempt.ended || yielded.done);
+    }
+    CHECK(waiter.attempt.ended);
     waiter_granted(&waiter);
     LOOP_UNTIL(store, yielded.done);
     CHECK(yielded.status == HF_YIELDED && yielded.lease && yielded.lease != lease);

@@ -58,7 +58,7 @@ check_compiled() {
 check_cet() {
     local entry
     [ "$(uname -m)" = x86_64 ] || return 0
-    for entry in main hf_open hfi_engine_entry; do
+    for entry in main hf_open hfi_engine_entry hfi_tls_entry; do
         objdump -d --disassemble=$entry "$file" | grep -A1 "<$entry.*>:" | grep -q endbr64 && return 0
     done
     wrong "no CET: its entry has no endbr64"

@@ -11,7 +11,6 @@ It prints the port that it listens on, then obeys lines on stdin and answers eac
     told             prints how many numbers went by since
 """
 import os
-import re
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
@@ -72,19 +71,65 @@ def redis(stream, send):
             redis(stream, send)
 
 
+def varint(data, at):
+    """The number there, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if not data[at - 1] & 128:
+            return value, at
+
+
+def encoded(value):
+    value &= (1 << 64) - 1
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def fields(data):
+    """(number of the field, its type, its value) of a whole message; None: it is none."""
+    at, out = 0, []
+    try:
+        while at < len(data):
+            key, at = varint(data, at)
+            value, end = varint(data, at)
+            if key >> 3 == 0 or key & 7 not in (0, 2) or key & 7 == 2 and end + value > len(data):
+                return None
+            if key & 7 == 2:
+                value, end = data[end:end + value], end + value
+            out.append((key, value))
+            at = end
+    except IndexError:
+        return None
+    return out
+
+
+def spoilt(data, header):
+    """The message with each of its numbers asked about. Those of a response's header but the revision are not used."""
+    out = b""
+    for key, value in fields(data):
+        if key & 7 == 0:
+            out += encoded(key) + encoded(int(extreme(str(value).encode())) if not header or key >> 3 == 3 else value)
+            continue
+        inner = fields(value) if value else None
+        if inner is not None and not value.isascii():
+            value = spoilt(value, header is None and key >> 3 == 1)
+        out += encoded(key) + encoded(len(value)) + value
+    return out
+
+
 def etcd(stream, send):
-    """One response. Streams (chunked) go through as they are."""
-    head = stream.until(b"\r\n\r\n")
-    found = re.search(rb"(?i)content-length: *(\d+)", head)
-    if not found:
-        send(head)
-        while True:
-            if not stream.data:
-                stream.more()
-            send(stream.take(len(stream.data)))
-    body = stream.take(int(found.group(1)))
-    body = re.sub(rb'"((?!cluster_id|member_id|raft_term)\w+)":"(-?\d+)"', lambda m: b'"' + m.group(1) + b'":"' + extreme(m.group(2)) + b'"', body)
-    send(head[:found.start(1)] + str(len(body)).encode() + head[found.end(1):] + body)
+    """One frame of HTTP/2. A frame that is not one whole message of gRPC goes through as it is."""
+    head = stream.take(9)
+    payload = stream.take(int.from_bytes(head[:3], "big"))
+    whole = head[3] == 0 and not head[4] & 8 and payload[:1] == b"\0" and int.from_bytes(payload[1:5], "big") == len(payload) - 5
+    if whole and fields(payload[5:]) is not None:
+        message = spoilt(payload[5:], None)
+        payload = b"\0" + len(message).to_bytes(4, "big") + message
+    send(len(payload).to_bytes(3, "big") + head[3:] + payload)
 
 
 def converse(client, server):

@@ -9,36 +9,39 @@
 #include "util/error.h"
 #include "util/module.h"
 
-/* Only there where it is compiled in. */
-extern const struct hfi_tls_entry hfi_tls_entry __attribute__((weak));
+#include <string.h>
 
-static hf_status find_entry(const struct hfi_tls_entry **ret_entry, hf_error *err)
+/* Only there where it is compiled in. */
+#pragma weak hfi_tls_entry
+
+static hf_status find_module(const struct hfi_tls_module **ret_module, hf_error *err)
 {
+    hfi_tls_entry_fn *entry = hfi_tls_entry;
     void *symbol = NULL;
     hf_status status = HF_OK;
 
-    if (&hfi_tls_entry) {
-        *ret_entry = &hfi_tls_entry;
-        return HF_OK;
+    if (!entry) {
+        status = hfi_module_open("tls", "TLS", "hfi_tls_entry", &symbol, err);
+        if (status != HF_OK)
+            return status;
+        memcpy(&entry, &symbol,
+               sizeof entry); /* ISO C has no cast from data to function pointers */
     }
-    status = hfi_module_open("tls", "TLS", "hfi_tls_entry", &symbol, err);
-    if (status != HF_OK)
-        return status;
-    *ret_entry = symbol;
-    if ((*ret_entry)->abi != HFI_ENGINE_ABI)
+    *ret_module = entry();
+    if ((*ret_module)->abi != HFI_ENGINE_ABI)
         return hfi_error_set(err, HF_VERSION, 0,
                              "the module of TLS is of another build: interface %u, we need %u",
-                             (*ret_entry)->abi, HFI_ENGINE_ABI);
+                             (*ret_module)->abi, HFI_ENGINE_ABI);
     return HF_OK;
 }
 
 hf_status hfi_tls_context_new(const struct hfi_tls_conf *conf, struct hfi_tls_context **ret_context,
                               hf_error *err)
 {
-    const struct hfi_tls_entry *entry = NULL;
-    hf_status status = find_entry(&entry, err);
+    const struct hfi_tls_module *module = NULL;
+    hf_status status = find_module(&module, err);
 
-    return status == HF_OK ? entry->context_new(conf, ret_context, err) : status;
+    return status == HF_OK ? module->context_new(conf, ret_context, err) : status;
 }
 
 void hfi_tls_context_free(struct hfi_tls_context *context)

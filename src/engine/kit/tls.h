@@ -56,11 +56,13 @@ hf_status hfi_tls_context_new(const struct hfi_tls_conf *conf, struct hfi_tls_co
                               hf_error *err);
 void hfi_tls_context_free(struct hfi_tls_context *context); /* NULL is fine */
 
-/* What the module of TLS shows, as hfi_tls_entry. */
-struct hfi_tls_entry {
+/* What the entry of the module of TLS returns. */
+struct hfi_tls_module {
     unsigned abi; /* HFI_ENGINE_ABI */
     hf_status (*context_new)(const struct hfi_tls_conf *conf, struct hfi_tls_context **ret_context,
                              hf_error *err);
 };
+typedef const struct hfi_tls_module *hfi_tls_entry_fn(void);
+hfi_tls_entry_fn hfi_tls_entry;
 
 #endif

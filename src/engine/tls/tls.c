@@ -343,4 +343,9 @@ static hf_status context_new(const struct hfi_tls_conf *conf, struct hfi_tls_con
     return HF_OK;
 }
 
-const struct hfi_tls_entry hfi_tls_entry = { HFI_ENGINE_ABI, context_new };
+const struct hfi_tls_module *hfi_tls_entry(void)
+{
+    static const struct hfi_tls_module module = { HFI_ENGINE_ABI, context_new };
+
+    return &module;
+}
