@@ -128,7 +128,7 @@ static pthread_t start_thread(struct post *post)
 static void be_process(struct crew *crew, size_t process)
 {
     struct post *posts = &crew->posts[process * crew->threads];
-    pthread_t threads[CREW_MAX];
+    pthread_t threads[CREW_MAX] = { 0 };
 
     for (size_t i = 1; i < crew->threads; i++)
         threads[i] = start_thread(&posts[i]);

@@ -263,7 +263,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
 static void set_user(char user[USER_MAX], uid_t uid)
 {
     char memory[1024];
-    struct passwd entry, *found = NULL;
+    struct passwd entry = { .pw_uid = 0 }, *found = NULL;
     FILE *file = fopen("/etc/passwd", "re");
 
     snprintf(user, USER_MAX, "%lu", (unsigned long)uid);

@@ -49,7 +49,7 @@ worker() {
     says "does not listen"
     exits 1 holdfast ask y
     says "nobody holds"
-    exits 1 env HOLDFAST_STORE=file:$dir/none holdfast ask y
+    exits 1 env HOLDFAST_STORE="file:$dir/none" holdfast ask y
     [[ ! -e $dir/none ]]
 }
 

@@ -66,8 +66,9 @@ static size_t write_varint(char to[VARINT_MAX], uint64_t number)
 static void add_varint(struct etcd_text *text, uint64_t number)
 {
     char bytes[VARINT_MAX];
+    size_t len = write_varint(bytes, number);
 
-    etcd_add_bytes(text, bytes, write_varint(bytes, number));
+    etcd_add_bytes(text, bytes, len);
 }
 
 static void add_tag(struct etcd_text *text, unsigned field, unsigned wire)
