@@ -484,9 +484,14 @@ static void turn(hf_store *store)
     EXPECT(HF_OK, hf_store_process(store));
 }
 
-#define LOOP_UNTIL(store, truth)                                        \
-    for (int64_t until_ms = now_ms() + LIMIT_MS; !(truth); turn(store)) \
-    check_true(now_ms() < until_ms, "in time: " #truth, __FILE__, __LINE__)
+#define LOOP_UNTIL(store, truth)                                                     \
+    do {                                                                             \
+        int64_t until_ms = now_ms() + LIMIT_MS;                                      \
+        while (!(truth)) {                                                           \
+            check_true(now_ms() < until_ms, "in time: " #truth, __FILE__, __LINE__); \
+            turn(store);                                                             \
+        }                                                                            \
+    } while (0)
 
 /* What was acquired in the loop is told in the loop. */
 static void in_the_loop(void **state)

@@ -195,7 +195,10 @@ static void inspect(struct hfi_sink *sink)
         one.op = (struct hfi_op){ .kind = HFI_OP_LIST,
                                   .deadline_ms = HFI_NEVER,
                                   .done = op_done,
-                                  .u.list = { (const unsigned char *)"*", 1, &cursor, sink } };
+                                  .u.list = { .pattern = (const unsigned char *)"*",
+                                              .len = 1,
+                                              .cursor = &cursor,
+                                              .sink = sink } };
         hfi_engine_entry()->submit(store, &one.op);
         if (atomic_load(&one.done) != 1 + HF_OK)
             fail("inspect", one.op.error.text);
