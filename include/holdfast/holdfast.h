@@ -403,7 +403,9 @@ HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Give a lease that others wait for to them, and queue for it again, in one step; for a lease that was requested with HF_FLAG_WATCH.
+ * Give a lease that others wait for to them, and queue for it again behind them; for a lease that was requested with HF_FLAG_WATCH.
+ * It is a release and an acquire, sent together where the store takes both at once. On Redlock the first node tells of a waiter
+ * that the others may not know yet: then the lease may come back before that waiter has had it, and is wanted again.
  *
  * HF_OK: nobody waits, as far as we have been told. The lease stays, with its token; this costs no more than hf_lease_wanted().
  * HF_YIELDED: it was given away and is ours again, by the new handle in *lease, with a new token: what it protects may have changed.

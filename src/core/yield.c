@@ -65,7 +65,7 @@ static void copy_request(struct yield_call *call, const struct hfi_lease *lease,
     request->max_hold_ms = lease->term.max_hold_ms;
     request->min_valid_ms = claim->min_valid_ms;
     request->lock_delay_ms = claim->lock_delay_ms;
-    request->linger_ms = lease->linger.ms;
+    request->linger_ms = lease->linger.ms > 0 ? lease->linger.ms : HF_LINGER_NEVER;
     request->scope = lease->scoped ? lease->scope : 0;
     request->on_event = lease->events.fn;
     request->on_event_arg = lease->events.arg;

@@ -151,6 +151,43 @@ static void shown_as_idle(void **state)
     close_store(store);
 }
 
+static void *give_when_granted(void *arg)
+{
+    struct attempt *attempt = arg;
+
+    EXPECT(HF_OK, attempt_join(attempt));
+    give(attempt->lease);
+    return NULL;
+}
+
+/* What a yield gets back is what was asked for at first: it does not linger because the URL says so. */
+static void yielded_as_it_was(void **state)
+{
+    hf_acquire_request request = plain(LIMIT_MS), waits = plain(LIMIT_MS);
+    struct attempt attempt;
+    hf_store *store, *second;
+    hf_lease *lease;
+    pthread_t thread;
+
+    (void)state;
+    NEEDS(HF_CAP_LINGER | HF_CAP_WANTED);
+    contract_param("linger=20s");
+    store = open_store();
+    second = open_store();
+    request.flags = HF_FLAG_WATCH;
+    request.linger_ms = waits.linger_ms = HF_LINGER_NEVER;
+    lease = take(store, &request);
+    attempt_start(&attempt, second, &waits);
+    AWAIT(hf_lease_wanted(lease));
+    CHECK(pthread_create(&thread, NULL, give_when_granted, &attempt) == 0);
+    EXPECT(HF_YIELDED, hf_yield(&lease, LIMIT_MS, &contract_error));
+    give(lease);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(count_holders(second, NAME) == 0);
+    close_store(second);
+    close_store(store);
+}
+
 static void waiter_calls_it_back(void **state)
 {
     hf_acquire_request request = lingering(LIMIT_MS), waits = plain(LIMIT_MS);
@@ -577,6 +614,7 @@ int contract_linger(void)
         CASE(undeclared_is_refused),
         CASE(stays_and_is_taken_again),
         CASE(shown_as_idle),
+        CASE(yielded_as_it_was),
         CASE(waiter_calls_it_back),
         CASE(try_gets_what_nobody_uses),
         CASE(detached_tries_have_ids_of_their_own),

@@ -19,8 +19,8 @@
  *
  * A claim's value: "1 PERMITS TTL SINCE STORE FLAGS OWNER LABEL": decimal numbers, TTL in seconds,
  * SINCE the wall clock of the client, in ms; STORE (the store that is told of a break) 16
- * hexadecimal digits; FLAGS "d" (detached), "w" (watched:
- * its holder wants to be told who waits) or "-"; LABEL all bytes that are left.
+ * hexadecimal digits; FLAGS "d" (detached), "w" (watched: its holder is told that others wait) or
+ * "-"; LABEL all bytes that are left.
  */
 #ifndef HFI_ETCD_TEXT_H
 #define HFI_ETCD_TEXT_H
