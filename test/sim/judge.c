@@ -71,6 +71,7 @@ void sim_judge_refill(struct sim *sim, const struct mem_reply *reply)
     sim->last_token = reply->token + reply->tokens - 1;
 }
 
+/* After a loss of data a client may still know the first grant of a late copy, with its token: it is not judged. */
 void sim_judge_used(struct sim *sim, const struct sim_client *client)
 {
     const struct sim_grant *grant = find_grant(sim, client->ask.owner);
@@ -78,7 +79,7 @@ void sim_judge_used(struct sim *sim, const struct sim_client *client)
 
     if (client->ask.permits != sim->capacity ||
         (grant && (grant->overridden_ns || grant->forgotten)))
-        return; /* after a loss of data the first grant of a late copy may be known to the client, with its token */
+        return;
     if (client->token <= *used)
         sim_wrong(sim, "client %d holds with token %llu after %llu", client->number,
                   (unsigned long long)client->token, (unsigned long long)*used);
