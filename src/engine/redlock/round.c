@@ -20,7 +20,7 @@ struct redlock_round *redlock_round_new(struct redlock_store *store,
                                         redlock_answer_fn *answer)
 {
     struct redlock_round *round =
-        (struct redlock_round *)hfi_request_new(&store->rounds, script == &redlock_script_release);
+        (struct redlock_round *)hfi_request_new(&store->rounds, script && script == store->wire->release);
 
     if (!round)
         return NULL;
