@@ -44,6 +44,7 @@
 #define REDIS_TTL_MS           30000
 #define REDIS_HEARTBEAT_MIN_MS 1000  /* no waiter beats more often */
 #define REDIS_BATCH            256   /* names in one renewal or heartbeat */
+#define REDIS_CROWDED          256   /* entries, by the hash of a name */
 #define REDIS_NOTE_MS          20    /* delay of the note of a local pass */
 #define REDIS_NOTE_AGAIN_MS    1000  /* ... and of the next attempt, if that failed */
 #define REDIS_TOMBSTONE_MS     60000 /* how long a late acquire of a broken connection is refused */
@@ -149,6 +150,7 @@ struct redis_store {
     struct hfi_source cell_read;    /* the time of the next read of these */
     uint64_t last_attempt;
     struct hfi_claims claims;
+    unsigned char crowded[REDIS_CROWDED]; /* lease.c: by name, releases that are sent as scripts */
     struct hfi_list noted;   /* claims with a local pass that the store does not know yet */
     struct hfi_source notes; /* when they are sent */
 };
@@ -181,6 +183,7 @@ struct redis_claim {
     uint64_t token; /* the current token after a local pass, and its thread; 0: never passed */
     int64_t tid;
     bool unsure; /* an acquire of it may be executed late: release leaves a tombstone */
+    bool thin;   /* it was granted in the thin form; a waiter may have made the name full since */
 };
 
 static inline struct redis_claim *redis_claim(struct hfi_claim *claim)
