@@ -16,7 +16,7 @@ PREFIX = 'hf:'
 STATE = ('version watched mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
 ACQUIRE = 'mode capacity permits flags tokens ttl delay window attempt inbox label'.split()
 HELD, FREE, FULL = 5, 6, 7  # the forms of a state
-THIN_TTL = 600000  # ms: longer ones are released by the script (lease.c)
+THIN_TTL = 600000  # ms: longer ones are released by the script (release.c)
 KEPT = 4 | 8 | 16 | 32  # flags of an acquire that its record keeps
 OWNED = {'release': 2, 'cancel': 2, 'beat': 2, 'renew': 4, 'adopt': 3, 'note': 3}  # arguments of each, the owner first
 

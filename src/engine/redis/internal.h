@@ -12,7 +12,8 @@
  *   acquire.c   acquire: asking, granted, cancel
  *   message.c   grants that come as a message; confirming
  *   heartbeat.c heartbeats of waiters
- *   lease.c     release, renew, adopt, break, notes of local passes
+ *   release.c   release: HDEL, or the script
+ *   lease.c     renew, adopt, break, notes of local passes
  *   inspect.c   list
  *   look.c      look: holders, waiters, and their labels
  *   cells.c     cells, and the server's clock
@@ -150,7 +151,7 @@ struct redis_store {
     struct hfi_source cell_read;    /* the time of the next read of these */
     uint64_t last_attempt;
     struct hfi_claims claims;
-    unsigned char crowded[REDIS_CROWDED]; /* lease.c: by name, releases that are sent as scripts */
+    unsigned char crowded[REDIS_CROWDED]; /* release.c: by name, releases that are sent as scripts */
     struct hfi_list noted;   /* claims with a local pass that the store does not know yet */
     struct hfi_source notes; /* when they are sent */
 };
@@ -380,7 +381,7 @@ void redis_queued(struct redis_store *store, struct redis_wait *wait, const stru
 void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms);
 void redis_waits_hurry(struct redis_store *store); /* messages may have been lost: beat now */
 
-/* ---- lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
+/* ---- release.c, lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
 
 void redis_release(void *self, struct hfi_op *op);
 /* Fill in a call of release.lua, and send it. */
