@@ -151,9 +151,10 @@ struct redis_store {
     struct hfi_source cell_read;    /* the time of the next read of these */
     uint64_t last_attempt;
     struct hfi_claims claims;
-    unsigned char crowded[REDIS_CROWDED]; /* release.c: by name, releases that are sent as scripts */
-    struct hfi_list noted;   /* claims with a local pass that the store does not know yet */
-    struct hfi_source notes; /* when they are sent */
+    unsigned char
+        crowded[REDIS_CROWDED]; /* release.c: by name, releases that are sent as scripts */
+    struct hfi_list noted;      /* claims with a local pass that the store does not know yet */
+    struct hfi_source notes;    /* when they are sent */
 };
 
 /* op->room */
