@@ -220,7 +220,8 @@ static void a_late_release_is_of_its_attempt_only(void **state)
     proxy_cut_late(lines[4]);
     proxy_block(lines[4], PROXY_UP, false);
     bytes = proxy_bytes(lines[4], PROXY_UP);
-    AWAIT(proxy_bytes(lines[4], PROXY_UP) > bytes + 5000); /* connected again, and several attempts */
+    AWAIT(proxy_bytes(lines[4], PROXY_UP) >
+          bytes + 5000); /* connected again, and several attempts */
     foreign_frees(ALL, "name");
     EXPECT(HF_OK, attempt_join(&attempt));
     AWAIT(server_do(nodes[4], "EXISTS name") == 1);

@@ -180,9 +180,10 @@ static void check_kept(const struct doctor *d, struct hfi_ask *ask, const char *
         hfi_report(&d->report, HF_CHECK_LEVEL_OK, "persistence",
                    "appendfsync always: it keeps its locks through a crash");
     else
-        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "persistence",
-                   "after a crash it comes back without its latest locks and votes at once, so that "
-                   "two may hold: start it no sooner than the longest ttl after it ended");
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
+            "after a crash it comes back without its latest locks and votes at once, so that "
+            "two may hold: start it no sooner than the longest ttl after it ended");
 }
 
 static void check_memory(const struct doctor *d, const char *info)
@@ -195,12 +196,11 @@ static void check_memory(const struct doctor *d, const char *info)
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "memory",
                    "maxmemory-policy: " NOT_ALLOWED ". It must be noeviction");
     else if (strcmp(policy, "noeviction") != 0)
-        hfi_report(
-            &d->report, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING,
-            "memory",
-            "maxmemory-policy %s: %s it evicts leases%s. It must be noeviction",
-            policy, strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory",
-            d->plain ? "" : ", and with its cluster key its vote");
+        hfi_report(&d->report, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING,
+                   "memory", "maxmemory-policy %s: %s it evicts leases%s. It must be noeviction",
+                   policy,
+                   strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory",
+                   d->plain ? "" : ", and with its cluster key its vote");
     else
         hfi_report(&d->report, HF_CHECK_LEVEL_OK, "memory",
                    "noeviction: a full node refuses locks, and forgets none");
@@ -223,11 +223,12 @@ static void check_role(const struct doctor *d, struct hfi_ask *ask, const char *
                    "a node of a Redis Cluster, which has only some of the names");
     else if (strtol(replicas, NULL, 10) > 0)
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "role",
-                   d->plain ? "a master with %s replicas: if one of them takes its place, that is a "
-                              "node without its latest locks, which votes: two may hold"
-                            : "a master with %s replicas: if one of them takes its place, that is a "
-                              "node with counters of some time "
-                              "ago, which votes. Tokens are strict only while nobody fails over",
+                   d->plain
+                       ? "a master with %s replicas: if one of them takes its place, that is a "
+                         "node without its latest locks, which votes: two may hold"
+                       : "a master with %s replicas: if one of them takes its place, that is a "
+                         "node with counters of some time "
+                         "ago, which votes. Tokens are strict only while nobody fails over",
                    replicas);
 }
 

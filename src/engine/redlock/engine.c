@@ -379,8 +379,9 @@ static const struct hfi_promises plain_promises = {
     .on_pause = "freed after the ttl; nothing fences: there are no tokens",
     .on_clock_jump = "a node whose clock jumps forward loses its vote early; of a majority: two "
                      "holders, undetected",
-    .on_server_loss = "a minority costs its votes; a node that comes back without its data votes at "
-                      "once: start it a ttl later, or two may hold, undetected",
+    .on_server_loss =
+        "a minority costs its votes; a node that comes back without its data votes at "
+        "once: start it a ttl later, or two may hold, undetected",
     .on_partition = "the side with a majority of the nodes goes on",
     .fairness = "none: the first request after a release wins",
     .wakeup = "a jittered poll, and the holder's expiry: there is no queue"

@@ -184,7 +184,7 @@ struct redlock_wait {
     int64_t heartbeat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
     bool moved;                     /* a node said that it is in another epoch */
     bool lingers;                   /* a node said that a holder lingers there */
-    int64_t left_ms;                /* wire=plain: the last of the holders' keys ends after this; 0: not known */
+    int64_t left_ms; /* wire=plain: the last of the holders' keys ends after this; 0: not known */
     /* A grant by message counts from here: the send of the first enqueue of this attempt, or of the
      * last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
@@ -208,7 +208,8 @@ struct redlock_conf { /* what the URL says */
  */
 struct redlock_wire {
     const struct hfi_op_calls *ops;
-    bool bare; /* no queues, no tokens, no epochs: waiting is trying again, and every node that is up votes */
+    bool
+        bare; /* no queues, no tokens, no epochs: waiting is trying again, and every node that is up votes */
     const struct hfi_script *acquire, *release, *renew; /* acquire NULL: a plain command */
     uint32_t keys; /* of these scripts, beside one for each name */
     void (*add_key)(struct redlock_round *round, const struct hfi_name *name); /* of a name */

@@ -245,8 +245,7 @@ static void adopted(struct redlock_round *round, unsigned node, enum hfi_outcome
 static void adopt(void *self, struct hfi_op *op)
 {
     struct redlock_store *store = self;
-    struct redlock_round *round =
-        redlock_round_new(store, &redlock_script_plain_adopt, 1, adopted);
+    struct redlock_round *round = redlock_round_new(store, &redlock_script_plain_adopt, 1, adopted);
     struct adoption *adoption = hfi_calloc(1, sizeof *adoption);
 
     if (op->claim->ttl_ms == 0)
