@@ -29,6 +29,7 @@ _Static_assert(HFI_TAG_MAX < HF_LABEL_MAX / 3 * 2, "a third of a label is left f
 #define BITS(n)    ((UINT64_C(1) << (n)) - 1)
 #define FLAG_TIMED 1u
 #define FLAG_BARGE 2u
+#define FLAG_ANY   4u
 
 /* What one session holds: handles, the latest last. Some may have ended. */
 struct held {
@@ -83,7 +84,10 @@ size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX])
     char *at = to;
 
     *at++ = HFI_TAG_MARK;
-    at = write_letters(at, (tag->timed ? FLAG_TIMED : 0) | (tag->barge ? FLAG_BARGE : 0), 1);
+    at = write_letters(at,
+                       (tag->timed ? FLAG_TIMED : 0) | (tag->barge ? FLAG_BARGE : 0) |
+                           (tag->any ? FLAG_ANY : 0),
+                       1);
     at = write_letters(at, tag->began, 4);
     at = write_letters(at, tag->session, 6);
     at = write_letters(at, tag->number, 2);
@@ -109,6 +113,7 @@ bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
     *mark = 0;
     ret_tag->timed = flags & FLAG_TIMED;
     ret_tag->barge = flags & FLAG_BARGE;
+    ret_tag->any = flags & FLAG_ANY;
     ret_tag->began = (uint32_t)began;
     ret_tag->number = (uint32_t)number;
     return true;
@@ -161,6 +166,7 @@ static void complete(struct hfi_store *store, const struct hfi_checked_request *
     tag->number = (uint32_t)((hfi_process_id() + atomic_fetch_add(&waits, 1)) & BITS(12));
     tag->timed = !for_ever(request);
     tag->barge = request->flags & HF_FLAG_BARGE;
+    tag->any = checked->any != NULL;
     if (!tag->session)
         tag->session = request->scope ? session_id(request->scope, (uintptr_t)store)
                                       : session_id(hfi_thread_id(), 0);
@@ -173,10 +179,15 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_requ
     hf_status status = HF_OK;
 
     ret_tag->count = 0;
+    ret_tag->any = false;
     ret_tag->session = 0;
     if (request->wait_ms == 0 || request->flags & HF_FLAG_NO_DEADLOCK_CHECK ||
         !store->detector.able)
         return HF_OK;
+    if (checked->any && checked->any->any) { /* the first of them has asked */
+        *ret_tag = *checked->any;
+        return HF_OK;
+    }
 
     if (request->scope)
         status = ask_scope(store, checked, ret_tag, err);
@@ -188,8 +199,10 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_requ
 
     if (request->session)
         ask_text(store, request->session, ret_tag);
-    if (ret_tag->count > 0)
+    if (ret_tag->count > 0 || checked->any)
         complete(store, checked, ret_tag);
+    if (checked->any)
+        *checked->any = *ret_tag;
     return HF_OK;
 }
 
@@ -264,7 +277,8 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_checked_requ
         if (hfi_lease_lock(held.handles[i], &lease, &next) != HF_OK)
             continue;
         if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store)) {
-            if (blocks_own_request(lease, store, checked, &taken))
+            /* Of several names another one may come free. */
+            if (!checked->any && blocks_own_request(lease, store, checked, &taken))
                 blocked_by = lease->token;
             note_named(lease, checked->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
             tag->holds[tag->count++] = id_of(lease);

@@ -17,6 +17,9 @@
  *
  *   flags 1 | began 4 | session 6 | number 2 | what it holds: 8 each
  *
+ * A request for any one of several names waits for all of them, with the same tag. It is written even if the session holds
+ * nothing: what stands behind one of these waits must know that the end of another one ends it.
+ *
  * `began` is the second in which the wait began, by the wall clock, modulo 2^24. All
  * processes see the same number: so all agree which of several requests is the last.
  */
@@ -42,6 +45,7 @@ struct hfi_tag {
     uint32_t number;               /* 12 bits: which wait of this session */
     bool timed;                    /* it has a time limit or a canceller */
     bool barge;                    /* it may overtake others */
+    bool any;                      /* waits with the same tag end when one of them is granted */
     uint32_t count;                /* 0: it holds nothing, and no other process need know of it */
     uint64_t holds[HFI_HOLDS_MAX]; /* hfi_hold_id() */
 };
