@@ -135,7 +135,7 @@ static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
     call->min_valid_ms = 0;
     call->deadline_ms = HFI_NEVER;
     call->tag.count = 0;
-    call->tag.any = false;
+    call->tag.any = 0;
     if (receiver >= HFI_TO_LOOP)
         hfi_call_make_async(call);
 }

@@ -229,24 +229,36 @@ static int by_request(const void *left, const void *right, void *waiters)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
+/* Some waits of this request are not in the view: they are in the queue of a process, on their way, or over. Any of them may be
+ * granted. */
+static void note_missing(struct hfi_graph *g, const uint32_t *waits, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (count < g->waiters[waits[i]].tag.any)
+            g->waiters[waits[i]].stuck = false;
+}
+
 /* Join the waits of each request for any of several names to a ring. */
 static void join_rings(struct hfi_graph *g)
 {
-    uint32_t *any = g->scratch, count = 0;
+    uint32_t *any = g->scratch, count = 0, first = 0;
 
     for (uint32_t i = 0; i < g->waiter_count; i++) {
         g->waiters[i].other = i;
-        if (g->waiters[i].tagged && g->waiters[i].tag.any)
+        if (g->waiters[i].tagged && g->waiters[i].tag.any > 0)
             any[count++] = i;
     }
     qsort_r(any, count, sizeof *any, by_request, g->waiters);
-    for (uint32_t i = 0, first = 0; i < count; i++) {
-        if (!hfi_graph_together(g, any[first], any[i]))
+    for (uint32_t i = 0; i < count; i++) {
+        if (!hfi_graph_together(g, any[first], any[i])) {
+            note_missing(g, any + first, i - first);
             first = i;
+        }
         g->waiters[any[i]].other = any[first];
         if (i > first)
             g->waiters[any[i - 1]].other = any[i];
     }
+    note_missing(g, any + first, count - first);
     memset(any, 0, count * sizeof *any);
 }
 

@@ -61,7 +61,7 @@ struct hfi_graph {
 /* Are these two waits, or one, of the same request? */
 static inline bool hfi_graph_together(const struct hfi_graph *g, uint32_t a, uint32_t b)
 {
-    return a == b || (g->waiters[a].tag.any && g->waiters[b].tag.any &&
+    return a == b || (g->waiters[a].tag.any > 0 && g->waiters[b].tag.any > 0 &&
                       hfi_tag_same(&g->waiters[a].tag, &g->waiters[b].tag));
 }
 

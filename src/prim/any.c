@@ -212,7 +212,7 @@ static hf_status any_init(struct any_call *call, hf_store *handle,
     hfi_task_init(&call->task, store, any_step);
     call->task.handle = handle;
     call->task.any = count > 1 ? &call->tag : NULL;
-    call->tag = (struct hfi_tag){ .any = false };
+    call->tag = (struct hfi_tag){ .any = (uint32_t)count };
     call->count = call->won = call->next = count;
     call->under_way = 0;
     call->status = HF_OK;

@@ -227,29 +227,34 @@ static void any_of_several(void **state)
 
     (void)state;
     begin(&w, 3, 1); /* a circle through b, but the holder of c is free to go */
-    w.tags[1].any = true;
+    w.tags[1].any = 2;
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 0, 'c', 1);
     waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1), waits(&w, 2, 'a', 1);
     EXPECT_NONE(w);
     begin(&w, 3, 1); /* both lead back */
-    w.tags[1].any = true;
+    w.tags[1].any = 2;
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1);
     waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1), waits(&w, 2, 'a', 1), waits(&w, 3, 'a', 1);
     EXPECT_CYCLE(w, 3);
+    begin(&w, 3, 1); /* so far as we see: a third wait is not in the view */
+    w.tags[1].any = 3;
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1), waits(&w, 2, 'a', 1), waits(&w, 3, 'a', 1);
+    EXPECT_NONE(w);
     begin(&w, 4, 1); /* one way leads into a cycle of others: that one must be broken, not ours */
-    w.tags[1].any = true;
+    w.tags[1].any = 2;
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 4, 'd', 1);
     waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1);
     waits(&w, 2, 'a', 1), waits(&w, 3, 'd', 1), waits(&w, 4, 'c', 1);
     EXPECT_CYCLE(w, 4);
 
     begin(&w, 2, 1); /* it waits for itself in both, and asked to */
-    w.tags[1].any = w.tags[1].timed = true;
+    w.tags[1].any = 2, w.tags[1].timed = true;
     holds(&w, 1, 'a', 1), holds(&w, 1, 'b', 1);
     waits(&w, 1, 'a', 1), waits(&w, 1, 'b', 1);
     EXPECT_NONE(w);
     begin(&w, 2, 1); /* and did not */
-    w.tags[1].any = true;
+    w.tags[1].any = 2;
     holds(&w, 1, 'a', 1), holds(&w, 1, 'b', 1);
     waits(&w, 1, 'a', 1), waits(&w, 1, 'b', 1);
     EXPECT_CYCLE(w, 1);
@@ -257,7 +262,7 @@ static void any_of_several(void **state)
     /* The one ahead wants too much, but it will leave this queue, since c comes free: then session 2 fits. */
     begin(&w, 3, 2);
     w.entries[1].entry.capacity = w.entries[2].entry.capacity = 1;
-    w.tags[5].any = true;
+    w.tags[5].any = 2;
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 0, 'c', 1);
     waits(&w, 5, 'a', 2), waits(&w, 5, 'c', 1), waits(&w, 2, 'a', 1), waits(&w, 1, 'b', 1);
     EXPECT_NONE(w);
@@ -344,6 +349,7 @@ static void tags(void **state)
                            .began = 0xfedcba,
                            .number = 0xfff,
                            .timed = true,
+                           .any = 64,
                            .count = HFI_HOLDS_MAX },
                    back;
     char label[200] = "label", whole[200];
@@ -357,7 +363,7 @@ static void tags(void **state)
     assert_true(hfi_tag_cut(label, &back));
     assert_string_equal(label, "label");
     assert_true(hfi_tag_same(&tag, &back));
-    assert_true(back.timed && !back.barge && back.count == HFI_HOLDS_MAX);
+    assert_true(back.timed && !back.barge && back.any == 64 && back.count == HFI_HOLDS_MAX);
     assert_memory_equal(tag.holds, back.holds, sizeof tag.holds);
     for (size_t len = 0; len < strlen(whole); len++) { /* cut anywhere, it is whole or none */
         memcpy(label, whole, len);
