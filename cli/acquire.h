@@ -22,10 +22,10 @@ struct acquiring {
     struct signals *signals;
     struct status_out *status; /* may be closed */
     hf_acquire_request request;
-    const struct texts *also;     /* more names for the same; NULL: none */
-    const struct texts *any;      /* --any: one of these instead of the request's name; NULL: none */
-    size_t chosen;                /* ... which one; set with the lease */
-    int passed_over;              /* a signal that does nothing while we wait; 0: none */
+    const struct texts *also; /* more names for the same; NULL: none */
+    const struct texts *any;  /* --any: one of these instead of the request's name; NULL: none */
+    size_t chosen;            /* ... which one; set with the lease */
+    int passed_over;          /* a signal that does nothing while we wait; 0: none */
     struct signal_event ended_by; /* set when a signal ended the waiting; else number 0 */
 };
 
