@@ -592,7 +592,8 @@ typedef struct hf_result {
     const struct hf_limit_result *limit; /* limit_take, limit_get */
     const struct hf_once_mark *mark;     /* once_get, once_begin */
     struct hf_redlock_status *redlock;   /* * redlock_get_status, also with another status */
-    const void *reserved[3];
+    struct hf_members *members;          /* * members_wait */
+    const void *reserved[2];
 } hf_result;
 
 typedef void hf_done_fn(const hf_result *result, void *arg);
