@@ -50,12 +50,14 @@ static void *leave_soon(void *arg)
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
     hf_lease *first, *second;
     hf_members *members;
+    hf_store *store;
     pthread_t thread;
     hf_error err;
 
+    needs(url_of(argc, argv), HF_CAP_SHARED | HF_CAP_INSPECT | HF_CAP_TOKEN);
+    store = open_store(argc, argv);
     first = join(store, "10.0.0.7:8080");
     second = join(store, "10.0.0.8:8080");
     members = next_list(store, NULL);
