@@ -90,10 +90,10 @@ struct hfi_limit_op {
 #define HFI_SCRIPT_SHA_LEN HF_SCRIPT_SHA1_LEN
 
 enum hfi_script_verb {
-    HFI_SCRIPT_RUN,    /* script -> what it returned */
-    HFI_SCRIPT_LOAD,   /* texts[0], to every server -> its SHA-1 */
+    HFI_SCRIPT_RUN,  /* script -> what it returned */
+    HFI_SCRIPT_LOAD, /* texts[0], to every server -> its SHA-1 */
     HFI_SCRIPT_EXISTS, /* texts, each a script or a SHA-1 in hex -> a list of 1 (every server has it) and 0 */
-    HFI_SCRIPT_FLUSH   /* every server forgets all scripts; no value */
+    HFI_SCRIPT_FLUSH /* every server forgets all scripts; no value */
 };
 
 /*
