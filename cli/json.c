@@ -51,6 +51,7 @@ const char *kind_word(hf_kind kind)
         return "mutex";
     case HF_KIND_SHARED:
     case HF_KIND_EXCLUSIVE:
+    case HF_KIND_UPGRADEABLE:
         return "rwlock";
     case HF_KIND_SEMAPHORE:
         return "semaphore";
