@@ -172,9 +172,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
 
     if ((enum hfi_mode)rec.mode != claim->mode || rec.capacity != claim->capacity) {
         rc = lmdb_find_dead(t, hash, &rec, false);
-        return rc != 0 ? rc
-                       : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s",
-                                               hf_status_text(HF_MISMATCH)));
+        return rc != 0 ? rc : stop(a, hfi_mismatch_set(a->err, rec.mode, rec.capacity));
     }
     if (claim->flags & HFI_CLAIM_REPLACES)
         return acquire_replacing(t, a, &rec, open, missing);
