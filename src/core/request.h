@@ -30,6 +30,8 @@ struct hfi_checked_request {
     int64_t linger_ms;
     const struct hfi_tag *tag;           /* to put behind the label; NULL: none (session.h) */
     const struct hfi_replaced *replaced; /* the lease that it converts; NULL: none */
+    struct hfi_tag *
+        any; /* one of several requests of which one is enough: the tag of them all; NULL: it is not */
 };
 
 /*
