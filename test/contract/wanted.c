@@ -3,6 +3,7 @@
  * A holder learns that others wait for what it holds (HF_CAP_WANTED): the level, its events, the descriptor, and that a lease
  * without HF_FLAG_WATCH hears nothing.
  */
+#include "loop.h"
 #include "peer.h"
 #include "watched.h"
 
