@@ -195,6 +195,7 @@ bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
     if (reply->type == HFI_REPLY_INTEGER && reply->integer > 0 &&
         reply->integer < (int64_t)HFI_TOKEN_LIMIT) { /* exactly what was asked for, and thin */
         redis_claim(wait->claim)->thin = true;
+        redis_claim(wait->claim)->granted_ns = hfi_now_ns();
         redis_granted(store, wait, (uint64_t)reply->integer, tokens_asked(wait->claim),
                       wait->claim->ttl_ms, from_ms);
         return true;

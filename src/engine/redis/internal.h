@@ -186,6 +186,7 @@ struct redis_claim {
     int64_t tid;
     bool unsure; /* an acquire of it may be executed late: release leaves a tombstone */
     bool thin;   /* it was granted in the thin form; a waiter may have made the name full since */
+    int64_t granted_ns; /* thin: when */
 };
 
 static inline struct redis_claim *redis_claim(struct hfi_claim *claim)

@@ -4,7 +4,8 @@
  *
  * A lease in the thin form is released by a plain HDEL of the field that has its owner's name, which costs the server a tenth of
  * a script. It answers 0 if a waiter has made the name full meanwhile, or if the lease is gone: then the script decides. That
- * is one round trip more for a hand-over, so a name where it has happened is released by the script for a while.
+ * is one round trip more for a hand-over. So only short holds end by it, and a name where it was in vain is released by the script
+ * for a while.
  */
 #include "engine/redis/internal.h"
 
@@ -12,6 +13,9 @@
 
 #define THIN_TTL_MS 600000 /* the script lets the key of a longer lease expire sooner */
 #define CROWDED_FOR 32     /* releases by the script, after a waiter was found */
+#define THIN_HOLD_NS \
+    INT64_C(         \
+        1000000) /* after a longer hold a waiter is likelier, and the server is not what limits the rate */
 
 void redis_released(struct redis_call *call, enum hfi_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
@@ -48,7 +52,7 @@ static bool may_be_thin(struct redis_store *store, const struct hfi_claim *claim
 
     if (!own->thin || own->unsure || own->token || claim->others_wait ||
         claim->flags & HFI_CLAIM_LINGERS || claim->ttl_ms > THIN_TTL_MS ||
-        claim->granted_ttl_ms > THIN_TTL_MS)
+        claim->granted_ttl_ms > THIN_TTL_MS || hfi_now_ns() - own->granted_ns > THIN_HOLD_NS)
         return false;
     if (*crowded(store, claim) == 0)
         return true;
