@@ -292,12 +292,13 @@ static bool emit_one(struct search *search, const struct etcd_record *record, ui
                          .first = record->revision,
                          .permits = record->permits,
                          .detached = record->detached,
+                         .watched = record->watched,
                          .age_ms = age_ms(record),
                          .ttl_ms = life ? life->left_ms : record->ttl_s * 1000,
                          .label = record->label };
     hf_waiter waiter = { .position = waiting,
                          .permits = record->permits,
-                         .kind = hfi_shown_kind(record->mode, record->permits == record->capacity),
+                         .kind = hfi_shown_kind(record->mode, record->permits),
                          .age_ms = holder.age_ms,
                          .label = record->label };
 
@@ -311,7 +312,7 @@ static size_t emit_name(struct search *search, size_t i, bool *ok)
     const struct etcd_record *first = &search->records[i];
     hf_entry entry = { .name = first->name,
                        .name_len = first->name_len,
-                       .kind = hfi_shown_kind(first->mode, false),
+                       .kind = hfi_shown_kind(first->mode, 1),
                        .capacity = first->capacity };
     struct hfi_line line = { .count = 0 };
     size_t end = i;
