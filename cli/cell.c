@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `holdfast cell get|put|cas|rm|watch NAME [VALUE]`: bytes with a version. A value is printed as
- * its bytes and nothing else; on a terminal control characters are escaped.
+ * its bytes and nothing else; on a terminal control characters are escaped. cell_commit.c has `cell commit`.
  */
+#include "cell.h"
 #include "holdfast/primitives.h"
 #include "json.h"
 #include "store.h"
@@ -18,12 +19,6 @@
 
 #define LOOK_MS 1000 /* how often a watch checks that its output is still read */
 
-/* A value to write. */
-struct content {
-    char *bytes;
-    size_t len;
-};
-
 typedef int action_fn(struct cli *cli, struct cli_store *store);
 static action_fn get, put, cas, rm, watch;
 static int absent(const struct cli *cli);
@@ -35,7 +30,7 @@ static const struct action {
 } actions[] = {
     { "get", get, false, false, false },     { "put", put, true, false, true },
     { "cas", cas, true, true, true },        { "rm", rm, false, true, false },
-    { "watch", watch, false, false, false },
+    { "watch", watch, false, false, false }, { "commit", cell_commit, false, false, true },
 };
 
 static const struct action *find_action(const char *name)
@@ -53,8 +48,8 @@ int verb_cell(struct cli *cli)
     int code;
 
     if (!action)
-        return usage_error(cli, "what to do: get, put, cas, rm or watch?");
-    code = need_name(cli);
+        return usage_error(cli, "what to do: get, put, cas, rm, watch or commit?");
+    code = action->run == cell_commit ? EXIT_FINE : need_name(cli);
     if (code != EXIT_FINE)
         return code;
     if (cli->args.value && !action->takes_value)
@@ -165,11 +160,8 @@ static int get(struct cli *cli, struct cli_store *store)
 
 /* ---- put, cas ------------------------------------------------------------------------- */
 
-/* Read VALUE, or standard input if it is "-" or missing. At most one byte more than allowed is
- * read: the library refuses that. */
-static int read_value(const struct cli *cli, struct content *ret_value)
+int cell_value(const char *given, struct content *ret_value)
 {
-    const char *given = cli->args.value;
     size_t got;
 
     if (given && strcmp(given, "-") != 0) {
@@ -208,7 +200,7 @@ static int put(struct cli *cli, struct cli_store *store)
     struct content value;
     hf_status status;
     hf_error err;
-    int code = read_value(cli, &value);
+    int code = cell_value(cli->args.value, &value);
 
     if (code != EXIT_FINE)
         return code;
@@ -229,7 +221,7 @@ static int cas(struct cli *cli, struct cli_store *store)
     int code = version_of(cli, 0, &request.version);
 
     if (code == EXIT_FINE)
-        code = read_value(cli, &value);
+        code = cell_value(cli->args.value, &value);
     if (code != EXIT_FINE)
         return code;
     request.bytes = value.bytes;

@@ -78,6 +78,7 @@ struct args {
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;
     struct texts also;
+    struct texts words; /* of a verb with OPERAND_DEED whose action takes a list */
 };
 
 struct verb;

@@ -483,7 +483,7 @@ const struct hfi_engine mem_block_engine = {
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                    HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
+                    HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_COMMIT | HF_CAP_CELL_TTL |
                     HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl",
