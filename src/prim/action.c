@@ -85,8 +85,8 @@ static hf_status begin_op(struct hfi_prim_task *task)
     struct hfi_op *op = hfi_task_op(&task->core, op_kinds[task->action.kind]);
 
     if (!op) {
-        hfi_free(task->action.commit);
-        task->action.commit = NULL;
+        if (task->action.kind == HFI_ACT_COMMIT)
+            hfi_free(task->action.commit);
         return hfi_error_memory(&task->error);
     }
     name = hfi_task_name(&task->core, &task->prim.name);

@@ -277,10 +277,14 @@ struct watcher {
 static void *watcher_run(void *arg)
 {
     struct watcher *watcher = arg;
+    hf_cell_request request = HF_CELL_REQUEST_INIT;
 
+    request.name = watcher->name;
+    request.name_len = HF_CSTRING;
+    request.version = watcher->version;
+    request.wait_ms = LIMIT_MS;
     watcher->tid = thread_id();
-    watcher->status = call_cell_wait(watcher->store, watcher->name, HF_CSTRING, watcher->version,
-                                     LIMIT_MS, NULL, &watcher->now, &contract_error);
+    watcher->status = (hf_cell_wait)(watcher->store, &request, &watcher->now, &contract_error);
     watcher->ended = true;
     return NULL;
 }
