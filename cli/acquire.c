@@ -45,6 +45,8 @@ int acquire_check(const struct cli *cli)
                            (long long)args->permits, (long long)args->slots);
     if (args->ttl_ms && args->ttl_ms < HF_TTL_MIN_MS)
         return usage_error(cli, "--ttl must be at least %ds", HF_TTL_MIN_MS / 1000);
+    if (args->ttl_ms && args->min_valid_ms >= args->ttl_ms)
+        return usage_error(cli, "--min-valid must be less than --ttl");
     return EXIT_FINE;
 }
 
@@ -66,6 +68,8 @@ hf_acquire_request acquire_request(const struct cli *cli)
     request.wait_ms = store_wait_ms(cli);
     request.ttl_ms = args->ttl_ms;
     request.max_hold_ms = args->max_hold_ms;
+    request.min_valid_ms = args->min_valid_ms;
+    request.lock_delay_ms = args->lock_delay_ms;
     request.label = args->label;
     request.session = secure_getenv(SESSION_VARIABLE);
     request.linger_ms = HF_LINGER_NEVER; /* the command takes it once */
@@ -201,6 +205,7 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
 {
     const struct cli *cli = acquiring->cli;
     int64_t wanted = cli->args.busy_exit;
+    char holder[HELD_BY_MAX] = "";
 
     if (err->status == HF_DEADLOCK) {
         say_error("%s",
@@ -213,9 +218,12 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
     /* A caller that asks for 0 says that it is no failure: cron must not send mail about it. */
     if (wanted == 0 && !cli->args.verbose)
         return (int)wanted;
+    if (!cli->args.quiet && err->status != HF_TOO_SHORT)
+        held_by(acquiring, holder);
     if (cli->args.also.count > 0) /* several names: say which one */
-        say(cli, "%s", err->text);
+        say(cli, "%s%s", err->text, holder);
     else
-        say(cli, "'%s' was not acquired: %s", shown(cli->args.name), hf_status_text(err->status));
+        say(cli, "'%s' was not acquired: %s%s", shown(cli->args.name), hf_status_text(err->status),
+            holder);
     return wanted >= 0 ? (int)wanted : EXIT_BUSY;
 }

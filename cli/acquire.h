@@ -43,6 +43,13 @@ bool acquire_ended(struct acquiring *acquiring, int *ret_stop);
 hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret_stop,
                           hf_lease **ret_leases, hf_error *err);
 
+/* ---- held_by.c: what a failure says about the holder ------------------------------------------ */
+
+#define HELD_BY_MAX 512
+
+/* Look once at what was not acquired, for a moment at most: "; held by ...", or "" if nothing is known. */
+void held_by(const struct acquiring *acquiring, char ret_text[HELD_BY_MAX]);
+
 /* ---- wait_line.c: showing what we wait for ---------------------------------- */
 
 struct wait_line;

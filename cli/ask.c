@@ -8,11 +8,7 @@
 #include "table.h"
 #include "util/clock.h"
 
-#include <poll.h>
 #include <string.h>
-
-#define LOOK_AGAIN_MS 1000 /* as `watch`: some ends are no event */
-#define POLL_MS       200  /* where the engine does not report changes */
 
 /* Does one of the leases of `before` still hold? */
 static bool still_held(const hf_view *before, const hf_view *now)
@@ -28,30 +24,24 @@ static bool still_held(const hf_view *before, const hf_view *now)
 }
 
 /* Wait until none of those that were asked holds it any more. EXIT_FINE, EXIT_BUSY, or a failure. */
-static int await_release(const struct cli *cli, struct cli_store *store, const hf_view *before,
-                         uint64_t seq)
+static int await_release(const struct cli *cli, struct look_changes *changes, const hf_view *before)
 {
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), cli->args.wait_ms), left_ms;
-    bool told = store->info.caps & HF_CAP_WATCH;
-    hf_view *now = NULL;
-    bool held;
-    int code;
 
     for (;;) {
-        code = look_view(store, cli->args.name, false, &now);
+        hf_view *now = NULL;
+        bool held;
+        int code = look_view(changes->store, cli->args.name, false, &now);
+
         if (code != EXIT_FINE)
             return code;
         held = now && still_held(before, now);
-        hf_free(now);
         left_ms = until_ms - hfi_now_ms();
+        if (held && left_ms > 0)
+            look_changes_wait(changes, now, left_ms);
+        hf_free(now);
         if (!held || left_ms <= 0)
             return held ? EXIT_BUSY : EXIT_FINE;
-        if (!told)
-            poll(NULL, 0, left_ms < POLL_MS ? (int)left_ms : POLL_MS);
-        else if (hf_store_wait(store->store, &seq,
-                               left_ms < LOOK_AGAIN_MS ? left_ms : LOOK_AGAIN_MS, NULL,
-                               NULL) == HF_UNAVAILABLE)
-            poll(NULL, 0, POLL_MS);
     }
 }
 
@@ -74,15 +64,14 @@ static int ask(struct cli *cli, struct cli_store *store)
 {
     const char *name = cli->args.name;
     hf_view *before = NULL;
-    uint64_t seq = 0;
+    struct look_changes changes;
     hf_status status;
     hf_error err;
     json_t *object;
     int code = EXIT_FINE;
 
     if (cli->args.wait_ms) { /* which leases there are, before their holders can react */
-        if (store->info.caps & HF_CAP_WATCH)
-            hf_store_wait(store->store, &seq, 0, NULL, NULL);
+        look_changes_begin(store, &changes);
         code = look_view(store, name, false, &before);
         if (code != EXIT_FINE)
             return code;
@@ -94,7 +83,7 @@ static int ask(struct cli *cli, struct cli_store *store)
     }
     say_more(cli, "the holder of '%s' was asked", shown(name));
     if (cli->args.wait_ms)
-        code = await_release(cli, store, before, seq);
+        code = await_release(cli, &changes, before);
     hf_free(before);
     if (code == EXIT_BUSY)
         say(cli, "'%s' is still held", shown(name));

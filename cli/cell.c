@@ -9,6 +9,7 @@
 #include "store.h"
 #include "table.h"
 #include "util/text.h"
+#include "value.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,20 +85,6 @@ static int version_of(const struct cli *cli, uint64_t min, uint64_t *ret_version
 
 /* ---- what is printed ------------------------------------------------------------------ */
 
-static void set_value(json_t *object, const void *bytes, size_t len)
-{
-    json_t *plain = json_stringn(bytes, len);
-    char *hex;
-
-    json_object_set_new(object, "value", plain ? plain : json_null());
-    if (plain)
-        return;
-    hex = must_alloc(2 * len + 1); /* not UTF-8 */
-    hfi_hex(bytes, len, hex);
-    json_object_set_new(object, "value_hex", json_string(hex));
-    free(hex);
-}
-
 static json_t *cell_json(const struct cli *cli, const hf_cell *cell)
 {
     json_t *object = json_object();
@@ -107,7 +94,7 @@ static json_t *cell_json(const struct cli *cli, const hf_cell *cell)
     if (!cell->version)
         return object;
     json_object_set_new(object, "ttl_ms", cell->ttl_ms < 0 ? json_null() : json_i64(cell->ttl_ms));
-    set_value(object, cell->bytes, cell->len);
+    value_to_json(object, cell->bytes, cell->len);
     return object;
 }
 
@@ -149,38 +136,13 @@ static int get(struct cli *cli, struct cli_store *store)
     say_more(cli, "version %" PRIu64, cell.version);
     if (cli->args.json)
         json_print(cell_json(cli, &cell), true);
-    else if (isatty(STDOUT_FILENO)) {
-        out_safe(cell.bytes, cell.len);
-        putchar('\n');
-    } else
-        fwrite(cell.bytes, 1, cell.len, stdout);
+    else
+        value_print(cell.bytes, cell.len);
     hf_free(cell.bytes);
     return out_finish(cli);
 }
 
 /* ---- put, cas ------------------------------------------------------------------------- */
-
-int cell_value(const char *given, struct content *ret_value)
-{
-    size_t got;
-
-    if (given && strcmp(given, "-") != 0) {
-        ret_value->bytes = must_strdup(given);
-        ret_value->len = strlen(given);
-        return EXIT_FINE;
-    }
-    ret_value->bytes = must_alloc(HF_CELL_MAX + 1);
-    ret_value->len = 0;
-    do {
-        got = fread(ret_value->bytes + ret_value->len, 1, HF_CELL_MAX + 1 - ret_value->len, stdin);
-        ret_value->len += got;
-    } while (got > 0 && ret_value->len <= HF_CELL_MAX);
-    if (!ferror(stdin))
-        return EXIT_FINE;
-    free(ret_value->bytes);
-    say_error("standard input: %s", strerror(errno));
-    return EXIT_NO_INPUT;
-}
 
 /* A request with the name of the cell; the caller fills in the rest. */
 static hf_cell_request cell_request(const struct cli *cli)
@@ -200,7 +162,7 @@ static int put(struct cli *cli, struct cli_store *store)
     struct content value;
     hf_status status;
     hf_error err;
-    int code = cell_value(cli->args.value, &value);
+    int code = value_read(cli->args.value, HF_CELL_MAX, &value);
 
     if (code != EXIT_FINE)
         return code;
@@ -221,7 +183,7 @@ static int cas(struct cli *cli, struct cli_store *store)
     int code = version_of(cli, 0, &request.version);
 
     if (code == EXIT_FINE)
-        code = cell_value(cli->args.value, &value);
+        code = value_read(cli->args.value, HF_CELL_MAX, &value);
     if (code != EXIT_FINE)
         return code;
     request.bytes = value.bytes;

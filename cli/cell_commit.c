@@ -10,6 +10,7 @@
 #include "holdfast/primitives.h"
 #include "json.h"
 #include "util/text.h"
+#include "value.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static int parse_value(const struct cli *cli, struct list *list, const char *tex
     if (strcmp(text, "-") == 0 && list->stdin_read)
         return usage_error(cli, "standard input is the value of one item only");
     list->stdin_read = list->stdin_read || strcmp(text, "-") == 0;
-    code = cell_value(text, value);
+    code = value_read(text, HF_CELL_MAX, value);
     if (code != EXIT_FINE) {
         value->bytes = NULL;
         return code;

@@ -68,8 +68,9 @@ struct args {
     char **command; /* the arguments after --, or after a file, NULL-terminated; NULL: none */
 
     bool nonblock, shared, exclusive, names_only, names_raw, force, forget, look, delete;
-    bool observe, again, down, await, remove, sql;
+    bool observe, again, down, await, remove, sql, check;
     int64_t wait_ms, open_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
+    int64_t min_valid_ms, lock_delay_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst, parties, count;
     int on_lost, algorithm;
     const char *label, *rate, *who, *group, *ask_text;

@@ -40,7 +40,7 @@ static hf_status wait_for_it(hf_store *store, const hf_limit_request *limit,
 static int look(struct cli *cli, struct cli_store *store, const hf_limit_request *limit);
 static int refuse(struct cli *cli, const hf_limit_result *result);
 static int print_json(struct cli *cli, const hf_limit_result *result, bool granted);
-static int become(struct cli *cli, struct cli_store *store, const struct signals *signals);
+static int become_command(struct cli *cli, struct cli_store *store, const struct signals *signals);
 
 int verb_limit(struct cli *cli)
 {
@@ -72,7 +72,7 @@ int verb_limit(struct cli *cli)
     if (status == HF_BUSY && limit.wait_ms != 0)
         status = wait_for_it(store.store, &limit, &signals, &ended_by, &result, &err);
     if (status == HF_OK && !ended_by.number && cli->args.command)
-        return become(cli, &store, &signals);
+        return become_command(cli, &store, &signals);
 
     store_close(&store);
     if (ended_by.typed)
@@ -263,24 +263,12 @@ static int refuse(struct cli *cli, const hf_limit_result *result)
 
 /* ---- the command ----------------------------------------------------------------------------------- */
 
-/* Execute the command, with the signal mask that we were started with. Returns only if that
- * fails. */
-static int become(struct cli *cli, struct cli_store *store, const struct signals *signals)
+/* Become the command, with the signal mask that we were started with. Returns only if that fails. */
+static int become_command(struct cli *cli, struct cli_store *store, const struct signals *signals)
 {
-    char **command = cli->args.command;
-    int error;
-
-    setenv("HOLDFAST_STORE", store->for_child, 1);
-    for (size_t i = 0; i < PASSWORD_ENVS; i++)
-        if (store->password_envs[i])
-            unsetenv(store->password_envs[i]);
-    store_close(store);
     close(signals->fd);
     if (signals->child_ignored)
         signal(SIGCHLD, SIG_IGN);
     sigprocmask(SIG_SETMASK, &signals->before, NULL);
-    execvp(command[0], command);
-    error = errno;
-    say_error("cannot execute '%s': %s", shown(command[0]), strerror(error));
-    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+    return become(cli, store);
 }

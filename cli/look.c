@@ -5,7 +5,11 @@
 #include "util/text.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
+
+#define LOOK_AGAIN_MS 1000 /* between two views, where no event tells of a change */
+#define LOOK_LEAST_MS 20   /* a lease at its very end: it may have been renewed */
 
 int look_open(const struct cli *cli, struct cli_store *ret_store)
 {
@@ -41,6 +45,56 @@ int look_absent(const struct cli_store *store)
     say_error("no store yet at %s", store->info.location);
     return EXIT_FINE;
 }
+
+bool look_is_held(const hf_view *view)
+{
+    const hf_entry *entry = hf_view_entry(view, 0);
+
+    return entry && (entry->holder_count > 0 || entry->closed_ms > 0);
+}
+
+/* ---- waiting for changes ------------------------------------------------------------------- */
+
+/* Some ends are no event: a ttl that expires, a holder that is killed while nobody waits for it. When could that be? */
+static int64_t next_end_ms(const hf_view *view)
+{
+    const hf_entry *entry = hf_view_entry(view, 0);
+    int64_t next_ms = entry && entry->closed_ms > 0 ? entry->closed_ms : HF_DURATION_MAX_MS;
+
+    for (size_t i = 0; entry && i < entry->holder_count; i++) {
+        int64_t ttl_ms = hf_entry_holder(entry, i)->ttl_ms;
+
+        if (ttl_ms < 0) /* it ends with its process */
+            ttl_ms = LOOK_AGAIN_MS;
+        if (ttl_ms < next_ms)
+            next_ms = ttl_ms;
+    }
+    return next_ms < LOOK_LEAST_MS ? LOOK_LEAST_MS : next_ms;
+}
+
+void look_changes_begin(struct cli_store *store, struct look_changes *ret_changes)
+{
+    *ret_changes = (struct look_changes){ .store = store, .told = store->info.caps & HF_CAP_WATCH };
+    if (ret_changes->told && store->store)
+        hf_store_wait(store->store, &ret_changes->seq, 0, NULL, NULL);
+}
+
+void look_changes_wait(struct look_changes *changes, const hf_view *view, int64_t limit_ms)
+{
+    int64_t pause_ms = next_end_ms(view);
+    hf_status status = HF_UNSUPPORTED;
+
+    if (!changes->told && pause_ms > LOOK_AGAIN_MS)
+        pause_ms = LOOK_AGAIN_MS;
+    if (pause_ms > limit_ms)
+        pause_ms = limit_ms;
+    if (changes->told)
+        status = hf_store_wait(changes->store->store, &changes->seq, pause_ms, NULL, NULL);
+    if (status != HF_OK && status != HF_TIMEOUT) /* nothing to wait for: let time pass */
+        poll(NULL, 0, pause_ms < LOOK_AGAIN_MS ? (int)pause_ms : LOOK_AGAIN_MS);
+}
+
+/* ---- texts ------------------------------------------------------------------------------- */
 
 char *taken_words(const hf_entry *entry, char buf[CELL_MAX])
 {

@@ -13,6 +13,19 @@ int look_open(const struct cli *cli, struct cli_store *ret_store);
 /* Read the view of one name, or with `glob` of all names that match it (NULL: all). EXIT_FINE with
  * *ret_view NULL: there is no store yet, and a message said so. */
 int look_view(const struct cli_store *store, const char *name, bool glob, hf_view **ret_view);
+/* Does anybody hold the one name of this view, or does a lock delay keep it closed? */
+bool look_is_held(const hf_view *view);
+
+/* Waiting for changes: begin before the first view, so that a change during that view wakes us. */
+struct look_changes {
+    struct cli_store *store;
+    bool told; /* the engine reports changes; otherwise we look again at intervals */
+    uint64_t seq;
+};
+void look_changes_begin(struct cli_store *store, struct look_changes *ret_changes);
+/* Until something in the store has changed, or it is time to look at this view's name again, but at most limit_ms. */
+void look_changes_wait(struct look_changes *changes, const hf_view *view, int64_t limit_ms);
+
 /* There is no store yet: say where it would be. EXIT_FINE. */
 int look_absent(const struct cli_store *store);
 

@@ -129,10 +129,12 @@ int verb_show(struct cli *cli)
     if (code == EXIT_FINE) {
         if (cli->args.json)
             print_json(cli, &store, view);
-        else if (view)
+        else if (view && !(cli->args.check && cli->args.quiet))
             print_text(cli, view);
-        hf_free(view);
         code = out_finish(cli);
+        if (code == EXIT_FINE && cli->args.check && view && hf_view_count(view) > 0)
+            code = EXIT_BUSY;
+        hf_free(view);
     }
     store_close(&store);
     return code;

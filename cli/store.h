@@ -44,6 +44,11 @@ bool store_close_within(struct cli_store *store, int64_t limit_ms);
 /* Close it and leave behind a detached lease, for the process that has its handle. */
 void store_leave(struct cli_store *store);
 
+/* ---- become.c ---------------------------------------------------------------- */
+
+/* Close the store and execute the command in our place. Returns, with an exit code, only if that fails. */
+int become(struct cli *cli, struct cli_store *store);
+
 /* ---- connecting.c ------------------------------------------------------------ */
 
 /* Show a line on the terminal while `to` is being opened, if that takes a moment. Both accept NULL,

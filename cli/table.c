@@ -55,6 +55,10 @@
         NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"), \
         NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                              \
                "semaphore: take K of the slots (default 1)"),                               \
+        DURATION(0, "min-valid", min_valid_ms,                                              \
+                 "refuse a lease that is valid for less than D when it is granted"),        \
+        DURATION(0, "lock-delay", lock_delay_ms,                                            \
+                 "if the lease expires, keep the name closed for D more"),                  \
         LABEL_ROW
 /* Of every verb that runs a command under a lease. */
 #define COMMAND_ROWS                                                                 \
@@ -154,7 +158,24 @@ static const struct option_def renew_options[] = {
 };
 
 static const struct option_def unlock_options[] = { NAME_ROW, LEASE_ROW };
-static const struct option_def show_options[] = { NAME_ROW };
+static const struct option_def show_options[] = {
+    NAME_ROW,
+    FLAG(0, "check", check, "exit with 75 unless it is free"),
+};
+
+static const struct option_def wait_options[] = {
+    NAME_ROW,
+    DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),
+    NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
+           "exit with N if it is not free in time (default 75; 0 says nothing)"),
+};
+
+static const struct option_def guard_options[] = {
+    NAME_ROW,
+    NUMBER(0, "token", "T", 1, TOKEN_MAX, token,
+           "the token to present (default: HOLDFAST_TOKEN, as `run` sets it)"),
+    TEXT(0, "set", "VALUE", set, "write VALUE (\"-\": standard input) in the same step"),
+};
 
 static const struct option_def limit_options[] = {
     NAME_ROW,
@@ -285,8 +306,12 @@ const struct verb verbs[] = {
       OPTIONS(limit_options), verb_limit },
     { "ls", OPERAND_GLOB, "[GLOB]", "list the names that are held or waited for", NULL,
       OPTIONS(ls_options), verb_ls },
-    { "show", OPERAND_NAME, "NAME", "show every holder and every waiter of one name", NULL,
-      OPTIONS(show_options), verb_show },
+    { "show", OPERAND_NAME, "NAME [--check]", "show every holder and every waiter of one name",
+      NULL, OPTIONS(show_options), verb_show },
+    { "wait", OPERAND_NAME, "NAME [-w D]", "wait until nobody holds a name",
+      "Queues nowhere and holds nothing afterwards: the name may be held again when this returns.\n"
+      "Exit code 0: it is free, 75: it is still held after -w.\n",
+      OPTIONS(wait_options), verb_wait },
     { "watch", OPERAND_GLOB, "[GLOB]", "print what changes, as it happens", NULL, NO_OPTIONS,
       verb_watch },
     { "deadlocks", OPERAND_NONE, "", "show requests that wait for each other in a circle",
@@ -332,6 +357,15 @@ const struct verb verbs[] = {
       "Prints what the counter is then. It has 64 bits; what would go beyond changes nothing and\n"
       "exits with 65. One that is not there is 0.\n",
       OPTIONS(counter_options), verb_counter },
+    { "guard", OPERAND_COMMAND, "NAME [--token T] [--set VALUE | -- COMMAND [ARG...]]",
+      "present a token to a resource, which refuses stale ones",
+      "The resource NAME, a few bytes in the store, remembers the highest token that it has seen.\n"
+      "A lower one is refused, with exit code 76: its lease is no longer the latest. Otherwise "
+      "the\n"
+      "bytes are printed, or replaced by VALUE, or COMMAND is executed. All tokens of one "
+      "resource\n"
+      "must be of one lock.\n",
+      OPTIONS(guard_options), verb_guard },
     { "script", OPERAND_SCRIPT, "run|exists|flush|kill [FILE] [KEY...] [, ARG...]",
       "run a Lua script on a Redis server, or end one",
       "run     run FILE (\"-\": standard input), and print what it returns; a lone comma stands\n"

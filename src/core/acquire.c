@@ -186,7 +186,12 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
 /* The call has its answer without asking the store: its slot is not needed. */
 static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handle)
 {
-    hfi_call_result(call, status, handle, "acquire", &call->lease->claim.name, NULL);
+    hf_error other;
+
+    if (status == HF_MISMATCH)
+        (void)hfi_mismatch_set(&other, call->lease->claim.mode, call->lease->claim.capacity);
+    hfi_call_result(call, status, handle, "acquire", &call->lease->claim.name,
+                    status == HF_MISMATCH ? &other : NULL);
     hfi_lease_free(call->lease);
     call->lease = NULL;
     hfi_call_end(call);

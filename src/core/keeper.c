@@ -30,7 +30,7 @@ void hfi_keeper_init(struct hfi_keeper *keeper)
     keeper->heap = (struct hfi_heap){ 0 };
     hfi_list_init(&keeper->settling);
     keeper->reserved = keeper->busy = 0;
-    keeper->running = keeper->stop = keeper->closed = false;
+    keeper->running = keeper->stop = keeper->closed = keeper->armed = false;
     keeper->wakes_ms = INT64_MIN;
     keeper->renewal = NULL;
     atomic_store(&keeper->bell, 0);
@@ -74,6 +74,7 @@ void hfi_keeper_arm(struct hfi_store *store, struct hfi_timer *timer, int64_t du
 
     pthread_mutex_lock(&keeper->lock);
     hfi_heap_set(&keeper->heap, timer, due_ms);
+    keeper->armed = true;
     if (due_ms < keeper->wakes_ms)
         hfi_keeper_ring(store);
     pthread_mutex_unlock(&keeper->lock);
@@ -215,6 +216,11 @@ static void *keeper_thread(void *arg)
         top = hfi_heap_top(&keeper->heap);
         if (top && top->due_ms < next_ms)
             next_ms = top->due_ms;
+        /* The timers of short leases, one after the other, are gone before we look. They must not wake us for each: a timer for later
+         * than our next look does not ring. */
+        if (next_ms == HFI_NEVER && keeper->armed)
+            next_ms = hfi_now_ms() + HFI_KEEPER_IDLE_MS;
+        keeper->armed = false;
         if (!keeper->stop && next_ms > hfi_now_ms())
             sleep_until(store, next_ms, &used);
     }

@@ -35,6 +35,7 @@ struct hfi_keeper {
     struct hfi_call *reserve; /* used when there is no memory for another one */
     bool reserve_used;
     bool running, stop;
+    bool armed;       /* a timer was, since it looked last */
     bool closed;      /* claims that cannot be settled now are dropped */
     int64_t wakes_ms; /* it sleeps until then; HFI_NEVER; INT64_MIN: it does not sleep */
     _Atomic uint32_t bell;

@@ -12,7 +12,7 @@
 static bool is_good(const struct hfi_lease *held);
 static bool is_ours(const struct hfi_lease *held, const struct hfi_lease *lease);
 static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease);
-static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
+static enum hfi_entrance re_enter(struct hfi_lease *held, struct hfi_lease *lease,
                                   hf_lease **ret_again);
 
 /* ---- coming in --------------------------------------------------------------- */
@@ -118,12 +118,16 @@ static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease
            (a->flags | b->flags) == a->flags;
 }
 
-static enum hfi_entrance re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
+/* MISMATCH: the slot of the request is of no more use, and takes what the name is in use as to the text. */
+static enum hfi_entrance re_enter(struct hfi_lease *held, struct hfi_lease *lease,
                                   hf_lease **ret_again)
 {
     if (held->claim.mode != lease->claim.mode || held->claim.capacity != lease->claim.capacity ||
-        held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX)
+        held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX) {
+        lease->claim.mode = held->claim.mode;
+        lease->claim.capacity = held->claim.capacity;
         return HFI_ENTRY_MISMATCH;
+    }
 
     held->holds++;
     *ret_again = (hf_lease *)(uintptr_t)atomic_load_explicit(&held->slot.handle, /* NOLINT */

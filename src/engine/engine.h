@@ -38,6 +38,7 @@
 
 #include "engine/conf.h"
 #include "holdfast/holdfast.h"
+#include "util/error.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -210,6 +211,19 @@ static inline hf_kind hfi_shown_kind(int64_t mode, bool exclusive)
            : mode != HFI_MODE_RW      ? HF_KIND_MUTEX
            : exclusive                ? HF_KIND_EXCLUSIVE
                                       : HF_KIND_SHARED;
+}
+
+/* Set HF_MISMATCH, with a text that says as which kind of lock the name is in use. `mode`, `capacity`: as the store has them,
+ * which may be anything. */
+static inline hf_status hfi_mismatch_set(hf_error *ret_err, int64_t mode, int64_t capacity)
+{
+    if (mode == HFI_MODE_SEMAPHORE)
+        return hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
+                             (long long)capacity);
+    return hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as %s",
+                         mode == HFI_MODE_MUTEX ? "a mutex"
+                         : mode == HFI_MODE_RW  ? "a read-write lock"
+                                                : "another kind");
 }
 
 /* Where a page begins: whatever the engine needs to go on there. Empty: at the beginning; set by the engine: that was the

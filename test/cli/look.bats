@@ -67,6 +67,66 @@ load helper
     grep -E '^2 +1 .* third$' <<<"$output"
 }
 
+@test "show --check: 75 unless it is free, 0 if it is; -q prints nothing" {
+    exits 0 holdfast show x --check # there is no store yet
+    make_store
+    exits 0 holdfast show x --check
+    [[ $output == "x: free" ]]
+    holdfast lock x --slots 5 --ttl 60s >/dev/null
+    exits 75 holdfast show x --check
+    says "x: semaphore, 1/5"
+    exits 75 holdfast show x --check -q
+    [[ -z $output ]]
+    exits 0 holdfast show x
+    exits 75 holdfast show x --check --json
+    jq -e '.taken == 1' <<<"$output"
+}
+
+@test "wait: at once if it is free, else until the holder has released it" {
+    exits 0 holdfast wait x # there is no store yet
+    make_store
+    exits 0 holdfast wait x
+    [[ -z $output ]]
+    hold x
+    begin holdfast wait x
+    waiter=$!
+    exits 75 holdfast wait x -w 50ms
+    says "'x' is still held"
+    exits 7 holdfast wait x -w 50ms -E 7
+    exits 0 holdfast wait x -w 50ms -E 0
+    [[ -z $output ]]
+    exits 75 holdfast wait x -w 50ms --json
+    jq -e '.name == "x" and (.free | not)' <<<"$(grep -v holdfast: <<<"$output")"
+    has_waiters x 0 # it queues nowhere
+    not is_gone "$waiter"
+    kill "$held_pid"
+    wait "$waiter"
+    is_free x
+    exits 0 holdfast wait x --json
+    jq -e .free <<<"$output"
+}
+
+@test "wait: also for what ends by itself: a killed holder, a ttl, a lock delay" {
+    hold x
+    begin holdfast wait x
+    waiter=$!
+    kill -KILL "$holder"
+    wait "$waiter"
+    holdfast lock y --ttl 1s --lock-delay 1s >/dev/null
+    began=$(date +%s%N)
+    exits 0 holdfast wait y
+    (($(date +%s%N) - began > 1000000000)) # longer than the rest of the ttl
+}
+
+@test "wait: it sleeps; it does not poll" {
+    holdfast lock x --ttl 60s >/dev/null
+    begin holdfast wait x
+    waiter=$!
+    sleep 3 # the time that is measured: a look every 20 ms would be 150 of them
+    woken=$(awk '/^voluntary/ { sum += $2 } END { print sum }' /proc/$waiter/task/*/status)
+    ((woken < 75)) || { echo "woken $woken times"; false; }
+}
+
 @test "break: exactly that token; another is 75 and ends nothing" {
     hold x
     token=$(holdfast show x --json | jq -r '.holders[0].token')

@@ -78,6 +78,50 @@ os.execvp("holdfast", ["holdfast", "run", "x", "--", "sh", "-c", "exit 3"])'
     [[ ! -e started ]]
 }
 
+@test "busy: it says who holds it, and since when" {
+    hold x --label 'the one'
+    exits 75 holdfast run -n x -- true
+    says "held by the one, pid $holder, for "
+    [[ $output =~ ", since "[0-9]{4}-[0-9]{2}-[0-9]{2}" "[0-9:]{8} ]]
+    exits 75 holdfast run -w 50ms x -- true
+    says "held by the one, pid $holder, for "
+    exits 75 holdfast lock -n x
+    says "held by the one, pid $holder, for "
+    exits 75 holdfast run -n free --also x -- true
+    says "; 'x' is held by the one, pid $holder, for "
+    exits 75 holdfast run -q -n x -- true
+    [[ -z $output ]]
+    hold s --slots 2
+    begin holdfast run s --slots 2 -- sleep 1000
+    eventually eval '[[ $(holdfast show s --json | jq .taken) == 2 ]]'
+    exits 75 holdfast run s --slots 2 -n -- true
+    says ", and by 1 more"
+}
+
+@test "busy: a label is no text for a terminal" {
+    holdfast lock x --label $'\033]0;evil\007' >/dev/null
+    exits 75 holdfast run -n x -- true
+    says "held by "
+    [[ $output != *$'\033'* && $output != *$'\007'* ]]
+}
+
+@test "--lock-delay keeps the name closed after a lease expired, not after a release" {
+    exits 0 holdfast run x --ttl 1s --lock-delay 60s -- true
+    exits 0 holdfast run -n x -- true
+    holdfast lock x --ttl 1s --lock-delay 60s >/dev/null
+    eventually eval '[[ $(holdfast show x --json | jq -r .closed_ms) != 0 ]]'
+    exits 75 holdfast run -n x -- true
+    says "closed for "
+}
+
+@test "--min-valid: what does not fit into the ttl is refused" {
+    exits 0 holdfast run x --ttl 30s --min-valid 10s -- true
+    exits 64 holdfast run x --ttl 2s --min-valid 2s -- true
+    exits 75 holdfast run x --max-hold 2s --kill-after 500ms --min-valid 10s -- touch ran
+    says "too little validity"
+    [[ ! -e ran ]]
+}
+
 @test "it waits in order of arrival" {
     hold x
     for i in 1 2 3; do
@@ -108,9 +152,12 @@ os.execvp("holdfast", ["holdfast", "run", "x", "--", "sh", "-c", "exit 3"])'
 @test "another kind or capacity: 65" {
     hold x
     exits 65 holdfast run x -s -- true
+    says "in use as a mutex"
     exits 65 holdfast run x --slots 2 -- true
+    says "in use as a mutex"
     hold y --slots 2
     exits 65 holdfast run y --slots 3 -- true
+    says "in use as a semaphore of 2"
 }
 
 holds_on() {

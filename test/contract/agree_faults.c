@@ -13,15 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *server(void)
-{
-    static char name[128];
-    const char *url = strchr(contract_url(), ':') + 1;
-
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
-    return name;
-}
-
 static uint32_t down(hf_store *store, const char *who)
 {
     uint32_t left = 99;
@@ -36,13 +27,14 @@ static void nothing_counts_twice(void **state)
 
     (void)state;
     EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 4, &contract_error));
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     CHECK(down(store, "a") == 3);
-    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
     CHECK(down(store, "b") == 2);
-    mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 300); /* later than we wait for it */
+    mem_fault(contract_server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1,
+              300); /* later than we wait for it */
     CHECK(down(store, "c") == 1);
-    AWAIT(down(store, "a") == 1 && mem_count(server(), MEM_CELL_SWAP) >= 5);
+    AWAIT(down(store, "a") == 1 && mem_count(contract_server(), MEM_CELL_SWAP) >= 5);
     CHECK(down(store, "c") == 1);
     close_store(store);
 }
@@ -73,9 +65,9 @@ static void who_is_overtaken_begins_again(void **state)
 
     (void)state;
     EXPECT(HF_OK, hf_latch_create(store, "gate", HF_CSTRING, 2, &contract_error));
-    mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 80);
+    mem_fault(contract_server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 80);
     CHECK(pthread_create(&counter.thread, NULL, count_there, &counter) == 0);
-    AWAIT(counter.tid != 0 && mem_count(server(), MEM_CELL_READ) > 1);
+    AWAIT(counter.tid != 0 && mem_count(contract_server(), MEM_CELL_READ) > 1);
     CHECK(down(store, "quick") <= 1);
     CHECK(pthread_join(counter.thread, NULL) == 0);
     EXPECT(HF_OK, call_latch_wait(store, "gate", HF_CSTRING, 0, NULL, &contract_error));
@@ -106,14 +98,14 @@ static void arrivals_are_found(void **state)
     (void)state;
     CHECK(pthread_create(&thread, NULL, come_often, other) == 0);
     for (int round = 0; round < 3; round++) {
-        mem_fault(server(), faults[round], MEM_CELL_SWAP, 1, 0);
+        mem_fault(contract_server(), faults[round], MEM_CELL_SWAP, 1, 0);
         EXPECT(HF_OK, pass(store, "b"));
     }
     CHECK(pthread_join(thread, NULL) == 0);
 
     EXPECT(HF_OK, call_barrier_enter(store, "double", HF_CSTRING, 1, "a", 0, NULL, &party,
                                      &contract_error));
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_OK, hf_barrier_leave(party, LIMIT_MS, NULL, &contract_error));
     close_store(store);
     close_store(other);
@@ -127,25 +119,25 @@ static void marks_and_words_are_found(void **state)
     hf_leader *seen;
 
     (void)state;
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_OK, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
     CHECK(lease);
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
     give(lease);
     EXPECT(HF_DONE, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_OK, hf_once_delete(store, "job", HF_CSTRING, &contract_error));
 
     request.name = "chair";
     request.name_len = HF_CSTRING;
-    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_OK, hf_election_campaign(store, &request, "ada", 3, &lease, &contract_error));
     EXPECT(HF_OK,
            call_election_wait(store, "chair", HF_CSTRING, NULL, 0, NULL, &seen, &contract_error));
     CHECK(seen->leads && strcmp(seen->value, "ada") == 0);
     hf_free(seen);
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_OK, hf_election_resign(lease, &contract_error));
     close_store(store);
 }
@@ -182,12 +174,12 @@ static void a_wait_outlives_its_line(void **state)
            call_latch_join(store, "gate", HF_CSTRING, "a", 0, NULL, &lease, &contract_error));
     CHECK(pthread_create(&waiter.thread, NULL, wait_there, &waiter) == 0);
     thread_settled(&waiter.tid, &waiter.ended);
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     begun_ms = now_ms();
     EXPECT(HF_UNAVAILABLE, call_latch_wait(store, "gate", HF_CSTRING, 500, NULL, &contract_error));
     CHECK(now_ms() - begun_ms >= 500);
     CHECK(!waiter.ended);
-    mem_cut(server(), false);
+    mem_cut(contract_server(), false);
     CHECK(down(store, "a") == 0);
     CHECK(pthread_join(waiter.thread, NULL) == 0);
     EXPECT(HF_OK, waiter.status);
@@ -208,7 +200,7 @@ static void a_break_is_tried_again(void **state)
     EXPECT(HF_OK,
            call_latch_join(store, "gate", HF_CSTRING, "a", 0, NULL, &lease, &contract_error));
     give(lease);
-    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 30,
+    mem_fault(contract_server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 30,
               0); /* a call makes about 25 in its 5 s */
     EXPECT(HF_BROKEN, call_latch_wait(store, "gate", HF_CSTRING, LIMIT_MS, NULL, &contract_error));
     close_store(store);
@@ -219,7 +211,7 @@ static hf_store *open_patient(void)
     char url[160];
     hf_store *store = NULL;
 
-    snprintf(url, sizeof url, "memevent:%s?call=3s", server());
+    snprintf(url, sizeof url, "memevent:%s?call=3s", contract_server());
     EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
     return store;
 }
@@ -250,9 +242,9 @@ static void who_withdrew_has_not_passed(void **state)
 
     (void)state;
     CHECK(pthread_create(&waiter.thread, NULL, give_up_soon, &waiter) == 0);
-    AWAIT((swaps = mem_count(server(), MEM_CELL_SWAP)) > 0);
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
-    AWAIT(mem_count(server(), MEM_CELL_SWAP) > swaps);
+    AWAIT((swaps = mem_count(contract_server(), MEM_CELL_SWAP)) > 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    AWAIT(mem_count(contract_server(), MEM_CELL_SWAP) > swaps);
     CHECK(pthread_create(&thread, NULL, come_once, other) == 0);
     EXPECT(HF_OK, pass(store, "c"));
     CHECK(pthread_join(thread, NULL) == 0);

@@ -14,15 +14,6 @@
 #include <string.h>
 
 /* The server's name: the text between "memevent:" and "?". */
-static const char *server(void)
-{
-    static char name[128];
-    const char *url = strchr(contract_url(), ':') + 1;
-
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
-    return name;
-}
-
 static hf_status cas(hf_store *store, uint64_t version, const char *text, uint64_t *ret_version)
 {
     return call_cell_swap(store, "cell", HF_CSTRING, version, text, strlen(text), 0, ret_version,
@@ -45,19 +36,19 @@ static void a_write_may_be_unknown(void **state)
 
     (void)state;
     EXPECT(HF_OK, cas(store, 0, "first", &version));
-    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_UNKNOWN, cas(store, version, "never", &kept));
     CHECK(kept == 7);
     expect_text(store, "first");
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_UNKNOWN, cas(store, version, "second", &kept));
     CHECK(kept == 7);
     expect_text(store, "second");
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_UNKNOWN,
            call_cell_set(store, "cell", HF_CSTRING, "third", 5, 0, NULL, &contract_error));
     expect_text(store, "third");
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_READ, 1, 0); /* a read changes nothing */
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_READ, 1, 0); /* a read changes nothing */
     EXPECT(HF_UNAVAILABLE,
            call_cell_set(store, "cell", HF_CSTRING, "fourth", 6, 0, NULL, &contract_error));
     expect_text(store, "third");
@@ -71,7 +62,7 @@ static unsigned long swaps(hf_store *store)
 
     EXPECT(HF_OK, hf_cell_get(store, "cell", HF_CSTRING, &cell, &contract_error));
     hf_free(cell.bytes);
-    return mem_count(server(), MEM_CELL_SWAP);
+    return mem_count(contract_server(), MEM_CELL_SWAP);
 }
 
 /* It arrives after another client has written: it finds another version. */
@@ -85,8 +76,8 @@ static void a_late_write_does_nothing(void **state)
     (void)state;
     EXPECT(HF_OK, cas(store, 0, "first", &version));
     do { /* a machine that is stopped for this long sees the answer first */
-        before = mem_count(server(), MEM_CELL_SWAP);
-        mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 100);
+        before = mem_count(contract_server(), MEM_CELL_SWAP);
+        mem_fault(contract_server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 100);
         status = cas(store, version, "late", &version);
     } while (status == HF_OK);
     EXPECT(HF_UNKNOWN, status);
@@ -112,10 +103,10 @@ static void an_unknown_update_is_not_repeated(void **state)
     int calls = 0;
 
     (void)state;
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_UNKNOWN, call_cell_update(store, "cell", HF_CSTRING, raise_it, &calls, LIMIT_MS, NULL,
                                         NULL, &contract_error));
-    CHECK(calls == 1 && mem_count(server(), MEM_CELL_SWAP) == 1);
+    CHECK(calls == 1 && mem_count(contract_server(), MEM_CELL_SWAP) == 1);
     expect_text(store, "1");
     close_store(store);
 }
@@ -165,13 +156,13 @@ static void a_wait_outlives_its_line(void **state)
 
     (void)state;
     watcher_start(&watcher, store);
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     EXPECT(HF_UNAVAILABLE, cas(store, watcher.version, "second", &version));
     EXPECT(HF_UNAVAILABLE, call_cell_wait(store, "cell", HF_CSTRING, watcher.version, 50, NULL,
                                           NULL, &contract_error)); /* nothing is known at its end */
     thread_settled(&watcher.tid, &watcher.ended);                  /* it has noticed, too */
     CHECK(!watcher.ended);
-    mem_cut(server(), false);
+    mem_cut(contract_server(), false);
     EXPECT(HF_OK, cas(store, watcher.version, "second", &version));
     watcher_told(&watcher, version);
     close_store(store);
@@ -185,7 +176,7 @@ static void a_lost_message_is_made_up_for(void **state)
 
     (void)state;
     watcher_start(&watcher, store);
-    mem_fault(server(), MEM_LOSE_PUSH, MEM_VERBS, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_PUSH, MEM_VERBS, 1, 0);
     EXPECT(HF_OK, cas(store, watcher.version, "second", &version));
     watcher_told(&watcher, version);
     close_store(store);
@@ -198,14 +189,15 @@ static void waiting_reads_only_where_it_must(void **state)
     char url[160];
 
     (void)state;
-    snprintf(url, sizeof url, "membare:%s?call=50ms", server());
+    snprintf(url, sizeof url, "membare:%s?call=50ms", contract_server());
     EXPECT(HF_OK, hf_open(url, NULL, &bare, &contract_error));
     EXPECT(HF_TIMEOUT,
            call_cell_wait(store, "cell", HF_CSTRING, 0, 150, NULL, NULL, &contract_error));
-    CHECK(mem_count(server(), MEM_CELL_READ) == 0);
+    CHECK(mem_count(contract_server(), MEM_CELL_READ) == 0);
     EXPECT(HF_TIMEOUT,
            call_cell_wait(bare, "cell", HF_CSTRING, 0, 150, NULL, NULL, &contract_error));
-    CHECK(mem_count(server(), MEM_CELL_READ) >= 2 && mem_count(server(), MEM_CELL_READ) <= 20);
+    CHECK(mem_count(contract_server(), MEM_CELL_READ) >= 2 &&
+          mem_count(contract_server(), MEM_CELL_READ) <= 20);
     close_store(bare);
     close_store(store);
 }

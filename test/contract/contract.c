@@ -117,6 +117,15 @@ const char *contract_url(void)
     return case_url;
 }
 
+const char *contract_server(void)
+{
+    static char name[128];
+    const char *url = strchr(contract_url(), ':') + 1;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
+    return name;
+}
+
 bool has(uint64_t cap)
 {
     return (contract_info.caps & cap) == cap;

@@ -40,8 +40,9 @@ extern hf_store_info contract_info; /* of the store under test */
 
 const char *contract_url(void); /* of this case */
 void contract_param(
-    const char *param); /* "key=value" for the URL of this case, before it is used */
-bool has(uint64_t cap); /* HF_CAP_*: all of them */
+    const char *param);            /* "key=value" for the URL of this case, before it is used */
+const char *contract_server(void); /* of a store in memory: the name of its server */
+bool has(uint64_t cap);            /* HF_CAP_*: all of them */
 /* Every case that needs a capability says so first; returns false after it has checked that a
  * plain call answers HF_UNSUPPORTED where the case names one. */
 #define NEEDS(caps)     \
@@ -130,7 +131,7 @@ struct contract_group {
     X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
     X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
     X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(commit) X(process) X(hammer) X(deadlock) X(several) \
-    X(handover) X(crowd) X(wanted) X(linger)
+    X(handover) X(crowd) X(wanted) X(yield) X(linger)
 /* clang-format on */
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)

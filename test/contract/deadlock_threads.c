@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sessions that are threads: circles of mutexes, semaphores, readers and writers; and a thread alone. */
 #include "deadlock.h"
+#include "watched.h"
 
 #include <string.h>
 
@@ -250,11 +251,60 @@ static void waiting_for_oneself(void **state)
     close_store(store);
 }
 
+/* The thread that gets what is yielded then wants what the yielding thread still holds. */
+static void circle_through_a_yield(void **state)
+{
+    hf_acquire_request held = mutex_request("a"), given = mutex_request("b");
+    struct told told = { .total = 0 };
+    hf_store *stores[2];
+
+    (void)state;
+    NEEDS(NEEDED | HF_CAP_WANTED | HF_CAP_FIFO);
+    stores[0] = open_store();
+    stores[1] = open_store();
+    for (int round = 0; round < 4; round++) {
+        struct party taker = { .store = stores[round % 2],
+                               .first = waiting_request("b"),
+                               .second = waiting_request("a") };
+        hf_lease *outer, *lease;
+        pthread_barrier_t alone;
+        hf_status status;
+
+        pthread_barrier_init(&alone, NULL, 1);
+        taker.ready = &alone;
+        given = watched("b", &told);
+        outer = take(stores[0], &held);
+        lease = take(stores[0], &given);
+        party_start(&taker);
+        AWAIT(hf_lease_wanted(lease));
+        status = hf_yield(&lease, LIMIT_MS, &contract_error);
+        if (status == HF_DEADLOCK)
+            CHECK(lease == NULL && strstr(contract_error.text, "which we hold (token ") != NULL);
+        else
+            EXPECT(HF_YIELDED, status);
+        if (lease)
+            give(lease);
+        give(outer);
+        CHECK(pthread_join(taker.thread, NULL) == 0);
+        CHECK((status == HF_DEADLOCK) != (taker.status == HF_DEADLOCK));
+        CHECK(taker.status == HF_OK || taker.status == HF_DEADLOCK);
+        pthread_barrier_destroy(&alone);
+    }
+    CHECK(circles(stores[0]) == 0);
+    close_store(stores[1]);
+    close_store(stores[0]);
+}
+
 int deadlock_threads(void)
 {
     const struct CMUnitTest cases[] = {
-        FOUND(two_threads), FOUND(semaphore_knot),       FOUND(semaphore_with_a_way_out),
-        FOUND(upgrade),     FOUND(reader_behind_writer), FOUND(waiting_for_oneself),
+        FOUND(two_threads),
+        FOUND(circle_through_a_yield),
+        FOUND(semaphore_knot),
+        FOUND(semaphore_with_a_way_out),
+        FOUND(upgrade),
+        FOUND(reader_behind_writer),
+        FOUND(waiting_for_oneself),
     };
 
     return cmocka_run_group_tests_name("deadlock_threads", cases, NULL, NULL);

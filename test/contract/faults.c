@@ -18,15 +18,6 @@
 #define CALL_MS 300 /* an answer that takes longer makes the outcome unknown */
 
 /* The server's name: the text between "memevent:" and "?". */
-static const char *server(void)
-{
-    static char name[128];
-    const char *url = strchr(contract_url(), ':') + 1;
-
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
-    return name;
-}
-
 static hf_acquire_request ttl_request(const char *name, int64_t ttl_ms)
 {
     hf_acquire_request request = mutex_request(name);
@@ -55,11 +46,11 @@ static void request_is_lost(void **state)
     hf_lease *lease = NULL;
 
     (void)state;
-    mem_fault(server(), MEM_LOSE_REQUEST, MEM_ACQUIRE, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REQUEST, MEM_ACQUIRE, 1, 0);
     EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
     CHECK(lease == NULL);
     CHECK(contract_error.status == HF_UNKNOWN);
-    AWAIT(mem_count(server(), MEM_RELEASE) >= 1); /* it asks: release by owner */
+    AWAIT(mem_count(contract_server(), MEM_RELEASE) >= 1); /* it asks: release by owner */
     check_given_back(store, "job");
     close_store(store);
 }
@@ -71,11 +62,11 @@ static void reply_is_lost(void **state)
     hf_lease *lease = NULL;
 
     (void)state;
-    mem_fault(server(), MEM_LOSE_REPLY, MEM_ACQUIRE, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_ACQUIRE, 1, 0);
     EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
     CHECK(lease == NULL);
     AWAIT(count_holders(second, "job") == 0); /* granted, and given back in the background */
-    CHECK(mem_count(server(), MEM_RELEASE) >= 1);
+    CHECK(mem_count(contract_server(), MEM_RELEASE) >= 1);
     check_given_back(second, "job");
     close_store(second);
     close_store(store);
@@ -90,11 +81,11 @@ static void several_and_lost_replies(void **state)
     (void)state;
     for (unsigned lost = 1; lost <= 3; lost += 2) {
         hf_lease *leases[3] = { NULL, NULL, NULL };
-        unsigned long asked = mem_count(server(), MEM_ACQUIRE);
+        unsigned long asked = mem_count(contract_server(), MEM_ACQUIRE);
 
-        mem_fault(server(), MEM_LOSE_REPLY, MEM_ACQUIRE, lost, 0);
+        mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_ACQUIRE, lost, 0);
         EXPECT(HF_UNKNOWN, hf_acquire_all(store, requests, 3, leases, &contract_error));
-        CHECK(mem_count(server(), MEM_ACQUIRE) == asked + 3);
+        CHECK(mem_count(contract_server(), MEM_ACQUIRE) == asked + 3);
         CHECK(!leases[0] && !leases[1] && !leases[2]);
         for (int i = 0; i < 3; i++) {
             AWAIT(count_holders(second, requests[i].name) == 0);
@@ -113,7 +104,7 @@ static void reply_is_late(void **state)
     hf_lease *lease = NULL;
 
     (void)state;
-    mem_fault(server(), MEM_DELAY_REPLY, MEM_ACQUIRE, 1, 2 * CALL_MS);
+    mem_fault(contract_server(), MEM_DELAY_REPLY, MEM_ACQUIRE, 1, 2 * CALL_MS);
     EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
     AWAIT(count_holders(second, "job") == 0);
     lease = take(second, &request);
@@ -134,10 +125,11 @@ static void request_is_late(void **state)
     unsigned long acquires;
 
     (void)state;
-    acquires = mem_count(server(), MEM_ACQUIRE);
-    mem_fault(server(), MEM_DELAY_REQUEST, MEM_ACQUIRE, 1, 2 * CALL_MS);
+    acquires = mem_count(contract_server(), MEM_ACQUIRE);
+    mem_fault(contract_server(), MEM_DELAY_REQUEST, MEM_ACQUIRE, 1, 2 * CALL_MS);
     EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
-    AWAIT(count_holders(second, "job") == 0 && mem_count(server(), MEM_ACQUIRE) > acquires);
+    AWAIT(count_holders(second, "job") == 0 &&
+          mem_count(contract_server(), MEM_ACQUIRE) > acquires);
     check_given_back(second, "job");
     close_store(second);
     close_store(store);
@@ -154,19 +146,19 @@ static void granted_after_the_grace(void **state)
     char url[200];
 
     (void)state;
-    snprintf(url, sizeof url, "memevent:%s?call=%ds", server(),
+    snprintf(url, sizeof url, "memevent:%s?call=%ds", contract_server(),
              LIMIT_MS / 1000); /* it never gives up */
     EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
     request.wait_ms = 20;
-    released = mem_count(server(), MEM_RELEASE);
-    mem_fault(server(), MEM_DELAY_REPLY, MEM_ACQUIRE, 1, SILENT_MS);
-    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CANCEL, 1, 0);
+    released = mem_count(contract_server(), MEM_RELEASE);
+    mem_fault(contract_server(), MEM_DELAY_REPLY, MEM_ACQUIRE, 1, SILENT_MS);
+    mem_fault(contract_server(), MEM_LOSE_REQUEST, MEM_CANCEL, 1, 0);
     EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
     CHECK(lease == NULL && contract_error.status == HF_UNKNOWN);
-    CHECK(mem_count(server(), MEM_RELEASE) == released); /* nothing has come yet */
+    CHECK(mem_count(contract_server(), MEM_RELEASE) == released); /* nothing has come yet */
     CHECK(count_holders(second, "job") == 1);
     AWAIT(count_holders(second, "job") == 0);
-    CHECK(mem_count(server(), MEM_RELEASE) > released);
+    CHECK(mem_count(contract_server(), MEM_RELEASE) > released);
     check_given_back(second, "job");
     close_store(second);
     close_store(store);
@@ -179,14 +171,14 @@ static void messages_come_twice(void **state)
     hf_lease *lease;
 
     (void)state;
-    mem_fault(server(), MEM_REPEAT_REQUEST, MEM_VERBS, 1000, 30);
-    mem_fault(server(), MEM_REPEAT_REPLY, MEM_VERBS, 1000, 0);
+    mem_fault(contract_server(), MEM_REPEAT_REQUEST, MEM_VERBS, 1000, 30);
+    mem_fault(contract_server(), MEM_REPEAT_REPLY, MEM_VERBS, 1000, 0);
     for (int i = 0; i < 20; i++) {
         lease = take(i % 2 ? store : second, &request);
         EXPECT(HF_BUSY, probe(store, &request));
         give(lease);
     }
-    mem_heal(server());
+    mem_heal(contract_server());
     nap_ms(60); /* the last copies */
     EXPECT(HF_OK, probe(store, &request));
     close_store(second);
@@ -205,7 +197,7 @@ static void grant_message_is_lost(void **state)
     wait.wait_ms = LIMIT_MS;
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "job") == 1);
-    mem_fault(server(), MEM_LOSE_PUSH, MEM_VERBS, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_PUSH, MEM_VERBS, 1, 0);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
@@ -224,7 +216,8 @@ static void release_is_unknown(void **state)
     (void)state;
     for (int lose_reply = 0; lose_reply < 2; lose_reply++) {
         lease = take(store, &request);
-        mem_fault(server(), lose_reply ? MEM_LOSE_REPLY : MEM_LOSE_REQUEST, MEM_RELEASE, 1, 0);
+        mem_fault(contract_server(), lose_reply ? MEM_LOSE_REPLY : MEM_LOSE_REQUEST, MEM_RELEASE, 1,
+                  0);
         EXPECT(HF_UNKNOWN, hf_release(lease, &contract_error));
         EXPECT(HF_INVALID, hf_release(lease, &contract_error));
         CHECK(hf_lease_state(lease) == HF_STATE_LOST);
@@ -248,7 +241,7 @@ static void cancel_is_unknown(void **state)
     wait.wait_ms = LIMIT_MS;
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "job") == 1);
-    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CANCEL, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_REQUEST, MEM_CANCEL, 1, 0);
     EXPECT(HF_OK, hf_cancel_fire(wait.cancel));
     status = attempt_join(&attempt);
     CHECK(status == HF_UNKNOWN || status == HF_CANCELLED);
@@ -270,7 +263,7 @@ static void deadline_before_the_answer(void **state)
 
     (void)state;
     request.wait_ms = CALL_MS / 3;
-    mem_fault(server(), MEM_DELAY_REQUEST, MEM_ACQUIRE, 1, 2 * CALL_MS);
+    mem_fault(contract_server(), MEM_DELAY_REQUEST, MEM_ACQUIRE, 1, 2 * CALL_MS);
     status = hf_acquire(store, &request, &lease, &contract_error);
     CHECK(status == HF_TIMEOUT || status == HF_UNKNOWN);
     CHECK(lease == NULL);
@@ -288,13 +281,13 @@ static void line_is_cut(void **state)
     hf_view *view = NULL;
 
     (void)state;
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     EXPECT(HF_UNAVAILABLE, hf_acquire(store, &request, &lease, &contract_error));
     EXPECT(HF_UNAVAILABLE,
            hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
     EXPECT(HF_UNAVAILABLE, hf_lease_break(store, "job", 3, 1, &contract_error));
     CHECK(lease == NULL && view == NULL);
-    mem_heal(server());
+    mem_heal(contract_server());
     EXPECT(HF_OK, probe(store, &request));
     close_store(store);
 }
@@ -312,10 +305,10 @@ static void line_is_cut_while_waiting(void **state)
     wait.wait_ms = LIMIT_MS;
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "job") == 1);
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     status = attempt_join(&attempt);
     CHECK(status == HF_UNKNOWN || status == HF_UNAVAILABLE);
-    mem_heal(server());
+    mem_heal(contract_server());
     AWAIT(count_waiters(store, "job") == 0);
     give(lease);
     check_given_back(store, "job");
@@ -330,11 +323,11 @@ static void at_risk_and_back(void **state)
     hf_lease *lease = take(store, &request);
 
     (void)state;
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     EXPECT(HF_UNAVAILABLE, hf_renew(lease, 0, &contract_error));
     CHECK(hf_lease_state(lease) == HF_STATE_AT_RISK);
     CHECK(hf_lease_remaining_ms(lease) > 0);
-    mem_heal(server());
+    mem_heal(contract_server());
     AWAIT(hf_lease_state(lease) != HF_STATE_AT_RISK);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     give(lease);
@@ -348,11 +341,11 @@ static void at_risk_by_itself(void **state)
     hf_lease *lease = take(store, &request);
 
     (void)state;
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     AWAIT(hf_lease_state(lease) != HF_STATE_HELD);
     CHECK(hf_lease_state(lease) == HF_STATE_AT_RISK);
     await_lost(lease); /* nothing came back in time */
-    mem_heal(server());
+    mem_heal(contract_server());
     nap_ms(CALL_MS);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
@@ -368,16 +361,16 @@ static void lost_while_renewing(void **state)
     hf_lease *lease;
 
     (void)state;
-    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 100, 4000);
+    mem_fault(contract_server(), MEM_DELAY_REPLY, MEM_RENEW, 100, 4000);
     lease = take(store, &request);
     await_lost(lease);
-    CHECK(mem_count(server(), MEM_RENEW) >= 1);
+    CHECK(mem_count(contract_server(), MEM_RENEW) >= 1);
     CHECK(hf_lease_remaining_ms(lease) == 0);
     nap_ms(3000);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
-    mem_heal(server());
+    mem_heal(contract_server());
     check_given_back(store, "job");
     close_store(store);
 }
@@ -404,9 +397,9 @@ static void yes_comes_after_the_loss(void **state)
     pthread_t thread;
 
     (void)state;
-    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 1, CALL_MS * 2 / 3);
+    mem_fault(contract_server(), MEM_DELAY_REPLY, MEM_RENEW, 1, CALL_MS * 2 / 3);
     CHECK(pthread_create(&thread, NULL, renew_once, &renewer) == 0);
-    AWAIT(mem_count(server(), MEM_RENEW) == 1);
+    AWAIT(mem_count(contract_server(), MEM_RENEW) == 1);
     EXPECT(HF_OK, hf_lease_break(second, "job", 3, hf_lease_token(renewer.lease), &contract_error));
     CHECK(pthread_join(thread, NULL) == 0);
     await_lost(renewer.lease);
@@ -426,7 +419,7 @@ static void server_forgets(void **state)
     hf_lease *lease = take(store, &request), *next;
 
     (void)state;
-    mem_forget(server());
+    mem_forget(contract_server());
     await_lost(lease); /* the next renewal learns it */
     next = take(store, &request);
     CHECK(hf_lease_token(next) > hf_lease_token(lease));
@@ -448,7 +441,7 @@ static void tokens_run_out(void **state)
     wait.wait_ms = LIMIT_MS;
     attempt_start(&attempt, store, &wait);
     AWAIT(count_waiters(store, "job") == 1);
-    mem_set_token(server(), HFI_TOKEN_LIMIT - 1);
+    mem_set_token(contract_server(), HFI_TOKEN_LIMIT - 1);
     give(lease);
     EXPECT(HF_FULL, attempt_join(&attempt));
     EXPECT(HF_FULL, hf_acquire(store, &request, &none, &contract_error));
@@ -474,7 +467,8 @@ static void renewals_are_batched(void **state)
     }
     /* Those that were renewed together are due together: batches only grow. On a slow machine, where
      * they were acquired far apart, it takes some rounds. */
-    AWAIT(mem_count(server(), MEM_RENEW) >= FLOCK && mem_largest(server(), MEM_RENEW) >= 10);
+    AWAIT(mem_count(contract_server(), MEM_RENEW) >= FLOCK &&
+          mem_largest(contract_server(), MEM_RENEW) >= 10);
     for (int i = 0; i < FLOCK; i++)
         give(leases[i]);
     close_store(store);
@@ -488,13 +482,13 @@ static void close_on_a_dead_line(void **state)
     hf_status status;
 
     (void)state;
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     EXPECT(HF_IN_USE, hf_close(store, 0));
     status = hf_close(store, HF_CLOSE_FLAG_RELEASE); /* comes back, whatever it says */
     CHECK(status == HF_OK || status == HF_UNAVAILABLE || status == HF_UNKNOWN);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
-    mem_heal(server());
+    mem_heal(contract_server());
 }
 
 /* ---- everything at once ------------------------------------------------------------- */
@@ -553,14 +547,14 @@ static void storm(void **state)
 
     (void)state;
     printf("STORM_SEED=%llu\n", (unsigned long long)seed);
-    mem_chaos(server(), seed, 5, 40);
+    mem_chaos(contract_server(), seed, 5, 40);
     for (int i = 0; i < THREADS; i++) {
         sailors[i] = (struct sailor){ &weather, i };
         CHECK(pthread_create(&threads[i], NULL, sail, &sailors[i]) == 0);
     }
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    mem_heal(server());
+    mem_heal(contract_server());
     CHECK(weather.granted > 0);
     AWAIT(count_holders(weather.stores[0], "storm") == 0);
     check_given_back(weather.stores[0], "storm");

@@ -75,6 +75,13 @@ static void touch_everything(const struct handles *h)
     STEP(hf_release(h->lease, NULL) == HF_FORKED); /* and again: it has not ended */
     STEP(hf_release_async(h->lease, (hf_done_fn *)abort, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_renew(h->lease, 0, NULL) == HF_FORKED);
+    lease = h->lease;
+    STEP(hf_yield(&lease, 0, &err) == HF_FORKED && lease == h->lease);
+    lease = NULL;
+    STEP(hf_yield_async(h->lease, 0, done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_ask(h->store, "fork", 4, "please", NULL) == HF_FORKED);
+    STEP(hf_ask_async(h->store, "fork", 4, "please", done, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_idle_release(h->store, NULL) == HF_FORKED);
     STEP(hf_lease_get(h->lease, &lease_info) == HF_FORKED);
     STEP(hf_lease_export(h->lease, handle) == HF_FORKED);
     STEP(hf_lease_state(h->lease) == HF_STATE_LOST);

@@ -12,15 +12,6 @@
 
 #define NAME "linger"
 
-static const char *server(void)
-{
-    static char name[128];
-    const char *url = strchr(contract_url(), ':') + 1;
-
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
-    return name;
-}
-
 static hf_acquire_request lingering(int64_t linger_ms, int64_t ttl_ms)
 {
     hf_acquire_request request = mutex_request(NAME);
@@ -65,10 +56,12 @@ static void costs_no_request(void **state)
     (void)state;
     for (int i = 0; i < 5000; i++)
         token = pair(store, &request, token);
-    CHECK(mem_count(server(), MEM_ACQUIRE) == 1 && mem_count(server(), MEM_RELEASE) == 0);
-    CHECK(mem_count(server(), MEM_RENEW) < 100); /* each block is larger than the one before */
+    CHECK(mem_count(contract_server(), MEM_ACQUIRE) == 1 &&
+          mem_count(contract_server(), MEM_RELEASE) == 0);
+    CHECK(mem_count(contract_server(), MEM_RENEW) <
+          100); /* each block is larger than the one before */
     EXPECT(HF_OK, hf_idle_release(store, &contract_error));
-    CHECK(mem_count(server(), MEM_RELEASE) == 1);
+    CHECK(mem_count(contract_server(), MEM_RELEASE) == 1);
     close_store(store);
 }
 
@@ -80,10 +73,11 @@ static void block_is_used_up(void **state)
     uint64_t token = 0;
 
     (void)state;
-    mem_set_block(server(), 2);
+    mem_set_block(contract_server(), 2);
     for (int i = 0; i < 200; i++)
         token = pair(store, &request, token);
-    CHECK(mem_count(server(), MEM_ACQUIRE) == 1 && mem_count(server(), MEM_RENEW) >= 99);
+    CHECK(mem_count(contract_server(), MEM_ACQUIRE) == 1 &&
+          mem_count(contract_server(), MEM_RENEW) >= 99);
     close_store(store);
 }
 
@@ -97,10 +91,10 @@ static void tokens_are_lost(void **state)
     (void)state;
     contract_param("call=100ms");
     store = open_store();
-    mem_set_block(server(), 2);
+    mem_set_block(contract_server(), 2);
     for (int i = 0; i < 30; i++) {
         if (i % 10 == 5)
-            mem_fault(server(), MEM_LOSE_REPLY, MEM_RENEW, 1, 0);
+            mem_fault(contract_server(), MEM_LOSE_REPLY, MEM_RENEW, 1, 0);
         request.wait_ms = LIMIT_MS;
         token = pair(store, &request, token);
     }
@@ -115,7 +109,7 @@ static void recall_is_lost(void **state)
     uint64_t token = pair(store, &request, 0);
 
     (void)state;
-    mem_fault(server(), MEM_LOSE_PUSH, MEM_VERBS, 1, 0);
+    mem_fault(contract_server(), MEM_LOSE_PUSH, MEM_VERBS, 1, 0);
     (void)pair(second, &waits, token);
     close_store(second);
     close_store(store);
@@ -134,10 +128,10 @@ static void recall_crosses_a_renewal(void **state)
     (void)state;
     request.flags = HF_FLAG_WATCH;
     lease = take(store, &request);
-    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 1, 300);
-    renewals = mem_count(server(), MEM_RENEW);
+    mem_fault(contract_server(), MEM_DELAY_REPLY, MEM_RENEW, 1, 300);
+    renewals = mem_count(contract_server(), MEM_RENEW);
     EXPECT(HF_OK, hf_renew_async(lease, 0, both_done, &both, NULL, &contract_error));
-    AWAIT(mem_count(server(), MEM_RENEW) > renewals);
+    AWAIT(mem_count(contract_server(), MEM_RENEW) > renewals);
     attempt_start(&attempt, second, &waits);
     AWAIT(hf_lease_wanted(lease));
     while (!both.done) {
@@ -165,9 +159,9 @@ static void line_is_lost(void **state)
     second = open_store();
     token = pair(store, &request, 0);
     CHECK(count_holders(second, NAME) == 1);
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     nap_ms(20);
-    mem_cut(server(), false);
+    mem_cut(contract_server(), false);
     (void)pair(second, &waits, token);
     close_store(second);
     close_store(store);
@@ -184,7 +178,7 @@ static void ttl_is_short(void **state)
     uint64_t token = 0;
 
     (void)state;
-    mem_set_block(server(), 2);
+    mem_set_block(contract_server(), 2);
     request.wait_ms = LIMIT_MS;
     do {
         for (int i = 0; i < 20; i++)
@@ -269,8 +263,8 @@ static void data_is_lost(void **state)
 
     (void)state;
     (void)pair(store, &request, 0);
-    mem_forget(server());
-    mem_doubt(server(), NULL, NULL);
+    mem_forget(contract_server());
+    mem_doubt(contract_server(), NULL, NULL);
     check_forgotten(store, &request);
     close_store(store);
 }
@@ -283,8 +277,8 @@ static void released_in_doubt(void **state)
     hf_lease *lease = take(store, &request);
 
     (void)state;
-    mem_forget(server());
-    mem_doubt(server(), release_it, lease);
+    mem_forget(contract_server());
+    mem_doubt(contract_server(), release_it, lease);
     check_forgotten(store, &request);
     close_store(store);
 }
@@ -310,8 +304,8 @@ static void slot_is_used_again(void **state)
     char name[16];
 
     (void)state;
-    mem_set_block(server(), 1);
-    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, SLOTS, 200);
+    mem_set_block(contract_server(), 1);
+    mem_fault(contract_server(), MEM_DELAY_REPLY, MEM_RENEW, SLOTS, 200);
     for (int i = 0; i < SLOTS; i++) {
         name_request(&request, name, i);
         (void)pair(store, &request, 0);
@@ -319,7 +313,7 @@ static void slot_is_used_again(void **state)
     second = open_store();
     EXPECT(HF_OK, hf_idle_release(store, &contract_error));
     close_store(store); /* and with it the threads that kept its slots */
-    mem_heal(server());
+    mem_heal(contract_server());
 
     plain.ttl_ms = 10 * LIMIT_MS;
     for (int i = 0; i < SLOTS; i++) {
@@ -327,13 +321,13 @@ static void slot_is_used_again(void **state)
         leases[i] = take(second, &plain);
         EXPECT(HF_OK, hf_renew(leases[i], 0, &contract_error));
     }
-    renewals = mem_count(server(), MEM_RENEW);
+    renewals = mem_count(contract_server(), MEM_RENEW);
     ends = mutex_request(NAME);
     ends.ttl_ms = 1000;
     ends.flags = HF_FLAG_NO_RENEW;
     lease = take_short(second, &ends);
     await_lost(lease); /* the keeper has done all that was due */
-    CHECK(mem_count(server(), MEM_RENEW) == renewals);
+    CHECK(mem_count(contract_server(), MEM_RENEW) == renewals);
     EXPECT(HF_LOST, hf_release(lease, NULL));
     for (int i = 0; i < SLOTS; i++)
         give(leases[i]);
@@ -354,7 +348,7 @@ static void delay_is_kept(void **state)
     delayed.lock_delay_ms = 1000;
     delayed.wait_ms = LIMIT_MS;
     lease = take(store, &delayed);
-    CHECK(mem_count(server(), MEM_ACQUIRE) > 1);
+    CHECK(mem_count(contract_server(), MEM_ACQUIRE) > 1);
     CHECK(look(second, &holder) && !holder.lingers);
     give(lease);
     close_store(second);
@@ -376,10 +370,11 @@ static void wanted_before_the_release(void **state)
     lease = take(store, &request);
     attempt_start(&attempt, second, &waits);
     AWAIT(hf_lease_wanted(lease));
-    mem_fault(server(), MEM_LOSE_PUSH, MEM_VERBS, 1000, 0); /* no recall is heard from now on */
+    mem_fault(contract_server(), MEM_LOSE_PUSH, MEM_VERBS, 1000,
+              0); /* no recall is heard from now on */
     give(lease);
-    CHECK(mem_count(server(), MEM_RELEASE) == 1);
-    mem_heal(server());
+    CHECK(mem_count(contract_server(), MEM_RELEASE) == 1);
+    mem_heal(contract_server());
     EXPECT(HF_OK, attempt_join(&attempt));
     give(attempt.lease);
     close_store(second);
@@ -410,8 +405,8 @@ static void try_stays_a_try(void **state)
     hf_lease *lease;
 
     (void)state;
-    mem_set_block(server(), 1);
-    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 1000, LIMIT_MS); /* no tokens */
+    mem_set_block(contract_server(), 1);
+    mem_fault(contract_server(), MEM_DELAY_REPLY, MEM_RENEW, 1000, LIMIT_MS); /* no tokens */
     (void)pair(store, &request, 0);
     attempt_start(&attempt, store, &request);
     attempt_settled(&attempt);
@@ -419,7 +414,7 @@ static void try_stays_a_try(void **state)
     while (!atomic_load(&attempt.ended))
         CHECK(count_waiters(second, NAME) == 0);
     EXPECT(HF_BUSY, attempt_join(&attempt));
-    mem_heal(server());
+    mem_heal(contract_server());
     give(lease);
     close_store(second);
     close_store(store);
@@ -444,10 +439,10 @@ static void line_lost_while_idle(void **state)
     AWAIT(hf_lease_wanted(lease));
     (void)pair(store, &request, 0);
     CHECK(count_holders(second, NAME) == 1);
-    mem_cut(server(), true);
+    mem_cut(contract_server(), true);
     AWAIT(!hf_lease_wanted(lease)); /* core has heard of it */
     EXPECT(HF_UNAVAILABLE, probe(store, &request));
-    mem_cut(server(), false);
+    mem_cut(contract_server(), false);
     give(lease);
     if (attempt_join(&attempt) == HF_OK) /* it may have lost its place with the line */
         give(attempt.lease);

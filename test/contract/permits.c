@@ -256,8 +256,11 @@ static void writer_gives_up(void **state)
     close_store(store);
 }
 
+/* Whoever is refused is told what the name is in use as. */
 static void one_meaning_per_name(void **state)
 {
+    static const char *const words[5] = { "a mutex", "a read-write lock", "a semaphore of 1",
+                                          "a semaphore of 2", "a semaphore of 3" };
     hf_store *store;
     hf_acquire_request forms[5];
     hf_lease *lease;
@@ -276,8 +279,11 @@ static void one_meaning_per_name(void **state)
         lease = take(store, &forms[held]);
         for (int asked = 0; asked < 5; asked++) {
             forms[asked].wait_ms = asked % 2 ? LIMIT_MS : 0;
-            if (asked != held)
+            if (asked != held) {
                 EXPECT(HF_MISMATCH, probe(store, &forms[asked]));
+                if (!strstr(contract_error.text, words[held]))
+                    fail_msg("no '%s' in: %s", words[held], contract_error.text);
+            }
             forms[asked].wait_ms = 0;
         }
         give(lease); /* then the name may mean something else */

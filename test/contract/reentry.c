@@ -2,6 +2,8 @@
 /* Opt-in reentrancy: by thread, or by scope; hold counts. */
 #include "peer.h"
 
+#include <string.h>
+
 static hf_acquire_request again_request(uint64_t scope)
 {
     hf_acquire_request request = mutex_request("again");
@@ -140,6 +142,7 @@ static void writer_and_semaphore_too(void **state)
     lease = take(store, &request);
     CHECK(take(store, &request) == lease);
     EXPECT(HF_MISMATCH, probe(store, &slots)); /* the same thread, but another kind */
+    CHECK(strstr(contract_error.text, "a read-write lock"));
     give(lease);
     give(lease);
     slots.kind = HF_KIND_SEMAPHORE;

@@ -4,118 +4,10 @@
  * without HF_FLAG_WATCH hears nothing.
  */
 #include "peer.h"
+#include "watched.h"
 
-#include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* What a callback was told. */
-struct told {
-    _Atomic int wanted, unwanted, asked, lost, total;
-    char text[HF_LABEL_MAX + 2]; /* of ASKED */
-    _Atomic bool begun, ended;   /* of the callback that runs, if it is slow */
-    bool slow, release;
-    pthread_t thread;
-    hf_lease *lease;
-    hf_status released;
-};
-
-static void on_event(hf_lease *lease, hf_event event, const char *text, void *arg)
-{
-    struct told *told = arg;
-
-    CHECK(text != NULL);
-    told->thread = pthread_self();
-    told->lease = lease;
-    told->begun = true;
-    if (told->slow)
-        nap_ms(100);
-    if (told->release && event == HF_EVENT_WANTED)
-        told->released = hf_release(lease, NULL);
-    told->wanted += event == HF_EVENT_WANTED;
-    told->unwanted += event == HF_EVENT_UNWANTED;
-    told->lost += event == HF_EVENT_LOST;
-    if (event == HF_EVENT_ASKED)
-        snprintf(told->text, sizeof told->text, "%s", text);
-    told->asked += event == HF_EVENT_ASKED;
-    told->total++;
-    told->ended = true;
-}
-
-static hf_acquire_request watched(const char *name, struct told *told)
-{
-    hf_acquire_request request = mutex_request(name);
-
-    request.flags = HF_FLAG_WATCH;
-    request.on_event = on_event;
-    request.on_event_arg = told;
-    return request;
-}
-
-static bool readable(hf_lease *lease)
-{
-    struct pollfd fd = { .fd = hf_lease_fd(lease), .events = POLLIN };
-
-    CHECK(fd.fd >= 0);
-    return poll(&fd, 1, 0) == 1;
-}
-
-static hf_lease_info get(hf_lease *lease)
-{
-    hf_lease_info info = HF_LEASE_INFO_INIT;
-
-    EXPECT(HF_OK, hf_lease_get(lease, &info));
-    return info;
-}
-
-/* Another client waits, until it is cancelled. */
-struct waiter {
-    hf_store *store;
-    hf_cancel *cancel;
-    struct attempt attempt;
-};
-
-static void waiter_start(struct waiter *waiter, hf_store *store, hf_acquire_request request)
-{
-    waiter->store = store;
-    EXPECT(HF_OK, hf_cancel_open(&waiter->cancel));
-    request.cancel = waiter->cancel;
-    request.wait_ms = LIMIT_MS;
-    attempt_start(&waiter->attempt, store, &request);
-}
-
-static void waiter_cancel(struct waiter *waiter)
-{
-    EXPECT(HF_OK, hf_cancel_fire(waiter->cancel));
-    EXPECT(HF_CANCELLED, attempt_join(&waiter->attempt));
-    EXPECT(HF_OK, hf_cancel_close(waiter->cancel));
-}
-
-/* It gets what it waits for, and gives it back. */
-static void waiter_granted(struct waiter *waiter)
-{
-    EXPECT(HF_OK, attempt_join(&waiter->attempt));
-    give(waiter->attempt.lease);
-    EXPECT(HF_OK, hf_cancel_close(waiter->cancel));
-}
-
-static void *yielder_run(void *arg)
-{
-    struct attempt *attempt = arg;
-
-    attempt->tid = thread_id();
-    attempt->status = hf_yield(&attempt->lease, attempt->request.wait_ms, &contract_error);
-    attempt->ended = true;
-    return NULL;
-}
-
-/* hf_yield() on a thread of its own. */
-static void yielder_start(struct attempt *attempt, hf_lease *lease, int64_t wait_ms)
-{
-    *attempt = (struct attempt){ .lease = lease, .request = { .wait_ms = wait_ms } };
-    CHECK(pthread_create(&attempt->thread, NULL, yielder_run, attempt) == 0);
-}
 
 static void undeclared_is_refused(void **state)
 {
@@ -150,16 +42,18 @@ static void level_and_events(void **state)
     store = open_store();
     second = open_store();
     lease = take(store, &request);
-    CHECK(!hf_lease_wanted(lease) && !get(lease).wanted && !readable(lease));
+    CHECK(!hf_lease_wanted(lease) && !lease_info(lease).wanted && !readable(lease));
 
     for (int round = 1; round <= 3; round++) {
         waiter_start(&waiter, second, mutex_request("wanted"));
         AWAIT(told.wanted == round);
         CHECK(hf_lease_wanted(lease) && readable(lease));
-        CHECK(get(lease).wanted && get(lease).state == HF_STATE_HELD && !readable(lease));
+        CHECK(lease_info(lease).wanted && lease_info(lease).state == HF_STATE_HELD &&
+              !readable(lease));
         waiter_cancel(&waiter);
         AWAIT(told.unwanted == round);
-        CHECK(!hf_lease_wanted(lease) && readable(lease) && !get(lease).wanted && !readable(lease));
+        CHECK(!hf_lease_wanted(lease) && readable(lease) && !lease_info(lease).wanted &&
+              !readable(lease));
     }
     CHECK(told.total == 6 && told.lease == lease);
     give(lease);
@@ -271,7 +165,7 @@ static void unwatched_hears_nothing(void **state)
     waiter_start(&waiter, second, mutex_request("wanted"));
     AWAIT(count_waiters(store, "wanted") == 1);
     nap_ms(300);
-    CHECK(!hf_lease_wanted(lease) && !get(lease).wanted && !readable(lease));
+    CHECK(!hf_lease_wanted(lease) && !lease_info(lease).wanted && !readable(lease));
     give(lease);
     waiter_granted(&waiter);
     CHECK(told.total == 0);
@@ -469,30 +363,6 @@ static void between_processes(void **state)
     close_store(store);
 }
 
-static void keep_lease(const hf_result *result, void *arg)
-{
-    CHECK(result->status == HF_OK);
-    *(hf_lease **)arg = result->lease;
-}
-
-static void turn(hf_store *store)
-{
-    struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
-    int limit_ms = hf_store_timeout_ms(store);
-
-    poll(&fd, 1, limit_ms < 0 || limit_ms > 100 ? 100 : limit_ms);
-    EXPECT(HF_OK, hf_store_process(store));
-}
-
-#define LOOP_UNTIL(store, truth)                                                     \
-    do {                                                                             \
-        int64_t until_ms = now_ms() + LIMIT_MS;                                      \
-        while (!(truth)) {                                                           \
-            check_true(now_ms() < until_ms, "in time: " #truth, __FILE__, __LINE__); \
-            turn(store);                                                             \
-        }                                                                            \
-    } while (0)
-
 /* What was acquired in the loop is told in the loop. */
 static void in_the_loop(void **state)
 {
@@ -570,10 +440,10 @@ static void descriptor_was_read(void **state)
         AWAIT(told.wanted == round && readable(lease));
         CHECK(read(hf_lease_fd(lease), &count, sizeof count) == sizeof count && !readable(lease));
         if (round == 2)
-            CHECK(get(lease).wanted);
+            CHECK(lease_info(lease).wanted);
         waiter_cancel(&waiter);
         AWAIT(told.unwanted == round);
-        CHECK(readable(lease) && !get(lease).wanted && !readable(lease));
+        CHECK(readable(lease) && !lease_info(lease).wanted && !readable(lease));
     }
     give(lease);
     close_store(second);
@@ -608,14 +478,14 @@ static void ask(void **state)
     EXPECT(HF_OK, hf_ask(second, "wanted", 6, "please \x1b[2J", &contract_error));
     AWAIT(told.asked == 1);
     CHECK(strcmp(told.text, "please \x1b[2J") == 0 && readable(lease));
-    CHECK(get(lease).asks == 1 && !get(lease).wanted && !readable(lease));
+    CHECK(lease_info(lease).asks == 1 && !lease_info(lease).wanted && !readable(lease));
     CHECK(!hf_lease_wanted(lease)); /* nobody waits */
 
     begun_ms = now_ms();
     for (int i = 0; i < 20; i++)
         EXPECT(HF_OK, hf_ask(second, "wanted", 6, "again", &contract_error));
     nap_ms(200);
-    CHECK(get(lease).asks <= 2 + (now_ms() - begun_ms) / 1000);
+    CHECK(lease_info(lease).asks <= 2 + (now_ms() - begun_ms) / 1000);
     seen = told.asked;
 
     /* At most once a second; what is too long is cut between two characters. */
@@ -634,358 +504,17 @@ static void ask(void **state)
     close_store(store);
 }
 
-/* ---- yielding ----------------------------------------------------------------------------- */
-
-static void yield_stays(void **state)
-{
-    struct told told = { .total = 0 };
-    hf_acquire_request request = watched("wanted", &told), plain = mutex_request("plain");
-    hf_store *store;
-    hf_lease *lease, *first, *old, *none = NULL;
-    uint64_t token;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED);
-    store = open_store();
-    request.flags |= HF_FLAG_REENTRANT;
-    first = lease = take(store, &request);
-    token = hf_lease_token(lease);
-    EXPECT(HF_OK, hf_yield(&lease, LIMIT_MS, &contract_error));
-    CHECK(lease == first && hf_lease_token(lease) == token);
-    EXPECT(HF_INVALID, hf_yield(NULL, 0, &contract_error));
-    EXPECT(HF_INVALID, hf_yield(&none, 0, &contract_error));
-    old = lease;
-    give(lease);
-    EXPECT(HF_INVALID, hf_yield(&old, 0, &contract_error));
-    CHECK(old == first);
-    lease = take(store, &plain);
-    EXPECT(HF_INVALID, hf_yield(&lease, 0, &contract_error));
-    CHECK(strstr(contract_error.text, "HF_FLAG_WATCH") && hf_lease_state(lease) == HF_STATE_HELD);
-    give(lease);
-    close_store(store);
-}
-
-/* The waiter gets it, and then it is ours again, with a larger token. */
-static void yield_gives_it_away(void **state)
-{
-    struct told told = { .total = 0 };
-    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
-    uint64_t token, between, again;
-    hf_lease *lease, *old;
-    struct peer peer;
-    hf_store *store;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO | HF_CAP_WAITERS);
-    store = open_store();
-    peer_start(&peer);
-    request.label = "a worker";
-    lease = old = take(store, &request);
-    for (int round = 0; round < 3; round++) {
-        struct attempt yielder;
-
-        token = hf_lease_token(lease);
-        peer_begin(&peer, 0, &other);
-        AWAIT(hf_lease_wanted(lease));
-        yielder_start(&yielder, lease, LIMIT_MS);
-        EXPECT(HF_OK, peer_join(&peer, 0, &between));
-        AWAIT(count_waiters(store, "wanted") == 1);
-        CHECK(!yielder.ended);
-        EXPECT(HF_OK, peer_release(&peer, 0));
-        EXPECT(HF_YIELDED, attempt_join(&yielder));
-        lease = yielder.lease;
-        again = hf_lease_token(lease);
-        CHECK(lease != old && hf_lease_state(old) == HF_STATE_LOST);
-        if (has(HF_CAP_TOKEN))
-            CHECK(token < between && between < again);
-        AWAIT(!hf_lease_wanted(lease));
-        old = lease;
-    }
-    give(lease);
-    peer_stop(&peer);
-    close_store(store);
-}
-
-/* The waiter keeps it for longer than we wait: nothing is held. */
-static void yield_is_not_granted(void **state)
-{
-    struct told told = { .total = 0 };
-    hf_acquire_request request = watched("wanted", &told), other = waiting_request("wanted");
-    struct peer peer;
-    hf_store *store;
-    hf_lease *lease;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO);
-    store = open_store();
-    peer_start(&peer);
-    for (int64_t wait_ms = 0; wait_ms <= 200; wait_ms += 200) {
-        lease = take(store, &request);
-        peer_begin(&peer, 0, &other);
-        AWAIT(hf_lease_wanted(lease));
-        EXPECT(wait_ms ? HF_TIMEOUT : HF_BUSY, hf_yield(&lease, wait_ms, &contract_error));
-        CHECK(lease == NULL);
-        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
-        EXPECT(HF_OK, peer_release(&peer, 0));
-    }
-    peer_stop(&peer);
-    EXPECT(HF_OK, hf_close(store, 0)); /* nothing is left */
-}
-
-static void yield_in_use(void **state)
-{
-    struct told told = { .total = 0 };
-    hf_acquire_request request = watched("wanted", &told);
-    struct waiter waiter;
-    hf_store *store, *second;
-    hf_lease *lease, *again;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED);
-    store = open_store();
-    second = open_store();
-    request.flags |= HF_FLAG_REENTRANT;
-    lease = take(store, &request);
-    again = take(store, &request);
-    waiter_start(&waiter, second, mutex_request("wanted"));
-    AWAIT(hf_lease_wanted(lease));
-    EXPECT(HF_IN_USE, hf_yield(&again, LIMIT_MS, &contract_error));
-    CHECK(again == lease && hf_lease_state(lease) == HF_STATE_HELD);
-    give(again);
-    give(lease);
-    waiter_granted(&waiter);
-    close_store(second);
-    close_store(store);
-}
-
-/* A thread of this process that waits gets it first. */
-static void yield_to_a_thread(void **state)
-{
-    struct told told = { .total = 0 };
-    hf_acquire_request request = watched("wanted", &told);
-    struct attempt yielder;
-    struct waiter waiter;
-    hf_store *store;
-    hf_lease *lease;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO);
-    store = open_store();
-    lease = take(store, &request);
-    waiter_start(&waiter, store, request);
-    AWAIT(hf_lease_wanted(lease));
-    attempt_settled(&waiter.attempt);
-    yielder_start(&yielder, lease, LIMIT_MS);
-    EXPECT(HF_OK, attempt_join(&waiter.attempt));
-    AWAIT(hf_lease_wanted(waiter.attempt.lease)); /* by us */
-    give(waiter.attempt.lease);
-    EXPECT(HF_OK, hf_cancel_close(waiter.cancel));
-    EXPECT(HF_YIELDED, attempt_join(&yielder));
-    give(yielder.lease);
-    close_store(store);
-}
-
-struct yielded {
-    hf_status status;
-    hf_lease *lease;
-    _Atomic bool done;
-};
-
-static void on_yielded(const hf_result *result, void *arg)
-{
-    struct yielded *yielded = arg;
-
-    yielded->status = result->status;
-    yielded->lease = result->lease;
-    yielded->done = true;
-}
-
-static bool is_redlock(void)
-{
-    return strncmp(contract_info.engine, "redlock", 7) == 0;
-}
-
-static void yield_in_the_loop(void **state)
-{
-    struct told told = { .total = 0 };
-    hf_acquire_request request = watched("wanted", &told);
-    struct yielded yielded = { .done = false };
-    struct waiter waiter;
-    hf_store *store, *second;
-    hf_lease *lease = NULL;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED);
-    store = open_store();
-    second = open_store();
-    EXPECT(HF_OK, hf_acquire_async(store, &request, keep_lease, &lease, NULL, &contract_error));
-    LOOP_UNTIL(store, lease);
-    EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
-    LOOP_UNTIL(store, yielded.done);
-    CHECK(yielded.status == HF_OK && yielded.lease == lease);
-
-    yielded.done = false;
-    waiter_start(&waiter, second, mutex_request("wanted"));
-    LOOP_UNTIL(store, told.wanted == 1);
-    EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
-    LOOP_UNTIL(store, waiter.attempt.ended || yielded.done);
-    /* Redlock: the first node tells of a waiter that the others may not have yet, and a majority of them gives us the lease
-     * again. Then it is still wanted, and the next yield is for the waiter. */
-    while (!waiter.attempt.ended && is_redlock()) {
-        lease = yielded.lease;
-        LOOP_UNTIL(store, hf_lease_wanted(lease));
-        yielded.done = false;
-        EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
-        LOOP_UNTIL(store, waiter.attempt.ended || yielded.done);
-    }
-    CHECK(waiter.attempt.ended);
-    waiter_granted(&waiter);
-    LOOP_UNTIL(store, yielded.done);
-    CHECK(yielded.status == HF_YIELDED && yielded.lease && yielded.lease != lease);
-    give(yielded.lease);
-    close_store(second);
-    close_store(store);
-}
-
-/* The waiter has it; then the yield is cancelled, or the store is closed: nothing is held, and nothing is queued. */
-static void yield_is_stopped(void **state)
-{
-    hf_acquire_request other = waiting_request("wanted");
-    struct peer peer;
-    hf_store *watcher;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED | HF_CAP_FIFO | HF_CAP_WAITERS);
-    watcher = open_store();
-    peer_start(&peer);
-    for (int by_close = 0; by_close < 2; by_close++) {
-        struct told told = { .total = 0 };
-        hf_acquire_request request = watched("wanted", &told);
-        struct yielded yielded = { .done = false };
-        hf_store *store = open_store();
-        hf_lease *lease = take(store, &request);
-        hf_op *op;
-
-        peer_begin(&peer, 0, &other);
-        AWAIT(hf_lease_wanted(lease));
-        EXPECT(HF_OK, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, &op, &contract_error));
-        CHECK(!hf_lease_wanted(lease) && hf_lease_state(lease) == HF_STATE_LOST);
-        EXPECT(HF_INVALID, hf_yield(&lease, 0, &contract_error));
-        LOOP_UNTIL(store, count_waiters(watcher, "wanted") == 1);
-        if (!by_close) {
-            EXPECT(HF_OK, hf_op_cancel(op));
-            LOOP_UNTIL(store, yielded.done);
-            EXPECT(HF_OK, hf_close(store, 0)); /* nothing is left */
-        } else {
-            EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
-        }
-        CHECK(yielded.done && yielded.lease == NULL && told.lost == 0);
-        EXPECT(HF_CANCELLED, yielded.status);
-        AWAIT(count_waiters(watcher, "wanted") == 0);
-        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
-        EXPECT(HF_OK, peer_release(&peer, 0));
-    }
-    peer_stop(&peer);
-    close_store(watcher);
-}
-
-/* A lost lease is not yielded: nothing is queued for. */
-static void yield_is_lost(void **state)
-{
-    struct told told = { .total = 0 };
-    hf_acquire_request request = watched("wanted", &told);
-    struct yielded yielded = { .done = false };
-    struct waiter waiter;
-    hf_store *store, *second;
-    hf_lease *lease, *old;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED | HF_CAP_BREAK);
-    store = open_store();
-    second = open_store();
-    lease = old = take(store, &request);
-    waiter_start(&waiter, second, mutex_request("wanted"));
-    AWAIT(hf_lease_wanted(lease));
-    EXPECT(HF_OK, hf_lease_break(second, "wanted", 6, hf_lease_token(lease), &contract_error));
-    waiter_granted(&waiter);
-    AWAIT(told.lost == 1);
-    EXPECT(HF_LOST, hf_yield(&lease, LIMIT_MS, &contract_error));
-    CHECK(lease == old && contract_error.status == HF_LOST);
-    EXPECT(HF_LOST, hf_yield_async(lease, LIMIT_MS, on_yielded, &yielded, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_yield(&lease, -2, &contract_error));
-    EXPECT(HF_LOST, hf_release(lease, &contract_error));
-    close_store(second);
-    close_store(store);
-}
-
-static void yield_inside(hf_lease *lease, hf_event event, const char *text, void *arg)
-{
-    struct yielded *yielded = arg;
-
-    (void)text;
-    if (event != HF_EVENT_WANTED || yielded->done)
-        return;
-    yielded->status = hf_yield(&lease, LIMIT_MS, NULL);
-    yielded->lease = lease;
-    yielded->done = true;
-}
-
-/* The callback that learns of the waiter yields. */
-static void yield_in_a_callback(void **state)
-{
-    hf_acquire_request request = mutex_request("wanted");
-    hf_store *store, *second;
-
-    (void)state;
-    NEEDS(HF_CAP_WANTED);
-    store = open_store();
-    second = open_store();
-    for (int round = 0; round < 5; round++) {
-        struct yielded yielded = { .done = false };
-        struct waiter waiter;
-
-        request.flags = HF_FLAG_WATCH;
-        request.on_event = yield_inside;
-        request.on_event_arg = &yielded;
-        (void)take(store, &request);
-        waiter_start(&waiter, round % 2 ? store : second, mutex_request("wanted"));
-        waiter_granted(&waiter);
-        AWAIT(yielded.done);
-        EXPECT(HF_YIELDED, yielded.status);
-        give(yielded.lease);
-    }
-    close_store(second);
-    close_store(store);
-}
-
 int contract_wanted(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(undeclared_is_refused),
-        CASE(level_and_events),
-        CASE(several_waiters),
-        CASE(callback_gives_it_away),
-        CASE(grant_tells_it),
-        CASE(unwatched_hears_nothing),
-        CASE(none_after_release),
-        CASE(release_takes_back),
-        CASE(local_waiters),
-        CASE(readers),
-        CASE(waiter_dies),
-        CASE(between_processes),
-        CASE(in_the_loop),
-        CASE(ask),
-        CASE(yield_stays),
-        CASE(yield_gives_it_away),
-        CASE(yield_is_not_granted),
-        CASE(yield_in_use),
-        CASE(yield_to_a_thread),
-        CASE(yield_in_the_loop),
-        CASE(descriptor_was_read),
-        CASE(yield_is_stopped),
-        CASE(yield_is_lost),
-        CASE(yield_in_a_callback),
-        CASE(behind_an_unwatched_thread),
+        CASE(undeclared_is_refused), CASE(level_and_events),
+        CASE(several_waiters),       CASE(callback_gives_it_away),
+        CASE(grant_tells_it),        CASE(unwatched_hears_nothing),
+        CASE(none_after_release),    CASE(release_takes_back),
+        CASE(local_waiters),         CASE(readers),
+        CASE(waiter_dies),           CASE(between_processes),
+        CASE(in_the_loop),           CASE(ask),
+        CASE(descriptor_was_read),   CASE(behind_an_unwatched_thread),
     };
 
     return cmocka_run_group_tests_name("wanted", cases, NULL, NULL);

@@ -8,15 +8,18 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define RULES_MAX  12
 #define PREFIX_LEN 5
+#define MORE_MAX   1024
 
 static struct liar_rule rules[RULES_MAX + 1];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -24,12 +27,17 @@ static long cut_after = -1;
 static int dripping;
 static atomic_long written;
 static atomic_uint requests;
+static atomic_int wake = -1; /* of the connection with the newest lasting stream */
+static char more[MORE_MAX];  /* what it is to send */
+static size_t more_len;
 
 struct asked;
 
 struct connection {
     struct asked *asked;
     int fd;
+    int wake;        /* an eventfd(2): there is more for its lasting stream */
+    int32_t lasting; /* id of that stream, or 0 */
     long written;
     bool over;
     nghttp2_session *session;
@@ -70,6 +78,21 @@ long liar_written(void)
 unsigned liar_requests(void)
 {
     return atomic_load(&requests);
+}
+
+bool liar_more(const void *bytes, size_t len)
+{
+    int to = atomic_load(&wake);
+
+    if (to < 0)
+        return false;
+    pthread_mutex_lock(&lock);
+    if (len > MORE_MAX - more_len)
+        give_up("too much for the lasting stream");
+    memcpy(more + more_len, bytes, len);
+    more_len += len;
+    pthread_mutex_unlock(&lock);
+    return eventfd_write(to, 1) == 0;
 }
 
 static struct liar_rule rule_for(const char *path)
@@ -184,6 +207,35 @@ static void answer(struct connection *connection, int32_t id, struct asked *aske
                                 rule->status && !*rule->status ? 2u : 4u, NULL);
 }
 
+/* What liar_more() said, as it is. */
+static ssize_t on_read_more(nghttp2_session *session, int32_t id, uint8_t *to, size_t room,
+                            uint32_t *flags, nghttp2_data_source *source, void *arg)
+{
+    size_t len;
+
+    (void)session, (void)id, (void)flags, (void)source, (void)arg;
+    pthread_mutex_lock(&lock);
+    len = more_len < room ? more_len : room;
+    memcpy(to, more, len);
+    memmove(more, more + len, more_len - len);
+    more_len -= len;
+    pthread_mutex_unlock(&lock);
+    return len > 0 ? (ssize_t)len : NGHTTP2_ERR_DEFERRED;
+}
+
+static void begin_lasting(struct connection *connection, int32_t id)
+{
+    nghttp2_data_provider provider = { .read_callback = on_read_more };
+    nghttp2_nv headers[] = { pair(":status", "200"), pair("content-type", "application/grpc") };
+
+    nghttp2_submit_response(connection->session, id, headers, 2, &provider);
+    connection->lasting = id;
+    pthread_mutex_lock(&lock);
+    more_len = 0;
+    pthread_mutex_unlock(&lock);
+    atomic_store(&wake, connection->wake);
+}
+
 static void play(struct connection *connection, int32_t id, struct asked *asked)
 {
     asked->rule = rule_for(asked->path);
@@ -202,6 +254,9 @@ static void play(struct connection *connection, int32_t id, struct asked *asked)
     case LIAR_FRAMES:
         flush(connection);
         put_bytes(connection, asked->rule.bytes, asked->rule.len);
+        break;
+    case LIAR_LASTS:
+        begin_lasting(connection, id);
         break;
     case LIAR_SILENCE:
         break;
@@ -250,9 +305,26 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
+/* Bytes of the client, or 0: it has gone. What the lasting stream is to send meanwhile is sent. */
+static ssize_t receive(struct connection *connection, uint8_t *bytes, size_t room)
+{
+    struct pollfd fds[] = { { .fd = connection->fd, .events = POLLIN },
+                            { .fd = connection->wake, .events = POLLIN } };
+    eventfd_t count;
+
+    while (poll(fds, 2, -1) >= 0 && !fds[0].revents) {
+        (void)eventfd_read(connection->wake, &count);
+        nghttp2_session_resume_data(connection->session, connection->lasting);
+        flush(connection);
+        if (connection->over)
+            return 0;
+    }
+    return recv(connection->fd, bytes, room, 0);
+}
+
 static void *serve(void *arg)
 {
-    struct connection connection = { .fd = (int)(intptr_t)arg };
+    struct connection connection = { .fd = (int)(intptr_t)arg, .wake = eventfd(0, EFD_CLOEXEC) };
     nghttp2_session_callbacks *callbacks;
     struct liar_rule first = rule_for("connected");
     uint8_t bytes[16384];
@@ -266,6 +338,7 @@ static void *serve(void *arg)
         while (recv(connection.fd, bytes, sizeof bytes, 0) > 0)
             ;
         close(connection.fd);
+        close(connection.wake);
         return NULL;
     }
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
@@ -278,7 +351,7 @@ static void *serve(void *arg)
     nghttp2_submit_settings(connection.session, NGHTTP2_FLAG_NONE, NULL, 0);
     for (;;) {
         flush(&connection);
-        if (connection.over || (got = recv(connection.fd, bytes, sizeof bytes, 0)) <= 0 ||
+        if (connection.over || (got = receive(&connection, bytes, sizeof bytes)) <= 0 ||
             nghttp2_session_mem_recv(connection.session, bytes, (size_t)got) != got)
             break;
     }
@@ -289,6 +362,12 @@ static void *serve(void *arg)
         connection.asked = asked->next;
         free(asked);
     }
+    {
+        int mine = connection.wake;
+
+        atomic_compare_exchange_strong(&wake, &mine, -1);
+    }
+    close(connection.wake);
     close(connection.fd);
     return NULL;
 }

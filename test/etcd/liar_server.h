@@ -8,6 +8,7 @@
 
 #include "engine/etcd/proto.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ enum liar_way {
     LIAR_RESET,   /* RST_STREAM with `error` */
     LIAR_GOAWAY,  /* GOAWAY with `error`: up to the streams before this one; then the end */
     LIAR_FRAMES,  /* `bytes` instead of an answer, as they are */
+    LIAR_LASTS,   /* a stream that stays open and says what liar_more() says */
     LIAR_SILENCE, /* nothing */
     LIAR_NOT_H2,  /* `bytes` as soon as somebody connects, and the end */
 };
@@ -40,6 +42,8 @@ uint16_t liar_start(void);
 void liar_say(const struct liar_rule *rules);
 /* Every connection ends after so many bytes (-1: does not), which leave one by one if `drip`. */
 void liar_cut(long after, int drip);
+/* On the stream that lasts: messages, each with its prefix. false: there is none yet. */
+bool liar_more(const void *bytes, size_t len);
 long liar_written(void); /* bytes that the last connection has got */
 unsigned liar_requests(void);
 

@@ -140,7 +140,7 @@ static void block_submit(void *self, struct hfi_op *op)
     mem_world_changed(store->base.world);
     pthread_mutex_unlock(&mem_lock);
 
-    if (status != HF_OK)
+    if (status != HF_OK && (status != HF_MISMATCH || op->kind != HFI_OP_ACQUIRE)) /* that has one */
         hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     hfi_op_finish(op, status);
 }
@@ -224,6 +224,8 @@ static hf_status acquire(struct block_store *store, struct hfi_op *op)
         remember(store, op->claim);
     }
     op->ret_lingers = self.grant.lingers;
+    if (status == HF_MISMATCH)
+        (void)hfi_mismatch_set(&op->error, self.grant.mode, self.grant.capacity);
     return status == HF_LOST ? HF_UNKNOWN : status;
 }
 

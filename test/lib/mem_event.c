@@ -494,6 +494,8 @@ static hf_status take_in_acquire(struct event_store *store, struct call *call,
         return call->cancel != HF_OK ? call->cancel : HF_UNKNOWN;
     case HF_LOST:
         return HF_UNKNOWN; /* the server dropped us while we were silent */
+    case HF_MISMATCH:
+        return hfi_mismatch_set(&call->op->error, reply->mode, reply->capacity);
     default:
         call->op->ret_lingers = reply->lingers;
         return reply->status;
@@ -568,7 +570,7 @@ static void end_call(struct event_store *store, struct call *call, hf_status sta
     pthread_mutex_unlock(&mem_lock);
 
     hfi_free(call);
-    if (status != HF_OK)
+    if (status != HF_OK && (status != HF_MISMATCH || op->kind != HFI_OP_ACQUIRE)) /* that has one */
         hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     if (op->kind == HFI_OP_RENEW && status != HF_OK)
         for (size_t i = 0; i < op->u.renew.count; i++)

@@ -168,7 +168,9 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
         return answer(HF_LOST);
     if (name && (name->holders || name->waiters) &&
         (name->mode != ask->mode || name->capacity != ask->capacity))
-        return answer(HF_MISMATCH);
+        return (struct mem_reply){ .status = HF_MISMATCH,
+                                   .mode = name->mode,
+                                   .capacity = name->capacity };
 
     name = get_name(server, ask);
     overtakes = !name->waiters || (ask->flags & HFI_CLAIM_BARGE);

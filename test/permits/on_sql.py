@@ -317,7 +317,7 @@ def postgres_client():
 
 
 def postgres_statements():
-    """The statements of acquire and release as the engine sends them (postgres/call.c): their common case is in front."""
+    """The common cases of acquire and release as the engine sends them (postgres/call.c). Where they find nothing the function is called."""
     code = open(os.path.join(ENGINE, 'postgres', 'call.c')).read().replace('\\\n', ' ')
     macros = dict(re.findall(r'^#define (\w+) +(.*)$', code, re.M))
 
@@ -325,9 +325,7 @@ def postgres_statements():
         parts = re.findall(r'"((?:[^"\\]|\\.)*)"|\b([A-Z_]+)\b', re.sub(r'/\*.*?\*/', '', macros[name]))
         return ''.join(literal if not macro else expand(macro) for literal, macro in parts)
 
-    return [expand(name) % (PREFIX + 'names', PREFIX + function) + ', '.join(
-        '$%d' % (i + 1) for i in range(count)) + ') f' for name, function, count in
-        (('ACQUIRE_HEAD', 'acquire_1', 13), ('RELEASE_HEAD', 'release_1', 2))]
+    return [expand(name) % (PREFIX + 'names') for name in ('ACQUIRE_COMMON', 'RELEASE_COMMON')]
 
 
 POSTGRES_CLOCK = """
@@ -406,15 +404,18 @@ class OnPostgres(Run):
     def call(self, routine, *args):
         self.told = []
         if routine == 'release':
-            return self.ask('EXECUTE release(%s);' % ', '.join(map(str, args)))
+            rows = self.ask('EXECUTE release(%s);' % ', '.join(map(str, args)))
+            if rows:
+                return rows
         return self.ask('SELECT * FROM %s%s_1(%s);' % (PREFIX, routine, ', '.join(map(str, args))))
 
     def acquire(self, name, a, flags):
         self.told = []
-        row = [number(v) for v in self.ask('EXECUTE acquire(%s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s);' % (
+        args = '(%s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s);' % (
             self.text(name), self.bytes(a['owner']), a['mode'], a['capacity'], a['permits'], flags, a['ttl'], a['delay'],
-            a['tokens'], a['flags'] & 1, a['window'], a['inbox'],
-            self.bytes(a['label'].encode().hex())))[0]]
+            a['tokens'], a['flags'] & 1, a['window'], a['inbox'], self.bytes(a['label'].encode().hex()))
+        rows = self.ask('EXECUTE acquire' + args) or self.ask('SELECT * FROM %sacquire_1%s' % (PREFIX, args))
+        row = [number(v) for v in rows[0]]
         self.lingers = row[2] == 1
         return {'G': row, 'Q': ['Q', row[3], row[1]], 'B': ['B', row[3]], 'M': ['M', row[1], row[3]],
                 'F': ['F']}[row[0]]

@@ -9,6 +9,9 @@
 #include "calls.h"
 #include "leases.h"
 
+#include "util/clock.h"
+
+#include <dirent.h>
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -332,10 +335,61 @@ static void naps_only_while_it_waits(void **state)
     close_store(nap.holder);
 }
 
+/* ---- threads of the client: both servers ---- */
+
+/* How often the library's threads have slept so far. */
+static long slept(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    long sum = 0;
+
+    CHECK(tasks != NULL);
+    while ((task = readdir(tasks))) {
+        char path[320], line[128];
+        bool ours = false;
+        FILE *file;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        file = fopen(path, "r");
+        while (file && fgets(line, sizeof line, file)) {
+            if (strncmp(line, "Name:\thf-", 9) == 0)
+                ours = true;
+            if (ours && strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
+                sum += strtol(line + 24, NULL, 10);
+        }
+        if (file)
+            fclose(file);
+    }
+    closedir(tasks);
+    return sum;
+}
+
+/* Short locks, one after the other, wake no thread for each: only their own, now and then. The limit is by the clock, so it holds on a
+ * slow machine too. */
+static void pairs_wake_nobody(void **state)
+{
+    hf_acquire_request request = mutex_request("quiet");
+    hf_store *store = NULL;
+    int64_t begin_ms;
+    long before;
+
+    (void)state;
+    EXPECT(HF_OK, hf_open(leases_url("quiet", ""), NULL, &store, &contract_error));
+    for (int i = 0; i < 20; i++)
+        give(take(store, &request));
+    begin_ms = hfi_now_ms();
+    before = slept();
+    for (int i = 0; i < 500; i++)
+        give(take(store, &request));
+    CHECK(slept() - before <= 20 + (hfi_now_ms() - begin_ms) / 25);
+    close_store(store);
+}
+
 const struct CMUnitTest leases_wake_cases[] = {
     cmocka_unit_test(told_whenever_it_comes),   cmocka_unit_test(woken_before_the_commit),
     cmocka_unit_test(broken_while_it_naps),     cmocka_unit_test(pid_of_the_past),
     cmocka_unit_test(former_bell_hangs),        cmocka_unit_test(without_the_right),
-    cmocka_unit_test(naps_only_while_it_waits),
+    cmocka_unit_test(naps_only_while_it_waits), cmocka_unit_test(pairs_wake_nobody),
 };
 const size_t leases_wake_count = sizeof leases_wake_cases / sizeof *leases_wake_cases;

@@ -231,6 +231,7 @@ static void tried(struct etcd_store *store, struct etcd_wait *wait, struct etcd_
     const struct hfi_claim *claim = wait->claim;
     struct etcd_record record;
     uint64_t taken = 0, older = 0;
+    hf_error err;
 
     while (etcd_next(&range, ETCD_RANGE_KVS, &one)) { /* oldest first */
         if (!etcd_kv(store->conf->prefix, one, &record)) {
@@ -239,7 +240,8 @@ static void tried(struct etcd_store *store, struct etcd_wait *wait, struct etcd_
             wait->token = record.revision; /* a copy that was executed before */
             older = taken;
         } else if (record.mode != claim->mode || record.capacity != claim->capacity) {
-            end_wait(store, wait, HF_MISMATCH, NULL);
+            (void)hfi_mismatch_set(&err, record.mode, record.capacity);
+            end_wait(store, wait, HF_MISMATCH, &err);
             return;
         } else {
             taken += record.permits;
@@ -287,6 +289,48 @@ static void put_done(struct etcd_store *store, struct etcd_wait *wait, struct et
     } else {
         etcd_wait_confirm(store, wait);
     }
+}
+
+/* The claims that were in the way, if any is left. */
+static void kind_read(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
+                      const hf_error *err)
+{
+    struct etcd_wait *wait = call->data;
+    struct etcd_message range, one;
+    struct etcd_record record;
+    hf_error other;
+    bool known = false;
+
+    (void)err;
+    if (!wait)
+        return;
+    wait->call = NULL;
+    range = outcome == HFI_ANSWERED ? etcd_response(reply, 0, ETCD_RESPONSE_RANGE)
+                                    : (struct etcd_message){ NULL, 0 };
+    while (!known && range.at && etcd_next(&range, ETCD_RANGE_KVS, &one))
+        known = etcd_kv(call->store->conf->prefix, one, &record);
+    if (known)
+        (void)hfi_mismatch_set(&other, record.mode, record.capacity);
+    end_wait(call->store, wait, HF_MISMATCH, known ? &other : NULL);
+}
+
+/* The name is in use as another kind, and our key was not put: as which kind? Only the text depends on the answer. */
+static void ask_kind(struct etcd_store *store, struct etcd_wait *wait)
+{
+    struct etcd_call *call = etcd_call_new(store, &etcd_txn_method, kind_read, NULL);
+    struct etcd_key from, to;
+
+    if (!call) {
+        end_wait(store, wait, HF_MISMATCH, NULL);
+        return;
+    }
+    wait->call = call;
+    call->data = wait;
+    etcd_name_range(store->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
+                    &to);
+    etcd_add_op_range(&call->body, ETCD_THEN,
+                      &(struct etcd_range){ .key = &from, .to = &to, .order = ETCD_OLDEST_FIRST });
+    etcd_call_send(call);
 }
 
 static void key_put(struct etcd_call *call, enum hfi_outcome outcome, struct etcd_message reply,
@@ -348,7 +392,7 @@ static void key_put(struct etcd_call *call, enum hfi_outcome outcome, struct etc
     }
     wait->token = (uint64_t)etcd_number(mine, ETCD_KV_CREATED);
     if (wait->token == 0)
-        end_wait(store, wait, HF_MISMATCH, NULL);
+        ask_kind(store, wait);
     else if (wait->stop != HF_OK)
         etcd_wait_leave(store, wait, wait->stop, NULL);
     else

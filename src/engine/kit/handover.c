@@ -52,17 +52,6 @@ enum hfi_waiter_answer hfi_waiter_answered(enum hfi_waiter_state state, char let
     }
 }
 
-hf_status hfi_mismatch_set(hf_error *ret_err, int64_t mode, int64_t capacity)
-{
-    if (mode == HFI_MODE_SEMAPHORE)
-        return hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
-                             (long long)capacity);
-    return hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as %s",
-                         mode == HFI_MODE_MUTEX ? "a mutex"
-                         : mode == HFI_MODE_RW  ? "a read-write lock"
-                                                : "another kind");
-}
-
 int64_t hfi_window_ms(int64_t ttl_ms, int64_t least_ms, int64_t most_ms)
 {
     int64_t window_ms = ttl_ms < least_ms ? least_ms : ttl_ms;

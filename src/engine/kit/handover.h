@@ -59,10 +59,6 @@ enum hfi_waiter_answer {
 
 enum hfi_waiter_answer hfi_waiter_answered(enum hfi_waiter_state state, char letter);
 
-/* Set HF_MISMATCH, with a text that says as which kind of lock the name is in use. `mode`,
- * `capacity`: from the server. */
-hf_status hfi_mismatch_set(hf_error *ret_err, int64_t mode, int64_t capacity);
-
 /* ---- times ------------------------------------------------------------------------------------- */
 
 #define HFI_WINDOW_MIN_MS 3000

@@ -167,9 +167,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
 
     if ((enum hfi_mode)rec.mode != claim->mode || rec.capacity != claim->capacity) {
         rc = lmdb_find_dead(t, hash, &rec, false);
-        return rc != 0 ? rc
-                       : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s",
-                                               hf_status_text(HF_MISMATCH)));
+        return rc != 0 ? rc : stop(a, hfi_mismatch_set(a->err, rec.mode, rec.capacity));
     }
     if (open && lmdb_past(t, rec.closed_ms) && lmdb_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {

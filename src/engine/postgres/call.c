@@ -48,36 +48,33 @@ static const struct {
 };
 
 /*
- * The common cases of acquire (nobody holds or waits) and release (we hold and nobody waits),
- * decided as the functions do (sql/30_acquire.sql, sql/31_release.sql), but without the function
- * call, which costs more than the update itself. The same statement calls the function only if
- * there was no such row. The time is the start of the statement, which is early if it had to wait
- * for the row: then the lease ends early; we count from the send, which was earlier still.
+ * The common cases of acquire (nobody holds or waits) and release (we hold and nobody waits), decided as the functions do
+ * (sql/30_acquire.sql, sql/31_release.sql). A plain UPDATE costs the server two thirds of what the function costs; one that
+ * calls the function itself where it found no row (WITH ... UNION ALL) costs as much as the function. So where it finds no row
+ * the function is called by a second statement, and is_common() sees to it that this is rare. The time is the start of the
+ * statement, which is early if it had to wait for the row: then the lease ends early; we count from the send, which was
+ * earlier still.
  */
 #define NOW   "(date_part('epoch', statement_timestamp()) * 1000000)::int8"
 #define FIRST "greatest(x.last + 1, " NOW ")"
 #define BLOCK /* as sql/22_ahead.sql has it */                                                     \
     "least($9, greatest(1, " NOW " + CASE WHEN $6 & 32 = 32 THEN 50000 ELSE 1000 END - " FIRST ")" \
     ")"
-#define ACQUIRE_HEAD                                                                         \
-    "WITH fast AS (UPDATE %s x SET mode = $3, capacity = $4, taken = $4, holders = 1,"       \
+#define ACQUIRE_COMMON                                                                       \
+    "UPDATE %s x SET mode = $3, capacity = $4, taken = $4, holders = 1,"                     \
     " last = " FIRST " + " BLOCK " - 1, soon = " NOW " + $7 * 1000, owner = $2,"             \
     " client = $12, token = " FIRST ", tokens = " BLOCK ","                                  \
     " current = " FIRST ", tid = 0, ttl = $7, delay = $8, flags = $6,"                       \
     " since = " NOW ", label = $13"                                                          \
     " WHERE x.name = $1 AND $4 = $5 AND x.holders = 0 AND x.waiters = 0 AND x.closed < " NOW \
     " AND " FIRST " < 9007199254740992 - $9"                                                 \
-    " RETURNING 'G'::text AS verdict, x.token, x.tokens, $7 AS ms)"                          \
-    " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"               \
-    " (SELECT 1 FROM fast)) g, LATERAL %s("
-#define RELEASE_HEAD                                                                            \
-    "WITH fast AS (UPDATE %s x SET owner = NULL, taken = 0, holders = 0 WHERE x.name = $1"      \
-    " AND x.owner = $2 AND x.waiters = 0 AND x.soon >= " NOW " RETURNING 'R'::text AS verdict)" \
-    " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"                  \
-    " (SELECT 1 FROM fast)) g, LATERAL %s("
+    " RETURNING 'G'::text AS verdict, x.token, x.tokens, $7 AS ms"
+#define RELEASE_COMMON                                                       \
+    "UPDATE %s x SET owner = NULL, taken = 0, holders = 0 WHERE x.name = $1" \
+    " AND x.owner = $2 AND x.waiters = 0 AND x.soon >= " NOW " RETURNING 'R'::text AS verdict"
 
-static const char *const fast_name[] = {
-    [SQL_ACQUIRE] = "acquire_fast", [SQL_RELEASE] = "release_fast"
+static const char *const common_name[] = {
+    [SQL_ACQUIRE] = "acquire_common", [SQL_RELEASE] = "release_common"
 };
 
 static enum sql_outcome finish(struct sql_connection *connection, int64_t deadline_ms, bool sent,
@@ -188,51 +185,88 @@ static void unpack(struct packed *p)
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
-/* Where others hold or wait the function is called at once: the common case cannot be. */
-static bool is_fast(struct sql_connection *connection, enum sql_call call)
+/* Try the common case first? After it failed the function is called at once, the next time, then the next 3, 7 and 15 times: names
+ * that are always new, and a lock for which others always come while it is held, cost a second round trip now and then only. */
+static bool is_common(struct sql_connection *connection, enum sql_call call,
+                      const struct sql_value *params)
 {
     const struct postgres_conf *conf = connection->store->native;
 
+    if (call == SQL_ACQUIRE && params[3].number != params[4].number)
+        return false;
     return (call == SQL_ACQUIRE || call == SQL_RELEASE) &&
-           !atomic_load_explicit(&conf->contended, memory_order_relaxed);
+           atomic_load_explicit(&conf->acquire.skip, memory_order_relaxed) == 0 &&
+           (call == SQL_ACQUIRE ||
+            atomic_load_explicit(&conf->release.skip, memory_order_relaxed) == 0);
 }
 
-/* Learn from an answer that was, or was not, that of the common case. */
-static void learn(struct sql_connection *connection, enum sql_call call,
-                  const struct sql_rows *rows)
+/* It was tried. */
+static void learn_common(struct sql_connection *connection, enum sql_call call, bool found)
 {
     struct postgres_conf *conf = connection->store->native;
+    struct postgres_guess *guess = call == SQL_ACQUIRE ? &conf->acquire : &conf->release;
+    unsigned misses = atomic_load_explicit(&guess->misses, memory_order_relaxed);
 
-    if (call == SQL_ACQUIRE)
-        atomic_store_explicit(&conf->contended, sql_letter(rows, 0, 0) != 'G',
-                              memory_order_relaxed);
+    misses = found ? 0 : misses < 4 ? misses + 1 : misses;
+    atomic_store_explicit(&guess->misses, misses, memory_order_relaxed);
+    atomic_store_explicit(&guess->skip, (1U << misses) - 1, memory_order_relaxed);
 }
 
-static bool prepare(struct sql_connection *connection, enum sql_call call, bool fast,
+/* The function was called, and answered. An acquire that met others will meet them again. */
+static void learn_called(struct sql_connection *connection, enum sql_call call,
+                         const struct sql_rows *rows)
+{
+    struct postgres_conf *conf = connection->store->native;
+    struct postgres_guess *guess = call == SQL_ACQUIRE ? &conf->acquire : &conf->release;
+    unsigned skip = atomic_load_explicit(&guess->skip, memory_order_relaxed);
+
+    if (call == SQL_ACQUIRE && sql_letter(rows, 0, 0) != 'G')
+        skip = skip > 0 ? skip : 1;
+    else
+        skip = skip > 0 ? skip - 1 : 0;
+    atomic_store_explicit(&guess->skip, skip, memory_order_relaxed);
+}
+
+/* The statement of a call, or of its common case. */
+static void write_statement(const struct sql_store *store, enum sql_call call, bool common,
+                            int params, char *ret_sql, size_t room)
+{
+    char name[POSTGRES_NAME_MAX], what[32];
+    int len;
+
+    if (common) {
+        postgres_name(store, "names", name, sizeof name);
+        if (call == SQL_ACQUIRE)
+            snprintf(ret_sql, room, ACQUIRE_COMMON, name);
+        else
+            snprintf(ret_sql, room, RELEASE_COMMON, name);
+        return;
+    }
+    if (calls[call].sql) {
+        snprintf(ret_sql, room, "%s", calls[call].sql);
+        return;
+    }
+    snprintf(what, sizeof what, "%s_1", calls[call].name);
+    postgres_name(store, what, name, sizeof name);
+    len = snprintf(ret_sql, room, "SELECT * FROM %s(", name);
+    for (int i = 0; i < params; i++)
+        len += snprintf(ret_sql + len, room - (size_t)len, "%s$%d", i ? "," : "", i + 1);
+    snprintf(ret_sql + len, room - (size_t)len, ")");
+}
+
+static bool prepare(struct sql_connection *connection, enum sql_call call, bool common,
                     const struct packed *p, int64_t deadline_ms, enum sql_outcome *ret_outcome,
                     struct sql_trouble *trouble)
 {
-    char name[POSTGRES_NAME_MAX], names[POSTGRES_NAME_MAX], sql[POSTGRES_STATEMENT_MAX], what[32];
-    unsigned bit = fast ? SQL_CALLS + (unsigned)call : (unsigned)call;
+    unsigned bit = common ? SQL_CALLS + (unsigned)call : (unsigned)call;
+    char sql[POSTGRES_STATEMENT_MAX];
     struct sql_rows rows = { 0 };
-    int len;
 
     if (connection->prepared >> bit & 1)
         return true;
-    snprintf(what, sizeof what, "%s_1", calls[call].name);
-    postgres_name(connection->store, what, name, sizeof name);
-    postgres_name(connection->store, "names", names, sizeof names);
-    if (fast && call == SQL_ACQUIRE)
-        len = snprintf(sql, sizeof sql, ACQUIRE_HEAD, names, name);
-    else if (fast)
-        len = snprintf(sql, sizeof sql, RELEASE_HEAD, names, name);
-    else
-        len = snprintf(sql, sizeof sql, "SELECT * FROM %s(", name);
-    for (int i = 0; i < p->count; i++)
-        len += snprintf(sql + len, sizeof sql - (size_t)len, "%s$%d", i ? "," : "", i + 1);
-    snprintf(sql + len, sizeof sql - (size_t)len, fast ? ") f" : ")");
-    if (!PQsendPrepare(connection->native, fast ? fast_name[call] : calls[call].name,
-                       calls[call].sql ? calls[call].sql : sql, p->count, p->types))
+    write_statement(connection->store, call, common, p->count, sql, sizeof sql);
+    if (!PQsendPrepare(connection->native, common ? common_name[call] : calls[call].name, sql,
+                       p->count, p->types))
         *ret_outcome = lost(connection, false, PQerrorMessage(connection->native), trouble);
     else
         *ret_outcome = finish(connection, deadline_ms, false, &rows, trouble);
@@ -243,11 +277,25 @@ static bool prepare(struct sql_connection *connection, enum sql_call call, bool 
     return true;
 }
 
+static enum sql_outcome run(struct sql_connection *connection, enum sql_call call, bool common,
+                            const struct packed *p, int64_t deadline_ms, struct sql_rows *ret_rows,
+                            struct sql_trouble *trouble)
+{
+    enum sql_outcome outcome = SQL_DONE;
+
+    if (!prepare(connection, call, common, p, deadline_ms, &outcome, trouble))
+        return outcome;
+    if (!PQsendQueryPrepared(connection->native, common ? common_name[call] : calls[call].name,
+                             p->count, p->values, p->lengths, p->formats, 1))
+        return lost(connection, false, PQerrorMessage(connection->native), trouble);
+    return finish(connection, deadline_ms, true, ret_rows, trouble);
+}
+
 enum sql_outcome postgres_call(struct sql_connection *connection, enum sql_call call,
                                const struct sql_value *params, uint32_t count, int64_t deadline_ms,
                                struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    bool fast = is_fast(connection, call);
+    bool common = is_common(connection, call, params), found = false;
     enum sql_outcome outcome = SQL_DONE;
     struct packed p;
 
@@ -256,16 +304,20 @@ enum sql_outcome postgres_call(struct sql_connection *connection, enum sql_call 
         trouble->status = hfi_error_memory(&trouble->error);
         return SQL_REFUSED;
     }
-    if (prepare(connection, call, fast, &p, deadline_ms, &outcome, trouble)) {
-        if (PQsendQueryPrepared(connection->native, fast ? fast_name[call] : calls[call].name,
-                                p.count, p.values, p.lengths, p.formats, 1))
-            outcome = finish(connection, deadline_ms, true, ret_rows, trouble);
-        else
-            outcome = lost(connection, false, PQerrorMessage(connection->native), trouble);
+    if (common) {
+        outcome = run(connection, call, true, &p, deadline_ms, ret_rows, trouble);
+        found = outcome == SQL_DONE && ret_rows->count > 0;
+        if (outcome == SQL_DONE)
+            learn_common(connection, call, found);
+    }
+    if (outcome == SQL_DONE && !found) {
+        if (common)
+            sql_rows_free(ret_rows); /* nothing was changed: now the function */
+        outcome = run(connection, call, false, &p, deadline_ms, ret_rows, trouble);
+        if (outcome == SQL_DONE && (call == SQL_ACQUIRE || call == SQL_RELEASE))
+            learn_called(connection, call, ret_rows);
     }
     unpack(&p);
-    if (outcome == SQL_DONE)
-        learn(connection, call, ret_rows);
     return outcome;
 }
 

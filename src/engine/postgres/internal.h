@@ -42,14 +42,20 @@ struct postgres_url { /* what the URL says */
 };
 extern const struct hfi_conf_type postgres_conf_type;
 
+/* Is it worth trying the common case of a call first? (call.c) */
+struct postgres_guess {
+    _Atomic unsigned skip;   /* so many calls without trying it */
+    _Atomic unsigned misses; /* in a row, 4 at most */
+};
+
 struct postgres_conf { /* what libpq is told: store->native */
     char *keys[POSTGRES_KEYWORDS_MAX + 1],
         *values[POSTGRES_KEYWORDS_MAX + 1]; /* for libpq, but for these: */
     char *host[POSTGRES_HOSTS_MAX], *hostaddr[POSTGRES_HOSTS_MAX], *port[POSTGRES_HOSTS_MAX];
     unsigned count, hosts;
-    _Atomic unsigned last;  /* host that answered last */
-    _Atomic int64_t born;   /* the start time of the server to which we connected last */
-    _Atomic bool contended; /* did the last acquire meet other clients? (call.c) */
+    _Atomic unsigned last; /* host that answered last */
+    _Atomic int64_t born;  /* the start time of the server to which we connected last */
+    struct postgres_guess acquire, release; /* call.c */
 };
 
 #define POSTGRES_LETTERS 64

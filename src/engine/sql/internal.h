@@ -410,6 +410,7 @@ struct sql_lease_claim {
 struct sql_lock_claim {
     struct sql_lock_connection *lock_conn; /* NULL: it holds nothing (any more) */
     size_t at;                             /* in lock connection->held */
+    int64_t key;                           /* mode=session: its number (sql_lock_key) */
 };
 
 union sql_claim {

@@ -127,6 +127,7 @@ void sql_listener_held(struct sql_store *store, bool watched)
     if (sql_listener_start(store, &err) != HF_OK)
         return; /* we learn of a loss from our next renewal */
     listener = store->listener;
+    listener->busy = true;
     if (listener->asleep || (watched && !listener->up)) {
         listener->asleep = false;
         sql_listener_kick(store);
@@ -327,7 +328,9 @@ static bool wait_for_work(struct sql_store *store)
         for (struct sql_wait *w = store->waits; w && !wanted; w = w->next)
             wanted = !w->claim || w->state == HFI_WAITER_QUEUED;
         wanted = wanted || listener->heartbeat_now || store->notes;
-        asleep = listener->asleep = !wanted && !store->held;
+        /* Short locks one after the other must not wake it for each. */
+        asleep = listener->asleep = !wanted && !store->held && !listener->busy;
+        listener->busy = false;
         pthread_mutex_unlock(&store->lock);
         if (stop || wanted)
             return !stop;

@@ -91,7 +91,8 @@ struct sql_listener {
     bool stop;
     bool up;      /* it listens */
     bool hears;   /* core knows that. Its own thread only */
-    bool asleep;  /* nothing is held: it wants a kick when something is */
+    bool asleep;  /* nothing was held for a while: it wants a kick when something is */
+    bool busy;    /* something was held since it looked last */
     bool naps;    /* a transaction that grants to us shall end its nap; of a driver that naps */
     bool napping; /* such a nap is under way */
     bool heartbeat_now; /* a heartbeat was requested, or a notice requires it */

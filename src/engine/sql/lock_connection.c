@@ -221,10 +221,11 @@ static hf_status open_lock_conn(struct sql_locks *locks, struct sql_lock_wait *w
 
 /* ---- leases on it -------------------------------------------------------------------------------------- */
 
-void sql_lock_connection_put(struct sql_lock_connection *lock_conn, struct hfi_claim *claim)
+void sql_lock_connection_put(struct sql_lock_connection *lock_conn, struct hfi_claim *claim,
+                             int64_t key)
 {
     *sql_lock_claim(claim) =
-        (struct sql_lock_claim){ .lock_conn = lock_conn, .at = lock_conn->count };
+        (struct sql_lock_claim){ .lock_conn = lock_conn, .at = lock_conn->count, .key = key };
     lock_conn->held[lock_conn->count++] = (struct sql_held){ claim->name.hash[0], claim };
 }
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define ROUNDS_MAX 8 /* attempts after rows that vanished or foreign interrupts */
+#define FREE_TRIES 3 /* where the server asks for another */
 
 /* The outcome of one attempt. */
 enum sql_turn {
@@ -255,19 +256,22 @@ static hf_status run_on_pool(struct sql_locks *locks, const char *template,
  * The key of a lock is a hash of its name: the name is written down beside it, once, so that two names
  * with one key are an error and never one lock. A store remembers what it has found.
  */
-static hf_status record(struct sql_locks *locks, const struct hfi_name *name, hf_error *err)
+static hf_status record(struct sql_locks *locks, const struct hfi_name *name, int64_t *ret_key,
+                        hf_error *err)
 {
-    uint64_t *known = locks->known[name->hash[0] % SQL_KNOWN];
+    struct sql_known *known = &locks->known[name->hash[0] % SQL_KNOWN];
     const struct sql_value *value;
     struct sql_rows rows = { 0 };
     hf_status status;
     bool found;
 
     pthread_mutex_lock(&locks->lock);
-    found = known[0] == name->hash[0] && known[1] == name->hash[1];
+    found = known->hash[0] == name->hash[0] && known->hash[1] == name->hash[1];
+    *ret_key = known->key;
     pthread_mutex_unlock(&locks->lock);
     if (found)
         return HF_OK;
+    *ret_key = sql_lock_key(locks, name);
     status = run_on_pool(locks, locks->sql->session_record, name, &rows, err);
     if (status != HF_OK)
         return status;
@@ -280,7 +284,8 @@ static hf_status record(struct sql_locks *locks, const struct hfi_name *name, hf
     sql_rows_free(&rows);
     if (status == HF_OK) {
         pthread_mutex_lock(&locks->lock);
-        memcpy(known, name->hash, sizeof name->hash);
+        memcpy(known->hash, name->hash, sizeof name->hash);
+        known->key = *ret_key;
         pthread_mutex_unlock(&locks->lock);
     }
     return status;
@@ -315,7 +320,7 @@ static hf_status acquire_on_connection(struct sql_locks *locks, struct sql_lock_
     unsigned again = 0;
 
     if (locks->store->conf.mode == SQL_MODE_SESSION)
-        status = record(locks, &op->claim->name, err);
+        status = record(locks, &op->claim->name, &wait->key, err);
     while (status == HF_OK) {
         struct sql_lock_connection *lock_conn;
         enum sql_lock_how how;
@@ -411,7 +416,7 @@ static void keep_lock(struct sql_locks *locks, struct sql_lock_wait *wait,
     claim->granted_ttl_ms = 0;
     claim->sent_ms = sent_ms;
     pthread_mutex_lock(&locks->lock);
-    sql_lock_connection_put(lock_conn, claim);
+    sql_lock_connection_put(lock_conn, claim, wait->key);
     pthread_mutex_unlock(&locks->lock);
 }
 
@@ -423,14 +428,22 @@ static bool was_interrupted(const struct sql_locks *locks, const struct sql_trou
     return trouble->error.native == (int)strtol(locks->sql->interrupted, NULL, text ? 36 : 10);
 }
 
-static enum sql_outcome number_call(struct sql_locks *locks, struct sql_lock_connection *lock_conn,
-                                    enum sql_call call, const struct hfi_name *name,
-                                    int64_t deadline_ms, struct sql_rows *ret_rows,
-                                    struct sql_trouble *trouble)
+/* One statement about one lock: the prepared call, by its number, where the server has one; else the filled template. */
+static enum sql_outcome run_lock(struct sql_locks *locks, struct sql_lock_connection *lock_conn,
+                                 enum sql_call call, int64_t key, const char *template,
+                                 const struct hfi_name *name, int64_t deadline_ms,
+                                 struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    struct sql_value key = sql_int_of(sql_lock_key(locks, name));
+    struct sql_connection *connection = lock_conn->connection;
+    struct sql_value number = sql_int_of(key);
+    char sql[SQL_SQL_ROOM];
 
-    return sql_send(lock_conn->connection, call, &key, 1, deadline_ms, ret_rows, trouble);
+    if (locks->sql->calls && locks->store->conf.mode == SQL_MODE_SESSION)
+        return sql_send(connection, call, &number, 1, deadline_ms, ret_rows, trouble);
+    if (sql_lock_fill(locks, template, name, sql, sizeof sql))
+        return locks->store->driver->text(connection, sql, deadline_ms, ret_rows, trouble);
+    trouble->status = hfi_error_memory(&trouble->error);
+    return SQL_REFUSED;
 }
 
 static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
@@ -447,20 +460,11 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
     int64_t until_ms = how == SQL_LOCK_BY_WAIT ? HFI_NEVER : short_ms(locks);
     enum sql_outcome outcome;
     struct sql_rows rows = { 0 };
-    char sql[SQL_SQL_ROOM];
 
-    if (!sql_lock_fill(locks, templates[row][how], name, sql, sizeof sql)) {
-        *ret_status = hfi_error_memory(err);
-        return TURN_FAILED;
-    }
     if (how == SQL_LOCK_BY_WAIT)
         watch_wait(locks, wait, lock_conn);
-    if (!row && words->calls)
-        outcome =
-            number_call(locks, lock_conn, how == SQL_LOCK_BY_WAIT ? SQL_LOCK_WAIT : SQL_LOCK_TRY,
-                        name, until_ms, &rows, &trouble);
-    else
-        outcome = locks->store->driver->text(lock_conn->connection, sql, until_ms, &rows, &trouble);
+    outcome = run_lock(locks, lock_conn, how == SQL_LOCK_BY_WAIT ? SQL_LOCK_WAIT : SQL_LOCK_TRY,
+                       wait->key, templates[row][how], name, until_ms, &rows, &trouble);
     if (how == SQL_LOCK_BY_WAIT)
         unwatch(locks, wait);
     if (outcome == SQL_DONE && (rows.columns != 1 || rows.count > 1 || (!row && rows.count != 1))) {
@@ -530,26 +534,20 @@ static hf_status free_lock(struct sql_locks *locks, struct sql_lock_connection *
                            struct hfi_claim *claim, int64_t deadline_ms, hf_error *err)
 {
     bool row = locks->store->conf.mode == SQL_MODE_ROW;
+    const char *template = row ? locks->sql->row_free : locks->sql->session_free;
     struct sql_trouble trouble = { .status = HF_OK };
     struct sql_rows rows = { 0 };
-    char sql[SQL_SQL_ROOM];
-    hf_status status;
+    enum sql_outcome outcome;
     bool freed;
 
-    if (!sql_lock_fill(locks, row ? locks->sql->row_free : locks->sql->session_free, &claim->name,
-                       sql, sizeof sql)) {
-        lock_conn->connection->dead = true; /* it must end: so it ends with its connection */
-        return hfi_error_memory(err);
-    }
     lock_conn->connection->in_txn = false;
-    if (!row && locks->sql->calls)
-        status = number_call(locks, lock_conn, SQL_LOCK_FREE, &claim->name, deadline_ms, &rows,
-                             &trouble) == SQL_DONE
-                     ? HF_OK
-                     : HF_UNKNOWN;
-    else
-        status = sql_text(lock_conn->connection, sql, deadline_ms, &rows, &trouble);
-    if (status != HF_OK) {
+    for (int tries = 0; tries < FREE_TRIES; tries++) {
+        outcome = run_lock(locks, lock_conn, SQL_LOCK_FREE, sql_lock_claim(claim)->key, template,
+                           &claim->name, deadline_ms, &rows, &trouble);
+        if (outcome != SQL_REFUSED || !trouble.again)
+            break;
+    }
+    if (outcome != SQL_DONE) {
         lock_conn->connection->dead =
             true; /* it ends with the connection, whatever the statement did */
         return hfi_error_set(err, trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNKNOWN,

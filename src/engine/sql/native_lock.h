@@ -97,6 +97,7 @@ struct sql_lock_connection {
 struct sql_lock_wait {
     struct sql_lock_wait *next;
     struct hfi_op *op;
+    int64_t key;                           /* mode=session: the number of the lock */
     struct sql_lock_connection *lock_conn; /* the connection on which its statement blocks; NULL:
                                             * none now */
     _Atomic int stop;                      /* HF_OK: continue; else the status to end with */
@@ -105,6 +106,12 @@ struct sql_lock_wait {
     int64_t cut_ms;    /* when the connection is closed; 0: the wait was not stopped yet */
     unsigned asked;
     bool told; /* it is shared with other processes, or about to be */
+};
+
+/* A name that this store has recorded: the hash of the name, and its number on the server. */
+struct sql_known {
+    uint64_t hash[2];
+    int64_t key;
 };
 
 struct sql_locks {
@@ -126,7 +133,7 @@ struct sql_locks {
     _Atomic bool shares, unshare_due; /* rows are shared; some could not be removed yet */
     pthread_mutex_t share_lock;       /* above `lock`: one thread at a time shares or removes
                                        * rows */
-    uint64_t known[SQL_KNOWN][2];
+    struct sql_known known[SQL_KNOWN];
 };
 
 extern const struct sql_lock_sql postgres_lock_sql, maria_lock_sql; /* each in its module */
@@ -185,7 +192,8 @@ void sql_lock_connection_give(struct sql_locks *locks, struct sql_lock_connectio
  * lock. */
 struct sql_lock_connection *sql_lock_connection_of(struct sql_locks *locks,
                                                    struct hfi_claim *claim);
-void sql_lock_connection_put(struct sql_lock_connection *lock_conn, struct hfi_claim *claim);
+void sql_lock_connection_put(struct sql_lock_connection *lock_conn, struct hfi_claim *claim,
+                             int64_t key);
 /* End a lock connection that is busy for us: connection and leases. Without the lock. */
 void sql_lock_connection_end(struct sql_locks *locks, struct sql_lock_connection *lock_conn,
                              const char *why);

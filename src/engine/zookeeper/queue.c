@@ -107,6 +107,7 @@ struct zk_position zk_queue_find(struct zk_member *members, size_t count,
     for (size_t i = 0; i < at; i++)
         hfi_position_ahead(&ahead, &members[i].demand);
     position.answer = answers[hfi_position_verdict(&ahead)];
+    position.first = ahead.ahead.first;
     position.wanted = position.answer == ZK_HOLDS && holders < count;
     if (position.answer == ZK_HOLDS)
         position.tells = at + 1 < count && is_part(&members[at].demand);

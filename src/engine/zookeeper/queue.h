@@ -40,7 +40,8 @@ struct zk_position {
     const char *node;    /* the one to watch; NULL: the list */
     bool
         tells; /* HOLDS: a waiter behind it watches it, and must be told that it is the first one now */
-    bool wanted; /* HOLDS: others wait */
+    bool wanted;             /* HOLDS: others wait */
+    struct hfi_demand first; /* MISMATCH: what the name is in use as */
 };
 
 struct zk_waiter {

@@ -82,7 +82,8 @@ static void decide(struct zk_claim_node *node, const struct zk_position *positio
             return;
         }
         if (node->kind == ZK_KIND_DOUBTED) {
-            zk_claim_node_end(node, HF_MISMATCH, NULL);
+            (void)hfi_mismatch_set(&err, position->first.mode, position->first.capacity);
+            zk_claim_node_end(node, HF_MISMATCH, &err);
             return;
         } /* fall through */
     case ZK_WAITS:
