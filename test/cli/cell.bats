@@ -80,6 +80,7 @@ lines() { [[ $(wc -l <"$dir/$1") -ge $2 ]]; }
 }
 
 @test "commit: several in one step, or none; what it says and how it ends" {
+    holdfast cell put first -q x # makes the store
     exits 0 holdfast cell commit put ada 0 100 put ben 0 100 check none 0
     [[ $(wc -l <<<"$output") == 3 && $output == *$'none\t-' ]]
     ada=$(holdfast cell get ada --json | jq -r .version)
