@@ -145,7 +145,7 @@ typedef struct hf_cell_item {
 } hf_cell_item;
 #define HF_CELL_ITEM_INIT HF_INIT(hf_cell_item)
 
-/* Blocks: a round trip; for HF_CELL_ANY, and if the connection breaks, some more. Callbacks: none. After fork: HF_FORKED.
+/* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
  * If every item's cell has the version that the item expects, do all items, at one moment for everybody else; else nothing
  * (HF_CAP_COMMIT). 1 to HF_CELLS_MAX items, whose `size` is the same; items that only assert may be all: then the call says
  * that what was read before was there together, at one moment.
@@ -157,9 +157,9 @@ typedef struct hf_cell_item {
  * another primitive. HF_INVALID: the text names the item and its field; so it does if the names are in different slots of a Redis
  * Cluster (one {tag} in prefix= keeps all names of a store in one slot).
  * HF_UNKNOWN: all or nothing was done, and it is not known which. A commit whose answer was lost is sent again at the same versions,
- * for at most some seconds, and two copies are never both done; HF_UNKNOWN is the answer if that does not settle it. The caller may
- * commit the same items again (without HF_CELL_ANY): they are never done twice, but HF_CHANGED then does not say whether the first
- * call had done them. An id of the caller's own in one of the cells does.
+ * for at most some seconds (not one that only makes cells), and two copies are never both done; HF_UNKNOWN is the answer if that
+ * does not settle it. The caller may commit the same items again (without HF_CELL_ANY): they are never done twice, but HF_CHANGED
+ * then does not say whether the first call had done them. An id of the caller's own in one of the cells does.
  * HF_UNSUPPORTED: the engine has no transactions (memcached), or no cells; the text says which. */
 HF_API HF_USE hf_status hf_cells_commit(hf_store *store, const hf_cell_item *items, size_t count,
                                         uint64_t *ret_versions, size_t *ret_index, hf_error *err);
