@@ -8,6 +8,7 @@
 #include "set.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static hf_cell_item item(const char *name, uint64_t version, hf_cell_action action)
@@ -89,6 +90,41 @@ static void without_a_right_nothing_is_done(void **state)
     close_store(admin);
 }
 
+static redisReply *next_message(redisContext *line)
+{
+    redisReply *reply = NULL;
+
+    CHECK(redisGetReply(line, (void **)&reply) == REDIS_OK && reply &&
+          reply->type == REDIS_REPLY_ARRAY && reply->elements == 3);
+    return reply;
+}
+
+/* A wait for a cell would find a change by itself after a while. So the message itself is looked for: one of each cell. */
+static void each_change_is_told(void **state)
+{
+    redisContext *line = redisConnect("127.0.0.1", server->port);
+    hf_store *store = open_direct();
+    uint64_t versions[2];
+    redisReply *reply;
+
+    (void)state;
+    CHECK(line && !line->err);
+    EXPECT(HF_OK, commit(store, WRITE("a", 0), WRITE("b", 0), versions));
+    CHECK(redisSetTimeout(line, (struct timeval){ .tv_sec = LIMIT_MS / 1000 }) == REDIS_OK);
+    CHECK(redisAppendCommand(line, "SUBSCRIBE hf:{a}:c hf:{b}:c") == REDIS_OK);
+    for (int i = 0; i < 2; i++)
+        freeReplyObject(next_message(line)); /* subscribed */
+    EXPECT(HF_OK, commit(store, WRITE("a", versions[0]), REMOVE("b", versions[1]), versions));
+    for (int i = 0; i < 2; i++) {
+        reply = next_message(line);
+        CHECK(strcmp(reply->element[1]->str, i ? "hf:{b}:c" : "hf:{a}:c") == 0);
+        CHECK(strtoull(reply->element[2]->str, NULL, 10) == versions[i]);
+        freeReplyObject(reply);
+    }
+    redisFree(line);
+    close_store(store);
+}
+
 static void a_key_of_another_type_stops_it(void **state)
 {
     hf_store *store = open_direct();
@@ -105,6 +141,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cluster_has_steps_of_one_slot),
         TEST(without_a_right_nothing_is_done),
+        TEST(each_change_is_told),
         TEST(a_key_of_another_type_stops_it),
     };
 
