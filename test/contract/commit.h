@@ -49,6 +49,7 @@ static inline uint64_t expect_text(hf_store *store, const char *name, const char
 /* commit_crowd.c */
 void the_sum_is_never_broken(void **state);
 void no_write_of_a_long_list_is_lost(void **state);
+void one_of_two_is_on(void **state);
 void any_version_is_one_step_too(void **state);
 
 #endif

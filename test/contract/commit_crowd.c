@@ -218,6 +218,82 @@ void no_write_of_a_long_list_is_lost(void **state)
     close_store(store);
 }
 
+/* ---- a write that depends on what it only asserts -------------------------------------------------------- */
+
+#define ROUNDS 20
+
+static const char *const switches[2] = { "left switch", "right switch" };
+
+/* Two clients, each with a switch: it may be turned on only while the other one is off. */
+struct client {
+    hf_store *store;
+    pthread_barrier_t *together;
+    int number;
+    bool on; /* it was turned on in this round */
+    pthread_t thread;
+};
+
+static void turn_on(struct client *client)
+{
+    uint64_t versions[2];
+    hf_status status;
+
+    versions[0] = expect_text(client->store, switches[0], "off");
+    versions[1] = expect_text(client->store, switches[1], "off");
+    pthread_barrier_wait(client->together);
+    status = COMMIT(client->store, NULL, NULL,
+                    WRITE(switches[client->number], versions[client->number], "on"),
+                    ASSERT(switches[!client->number], versions[!client->number]));
+    CHECK(status == HF_OK || status == HF_CHANGED);
+    client->on = status == HF_OK;
+    pthread_barrier_wait(client->together);
+}
+
+static void *client_run(void *arg)
+{
+    struct client *client = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        turn_on(client);
+        if (client->on)
+            EXPECT(HF_OK, COMMIT(client->store, NULL, NULL,
+                                 WRITE(switches[client->number], HF_CELL_ANY, "off")));
+        pthread_barrier_wait(client->together);
+    }
+    return NULL;
+}
+
+void one_of_two_is_on(void **state)
+{
+    struct client clients[2];
+    pthread_barrier_t together;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_COMMIT);
+    store = open_store();
+    CHECK(pthread_barrier_init(&together, NULL, 3) == 0);
+    EXPECT(HF_OK,
+           COMMIT(store, NULL, NULL, WRITE(switches[0], 0, "off"), WRITE(switches[1], 0, "off")));
+    for (int i = 0; i < 2; i++) {
+        clients[i] = (struct client){ .store = open_store(), .together = &together, .number = i };
+        CHECK(pthread_create(&clients[i].thread, NULL, client_run, &clients[i]) == 0);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_barrier_wait(&together); /* both have seen both off */
+        pthread_barrier_wait(&together); /* both have tried */
+        CHECK(!clients[0].on || !clients[1].on);
+        CHECK(clients[0].on || clients[1].on);
+        pthread_barrier_wait(&together); /* all is off again */
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_join(clients[i].thread, NULL) == 0);
+        close_store(clients[i].store);
+    }
+    CHECK(pthread_barrier_destroy(&together) == 0);
+    close_store(store);
+}
+
 /* ---- the same, without versions ---------------------------------------------------------------------- */
 
 static void *scribbler_run(void *arg)
