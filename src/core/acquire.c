@@ -337,6 +337,8 @@ void hfi_acquire_submit(struct hfi_call *call)
     }
     if (lease->hot && lease->pass && !(lease->claim.flags & HFI_CLAIM_LINGERS))
         lease->claim.tokens_wanted = store->pass_limit + 1; /* local waiting has been seen */
+    if (lease->claim.flags & HFI_CLAIM_LINGERS)
+        lease->linger.from_ns = hfi_now_ns();
     op = hfi_call_op(call, HFI_OP_ACQUIRE);
     op->claim = &lease->claim;
     op->may_wait = call->may_wait;

@@ -96,6 +96,7 @@ struct sql_connection {
     struct sql_store *store;
     bool dead;         /* cannot be used any more */
     bool in_txn;       /* mode=row: a transaction is open */
+    bool contended;    /* others wait for what the call under way is about: not the common case */
     int64_t server_id; /* the server's name for this connection: backend pid, CONNECTION_ID() */
     int64_t since;     /* start time: with server_id it identifies the connection */
     void *native;      /* PGconn *, MYSQL * */
@@ -405,6 +406,7 @@ struct sql_lease_claim {
     uint32_t round;        /* of heartbeats, that named it last */
     int64_t since_ms;      /* when it was granted */
     uint64_t last;         /* of its tokens, as far as we were told */
+    bool wanted;           /* others wait for it, as far as we were told */
 };
 
 struct sql_lock_claim {
@@ -476,6 +478,7 @@ struct sql_request {
     const struct sql_value *params;
     uint32_t count;
     int64_t deadline_ms;
+    bool contended; /* others are known to wait for it */
     bool
         again; /* may be sent again after its connection was lost: a second copy finds what the first has done */
     const struct hfi_claim
