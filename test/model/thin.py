@@ -356,7 +356,7 @@ LONG_FOR_MUTANTS = 3
 # Mutants of the scripts that concern what this search does not have: blocks, lock delays, barging, detached leases, lost data, waiters
 # that nobody hears, and a message that outlives two windows (test/redis/network_late.c). And the limit of a deadline that is the ttl
 # alone: nothing that leaves a name thin makes a deadline of the window.
-ELSEWHERE = ('ttl alone', 'block', 'lock delay', 'barge', 'detached', 'client', 'without the clock', 'over waiters', 'queued answer')
+ELSEWHERE = ('ttl alone', 'another kind', 'block', 'lock delay', 'barge', 'detached', 'client', 'without the clock', 'over waiters', 'queued answer')
 
 
 def search(server, scripts, worlds, mutant=None):

@@ -278,6 +278,9 @@ struct sql_driver {
     bool (*alive)(struct sql_connection *connection);
     int (*fd)(struct sql_connection *connection);
 
+    /* A new waiter lives for a window, whatever was heard of its client: it may be queued as soon as the listener listens. Else the
+     * client must have sent a heartbeat lately. */
+    bool waiter_lives;
     /* The listener of this store: a connection that is notified when this client is granted
      * something or loses it, or a cell that it watches changes. next_notice() blocks until that,
      * until_ms, or `kick` (an eventfd, which it empties) is readable. HF_UNAVAILABLE: the

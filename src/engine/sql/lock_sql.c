@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Statements of mode=row and mode=session: a server's templates, filled in. Pure. */
+/* Statements of mode=row and mode=session: a server's templates, filled in. Any thread, without the lock. */
 #include "engine/sql/native_lock.h"
 
 #include "util/hash.h"
@@ -41,6 +41,21 @@ static bool put(char *sql, size_t room, size_t *at, const char *text)
     return true;
 }
 
+/* The key of a name that was recorded, as a literal, if the server has told it: shorter than the expression for it. */
+static bool known_key(struct sql_locks *locks, const struct hfi_name *name, char *ret_text,
+                      size_t room)
+{
+    const struct sql_known *known = &locks->known[name->hash[0] % SQL_KNOWN];
+    bool found;
+
+    pthread_mutex_lock(&locks->lock);
+    found = known->text[0] && known->hash[0] == name->hash[0] && known->hash[1] == name->hash[1];
+    if (found)
+        snprintf(ret_text, room, "'%s'", known->text);
+    pthread_mutex_unlock(&locks->lock);
+    return found;
+}
+
 static bool put_word(struct sql_locks *locks, char word, const struct hfi_name *name, char *sql,
                      size_t room, size_t *at)
 {
@@ -62,8 +77,10 @@ static bool put_word(struct sql_locks *locks, char word, const struct hfi_name *
         snprintf(text, sizeof text, "%d", (int)locks->store->conf.mode);
         return put(sql, room, at, text);
     case 'K':
-        hash_of(locks->store, name, hash);
-        locks->sql->key(hash, text);
+        if (!known_key(locks, name, text, sizeof text)) {
+            hash_of(locks->store, name, hash);
+            locks->sql->key(hash, text);
+        }
         return put(sql, room, at, text);
     default:
         value = sql_bytes(name->bytes, name->len);
