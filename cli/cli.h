@@ -80,6 +80,9 @@ struct args {
     char *lease;
     struct texts also, any;
     struct texts words; /* of a verb with OPERAND_DEED whose action takes a list */
+    const char *expression; /* script: its text */
+    struct texts more;      /* script: what comes behind the first FILE or SHA */
+    bool read_only;
 };
 
 struct verb;
