@@ -65,6 +65,7 @@ struct args {
     const char *node;           /* the one behind ACTION */
     const char *action, *value; /* of a verb with OPERAND_DEED: before and behind the name. Of one
                                    with OPERAND_SCRIPT: before the file, which is `name` */
+    struct texts words; /* of a verb with OPERAND_DEED whose action takes a list */
     char **command; /* the arguments after --, or after a file, NULL-terminated; NULL: none */
 
     bool nonblock, shared, exclusive, names_only, names_raw, force, forget, look, delete;
@@ -79,7 +80,6 @@ struct args {
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;
     struct texts also, any;
-    struct texts words; /* of a verb with OPERAND_DEED whose action takes a list */
     const char *expression; /* script: its text */
     struct texts more;      /* script: what comes behind the first FILE or SHA */
     bool read_only;
