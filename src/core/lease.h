@@ -152,6 +152,7 @@ static inline void hfi_lease_fresh(struct hfi_lease *lease)
     lease->asks = 0;
     lease->asked_ms = 0;
     lease->holds = 1;
+    atomic_store_explicit(&lease->claim.holds, 1, memory_order_relaxed);
     lease->named_by = 0;
 }
 

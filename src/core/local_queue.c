@@ -130,9 +130,13 @@ static enum hfi_entrance re_enter(struct hfi_lease *held, struct hfi_lease *leas
     }
 
     held->holds++;
+    atomic_store(&held->claim.holds, held->holds);
     *ret_again = (hf_lease *)(uintptr_t)atomic_load_explicit(&held->slot.handle, /* NOLINT */
                                                              memory_order_relaxed);
-    return HFI_ENTRY_AGAIN;
+    if (!hfi_store_promises(held->store)->counts)
+        return HFI_ENTRY_AGAIN;
+    atomic_load_explicit(&held->shard, memory_order_relaxed)->entered++;
+    return HFI_ENTRY_COUNT;
 }
 
 /* It leaves the queue before its turn. The holder learns that nobody waits any more. */

@@ -104,7 +104,9 @@ struct hfi_claim {
     uint32_t capacity, permits; /* permits <= capacity */
     unsigned flags;             /* HFI_CLAIM_* */
     uint32_t tokens_wanted;     /* size of the token block, at least 1 */
-    int64_t ttl_ms;             /* asked for; 0: none (only with HF_CAP_PROCESS) */
+    _Atomic uint32_t
+        holds;      /* how often its holder has it: more than once by reentry (promises->counts) */
+    int64_t ttl_ms; /* asked for; 0: none (only with HF_CAP_PROCESS) */
     int64_t
         lock_delay_ms; /* HF_CAP_LOCK_DELAY: if the lease expires, the name stays closed for this long */
     /* A grant with less validity left is of no use to the caller. An engine whose grants may be shorter than the ttl renews
@@ -146,6 +148,10 @@ enum hfi_op_kind {
     HFI_OP_ADOPT, /* claim with name, owner, token, ttl_ms (HF_CAP_DETACHED): renew it, and fill in mode, capacity and
                        permits. HF_NOT_FOUND */
     HFI_OP_BREAK, /* name, token (HF_CAP_BREAK): end exactly this lease, whoever owns it. HF_NOT_FOUND */
+    /* count (promises->counts): write down how often this owner has the name, which is *holds, and let it last at least for ttl_ms
+     * from now (0: as it does). Never makes a lease anew. The latest number holds, so a lost or a repeated one is put right by the
+     * next, or by the next renewal. HF_LOST: no such owner is there. */
+    HFI_OP_COUNT,
     HFI_OP_ASK, /* name, text (HF_CAP_WANTED): tell every WATCHED holder, by its host->wanted(HFI_WANTED_ASKED, text). It
                      queues nowhere and changes nothing. HF_OK: at least one was told. HF_BUSY: the name is held, and no
                      holder listens. HF_NOT_FOUND: nobody holds it */
@@ -274,6 +280,13 @@ struct hfi_op {
         } brk;
         struct {
             struct hfi_name name;
+            unsigned char owner[HFI_OWNER_LEN];
+            const _Atomic uint32_t *
+                holds; /* read when it is sent: the claim may be another one by then, with another owner */
+            int64_t ttl_ms;
+        } count;
+        struct {
+            struct hfi_name name;
             const char *text; /* the label of the caller, at most HF_LABEL_MAX bytes */
         } ask;
         struct {
@@ -391,6 +404,9 @@ struct hfi_promises {
     unsigned native;  /* HFI_NATIVE_*: what the engine does itself, in one step */
     /* BLOCKING: ops that wait without a thread are suspended. Else each of them keeps a worker while it waits. */
     bool suspends;
+    /* EVENT: the store keeps claim->holds with the claim, for other clients to see: a reentry, and the release of one of several
+     * holds, is an HFI_OP_COUNT, and every renewal says the number too. A release ends the claim, whatever its number. */
+    bool counts;
     /* Without HF_CAP_WAITERS: HFI_OP_LIST tells core's deadlock detector, and nobody else, what this process
      * holds and waits for, and what other processes have told it. A holder's `first` is hfi_claim_number(). */
     bool tells_own;

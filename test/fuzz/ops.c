@@ -154,10 +154,10 @@ static void fill_claim(struct hfi_claim *claim, uint8_t what)
 static bool fill(struct job *job, bool waits, uint8_t what)
 {
     static const enum hfi_op_kind kinds[] = {
-        HFI_OP_ACQUIRE,   HFI_OP_ACQUIRE,   HFI_OP_RELEASE, HFI_OP_RENEW,
-        HFI_OP_ADOPT,     HFI_OP_LIST,      HFI_OP_BREAK,   HFI_OP_CELL_READ,
-        HFI_OP_CELL_SWAP, HFI_OP_CELL_WAIT, HFI_OP_TIME,    HFI_OP_COUNTER,
-        HFI_OP_LIMIT,     HFI_OP_SCRIPT,    HFI_OP_ASK,     HFI_OP_CELLS_COMMIT,
+        HFI_OP_ACQUIRE, HFI_OP_ACQUIRE,      HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
+        HFI_OP_LIST,    HFI_OP_BREAK,        HFI_OP_CELL_READ, HFI_OP_CELL_SWAP, HFI_OP_CELL_WAIT,
+        HFI_OP_TIME,    HFI_OP_COUNTER,      HFI_OP_LIMIT,     HFI_OP_SCRIPT,    HFI_OP_ASK,
+        HFI_OP_COUNT,   HFI_OP_CELLS_COMMIT,
     };
     static struct hfi_sink sink = { on_name, on_entry, on_holder, on_waiter };
     static const hf_script_request script = { .size = sizeof script, .text = "return 1" };
@@ -209,6 +209,12 @@ static bool fill(struct job *job, bool waits, uint8_t what)
         op->u.brk.name = a_name();
         op->u.brk.token = 5;
         return true;
+    case HFI_OP_COUNT:
+        op->u.count.name = a_name();
+        memset(op->u.count.owner, 0x11 * (int)(1 + claim), HFI_OWNER_LEN);
+        op->u.count.holds = &claims[claim].holds;
+        op->u.count.ttl_ms = 30000;
+        return promises->counts;
     case HFI_OP_ASK:
         op->u.ask.name = a_name();
         op->u.ask.text = "please";

@@ -118,6 +118,7 @@ static const struct hfi_promises redisson = { PROMISES,
                                               .fairness =
                                                   "none: the first request after a release wins",
                                               .wakeup = "the unlock message, and a jittered poll",
+                                              .counts = true,
                                               .caps = HF_CAP_TTL | HF_CAP_DETACHED };
 
 static const struct hfi_promises native = {

@@ -14,6 +14,7 @@ extern const struct hfi_script hfi_script_acquire, hfi_script_release, hfi_scrip
 
 /* The foreign wire modes; plain.h has those that Redlock uses too. */
 extern const struct hfi_script hfi_script_plain_look, hfi_script_redisson_acquire,
-    hfi_script_redisson_release, hfi_script_redisson_renew, hfi_script_redisson_look;
+    hfi_script_redisson_release, hfi_script_redisson_renew, hfi_script_redisson_count,
+    hfi_script_redisson_look;
 
 #endif
