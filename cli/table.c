@@ -52,6 +52,8 @@
 #define ACQUIRE_ROWS                                                                        \
     WAIT_ROWS, FLAG('s', "shared", shared, "read-write lock: share it with other readers"), \
         FLAG('x', "exclusive", exclusive, "read-write lock: the one writer"),               \
+        FLAG(0, "upgradeable", upgradeable,                                                 \
+             "read-write lock: the one reader that `convert` can make the writer"),         \
         NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"), \
         NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                              \
                "semaphore: take K of the slots (default 1)"),                               \
@@ -156,6 +158,18 @@ static const struct option_def renew_options[] = {
     NAME_ROW,
     LEASE_ROW,
     DURATION(0, "ttl", ttl_ms, "for D from now (default: as before)"),
+};
+
+static const struct option_def convert_options[] = {
+    NAME_ROW,
+    LEASE_ROW,
+    FLAG('s', "shared", shared, "a reader: at once"),
+    FLAG('x', "exclusive", exclusive, "the writer: when the other readers have left"),
+    FLAG(0, "upgradeable", upgradeable, "the reader that can become the writer: at once"),
+    FLAG('n', "nonblock", nonblock, "do not wait: if others read it, say so and exit"),
+    DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),
+    NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
+           "exit with N if it stays as it is (default 75; 0 says nothing)"),
 };
 
 static const struct option_def unlock_options[] = { NAME_ROW, LEASE_ROW };
@@ -292,6 +306,12 @@ const struct verb verbs[] = {
       OPTIONS(lock_options), verb_lock },
     { "renew", OPERAND_NAME, "NAME --lease HANDLE [--ttl D]", "prolong a lease that `lock` took",
       NULL, OPTIONS(renew_options), verb_renew },
+    { "convert", OPERAND_NAME, "NAME --lease HANDLE -s|-x|--upgradeable [-n|-w D]",
+      "change the kind of a read-write lease that `lock` took",
+      "Makes a writer a reader, or an upgradeable reader the writer, and nobody else writes in\n"
+      "between. Prints the handle of the lease, which is a new one; the old one has ended.\n"
+      "Exit code 75: other readers hold it, and the lease stays as it is.\n",
+      OPTIONS(convert_options), verb_convert },
     { "unlock", OPERAND_NAME, "NAME --lease HANDLE", "release a lease that `lock` took",
       "Only the handle frees a lease; nobody else's is ever touched.\n", OPTIONS(unlock_options),
       verb_unlock },

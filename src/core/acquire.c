@@ -154,6 +154,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
     hf_status status = HF_OK;
     unsigned threads;
 
+    checked->replaced = call->replaced;
     if (request->wait_ms != 0)
         status = hfi_session_ask(call->store, checked, hfi_call_in_loop(call), &call->tag, err);
     if (status != HF_OK)
@@ -178,6 +179,8 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
         return hfi_error_memory(err);
     if (async)
         status = hfi_acquire_prepare_async(call, err);
+    if (call->replaced)
+        call->lease->in_loop = call->replaced->in_loop;
     if (status == HF_OK)
         enter(handle, call);
     return status;

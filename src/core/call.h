@@ -81,7 +81,8 @@ struct hfi_call {
     hf_lease *old;           /* with `told` ... */
     struct hfi_shard *shard; /* ... which keeps the store open */
     int64_t min_valid_ms;    /* acquire */
-    int64_t deadline_ms;     /* HFI_NEVER: none */
+    const struct hfi_replaced *replaced; /* acquire: as in struct hfi_checked_request */
+    int64_t deadline_ms;                 /* HFI_NEVER: none */
     struct hfi_op op;
 
     /* The thread that waits for it: under driver.lock. */
@@ -138,6 +139,7 @@ static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
     call->handle = NULL;
     call->task = call->parent = NULL;
     call->min_valid_ms = 0;
+    call->replaced = NULL;
     call->deadline_ms = HFI_NEVER;
     call->tag.count = 0;
     call->tag.any = 0;

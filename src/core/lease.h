@@ -75,6 +75,8 @@ struct hfi_lease {
     bool in_loop;   /* acquired asynchronously: its callback comes from hf_store_process() */
     bool watch;     /* HF_FLAG_WATCH, of the holder */
     bool unchecked; /* HF_FLAG_NO_DEADLOCK_CHECK, likewise */
+    bool
+        converting; /* hf_convert() is under way: another claim may have taken its place in the store */
     bool changed;   /* since the last hf_lease_get(): its descriptor is readable */
     hf_state noted; /* the state of which its holder has been told, or will be */
     uint32_t holds, passes;

@@ -220,6 +220,14 @@ static inline void take_out(struct hfi_lease *lease, struct hfi_release_plan *pl
     plan->lease = lease;
 }
 
+struct hfi_wait *hfi_release_take_out(struct hfi_lease *lease)
+{
+    struct hfi_release_plan plan;
+
+    take_out(lease, &plan);
+    return hfi_local_queue_hand_on(lease);
+}
+
 /* End one hold. HF_INVALID, HF_FORKED: nothing was done. */
 static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
 {

@@ -50,7 +50,9 @@
 #define HFI_TOKEN_AHEAD_US \
     50000 /* how far ahead of the server's clock a block of a lingering lease may end */
 #define HFI_RW_MAX UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
-#define HFI_NEVER  INT64_MAX
+/* An upgradeable reader takes more than half: so there is one at most, beside half a milliard of readers. */
+#define HFI_RW_UPGRADEABLE (HFI_RW_MAX / 2 + 1)
+#define HFI_NEVER          INT64_MAX
 
 /* Every claim and every op has a room: bytes for a struct of the engine's own type (HFI_STORAGE() below). A larger
  * state is a pointer in the room, to memory of the engine. */
@@ -90,6 +92,12 @@ enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE };
 /* HF_CAP_LINGER, always together with WATCHED: its process may keep it while no caller uses it. An acquire that does not wait
  * and meets such a holder is finished with HF_BUSY and op->ret_lingers: core then asks again, and waits a little. */
 #define HFI_CLAIM_LINGERS (1u << 3)
+/* HF_CAP_CONVERT: it takes the place of the holder `replaced`, which is of this process and name. That one's permits count as free for
+ * this claim, it stands before all that wait, and its grant removes that holder in the same step. HF_LOST: there is no such holder.
+ * A holder that ends while the claim waits changes nothing: the claim keeps its place before all others, so no other writer can have
+ * come between, and core knows what it has lost. A claim that asks for no more permits than the holder has never waits, not even for
+ * the end of a lock delay. */
+#define HFI_CLAIM_REPLACES (1u << 4)
 
 /*
  * One acquisition: what was asked for, and what was granted. It belongs to core. Core keeps it at one address,
@@ -112,7 +120,8 @@ struct hfi_claim {
     /* A grant with less validity left is of no use to the caller. An engine whose grants may be shorter than the ttl renews
      * such a grant before it finishes the acquire: hfi_grant_needs_renewal() of kit/handover.h decides. */
     int64_t min_valid_ms;
-    const char *label; /* NULL: the store's label; lives as long as the claim */
+    const char *label;                     /* NULL: the store's label; lives as long as the claim */
+    unsigned char replaced[HFI_OWNER_LEN]; /* HFI_CLAIM_REPLACES: the owner id of that holder */
 
     /* Set by the engine before it finishes the acquire with HF_OK. */
     uint64_t token;  /* first of the block; 0: this engine has none */
@@ -210,13 +219,14 @@ struct hfi_sink {
     bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
 };
 
-/* The kind to show. `exclusive`: of a waiter that wants all of a read-write lock. An entry is not exclusive. */
-static inline hf_kind hfi_shown_kind(int64_t mode, bool exclusive)
+/* The kind of a claim on so many permits. Of an entry: with 1. */
+static inline hf_kind hfi_shown_kind(int64_t mode, int64_t permits)
 {
-    return mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
-           : mode != HFI_MODE_RW      ? HF_KIND_MUTEX
-           : exclusive                ? HF_KIND_EXCLUSIVE
-                                      : HF_KIND_SHARED;
+    return mode == HFI_MODE_SEMAPHORE      ? HF_KIND_SEMAPHORE
+           : mode != HFI_MODE_RW           ? HF_KIND_MUTEX
+           : permits == HFI_RW_MAX         ? HF_KIND_EXCLUSIVE
+           : permits == HFI_RW_UPGRADEABLE ? HF_KIND_UPGRADEABLE
+                                           : HF_KIND_SHARED;
 }
 
 /* Set HF_MISMATCH, with a text that says as which kind of lock the name is in use. `mode`, `capacity`: as the store has them,

@@ -562,6 +562,7 @@ void mem_request_fill(struct mem_store *store, const struct hfi_claim *claim, en
     };
     memcpy(ret_request->name, claim->name.bytes, claim->name.len);
     memcpy(ret_request->owner, claim->owner, HFI_OWNER_LEN);
+    memcpy(ret_request->replaced, claim->replaced, HFI_OWNER_LEN);
     snprintf(ret_request->label, sizeof ret_request->label, "%s",
              claim->label ? claim->label : store->host->label);
 }

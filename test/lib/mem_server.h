@@ -40,6 +40,7 @@ struct mem_request {
     unsigned char name[HF_NAME_MAX];
     uint32_t name_len;
     unsigned char owner[HFI_OWNER_LEN];
+    unsigned char replaced[HFI_OWNER_LEN]; /* HFI_CLAIM_REPLACES */
     enum hfi_mode mode;
     uint32_t capacity, permits;
     unsigned flags;         /* HFI_CLAIM_* */
