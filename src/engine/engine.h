@@ -44,7 +44,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  6u
+#define HFI_ENGINE_ABI  7u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
 #define HFI_TOKEN_AHEAD_US \
