@@ -246,7 +246,8 @@ static const struct option_def redlock_options[] = {
 static const struct option_def cell_options[] = {
     TEXT(0, "version", "V", cell_version,
          "cas, rm: only if it has version V (cas 0: there is none)"),
-    DURATION(0, "ttl", ttl_ms, "put, cas: let it be deleted by itself after D (at least 1s)"),
+    DURATION(0, "ttl", ttl_ms,
+             "put, cas, commit: let it be deleted by itself after D (at least 1s)"),
 };
 
 static const struct option_def counter_options[] = {
@@ -388,13 +389,16 @@ const struct verb verbs[] = {
       "join    heal every node that lost its data (or NODE), waiting until nothing can be held\n"
       "        any more that it forgot. Clients do the same by themselves while they are open.\n",
       OPTIONS(redlock_options), verb_redlock },
-    { "cell", OPERAND_DEED, "get|put|cas|rm|watch NAME [VALUE]",
+    { "cell", OPERAND_DEED, "get|put|cas|rm|watch|commit NAME [VALUE]",
       "read and write a few bytes that have a version",
       "get     print the bytes; exit code 1 if there is no such cell\n"
       "put     write VALUE (without one: standard input), and print the new version\n"
       "cas     the same, if the cell has version V; exit code 75 if it has not\n"
       "rm      delete it; with --version only if it has that, else exit code 75\n"
-      "watch   print version and bytes now and after every change; \"-\": there is none\n",
+      "watch   print version and bytes now and after every change; \"-\": there is none\n"
+      "commit  several cells in one step, all or nothing. In place of NAME [VALUE] any number of\n"
+      "        put NAME VERSION VALUE, rm NAME VERSION, check NAME VERSION\n"
+      "        VERSION: the one it must have; 0: there is none; any. Exit code 75 if one has not\n",
       OPTIONS(cell_options), verb_cell },
     { "counter", OPERAND_NAME, "NAME [--add N|--set N [--if M]|--delete]",
       "count together: add to a number, read or set it",

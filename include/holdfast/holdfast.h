@@ -259,6 +259,7 @@ HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 #define HF_CAP_SCRIPTS    (UINT64_C(1) << 19) /* hf_script_run() */
 #define HF_CAP_WANTED     (UINT64_C(1) << 20) /* a holder learns that others wait */
 #define HF_CAP_LINGER     (UINT64_C(1) << 21) /* a released lease may stay with the process */
+#define HF_CAP_COMMIT     (UINT64_C(1) << 22) /* several cells in one step: hf_cells_commit() */
 #define HF_CAP_CONVERT    (UINT64_C(1) << 23) /* hf_convert(), HF_KIND_UPGRADEABLE */
 
 typedef enum hf_token_strength {
@@ -602,7 +603,7 @@ typedef struct hf_result {
     const hf_error *error;          /* what the blocking form would have put into *err */
     hf_lease *lease;                /* * acquire, adopt, campaign, begin ...: hf_release() */
     hf_lease *const *leases;        /* acquire_all: the leases (*), in the order of the requests */
-    size_t count;                   /* how many `leases` */
+    size_t count;                   /* how many `leases`, `versions` */
     void *bytes;                    /* * cells, guards: hf_free() */
     size_t len;                     /* of `bytes` */
     uint64_t version;               /* cells; store_wait: the change number */
@@ -615,8 +616,9 @@ typedef struct hf_result {
     const struct hf_limit_result *limit; /* limit_take, limit_get */
     const struct hf_once_mark *mark;     /* once_get, once_begin */
     struct hf_redlock_status *redlock;   /* * redlock_get_status, also with another status */
+    const uint64_t *versions;            /* cells_commit: `count` of them */
     struct hf_members *members;          /* * members_wait */
-    const void *reserved[2];
+    const void *reserved[1];
 } hf_result;
 
 typedef void hf_done_fn(const hf_result *result, void *arg);

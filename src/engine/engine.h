@@ -44,7 +44,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  6u
+#define HFI_ENGINE_ABI  7u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
 #define HFI_TOKEN_AHEAD_US \
@@ -181,6 +181,11 @@ enum hfi_op_kind {
      * nothing of it is in the store. HF_UNAVAILABLE: the connection was lost, and the engine cannot find out by
      * itself whether the cell changed; core begins again. Only with HF_CAP_CELL_WATCH. */
     HFI_OP_CELL_WAIT,
+    /* HF_CAP_COMMIT: u.commit (engine/native.h). All its items have the versions that they expect, and all of them are
+     * done, at one moment for every other client; or none is. HF_OK: ret_version of each is what its cell has then (0: none).
+     * HF_BUSY: an item found another version, and nothing was done; ret_version of each is the one that was found. The engine
+     * never sends it twice, and wakes the waiters of each cell that it changes. */
+    HFI_OP_CELLS_COMMIT,
     /* u.change.seq: finish with HF_OK as soon as the change number of the store is another one, and set u.change.seq
      * to it. 0: from now on; the engine sets the number of now, whatever the op ends with. It waits as CELL_WAIT
      * does, and cancel() ends it. cancel(HF_TIMEOUT) says that nobody waits any longer, but the question stays: an
@@ -316,6 +321,7 @@ struct hfi_op {
             uint64_t ret_version;
             int64_t ret_ttl_ms; /* READ: the time left; -1: no end */
         } cell;
+        struct hfi_commit_op *commit; /* engine/native.h */
         struct {
             uint64_t seq;
         } change;

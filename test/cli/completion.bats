@@ -25,7 +25,7 @@ offers() { # WORD...: what bash offers for the last one
     [[ $(offers holdfast completion '' | xargs) == "bash zsh fish" ]]
     [[ $(offers holdfast help 'do') == doctor ]]
     [[ $(offers holdfast redlock '' | xargs) == "status join" ]]
-    [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch" ]]
+    [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch commit" ]]
     [[ $(offers holdfast script '' | xargs) == "run load exists flush kill" ]]
     holdfast lock my-name >/dev/null
     [[ $(offers holdfast show my) == my-name ]]

@@ -128,6 +128,7 @@ struct contract_group {
 };
 /* clang-format off */
 #define CONTRACT_GROUPS(X) \
+    X(commit) \
     X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
     X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
     X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer) X(deadlock) X(several) X(any) X(members) X(bound) \

@@ -476,25 +476,25 @@ const struct hfi_engine mem_block_engine = {
     .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
     HFI_STORAGE(struct block_store, char, struct mem_claim),
     .promises =
-        &(const struct hfi_promises){ .default_ttl_ms = 30000,
-                                      .min_ttl_ms = 1000,
-                                      .guard_ms = 2,
-                                      .name = "memblock",
-                                      .schemes = "memblock",
-                                      .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-                                      .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT |
-                                              HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_DETACHED |
-                                              HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                                              HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS |
-                                              HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK |
-                                              HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_CONVERT,
-                                      .on_crash = "freed after the ttl",
-                                      .on_pause = "freed after the ttl",
-                                      .on_clock_jump = "unaffected",
-                                      .on_server_loss = "everything is lost",
-                                      .on_partition = "as the test says",
-                                      .fairness = "FIFO",
-                                      .wakeup = "event" },
+        &(const struct hfi_promises){
+            .default_ttl_ms = 30000,
+            .min_ttl_ms = 1000,
+            .guard_ms = 2,
+            .name = "memblock",
+            .schemes = "memblock",
+            .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+            .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                    HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
+                    HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_COMMIT | HF_CAP_CELL_TTL |
+                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER |
+                    HF_CAP_CONVERT,
+            .on_crash = "freed after the ttl",
+            .on_pause = "freed after the ttl",
+            .on_clock_jump = "unaffected",
+            .on_server_loss = "everything is lost",
+            .on_partition = "as the test says",
+            .fairness = "FIFO",
+            .wakeup = "event" },
     .open = block_open,
     .close = block_close,
     .passed = mem_passed,

@@ -383,6 +383,7 @@ struct mem_reply mem_server_call(struct mem_server *server, const struct mem_req
     case MEM_INSPECT:
     case MEM_CELL_READ:
     case MEM_CELL_SWAP:
+    case MEM_CELL_COMMIT:
     case MEM_CELL_WAIT:
     case MEM_TIME:
     case MEM_VERBS:

@@ -27,6 +27,7 @@ enum mem_verb {
     MEM_INSPECT,   /* only counted and delayed; mem_inspect() does it */
     MEM_CELL_READ, /* these: mem_cells.h */
     MEM_CELL_SWAP,
+    MEM_CELL_COMMIT,
     MEM_CELL_WAIT,
     MEM_TIME,
     MEM_VERBS
@@ -49,8 +50,8 @@ struct mem_request {
     bool may_wait;
     int64_t pid;
     char label[HF_LABEL_MAX + 1];
-    uint64_t version; /* MEM_CELL_* */
-    const void *bytes;
+    uint64_t version;  /* MEM_CELL_* */
+    const void *bytes; /* MEM_CELL_COMMIT: mem_cells_keep_commit() */
     size_t len;
 };
 
@@ -65,8 +66,8 @@ struct mem_reply {
     int64_t granted_ms; /* server time of the grant or renewal */
     enum hfi_mode mode;
     uint32_t capacity, permits;
-    uint64_t version; /* of a cell */
-    const void *bytes;
+    uint64_t version;  /* of a cell */
+    const void *bytes; /* of a cell; MEM_CELL_COMMIT: the version of each item */
     size_t len;
     int64_t time_us;
     bool is_wanted; /* a push for a holder: `wanted`, with `text` */

@@ -16,6 +16,7 @@
 
 #include "engine/lmdb/layout.h"
 #include "engine/lmdb/pages.h"
+#include "engine/native.h"
 
 #include "util/clock.h"
 
@@ -529,6 +530,7 @@ void lmdb_tell_changed(struct lmdb_directory *d); /* wake the threads that wait 
 hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_cells_commit(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_cells_close(struct lmdb_directory *d);
 struct lmdb_cells_report {
     uint64_t cells, damaged;

@@ -372,6 +372,7 @@ static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
     [HFI_OP_ASK] = { redis_ask_holders, NULL },
     [HFI_OP_CELL_READ] = { redis_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },
+    [HFI_OP_CELLS_COMMIT] = { redis_cells_commit, NULL },
     [HFI_OP_CELL_WAIT] = { redis_cell_wait, redis_cell_cancel },
     [HFI_OP_TIME] = { redis_time, NULL },
     [HFI_OP_COUNTER] = { redis_counter, NULL },
