@@ -556,7 +556,7 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
  * and is good until `done` is called.
  *
  * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`;
- * hf_guard_claim_sql(), which blocks only in a function of the caller; hf_idle_release(), which is for the end of a process.
+ * hf_guard_claim_sql() and hf_sql_lock(), which block only in a function of the caller; hf_idle_release(), which is for the end of a process.
  */
 typedef struct hf_op hf_op;
 

@@ -577,6 +577,11 @@ hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg
 /* hf_sql_get_schema(), for the extension of an engine. */
 hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf, char **ret_sql,
                          hf_error *err);
+/* lock_sql.c: a statement of hf_sql_lock(), likewise. */
+enum hfi_sql_statement;
+hf_status sql_get_lock(const struct sql_driver *driver, struct hfi_conf *conf,
+                       const struct hfi_name *name, enum hfi_sql_statement which, char **ret_sql,
+                       hf_error *err);
 
 /* ---- native_lock.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 
