@@ -256,8 +256,12 @@ typedef struct hf_sql_lock_request {
  * not end with a transaction; or the URL is that of another engine.
  *
  * HF_OK: locked. HF_BUSY: wait_ms is 0, and others have it; the transaction may go on. HF_UNAVAILABLE: `run` failed (a lock_timeout,
- * a deadlock that the server found, ...): roll back. A try on a row that is just being made by another transaction waits for that
- * transaction. HF_INVALID: the text names the field. */
+ * a deadlock that the server found, ...): roll back. HF_INVALID: the text names the field.
+ *
+ * Lock before you read. What the transaction reads after the lock is what others committed before theirs ended: on PostgreSQL in READ
+ * COMMITTED (in a higher level the snapshot is that of the first statement, the lock itself, and may be older than the grant), on
+ * MariaDB in any level, but not after a try that was HF_BUSY in the same transaction. A row is made at the first use of its name:
+ * then a try may wait for another transaction that is just making it. */
 HF_API HF_USE hf_status hf_sql_lock(const hf_sql_lock_request *request, hf_error *err);
 /* Blocks: no. Callbacks: none. After fork: works.
  * The statements of hf_sql_lock() as text, each ended by ";\n", for a program that sends them itself; `run` is not used. The last

@@ -322,6 +322,18 @@ void hfi_call_lost(struct hfi_call *call)
 
 /* ---- in the store -------------------------------------------------------------------- */
 
+/* The status of the release, whichever op it was. */
+static hf_status status_of(const struct hfi_call *call, hf_status status)
+{
+    return call->op.kind == HFI_OP_RENEW && status == HF_OK ? call->stay.status : status;
+}
+
+/* Likewise, for the claim: one that stays is not released yet. */
+static hf_status claim_status(const struct hfi_call *call, hf_status status)
+{
+    return call->op.kind == HFI_OP_RENEW && status == HF_OK ? HF_UNAVAILABLE : status;
+}
+
 /* On a driver's thread: the answer, after the caller has returned with HF_UNKNOWN. */
 static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
@@ -348,18 +360,6 @@ static void stay_op(struct hfi_call *call, int64_t now_ms)
     op->u.renew.items = &call->stay;
     op->u.renew.count = 1;
     op->deadline_ms = now_ms + HFI_CALL_LIMIT_MS;
-}
-
-/* The status of the release, whichever op it was. */
-static hf_status status_of(const struct hfi_call *call, hf_status status)
-{
-    return call->op.kind == HFI_OP_RENEW && status == HF_OK ? call->stay.status : status;
-}
-
-/* Likewise, for the claim: one that stays is not released yet. */
-static hf_status claim_status(const struct hfi_call *call, hf_status status)
-{
-    return call->op.kind == HFI_OP_RENEW && status == HF_OK ? HF_UNAVAILABLE : status;
 }
 
 /* `next` is told to ask the store after the release is submitted. */

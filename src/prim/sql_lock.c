@@ -3,10 +3,13 @@
  * hf_sql_lock(), hf_sql_get_lock(): a lock in the caller's own transaction. The engine of the URL writes the statements, because its
  * names have the same keys and rows; the caller's function runs them. On the calling thread; no store is opened.
  *
- * A row must be there before it can be locked:
+ *   wait: make the row, if one is to be locked and is not there -> lock it
+ *   try:  lock it -- a row: locked
+ *           +------- none: known? yes: HF_BUSY; no: make it, lock it
  *
- *   known? -- no --> make it --+
- *     +-------- yes -----------+--> lock it
+ * No plain read comes before a lock that is granted: it would fix the snapshot of a transaction in REPEATABLE READ on MariaDB, and
+ * what was committed while the lock waited would not be seen. A wait makes the row first, because asking for a missing one in that
+ * level locks the gap, in which others make theirs.
  */
 #include "core/by_url.h"
 #include "core/request.h"
@@ -91,18 +94,32 @@ static hf_status run(struct locking *locking, enum hfi_sql_statement which, int6
                   : HF_OK;
 }
 
+static hf_status make_and_lock(struct locking *locking, int64_t *ret_locked, hf_error *err)
+{
+    int64_t none = 0;
+    hf_status status = run(locking, make_of(&locking->request), &none, err);
+
+    return status == HF_OK ? run(locking, lock_of(&locking->request), ret_locked, err) : status;
+}
+
 static hf_status lock(struct locking *locking, hf_error *err)
 {
-    int64_t number = 0, none = 0;
-    hf_status status = run(locking, HFI_SQL_ROW_KNOWN, &number, err);
+    bool try = locking->request.wait_ms == 0;
+    int64_t locked = 0, known = 0;
+    hf_status status;
 
-    if (status == HF_OK && number != 1)
-        status = run(locking, make_of(&locking->request), &none, err);
-    if (status == HF_OK)
-        status = run(locking, lock_of(&locking->request), &number, err);
-    if (status != HF_OK || number == 1)
+    if (!try) {
+        status = make_and_lock(locking, &locked, err);
+    } else {
+        status = run(locking, lock_of(&locking->request), &locked, err);
+        if (status == HF_OK && locked != 1)
+            status = run(locking, HFI_SQL_ROW_KNOWN, &known, err);
+        if (status == HF_OK && locked != 1 && !known)
+            status = make_and_lock(locking, &locked, err);
+    }
+    if (status != HF_OK || locked == 1)
         return status;
-    if (locking->request.wait_ms == 0)
+    if (try)
         return hfi_error_set(err, HF_BUSY, 0, "%s", hf_status_text(HF_BUSY));
     return hfi_error_set(err, HF_UNAVAILABLE, 0,
                          "the statement of the lock gave no row: roll back");
@@ -126,7 +143,7 @@ hf_status hf_sql_lock(const hf_sql_lock_request *request, hf_error *err)
 hf_status hf_sql_get_lock(const hf_sql_lock_request *request, char **ret_sql, hf_error *err)
 {
     struct locking locking;
-    char *make = NULL, *last = NULL, *all;
+    char *make = NULL, *last = NULL, *all = NULL;
     size_t room;
     hf_status status;
 

@@ -9,9 +9,8 @@
  * A user-level lock has a name of at most 64 characters, in which case does not count, and belongs to the server and
  * the session: so its name is a hash in hexadecimal. It is not replicated.
  *
- * In a transaction of others (hf_sql_lock()) the same row is locked. A row that is not there is made before it is asked for: in
- * REPEATABLE READ two transactions that ask for a missing row both lock the gap, and then neither can insert. Making it locks a
- * row that is there after all as its user wants it: ON DUPLICATE KEY UPDATE for one alone, INSERT IGNORE shared.
+ * In a transaction of others (hf_sql_lock()) the same row is locked. Making it locks a row that is there after all as its user
+ * wants it: ON DUPLICATE KEY UPDATE for one alone, INSERT IGNORE shared.
  */
 #include "engine/mariadb/internal.h"
 

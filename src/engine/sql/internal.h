@@ -32,6 +32,7 @@
 #define HFI_SQL_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/sql/extension.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -578,7 +579,6 @@ hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg
 hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf, char **ret_sql,
                          hf_error *err);
 /* lock_sql.c: a statement of hf_sql_lock(), likewise. */
-enum hfi_sql_statement;
 hf_status sql_get_lock(const struct sql_driver *driver, struct hfi_conf *conf,
                        const struct hfi_name *name, enum hfi_sql_statement which, char **ret_sql,
                        hf_error *err);

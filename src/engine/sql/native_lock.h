@@ -27,7 +27,6 @@
 #ifndef SQL_NATIVE_LOCK_H
 #define SQL_NATIVE_LOCK_H
 
-#include "engine/sql/extension.h"
 #include "engine/sql/internal.h"
 
 #define SQL_LOCKS_MAX  512  /* names per connection, mode=session */
