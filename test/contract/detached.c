@@ -257,12 +257,15 @@ static void adopter_hands_off(void **state)
 
 /* ---- min_hold_ms ------------------------------------------------------------------------------- */
 
-#define MIN_HOLD_MS 3000
+#define MIN_HOLD_MS 2500
 
 static hf_acquire_request min_hold_request(void)
 {
     hf_acquire_request request = mutex_request("least");
 
+    if (has(HF_CAP_TTL)) /* the shortest, or what is not released ends with the default one */
+        request.ttl_ms =
+            contract_info.min_ttl_ms > HF_TTL_MIN_MS ? contract_info.min_ttl_ms : HF_TTL_MIN_MS;
     request.min_hold_ms = MIN_HOLD_MS;
     return request;
 }
