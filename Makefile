@@ -23,7 +23,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson bench-peers
+.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -31,7 +31,7 @@ help:
 	@echo 'make test     all tests; also under ASan+UBSan and TSan (TEST_LABELS, ASAN_LABELS, TSAN_LABELS)'
 	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
 	@echo 'make fuzz     every decoder under libFuzzer, SECONDS=60 for each (FUZZ="url resp": only these)'
-	@echo 'make interop-npm, interop-redisson   with real clients that npm or Maven fetch'
+	@echo 'make interop-npm, interop-redisson, interop-redsync, interop-redlock-py   with real clients, which are fetched'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-peers: beside other lock libraries, which are fetched (PEERS)'
@@ -73,7 +73,7 @@ tsan:
 	@$(call compile,build-tsan)
 	@tools/run-tests.sh "tsan:build-tsan:$(TSAN_LABELS)"
 
-interop-npm interop-redisson:
+interop-npm interop-redisson interop-redsync interop-redlock-py:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),)
 	@$(call compile,$(BUILD))

@@ -117,11 +117,11 @@ static double side_round(void *arg, double seconds)
 
 static double count_pairs(const struct scene *scene, struct asker *asker, int which)
 {
-    double before = commands(scene);
+    double before = redis_server_pairs(scene->server);
 
     for (int i = 0; i < PAIRS; i++)
         step(asker, which, 0);
-    return (commands(scene) - before) / PAIRS;
+    return (redis_server_pairs(scene->server) - before) / PAIRS;
 }
 
 /* A wait in vain: the name is held, through another handle. */

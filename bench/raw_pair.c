@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two script calls of one acquire and one release, by hand: the same scripts with the same arguments as the engine sends
+ * The two commands of one acquire and one release, by hand: the same script and HDEL with the same arguments as the engine sends
  * (see src/engine/redis/scripts/README.md), formatted once; only the owner is written anew for each acquisition.
  */
 #include "raw_redis.h"
@@ -22,12 +22,11 @@ void raw_pair_init(struct raw_pair *pair, struct raw_redis *redis, const char *n
                                                               0,    0,    1,   0,   1,    'c',
                                                               'l',  'i',  'e', 'n', 't',  'i',
                                                               'd',  1,    0,   0,   0 };
-    char acquire[RAW_SHA], release[RAW_SHA], key[128];
+    char acquire[RAW_SHA], key[128];
     const char *const acquire_words[] = { "EVALSHA", acquire, "1", key, REQUEST, NULL };
-    const char *const release_words[] = { "EVALSHA", release, "1", key, OWNER, NULL };
+    const char *const release_words[] = { "HDEL", key, OWNER, NULL };
 
     raw_redis_load(redis, hfi_script_acquire.text, acquire);
-    raw_redis_load(redis, hfi_script_release.text, release);
     snprintf(key, sizeof key, "hf:{%s}", name);
     raw_redis_format(&pair->acquire, acquire_words);
     raw_redis_format(&pair->release, release_words);

@@ -5,7 +5,7 @@
  * write, then their replies. That is more than a client can have that looks at the reply of its acquire
  * before it releases; the second row has that: 64 acquires, their replies, 64 releases, their replies. The
  * pairs by hand are the least that any lock needs (raw_limit.h), without and with a token, and the two
- * script calls that we send.
+ * commands that we send.
  */
 #include "crew.h"
 #include "flights.h"
@@ -134,7 +134,7 @@ static void report(struct bench *bench, const struct rounds *rounds, size_t who,
     rounds_rates(bench, rounds, who, what, LIMIT, "64 pairs of SET NX at once",
                  (struct target){ AT_LEAST, 0.5, 0.55, false });
     rounds_rates(bench, rounds, who, what, TOKEN, "  the same with tokens", (struct target){ 0 });
-    rounds_rates(bench, rounds, who, what, RAW, "64 pairs of our EVALSHA at once",
+    rounds_rates(bench, rounds, who, what, RAW, "64 pairs of our commands at once",
                  (struct target){ AT_LEAST, 0.5, 0, false });
     rounds_rates(bench, rounds, who, what, TURNS, "  64 acquires, then 64 releases",
                  (struct target){ 0 });

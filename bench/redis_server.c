@@ -153,6 +153,13 @@ struct redis_work redis_server_work(struct redis_server *server)
     return work;
 }
 
+double redis_server_pairs(void *server)
+{
+    struct redis_work work = redis_server_work(server);
+
+    return work.commands + work.hdels;
+}
+
 static double count_commands(void *server)
 {
     return redis_server_work(server).commands;

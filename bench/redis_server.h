@@ -30,6 +30,8 @@ struct redis_work {
     double cpu_s;
 };
 struct redis_work redis_server_work(struct redis_server *server);
+/* The commands of uncontended pairs, whose releases are HDEL: no script deletes a field then. */
+double redis_server_pairs(void *server);
 /* As a contest counts it. */
 struct contest_server redis_server_counted(struct redis_server *server);
 /* redis_queue.c: the raw queue there, as a side of a contest. */

@@ -101,26 +101,35 @@ static struct contest *start(const struct scene *scene, size_t processes, size_t
     return contest_start(processes, 1, &scene->counted, all, sides);
 }
 
+/* Transactions of a crew that comes, waits again and again for that long, and goes. */
+static double crew_transactions(const struct scene *scene, size_t processes, double seconds,
+                                uint64_t *ret_steps)
+{
+    const struct sql_kind *kind = scene->server->kind;
+    double before = kind->transactions(scene->raw);
+    struct contest *contest = start(scene, processes, LEASE + 1);
+
+    *ret_steps = contest_count(contest, LEASE, HOLD_NS, seconds);
+    contest_end(contest);
+    return kind->transactions(scene->raw) - before;
+}
+
 /*
- * Transactions of an acquisition in mode=lease: of a crew that works for a while, less those of one that
- * only comes and goes. NAN: statements are counted instead, round by round.
+ * Transactions of an acquisition in mode=lease: what a crew that works for longer has more than one that works for a
+ * shorter time. So it does not matter what it costs to connect and to begin to listen, which each process does once. NAN:
+ * statements are counted instead, round by round.
  */
 static double count_transactions(const struct scene *scene, size_t processes)
 {
-    const struct sql_kind *kind = scene->server->kind;
-    double before, idle;
-    struct contest *contest;
-    uint64_t steps;
+    double brief, longer, count_s = scene->bench->quick ? QUICK_ROUND_S : COUNT_S;
+    uint64_t brief_steps, longer_steps;
 
-    if (!kind->transactions)
+    if (!scene->server->kind->transactions)
         return NAN;
-    before = kind->transactions(scene->raw);
-    contest_end(start(scene, processes, LEASE + 1));
-    idle = kind->transactions(scene->raw) - before;
-    contest = start(scene, processes, LEASE + 1);
-    steps = contest_count(contest, LEASE, HOLD_NS, scene->bench->quick ? QUICK_ROUND_S : COUNT_S);
-    contest_end(contest);
-    return (kind->transactions(scene->raw) - before - 2 * idle) / (double)(steps ? steps : 1);
+    brief = crew_transactions(scene, processes, QUICK_ROUND_S, &brief_steps);
+    longer = crew_transactions(scene, processes, QUICK_ROUND_S + count_s, &longer_steps);
+    return longer_steps > brief_steps ? (longer - brief) / (double)(longer_steps - brief_steps)
+                                      : NAN;
 }
 
 /* Statements or transactions of an acquisition, by a contest of which nothing else is reported. */

@@ -79,7 +79,7 @@ hf_acquire_request acquire_request(const struct cli *cli)
 bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code)
 {
     hf_acquire_request try = acquiring->request;
-    bool several = acquiring->also && acquiring->also->count > 0;
+    bool several = several_wanted(acquiring);
     hf_error err = { .status = HF_BUSY };
     hf_status status = HF_BUSY;
     int stop = 0;
@@ -121,7 +121,7 @@ static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, 
             if (request.wait_ms <= 0)
                 request.wait_ms = 1; /* time passed while we were stopped: one last try */
         }
-        status = acquiring->also && acquiring->also->count > 0
+        status = several_wanted(acquiring)
                      ? several_acquire(acquiring, request.wait_ms, &stop, ret_lease, err)
                      : queue_once(acquiring, &request, &stop, ret_lease, err);
         if (!stop || acquiring->ended_by.number)
@@ -220,7 +220,7 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
         return (int)wanted;
     if (!cli->args.quiet && err->status != HF_TOO_SHORT)
         held_by(acquiring, holder);
-    if (cli->args.also.count > 0) /* several names: say which one */
+    if (several_wanted(acquiring)) /* say which one */
         say(cli, "%s%s", err->text, holder);
     else
         say(cli, "'%s' was not acquired: %s%s", shown(cli->args.name), hf_status_text(err->status),

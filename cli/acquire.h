@@ -22,8 +22,10 @@ struct acquiring {
     struct signals *signals;
     struct status_out *status; /* may be closed */
     hf_acquire_request request;
-    const struct texts *also;     /* more names for the same; NULL: none */
-    int passed_over;              /* a signal that does nothing while we wait; 0: none */
+    const struct texts *also; /* more names for the same; NULL: none */
+    const struct texts *any;  /* --any: one of these instead of the request's name; NULL: none */
+    size_t chosen;            /* ... which one; set with the lease */
+    int passed_over;          /* a signal that does nothing while we wait; 0: none */
     struct signal_event ended_by; /* set when a signal ended the waiting; else number 0 */
 };
 
@@ -38,7 +40,9 @@ bool acquire_ended(struct acquiring *acquiring, int *ret_stop);
 
 /* ---- several.c: more than one name -------------------------------------------- */
 
-/* Acquire the request's name and all `also`, at most for wait_ms, on a thread of its own so that signals
+/* Are there more names than one? */
+bool several_wanted(const struct acquiring *acquiring);
+/* Acquire the request's name and all `also`, or one of `any`, at most for wait_ms, on a thread of its own so that signals
  * are seen meanwhile. HF_CANCELLED: one of them ended it; *ret_stop: to stop only. */
 hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret_stop,
                           hf_lease **ret_leases, hf_error *err);

@@ -78,7 +78,7 @@ struct args {
     const char *cell_version;
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;
-    struct texts also;
+    struct texts also, any;
 };
 
 struct verb;

@@ -27,6 +27,7 @@
 #define RELEASE_MS   5000 /* at the end: how long the store may take to give the lease back */
 #define UNSETTLED_MS 300  /* likewise if the lease is lost, or the store has not answered */
 
+static int read_any(struct cli *cli);
 static int check(const struct cli *cli);
 static int run_all(struct run *run);
 static int make_plan(struct run *run);
@@ -80,9 +81,11 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
                               .timer = -1,
                               .nest = { .fd = -1, .inherited = -1 },
                               .known = { .valid_until_ms = PLAN_NEVER } };
-    int code = check(cli);
+    int code = read_any(cli);
     bool closed;
 
+    if (code == EXIT_FINE)
+        code = check(cli);
     run.cli = cli;
     run.hooks = hooks;
     if (code == EXIT_FINE) {
@@ -155,6 +158,46 @@ static int run_all(struct run *run)
 
 /* ---- before anything is acquired ------------------------------------------------------- */
 
+/* Take --any apart: names with commas between them. The first stands for the name until one is acquired. */
+static int read_any(struct cli *cli)
+{
+    struct args *args = &cli->args;
+    struct texts *any = &args->any, names = { NULL, 0 };
+
+    if (any->count == 0)
+        return EXIT_FINE;
+    if (args->name)
+        return usage_error(cli, "--any stands instead of NAME: '%s'", shown(args->name));
+    if (args->also.count > 0)
+        return usage_error(cli, "--any and --also exclude each other");
+    names.items = must_alloc(HF_ACQUIRE_ALL_MAX * sizeof *names.items);
+    for (size_t i = 0; i < any->count; i++) {
+        char *rest = must_strdup(any->items[i]), *name;
+
+        while ((name = strsep(&rest, ","))) {
+            if (!name[0] || strlen(name) > HF_NAME_MAX)
+                return usage_error(cli, "--any: a name has 1 to %d bytes", HF_NAME_MAX);
+            for (size_t k = 0; k < names.count; k++)
+                if (strcmp(name, names.items[k]) == 0)
+                    return usage_error(cli, "--any: '%s' is named twice", shown(name));
+            if (names.count == HF_ACQUIRE_ALL_MAX)
+                return usage_error(cli, "--any: at most %d names", HF_ACQUIRE_ALL_MAX);
+            names.items[names.count++] = name;
+        }
+    }
+    *any = names;
+    args->name = names.items[0];
+    return EXIT_FINE;
+}
+
+/* One of --any is ours. */
+static void choose(struct run *run, size_t index)
+{
+    run->cli->args.name = run->cli->args.any.items[index];
+    run->holds[0].name = run->cli->args.name;
+    run->holds[0].name_len = strlen(run->cli->args.name);
+}
+
 static int check(const struct cli *cli)
 {
     const struct args *args = &cli->args;
@@ -206,7 +249,6 @@ static int make_plan(struct run *run)
 /* false: *ret_code, which may be 0 (-E 0), is the exit code. */
 static bool enter(struct run *run, int *ret_code)
 {
-    hf_acquire_request request = acquire_request(run->cli);
     json_t *event, *also;
 
     if (!enter_nested(run, ret_code))
@@ -227,7 +269,7 @@ static bool enter(struct run *run, int *ret_code)
         say_more(run->cli, "acquired '%s', token %" PRIu64 "%s", shown(run->holds[i].name),
                  run->tokens[i], run->outer >= 0 ? ", from the run around us" : "");
     event = status_begin(&run->status, "acquired");
-    json_set_name(event, request.name, request.name_len);
+    json_set_name(event, run->holds[0].name, run->holds[0].name_len);
     json_object_set_new(event, "token", json_u64(run->tokens[0]));
     json_object_set_new(event, "nested", json_boolean(run->outer >= 0));
     also = json_array();
@@ -264,7 +306,7 @@ static void prepare_holds(struct run *run)
 /* true with run->outer < 0: no outer run holds it. */
 static bool enter_nested(struct run *run, int *ret_code)
 {
-    struct nest_answer answer;
+    struct nest_answer answer = { .fd = -1 };
 
     if (!run->hooks->nests || !secure_getenv(NEST_VARIABLE) ||
         run->holds[0].kind == HF_KIND_SEMAPHORE)
@@ -272,7 +314,15 @@ static bool enter_nested(struct run *run, int *ret_code)
     if (run->count > 1)
         return none_is_around(run, ret_code);
 
-    answer = nest_ask(&run->holds[0], acquire_request(run->cli).wait_ms, &run->signals);
+    for (size_t i = 0; i < run->cli->args.any.count;
+         i++) { /* one that an outer run holds will do */
+        choose(run, i);
+        answer = nest_ask(&run->holds[0], 0, &run->signals);
+        if (answer.fd >= 0 || answer.ended_by.number)
+            break;
+    }
+    if (run->cli->args.any.count == 0)
+        answer = nest_ask(&run->holds[0], acquire_request(run->cli).wait_ms, &run->signals);
     run->outer = answer.fd;
     run->outer_grace_ms = answer.grace_ms;
     run->tokens[0] = answer.token;
@@ -310,10 +360,13 @@ static bool acquire_own(struct run *run, int *ret_code)
                                    .status = &run->status,
                                    .request = acquire_request(run->cli),
                                    .also = &run->cli->args.also,
+                                   .any = &run->cli->args.any,
                                    .passed_over = run->wanted.yield_signal };
 
     wanted_request(run, &acquiring.request);
     if (acquire(&acquiring, run->leases, ret_code)) {
+        if (run->cli->args.any.count > 0)
+            choose(run, acquiring.chosen);
         run->lease = run->leases[0];
         for (size_t i = 0; i < run->count; i++)
             run->tokens[i] = hf_lease_token(run->leases[i]);

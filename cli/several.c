@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * More than one name at once, for `run --also`. The library's call for that blocks, so it runs on a
- * thread of its own, while the main thread reads signals.
+ * More than one name at once, for `run --also` and `run --any`. The library's calls for that block, so they run on a
+ * thread of their own, while the main thread reads signals.
  */
 #include "acquire.h"
 
@@ -17,6 +17,8 @@ struct work {
     hf_store *store;
     hf_acquire_request *requests;
     size_t count;
+    bool any;
+    size_t *chosen;
     hf_lease **leases;
     hf_status status;
     hf_error err;
@@ -28,27 +30,45 @@ static void *work_run(void *arg)
     struct work *work = arg;
     uint64_t one = 1;
 
-    work->status =
-        hf_acquire_all(work->store, work->requests, work->count, work->leases, &work->err);
+    work->status = work->any ? hf_acquire_any(work->store, work->requests, work->count,
+                                              work->chosen, work->leases, &work->err)
+                             : hf_acquire_all(work->store, work->requests, work->count,
+                                              work->leases, &work->err);
     while (write(work->done, &one, sizeof one) < 0 && errno == EINTR)
         ;
     return NULL;
 }
 
+static bool has_any(const struct acquiring *acquiring)
+{
+    return acquiring->any && acquiring->any->count > 0;
+}
+
+bool several_wanted(const struct acquiring *acquiring)
+{
+    return has_any(acquiring) || (acquiring->also && acquiring->also->count > 0);
+}
+
+static size_t count_names(const struct acquiring *acquiring)
+{
+    return has_any(acquiring) ? acquiring->any->count : 1 + acquiring->also->count;
+}
+
 static hf_acquire_request *make_requests(const struct acquiring *acquiring, int64_t wait_ms,
                                          hf_cancel *cancel)
 {
-    size_t count = 1 + acquiring->also->count;
+    size_t count = count_names(acquiring);
     hf_acquire_request *requests = must_alloc(count * sizeof *requests);
 
     for (size_t i = 0; i < count; i++) {
         requests[i] = acquiring->request;
         requests[i].wait_ms = wait_ms;
         requests[i].cancel = cancel;
-        if (i > 0) {
+        if (has_any(acquiring))
+            requests[i].name = acquiring->any->items[i];
+        else if (i > 0)
             requests[i].name = acquiring->also->items[i - 1];
-            requests[i].name_len = strlen(acquiring->also->items[i - 1]);
-        }
+        requests[i].name_len = strlen(requests[i].name);
     }
     return requests;
 }
@@ -72,7 +92,9 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
                           hf_lease **ret_leases, hf_error *err)
 {
     struct work work = { .store = acquiring->store->store,
-                         .count = 1 + acquiring->also->count,
+                         .count = count_names(acquiring),
+                         .any = has_any(acquiring),
+                         .chosen = &acquiring->chosen,
                          .leases = ret_leases,
                          .done = eventfd(0, EFD_CLOEXEC) };
     hf_cancel *cancel = NULL;
@@ -97,7 +119,7 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
 
     if (work.status == HF_OK && (*ret_stop || acquiring->ended_by.number)) {
         /* Granted at the last moment: release them, we are leaving. */
-        hf_release_all(ret_leases, work.count, NULL);
+        hf_release_all(ret_leases, work.any ? 1 : work.count, NULL);
         return HF_CANCELLED;
     }
     return work.status;

@@ -92,6 +92,7 @@ const size_t global_option_count = COUNT(global_options);
 static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
     LIST(0, "also", "NAME", also, "acquire this name too: all of them or none (may be repeated)"),
+    LIST(0, "any", "NAME,...", any, "instead of NAME: whichever of these comes free first"),
     TTL_ROW,
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
     TEXT(0, "on-wanted", "SIGNAL", on_wanted, "send COMMAND this signal when others wait for it"),
@@ -251,7 +252,7 @@ static const struct option_def init_options[] = {
 #define OPTIONS(rows) rows, COUNT(rows)
 
 const struct verb verbs[] = {
-    { "run", OPERAND_COMMAND, "NAME [OPTION...] -- COMMAND [ARG...]",
+    { "run", OPERAND_COMMAND, "NAME|--any NAME,... [OPTION...] -- COMMAND [ARG...]",
       "run a command while holding a lock",
       "Acquires NAME, waiting for it, runs COMMAND (no shell in between), releases NAME and exits\n"
       "with COMMAND's status, or 128 + the signal that ended it. COMMAND gets HOLDFAST_NAME,\n"

@@ -469,6 +469,23 @@ HF_API hf_status hf_cancel_close(hf_cancel *cancel);
 HF_API HF_USE hf_status hf_acquire_all(hf_store *store, const hf_acquire_request *requests,
                                        size_t count, hf_lease **ret_leases, hf_error *err);
 
+/*
+ * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
+ * Acquire one of the things that the `count` requests ask for, whichever comes free first. HF_OK: *ret_lease is an ordinary
+ * lease, of requests[*ret_index]. The names are tried in the order given; a free one costs what hf_acquire() costs. If none is
+ * free, the call waits in the queues of all names, in its turn in each. When one is granted the call leaves the other queues;
+ * what was granted there in the same moment is given back before this returns.
+ *
+ * Any other status: nothing is held. HF_BUSY, HF_TIMEOUT: none came free. A name that fails in another way (HF_MISMATCH,
+ * HF_UNAVAILABLE, ...) ends the call with that status, unless another one is granted. HF_DEADLOCK: none of them can come free.
+ *
+ * All requests have the same wait_ms, cancel, scope and session, and different names, as for hf_acquire_all(). While a session
+ * that holds other leases waits in this way, labels are cut as for every waiting holder.
+ */
+HF_API HF_USE hf_status hf_acquire_any(hf_store *store, const hf_acquire_request *requests,
+                                       size_t count, size_t *ret_index, hf_lease **ret_lease,
+                                       hf_error *err);
+
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * Release them all, whatever happens. HF_OK: all were given back. Else the first status that was
  * not HF_OK, as of hf_release(); each handle has ended (in every case but HF_FORKED). */
@@ -600,6 +617,11 @@ HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * If one of them cannot be acquired, the others are released before `done` comes. */
 HF_API HF_USE hf_status hf_acquire_all_async(hf_store *store, const hf_acquire_request *requests,
+                                             size_t count, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * With HF_OK result->lease is the lease, and result->number the index of its request. */
+HF_API HF_USE hf_status hf_acquire_any_async(hf_store *store, const hf_acquire_request *requests,
                                              size_t count, hf_done_fn *done, void *arg,
                                              hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.

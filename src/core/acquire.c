@@ -16,6 +16,7 @@
 #include "core/local_queue.h"
 #include "core/owner.h"
 #include "core/table.h"
+#include "core/task.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -88,6 +89,7 @@ hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acqui
     hf_acquire_request whole;
     hf_status status = check(call->store, call->receiver, request, &whole, &checked, err);
 
+    checked.any = call->parent ? call->parent->any : NULL;
     return status == HF_OK ? begin(handle, call, &checked, err) : status;
 }
 
@@ -133,13 +135,12 @@ static unsigned missing_threads(const struct hfi_call *call,
                                 const struct hfi_checked_request *checked)
 {
     struct hfi_store *store = call->store;
-    bool in_loop = !hfi_call_has_thread(call);
     unsigned threads = 0;
 
     if (checked->ttl_ms > 0 || store->drive == HFI_EVENT ||
-        (in_loop && checked->request->wait_ms > 0))
+        (!hfi_call_has_thread(call) && checked->request->wait_ms > 0))
         threads |= HFI_STARTED_KEEPER;
-    if (checked->request->on_event && !in_loop)
+    if (checked->request->on_event && !hfi_call_in_loop(call))
         threads |= HFI_STARTED_NOTIFY;
     return threads & ~atomic_load_explicit(&store->started, memory_order_relaxed);
 }
@@ -167,7 +168,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
     unsigned threads;
 
     if (request->wait_ms != 0)
-        status = hfi_session_ask(call->store, checked, async, &call->tag, err);
+        status = hfi_session_ask(call->store, checked, hfi_call_in_loop(call), &call->tag, err);
     if (status != HF_OK)
         return status;
     checked->tag = &call->tag;
@@ -351,6 +352,8 @@ void hfi_acquire_submit(struct hfi_call *call)
     }
     if (lease->hot && lease->pass && !(lease->claim.flags & HFI_CLAIM_LINGERS))
         lease->claim.tokens_wanted = store->pass_limit + 1; /* local waiting has been seen */
+    if (lease->claim.flags & HFI_CLAIM_LINGERS)
+        lease->linger.from_ns = hfi_now_ns();
     op = hfi_call_op(call, HFI_OP_ACQUIRE);
     op->claim = &lease->claim;
     op->may_wait = call->may_wait;

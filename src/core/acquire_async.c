@@ -39,7 +39,7 @@ hf_status hfi_acquire_prepare_async(struct hfi_call *call, hf_error *err)
     struct hfi_store *store = call->store;
 
     call->waited = call->may_wait;
-    call->lease->in_loop = true;
+    call->lease->in_loop = hfi_call_in_loop(call);
     if (store->drive == HFI_BLOCKING &&
         !hfi_pool_start(&store->pool, hfi_workers_lane(store, call->may_wait)))
         return hfi_error_memory(err);

@@ -7,11 +7,17 @@
 
 _Static_assert(HFI_ADAPT_NAMES % HFI_SHARDS == 0, "an entry belongs to one shard");
 
-void hfi_adapt_note(struct hfi_adapt *entry, uint32_t takes, int64_t now_ms)
+bool hfi_adapt_paid(const struct hfi_adapt_use *use)
+{
+    return use->takes >= HFI_ADAPT_FEW && (use->stayed_ns >= HFI_ADAPT_LONG_NS ||
+                                           use->stayed_ns / HFI_ADAPT_TIMES >= use->waited_ns);
+}
+
+void hfi_adapt_note(struct hfi_adapt *entry, bool paid, int64_t now_ms)
 {
     int level = hfi_adapt_level(entry, now_ms);
 
-    if (takes >= HFI_ADAPT_FEW)
+    if (paid)
         level = level > 2 ? level - 2 : 0;
     else if (level < HFI_ADAPT_MAX)
         level++;
@@ -34,8 +40,8 @@ int64_t hfi_adapt_linger(struct hfi_store *store, const uint64_t hash[2], int64_
     return entry && entry->level > 0 ? linger_ms >> hfi_adapt_level(entry, now_ms) : linger_ms;
 }
 
-void hfi_adapt_recalled(struct hfi_store *store, const uint64_t hash[2], uint32_t takes,
-                        int64_t now_ms)
+void hfi_adapt_recalled(struct hfi_store *store, const uint64_t hash[2],
+                        const struct hfi_adapt_use *use, int64_t now_ms)
 {
     struct hfi_adapt *entry = entry_of(store, hash), *table, *none = NULL;
 
@@ -45,5 +51,5 @@ void hfi_adapt_recalled(struct hfi_store *store, const uint64_t hash[2], uint32_
         entry = entry_of(store, hash);
     }
     if (entry)
-        hfi_adapt_note(entry, takes, now_ms);
+        hfi_adapt_note(entry, hfi_adapt_paid(use), now_ms);
 }

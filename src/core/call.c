@@ -63,7 +63,7 @@ void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg)
     pthread_mutex_unlock(&loop->lock);
 }
 
-static void retire(struct hfi_call *call)
+void hfi_call_retire(struct hfi_call *call)
 {
     pthread_mutex_lock(&call->lock);
     hfi_slot_retire(&call->slot);
@@ -97,7 +97,7 @@ void hfi_call_drop(struct hfi_call *call)
         hfi_keeper_forget(store, &call->timer);
     if (call->lease)
         hfi_lease_free(call->lease);
-    retire(call);
+    hfi_call_retire(call);
     hfi_call_free(call);
     uncount(store);
 }
@@ -110,6 +110,8 @@ void hfi_call_unref(struct hfi_call *call)
         return;
     if (call->receiver == HFI_TO_TASK)
         hfi_task_child_ended(call);
+    else if (call->task && call->task->awaited)
+        hfi_task_tell(call->task, HFI_TASK_OVER);
     else
         hfi_loop_add(store, &call->due);
 }
@@ -177,7 +179,7 @@ void hfi_call_deliver(struct hfi_call *call)
     };
 
     hfi_call_unlisten(call);
-    retire(call);
+    hfi_call_retire(call);
 
     hfi_self.calling = &calling;
     if (task && task->finish)

@@ -65,6 +65,7 @@ struct hfi_call {
     bool timed;    /* has a place for its timer at the keeper */
     bool held_by_session;    /* the lease counts for deadlock detection ... */
     bool cleanup;            /* nothing stops it: a child that cleans up */
+    bool awaited;            /* TASK: a thread waits for the task, whose session it belongs to */
     bool ended;              /* the call of a task, which has its final status */
     hf_status status;        /* the answer */
     uint64_t scope;          /* ... as held by this scope; 0: by the thread */
@@ -126,7 +127,7 @@ static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
     call->may_wait = call->tries = call->waits = call->waited = call->queued = call->answered =
         false;
     call->sole = call->told = call->lost = call->timed = call->held_by_session = false;
-    call->cleanup = call->ended = false;
+    call->cleanup = call->ended = call->awaited = false;
     call->scope = 0;
     call->cancel = NULL;
     call->err = NULL;
@@ -135,6 +136,7 @@ static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
     call->min_valid_ms = 0;
     call->deadline_ms = HFI_NEVER;
     call->tag.count = 0;
+    call->tag.any = 0;
     if (receiver >= HFI_TO_LOOP)
         hfi_call_make_async(call);
 }
@@ -157,6 +159,8 @@ static inline void hfi_call_free(struct hfi_call *call)
 
 /* LOOP: give it a callback; it counts in its store from now on. */
 void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg);
+/* LOOP: end its handle. */
+void hfi_call_retire(struct hfi_call *call);
 /* LOOP: the call never began, and there is no callback. */
 void hfi_call_drop(struct hfi_call *call);
 void hfi_call_unref(struct hfi_call *call);
@@ -215,6 +219,13 @@ void hfi_call_deliver(struct hfi_call *call);
 static inline bool hfi_call_has_thread(const struct hfi_call *call)
 {
     return call->receiver == HFI_TO_THREAD;
+}
+
+/* Is it a call of an event loop? Else a thread waits, for it or for its task: the thread's session is that of the call, and the
+ * events of the lease come from the notifier. */
+static inline bool hfi_call_in_loop(const struct hfi_call *call)
+{
+    return call->receiver != HFI_TO_THREAD && !call->awaited;
 }
 
 /* ---- its op ------------------------------------------------------------------------------------ */

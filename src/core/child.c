@@ -22,6 +22,7 @@ struct hfi_call *hfi_child_new(struct hfi_task *task, enum hfi_child_kind kind, 
     if (!child)
         return NULL;
     child->parent = task;
+    child->awaited = task->awaited;
     child->child = kind;
     child->cleanup = flags & HFI_CHILD_CLEANUP;
     child->memory = NULL;

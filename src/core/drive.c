@@ -41,11 +41,8 @@ void hfi_op_finish(struct hfi_op *op, hf_status status)
         done(op);
 }
 
-/* Runs on the thread that drives, or in submit() or cancel(): then the thread that waits for the op may be driving, and
- * sleep in the engine. */
-void hfi_call_done(struct hfi_op *op)
+bool hfi_call_tell(struct hfi_call *call)
 {
-    struct hfi_call *call = hfi_container(op, struct hfi_call, op);
     struct hfi_store *store = call->store;
     struct hfi_driver *driver = &store->driver;
     struct hfi_sleeper *sleeper;
@@ -68,7 +65,16 @@ void hfi_call_done(struct hfi_op *op)
     }
     if (wake)
         hfi_drive_wake(store);
-    if (late)
+    return !late;
+}
+
+/* Runs on the thread that drives, or in submit() or cancel(): then the thread that waits for the op may be driving, and
+ * sleep in the engine. */
+void hfi_call_done(struct hfi_op *op)
+{
+    struct hfi_call *call = hfi_container(op, struct hfi_call, op);
+
+    if (!hfi_call_tell(call))
         call->answered_by(call, hfi_op_status(op), &op->error);
 }
 

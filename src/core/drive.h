@@ -44,6 +44,8 @@ void hfi_drive_done(struct hfi_store *store);
 hfi_done_fn hfi_call_done;
 /* Wait until the call's op is finished, driving if need be. false: until_ms has passed first. */
 bool hfi_call_wait(struct hfi_call *call, int64_t until_ms);
+/* End that wait: set done_word. Any thread. false: the call was given up, and belongs to its answered_by(). */
+bool hfi_call_tell(struct hfi_call *call);
 /* Stop waiting. true: the call belongs to `late` now, which gets its answer on any thread. false: it is finished after
  * all. */
 bool hfi_call_abandon(struct hfi_call *call, hfi_answered_fn *late);

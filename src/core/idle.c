@@ -90,6 +90,8 @@ void hfi_idle_granted(struct hfi_lease *lease)
     linger->last = lease->claim.token + (lease->claim.tokens - 1);
     linger->size = lease->claim.tokens;
     linger->takes = 1;
+    linger->waited_ns = hfi_now_ns() - linger->from_ns;
+    linger->from_ns += linger->waited_ns;
 }
 
 /* The second block, as the store says. What it says is checked: tokens only grow. */
@@ -335,7 +337,11 @@ void hfi_idle_end(struct hfi_lease *lease, struct hfi_idle_end *ret_end)
 
 void hfi_idle_recalled(struct hfi_lease *lease)
 {
-    hfi_adapt_recalled(lease->store, lease->claim.name.hash, lease->linger.takes, hfi_now_ms());
+    const struct hfi_linger *linger = &lease->linger;
+    int64_t now_ns = hfi_now_ns();
+    struct hfi_adapt_use use = { linger->takes, linger->waited_ns, now_ns - linger->from_ns };
+
+    hfi_adapt_recalled(lease->store, lease->claim.name.hash, &use, now_ns / 1000000);
 }
 
 void hfi_idle_finish(struct hfi_idle_end *end)

@@ -135,7 +135,7 @@ static bool set_texts(struct hfi_lease *lease, const struct hfi_checked_request 
     lease->claim.name.bytes = name;
     lease->claim.name.len = checked->name_len;
 
-    if (checked->tag && checked->tag->count > 0)
+    if (checked->tag && (checked->tag->count > 0 || checked->tag->any > 0))
         lease->label = tagged(label ? label : lease->store->label, checked->tag);
     else if (label)
         lease->label = hfi_strndup(label, hfi_label_len(label, HF_LABEL_MAX));

@@ -55,6 +55,7 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
     }
     ret_checked->request = request;
     ret_checked->tag = NULL;
+    ret_checked->any = NULL;
 
     ret_checked->name = request->name;
     ret_checked->name_len = (uint32_t)request->name_len;

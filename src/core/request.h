@@ -22,6 +22,8 @@ struct hfi_checked_request {
     bool may_linger; /* one of those that may; and for how long, 0: it does not: */
     int64_t linger_ms;
     const struct hfi_tag *tag; /* to put behind the label; NULL: none (session.h) */
+    struct hfi_tag *
+        any; /* one of several requests of which one is enough: the tag of them all; NULL: it is not */
 };
 
 /*

@@ -5,6 +5,7 @@
 #include "core/thread.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/futex.h"
 
 #include <assert.h>
 
@@ -88,10 +89,43 @@ hf_status hfi_task_run(struct hfi_task *task)
 
 /* ---- without one ------------------------------------------------------------------------------------ */
 
+/* Start what every asynchronous task needs, and give it a call. NULL: out of memory. */
+static struct hfi_call *new_call(struct hfi_task *task)
+{
+    struct hfi_store *store = task->store;
+    struct hfi_call *call;
+
+    /* For timers, and for what an engine may block in. */
+    if (!hfi_store_start(store, HFI_STARTED_KEEPER) ||
+        (store->drive != HFI_EVENT && (!hfi_pool_start(&store->pool, HFI_LANE_SHORT) ||
+                                       !hfi_pool_start(&store->pool, HFI_LANE_LONG))) ||
+        (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_STEP)))
+        return NULL;
+    call = hfi_call_new(store, HFI_TO_LOOP);
+    if (!call)
+        return NULL;
+    pthread_mutex_init(&task->lock, NULL);
+    pthread_mutex_init(&task->stop.lock, NULL);
+    hfi_list_init(&task->stop.followers);
+    task->call = call;
+    call->task = task;
+    return call;
+}
+
+/* The first step is taken as if a child had ended: it may be the last at once. */
+static void begin_steps(struct hfi_task *task)
+{
+    struct hfi_call *call = task->call;
+
+    hfi_call_listen(call, true);
+    task->running = true;
+    take_steps(task, NULL);
+    hfi_call_unref(call);
+}
+
 hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_op **ret_op,
                          hf_error *err)
 {
-    struct hfi_store *store = task->store;
     hf_status status = task->cancel ? hfi_cancel_check(task->cancel, err) : HF_OK;
     struct hfi_call *call;
 
@@ -99,32 +133,17 @@ hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_
         return status;
     if (!done)
         return hfi_error_set(err, HF_INVALID, 0, "done: NULL");
-    /* For timers, and for what an engine may block in. */
-    if (!hfi_store_start(store, HFI_STARTED_KEEPER) ||
-        (store->drive != HFI_EVENT && (!hfi_pool_start(&store->pool, HFI_LANE_SHORT) ||
-                                       !hfi_pool_start(&store->pool, HFI_LANE_LONG))) ||
-        (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_STEP)))
-        return hfi_error_memory(err);
-    call = hfi_call_new(store, HFI_TO_LOOP);
+    call = new_call(task);
     if (!call)
         return hfi_error_memory(err);
 
     hfi_call_callback(call, done, arg);
-    pthread_mutex_init(&task->lock, NULL);
-    pthread_mutex_init(&task->stop.lock, NULL);
-    hfi_list_init(&task->stop.followers);
-    task->call = call;
-    call->task = task;
     call->cancel = task->cancel;
     (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
     if (ret_op)
         *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
-    hfi_call_listen(call, true);
     hfi_ok(err);
-    /* The first step is taken as if a child had ended: it may be `done` at once. */
-    task->running = true;
-    take_steps(task, NULL);
-    hfi_call_unref(call);
+    begin_steps(task);
     return HF_OK;
 }
 
@@ -152,6 +171,63 @@ void hfi_task_free_entered(struct hfi_task *task)
 {
     hfi_store_leave(task->store);
     hfi_free(task);
+}
+
+/* ---- with a thread that waits for whatever comes first --------------------------------------------------- */
+
+/* Until something is told. The thread that tells it is through with the call then. */
+static unsigned await_told(struct hfi_task *task)
+{
+    struct hfi_call *call = task->call;
+
+    (void)hfi_call_wait(call, HFI_NEVER);
+    if (call->store->drive !=
+        HFI_EVENT) { /* others finish the ops, and there is nothing to drive */
+        while (!atomic_load(&call->done_word))
+            hfi_futex_wait(&call->done_word, 0, HFI_NEVER, false);
+        pthread_mutex_lock(&call->store->driver.lock);
+        pthread_mutex_unlock(&call->store->driver.lock);
+    }
+    atomic_store(&call->done_word, 0);
+    return atomic_exchange(&task->told, 0);
+}
+
+hf_status hfi_task_await(struct hfi_task *task)
+{
+    hf_status status = task->cancel ? hfi_cancel_check(task->cancel, &task->error) : HF_OK;
+    struct hfi_call *call;
+
+    if (status != HF_OK)
+        return status;
+    task->awaited = true;
+    call = new_call(task);
+    if (!call)
+        return hfi_error_memory(&task->error);
+    call->cancel = task->cancel;
+    atomic_store(&call->done_word, 0);
+    call->drives = false;
+    call->sleeper = NULL;
+    begin_steps(task);
+    while (await_told(task) != HFI_TASK_OVER)
+        take_steps(task, next_ended(task));
+    hfi_call_unlisten(call); /* what stops it has a lock, and is through with it then */
+    status = call->status;
+    hfi_call_retire(call);
+    hfi_call_free(call);
+    return status;
+}
+
+void hfi_task_tell(struct hfi_task *task, unsigned what)
+{
+    struct hfi_call *call = task->call;
+    bool sleeps = call->store->drive != HFI_EVENT;
+
+    /* One at a time: nobody takes a step, or ends the task, before that thread has seen this. Once it has, it may free both:
+     * a futex is woken by its address only. */
+    atomic_store(&task->told, what);
+    (void)hfi_call_tell(call);
+    if (sleeps)
+        hfi_futex_wake(&call->done_word, 1, false);
 }
 
 hf_status hfi_task_stopped(struct hfi_task *task)
@@ -234,7 +310,9 @@ void hfi_task_child_ended(struct hfi_call *child)
     pthread_mutex_unlock(&task->lock);
     if (!ours)
         return; /* the thread that takes steps finds it */
-    if (hfi_self.stopping > 0)
+    if (hfi_self.stopping > 0 && task->awaited)
+        hfi_task_tell(task, HFI_TASK_STEP);
+    else if (hfi_self.stopping > 0)
         hfi_loop_add(task->store, &task->call->due); /* locks are held: hf_store_process() does
                                                       * it */
     else
@@ -253,15 +331,19 @@ void hfi_task_deliver(struct hfi_call *call)
     hfi_call_deliver(call);
 }
 
-/* The task's own canceller stops the children. */
-void hfi_task_stop(struct hfi_call *call)
+void hfi_task_stop_children(struct hfi_task *task, hf_status why)
 {
-    struct hfi_cancel *stop = &call->task->stop;
-    hf_status status = (hf_status)atomic_load(&call->wait.stop);
+    struct hfi_cancel *stop = &task->stop;
 
     pthread_mutex_lock(&stop->lock);
     stop->fired = true;
     for (struct hfi_list *node = stop->followers.next; node != &stop->followers; node = node->next)
-        hfi_wait_stop(hfi_container(node, struct hfi_wait, followed), status);
+        hfi_wait_stop(hfi_container(node, struct hfi_wait, followed), why);
     pthread_mutex_unlock(&stop->lock);
+}
+
+/* The task's own canceller stops the children. */
+void hfi_task_stop(struct hfi_call *call)
+{
+    hfi_task_stop_children(call->task, (hf_status)atomic_load(&call->wait.stop));
 }

@@ -10,6 +10,9 @@
  *   hf_X_async()  hfi_task_begin() takes the first step; the thread that brings a child's answer takes the next; in the
  *                 end hf_store_process() calls finish(), which fills in the hf_result, `done`, and free()
  *
+ * A blocking call that waits for several children at once, and goes on with the first that ends, is an asynchronous task for
+ * which its thread waits (hfi_task_await()): the thread drives meanwhile, and no hf_store_process() is needed.
+ *
  * So step() runs on one thread at a time, without locks, and never blocks. A child is a call (call.h) with a slot of its
  * own: an op that a blocking task has given up lives on there, with all that it needs.
  *
@@ -46,7 +49,9 @@ struct hfi_task {
     hfi_finish_fn *finish; /* may be NULL */
     hfi_task_free_fn *free;
     hf_cancel *cancel; /* the caller's; NULL: none */
-    int state;         /* the next step: used by the owner only */
+    struct hfi_tag
+        *any;      /* its acquires wait for one of several names: the tag of them all; else NULL */
+    int state;     /* the next step: used by the owner only */
     unsigned mark; /* of the children that are begun from now on, to tell them apart: likewise */
 
     /* The results of the child that has just ended; valid during step(). */
@@ -66,6 +71,8 @@ struct hfi_task {
     /* Core's. */
     struct hfi_call *call;  /* asynchronous: the call behind the hf_op handle; NULL: a thread runs
                              * it */
+    bool awaited;           /* asynchronous, and a thread waits for its end: hfi_task_await() */
+    _Atomic unsigned told;  /* awaited: HFI_TASK_* */
     struct hfi_cancel stop; /* asynchronous: what the children follow; never a handle */
     pthread_mutex_t lock;
     struct hfi_list children;  /* by `due`: that have ended; in the blocking form, under way */
@@ -85,6 +92,11 @@ hf_status hfi_task_run(struct hfi_task *task);
  * still has everything. */
 hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_op **ret_op,
                          hf_error *err);
+/* As hfi_task_run(), but all its children are under way at the same time, as of an asynchronous task, and the first to end is
+ * the first that step() sees; the first step is taken here. For waits of which one is enough. */
+hf_status hfi_task_await(struct hfi_task *task);
+/* In step(), asynchronous or awaited: end the waits of all children early, with `why`. Each still ends. */
+void hfi_task_stop_children(struct hfi_task *task, hf_status why);
 /*
  * For a task in a struct that begins with it, of hfi_malloc() in the asynchronous form, whose store was entered: run it, fill
  * in err, leave the store; begin it, and in the end, or if it cannot begin, leave the store and free it.
@@ -145,6 +157,10 @@ void hfi_child_free(struct hfi_call *child);
 
 /* ---- for call.c ----------------------------------------------------------------------------------- */
 
+#define HFI_TASK_STEP 1u /* a step is due */
+#define HFI_TASK_OVER 2u /* it has its final status, and no other thread uses its call */
+/* Tell the thread that waits in hfi_task_await(). */
+void hfi_task_tell(struct hfi_task *task, unsigned what);
 /* A child has ended, with no reference left. */
 void hfi_task_child_ended(struct hfi_call *child);
 /* hf_store_process(): take the next step, or call back. */

@@ -8,9 +8,10 @@
 
 #include "util/alloc.h"
 
+/* A waiter that holds nothing blocks nobody for ever: it is in no cycle. */
 static bool is_node(const struct hfi_graph_waiter *waiter)
 {
-    return waiter->tagged && waiter->stuck;
+    return waiter->tagged && waiter->stuck && waiter->tag.count > 0;
 }
 
 uint32_t hfi_graph_next_edge(const struct hfi_graph *g, uint32_t node, uint32_t *cursor)
@@ -105,7 +106,7 @@ static bool is_alone(const struct hfi_graph *g, uint32_t victim)
     uint32_t others = 0;
 
     for (uint32_t i = 0; i < g->waiter_count; i++)
-        others += i != victim && g->parts[i] == g->parts[victim];
+        others += !hfi_graph_together(g, i, victim) && g->parts[i] == g->parts[victim];
     return others == 0 && g->waiters[victim].tag.timed;
 }
 

@@ -10,6 +10,7 @@
 #include "util/hash.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool read_view(struct hfi_graph *g, hf_view *view);
 static void match(struct hfi_graph *g, const struct hfi_graph *before);
@@ -215,8 +216,55 @@ static void add_claim(struct hfi_graph *g, uint32_t waiter, uint64_t id,
                                                             .waiter = waiter };
 }
 
+static int by_request(const void *left, const void *right, void *waiters)
+{
+    const struct hfi_graph_waiter *all = waiters;
+    const struct hfi_tag *a = &all[*(const uint32_t *)left].tag;
+    const struct hfi_tag *b = &all[*(const uint32_t *)right].tag;
+
+    if (a->session != b->session)
+        return a->session < b->session ? -1 : 1;
+    if (a->began != b->began)
+        return a->began < b->began ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* Some waits of this request are not in the view: they are in the queue of a process, on their way, or over. Any of them may be
+ * granted. */
+static void note_missing(struct hfi_graph *g, const uint32_t *waits, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (count < g->waiters[waits[i]].tag.any)
+            g->waiters[waits[i]].stuck = false;
+}
+
+/* Join the waits of each request for any of several names to a ring. */
+static void join_rings(struct hfi_graph *g)
+{
+    uint32_t *any = g->scratch, count = 0, first = 0;
+
+    for (uint32_t i = 0; i < g->waiter_count; i++) {
+        g->waiters[i].other = i;
+        if (g->waiters[i].tagged && g->waiters[i].tag.any > 0)
+            any[count++] = i;
+    }
+    qsort_r(any, count, sizeof *any, by_request, g->waiters);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!hfi_graph_together(g, any[first], any[i])) {
+            note_missing(g, any + first, i - first);
+            first = i;
+        }
+        g->waiters[any[i]].other = any[first];
+        if (i > first)
+            g->waiters[any[i - 1]].other = any[i];
+    }
+    note_missing(g, any + first, count - first);
+    memset(any, 0, count * sizeof *any);
+}
+
 static void match(struct hfi_graph *g, const struct hfi_graph *before)
 {
+    join_rings(g);
     for (uint32_t i = 0; i < g->holder_count; i++)
         g->by_id[i] = i;
     qsort_r(g->by_id, g->holder_count, sizeof *g->by_id, by_id, g->holders);

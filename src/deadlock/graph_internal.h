@@ -36,6 +36,7 @@ struct hfi_graph_waiter {
     uint64_t key;       /* the same in every view of the same wait */
     uint32_t name;
     uint32_t held[HFI_HOLDS_MAX], held_count; /* holders */
+    uint32_t other; /* the next wait of the same request, in a ring; itself: it has one only */
     bool tagged, stuck;
 };
 
@@ -56,6 +57,13 @@ struct hfi_graph {
     uint64_t *keys;                           /* of waiters, sorted */
     uint32_t *due, *parts, *cycles, *scratch; /* parts: the component of each node */
 };
+
+/* Are these two waits, or one, of the same request? */
+static inline bool hfi_graph_together(const struct hfi_graph *g, uint32_t a, uint32_t b)
+{
+    return a == b || (g->waiters[a].tag.any > 0 && g->waiters[b].tag.any > 0 &&
+                      hfi_tag_same(&g->waiters[a].tag, &g->waiters[b].tag));
+}
 
 /* An array; an empty one is not NULL either. NULL: out of memory. */
 void *hfi_graph_array(size_t count, size_t size);

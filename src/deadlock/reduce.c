@@ -14,10 +14,16 @@ static void name_due(struct hfi_graph *g, uint32_t name, uint32_t *count)
     g->due[(*count)++] = name;
 }
 
-/* This waiter gets what it waits for: it proceeds, and releases what it holds. */
+/* This waiter gets what it waits for: it proceeds, and releases what it holds. If it waits for any of several names, it leaves
+ * the other queues. */
 static void proceed(struct hfi_graph *g, struct hfi_graph_waiter *waiter, uint32_t *count)
 {
     waiter->stuck = false;
+    for (struct hfi_graph_waiter *other = &g->waiters[waiter->other]; other != waiter;
+         other = &g->waiters[other->other]) {
+        other->stuck = false;
+        name_due(g, other->name, count);
+    }
     for (uint32_t i = 0; i < waiter->held_count; i++) {
         struct hfi_graph_holder *holder = &g->holders[waiter->held[i]];
 
@@ -80,7 +86,8 @@ bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim)
     name_due(g, g->waiters[victim].name, &count); /* it blocks nobody in that queue any more */
     grant_due(g, count);
     for (uint32_t i = 0; i < g->waiter_count; i++)
-        if (i != victim && g->parts[i] == g->parts[victim] && !g->waiters[i].stuck)
+        if (!hfi_graph_together(g, i, victim) && g->parts[i] == g->parts[victim] &&
+            !g->waiters[i].stuck)
             return true;
     return false;
 }

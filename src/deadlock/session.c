@@ -29,6 +29,7 @@ _Static_assert(HFI_TAG_MAX < HF_LABEL_MAX / 3 * 2, "a third of a label is left f
 #define BITS(n)    ((UINT64_C(1) << (n)) - 1)
 #define FLAG_TIMED 1u
 #define FLAG_BARGE 2u
+#define FLAG_ANY   4u
 
 /* What one session holds: handles, the latest last. Some may have ended. */
 struct held {
@@ -83,10 +84,15 @@ size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX])
     char *at = to;
 
     *at++ = HFI_TAG_MARK;
-    at = write_letters(at, (tag->timed ? FLAG_TIMED : 0) | (tag->barge ? FLAG_BARGE : 0), 1);
+    at = write_letters(at,
+                       (tag->timed ? FLAG_TIMED : 0) | (tag->barge ? FLAG_BARGE : 0) |
+                           (tag->any > 0 ? FLAG_ANY : 0),
+                       1);
     at = write_letters(at, tag->began, 4);
     at = write_letters(at, tag->session, 6);
     at = write_letters(at, tag->number, 2);
+    if (tag->any > 0)
+        at = write_letters(at, tag->any - 1, 1);
     for (uint32_t i = 0; i < tag->count; i++)
         at = write_letters(at, tag->holds[i], 8);
     return (size_t)(at - to);
@@ -96,10 +102,11 @@ bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
 {
     char *mark = strrchr(label, HFI_TAG_MARK);
     const char *at = mark ? mark + 1 : "";
-    uint64_t flags, began, number;
+    uint64_t flags, began, number, any = 0;
 
     if (!mark || !read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
-        !read_letters(&at, 6, &ret_tag->session) || !read_letters(&at, 2, &number))
+        !read_letters(&at, 6, &ret_tag->session) || !read_letters(&at, 2, &number) ||
+        (flags & FLAG_ANY && !read_letters(&at, 1, &any)))
         return false;
     for (ret_tag->count = 0; *at; ret_tag->count++)
         if (ret_tag->count == HFI_HOLDS_MAX ||
@@ -109,6 +116,7 @@ bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
     *mark = 0;
     ret_tag->timed = flags & FLAG_TIMED;
     ret_tag->barge = flags & FLAG_BARGE;
+    ret_tag->any = flags & FLAG_ANY ? (uint32_t)any + 1 : 0;
     ret_tag->began = (uint32_t)began;
     ret_tag->number = (uint32_t)number;
     return true;
@@ -161,6 +169,7 @@ static void complete(struct hfi_store *store, const struct hfi_checked_request *
     tag->number = (uint32_t)((hfi_process_id() + atomic_fetch_add(&waits, 1)) & BITS(12));
     tag->timed = !for_ever(request);
     tag->barge = request->flags & HF_FLAG_BARGE;
+    tag->any = checked->any ? checked->any->any : 0;
     if (!tag->session)
         tag->session = request->scope ? session_id(request->scope, (uintptr_t)store)
                                       : session_id(hfi_thread_id(), 0);
@@ -173,10 +182,15 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_requ
     hf_status status = HF_OK;
 
     ret_tag->count = 0;
+    ret_tag->any = 0;
     ret_tag->session = 0;
     if (request->wait_ms == 0 || request->flags & HF_FLAG_NO_DEADLOCK_CHECK ||
         !store->detector.able)
         return HF_OK;
+    if (checked->any && checked->any->session) { /* the first of them has asked */
+        *ret_tag = *checked->any;
+        return HF_OK;
+    }
 
     if (request->scope)
         status = ask_scope(store, checked, ret_tag, err);
@@ -188,8 +202,10 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_requ
 
     if (request->session)
         ask_text(store, request->session, ret_tag);
-    if (ret_tag->count > 0)
+    if (ret_tag->count > 0 || checked->any)
         complete(store, checked, ret_tag);
+    if (checked->any)
+        *checked->any = *ret_tag;
     return HF_OK;
 }
 
@@ -264,7 +280,8 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_checked_requ
         if (hfi_lease_lock(held.handles[i], &lease, &next) != HF_OK)
             continue;
         if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store)) {
-            if (blocks_own_request(lease, store, checked, &taken))
+            /* Of several names another one may come free. */
+            if (!checked->any && blocks_own_request(lease, store, checked, &taken))
                 blocked_by = lease->token;
             note_named(lease, checked->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
             tag->holds[tag->count++] = id_of(lease);

@@ -17,6 +17,10 @@
  *
  *   flags 1 | began 4 | session 6 | number 2 | what it holds: 8 each
  *
+ * A request for any one of several names waits for all of them, with the same tag, in which one letter behind `number` says how
+ * many they are, less one: only a view with all of them can say that it is stuck. It is written even if the session holds nothing:
+ * what stands behind one of these waits must know that the end of another one ends it.
+ *
  * `began` is the second in which the wait began, by the wall clock, modulo 2^24. All
  * processes see the same number: so all agree which of several requests is the last.
  */
@@ -29,7 +33,7 @@
 #include <string.h>
 
 #define HFI_HOLDS_MAX   8 /* leases that a tag can name: the latest */
-#define HFI_TAG_MAX     (1 + 1 + 4 + 6 + 2 + 8 * HFI_HOLDS_MAX)
+#define HFI_TAG_MAX     (1 + 1 + 4 + 6 + 2 + 1 + 8 * HFI_HOLDS_MAX)
 #define HFI_SCOPE_LISTS 32
 #define HFI_TAG_MARK    0x1f
 
@@ -37,11 +41,13 @@ struct hfi_lease;
 struct hfi_store;
 
 struct hfi_tag {
-    uint64_t session;              /* 36 bits */
-    uint32_t began;                /* 24 bits */
-    uint32_t number;               /* 12 bits: which wait of this session */
-    bool timed;                    /* it has a time limit or a canceller */
-    bool barge;                    /* it may overtake others */
+    uint64_t session; /* 36 bits */
+    uint32_t began;   /* 24 bits */
+    uint32_t number;  /* 12 bits: which wait of this session */
+    bool timed;       /* it has a time limit or a canceller */
+    bool barge;       /* it may overtake others */
+    uint32_t
+        any; /* that many waits have this tag, and all end when one is granted; 0: it is a wait of its own */
     uint32_t count;                /* 0: it holds nothing, and no other process need know of it */
     uint64_t holds[HFI_HOLDS_MAX]; /* hfi_hold_id() */
 };

@@ -16,8 +16,8 @@
  * Releases are sent together, the last name first: so a waiter that wants them all does not get one
  * only to wait for the next.
  */
-#include "core/request.h"
 #include "core/task.h"
+#include "prim/requests.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -129,20 +129,13 @@ hf_status hf_release_all_async(hf_lease *const *leases, size_t count, hf_done_fn
     return status;
 }
 
-/* ---- acquires: what was asked for ---------------------------------------------------------------- */
-
-/* One request, in the order of acquisition. */
-struct item {
-    hf_acquire_request request; /* in full size, with the length of its name */
-    size_t index;               /* of the caller's */
-    hf_lease *lease;            /* NULL: not held */
-};
+/* ---- acquires ------------------------------------------------------------------------------------------ */
 
 enum { BEGINNING, TRYING, TRIMMING, ACQUIRING, FAILING };
 
 struct acquire_call {
     struct hfi_task task;
-    struct item *items;
+    struct hfi_request_item *items; /* in the order of acquisition */
     size_t count;
     int64_t wait_ms, deadline_ms;
     size_t next;      /* the one that is being acquired; TRYING: how many were not answered */
@@ -155,123 +148,10 @@ struct acquire_call {
 
 static int by_name(const void *left, const void *right)
 {
-    const hf_acquire_request *a = &((const struct item *)left)->request;
-    const hf_acquire_request *b = &((const struct item *)right)->request;
-    int order = memcmp(a->name, b->name, a->name_len < b->name_len ? a->name_len : b->name_len);
-
-    if (order != 0)
-        return order;
-    return a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
-}
-
-/* Every refusal names the request, as the caller counts them. */
-static hf_status read_one(struct acquire_call *call, const hf_acquire_request *request,
-                          size_t index, hf_error *err)
-{
-    struct item *item = &call->items[index];
-    const hf_acquire_request *first = &call->items[0].request;
-    const char *differs = NULL;
-    struct hfi_checked_request checked;
-    hf_status status = hfi_request_check(hfi_store_promises(call->task.store), false, request,
-                                         &item->request, &checked, err);
-
-    if (status != HF_OK) {
-        hfi_error_wrap(err, "requests[%zu]", index);
-        return status;
-    }
-    item->request = *checked.request;
-    item->request.name_len = checked.name_len;
-    item->index = index;
-    if (item->request.wait_ms != first->wait_ms)
-        differs = "wait_ms";
-    else if (item->request.cancel != first->cancel)
-        differs = "cancel";
-    else if (item->request.scope != first->scope)
-        differs = "scope";
-    else if (item->request.session != first->session)
-        differs = "session";
-    if (differs)
-        return hfi_error_set(err, HF_INVALID, 0, "requests[%zu]: %s: not that of the first", index,
-                             differs);
-    return HF_OK;
-}
-
-static hf_status read_all(struct acquire_call *call, const hf_acquire_request *requests,
-                          hf_error *err)
-{
-    const char *at = (const char *)requests;
-
-    for (size_t i = 0; i < call->count; i++) {
-        const hf_acquire_request *request = (const void *)at;
-        hf_status status = read_one(call, request, i, err);
-
-        if (status != HF_OK)
-            return status;
-        if (request->size != requests->size || request->size % _Alignof(hf_acquire_request) != 0)
-            return hfi_error_set(err, HF_INVALID, 0, "requests[%zu]: size: not that of the first",
-                                 i);
-        at += request->size; /* the caller's struct may be smaller than ours */
-    }
-    call->wait_ms = call->items[0].request.wait_ms;
-    call->deadline_ms = call->wait_ms > 0 ? hfi_now_ms() + call->wait_ms : HFI_NEVER;
-
-    qsort(call->items, call->count, sizeof *call->items, by_name);
-    for (size_t i = 1; i < call->count; i++)
-        if (by_name(&call->items[i - 1], &call->items[i]) == 0)
-            return hfi_error_set(err, HF_INVALID, 0,
-                                 "requests[%zu]: name: the same as in requests[%zu]",
-                                 call->items[i].index, call->items[i - 1].index);
-    return HF_OK;
-}
-
-static size_t text_size(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
-
-static const char *copy_text(char **at, const char *text)
-{
-    char *copy = *at;
-
-    if (!text)
-        return NULL;
-    memcpy(copy, text, strlen(text) + 1);
-    *at += strlen(text) + 1;
-    return copy;
-}
-
-/* The requests point to memory of the caller's. false: out of memory. */
-static bool copy_texts(struct acquire_call *call)
-{
-    size_t size = 1;
-    char *at;
-
-    for (size_t i = 0; i < call->count; i++) {
-        const hf_acquire_request *request = &call->items[i].request;
-
-        size += request->name_len + text_size(request->label) + text_size(request->session);
-    }
-    call->texts = at = hfi_malloc(size);
-    if (!at)
-        return false;
-    for (size_t i = 0; i < call->count; i++) {
-        hf_acquire_request *request = &call->items[i].request;
-
-        request->name = memcpy(at, request->name, request->name_len);
-        at += request->name_len;
-        request->label = copy_text(&at, request->label);
-        request->session = copy_text(&at, request->session);
-    }
-    return true;
+    return hfi_requests_compare(left, right);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------ */
-
-static struct hfi_name name_of(const struct item *item)
-{
-    return (struct hfi_name){ .bytes = item->request.name,
-                              .len = (uint32_t)item->request.name_len };
-}
 
 /* Release what is held from `from` on. HF_OK: nothing is held. */
 static hf_status give_back(struct acquire_call *call, size_t from)
@@ -300,8 +180,8 @@ static hf_status fail(struct acquire_call *call, hf_status why)
 static hf_status all_good(struct acquire_call *call)
 {
     for (size_t i = 0; i < call->count; i++) {
-        const struct item *item = &call->items[i];
-        struct hfi_name name = name_of(item);
+        const struct hfi_request_item *item = &call->items[i];
+        struct hfi_name name = hfi_requests_name(item);
         hf_status status = HF_OK;
 
         if (hf_lease_state(item->lease) == HF_STATE_LOST)
@@ -317,7 +197,7 @@ static hf_status all_good(struct acquire_call *call)
 
 static hf_status acquire_next(struct acquire_call *call)
 {
-    struct item *item = &call->items[call->next];
+    struct hfi_request_item *item = &call->items[call->next];
 
     call->task.state = ACQUIRING;
     if (call->next == call->count)
@@ -333,8 +213,8 @@ static hf_status acquire_next(struct acquire_call *call)
 
 static hf_status acquired(struct acquire_call *call, hf_status got)
 {
-    struct item *item = &call->items[call->next];
-    struct hfi_name name = name_of(item);
+    struct hfi_request_item *item = &call->items[call->next];
+    struct hfi_name name = hfi_requests_name(item);
 
     if (got == HF_BUSY && call->wait_ms > 0)
         got = hfi_store_error(call->task.store, "acquire", &name, HF_TIMEOUT, NULL,
@@ -429,13 +309,14 @@ static hf_status acquire_init(struct acquire_call *call, hf_store *handle,
     call->count = count;
     call->next = 0;
     call->texts = NULL;
-    call->items = hfi_calloc(count, sizeof *call->items);
-    status = call->items ? read_all(call, requests, err) : hfi_error_memory(err);
+    status = hfi_requests_read(store, requests, count, &call->items, err);
     if (status == HF_OK) {
         call->task.cancel = call->items[0].request.cancel;
+        call->wait_ms = call->items[0].request.wait_ms;
+        call->deadline_ms = call->wait_ms > 0 ? hfi_now_ms() + call->wait_ms : HFI_NEVER;
+        qsort(call->items, count, sizeof *call->items, by_name);
         return HF_OK;
     }
-    hfi_free(call->items);
     hfi_store_leave(store);
     return status;
 }
@@ -509,8 +390,9 @@ hf_status hf_acquire_all_async(hf_store *handle, const hf_acquire_request *reque
     }
     call->task.finish = acquire_finish;
     call->task.free = acquire_free;
-    status = copy_texts(call) ? hfi_task_begin(&call->task, done, arg, ret_op, err)
-                              : hfi_error_memory(err);
+    call->texts = hfi_requests_copy_texts(call->items, count);
+    status =
+        call->texts ? hfi_task_begin(&call->task, done, arg, ret_op, err) : hfi_error_memory(err);
     if (status != HF_OK)
         acquire_free(&call->task);
     return status;

@@ -17,6 +17,7 @@
 #include "holdfast/primitives.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/hash.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static hf_status check(const hf_sql_lock_request *request, struct hfi_name *ret_
     if (status != HF_OK)
         return status;
     ret_name->bytes = request->name;
+    hfi_hash128(ret_name->bytes, ret_name->len, ret_name->hash);
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE &&
         request->kind != HF_KIND_SHARED)
         return hfi_error_set(err, HF_INVALID, 0, "kind: a mutex, a reader or a writer only");

@@ -325,6 +325,24 @@ hf_status both_acquire_all(hf_store *store, const hf_acquire_request *requests, 
     return status;
 }
 
+hf_status both_acquire_any(hf_store *store, const hf_acquire_request *requests, size_t count,
+                           size_t *ret_index, hf_lease **ret_lease, hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !ret_index || !ret_lease)
+        return (hf_acquire_any)(store, requests, count, ret_index, ret_lease, err);
+    status =
+        both_end(store, hf_acquire_any_async(store, requests, count, both_done, &both, NULL, err),
+                 &both, err);
+    if (status == HF_OK) {
+        *ret_index = (size_t)both.result.number;
+        *ret_lease = both.result.lease;
+    }
+    return status;
+}
+
 hf_status both_release_all(hf_lease *const *leases, size_t count, hf_error *err)
 {
     struct both both = { 0 };

@@ -130,7 +130,7 @@ struct contract_group {
 #define CONTRACT_GROUPS(X) \
     X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
     X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
-    X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer) X(deadlock) X(several) \
+    X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer) X(deadlock) X(several) X(any) \
     X(handover) X(crowd) X(wanted) X(yield) X(linger)
 /* clang-format on */
 #define CONTRACT_DECLARE(name) int contract_##name(void);
@@ -171,9 +171,12 @@ hf_status both_deadlocks(hf_store *store, hf_deadlocks **ret_deadlocks, hf_error
 
 hf_status both_acquire_all(hf_store *store, const hf_acquire_request *requests, size_t count,
                            hf_lease **ret_leases, hf_error *err);
+hf_status both_acquire_any(hf_store *store, const hf_acquire_request *requests, size_t count,
+                           size_t *ret_index, hf_lease **ret_lease, hf_error *err);
 hf_status both_release_all(hf_lease *const *leases, size_t count, hf_error *err);
 
 #define hf_acquire_all(...)   both_acquire_all(__VA_ARGS__)
+#define hf_acquire_any(...)   both_acquire_any(__VA_ARGS__)
 #define hf_release_all(...)   both_release_all(__VA_ARGS__)
 #define hf_renew(...)         both_renew(__VA_ARGS__)
 #define hf_lease_break(...)   both_break(__VA_ARGS__)

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# foreign.sh npm|redisson BUILD: interop.py with clients that are fetched first, by name, into
-# BUILD: nothing of where they came from is kept in the tree. Needs npm, or mvn and a JDK.
+# foreign.sh npm|redisson|redsync|redlock-py BUILD: interop.py with clients that are fetched first, by name, into
+# BUILD: nothing of where they came from is kept in the tree. Needs npm; mvn and a JDK; go; or pip.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-kind=${1:?npm or redisson}
+kind=${1:?npm, redisson, redsync or redlock-py}
 build=$(cd "${2:?a build folder}" && pwd)
 place=$build/interop-$kind
 python=/usr/bin/python3
@@ -16,6 +16,11 @@ between() {
     "$build/bin/test/with_server" redis "$python" "$here/interop.py" "$build/bin/test/interop_worker" "$@"
 }
 
+# Likewise on the three nodes of a Redlock.
+between_nodes() {
+    "$build/bin/test/with_server" redis -R 3 "$python" "$here/interop.py" "$build/bin/test/interop_worker" "$@"
+}
+
 case $kind in
 npm)
     (cd "$place" && npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error \
@@ -23,6 +28,8 @@ npm)
     export NODE_PATH=$place/node_modules
     echo "== redlock"
     between wire=plain node "$here/worker_npm.js" redlock '{port}'
+    echo "== redlock on three nodes"
+    between_nodes wire=plain node "$here/worker_npm.js" redlock '{port}'
     echo "== redis-semaphore"
     INTEROP_PREFIX=mutex: between wire=plain node "$here/worker_npm.js" redis-semaphore '{port}'
     ;;
@@ -32,8 +39,23 @@ redisson)
     echo "== redisson"
     between wire=redisson java -XX:+UseSerialGC -Xmx128m -cp "$place:$(cat "$place/classpath")" Worker '{port}'
     ;;
+redsync)
+    cp "$here/redsync/worker.go" "$place/"
+    (cd "$place" && { [ -f go.mod ] || go mod init holdfast/interop 2>/dev/null; } &&
+        go get github.com/go-redsync/redsync/v4 github.com/redis/go-redis/v9 2>/dev/null && go build -o worker worker.go)
+    echo "== redsync"
+    between wire=plain "$place/worker" '{port}'
+    echo "== redsync on three nodes"
+    between_nodes wire=plain "$place/worker" '{port}'
+    ;;
+redlock-py)
+    python3 -m venv "$place/venv"
+    "$place/venv/bin/pip" install -q --disable-pip-version-check redlock-py redis
+    echo "== redlock-py on three nodes"
+    between_nodes wire=plain "$place/venv/bin/python" "$here/worker_redlock_py.py" '{port}'
+    ;;
 *)
-    echo "usage: foreign.sh npm|redisson BUILD" >&2
+    echo "usage: foreign.sh npm|redisson|redsync|redlock-py BUILD" >&2
     exit 64
     ;;
 esac

@@ -4,14 +4,16 @@
 
     interop.py HOLDFAST_WORKER QUERY FOREIGN_WORKER...
 
-The server is the one that with_server started. Both kinds of worker are processes that take the
-same commands (worker.c); in FOREIGN_WORKER {port} is the server's port. Each case is run with
+The server is the one that with_server started, or the nodes of a Redlock (with_server redis -R). Both kinds of worker are processes
+that take the same commands (worker.c); in FOREIGN_WORKER {port} is the server's port, or those of all nodes: 1,2,3. Each case is run with
 either of them in either role. Nothing here depends on a time being short: whoever is to get a lock
 waits for it, and whoever is to be refused is refused by somebody who certainly holds it (for
 minutes: longer than anybody waits, so that no expiry stands in for a message).
 """
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -99,13 +101,40 @@ def survives_death(name, start_first, second):
     expect(f"{second.kind} frees it", second.do("release"), "OK")
 
 
-def loses_no_update(name, starters):
+def extends(name, first, second):
+    """What one makes last longer the other does not get, when its first time has passed."""
+    expect(f"{first.kind} takes it for a short time", first.do("acquire", name, 0, -SHORT_MS), "OK")
+    said = first.do("extend", LONG_MS)
+    if said != "cannot":
+        expect(f"{first.kind} extends it", said, "OK")
+        time.sleep(SHORT_MS / 1000 + 0.2)
+        expect(f"{second.kind} tries after that", second.do("acquire", name, 0, LONG_MS), "BUSY")
+        expect(f"{first.kind} frees it", first.do("release"), "OK")
+
+
+def shut_down(port):
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.sendall(b"SHUTDOWN NOSAVE\r\n")
+        while line.recv(4096):
+            pass
+
+
+def number_in(path):
+    with open(path) as file:
+        return int(file.read() or "0")  # somebody may be writing it
+
+
+def loses_no_update(name, starters, word="hammer", meanwhile=None):
     """Workers of both kinds raise one number, each time under the lock."""
     with tempfile.NamedTemporaryFile("w", prefix="holdfast-interop-", delete=False) as file:
         file.write("0\n")
     workers = [start() for start in starters for _ in range(WORKERS)]
     for worker in workers:
-        worker.begin("hammer", name, file.name, COUNT)
+        worker.begin(word, name, file.name, COUNT)
+    if meanwhile:
+        while number_in(file.name) < COUNT:
+            time.sleep(0.001)
+        meanwhile()
     for worker in workers:
         expect(f"{worker.kind} raises the number", worker.answer(), "OK")
         worker.end()
@@ -117,9 +146,11 @@ def loses_no_update(name, starters):
 def main():
     signal.alarm(LIMIT_S)
     holdfast, query, *foreign = sys.argv[1:]
-    port = os.environ["HOLDFAST_TEST_PORT"]
+    url = os.environ["HOLDFAST_TEST_URL"]
+    ports = re.findall(r"127\.0\.0\.1:(\d+)", url)
+    port = ",".join(ports)
     prefix = os.environ.get("INTEROP_PREFIX", "")
-    url = f"redis://127.0.0.1:{port}?{query}"
+    url = f"{url.partition('?')[0]}?{query}"
 
     def start_ours():
         return Worker("holdfast", [holdfast, url])
@@ -135,6 +166,15 @@ def main():
     survives_death(f"{prefix}death", start_ours, theirs)
     survives_death(f"{prefix}death", start_theirs, ours)
     loses_no_update(f"{prefix}number", (start_ours, start_theirs))
+    if len(ports) > 1:
+        # A node is lost while all want it; after that the others are still a majority.
+        loses_no_update("storm", (start_ours, start_theirs), "storm", lambda: shut_down(int(ports[0])))
+        for a, b in ((ours, theirs), (theirs, ours)):
+            extends("extends", a, b)
+            excludes("less", a, b)
+            waits("less", a, b)
+        survives_death("less", start_ours, theirs)
+        survives_death("less", start_theirs, ours)
     for worker in (ours, theirs, third):
         worker.end()
     print("all as it should be")

@@ -5,11 +5,14 @@
  *
  *   acquire NAME WAIT_MS TTL_MS     OK, BUSY, TIMEOUT, ... (TTL_MS below 0: so long, not renewed)
  *   release                         OK, LOST, ...
+ *   extend TTL_MS                   OK, LOST, ...; a foreign one may say "cannot"
  *   hammer NAME FILE COUNT          COUNT times: acquire, raise the number in FILE by one, release
+ *   storm NAME FILE COUNT           likewise, but a release may stay unknown: a node may be gone with our vote
  */
 #include "holdfast/holdfast.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +62,7 @@ static void raise_number(const char *path)
     }
 }
 
-static const char *hammer(const char *name, const char *path, int count)
+static const char *hammer(const char *name, const char *path, int count, bool storm)
 {
     for (int i = 0; i < count; i++) {
         hf_status status = acquire(name, HAMMER_WAIT_MS, HAMMER_TTL_MS);
@@ -68,7 +71,7 @@ static const char *hammer(const char *name, const char *path, int count)
             return hf_status_name(status);
         raise_number(path);
         status = hf_release(lease, &err);
-        if (status != HF_OK)
+        if (status != HF_OK && !(storm && (status == HF_UNKNOWN || status == HF_LOST)))
             return hf_status_name(status);
     }
     return "OK";
@@ -84,7 +87,11 @@ static void serve(char *line)
     if (sscanf(line, "acquire %255s %" SCNd64 " %" SCNd64, name, &wait_ms, &ttl_ms) == 3)
         answer(hf_status_name(acquire(name, wait_ms, ttl_ms)));
     else if (sscanf(line, "hammer %255s %511s %d", name, path, &count) == 3)
-        answer(hammer(name, path, count));
+        answer(hammer(name, path, count, false));
+    else if (sscanf(line, "storm %255s %511s %d", name, path, &count) == 3)
+        answer(hammer(name, path, count, true));
+    else if (sscanf(line, "extend %" SCNd64, &ttl_ms) == 1)
+        answer(hf_status_name(hf_renew(lease, ttl_ms, &err)));
     else if (sscanf(line, "%15s", word) == 1 && strcmp(word, "release") == 0)
         answer(hf_status_name(hf_release(lease, &err)));
     else

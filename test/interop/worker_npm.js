@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: MIT
-// npm's redlock or redis-semaphore as a worker: worker_npm.js KIND PORT, where KIND is one of them.
-// The commands are those of worker.c. NODE_PATH says where the packages are.
+// npm's redlock or redis-semaphore as a worker: worker_npm.js KIND PORT[,PORT...], where KIND is one of them. The commands are those of worker.c. NODE_PATH says where the packages are.
 'use strict';
 const fs = require('fs');
 const readline = require('readline');
 const Redis = require('ioredis');
 
-const [kind, port] = process.argv.slice(2);
-const client = new Redis(Number(port), '127.0.0.1');
+const [kind, ports] = process.argv.slice(2);
+const many = ports.includes(',');
+// A node that is gone must answer so at once: it has no vote.
+const clients = ports.split(',').map((port) => new Redis(Number(port), '127.0.0.1',
+    many ? { enableOfflineQueue: false, maxRetriesPerRequest: 0, retryStrategy: () => 200 } : {}));
+const client = clients[0];
+clients.forEach((one) => one.on('error', () => {}));
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // Each gives a function that releases what it acquired.
 async function acquireRedlock(name, waitMs, ttlMs) {
     const Redlock = require('redlock');
     const options = { retryCount: waitMs > 0 ? Math.ceil(waitMs / 5) : 0, retryDelay: 5, retryJitter: 3 };
-    const lock = await new Redlock([client], options).lock(name, Math.abs(ttlMs));
+    let lock = await new Redlock(clients, options).lock(name, Math.abs(ttlMs));
+    extend = async (ms) => { lock = await lock.extend(ms); };
     return () => lock.unlock();
 }
 
@@ -41,6 +46,7 @@ async function acquireSemaphore(name, waitMs, ttlMs) {
 
 const acquire = kind === 'redlock' ? acquireRedlock : acquireSemaphore;
 let release;
+let extend;
 
 async function raiseNumber(path) {
     const number = Number(fs.readFileSync(path, 'utf8'));
@@ -66,21 +72,26 @@ async function serve(line) {
             return 'LOST';
         }
     }
+    if (word === 'extend') {
+        if (!extend) return 'cannot';
+        await extend(Number(name));
+        return 'OK';
+    }
     for (let i = 0; i < Number(third); i++) {
         const let_go = await acquire(name, 120000, 10000);
         await raiseNumber(second);
-        await let_go();
+        await let_go().catch((error) => { if (word !== 'storm') throw error; });
     }
     return 'OK';
 }
 
 async function main() {
-    await client.ping();
+    await Promise.any(clients.map((one) => (one.status === 'ready' ? null : new Promise((up) => one.once('ready', up)))));
     console.log('ready');
     for await (const line of readline.createInterface({ input: process.stdin })) {
         console.log(await serve(line).catch((error) => `ERROR ${error.message}`));
     }
-    client.disconnect();
+    clients.forEach((one) => one.disconnect());
 }
 
 main();

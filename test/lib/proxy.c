@@ -254,6 +254,10 @@ static void cut(struct connection *c)
     }
 }
 
+/* What a client says on the connection that listens: Redis, PostgreSQL, MariaDB. */
+static const char *const push_words[] = { "\r\nSUBSCRIBE", "\r\nsubscribe", "LISTEN \"", "hear`(",
+                                          "bell`(" };
+
 static void sniff(struct connection *c, const char *bytes, size_t len)
 {
     char both[SNIFF_ROOM + READ_SIZE];
@@ -262,8 +266,9 @@ static void sniff(struct connection *c, const char *bytes, size_t len)
     memcpy(both, c->sniffed, kept);
     memcpy(both + kept, bytes, len);
     len += kept;
-    if (memmem(both, len, "\r\nSUBSCRIBE", 11) || memmem(both, len, "\r\nsubscribe", 11))
-        c->push = true;
+    for (size_t i = 0; i < sizeof push_words / sizeof *push_words; i++)
+        if (memmem(both, len, push_words[i], strlen(push_words[i])))
+            c->push = true;
     kept = len < SNIFF_ROOM - 1 ? len : SNIFF_ROOM - 1;
     memcpy(c->sniffed, both + len - kept, kept);
     c->sniffed[kept] = 0;

@@ -13,7 +13,8 @@
  * the test says so.
  *
  * Faults hold for connections of the chosen kind (PROXY_ANY by default), those
- * that exist and those to come. A connection that subscribed is a PUSH one.
+ * that exist and those to come. A connection that subscribed (LISTEN, the bell of
+ * MariaDB) is a PUSH one.
  */
 #ifndef TEST_PROXY_H
 #define TEST_PROXY_H

@@ -6,7 +6,7 @@ are modelled, after src/engine/redis/acquire.c, message.c and heartbeat.c.
 
 What can happen, in any order: a client asks, as a waiter or a try; sends its acquire again, and then gives up its first copy, which
 may still arrive; gives up; sends a heartbeat; renews; releases. Acquires, renewals, releases and grant messages arrive at any later
-time, or never; every answer may be lost. A client that does nothing any more has crashed. Time passes; the server's clock is set
+time, or never; every answer may be lost. A release is a plain HDEL, and the script where that found nothing. A client that does nothing any more has crashed. Time passes; the server's clock is set
 back; a lease is broken.
 
 What is judged, in every state: at most one lease is valid by its client's clock; each valid lease is in the store; tokens grow; a
@@ -33,7 +33,7 @@ sys.path += [os.path.join(HERE, '..', part) for part in ('lib', 'permits')]
 
 import resp  # noqa: E402
 from mutants import MUTANTS  # noqa: E402
-from on_redis import HELD, SCRIPTS, inbox, keys_of, parsed, raw, request, shown  # noqa: E402
+from on_redis import FULL, HELD, SCRIPTS, inbox, keys_of, parsed, raw, request, shown  # noqa: E402
 from scripts import embedded  # noqa: E402
 
 TICK = 1000  # ms
@@ -89,7 +89,10 @@ class Name:
         for key, verb, parts in zip(KEYS, ('HSET', 'HSET', 'RPUSH'), (name, waiters, queue)):
             if parts and key.encode() in kept:
                 commands.append([verb, key] + list(parts))
-        commands.append(['EVALSHA', self.shas[script], 3] + KEYS + list(args))
+        if script == 'HDEL':
+            commands.append(['HDEL', KEYS[0]] + list(args))
+        else:
+            commands.append(['EVALSHA', self.shas[script], 3] + KEYS + list(args))
         commands += [['HGETALL', KEYS[0]], ['HGETALL', KEYS[1]], ['LRANGE', KEYS[2], 0, -1], ['HGETALL', 'expiry'],
                      ['LRANGE', 'said', 0, -1]]
         answer, name, waiters, queue, moved, said = self.redis.many(commands)[-6:]
@@ -114,10 +117,10 @@ class Name:
             form, holders = 0, {}
             if records:
                 form = records[b'm'][0]
-                if form <= 3 and len(records) > 1:
+                if form != FULL and len(records) > 1 and (form, [k for k in records if k != b'm']) != (HELD, [records[b'm'][25:41]]):
                     raise Bad('a record beside a thin name')
                 holders = {OWNERS.index(o): (h[0] / TICK - START * 1000 / TICK, int(h[1])) for o, h in parsed(records)[1].items()}
-                if form <= 3 and (waiters or queue):
+                if form != FULL and (waiters or queue):
                     raise Bad('a queue beside a thin name')
             self.seen[state] = form, holders, {OWNERS.index(shown(o)): alive(w) for o, w in zip(waiters[::2], waiters[1::2])}
         return self.seen[state]
@@ -155,7 +158,8 @@ class Search:
                 top = token
                 if now <= s.clients[who].buried:
                     raise Bad('%s is granted although it was buried' % OWNERS[who])
-        if script != 'renew' and not any(now <= deadline for deadline, _ in holders.values()) and any(
+        grants_on = script != 'renew' and (script, answer) != ('HDEL', 0)  # what could have granted it
+        if grants_on and not any(now <= deadline for deadline, _ in holders.values()) and any(
                 now <= end for end in waiters.values()):
             raise Bad('nobody holds it, and somebody waits')
         if any(now <= deadline and who in waiters for who, (deadline, _) in holders.items()):
@@ -191,7 +195,7 @@ class Search:
 
     def end(self, s, i, unsure):
         """It releases, at some time."""
-        return self.put(s, i, phase=DONE)._replace(net=s.net | {('X', i, unsure)})
+        return self.put(s, i, phase=DONE)._replace(net=s.net | {('X' if unsure else 'D', i, unsure)})
 
     def granted(self, s, i, answer, sent):
         if isinstance(answer, int):
@@ -221,6 +225,9 @@ class Search:
             heard = s.time if self.mutant == LATE else c.first if c.phase == ASK else c.heard
             if n[2] == c.attempt and n[3] > c.past and s.time <= heard + self.world.window:
                 yield 'message to %s' % name, self.hold(s, i, n[3], heard + self.world.window)
+        elif kind == 'D':
+            after, deleted = self.call(s, 'HDEL', raw(name))
+            yield 'HDEL of %s: %d' % (name, deleted), after if deleted else after._replace(net=after.net | {('X', i, False)})
         elif kind == 'X':
             tomb = self.tomb(n[2])
             after, _ = self.call(s, 'release', raw(name), *[tomb] if tomb else [])
@@ -349,7 +356,7 @@ LONG_FOR_MUTANTS = 3
 # Mutants of the scripts that concern what this search does not have: blocks, lock delays, barging, detached leases, lost data, waiters
 # that nobody hears, and a message that outlives two windows (test/redis/network_late.c). And the limit of a deadline that is the ttl
 # alone: nothing that leaves a name thin makes a deadline of the window.
-ELSEWHERE = ('ttl alone', 'block', 'lock delay', 'barge', 'detached', 'client', 'without the clock', 'over waiters', 'queued answer')
+ELSEWHERE = ('ttl alone', 'another kind', 'block', 'lock delay', 'barge', 'detached', 'client', 'without the clock', 'over waiters', 'queued answer')
 
 
 def search(server, scripts, worlds, mutant=None):

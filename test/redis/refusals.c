@@ -194,18 +194,19 @@ static void one_key_of_another_kind(void **state)
     spoils_one(overwrite, HF_MISMATCH, "WRONGTYPE");
 }
 
-/* The state of a name is its field m, whose first byte is the version. */
+/* The state of a name is its field m, whose first byte is the version. A version that rewrites it leaves nothing of ours. */
 static void write_state(const char *name, unsigned char version, size_t len)
 {
     unsigned char state[128] = { version };
 
     CHECK(len <= sizeof state);
+    server_do(server, "DEL hf:{%s}", name);
     server_do(server, "HSET hf:{%s} m %b", name, (const void *)state, len);
 }
 
 static void upgrade(void)
 {
-    write_state("bad", 5, 105);
+    write_state("bad", 8, 105);
 }
 
 /* Another version of Holdfast has rewritten it. */
@@ -324,7 +325,7 @@ static void names_of_another_version(void **state)
     static const struct {
         unsigned char version;
         size_t len;
-    } forms[] = { { 1, 105 }, { 5, 62 }, { 6, 17 }, { 0, 105 } };
+    } forms[] = { { 1, 105 }, { 2, 64 }, { 8, 62 }, { 9, 17 }, { 0, 105 } };
     hf_acquire_request request = mutex_request("n");
     hf_lease *lease;
     hf_view *view;

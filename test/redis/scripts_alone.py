@@ -21,7 +21,7 @@ def spoil(case, name, how):
     elif how == 'version':
         case.redis('HSET', key, 'm', b'\x01' + bytes(104))
     elif how == 'next':
-        case.redis('HSET', key, 'm', b'\x05' + bytes(61))
+        case.redis('HSET', key, 'm', b'\x08' + bytes(61))
     elif case.redis('HGET', key, 'm')[0] == FULL:  # damage
         case.redis('HSET', key, b'h' + raw('a'), b'x')
     else:
@@ -127,8 +127,8 @@ def server_refuses(case):
 def two_versions(case):
     """A rolling upgrade: clients of two versions on one server. Each refuses the other's names, and nobody's lease
     ends by it."""
-    other = Caller(case.server, {name: source.replace('HELD, FREE, FULL = 2, 3, 4', 'HELD, FREE, FULL = 12, 13, 14').replace(
-        "'\\3'", "'\\13'") for name, source in case.scripts.items()}, True)
+    other = Caller(case.server, {name: source.replace('HELD, FREE, FULL = 5, 6, 7', 'HELD, FREE, FULL = 12, 13, 14')
+                                 for name, source in case.scripts.items()}, True)
     case.acquire('a', name='old', ttl=1000)
     case.acquire('w', name='old', window=10000)
     ask = lambda call, name, owner: call('acquire', keys_of(name), owner, 0, 1, 1, 1, 1, 1000, 0, 500, 1, inbox(1), 'x')
@@ -170,7 +170,7 @@ def two_versions(case):
 
 def another_version(case):
     """Whatever form another version has given a state: no script takes it for ours, or for damage, or touches it."""
-    for state in (b'\x01' + bytes(104), b'\x05' + bytes(61), b'\x06' + bytes(16), b'\x00', b''):
+    for state in (b'\x01' + bytes(104), b'\x08' + bytes(61), b'\x08' + bytes(16), b'\x02' + bytes(63), b'\x00', b''):
         case.redis('FLUSHALL')
         case.pass_ms(0)
         token = case.acquire('a', flags=5)[1]

@@ -24,7 +24,7 @@ import scripts_foreign  # noqa: E402
 import scripts_thin  # noqa: E402
 import scripts_wanted  # noqa: E402
 from model import AHEAD  # noqa: E402
-from on_redis import FREE, FULL, HELD, PREFIX, SCRIPTS, SLACK, Caller, inbox, keys_of, parsed, raw, shown  # noqa: E402
+from on_redis import FREE, FULL, HELD, PREFIX, SCRIPTS, SLACK, Caller, inbox, keys_of, parsed, raw, records_of, shown  # noqa: E402
 from scripts import check_hashes, embedded, text  # noqa: E402
 from sequence import Mismatch, equal  # noqa: E402
 
@@ -57,7 +57,7 @@ class Case:
         return self.call('look', keys_of(name))
 
     def state(self, name='n'):
-        return parsed({b'm': self.redis('HGET', keys_of(name)[0], 'm')})[0]
+        return parsed(records_of(self.redis, name))[0]
 
 
 def tokens_end(case):

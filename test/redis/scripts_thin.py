@@ -4,15 +4,15 @@ Cases of scripts_test.py: a name that one plain mutex holder has to itself is th
 and what must be the same before and after.
 """
 import resp
-from on_redis import FREE, FULL, HELD, SLACK, inbox, keys_of
+from on_redis import FREE, FULL, HELD, SLACK, inbox, keys_of, parsed, raw, records_of
 from sequence import Mismatch, equal
 
 LONG = 2 ** 32 + 5  # ms: does not fit into a thin record
 
 
 def form(case, name='n'):
-    state = case.redis('HGET', keys_of(name)[0], 'm')
-    return state[0] if state else None
+    records = records_of(case.redis, name)
+    return parsed(records)[0]['version'] if records else None
 
 
 def alone(case, name='n'):
@@ -224,6 +224,61 @@ def told_when_broken(case):
     listener.close()
 
 
+def delete(case, owner='a', name='n'):
+    """How a client releases what it was granted in the thin form."""
+    return case.redis('HDEL', keys_of(name)[0], raw(owner))
+
+
+def released_by_hdel(case):
+    """Without its field a thin lease is over for every call, and the name keeps its last token."""
+    calls = {'acquire': lambda token: equal(case.acquire('b')[:2], ['G', max(token + 1, case.us)]),
+             'again': lambda token: equal(case.acquire('a')[:2], ['G', max(token + 1, case.us)]),
+             'try': lambda token: equal(case.acquire('b', flags=0)[:2], ['G', max(token + 1, case.us)]),
+             'kind': lambda token: equal(case.acquire('b', mode=2, capacity=2)[:2], ['G', max(token + 1, case.us)]),
+             'delay': lambda token: equal(case.acquire('b', delay=5)[:2], ['G', max(token + 1, case.us)]),
+             'release': lambda token: equal(case.release('a'), ['N']),
+             'tomb': lambda token: equal(case.release('a', tomb=50), ['N']),
+             'cancel': lambda token: equal(case.call('cancel', keys_of('n'), 'a', 0), ['N']),
+             'beat': lambda token: equal(case.call('beat', keys_of('n'), 'a', 500), [['N']]),
+             'renew': lambda token: equal(case.call('renew', keys_of('n')[:1], 'a', 500, 0, 0), [0]),
+             'adopt': lambda token: equal(case.call('adopt', keys_of('n')[:1], 'a', token, 500), ['N']),
+             'note': lambda token: equal(case.call('note', keys_of('n')[:1], 'a', token + 1, 1), ['D']),
+             'ask': lambda token: equal(case.call('ask', keys_of('n')[:1], 'x'), -1),
+             'break': lambda token: equal(case.call('break', keys_of('n'), token), ['N']),
+             'look': lambda token: equal(case.look(), ['N'])}
+    for what, call in calls.items():
+        case.redis('FLUSHALL')
+        case.pass_ms(0)
+        token = case.acquire('a', flags=5)[1]
+        equal((what, delete(case), delete(case)), (what, 1, 0))
+        call(token)
+        if what == 'tomb':
+            equal(case.acquire('a'), ['X'])
+        equal((what, [h for h in case.look()[5:6] if 'a' in [o[0] for o in h] and what != 'again']), (what, []))
+        case.release('a')
+        case.release('b')
+        case.pass_ms(51)
+        answer = case.acquire('c', flags=0)
+        equal((what, answer[0], answer[1] > token), (what, 'G', True))
+
+
+def hdel_finds_nothing(case):
+    """Once a name is full, or its lease has lapsed and was taken over, there is no field: the script must be asked."""
+    case.acquire('a')
+    case.acquire('b')
+    equal((delete(case), case.look()[5][0][0]), (0, 'a'))
+    equal(case.release('a'), ['R'])
+    equal((delete(case, 'b'), case.look()[5][0][0]), (0, 'b'))  # granted by hand-over: full
+    equal(case.release('b'), ['R'])
+    for kind in (dict(), dict(mode=2, capacity=2)):
+        case.redis('FLUSHALL')
+        case.pass_ms(0)
+        case.acquire('a', ttl=1)
+        case.pass_ms(2)
+        equal(case.acquire('b', **kind)[0], 'G')
+        equal((delete(case), [h[0] for h in case.look()[5]]), (0, ['b']))
+
+
 def stale_queue(case):
     """Keys of a queue that should not be there (an operator's, or one half of what was evicted) do not stop a first waiter."""
     for left in (1, 2):
@@ -244,4 +299,4 @@ def stale_queue(case):
 
 
 CASES = [forms, refused, inflated, by_every_call, kept_full, taken_over, remembered, on_a_full_server, told_when_broken,
-         stale_queue]
+         released_by_hdel, hdel_finds_nothing, stale_queue]

@@ -89,8 +89,8 @@ static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms)
     client->ask = (struct mem_request){
         .verb = MEM_ACQUIRE,
         .session = (uint64_t)client->number,
-        .name = "sim",
-        .name_len = 3,
+        .name = { (unsigned char)sim_roll(sim, (uint64_t)sim->name_count) },
+        .name_len = 1,
         .mode = sim->mode,
         .capacity = sim->capacity,
         .permits = sim->mode == HFI_MODE_MUTEX       ? 1
@@ -407,6 +407,11 @@ static void on_renewed(struct sim *sim, struct sim_client *client,
             client->more = message->reply.tokens;
         }
     }
+    if (message->reply.status == HF_LOST) {
+        sim_judge_told(sim, client);
+        if (MUTANT == SIM_LOST_STAYS_IDLE && client->phase == SIM_LINGERS)
+            return;
+    }
     lost = hfi_term_renewed(term, message->reply.status,
                             MUTANT == SIM_COUNT_FROM_REPLY ? now_ms : client->renewal_sent_ms,
                             message->reply.ttl_ms, now_ms);
@@ -430,9 +435,11 @@ void sim_client_message(struct sim *sim, struct sim_client *client,
         if (message->reply.is_wanted)
             on_wanted(sim, client, &message->reply, now_ms);
         else if (message->reply.status == HF_LOST && has_lease(client) &&
-                 client->term.state != HF_STATE_LOST)
-            lose(sim, client, now_ms);
-        else if (message->reply.status == HF_OK && client->phase == SIM_ASKING)
+                 client->term.state != HF_STATE_LOST) {
+            sim_judge_told(sim, client);
+            if (MUTANT != SIM_LOST_STAYS_IDLE || client->phase != SIM_LINGERS)
+                lose(sim, client, now_ms);
+        } else if (message->reply.status == HF_OK && client->phase == SIM_ASKING)
             on_handed_over(sim, client, &message->reply, now_ms);
     } else if (client->phase == SIM_ASKING && verb == MEM_ACQUIRE)
         on_answer(sim, client, message, now_ms);

@@ -10,6 +10,8 @@
  *  - a client that was not asleep reports LOST when its validity ends, not later;
  *  - an owner that has ended at the server never holds again;
  *  - tokens of a name grow with every grant and every further block, and with every user that has all there is;
+ *  - a lease that was broken or forgotten by the server is excused from the first two, until its client knows, and no
+ *    longer than a grant can last; tokens are never excused for those that come after it;
  *  - when the faults stop everybody comes to rest, and nothing stays held.
  */
 #include "sim.h"
@@ -39,18 +41,24 @@ static struct sim_grant *find_grant(struct sim *sim, const unsigned char *owner)
 void sim_judge_grant(struct sim *sim, const unsigned char *owner, const struct mem_reply *reply)
 {
     struct sim_grant *grant = find_grant(sim, owner);
+    /* A late copy, granted by a server that has lost its data. */
+    bool again = grant && grant->forgotten && (grant->ended || grant->token != reply->token);
 
-    if (grant && grant->ended)
-        sim_wrong(sim, "an owner that had ended was granted again");
-    if (grant && grant->token != reply->token)
-        sim_wrong(sim, "one grant was told with two tokens");
-    if (grant)
+    if (grant && !again) {
+        if (grant->ended)
+            sim_wrong(sim, "an owner that had ended was granted again");
+        if (grant->token != reply->token)
+            sim_wrong(sim, "one grant was told with two tokens");
         return; /* reported again */
+    }
+    if (!grant)
+        grant = &sim->known[sim->grants++ % SIM_KNOWN_MAX];
     if (reply->token <= sim->last_token)
         sim_wrong(sim, "token %llu came after %llu", (unsigned long long)reply->token,
                   (unsigned long long)sim->last_token);
-    grant = &sim->known[sim->grants++ % SIM_KNOWN_MAX];
-    *grant = (struct sim_grant){ .token = reply->token };
+    *grant = (struct sim_grant){ .token = reply->token,
+                                 .forgotten = again,
+                                 .overridden_ns = again ? grant->overridden_ns : 0 };
     memcpy(grant->owner, owner, HFI_OWNER_LEN);
     sim->last_token = reply->token + reply->tokens - 1;
 }
@@ -63,14 +71,45 @@ void sim_judge_refill(struct sim *sim, const struct mem_reply *reply)
     sim->last_token = reply->token + reply->tokens - 1;
 }
 
+/* After a loss of data a client may still know the first grant of a late copy, with its token: it is not judged. */
 void sim_judge_used(struct sim *sim, const struct sim_client *client)
 {
-    if (client->ask.permits != sim->capacity)
+    const struct sim_grant *grant = find_grant(sim, client->ask.owner);
+    uint64_t *used = &sim->used_token[client->ask.name[0]];
+
+    if (client->ask.permits != sim->capacity ||
+        (grant && (grant->overridden_ns || grant->forgotten)))
         return;
-    if (client->token <= sim->used_token)
+    if (client->token <= *used)
         sim_wrong(sim, "client %d holds with token %llu after %llu", client->number,
-                  (unsigned long long)client->token, (unsigned long long)sim->used_token);
-    sim->used_token = client->token;
+                  (unsigned long long)client->token, (unsigned long long)*used);
+    *used = client->token;
+}
+
+const struct sim_grant *sim_judge_known(struct sim *sim, const unsigned char *owner)
+{
+    return find_grant(sim, owner);
+}
+
+void sim_judge_override(struct sim *sim, const unsigned char *owner)
+{
+    struct sim_grant *grant = owner ? find_grant(sim, owner) : NULL;
+
+    if (grant)
+        grant->overridden_ns = sim->now_ns;
+    for (unsigned i = 0; !owner && i < SIM_KNOWN_MAX && i < sim->grants; i++) {
+        sim->known[i].forgotten = true;
+        if (!sim->known[i].ended)
+            sim->known[i].overridden_ns = sim->now_ns;
+    }
+}
+
+void sim_judge_told(struct sim *sim, const struct sim_client *client)
+{
+    struct sim_grant *grant = find_grant(sim, client->ask.owner);
+
+    if (grant)
+        grant->told = true;
 }
 
 void sim_judge_end(struct sim *sim, const unsigned char *owner)
@@ -108,25 +147,51 @@ void sim_judge_taken(struct sim *sim, const struct sim_client *client, bool conf
                   (long long)hfi_term_remaining(term, now_ms));
 }
 
+static bool holds(const struct sim *sim, int name, const unsigned char *owner)
+{
+    return mem_server_holds(sim->server, &(unsigned char){ (unsigned char)name }, 1, owner);
+}
+
+/* Its client cannot know, and what it was granted is not over. */
+static bool is_excused(const struct sim *sim, const struct sim_grant *grant)
+{
+    int64_t longest_ms = (sim->ttl_ms + 1000) * 102 / 100;
+
+    return grant && grant->overridden_ns && !grant->told &&
+           sim->now_ns <= grant->overridden_ns + longest_ms * SIM_NS_PER_MS;
+}
+
+static void judge_client(struct sim *sim, const struct sim_client *client,
+                         uint64_t taken[SIM_NAMES_MAX])
+{
+    const struct sim_grant *grant = find_grant(sim, client->ask.owner);
+    int name = client->ask.name[0];
+
+    if (client->paused_until_ns > sim->now_ns || !sim_client_says_held(sim, client) ||
+        is_excused(sim, grant))
+        return;
+    taken[name] += client->ask.permits;
+    if (grant && grant->told)
+        sim_wrong(sim, "client %d says held after it was told that it is not", client->number);
+    if (!holds(sim, name, client->ask.owner))
+        sim_wrong(sim, "client %d says held for %lld ms more, the server does not", client->number,
+                  (long long)hfi_term_remaining(&client->term, sim_local_ms(sim, client)));
+}
+
 void sim_judge(struct sim *sim)
 {
-    uint64_t taken = 0;
+    uint64_t taken[SIM_NAMES_MAX] = { 0 };
 
-    for (int i = 0; i < sim->client_count; i++) {
-        const struct sim_client *client = &sim->clients[i];
-
-        if (client->paused_until_ns > sim->now_ns || !sim_client_says_held(sim, client))
-            continue;
-        taken += client->ask.permits;
-        if (!mem_server_holds(sim->server, "sim", 3, client->ask.owner))
-            sim_wrong(sim, "client %d says held for %lld ms more, the server does not", i,
-                      (long long)hfi_term_remaining(&client->term, sim_local_ms(sim, client)));
+    for (int i = 0; i < sim->client_count; i++)
+        judge_client(sim, &sim->clients[i], taken);
+    for (int name = 0; name < sim->name_count; name++) {
+        if (taken[name] > sim->capacity)
+            sim_wrong(sim, "%llu permits of %u are held", (unsigned long long)taken[name],
+                      sim->capacity);
+        for (unsigned i = 0; i < SIM_KNOWN_MAX && i < sim->grants; i++)
+            if (sim->known[i].ended && holds(sim, name, sim->known[i].owner))
+                sim_wrong(sim, "an owner that had ended holds again");
     }
-    if (taken > sim->capacity)
-        sim_wrong(sim, "%llu permits of %u are held", (unsigned long long)taken, sim->capacity);
-    for (unsigned i = 0; i < SIM_KNOWN_MAX && i < sim->grants; i++)
-        if (sim->known[i].ended && mem_server_holds(sim->server, "sim", 3, sim->known[i].owner))
-            sim_wrong(sim, "an owner that had ended holds again");
 }
 
 void sim_judge_rest(struct sim *sim)

@@ -45,6 +45,8 @@ static void carry_out(struct sim *sim, struct sim_event event)
     if (client && !sim->calm && sim_roll(sim, 1000) < sim->weather.pause)
         client->paused_until_ns =
             sim->now_ns + (int64_t)sim_roll(sim, (uint64_t)sim->weather.pause_ms) * SIM_NS_PER_MS;
+    if (!sim->calm)
+        sim_disaster(sim);
     free(event.message);
 }
 
@@ -90,6 +92,8 @@ static void choose_weather(struct sim *sim)
         .near_ms = (int64_t)sim_roll(sim, 3) * 20 + 1,
         .pause = (unsigned)sim_roll(sim, 3) * 10,
         .pause_ms = (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 2) + 1,
+        .breaks = sim_chance(sim, 30) ? (unsigned)sim_roll(sim, 200) : 0,
+        .losses = sim_chance(sim, 20) ? (unsigned)sim_roll(sim, 60) : 0,
     };
 }
 
@@ -106,6 +110,7 @@ static void set_up(struct sim *sim, uint64_t seed)
     choose_weather(sim);
     sim->mode = (enum hfi_mode)sim_roll(sim, 3);
     sim->capacity = capacities[sim->mode];
+    sim->name_count = 1 + (int)sim_roll(sim, SIM_NAMES_MAX);
     sim->client_count = 2 + (int)sim_roll(sim, SIM_CLIENTS_MAX - 1);
     for (int i = 0; i < sim->client_count; i++) {
         struct sim_client *client = &sim->clients[i];

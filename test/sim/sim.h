@@ -4,8 +4,9 @@
  * (engine/kit/handover.h), and a model server (test/lib/mem_server.h), in virtual time.
  *
  * Every client has a clock of its own, off by anything and up to 1 % faster or
- * slower than the server's. Messages are lost, repeated and late; clients are paused. After every
- * event the judge checks all clients (judge.c). A schedule follows from its seed alone.
+ * slower than the server's. Messages are lost, repeated and late; clients are paused; leases are broken, and
+ * the server may lose its data (disaster.c). There are one or two names. After every event the judge checks
+ * all clients (judge.c). A schedule follows from its seed alone.
  *
  * With -DMUTANT=n one decision is made wrongly, see the list; the judge must catch each mutant.
  */
@@ -44,10 +45,15 @@ enum sim_mutant {
     SIM_ASSUME_TOKENS = 18,      /* no answer to a wish for tokens is taken for a yes */
     SIM_RECALL_LEAVES_IDLE = 19, /* a recall gives the lease back, and it stays idle here */
     SIM_REFILL_AGAIN = 20,       /* the server gives the tokens of the block before once more */
+    SIM_BREAK_FREES_BLOCK =
+        21, /* tokens of a broken block that were not used are given once more */
+    SIM_LOSS_FREES_TOKENS = 22, /* the server loses its counter of tokens too */
+    SIM_LOST_STAYS_IDLE = 23,   /* an idle lease that is lost is taken again */
     SIM_MUTANTS
 };
 
 #define SIM_CLIENTS_MAX 6
+#define SIM_NAMES_MAX   2
 #define SIM_NS_PER_MS   INT64_C(1000000)
 
 /* What this schedule is like. */
@@ -57,6 +63,8 @@ struct sim_weather {
     int64_t near_ms;             /* how long a message takes, at most, when it is not late */
     unsigned pause;              /* per mille of a client's steps */
     int64_t pause_ms;            /* how long, at most */
+    unsigned breaks;             /* per ten thousand of all steps: a lease is broken */
+    unsigned losses;             /* likewise: the server loses its data */
 };
 
 /* LINGERS: the user has released it, and the client keeps it for the next time (core/idle.h). */
@@ -114,6 +122,10 @@ struct sim_grant {
     unsigned char owner[HFI_OWNER_LEN];
     uint64_t token;
     bool ended;
+    bool told;      /* its client knows that it is lost */
+    bool forgotten; /* the server has lost its data since: a late copy may be granted again */
+    int64_t
+        overridden_ns; /* it was broken, or lost with the server's data: only tokens protect. 0: not */
 };
 
 struct sim {
@@ -128,14 +140,15 @@ struct sim {
     enum hfi_mode mode;
     uint32_t capacity;
     int64_t ttl_ms;
+    int name_count;
 
     struct sim_event *events; /* a heap */
     size_t event_count, event_room;
     uint64_t event_order;
 
     /* The judge's: */
-    uint64_t last_token; /* of the last block */
-    uint64_t used_token; /* of the last user that has held all there is */
+    uint64_t last_token;                /* of the last block */
+    uint64_t used_token[SIM_NAMES_MAX]; /* of the last user that has held all there is */
     struct sim_grant known[SIM_KNOWN_MAX];
     unsigned grants;
     char verdict[256]; /* empty: nothing was wrong */
@@ -165,12 +178,22 @@ void sim_client_step(struct sim *sim, struct sim_client *client);
 /* Would it tell its user, now, that it holds the lease? Or the next one, for which it lingers. */
 bool sim_client_says_held(const struct sim *sim, const struct sim_client *client);
 
+/* ---- disaster.c -------------------------------------------------------------------- */
+
+/* Perhaps one happens now. */
+void sim_disaster(struct sim *sim);
+
 /* ---- judge.c ------------------------------------------------------------------------ */
 
 void sim_wrong(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The server says that this owner was granted, or has ended. */
 void sim_judge_grant(struct sim *sim, const unsigned char *owner, const struct mem_reply *reply);
 void sim_judge_end(struct sim *sim, const unsigned char *owner);
+/* This lease will end at the server although its time is not up; NULL: all of them, and the server's memory. */
+void sim_judge_override(struct sim *sim, const unsigned char *owner);
+/* The client has learned that its lease is lost. */
+void sim_judge_told(struct sim *sim, const struct sim_client *client);
+const struct sim_grant *sim_judge_known(struct sim *sim, const unsigned char *owner);
 /* A client reports LOST at now_ms of its clock; its validity ended at valid_until_ms. */
 void sim_judge_lost(struct sim *sim, const struct sim_client *client, int64_t now_ms,
                     int64_t valid_until_ms);

@@ -74,15 +74,17 @@ static bool is_postgres(void)
 static int newcomer(const char *url, int start)
 {
     hf_acquire_request request = mutex_request("first");
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
     hf_store *store = NULL;
     hf_lease *lease = NULL;
     hf_error err;
     char byte;
 
+    options.open_wait_ms = LIMIT_MS; /* one makes the tables, and all the others wait for it */
     request.wait_ms = LIMIT_MS;
     if (read(start, &byte, 1) != 0) /* all at once: when the other end is closed */
         return 2;
-    if (hf_open(url, NULL, &store, &err) != HF_OK ||
+    if (hf_open(url, &options, &store, &err) != HF_OK ||
         hf_acquire(store, &request, &lease, &err) != HF_OK || hf_release(lease, &err) != HF_OK ||
         hf_close(store, 0) != HF_OK) {
         fprintf(stderr, "newcomer: %s\n", err.text);

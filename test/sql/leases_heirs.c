@@ -283,11 +283,61 @@ static void an_heir_that_reconnects(void **state)
     proxy_stop(proxy);
 }
 
+static hf_acquire_request watched_request(const char *name)
+{
+    hf_acquire_request request = mutex_request(name);
+
+    request.flags = HF_FLAG_WATCH;
+    request.ttl_ms = 4 * LIMIT_MS;
+    return request;
+}
+
+/* A try has got its lease, and somebody waits for that already; its own answer comes after the message that says so. The windows are so long that no
+ * heartbeat repeats it. The line of the messages is in order: when "told" is not wanted any more, the one about "early" was heard. */
+static void wanted_before_it_is_granted(void **state)
+{
+    struct proxy *proxy = proxy_start(leases_db->port);
+    hf_store *store = open_behind(proxy, "&op_timeout=30s&connections=1");
+    hf_store *other = leases_open("&window=300s");
+    hf_acquire_request told = watched_request("told"), early = watched_request("early");
+    hf_acquire_request wait_told = waiting_request("told"), wait_early = waiting_request("early");
+    hf_lease *lease = take(store, &told);
+    struct attempt teller, try, waiter;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) /* from now on an acquire of it is one statement */
+        give(take(store, &early));
+    EXPECT(HF_OK, hf_cancel_open(&wait_told.cancel));
+    attempt_start(&teller, other, &wait_told);
+    AWAIT(hf_lease_wanted(lease));
+    proxy_choose(proxy, PROXY_CALLS);
+    proxy_block(proxy, PROXY_DOWN, true);
+    attempt_start(&try, store, &early);
+    AWAIT(count_holders(other, "early") == 1);
+    attempt_start(&waiter, other, &wait_early);
+    AWAIT(rows_of_waiters("early") == 1);
+    EXPECT(HF_OK, hf_cancel_fire(wait_told.cancel));
+    EXPECT(HF_CANCELLED, attempt_join(&teller));
+    EXPECT(HF_OK, hf_cancel_close(wait_told.cancel));
+    AWAIT(!hf_lease_wanted(lease));
+    proxy_heal(proxy);
+    EXPECT(HF_OK, attempt_join(&try));
+    CHECK(hf_lease_wanted(try.lease));
+    give(try.lease);
+    EXPECT(HF_OK, attempt_join(&waiter));
+    give(waiter.lease);
+    give(lease);
+    close_store(other);
+    close_store(store);
+    proxy_stop(proxy);
+}
+
 const struct CMUnitTest leases_heir_cases[] = {
     cmocka_unit_test(message_of_a_lapsed_grant),
     cmocka_unit_test(news_that_come_too_late),
     cmocka_unit_test(dead_heirs_are_passed_over),
     cmocka_unit_test(the_second_looks_after_an_overdue_name),
     cmocka_unit_test(an_heir_that_reconnects),
+    cmocka_unit_test(wanted_before_it_is_granted),
 };
 const size_t leases_heir_count = sizeof leases_heir_cases / sizeof *leases_heir_cases;

@@ -180,10 +180,35 @@ static void a_waiter_of_before(void **state)
     close_store(store);
 }
 
+/* PostgreSQL: a table that a newer version adds has the rights of those before it: a user with few rights goes on. */
+static void rights_of_a_new_table(void **state)
+{
+    hf_store *store;
+
+    (void)state;
+    if (!is_postgres())
+        return;
+    close_store(open_old());
+    db_do(leases_db, "CREATE ROLE few_rights; CREATE ROLE no_rights");
+    db_do(leases_db, "GRANT SELECT, INSERT, UPDATE, DELETE ON hfold_names TO few_rights");
+    db_do(leases_db, "DROP TABLE hfold_mail");
+    make_old();
+    store = open_old();
+    CHECK(db_do(leases_db, "SELECT (has_table_privilege('few_rights', 'hfold_mail', 'SELECT') AND "
+                           "has_table_privilege('few_rights', 'hfold_mail', 'INSERT') AND "
+                           "has_table_privilege('few_rights', 'hfold_mail', 'UPDATE') AND "
+                           "has_table_privilege('few_rights', 'hfold_mail', 'DELETE'))::int") == 1);
+    CHECK(db_do(leases_db,
+                "SELECT (has_table_privilege('no_rights', 'hfold_mail', 'SELECT') OR "
+                "has_table_privilege('few_rights', 'hfold_mail', 'TRUNCATE'))::int") == 0);
+    close_store(store);
+    db_do(leases_db, "DROP OWNED BY few_rights");
+    db_do(leases_db, "DROP ROLE few_rights; DROP ROLE no_rights");
+}
+
 const struct CMUnitTest leases_upgrade_cases[] = {
-    cmocka_unit_test(routines_are_replaced),
-    cmocka_unit_test(replaced_by_many),
-    cmocka_unit_test(what_was_granted_before),
-    cmocka_unit_test(a_waiter_of_before),
+    cmocka_unit_test(routines_are_replaced),   cmocka_unit_test(replaced_by_many),
+    cmocka_unit_test(what_was_granted_before), cmocka_unit_test(a_waiter_of_before),
+    cmocka_unit_test(rights_of_a_new_table),
 };
 const size_t leases_upgrade_count = sizeof leases_upgrade_cases / sizeof *leases_upgrade_cases;

@@ -76,7 +76,7 @@ static void waits(struct world *w, int session, char name, uint32_t permits)
     hf_entry *entry = &w->entries[name - 'a'].entry;
     char *label = new_label(w, session);
 
-    if (session > 0 && w->tags[session].count > 0)
+    if (session > 0 && (w->tags[session].count > 0 || w->tags[session].any))
         label[strlen(label) + hfi_tag_write(&w->tags[session], label + strlen(label))] = 0;
     w->waiters[name - 'a'][entry->waiter_count++] =
         (hf_waiter){ .permits = permits, .label = label };
@@ -220,6 +220,59 @@ static void whose_turn(void **state)
     EXPECT_CYCLE(w, 2);
 }
 
+/* A session that waits for any of several names is stuck only if it is in all of them. */
+static void any_of_several(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 3, 1); /* a circle through b, but the holder of c is free to go */
+    w.tags[1].any = 2;
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 0, 'c', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1), waits(&w, 2, 'a', 1);
+    EXPECT_NONE(w);
+    begin(&w, 3, 1); /* both lead back */
+    w.tags[1].any = 2;
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1), waits(&w, 2, 'a', 1), waits(&w, 3, 'a', 1);
+    EXPECT_CYCLE(w, 3);
+    begin(&w, 3, 1); /* so far as we see: a third wait is not in the view */
+    w.tags[1].any = 3;
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1), waits(&w, 2, 'a', 1), waits(&w, 3, 'a', 1);
+    EXPECT_NONE(w);
+    begin(&w, 4, 1); /* one way leads into a cycle of others: that one must be broken, not ours */
+    w.tags[1].any = 2;
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 4, 'd', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 1, 'c', 1);
+    waits(&w, 2, 'a', 1), waits(&w, 3, 'd', 1), waits(&w, 4, 'c', 1);
+    EXPECT_CYCLE(w, 4);
+
+    begin(&w, 2, 1); /* it waits for itself in both, and asked to */
+    w.tags[1].any = 2, w.tags[1].timed = true;
+    holds(&w, 1, 'a', 1), holds(&w, 1, 'b', 1);
+    waits(&w, 1, 'a', 1), waits(&w, 1, 'b', 1);
+    EXPECT_NONE(w);
+    begin(&w, 2, 1); /* and did not */
+    w.tags[1].any = 2;
+    holds(&w, 1, 'a', 1), holds(&w, 1, 'b', 1);
+    waits(&w, 1, 'a', 1), waits(&w, 1, 'b', 1);
+    EXPECT_CYCLE(w, 1);
+
+    /* The one ahead wants too much, but it will leave this queue, since c comes free: then session 2 fits. */
+    begin(&w, 3, 2);
+    w.entries[1].entry.capacity = w.entries[2].entry.capacity = 1;
+    w.tags[5].any = 2;
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 0, 'c', 1);
+    waits(&w, 5, 'a', 2), waits(&w, 5, 'c', 1), waits(&w, 2, 'a', 1), waits(&w, 1, 'b', 1);
+    EXPECT_NONE(w);
+    begin(&w, 3, 2); /* an ordinary waiter would not */
+    w.entries[1].entry.capacity = w.entries[2].entry.capacity = 1;
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 0, 'c', 1);
+    waits(&w, 5, 'a', 2), waits(&w, 5, 'c', 1), waits(&w, 2, 'a', 1), waits(&w, 1, 'b', 1);
+    EXPECT_CYCLE(w, 2);
+}
+
 /* A second look counts only what was there at the first. */
 static void second_look(void **state)
 {
@@ -296,6 +349,7 @@ static void tags(void **state)
                            .began = 0xfedcba,
                            .number = 0xfff,
                            .timed = true,
+                           .any = 64,
                            .count = HFI_HOLDS_MAX },
                    back;
     char label[200] = "label", whole[200];
@@ -309,7 +363,7 @@ static void tags(void **state)
     assert_true(hfi_tag_cut(label, &back));
     assert_string_equal(label, "label");
     assert_true(hfi_tag_same(&tag, &back));
-    assert_true(back.timed && !back.barge && back.count == HFI_HOLDS_MAX);
+    assert_true(back.timed && !back.barge && back.any == 64 && back.count == HFI_HOLDS_MAX);
     assert_memory_equal(tag.holds, back.holds, sizeof tag.holds);
     for (size_t len = 0; len < strlen(whole); len++) { /* cut anywhere, it is whole or none */
         memcpy(label, whole, len);
@@ -501,11 +555,17 @@ static void against_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(circles),       cmocka_unit_test(alone),
-        cmocka_unit_test(two_cycles),    cmocka_unit_test(semaphores),
-        cmocka_unit_test(queues),        cmocka_unit_test(whose_turn),
-        cmocka_unit_test(second_look),   cmocka_unit_test(one_scope_two_waits),
-        cmocka_unit_test(words),         cmocka_unit_test(tags),
+        cmocka_unit_test(circles),
+        cmocka_unit_test(alone),
+        cmocka_unit_test(two_cycles),
+        cmocka_unit_test(semaphores),
+        cmocka_unit_test(queues),
+        cmocka_unit_test(whose_turn),
+        cmocka_unit_test(any_of_several),
+        cmocka_unit_test(second_look),
+        cmocka_unit_test(one_scope_two_waits),
+        cmocka_unit_test(words),
+        cmocka_unit_test(tags),
         cmocka_unit_test(against_model),
     };
 

@@ -513,6 +513,7 @@ static void let_others_submit(struct hfi_reactor *reactor)
 static void work(struct hfi_reactor *reactor, const struct events *events, bool prepare)
 {
     int64_t now_ms = hfi_now_ms();
+    bool several;
 
     pthread_mutex_lock(&reactor->lock);
     reactor->napping = false;
@@ -522,9 +523,11 @@ static void work(struct hfi_reactor *reactor, const struct events *events, bool 
     if (prepare)
         prepare_all(reactor, now_ms);
     /* A single op needs no cork: the thread that it wakes sends its own output. */
-    if ((reactor->done && room(reactor->done)->next) || has_news(reactor)) {
+    several = reactor->done && room(reactor->done)->next;
+    if (several || has_news(reactor)) {
         hfi_reactor_leave(reactor);
-        if (!prepare) /* the caller's loop has one thread */
+        if (several &&
+            !prepare) /* the caller's loop has one thread; and nobody wakes up for news that are to send something */
             let_others_submit(reactor);
         pthread_mutex_lock(&reactor->lock);
     }

@@ -21,10 +21,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONTROL_SIZE ((size_t)LMDB_PAGE * (1 + LMDB_SLOTS_MAX))
-#define SPIN         60 /* tries before sleeping for the mutex: about a transaction's length */
+#define CONTROL_SIZE      ((size_t)LMDB_PAGE * (1 + LMDB_SLOTS_MAX))
+#define INIT_PAUSE_NS     500000 /* between two tries at the lock on `init`; doubled each time */
+#define INIT_PAUSE_MAX_NS 16000000
+#define SPIN              60 /* tries before sleeping for the mutex: about a transaction's length */
 
-static hf_status init_lock(struct lmdb_directory *d, int64_t deadline_ms, int *ret_fd,
+static hf_status init_lock(struct lmdb_directory *d, int how, int64_t deadline_ms, int *ret_fd,
                            hf_error *err);
 static hf_status open_or_make(struct lmdb_directory *d, hf_error *err);
 static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_error *err);
@@ -40,20 +42,34 @@ static uint32_t shape(void)
                       sizeof(pthread_mutex_t) << 20 ^ sizeof(struct lmdb_name) << 4);
 }
 
-/* Open the durable file, the control file and the lease file, and create the missing ones; one
- * process at a time. */
-hf_status lmdb_control_open(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
+/* With the file `init` locked: LOCK_EX lets one process in, LOCK_SH all that make nothing. */
+static hf_status open_locked(struct lmdb_directory *d, int how, int64_t deadline_ms, hf_error *err)
 {
     int init_fd = -1;
-    hf_status status = init_lock(d, deadline_ms, &init_fd, err);
+    hf_status status = init_lock(d, how, deadline_ms, &init_fd, err);
 
     if (status != HF_OK)
         return status;
+    d->alone = how == LOCK_EX;
     status = open_or_make(d, err);
     flock(init_fd,
           LOCK_UN); /* not by close alone: a child forked meanwhile has the descriptor too */
     close(init_fd);
     return status;
+}
+
+/*
+ * Open the durable file, the control file and the lease file, and create the missing ones. A store that is there is opened by any
+ * number of processes at once. What must be made, or made anew, is made by one process while no other opens the store.
+ */
+hf_status lmdb_control_open(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
+{
+    hf_status status = open_locked(d, LOCK_SH, deadline_ms, err);
+
+    if (status != LMDB_MUST_BE_ALONE)
+        return status;
+    lmdb_control_close(d);
+    return open_locked(d, LOCK_EX, deadline_ms, err);
 }
 
 void lmdb_control_close(struct lmdb_directory *d)
@@ -70,8 +86,8 @@ void lmdb_control_close(struct lmdb_directory *d)
     d->control_fd = d->live_fd = d->store_fd = -1;
 }
 
-/* The process that has this file flock(2)ed, for a message; 0: the kernel does not tell. Lines are
- * "1: FLOCK ADVISORY WRITE 4711 08:01:12345 0 EOF". */
+/* A process that has this file flock(2)ed, for a message; 0: the kernel does not tell. Lines are
+ * "1: FLOCK ADVISORY WRITE 4711 08:01:12345 0 EOF". Those of processes that wait for it have an arrow. */
 static long flock_holder(int fd)
 {
     FILE *locks = fopen("/proc/locks", "re");
@@ -82,18 +98,21 @@ static long flock_holder(int fd)
     if (!locks)
         return 0;
     while (!found && fstat(fd, &st) == 0 && fgets(line, sizeof line, locks)) {
-        const char *pid = strstr(line, " WRITE "), *inode = strrchr(line, ':');
+        const char *at = strstr(line, ": FLOCK "), *inode = strrchr(line, ':');
+        long pid;
 
-        if (pid && inode && strstr(line, " FLOCK ") && strtoull(inode + 1, NULL, 10) == st.st_ino)
-            found = strtol(pid + strlen(" WRITE "), NULL, 10);
+        if (at && inode && strtoull(inode + 1, NULL, 10) == st.st_ino &&
+            sscanf(at, ": FLOCK %*s %*s %ld", &pid) == 1)
+            found = pid;
     }
     fclose(locks);
     return found;
 }
 
-static hf_status init_lock(struct lmdb_directory *d, int64_t deadline_ms, int *ret_fd,
+static hf_status init_lock(struct lmdb_directory *d, int how, int64_t deadline_ms, int *ret_fd,
                            hf_error *err)
 {
+    long pause_ns = INIT_PAUSE_NS;
     bool created;
     int fd;
     hf_status status = lmdb_file(d, "init", &fd, &created, err);
@@ -102,7 +121,7 @@ static hf_status init_lock(struct lmdb_directory *d, int64_t deadline_ms, int *r
         return status;
     /* The lock is held for milliseconds, unless its holder is stopped. flock(2) has no timeout, so
      * without signals a bounded retry is the only way. */
-    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    while (flock(fd, how | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             status = hfi_error_set(err, HF_UNAVAILABLE, errno, "flock %s/init: %s", d->path,
                                    strerror(errno));
@@ -122,7 +141,8 @@ static hf_status init_lock(struct lmdb_directory *d, int64_t deadline_ms, int *r
                 err, HF_UNAVAILABLE, 0,
                 "another process has had %s/init locked for too long (is it stopped?)", d->path);
         }
-        nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = pause_ns }, NULL);
+        pause_ns = pause_ns < INIT_PAUSE_MAX_NS ? 2 * pause_ns : INIT_PAUSE_MAX_NS;
     }
     *ret_fd = fd;
     return HF_OK;
@@ -159,6 +179,8 @@ static hf_status open_or_make(struct lmdb_directory *d, hf_error *err)
 
     if (live != HF_OK || (good && same_live(d)))
         return live;
+    if (!d->alone)
+        return LMDB_MUST_BE_ALONE;
 
     /* Missing, of an earlier boot, of another build, or damaged: it is made anew, unless a live
      * process uses it (locks that we cannot see must not be granted twice). */
@@ -346,6 +368,9 @@ static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_er
             err, HF_UNAVAILABLE, rc,
             "process %d has been inside a transaction of %s for too long (is it stopped?)",
             (int)pid, d->path);
+    if (rc == EAGAIN)
+        return hfi_error_set(err, HF_UNAVAILABLE, rc,
+                             "so many processes use %s that it was not our turn in time", d->path);
     return hfi_error_set(err, HF_CORRUPT, rc, "%s/control: its mutex is damaged: %s", d->path,
                          strerror(rc));
 }
@@ -372,10 +397,35 @@ static int timed_lock(pthread_mutex_t *mutex, const struct timespec *until)
 #endif
 }
 
+static int lock_until(pthread_mutex_t *mutex, int64_t now_ms, int64_t until_ms)
+{
+    int64_t ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    return timed_lock(mutex, &until);
+}
+
+/* Changes when the mutex goes from hand to hand, and with every transaction of leases. Only a hint. */
+static uint64_t progress(const struct lmdb_header *h, const pthread_mutex_t *mutex)
+{
+    if (mutex == &h->cells_mutex)
+        return (uint64_t)atomic_load_explicit(&h->cells_pid, memory_order_relaxed);
+    return (uint64_t)atomic_load_explicit(&h->lock_pid, memory_order_relaxed) ^
+           *(const volatile uint64_t *)&h->last_txn << 32;
+}
+
+/* ETIMEDOUT: one process has had it all the time. EAGAIN: many have had it in turn, and the deadline has passed. */
 static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t deadline_ms)
 {
-    int64_t now = hfi_now_ms(), end = hfi_after_ms(now, d->lock_wait_ms);
-    struct timespec until;
+    int64_t now_ms = hfi_now_ms(), least_ms = hfi_after_ms(now_ms, LMDB_HEARTBEAT_MS), until_ms;
+    uint64_t before;
     int rc;
 
     for (int i = 0; i < SPIN; i++) {
@@ -391,16 +441,13 @@ static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t
 
     /* Even a try must wait for the length of a transaction of another process: so never less than
      * that, whatever the caller's deadline. */
-    if (deadline_ms < end)
-        end = deadline_ms < hfi_after_ms(now, LMDB_HEARTBEAT_MS)
-                  ? hfi_after_ms(now, LMDB_HEARTBEAT_MS)
-                  : deadline_ms;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (end - now) / 1000;
-    until.tv_nsec += (end - now) % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    return timed_lock(mutex, &until);
+    if (deadline_ms < least_ms)
+        deadline_ms = least_ms;
+    do {
+        before = progress(d->header, mutex);
+        until_ms = hfi_after_ms(now_ms, d->lock_wait_ms);
+        rc = lock_until(mutex, now_ms, until_ms < deadline_ms ? until_ms : deadline_ms);
+        now_ms = hfi_now_ms();
+    } while (rc == ETIMEDOUT && progress(d->header, mutex) != before && now_ms < deadline_ms);
+    return rc == ETIMEDOUT && progress(d->header, mutex) != before ? EAGAIN : rc;
 }

@@ -92,6 +92,9 @@ struct lmdb_cells_path {
     } steps[LMDB_DEPTH_MAX];
 };
 
+/* Something must be made, and only a process that has `init` for itself may do that. */
+#define LMDB_MUST_BE_ALONE HF_BUSY
+
 struct lmdb_directory {
     struct lmdb_directory *next; /* in the process's list */
     unsigned refs;
@@ -104,6 +107,7 @@ struct lmdb_directory {
     uid_t dir_uid;
     gid_t dir_gid;
     unsigned file_mode;
+    bool alone;      /* while it is opened: no other process opens it, so files may be made */
     bool shared;     /* its URL says that the group is trusted */
     bool by_default; /* the URL named no directory */
     int32_t pid;

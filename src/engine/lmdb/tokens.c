@@ -39,6 +39,8 @@ hf_status lmdb_tokens_open(struct lmdb_directory *d, uint64_t *ret_limit, hf_err
     }
 
     n = pread(d->store_fd, &file, sizeof file, 0);
+    if (n == 0 && !d->alone)
+        return hfi_error_set(err, LMDB_MUST_BE_ALONE, 0, "%s/store is empty", d->path);
     if (n == 0) {
         status = make(d, d->store_fd, err);
         if (status != HF_OK)

@@ -295,6 +295,8 @@ static bool may_be_direct(const struct sql_connection *connection, enum sql_call
 {
     const struct maria_conf *conf = connection->store->native;
 
+    if (connection->contended)
+        return false;
     if (call == SQL_RELEASE)
         return !conf->release_contended;
     return call == SQL_ACQUIRE && params[3].number == params[4].number && !conf->acquire_contended;

@@ -15,6 +15,7 @@
 const struct sql_driver maria_driver = {
     .name = "mariadb",
     .lock_sql = &maria_lock_sql,
+    .waiter_lives = true,
     .parse = maria_parse,
     .free_conf = maria_free_conf,
     .open = maria_open,

@@ -191,7 +191,7 @@ static bool is_common(struct sql_connection *connection, enum sql_call call,
 {
     const struct postgres_conf *conf = connection->store->native;
 
-    if (call == SQL_ACQUIRE && params[3].number != params[4].number)
+    if (connection->contended || (call == SQL_ACQUIRE && params[3].number != params[4].number))
         return false;
     return (call == SQL_ACQUIRE || call == SQL_RELEASE) &&
            atomic_load_explicit(&conf->acquire.skip, memory_order_relaxed) == 0 &&

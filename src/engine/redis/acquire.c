@@ -131,6 +131,7 @@ void redis_ask(struct redis_store *store, struct redis_wait *wait)
     wait->attempt = ++store->last_attempt;
     wait->heartbeat_ms = HFI_NEVER;
     wait->call = call;
+    redis_claim(wait->claim)->thin = false;
 
     redis_add_keys(call, &wait->claim->name, true);
     add_request(call, wait);
@@ -192,7 +193,9 @@ bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
 
     wait->claim->others_wait = hfi_reply_int_at(reply, 4) > 0;
     if (reply->type == HFI_REPLY_INTEGER && reply->integer > 0 &&
-        reply->integer < (int64_t)HFI_TOKEN_LIMIT) { /* exactly what was asked for */
+        reply->integer < (int64_t)HFI_TOKEN_LIMIT) { /* exactly what was asked for, and thin */
+        redis_claim(wait->claim)->thin = true;
+        redis_claim(wait->claim)->granted_ns = hfi_now_ns();
         redis_granted(store, wait, (uint64_t)reply->integer, tokens_asked(wait->claim),
                       wait->claim->ttl_ms, from_ms);
         return true;

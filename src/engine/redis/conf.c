@@ -38,13 +38,10 @@ static const struct hfi_form forms[] = {
 static const struct hfi_param params[] = {
     REDIS_PARAMS,
     { "wire", HFI_PARAM_CHOICE, REDIS_AT(wire), 0, 0, HFI_WIRE_NATIVE, "native plain redisson" },
-    { "repair_expiry", HFI_PARAM_DURATION, REDIS_AT(repair_expiry_ms), REDIS_LIMIT_MIN_MS,
-      HF_DURATION_MAX_MS, 0, NULL },
+    REDIS_PLAIN_PARAMS,
     { "sync", HFI_PARAM_NUMBER, REDIS_AT(sync), 0, SYNC_MAX, 0, NULL },
     { "sync_timeout", HFI_PARAM_DURATION, REDIS_AT(sync_ms), REDIS_LIMIT_MIN_MS, REDIS_LIMIT_MAX_MS,
       1000, NULL },
-    { "poll", HFI_PARAM_DURATION, REDIS_AT(poll_ms), REDIS_LIMIT_MIN_MS, REDIS_LIMIT_MAX_MS, 100,
-      NULL },
     { .name = NULL },
 };
 

@@ -80,6 +80,15 @@ extern const struct hfi_conf_type redis_conf_type;
         "prefix", HFI_PARAM_TEXT, REDIS_AT(prefix), 0, HFI_PREFIX_MAX, 0, "hf:" \
     }
 
+/* ... and those of a wire on which waiting is trying again. */
+#define REDIS_PLAIN_PARAMS                                                                        \
+    { "poll", HFI_PARAM_DURATION, REDIS_AT(poll_ms), REDIS_LIMIT_MIN_MS, REDIS_LIMIT_MAX_MS, 100, \
+      NULL },                                                                                     \
+    {                                                                                             \
+        "repair_expiry", HFI_PARAM_DURATION, REDIS_AT(repair_expiry_ms), REDIS_LIMIT_MIN_MS,      \
+            HF_DURATION_MAX_MS, 0, NULL                                                           \
+    }
+
 /* Checks and computed values after the tables, also for redlock. `label` becomes part of the
  * client's name. HF_CONFIG names the part; HF_DENIED: a file cannot be read. redis_conf_done() may
  * be called after a failure. */

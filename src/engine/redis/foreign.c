@@ -19,6 +19,7 @@
  */
 #include "engine/redis/internal.h"
 
+#include "engine/redis/plain.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -200,6 +201,7 @@ static void set_first(struct redis_call *call, enum hfi_outcome outcome,
 static void begin(struct redis_store *store, struct redis_wait *wait)
 {
     struct redis_call *call;
+    char value[2 * HFI_OWNER_LEN + 1];
 
     if (is_redisson(store) || wait->unsure || wait->tried) {
         ask(store, wait);
@@ -209,12 +211,11 @@ static void begin(struct redis_store *store, struct redis_wait *wait)
     if (!call)
         return;
     wait->tried = true;
-    hfi_command_add_text(&call->command, "SET");
-    add_key(call, &wait->claim->name);
-    add_owner(call, wait->claim);
-    hfi_command_add_text(&call->command, "NX");
-    hfi_command_add_text(&call->command, "PX");
-    hfi_command_add_number(&call->command, wait->claim->ttl_ms);
+    hfi_hex(wait->claim->owner, HFI_OWNER_LEN, value);
+    if (store->slots)
+        call->command.slot = hfi_key_slot(wait->claim->name.bytes, wait->claim->name.len);
+    hfi_plain_add_set(&call->command, &wait->claim->name, value, sizeof value - 1,
+                      wait->claim->ttl_ms);
     redis_call_send(call);
 }
 
@@ -266,31 +267,36 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
 {
     struct redis_store *store = call->store;
     struct redis_wait *wait = call->data;
-    const struct hfi_reply *time = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = hfi_reply_letter(reply);
+    int64_t ms;
 
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
     if (outcome != HFI_ANSWERED) {
         not_now(store, wait, outcome, err);
-    } else if (reply->type == HFI_REPLY_STATE || (letter == 'G' && time && time->integer > 0)) {
+        return;
+    }
+    switch (hfi_plain_read(reply, wait->claim->ttl_ms, &ms)) {
+    case HFI_PLAIN_GRANTED:
         wait->claim->token = 0;
         wait->claim->tokens = 1;
-        wait->claim->granted_ttl_ms =
-            letter == 'G' ? hfi_told_ms(time->integer) : wait->claim->ttl_ms;
+        wait->claim->granted_ttl_ms = ms;
         wait->claim->sent_ms = call->sent.base.sent_ms;
         end(store, wait, HF_OK, NULL);
-    } else if (letter == 'M') {
+        return;
+    case HFI_PLAIN_KIND:
         end(store, wait, HF_MISMATCH,
             &(hf_error){ .status = HF_MISMATCH, .text = "a key of another type has this name" });
-    } else if (letter == 'B' && time) {
+        return;
+    case HFI_PLAIN_BUSY:
         if (wait->stop != HF_OK)
             end(store, wait, wait->stop, NULL);
         else if (!wait->op->may_wait)
             end(store, wait, HF_BUSY, NULL);
         else
-            rest(store, wait, hfi_told_ms(time->integer));
-    } else {
+            rest(store, wait, ms);
+        return;
+    case HFI_PLAIN_TAKEN:
+    case HFI_PLAIN_ODD:
         wait->unsure = true;
         end(store, wait, HF_UNKNOWN, NULL);
     }

@@ -12,7 +12,8 @@
  *   acquire.c   acquire: asking, granted, cancel
  *   message.c   grants that come as a message; confirming
  *   heartbeat.c heartbeats of waiters
- *   lease.c     release, renew, adopt, break, notes of local passes
+ *   release.c   release: HDEL, or the script
+ *   lease.c     renew, adopt, break, notes of local passes
  *   inspect.c   list
  *   look.c      look: holders, waiters, and their labels
  *   cells.c     cells, and the server's clock
@@ -44,6 +45,7 @@
 #define REDIS_TTL_MS           30000
 #define REDIS_HEARTBEAT_MIN_MS 1000  /* no waiter beats more often */
 #define REDIS_BATCH            256   /* names in one renewal or heartbeat */
+#define REDIS_CROWDED          256   /* entries, by the hash of a name */
 #define REDIS_NOTE_MS          20    /* delay of the note of a local pass */
 #define REDIS_NOTE_AGAIN_MS    1000  /* ... and of the next attempt, if that failed */
 #define REDIS_TOMBSTONE_MS     60000 /* how long a late acquire of a broken connection is refused */
@@ -149,8 +151,10 @@ struct redis_store {
     struct hfi_source cell_read;    /* the time of the next read of these */
     uint64_t last_attempt;
     struct hfi_claims claims;
-    struct hfi_list noted;   /* claims with a local pass that the store does not know yet */
-    struct hfi_source notes; /* when they are sent */
+    unsigned char
+        crowded[REDIS_CROWDED]; /* release.c: by name, releases that are sent as scripts */
+    struct hfi_list noted;      /* claims with a local pass that the store does not know yet */
+    struct hfi_source notes;    /* when they are sent */
 };
 
 /* op->room */
@@ -181,6 +185,8 @@ struct redis_claim {
     uint64_t token; /* the current token after a local pass, and its thread; 0: never passed */
     int64_t tid;
     bool unsure; /* an acquire of it may be executed late: release leaves a tombstone */
+    bool thin;   /* it was granted in the thin form; a waiter may have made the name full since */
+    int64_t granted_ns; /* thin: when */
 };
 
 static inline struct redis_claim *redis_claim(struct hfi_claim *claim)
@@ -377,7 +383,7 @@ void redis_queued(struct redis_store *store, struct redis_wait *wait, const stru
 void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms);
 void redis_waits_hurry(struct redis_store *store); /* messages may have been lost: beat now */
 
-/* ---- lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
+/* ---- release.c, lease.c, inspect.c, cells.c, cell_wait.c, doctor.c -------------------------------- */
 
 void redis_release(void *self, struct hfi_op *op);
 /* Fill in a call of release.lua, and send it. */

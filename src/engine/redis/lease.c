@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lease after it was granted: release, renew, adopt, break, and notes of local passes. */
+/* A lease after it was granted: renew, adopt, break, and notes of local passes. */
 #include "engine/redis/internal.h"
 
 #include "util/alloc.h"
@@ -11,56 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- release ------------------------------------------------------------------------ */
-
-void redis_released(struct redis_call *call, enum hfi_outcome outcome,
-                    const struct hfi_reply *reply, const hf_error *err)
-{
-    if (outcome != HFI_ANSWERED)
-        hfi_reactor_finish(&call->store->reactor, call->op, hfi_outcome_status(outcome, err), err);
-    else if (reply->type == HFI_REPLY_INTEGER && reply->integer == 1)
-        hfi_reactor_finish(&call->store->reactor, call->op, HF_OK, NULL);
-    else if (reply->type == HFI_REPLY_INTEGER && reply->integer == 0)
-        redis_finish_gone(call);
-    else
-        redis_finish_odd(call->store, call->op, reply);
-}
-
-/* The lease has ended by our own clock, which is ahead of the server's, and its lock delay must
- * run: a release that arrives a moment too early would be a clean end, and open the name at
- * once. */
-static bool must_lapse(const struct hfi_claim *claim)
-{
-    return claim->lock_delay_ms > 0 && claim->granted_ttl_ms > 0 &&
-           hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
-}
-
-void redis_release(void *self, struct hfi_op *op)
-{
-    struct redis_store *store = self;
-    bool unsure = redis_claim(op->claim)->unsure;
-    struct redis_call *call;
-
-    redis_claim_remove(store, op->claim);
-    if (must_lapse(op->claim)) {
-        hfi_reactor_finish(&store->reactor, op, HF_LOST, NULL);
-        return;
-    }
-    call = redis_call_new(store, &hfi_script_release, redis_keys(store), redis_released, op);
-    if (call)
-        redis_send_release(call, op->claim, unsure);
-}
-
-void redis_send_release(struct redis_call *call, const struct hfi_claim *claim, bool unsure)
-{
-    call->idempotent = true;
-    redis_add_keys(call, &claim->name, true);
-    hfi_command_add(&call->command, claim->owner, HFI_OWNER_LEN);
-    if (unsure)
-        hfi_command_add_number(&call->command, REDIS_TOMBSTONE_MS);
-    redis_call_send(call);
-}
 
 /* ---- renew ---------------------------------------------------------------------------- */
 

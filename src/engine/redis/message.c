@@ -34,7 +34,7 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
     struct redis_message message;
     const uint64_t *numbers = message.numbers;
     uint64_t token, tokens, window;
-    const struct redis_claim *own;
+    struct redis_claim *own;
     struct hfi_claim *claim;
     struct redis_wait *wait;
 
@@ -50,6 +50,7 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
         return;
     }
     if (claim->flags & HFI_CLAIM_WATCHED && (message.letter == 'W' || message.letter == 'A')) {
+        own->thin = own->thin && message.letter == 'A';
         wanted(store, claim, &message);
         return;
     }

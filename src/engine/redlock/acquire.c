@@ -25,8 +25,6 @@
 
 static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
-static void voted(struct redlock_store *store, struct redlock_wait *wait,
-                  struct redlock_round *round, unsigned node, const struct hfi_reply *reply);
 static void lose(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out);
 
@@ -144,12 +142,14 @@ void redlock_begin(struct redlock_store *store, struct redlock_wait *wait)
     limit_ms = limit_ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : limit_ms;
     wait->hold->attempt++;
     wait->hold->wanted = 0;
-    wait->hold->full = redlock_may_be_alone(wait->claim) ? 0 : redlock_all(store);
+    wait->hold->full =
+        !store->wire->bare && redlock_may_be_alone(wait->claim) ? 0 : redlock_all(store);
     wait->epoch = store->epoch;
     wait->state = HFI_WAITER_ASKING;
     wait->due_ms = now_ms + limit_ms;
     wait->moved = wait->lingers = false;
     wait->splits = 0;
+    wait->left_ms = 0;
     wait->err.status = HF_OK;
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
     memset(wait->known, 0, sizeof wait->known);
@@ -239,7 +239,7 @@ void redlock_ask(struct redlock_store *store, struct redlock_wait *wait, uint32_
     nodes &= redlock_nodes_up(store);
     if (!nodes)
         return;
-    round = redlock_round_new(store, &redlock_script_acquire, 1, asked);
+    round = redlock_round_new(store, store->wire->acquire, 1, asked);
     if (!round) { /* out of memory: no vote */
         hfi_error_memory(&wait->err);
         return;
@@ -247,7 +247,7 @@ void redlock_ask(struct redlock_store *store, struct redlock_wait *wait, uint32_
     memcpy(round->owner, wait->claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
     round->wanted = still_wanted;
-    add_request(round, wait, nodes);
+    store->wire->add_ask(round, wait, nodes);
     wait->hold->sent |= nodes;
     for (unsigned i = 0; i < store->n; i++)
         if (nodes & 1u << i) {
@@ -275,7 +275,7 @@ static void late_answer(struct redlock_round *round, unsigned node, const struct
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
 
-    if (reply && reply->type == HFI_REPLY_INTEGER)
+    if (reply->type == HFI_REPLY_INTEGER)
         redlock_late_grant(round->store, round->owner, round->attempt, node,
                            (uint64_t)reply->integer, 0);
     else if (hfi_reply_letter(reply) == 'G' && counter && slots)
@@ -293,14 +293,15 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
     if (outcome == HFI_MAYBE && (hold = redlock_hold_find(store, round->owner)))
         hold->unsure |= 1u << node;
     if (!wait) {
-        late_answer(round, node, reply);
+        if (outcome == HFI_ANSWERED)
+            store->wire->voted_late(round, node, reply);
         return;
     }
     if ((outcome == HFI_UNSENT || outcome == HFI_MAYBE) && err->status == HF_NO_MEMORY)
         wait->err = *err;
     switch (outcome) {
     case HFI_ANSWERED:
-        voted(store, wait, round, node, reply);
+        store->wire->voted(store, wait, round, node, reply);
         break;
     case HFI_REFUSED:
         wait->err = *err;
@@ -398,7 +399,8 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
 
 void redlock_step(struct redlock_store *store, struct redlock_wait *wait)
 {
-    struct hfi_ballot_outcome out = hfi_ballot_decide(&wait->ballot, wait->op->may_wait);
+    struct hfi_ballot_outcome out =
+        hfi_ballot_decide(&wait->ballot, wait->op->may_wait && !store->wire->bare);
 
     switch (out.verdict) {
     case HFI_BALLOT_OPEN:
@@ -430,6 +432,22 @@ static void refuse_busy(struct redlock_store *store, struct redlock_wait *wait)
     redlock_end_refused(store, wait, HF_BUSY);
 }
 
+/* Nobody queues: give everything back, and try again after a while that chance chooses, or soon after the holder's keys have ended.
+ * Sooner at first if it was granted at some nodes: then perhaps nobody has it, because several ask at once. */
+static void try_later(struct redlock_store *store, struct redlock_wait *wait, bool split)
+{
+    int64_t soon_ms = (int64_t)REDLOCK_TRY_MS << (wait->tries < 6 ? wait->tries : 6);
+    int64_t pause_ms = store->conf->poll_ms > 1 ? store->conf->poll_ms / 2 : 1, ended_ms;
+
+    redlock_rest(store, wait, split && soon_ms < pause_ms ? soon_ms : pause_ms);
+    ended_ms =
+        hfi_now_ms() + wait->left_ms + (int64_t)(hfi_random_u64() % (uint64_t)(pause_ms + 1));
+    if (wait->left_ms > 0 && ended_ms < wait->due_ms) {
+        wait->due_ms = ended_ms;
+        redlock_hasten(store, ended_ms);
+    }
+}
+
 /* This attempt cannot win a majority. */
 static void lose(struct redlock_store *store, struct redlock_wait *wait,
                  const struct hfi_ballot_outcome *out)
@@ -441,9 +459,11 @@ static void lose(struct redlock_store *store, struct redlock_wait *wait,
         return;
     }
     if (out->verdict == HFI_BALLOT_BUSY) {
+        if (store->wire->bare && wait->op->may_wait)
+            try_later(store, wait, out->nodes != 0);
         /* Granted at some nodes: perhaps several tries at once refuse each other, and none has a
          * majority. */
-        if (out->nodes && wait->tries < TRIES_MAX)
+        else if (out->nodes && wait->tries < TRIES_MAX)
             redlock_rest(store, wait, REDLOCK_TRY_MS << wait->tries);
         else
             refuse_busy(store, wait);
@@ -473,3 +493,33 @@ static void lose(struct redlock_store *store, struct redlock_wait *wait,
     wait->err.status = HF_UNAVAILABLE;
     redlock_end_refused(store, wait, HF_UNAVAILABLE);
 }
+
+/* ---- the native wire ------------------------------------------------------------------------ */
+
+/* No cells: a majority cannot compare and swap without consensus. */
+static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
+    [HFI_OP_ACQUIRE] = { redlock_acquire, redlock_cancel },
+    [HFI_OP_RELEASE] = { redlock_release, NULL },
+    [HFI_OP_RENEW] = { redlock_renew, NULL },
+    [HFI_OP_ADOPT] = { redlock_adopt, NULL },
+    [HFI_OP_LIST] = { redlock_list, NULL },
+    [HFI_OP_LOOK] = { redlock_look, NULL },
+    [HFI_OP_BREAK] = { redlock_break, NULL },
+    [HFI_OP_ASK] = { redlock_ask_holder, NULL },
+};
+
+const struct redlock_wire redlock_native = {
+    .ops = native_ops,
+    .acquire = &redlock_script_acquire,
+    .release = &redlock_script_release,
+    .renew = &redlock_script_renew,
+    .keys = 1,
+    .add_key = redlock_add_name,
+    .add_ask = add_request,
+    .voted = voted,
+    .voted_late = late_answer,
+    .add_release = redlock_add_release,
+    .add_renewal = redlock_add_renewal,
+    .up = redlock_heal_node_up,
+    .down = redlock_heal_node_down,
+};

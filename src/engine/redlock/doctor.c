@@ -25,20 +25,25 @@
 struct doctor {
     struct hfi_report report;
     struct redlock_probe probe;
-    bool sure; /* every node keeps its counters, as far as we can see */
+    bool plain; /* wire=plain */
+    bool sure;  /* every node keeps its counters, as far as we can see */
     bool clock_known[HFI_NODES_MAX];
     int64_t ahead_us[HFI_NODES_MAX];
 };
 
 static void check_node(struct doctor *d, unsigned node, int64_t max_ttl_ms);
 static void check_cluster(struct doctor *d);
+static void check_votes(struct doctor *d);
+static void conclude(struct doctor *d);
 static void check_clocks(struct doctor *d);
 static void check_places(struct doctor *d);
 
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct redlock_store *store = self;
-    struct doctor d = { .report = { .finding = finding, .arg = arg }, .sure = true };
+    struct doctor d = { .report = { .finding = finding, .arg = arg },
+                        .plain = store->wire->bare,
+                        .sure = true };
 
     (void)err;
     redlock_probe_init(&d.probe, store->conf);
@@ -48,28 +53,47 @@ hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_erro
         check_node(&d, i, store->max_ttl_ms);
     }
     d.report.where = NULL;
-    check_cluster(&d);
+    if (d.plain)
+        check_votes(&d);
+    else
+        check_cluster(&d);
     check_places(&d);
     check_clocks(&d);
-    if (d.sure)
+    conclude(&d);
+    redlock_probe_done(&d.probe);
+    return HF_OK;
+}
+
+/* What follows for exclusion and tokens. */
+static void conclude(struct doctor *d)
+{
+    if (d->plain) {
+        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "tokens",
+                   "none: wire=plain shares locks with clients that know none, so nothing fences a "
+                   "holder that was paused past its ttl");
+        hfi_report(&d->report, HF_CHECK_LEVEL_OK, "exclusion",
+                   "at most one holder at a time while clocks run at one speed, nobody is paused "
+                   "past its ttl, and no node comes back within a ttl without what it had; beyond "
+                   "that nothing protects");
+        return;
+    }
+    if (d->sure)
         hfi_report(
-            &d.report, HF_CHECK_LEVEL_OK, "tokens",
+            &d->report, HF_CHECK_LEVEL_OK, "tokens",
             "strict: every node keeps its counters through a crash, so no token is given twice, "
             "whatever "
             "clocks, networks and clients do");
     else
         hfi_report(
-            &d.report, HF_CHECK_LEVEL_WARNING, "tokens",
+            &d->report, HF_CHECK_LEVEL_WARNING, "tokens",
             "strict only while no node comes back with counters of some time ago (see "
             "persistence), and fewer "
             "than a majority lose their data at a time; else unique as far as clocks are right");
     hfi_report(
-        &d.report, HF_CHECK_LEVEL_OK, "exclusion",
+        &d->report, HF_CHECK_LEVEL_OK, "exclusion",
         "at most one holder at a time while clocks run at one speed and nobody is paused past its "
         "ttl; beyond "
         "that only the token protects, where the resource checks it (hf_guard_claim)");
-    redlock_probe_done(&d.probe);
-    return HF_OK;
 }
 
 /* ---- what a node keeps ------------------------------------------------------------------------- */
@@ -144,6 +168,24 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
             "while no majority is emptied within one max_ttl");
 }
 
+/* wire=plain: a node that comes back votes at once, with whatever it has kept. */
+static void check_kept(const struct doctor *d, struct hfi_ask *ask, const char *info)
+{
+    char aof[VALUE_ROOM], sync[VALUE_ROOM] = "";
+    hf_error err;
+
+    if (strcmp(hfi_info(info, "aof_enabled", aof, sizeof aof), "1") == 0)
+        hfi_ask_setting(ask, "appendfsync", sync, sizeof sync, &err);
+    if (strcmp(sync, "always") == 0)
+        hfi_report(&d->report, HF_CHECK_LEVEL_OK, "persistence",
+                   "appendfsync always: it keeps its locks through a crash");
+    else
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
+            "after a crash it comes back without its latest locks and votes at once, so that "
+            "two may hold: start it no sooner than the longest ttl after it ended");
+}
+
 static void check_memory(const struct doctor *d, const char *info)
 {
     char policy[VALUE_ROOM], most[VALUE_ROOM];
@@ -154,12 +196,11 @@ static void check_memory(const struct doctor *d, const char *info)
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "memory",
                    "maxmemory-policy: " NOT_ALLOWED ". It must be noeviction");
     else if (strcmp(policy, "noeviction") != 0)
-        hfi_report(
-            &d->report, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING,
-            "memory",
-            "maxmemory-policy %s: %s it evicts leases, and with its cluster key its vote. It must "
-            "be noeviction",
-            policy, strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory");
+        hfi_report(&d->report, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING,
+                   "memory", "maxmemory-policy %s: %s it evicts leases%s. It must be noeviction",
+                   policy,
+                   strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory",
+                   d->plain ? "" : ", and with its cluster key its vote");
     else
         hfi_report(&d->report, HF_CHECK_LEVEL_OK, "memory",
                    "noeviction: a full node refuses locks, and forgets none");
@@ -182,9 +223,12 @@ static void check_role(const struct doctor *d, struct hfi_ask *ask, const char *
                    "a node of a Redis Cluster, which has only some of the names");
     else if (strtol(replicas, NULL, 10) > 0)
         hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "role",
-                   "a master with %s replicas: if one of them takes its place, that is a node with "
-                   "counters of some time "
-                   "ago, which votes. Tokens are strict only while nobody fails over",
+                   d->plain
+                       ? "a master with %s replicas: if one of them takes its place, that is a "
+                         "node without its latest locks, which votes: two may hold"
+                       : "a master with %s replicas: if one of them takes its place, that is a "
+                         "node with counters of some time "
+                         "ago, which votes. Tokens are strict only while nobody fails over",
                    replicas);
 }
 
@@ -284,12 +328,32 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
                    "INFO: %s", err.text);
     } else {
         check_role(d, node->ask, info);
-        check_persistence(d, node->ask, info);
+        if (d->plain)
+            check_kept(d, node->ask, info);
+        else
+            check_persistence(d, node->ask, info);
         check_memory(d, info);
     }
     hfi_free(info);
-    check_state(d, node, max_ttl_ms);
+    if (!d->plain)
+        check_state(d, node, max_ttl_ms);
     ask_clock(d, index, node->ask);
+}
+
+/* wire=plain: every node that answers votes. */
+static void check_votes(struct doctor *d)
+{
+    unsigned n = d->probe.n, need = hfi_majority(n), in = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        in += d->probe.nodes[i].ask && d->probe.nodes[i].why.status == HF_OK;
+    if (in < need)
+        hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "nodes",
+                   "%u of %u nodes vote, and %u are needed: no lock is granted", in, n, need);
+    else
+        hfi_report(&d->report, in == n ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "nodes",
+                   "%u of %u nodes vote, %u are needed: %u more may fail or be cut off", in, n,
+                   need, in - need);
 }
 
 static void check_cluster(struct doctor *d)

@@ -15,9 +15,10 @@
 
 static hf_status wait_ready(struct redlock_store *store, hf_error *err);
 static void destroy(struct redlock_store *store);
-static const struct hfi_op_calls ops[HFI_OP_KINDS];
+static const struct hfi_promises plain_promises;
 
 #define ROUNDS_KEPT 64 /* for use again */
+#define SCHEMES     "redlock redlocks"
 
 /* ---- time ------------------------------------------------------------------------------- */
 
@@ -65,6 +66,8 @@ static hf_status redlock_open(void *self, struct hfi_conf *conf, struct hfi_host
 
     status = read_conf(store, conf, host->label, err);
     host->location = store->conf->location;
+    if (store->wire->bare)
+        host->promises = &plain_promises;
     if (status == HF_OK && host->no_wait)
         status =
             hfi_error_set(err, HF_UNSUPPORTED, 0,
@@ -72,7 +75,7 @@ static hf_status redlock_open(void *self, struct hfi_conf *conf, struct hfi_host
                           "only if they are different servers, which opening finds out");
     store->may_start = !host->existing;
     if (status == HF_OK)
-        status = hfi_reactor_init(&store->reactor, host, ops, err);
+        status = hfi_reactor_init(&store->reactor, host, store->wire->ops, err);
     if (status == HF_OK && !add_timers(store))
         status = hfi_error_memory(err);
     if (status == HF_OK)
@@ -106,11 +109,10 @@ static const struct hfi_param params[] = {
     { "even", HFI_PARAM_CHOICE, AT(even), 0, 0, 1, "yes no" },
     { "max_ttl", HFI_PARAM_DURATION, AT(max_ttl_ms), REDLOCK_MAX_TTL_LEAST, HF_DURATION_MAX_MS,
       REDLOCK_MAX_TTL_MS, NULL },
-    NOT_HERE("wire"),
+    { "wire", HFI_PARAM_CHOICE, REDIS_AT(wire), 0, 0, HFI_WIRE_NATIVE, "native plain" },
+    REDIS_PLAIN_PARAMS,
     NOT_HERE("sync"),
     NOT_HERE("sync_timeout"),
-    NOT_HERE("poll"),
-    NOT_HERE("repair_expiry"),
     { .name = NULL },
 };
 
@@ -138,10 +140,36 @@ static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
     return HF_OK;
 }
 
+/* What has a meaning on one of the wires only. */
+static hf_status check_wire(const struct redlock_conf *redlock, hf_error *err)
+{
+    const struct hfi_conf *url = &redlock->redis.url;
+    bool plain = redlock->redis.wire == HFI_WIRE_PLAIN;
+
+    if (plain && hfi_conf_given(url, "max_ttl"))
+        return hfi_conf_refuse(url, "max_ttl", "has a meaning with wire=native only", err);
+    if (!plain && hfi_conf_given(url, "poll"))
+        return hfi_conf_refuse(url, "poll", "has a meaning with wire=plain only", err);
+    return HF_OK;
+}
+
+hf_status redlock_conf_manage(struct redlock_conf *redlock, hf_error *err)
+{
+    hf_status status = redlock_conf_finish(redlock, "manage", err);
+
+    if (status == HF_OK && redlock->redis.wire == HFI_WIRE_PLAIN)
+        status = hfi_error_set(err, HF_UNSUPPORTED, 0,
+                               "redlock with wire=plain has no epochs: there is no state to show, "
+                               "and nothing to heal");
+    return status;
+}
+
 hf_status redlock_conf_finish(struct redlock_conf *redlock, const char *label, hf_error *err)
 {
     hf_status status = redis_conf_finish(&redlock->redis, label, err);
 
+    if (status == HF_OK)
+        status = check_wire(redlock, err);
     return status == HF_OK ? check_nodes(redlock, err) : status;
 }
 
@@ -152,7 +180,9 @@ static hf_status read_conf(struct redlock_store *store, struct hfi_conf *conf, c
     hf_status status;
 
     store->conf = &redlock->redis;
-    store->max_ttl_ms = redlock->max_ttl_ms;
+    store->wire = redlock->redis.wire == HFI_WIRE_PLAIN ? &redlock_plain : &redlock_native;
+    store->max_ttl_ms = store->wire->bare ? HF_DURATION_MAX_MS : redlock->max_ttl_ms;
+    store->has_epoch = store->wire->bare;
     status = redlock_conf_finish(redlock, label, err);
     if (status != HF_OK)
         return status;
@@ -170,7 +200,7 @@ static bool looked_at(const struct redlock_node *node)
 {
     if (hfi_link_failures(node->link) > 0)
         return true;
-    return redlock_node_up(node) && node->inbox_up &&
+    return redlock_node_up(node) && (node->inbox_up || !node->inbox) &&
            (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);
 }
 
@@ -275,18 +305,6 @@ static void redlock_close(void *self)
 
 /* ---- ops --------------------------------------------------------------------------------- */
 
-/* No cells: a majority cannot compare and swap without consensus. */
-static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
-    [HFI_OP_ACQUIRE] = { redlock_acquire, redlock_cancel },
-    [HFI_OP_RELEASE] = { redlock_release, NULL },
-    [HFI_OP_RENEW] = { redlock_renew, NULL },
-    [HFI_OP_ADOPT] = { redlock_adopt, NULL },
-    [HFI_OP_LIST] = { redlock_list, NULL },
-    [HFI_OP_LOOK] = { redlock_look, NULL },
-    [HFI_OP_BREAK] = { redlock_break, NULL },
-    [HFI_OP_ASK] = { redlock_ask_holder, NULL },
-};
-
 void redlock_hasten(struct redlock_store *store, int64_t due_ms)
 {
     hfi_source_by(&store->waits_timer, due_ms);
@@ -349,6 +367,26 @@ static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t 
     hfi_reactor_leave_quietly(&store->reactor, sooner);
 }
 
+/* Every promise that stands on tokens, queues or epochs is gone: other clients know none of these. */
+static const struct hfi_promises plain_promises = {
+    .name = "redlock-plain",
+    .schemes = SCHEMES,
+    .default_ttl_ms = REDLOCK_TTL_MS,
+    .min_ttl_ms = 1000,
+    .tokens = HF_TOKEN_STRENGTH_NONE,
+    .caps = HF_CAP_TTL | HF_CAP_DETACHED,
+    .on_crash = "freed after the ttl",
+    .on_pause = "freed after the ttl; nothing fences: there are no tokens",
+    .on_clock_jump = "a node whose clock jumps forward loses its vote early; of a majority: two "
+                     "holders, undetected",
+    .on_server_loss =
+        "a minority costs its votes; a node that comes back without its data votes at "
+        "once: start it a ttl later, or two may hold, undetected",
+    .on_partition = "the side with a majority of the nodes goes on",
+    .fairness = "none: the first request after a release wins",
+    .wakeup = "a jittered poll, and the holder's expiry: there is no queue"
+};
+
 static const struct hfi_redlock_extension extension = {
     .head = { HFI_REDLOCK_EXTENSION, sizeof extension },
     .get_status = redlock_get_status,
@@ -371,7 +409,7 @@ static const struct hfi_engine redlock = {
             .default_ttl_ms = REDLOCK_TTL_MS,
             .min_ttl_ms = 1000,
             .name = "redlock",
-            .schemes = "redlock redlocks",
+            .schemes = SCHEMES,
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL | HF_CAP_DETACHED |
                     HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT |

@@ -9,6 +9,7 @@
  *   quorum.c    what the answers mean (pure)
  *   heal_plan.c what a cluster that is not whole needs next (pure)
  *   acquire.c   an acquisition: asking, votes, giving back
+ *   plain.c     wire=plain: what is said to a node in the way of other Redlocks
  *   majority.c  a majority holds: write-back, winning, confirming
  *   wait.c      its waiting: heartbeats, yielding, messages, trying again
  *   lease.c     release, renew, notes of local passes
@@ -31,6 +32,7 @@
 #include "engine/kit/request.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
+#include "engine/redis/plain.h"
 #include "engine/redis/protocol.h"
 #include "engine/redlock/extension.h"
 #include "engine/redlock/quorum.h"
@@ -52,6 +54,7 @@
 #define REDLOCK_DEFERRED_MAX 4096 /* releases kept for a node that cannot be reached */
 #define REDLOCK_CANCEL_MS    1000 /* how long a cancel waits until nodes confirm */
 #define REDLOCK_TRY_MS       4    /* pause before an attempt that failed half way is repeated */
+#define REDLOCK_ATTEMPT_ANY  ((uint64_t)HFI_TOKEN_LIMIT - 1)
 #define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
 #define REDLOCK_EPOCH_LEN    24   /* as the scripts have it: number (double, little-endian), id */
 #define REDLOCK_LAST_LEASES  64
@@ -94,7 +97,7 @@ struct redlock_round {
     uint32_t asked;    /* the nodes it was sent to ... */
     uint32_t open;     /* ... and of them those that have not answered */
     unsigned yes, no;  /* the caller's counts */
-    uint32_t scripted; /* release: nodes that were sent the script, after a plain HDEL */
+    uint32_t scripted; /* nodes that were sent a script, after a plain HDEL or SET */
     bool plain;        /* release: it began as a plain HDEL */
     uint32_t name_len; /* release: of `name` */
     int64_t sent_ms;   /* read before the first byte could be sent */
@@ -181,6 +184,7 @@ struct redlock_wait {
     int64_t heartbeat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
     bool moved;                     /* a node said that it is in another epoch */
     bool lingers;                   /* a node said that a holder lingers there */
+    int64_t left_ms; /* wire=plain: the last of the holders' keys ends after this; 0: not known */
     /* A grant by message counts from here: the send of the first enqueue of this attempt, or of the
      * last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
@@ -198,9 +202,34 @@ struct redlock_conf { /* what the URL says */
     int64_t max_ttl_ms;
 };
 
+/*
+ * What is said to a node. wire=native: records, queues and epochs of our own (scripts/README.md). wire=plain: what every other
+ * Redlock writes, a string with an expiry at exactly the name; rounds, votes, giving back, renewal and confirmation are the same.
+ */
+struct redlock_wire {
+    const struct hfi_op_calls *ops;
+    bool
+        bare; /* no queues, no tokens, no epochs: waiting is trying again, and every node that is up votes */
+    const struct hfi_script *acquire, *release, *renew; /* acquire NULL: a plain command */
+    uint32_t keys; /* of these scripts, beside one for each name */
+    void (*add_key)(struct redlock_round *round, const struct hfi_name *name); /* of a name */
+    void (*add_ask)(struct redlock_round *round, const struct redlock_wait *wait, uint32_t nodes);
+    /* A node's answer to that; one that came when the acquire had been decided. */
+    void (*voted)(struct redlock_store *store, struct redlock_wait *wait,
+                  struct redlock_round *round, unsigned node, const struct hfi_reply *reply);
+    void (*voted_late)(struct redlock_round *round, unsigned node, const struct hfi_reply *reply);
+    void (*add_release)(struct redlock_round *round, int64_t tombstone_ms); /* of round->owner */
+    /* The arguments of one lease in a renewal, behind all keys. `last`: of a further block of tokens; 0: none. */
+    void (*add_renewal)(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms,
+                        uint64_t last);
+    void (*up)(struct redlock_node *node), (*down)(struct redlock_node *node);
+};
+extern const struct redlock_wire redlock_native, redlock_plain;
+
 struct redlock_store {
     struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
+    const struct redlock_wire *wire;
     unsigned n, need;
     struct redlock_node nodes[HFI_NODES_MAX];
     struct hfi_source heal_timer;
@@ -273,6 +302,8 @@ static inline unsigned redlock_count(uint32_t nodes)
 
 /* Read the rest of what the URL says; redis_conf_done(&conf->redis) is due, also after a failure. */
 hf_status redlock_conf_finish(struct redlock_conf *conf, const char *label, hf_error *err);
+/* Likewise for the calls of the extension. */
+hf_status redlock_conf_manage(struct redlock_conf *conf, hf_error *err);
 struct redlock_hold *redlock_hold_new(struct redlock_store *store,
                                       struct hfi_claim *claim); /* NULL: memory */
 void redlock_hold_free(struct redlock_store *store, struct redlock_hold *hold);
@@ -381,10 +412,14 @@ void redlock_renew(void *self, struct hfi_op *op);
  * these count for no more than that. `hold` may be NULL. */
 void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
 void redlock_adopt(void *self, struct hfi_op *op);
-/* true: a note is due sooner than anything was. */
-/* The arguments of one lease in a renewal, behind all keys. `last`: of a further block of tokens; 0: none. */
+/* A round of renewal for the leases of `count` items, whose keys and arguments are to be added. NULL: memory. */
+struct redlock_round *redlock_renewal_round(struct redlock_store *store, size_t count,
+                                            redlock_answer_fn *answer);
+/* Native: as struct redlock_wire has them. */
+void redlock_add_release(struct redlock_round *round, int64_t tombstone_ms);
 void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms,
                          uint64_t last);
+/* true: a note is due sooner than anything was. */
 bool redlock_passed(struct redlock_store *store, struct hfi_claim *claim, uint64_t token,
                     int64_t tid);
 void redlock_notes_send(struct redlock_store *store);

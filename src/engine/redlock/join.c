@@ -377,7 +377,7 @@ hf_status redlock_join_begin(struct hfi_conf *conf, const char *node, bool force
     m->report = (struct hfi_report){ .finding = finding, .arg = arg };
     m->force = force;
     m->views = m->probe.views;
-    result = redlock_conf_finish(redlock, "manage", err);
+    result = redlock_conf_manage(redlock, err);
     if (result == HF_OK) { /* else it may have more nodes than there is room for */
         redlock_probe_init(&m->probe, &redlock->redis);
         result = find_node(m, node, err);

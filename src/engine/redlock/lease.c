@@ -13,11 +13,8 @@
 
 #include <string.h>
 
-#define ATTEMPT_ANY ((uint64_t)HFI_TOKEN_LIMIT - 1)
-
 static void describe_release(struct redlock_round *round, const struct hfi_name *name,
                              const unsigned char *owner, uint64_t attempt, int64_t ttl_ms);
-static void add_release(struct redlock_round *round, int64_t tombstone_ms);
 static void released(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err);
 
@@ -28,12 +25,13 @@ struct redlock_round *redlock_release_round(struct redlock_store *store,
                                             uint64_t attempt, int64_t ttl_ms, bool tombstone,
                                             redlock_answer_fn *answer)
 {
-    struct redlock_round *round = redlock_round_new(store, &redlock_script_release, 2, answer);
+    struct redlock_round *round =
+        redlock_round_new(store, store->wire->release, store->wire->keys + 1, answer);
 
     if (!round)
         return NULL;
     describe_release(round, name, owner, attempt, ttl_ms);
-    add_release(round, tombstone ? ttl_ms : 0);
+    store->wire->add_release(round, tombstone ? ttl_ms : 0);
     return round;
 }
 
@@ -47,7 +45,7 @@ static void describe_release(struct redlock_round *round, const struct hfi_name 
     round->name_len = name->len;
 }
 
-static void add_release(struct redlock_round *round, int64_t tombstone_ms)
+void redlock_add_release(struct redlock_round *round, int64_t tombstone_ms)
 {
     const struct hfi_name name = { .bytes = round->name, .len = round->name_len };
 
@@ -105,7 +103,7 @@ static void release_by_script(struct redlock_round *round, unsigned node)
     if (!round->scripted) {
         hfi_command_done(&round->command);
         hfi_command_init_script(&round->command, &redlock_script_release, 2);
-        add_release(round, 0);
+        redlock_add_release(round, 0);
     }
     round->scripted |= 1u << node;
     redlock_round_again(round, node);
@@ -222,7 +220,7 @@ void redlock_release(void *self, struct hfi_op *op)
     struct redlock_round *round =
         alone ? plain_release_round(store, claim, hold->attempt)
               : redlock_release_round(store, &claim->name, claim->owner,
-                                      hold ? hold->attempt : ATTEMPT_ANY, ttl_ms,
+                                      hold ? hold->attempt : REDLOCK_ATTEMPT_ANY, ttl_ms,
                                       !hold || (hold->unsure & sent) != 0, released);
 
     if (!round || round->command.failed) {
@@ -461,11 +459,24 @@ void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *cl
 static void add_renewals(struct redlock_round *round, const struct renewal *renewal,
                          const struct hfi_renewal *items, size_t count)
 {
-    redlock_add_cluster(round);
+    const struct redlock_wire *wire = round->store->wire;
+
     for (size_t i = 0; i < count; i++)
-        redlock_add_name(round, &items[i].claim->name);
+        wire->add_key(round, &items[i].claim->name);
     for (size_t i = 0; i < count; i++)
-        redlock_add_renewal(round, items[i].claim, items[i].ttl_ms, renewal->tally[i].last);
+        wire->add_renewal(round, items[i].claim, items[i].ttl_ms, renewal->tally[i].last);
+}
+
+struct redlock_round *redlock_renewal_round(struct redlock_store *store, size_t count,
+                                            redlock_answer_fn *answer)
+{
+    const struct redlock_wire *wire = store->wire;
+    struct redlock_round *round =
+        redlock_round_new(store, wire->renew, wire->keys + (uint32_t)count, answer);
+
+    if (round && wire->keys)
+        redlock_add_cluster(round);
+    return round;
 }
 
 /* A longer lease could outlive the wait of a healed node, so nodes refuse such a renewal; but that
@@ -484,8 +495,7 @@ static bool too_long(const struct redlock_store *store, const struct hfi_renewal
 static void renew_some(struct redlock_store *store, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count)
 {
-    struct redlock_round *round =
-        redlock_round_new(store, &redlock_script_renew, (uint32_t)count + 1, renewed);
+    struct redlock_round *round = redlock_renewal_round(store, count, renewed);
     struct renewal *renewal = hfi_calloc(1, sizeof *renewal + count * sizeof *renewal->tally);
 
     for (size_t i = 0; renewal && i < count; i++) {

@@ -26,7 +26,7 @@ void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
     int64_t left_ms = out->sent_ms + out->held_ms - hfi_now_ms();
     uint32_t behind = 0;
 
-    claim->token = out->token - claim->tokens_wanted + 1;
+    claim->token = store->wire->bare ? 0 : out->token - claim->tokens_wanted + 1;
     claim->tokens = claim->tokens_wanted;
     if (out->token > store->last_token)
         store->last_token = out->token;
@@ -123,7 +123,7 @@ void redlock_unconfirmed(struct redlock_store *store, struct redlock_wait *wait)
 
 static void confirm(struct redlock_store *store, struct redlock_wait *wait)
 {
-    struct redlock_round *round = redlock_round_new(store, &redlock_script_renew, 2, confirmed);
+    struct redlock_round *round = redlock_renewal_round(store, 1, confirmed);
     const struct hfi_claim *claim = wait->claim;
 
     if (!round) {
@@ -135,9 +135,8 @@ static void confirm(struct redlock_store *store, struct redlock_wait *wait)
     redlock_hasten(store, wait->due_ms);
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
-    redlock_add_cluster(round);
-    redlock_add_name(round, &claim->name);
-    redlock_add_renewal(round, claim, claim->ttl_ms, 0);
+    store->wire->add_key(round, &claim->name);
+    store->wire->add_renewal(round, claim, claim->ttl_ms, 0);
     redlock_round_send(round, wait->hold->sent);
 }
 

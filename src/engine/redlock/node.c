@@ -41,10 +41,14 @@ hf_status redlock_nodes_open(struct redlock_store *store, hf_error *err)
         node->index = i;
         node->deferred_end = &node->deferred;
         node->link = hfi_link_new(store->conf, address, false, &store->reactor, &node_owner, node);
-        node->inbox = hfi_link_new(store->conf, address, true, &store->reactor, &inbox_owner, node);
-        if (!node->link || !node->inbox)
+        if (!node->link)
             return hfi_error_memory(err);
         hfi_link_keep(node->link, true);
+        if (store->wire->bare)
+            continue; /* nobody sends us messages */
+        node->inbox = hfi_link_new(store->conf, address, true, &store->reactor, &inbox_owner, node);
+        if (!node->inbox)
+            return hfi_error_memory(err);
         hfi_link_keep(node->inbox, true);
     }
     return HF_OK;
@@ -195,7 +199,7 @@ static void node_up(struct hfi_link *link)
     node->why.status = HF_OK;
     node->why.text[0] = 0;
     redlock_send_deferred(node);
-    redlock_heal_node_up(node);
+    node->store->wire->up(node);
 }
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)
@@ -203,7 +207,7 @@ static void node_down(struct hfi_link *link, hf_status status, const char *why)
     struct redlock_node *node = hfi_link_data(link);
 
     hfi_error_set(&node->why, status, 0, "%s", why);
-    redlock_heal_node_down(node);
+    node->store->wire->down(node);
 }
 
 static void inbox_up(struct hfi_link *link)

@@ -107,6 +107,8 @@ static void look_at(struct redlock_probe *probe, unsigned index)
         hfi_error_set(&node->why, HF_CONFIG, 0, "it is a replica: it has no vote of its own");
         return;
     }
+    if (probe->conf->wire == HFI_WIRE_PLAIN)
+        return; /* it has no state to tell */
     redlock_probe_begin(probe, &command, &redlock_script_status);
     if (!hfi_ask_reply(node->ask, &command, take_status, node, &err)) {
         node->why = err;

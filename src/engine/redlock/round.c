@@ -19,8 +19,8 @@ struct redlock_round *redlock_round_new(struct redlock_store *store,
                                         const struct hfi_script *script, uint32_t key_count,
                                         redlock_answer_fn *answer)
 {
-    struct redlock_round *round =
-        (struct redlock_round *)hfi_request_new(&store->rounds, script == &redlock_script_release);
+    struct redlock_round *round = (struct redlock_round *)hfi_request_new(
+        &store->rounds, script && script == store->wire->release);
 
     if (!round)
         return NULL;

@@ -150,7 +150,7 @@ hf_status redlock_get_status(struct hfi_conf *conf, struct hfi_redlock_status **
 {
     struct redlock_conf *redlock = (struct redlock_conf *)conf;
     struct redlock_probe probe;
-    hf_status result = redlock_conf_finish(redlock, "manage", err);
+    hf_status result = redlock_conf_manage(redlock, err);
 
     *ret_status = NULL;
     if (result == HF_OK) {

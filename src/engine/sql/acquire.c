@@ -127,12 +127,13 @@ static void begin(struct sql_acquire *a, struct sql_store *store, struct hfi_op 
     a->wait.store = store;
     a->wait.op = op;
     a->wait.claim = op->claim;
-    a->wait.window_ms = sql_window_ms(store, op->claim->ttl_ms);
+    a->wait.window_ms = op->may_wait ? sql_window_ms(store, op->claim->ttl_ms) : 0;
     a->wait.recheck_ms = HFI_NEVER;
     a->step = SQL_STEP_ASK;
     if (op->claim->flags & HFI_CLAIM_WATCHED)
         atomic_store(&store->watches, true);
-    if (op->may_wait)
+    /* A try too: others may want it before we know that we have it. */
+    if (op->may_wait || op->claim->flags & HFI_CLAIM_WATCHED)
         sql_wait_add(&a->wait);
 }
 
@@ -150,10 +151,10 @@ void sql_acquire(struct sql_store *store, struct hfi_op *op)
         a->step = step;
         a->wait.resumed_ms = 0;
     }
-    if (op->may_wait)
-        sql_wait_remove(&a->wait);
     if (a->status == HF_OK)
         sql_held_add(store, op->claim);
+    if (a->wait.listed) /* after that: what is heard finds the claim in one list or the other */
+        sql_wait_remove(&a->wait);
     sql_finish(op, a->status, &op->error);
 }
 
@@ -238,7 +239,7 @@ static enum sql_step ask(struct sql_acquire *a)
         sql_int_of(c->lock_delay_ms),
         sql_int_of(c->tokens_wanted < tokens ? c->tokens_wanted : tokens),
         sql_int_of(0),
-        sql_int_of(a->wait.window_ms),
+        sql_int_of(sql_window_ms(store, c->ttl_ms)),
         sql_int_of(store->client),
         sql_bytes(label, strlen(label)),
     };

@@ -92,6 +92,7 @@ hf_status sql_call(struct sql_store *store, struct sql_request *r)
         if (status != HF_OK)
             return judge(r, status);
         r->sent_ms = hfi_now_ms();
+        connection->contended = r->contended;
         outcome = sql_send(connection, r->call, r->params, r->count, r->deadline_ms, &r->rows,
                            &r->trouble);
         if (outcome == SQL_MAYBE && r->claim)

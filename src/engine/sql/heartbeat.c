@@ -81,7 +81,7 @@ static void heartbeat_answered(struct sql_store *store, const struct sql_heartbe
         }
     }
     pthread_mutex_unlock(&store->lock);
-    if (!wait && letter == 'N')
+    if (letter == 'N')
         sql_held_lost(store, batch->owners[i]);
 }
 

@@ -96,6 +96,7 @@ struct sql_connection {
     struct sql_store *store;
     bool dead;         /* cannot be used any more */
     bool in_txn;       /* mode=row: a transaction is open */
+    bool contended;    /* others wait for what the call under way is about: not the common case */
     int64_t server_id; /* the server's name for this connection: backend pid, CONNECTION_ID() */
     int64_t since;     /* start time: with server_id it identifies the connection */
     void *native;      /* PGconn *, MYSQL * */
@@ -272,6 +273,9 @@ struct sql_driver {
     bool (*alive)(struct sql_connection *connection);
     int (*fd)(struct sql_connection *connection);
 
+    /* A new waiter lives for a window, whatever was heard of its client: it may be queued as soon as the listener listens. Else the
+     * client must have sent a heartbeat lately. */
+    bool waiter_lives;
     /* The listener of this store: a connection that is notified when this client is granted
      * something or loses it, or a cell that it watches changes. next_notice() blocks until that,
      * until_ms, or `kick` (an eventfd, which it empties) is readable. HF_UNAVAILABLE: the
@@ -400,6 +404,7 @@ struct sql_lease_claim {
     uint32_t round;        /* of heartbeats, that named it last */
     int64_t since_ms;      /* when it was granted */
     uint64_t last;         /* of its tokens, as far as we were told */
+    bool wanted;           /* others wait for it, as far as we were told */
 };
 
 struct sql_lock_claim {
@@ -471,6 +476,7 @@ struct sql_request {
     const struct sql_value *params;
     uint32_t count;
     int64_t deadline_ms;
+    bool contended; /* others are known to wait for it */
     bool
         again; /* may be sent again after its connection was lost: a second copy finds what the first has done */
     const struct hfi_claim

@@ -38,6 +38,7 @@ void sql_held_add(struct sql_store *store, struct hfi_claim *claim)
                                                         .listed = true,
                                                         .note = note,
                                                         .since_ms = hfi_now_ms(),
+                                                        .wanted = claim->others_wait,
                                                         .last = claim->token + claim->tokens - 1 };
     if (store->held)
         sql_lease_claim(store->held)->prev = claim;
@@ -84,7 +85,7 @@ static bool must_lapse(const struct hfi_claim *claim)
            hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
 }
 
-static hf_status release(struct sql_store *store, struct hfi_op *op, hf_error *err)
+static hf_status release(struct sql_store *store, struct hfi_op *op, bool contended, hf_error *err)
 {
     const struct hfi_claim *claim = op->claim;
     struct sql_value params[2] = { sql_bytes(claim->name.bytes, claim->name.len),
@@ -93,6 +94,7 @@ static hf_status release(struct sql_store *store, struct hfi_op *op, hf_error *e
                              .params = params,
                              .count = 2,
                              .deadline_ms = op->deadline_ms,
+                             .contended = contended,
                              .again = true };
     hf_status status;
     char letter;
@@ -122,9 +124,13 @@ void sql_release(struct sql_store *store, struct hfi_op *op)
 {
     hf_error err = { .status = HF_OK };
     hf_status status;
+    bool contended;
 
+    pthread_mutex_lock(&store->lock);
+    contended = sql_lease_claim(op->claim)->wanted;
+    pthread_mutex_unlock(&store->lock);
     sql_held_remove(store, op->claim);
-    status = release(store, op, &err);
+    status = release(store, op, contended, &err);
     if (status == HF_OK && hfi_random_u64() % SWEEP_EVERY == 0)
         sql_sweep(store);
     sql_finish(op, status, &err);

@@ -43,7 +43,8 @@ bool sql_listener_fresh(const struct sql_store *store)
     const struct sql_listener *listener = store->listener;
 
     return listener && listener->up && store->heartbeat_sent_ms > 0 &&
-           hfi_now_ms() - store->heartbeat_sent_ms < store->conf.window_min_ms / 2;
+           (store->driver->waiter_lives ||
+            hfi_now_ms() - store->heartbeat_sent_ms < store->conf.window_min_ms / 2);
 }
 
 hf_status sql_listener_start(struct sql_store *store, hf_error *err)
@@ -174,24 +175,39 @@ void sql_listener_hears(struct sql_store *store, bool on)
 
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
+/* When a heartbeat is due for this wait. With the lock. */
+static int64_t heartbeat_due_ms(const struct sql_store *store, const struct sql_wait *wait)
+{
+    int64_t from_ms = store->heartbeat_sent_ms;
+
+    if (wait->window_ms <= 0)
+        return HFI_NEVER;
+    if (store->driver->waiter_lives && wait->claim) {
+        if (wait->state != HFI_WAITER_QUEUED)
+            return HFI_NEVER;
+        if (wait->heard_ms > from_ms)
+            from_ms = wait->heard_ms;
+    }
+    return from_ms + hfi_heartbeat_ms(wait->window_ms);
+}
+
 /* When the next periodic call is due; *ret_heartbeat: a heartbeat is due now. */
 static int64_t next_ms(struct sql_store *store, bool *ret_heartbeat)
 {
     struct sql_listener *listener = store->listener;
-    int64_t now_ms = hfi_now_ms(), next_ms, third_ms = HFI_NEVER;
+    int64_t now_ms = hfi_now_ms(), next_ms, beat_ms = HFI_NEVER;
 
     pthread_mutex_lock(&store->lock);
     next_ms = sql_waits_wake_due(store, now_ms);
     for (const struct sql_wait *w = store->waits; w; w = w->next) {
-        if (w->window_ms > 0 && hfi_heartbeat_ms(w->window_ms) < third_ms)
-            third_ms = hfi_heartbeat_ms(w->window_ms);
+        if (heartbeat_due_ms(store, w) < beat_ms)
+            beat_ms = heartbeat_due_ms(store, w);
         if (w->claim && w->state == HFI_WAITER_QUEUED && w->recheck_ms < next_ms)
             next_ms = w->recheck_ms;
     }
-    if (third_ms != HFI_NEVER && store->heartbeat_sent_ms + third_ms < next_ms)
-        next_ms = store->heartbeat_sent_ms + third_ms;
-    *ret_heartbeat = listener->heartbeat_now ||
-                     (third_ms != HFI_NEVER && now_ms >= store->heartbeat_sent_ms + third_ms);
+    if (beat_ms < next_ms)
+        next_ms = beat_ms;
+    *ret_heartbeat = listener->heartbeat_now || now_ms >= beat_ms;
     if (listener->note_ms < next_ms)
         next_ms = listener->note_ms;
     if (*ret_heartbeat)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Statements of mode=row, mode=session and hf_sql_lock(): a server's templates, filled in. Pure. */
+/* Statements of mode=row, mode=session and hf_sql_lock(): a server's templates, filled in. Any thread, without the lock. */
 #include "engine/sql/native_lock.h"
 
 #include "util/alloc.h"
@@ -44,6 +44,21 @@ static bool put(char *sql, size_t room, size_t *at, const char *text)
     return true;
 }
 
+/* The key of a name that was recorded, as a literal, if the server has told it: shorter than the expression for it. */
+static bool known_key(struct sql_locks *locks, const struct hfi_name *name, char *ret_text,
+                      size_t room)
+{
+    const struct sql_known *known = &locks->known[name->hash[0] % SQL_KNOWN];
+    bool found;
+
+    pthread_mutex_lock(&locks->lock);
+    found = known->text[0] && known->hash[0] == name->hash[0] && known->hash[1] == name->hash[1];
+    if (found)
+        snprintf(ret_text, room, "'%s'", known->text);
+    pthread_mutex_unlock(&locks->lock);
+    return found;
+}
+
 static bool put_word(struct sql_locks *locks, char word, const struct hfi_name *name, char *sql,
                      size_t room, size_t *at)
 {
@@ -65,8 +80,10 @@ static bool put_word(struct sql_locks *locks, char word, const struct hfi_name *
         snprintf(text, sizeof text, "%d", (int)locks->store->conf.mode);
         return put(sql, room, at, text);
     case 'K':
-        hash_of(locks->store, name, hash);
-        locks->sql->key(hash, text);
+        if (!known_key(locks, name, text, sizeof text)) {
+            hash_of(locks->store, name, hash);
+            locks->sql->key(hash, text);
+        }
         return put(sql, room, at, text);
     case 'H':
         hfi_hex(name->bytes, name->len, text);
@@ -121,6 +138,7 @@ static hf_status write_lock(struct sql_store *store, const struct hfi_name *name
     const struct sql_lock_sql *words = store->driver->lock_sql;
     const char *template = template_of(words, store->conf.mode, which);
     struct sql_locks *locks;
+    bool filled;
     char *sql;
 
     if (!template)
@@ -129,17 +147,20 @@ static hf_status write_lock(struct sql_store *store, const struct hfi_name *name
                              "transaction; use mode=row");
     locks = hfi_calloc(1, sizeof *locks);
     sql = hfi_malloc(SQL_SQL_ROOM);
-    if (locks) {
+    if (locks) { /* one that holds nothing and knows no key: enough to fill a template */
+        pthread_mutex_init(&locks->lock, NULL);
         locks->store = store;
         locks->sql = words;
         words->table(store->conf.schema, store->conf.prefix, words->rows, locks->rows_table);
     }
-    if (!locks || !sql || !sql_lock_fill(locks, template, name, sql, SQL_SQL_ROOM)) {
-        hfi_free(locks);
+    filled = locks && sql && sql_lock_fill(locks, template, name, sql, SQL_SQL_ROOM);
+    if (locks)
+        pthread_mutex_destroy(&locks->lock);
+    hfi_free(locks);
+    if (!filled) {
         hfi_free(sql);
         return hfi_error_memory(err);
     }
-    hfi_free(locks);
     *ret_sql = sql;
     return HF_OK;
 }

@@ -12,6 +12,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -252,6 +253,20 @@ static hf_status run_on_pool(struct sql_locks *locks, const char *template,
     return status;
 }
 
+/* It becomes part of statements: letters and digits only. */
+static void copy_key(const struct sql_value *value, char ret_text[SQL_KNOWN_KEY_MAX + 1])
+{
+    const char *bytes = value->bytes;
+
+    if ((value->type != SQL_TEXT && value->type != SQL_BYTES) || value->len > SQL_KNOWN_KEY_MAX)
+        return;
+    for (size_t i = 0; i < value->len; i++)
+        if (!isalnum((unsigned char)bytes[i]))
+            return;
+    memcpy(ret_text, bytes, value->len);
+    ret_text[value->len] = 0;
+}
+
 /*
  * The key of a lock is a hash of its name: the name is written down beside it, once, so that two names
  * with one key are an error and never one lock. A store remembers what it has found.
@@ -262,6 +277,7 @@ static hf_status record(struct sql_locks *locks, const struct hfi_name *name, in
     struct sql_known *known = &locks->known[name->hash[0] % SQL_KNOWN];
     const struct sql_value *value;
     struct sql_rows rows = { 0 };
+    char text[SQL_KNOWN_KEY_MAX + 1];
     hf_status status;
     bool found;
 
@@ -276,6 +292,9 @@ static hf_status record(struct sql_locks *locks, const struct hfi_name *name, in
     if (status != HF_OK)
         return status;
     value = sql_at(&rows, 0, 0);
+    text[0] = 0;
+    if (rows.columns > 1)
+        copy_key(sql_at(&rows, 0, 1), text);
     if (value->type != SQL_BYTES && value->type != SQL_TEXT)
         status = hfi_error_set(err, HF_UNAVAILABLE, 0, "the name was recorded, and is gone");
     else if (value->len != name->len || memcmp(value->bytes, name->bytes, name->len) != 0)
@@ -286,6 +305,7 @@ static hf_status record(struct sql_locks *locks, const struct hfi_name *name, in
         pthread_mutex_lock(&locks->lock);
         memcpy(known->hash, name->hash, sizeof name->hash);
         known->key = *ret_key;
+        memcpy(known->text, text, sizeof text);
         pthread_mutex_unlock(&locks->lock);
     }
     return status;

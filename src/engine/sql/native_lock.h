@@ -29,11 +29,12 @@
 
 #include "engine/sql/internal.h"
 
-#define SQL_LOCKS_MAX  512  /* names per connection, mode=session */
-#define SQL_KNOWN      1024 /* names that this store has recorded, remembered by their hash */
-#define SQL_SQL_ROOM   4096 /* a name of HF_NAME_MAX bytes in hex, twice, and words around it */
-#define SQL_KEY_ROOM   128
-#define SQL_TABLE_ROOM 256
+#define SQL_LOCKS_MAX     512  /* names per connection, mode=session */
+#define SQL_KNOWN         1024 /* names that this store has recorded, remembered by their hash */
+#define SQL_SQL_ROOM      4096 /* a name of HF_NAME_MAX bytes in hex, twice, and words around it */
+#define SQL_KEY_ROOM      128
+#define SQL_KNOWN_KEY_MAX 47 /* of a key that the server tells */
+#define SQL_TABLE_ROOM    256
 
 /* Keepalives. The client's are shorter: a client that is cut off must notice before the server
  * grants to the next one. */
@@ -58,7 +59,8 @@ struct sql_lock_sql {
     const char *names, *rows; /* the tables, without prefix */
     const char *interrupted;  /* the error of an interrupted statement: a SQLSTATE, or a number */
     /* mode=session. try_: 1 or not. wait: granted if its first value is not 0 and not NULL. free_: 1, or it was not held. */
-    const char *session_record; /* the name at this key */
+    const char
+        *session_record; /* the name at this key; and the key as a text, if it is worth knowing */
     const char *session_try, *session_wait, *session_free;
     const char *shared_try, *shared_wait,
         *shared_free; /* likewise, of a reader; NULL: there are none */
@@ -114,10 +116,12 @@ struct sql_lock_wait {
     bool told; /* it is shared with other processes, or about to be */
 };
 
-/* A name that this store has recorded: the hash of the name, and its number on the server. */
+/* A name that this store has recorded: the hash of the name, and its number on the server; or the value of {K}, where the
+ * server has told it ("": it has not). */
 struct sql_known {
     uint64_t hash[2];
     int64_t key;
+    char text[SQL_KNOWN_KEY_MAX + 1];
 };
 
 struct sql_locks {

@@ -166,36 +166,41 @@ struct sql_wait *sql_wait_find(struct sql_store *store, const unsigned char *own
     return wait;
 }
 
-static struct hfi_claim *find_held(struct sql_store *store, const unsigned char *owner)
+/* With the lock. */
+static struct hfi_claim *find_held(const struct sql_store *store, const unsigned char *owner)
 {
-    struct hfi_claim *claim;
+    struct hfi_claim *claim = store->held;
 
-    pthread_mutex_lock(&store->lock);
-    for (claim = store->held; claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0;)
+    while (claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0)
         claim = sql_lease_claim(claim)->next;
-    pthread_mutex_unlock(&store->lock);
     return claim;
 }
 
 static void held_wanted(struct sql_store *store, const struct sql_message *m)
 {
-    struct hfi_claim *claim = find_held(store, m->owner);
-    struct sql_wait *wait;
+    struct hfi_claim *claim;
 
+    pthread_mutex_lock(&store->lock);
+    claim = find_held(store, m->owner);
+    if (claim)
+        sql_lease_claim(claim)->wanted = m->wanted != HFI_WANTED_NO;
     if (!claim) { /* it may overtake the grant */
-        pthread_mutex_lock(&store->lock);
-        wait = sql_wait_find(store, m->owner);
+        const struct sql_wait *wait = sql_wait_find(store, m->owner);
+
         claim = wait ? wait->claim : NULL;
-        pthread_mutex_unlock(&store->lock);
     }
+    pthread_mutex_unlock(&store->lock);
     if (claim)
         store->host->wanted(store->host, claim, m->owner, m->wanted, m->text);
 }
 
 void sql_held_lost(struct sql_store *store, const unsigned char *owner)
 {
-    struct hfi_claim *claim = find_held(store, owner);
+    struct hfi_claim *claim;
 
+    pthread_mutex_lock(&store->lock);
+    claim = find_held(store, owner);
+    pthread_mutex_unlock(&store->lock);
     if (claim)
         store->host->lost(store->host, claim, owner, "it was broken");
 }

@@ -8,23 +8,24 @@ DECLARE
     h record;
     told int8 := 0;
     words text;
-    bell int8;
+    c @clients;
 BEGIN
     FOR h IN SELECT n.owner, n.client WHERE n.owner IS NOT NULL AND n.flags & 16 = 16
         UNION ALL SELECT x.owner, x.client FROM @holders x WHERE n.owner IS NULL AND n.holders > 0 AND x.name = n.name AND x.flags & 16 = 16
         ORDER BY client LOOP
         told := told + 1;
         words := p_letter || ' ' || encode(h.owner, 'hex') || p_text;
-        bell := 0;
-        IF p_ring THEN
-            PERFORM pg_advisory_xact_lock_shared(-h.client);
-            SELECT c.bell INTO bell FROM @clients c WHERE c.client = h.client;
+        IF NOT p_ring THEN
+            PERFORM pg_notify('@prefix' || h.client, words);
+            CONTINUE;
         END IF;
-        IF p_ring AND (bell IS NULL OR pg_try_advisory_xact_lock(bell)) THEN
+        PERFORM pg_advisory_xact_lock_shared(-h.client);
+        SELECT * INTO c FROM @clients x WHERE x.client = h.client;
+        IF c.bell IS NULL OR pg_try_advisory_xact_lock(c.bell) THEN
             INSERT INTO @mail (client, words) VALUES (h.client, words);
         ELSE
             PERFORM pg_notify('@prefix' || h.client, words);
-            IF p_ring THEN PERFORM @ring_1(h.client); END IF;
+            IF c.bell <> 0 AND (c.role = current_user OR @may_ring_1(c.role)) THEN PERFORM pg_cancel_backend(c.pid); END IF;
         END IF;
     END LOOP;
     RETURN told;

@@ -5,6 +5,8 @@
 -- if nobody waits. An owner that holds or waits already is found by its id and gets the same answer again. A
 -- clock that was read before we waited for the row is early: leases then end early, which is no harm, as the
 -- caller counts from its send. A holder that asked for it (flag 16) is told that somebody waits; its own answer is then g.
+-- If that one lingers (flag 32) it is idle mostly, and gives the name away as soon as it is told: this commit does not wait for the disk. A crash
+-- may lose the place in the queue, and then the next beat says so; a release that answers it is durable only together with it.
 -- Whoever does not wait and meets a lease that lingers (flag 32), where nobody waits, is told so: B with 1 in o_tokens.
 CREATE OR REPLACE FUNCTION @acquire_1(p_name bytea, p_owner bytea, p_mode int8, p_capacity int8, p_permits int8,
     p_flags int8, p_ttl int8, p_delay int8, p_tokens int8, p_wait int8, p_window int8, p_client int8, p_label bytea,
@@ -33,6 +35,7 @@ BEGIN
             o_token := n.last;
             ms := CASE WHEN n.waiters = 1 THEN @next_1(n, t) ELSE 0 END;
             IF n.waiters = 1 AND n.flags & 16 = 16 THEN PERFORM @want_1(n, 'W', '', true); END IF;
+            IF n.waiters = 1 AND n.flags & 32 = 32 THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
             RETURN;
         END IF;
     END IF;

@@ -17,9 +17,13 @@ local state = call('HGET', name, 'm')
 local form = FREE
 if state then form = byte(state) end
 local thin = form -- HELD: a living holder; FREE: nobody holds
+local lapsed -- the owner of a thin lease that nobody has released
 -- include: clock
 last, exp = 0, 0
-if form == HELD then
+if form == HELD and call('HEXISTS', name, (unpack('c16', state, REQUEST_AT))) == 0 then
+    thin = FREE -- it was released
+    last, exp = unpack('<dd', state, 2)
+elseif form == HELD then
     local owner, ttl, window, tokens, flags
     last, exp, soon, owner, ttl, window, tokens, flags = unpack('<dddc16I4I4I2B', state, 2)
     local most = now + (ttl > window and ttl or window)
@@ -29,7 +33,7 @@ if form == HELD then
         call('HSET', name, 'm', state)
     end
     if now > soon then
-        thin = FREE
+        thin, lapsed = FREE, owner
     elseif not kind and byte(request, 27) % 2 == 0 and sub(request, 1, 16) ~= owner then
         return { 'B', soon - now + 1, flags >= LINGERS and 1 or nil }
     end
@@ -52,7 +56,8 @@ if thin == FREE and not kind then
     local deadline, moved = now + ttl, false
     local need = (last / 1000 > deadline and last / 1000 or deadline) + SLACK
     if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
-    call('HSET', name, 'm', pack('<Bddd', HELD, last, exp, deadline) .. request)
+    call('HSET', name, 'm', pack('<Bddd', HELD, last, exp, deadline) .. request, sub(request, 1, 16), '')
+    if lapsed and lapsed ~= sub(request, 1, 16) then call('HDEL', name, lapsed) end
     if moved then call('PEXPIREAT', name, exp) end
     if asked == block then return token end
     return { 'G', token, count, ttl }
@@ -85,6 +90,7 @@ elseif thin == HELD then
         return { 'M', mode, capacity }
     end
 elseif thin == FREE then
+    if lapsed then call('HDEL', name, lapsed) end
     version, watched = FULL, 0
     mode, capacity, taken, holders, waiters, far, closed, tomb, wexp, sweep = 0, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP
     state = state and pack('<Bdd', FREE, last, exp)
@@ -153,6 +159,7 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
             soon, far, closed, tomb, exp, wexp, sweep)
         if inflated then
             call('HSET', name, 'm', state, inflated[1], inflated[2])
+            call('HDEL', name, sub(inflated[1], 2))
         else
             call('HSET', name, 'm', state)
         end
@@ -172,6 +179,7 @@ end
 if inflated then
     state = pack(STATE, FULL, watched, 0, 1, 1, 1, 0, last, soon, soon, 0, 0, exp, 0, SWEEP)
     call('HSET', name, 'm', state, inflated[1], inflated[2])
+    call('HDEL', name, sub(inflated[1], 2))
 end
 open(state)
 expire()

@@ -7,7 +7,7 @@
 -- include: clock
 -- include: common
 
-local state = call('HGET', name, 'm')
+local state = settled(call('HGET', name, 'm'))
 if not state or byte(state) == FREE then return -1 end
 if byte(state) == HELD then
     local field, record, deadline = thin_holder(state)

@@ -10,7 +10,7 @@
 
 local wanted = tonumber(ARGV[1])
 
-local state = call('HGET', name, 'm')
+local state = settled(call('HGET', name, 'm'))
 if not state then return { 'N' } end
 if byte(state) == HELD then
     local token, tokens = unpack('<d', state, 2), unpack('<I2', state, REQUEST_AT + 24)

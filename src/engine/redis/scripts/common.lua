@@ -25,15 +25,23 @@ local function inflate(state)
     local token, expiry = unpack('<dd', state, 2)
     local field, record, deadline = thin_holder(state)
     state = pack(STATE, FULL, wish(byte(state, REQUEST_AT + 26)), 0, 1, 1, 1, 0, math.max(token, us - 1), deadline, deadline, 0, 0, expiry, 0, SWEEP)
-    call('HDEL', name, '') -- a write that needs no memory
+    call('HDEL', name, sub(field, 2)) -- also a write that needs no memory
     call('HSET', name, 'm', state, field, record)
+    return state
+end
+
+-- The state as it counts: a thin name whose owner's field is gone was released.
+local function settled(state)
+    if state and byte(state) == HELD and call('HEXISTS', name, (unpack('c16', state, REQUEST_AT))) == 0 then
+        return pack('<B', FREE) .. sub(state, 2, 17)
+    end
     return state
 end
 
 -- The state of the name and the record of this owner. If it holds the thin name, or with `anyway`, that becomes full.
 -- The third result is true for a thin name that somebody else holds.
 local function read(owner, anyway, known)
-    local state = known or call('HGET', name, 'm')
+    local state = settled(known or call('HGET', name, 'm'))
     if not state or byte(state) == FREE then return state end
     if byte(state) == HELD then
         if not anyway and sub(state, REQUEST_AT, REQUEST_AT + 15) ~= owner then return state, false, true end

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# cmake -DDIR=<here> -DOUT=<file> [-DPREFIX=<prefix>] -P embed.cmake: the scripts as C, `const struct
+# cmake -DDIR=<here> -DOUT=<file> [-DPREFIX=<prefix>] [-DONLY=<regex>] [-DSKIP=<regex>] [-DHEADER=<header>] -P embed.cmake: the
+# scripts as C, `const struct
 # hfi_script hfi_script_<name>` (or <prefix><name>: two engines may be in one program) for each
 # <name>.lua but the parts, which replace a line "-- include: state". The part `each` is one for both engines: the one beside
 # this file.
@@ -15,6 +16,9 @@ list(SORT files)
 if(NOT DEFINED PREFIX)
   set(PREFIX hfi_script_)
 endif()
+if(NOT DEFINED HEADER)
+  set(HEADER engine/redis/scripts.h)
+endif()
 set(parts)
 foreach(part clock state common thin inbox tell foreign node)
   if(EXISTS ${DIR}/${part}.lua)
@@ -25,10 +29,10 @@ endforeach()
 list(APPEND parts each)
 file(READ ${CMAKE_CURRENT_LIST_DIR}/each.lua each)
 
-set(code "${EMBED_HEAD}#include \"engine/redis/scripts.h\"\n\n${EMBED_PRAGMA}")
+set(code "${EMBED_HEAD}#include \"${HEADER}\"\n\n${EMBED_PRAGMA}")
 foreach(file ${files})
   get_filename_component(name ${file} NAME_WE)
-  if(name IN_LIST parts)
+  if(name IN_LIST parts OR (SKIP AND name MATCHES "${SKIP}") OR (ONLY AND NOT name MATCHES "${ONLY}"))
     continue()
   endif()
   file(READ ${file} text)

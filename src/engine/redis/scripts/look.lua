@@ -19,6 +19,7 @@ for i = 1, #all, 2 do
     if all[i] == 'm' then state = all[i + 1] end
 end
 if not state then return { 'N' } end
+state = settled(state)
 if byte(state) == HELD then
     all = { thin_holder(state) }
     state = pack(STATE, FULL, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, SWEEP)

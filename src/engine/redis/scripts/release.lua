@@ -7,28 +7,25 @@
 -- queue. The first write is an HDEL, so a full server can always be relieved of a lease.
 --
 -- A thin name that its own holder releases after the deadline was taken by nobody meanwhile, and has no lock delay: so the
--- clock need not be read, and it was released. (The client's own clock says whether it was lost before.)
+-- clock need not be read, and it was released. (The client's own clock says whether it was lost before.) A client that was
+-- granted the thin form deletes the field itself, and comes here only where that was not there.
 
 -- include: state
 
 local owner, tomb_ms = ARGV[1], ARGV[2] -- no second one: no tombstone
-local state = call('HGET', name, 'm')
-local form = FREE
+local got = call('HMGET', name, 'm', owner)
+local state, form = got[1], FREE
 if state then form = byte(state) end
 if form == HELD and not tomb_ms then
-    if sub(state, REQUEST_AT, REQUEST_AT + 15) ~= owner then return 0 end
+    if not got[2] then return 0 end
     local minutes, hours = byte(state, REQUEST_AT + 18, REQUEST_AT + 19) -- of the ttl: a name is not remembered for days
-    state = '\3' .. sub(state, 2, 17)
+    call('HDEL', name, owner)
     if minutes > 9 or hours > 0 then
 -- include: clock
         last = unpack('<d', state, 2)
         exp = math.ceil(math.max(now, last / 1000) + 2 * SLACK)
         call('PEXPIREAT', name, exp)
-        state = pack('<Bdd', FREE, last, exp)
-    end
-    if redis.pcall('HSET', name, 'm', state) ~= 0 then -- the server is full
-        call('HDEL', name, '') -- a write that needs no memory
-        call('HSET', name, 'm', state)
+        call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
     end
     return 1
 end

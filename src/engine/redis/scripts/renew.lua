@@ -66,7 +66,7 @@ return each(#KEYS, function(i)
         ttl, block = ttl + 0, block + 0
     end
     name = KEYS[i]
-    local state = call('HGET', name, 'm')
+    local state = settled(call('HGET', name, 'm'))
     if state and byte(state) == HELD then
         local renewed = renew_thin(state, owner, ttl, current, block)
         if renewed then return renewed end

@@ -8,13 +8,17 @@
 --
 --   HELD   the *thin* form: one holder of a mutex that nobody waits for, without a lock delay. Last token, expiry of the key,
 --          deadline; then the holder's request as it came (REQUEST). Its first token is last - tokens + 1, and its age
---          that of this token. The token that holds now is the first one
+--          that of this token. The token that holds now is the first one. An empty field beside m has the owner as its
+--          name, and it is what makes the lease: the holder ends it by a plain HDEL of that field, and m stays as it is.
+--          Without the field m counts as FREE, of which it has the beginning (settled)
 --   FREE   thin as well: nobody holds. Last token, expiry of the key
 --   FULL   everything else: STATE, and a record for each holder, waiter and tombstone
 --
 -- A thin name has no waiter, no tombstone, no lock delay that runs, and no other field and key. The call that ends this
--- makes it full (inflate): the same holder with the same deadline and tokens, in one HSET. The call that leaves
--- nobody in a full name makes it thin again (save).
+-- makes it full (inflate): the same holder with the same deadline and tokens, and the field of its owner goes in the same
+-- call. So a HDEL finds the field only where nobody waits, and else answers 0: then release.lua must be asked. The call that
+-- leaves nobody in a full name makes it thin again (save). A lease that has lapsed loses its field to the next grant, so
+-- that a late HDEL is answered 0 as well.
 --
 -- A thin deadline is never further ahead than the longest that its holder was promised, or else the clock was set back. So
 -- a thin name needs no second number to notice that.
@@ -60,7 +64,7 @@
 local spread = unpack
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 
-local HELD, FREE, FULL = 2, 3, 4
+local HELD, FREE, FULL = 5, 6, 7 -- 1 to 4 were other formats, and are refused
 local REQUEST = '<c16I4I4I2Bc8I4' -- owner, ttl, window, tokens, flags, client id, attempt; then: label
 local REQUEST_AT, REQUEST_LEN = 26, 39 -- in a thin state: its place and length
 local TTL_MAX = 4294967295 -- that fits into it
