@@ -20,11 +20,14 @@ struct parser {
 
 static int parse_verb(struct parser *parser, char *word);
 static int parse_operand(struct parser *parser, char *word);
+static bool is_script_run(const struct cli *cli);
+static bool takes_words(const struct cli *cli);
 static int parse_long(struct parser *parser, char *word);
 static int parse_letters(struct parser *parser, char *word);
 static int take(struct parser *parser, const struct option_def *option, char *value,
                 const char *as);
 static int set(struct cli *cli, const struct option_def *option, char *value, const char *as);
+static void add_text(struct texts *texts, const char *value);
 
 int args_parse(struct cli *cli, int argc, char **argv)
 {
@@ -46,7 +49,10 @@ int args_parse(struct cli *cli, int argc, char **argv)
         }
         if (strcmp(word, "--") == 0)
             dashes = true;
-        else if (strncmp(word, "--", 2) == 0)
+        else if (word[0] != '-' && takes_words(cli)) {
+            cli->args.command = parser.next - 1; /* no file: this is the first key, or the comma */
+            return EXIT_FINE;
+        } else if (strncmp(word, "--", 2) == 0)
             code = parse_long(&parser, word);
         else if (word[0] == '-' && word[1])
             code = parse_letters(&parser, word);
@@ -54,8 +60,7 @@ int args_parse(struct cli *cli, int argc, char **argv)
             code = parse_verb(&parser, word);
         else
             code = parse_operand(&parser, word);
-        if (code == EXIT_FINE && cli->verb && cli->verb->operand == OPERAND_SCRIPT &&
-            cli->args.name && strcmp(cli->args.action, "run") == 0) {
+        if (code == EXIT_FINE && cli->args.name && is_script_run(cli)) {
             cli->args.command = parser.next; /* "-1" is an argument of the script */
             return EXIT_FINE;
         }
@@ -66,7 +71,7 @@ int args_parse(struct cli *cli, int argc, char **argv)
     /* Behind "--": a command for a verb that runs one, else operands like "-x". */
     if (!cli->verb)
         return usage_error(cli, "no verb before '--'");
-    if (cli->verb->operand == OPERAND_COMMAND) {
+    if (cli->verb->operand == OPERAND_COMMAND || takes_words(cli)) {
         cli->args.command = parser.next;
         return EXIT_FINE;
     }
@@ -76,6 +81,18 @@ int args_parse(struct cli *cli, int argc, char **argv)
 }
 
 /* ---- verbs and operands ----------------------------------------------------- */
+
+static bool is_script_run(const struct cli *cli)
+{
+    return cli->verb && cli->verb->operand == OPERAND_SCRIPT && cli->args.action &&
+           strcmp(cli->args.action, "run") == 0;
+}
+
+/* `script run -e TEXT`: all operands belong to the script. */
+static bool takes_words(const struct cli *cli)
+{
+    return cli->args.expression && is_script_run(cli);
+}
 
 static int parse_verb(struct parser *parser, char *word)
 {
@@ -112,6 +129,10 @@ static int parse_operand(struct parser *parser, char *word)
     struct cli *cli = parser->cli;
     enum operand operand = cli->verb->operand;
 
+    if (operand == OPERAND_SCRIPT && cli->args.name) {
+        add_text(&cli->args.more, word);
+        return EXIT_FINE;
+    }
     if (operand == OPERAND_DEED || operand == OPERAND_SCRIPT)
         return parse_action_name_value(cli, word);
     if (operand == OPERAND_NONE)

@@ -79,6 +79,9 @@ struct args {
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;
     struct texts also, any;
+    const char *expression; /* script: its text */
+    struct texts more;      /* script: what comes behind the first FILE or SHA */
+    bool read_only;
 };
 
 struct verb;

@@ -84,6 +84,7 @@ json_t *json_holder(const hf_holder *holder)
     json_object_set_new(object, "label", json_label(holder->label));
     json_object_set_new(object, "lingers", json_boolean(holder->lingers));
     json_object_set_new(object, "idle", json_boolean(holder->idle));
+    json_object_set_new(object, "watched", json_boolean(holder->watched));
     return object;
 }
 

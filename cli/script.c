@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast script run FILE KEY... , ARG...`, and `exists`, `flush` and `kill`: scripts of the server. The form
- * is that of redis-cli --eval. `kill` opens no store: a server that is busy with a script lets nobody in.
+ * `holdfast script run FILE KEY... , ARG...`, and `load`, `exists`, `flush` and `kill`: scripts of the server. The
+ * form is that of redis-cli --eval. `kill` opens no store: a server that is busy with a script lets nobody in.
  */
 #include "holdfast/redis.h"
 #include "json.h"
@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define SHA_LEN 40
 
 struct file {
     char *text;
@@ -164,39 +162,46 @@ static void split(char **words, hf_script_request *script)
     script->arg_count = count_words(words + script->key_count + 1);
 }
 
-static int run(struct cli *cli)
+static bool is_sha(const char *word)
 {
-    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+    return strlen(word) == HF_SCRIPT_SHA1_LEN &&
+           strspn(word, "0123456789abcdefABCDEF") == HF_SCRIPT_SHA1_LEN;
+}
+
+/* What -e or a word of the command line gives: a text, or a SHA-1 as it is. */
+static int read_script(const char *expression, const char *word, struct file *ret_file)
+{
+    const char *as_it_is = expression ? expression : is_sha(word) ? word : NULL;
+
+    if (!as_it_is)
+        return read_file(word, ret_file);
+    *ret_file = (struct file){ must_strdup(as_it_is), strlen(as_it_is) };
+    return EXIT_FINE;
+}
+
+/* The script is at fault, and not how we were called. */
+static int say_script_failure(hf_status status, const hf_error *err)
+{
+    if (status != HF_INVALID && status != HF_NOT_FOUND)
+        return say_failure(err);
+    say_error("%s", err->text);
+    return status == HF_INVALID ? EXIT_MISMATCH : EXIT_NO_INPUT;
+}
+
+static int run_it(struct cli *cli, const hf_script_request *script)
+{
     struct cli_store store;
-    struct file file;
     hf_value *value = NULL;
     hf_status status;
     hf_error err;
-    int code;
+    int code = store_open(cli, NULL, &store);
 
-    if (!cli->args.name)
-        return usage_error(cli, "no FILE given");
-    code = read_file(cli->args.name, &file);
     if (code != EXIT_FINE)
         return code;
-    code = store_open(cli, NULL, &store);
-    if (code != EXIT_FINE) {
-        free(file.text);
-        return code;
-    }
-    script.text = file.text;
-    script.text_len = file.len;
-    if (cli->args.command)
-        split(cli->args.command, &script);
-    status = hf_script_run(store.store, &script, &value, &err);
+    status = hf_script_run(store.store, script, &value, &err);
     store_close(&store);
-    free(file.text);
-    if (status == HF_INVALID) { /* the script is at fault, and not how we were called */
-        say_error("%s", err.text);
-        return EXIT_MISMATCH;
-    }
     if (status != HF_OK)
-        return say_failure(&err);
+        return say_script_failure(status, &err);
     if (cli->args.json) {
         json_t *object = json_object();
 
@@ -209,48 +214,175 @@ static int run(struct cli *cli)
     return out_finish(cli);
 }
 
-static bool is_sha(const char *word)
+static int run(struct cli *cli)
 {
-    return strlen(word) == SHA_LEN && strspn(word, "0123456789abcdefABCDEF") == SHA_LEN;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+    bool by_sha = !cli->args.expression && is_sha(cli->args.name);
+    struct file file;
+    int code = read_script(cli->args.expression, cli->args.name, &file);
+
+    if (code != EXIT_FINE)
+        return code;
+    script.text = by_sha ? NULL : file.text;
+    script.text_len = file.len;
+    script.sha1 = by_sha ? file.text : NULL;
+    script.flags = cli->args.read_only ? HF_SCRIPT_FLAG_READ_ONLY : 0;
+    if (cli->args.command)
+        split(cli->args.command, &script);
+    code = run_it(cli, &script);
+    free(file.text);
+    return code;
+}
+
+static int load_it(struct cli *cli, const struct file *file)
+{
+    char sha[HF_SCRIPT_SHA1_LEN + 1];
+    struct cli_store store;
+    hf_status status;
+    hf_error err;
+    int code = store_open(cli, NULL, &store);
+
+    if (code != EXIT_FINE)
+        return code;
+    status = hf_script_load(store.store, file->text, file->len, sha, &err);
+    store_close(&store);
+    if (status != HF_OK)
+        return say_script_failure(status, &err);
+    if (cli->args.json) {
+        json_t *object = json_object();
+
+        json_object_set_new(object, "sha1", json_string(sha));
+        json_print(object, true);
+    } else if (!cli->args.quiet) {
+        puts(sha);
+    }
+    return out_finish(cli);
+}
+
+static int load(struct cli *cli)
+{
+    struct file file;
+    int code = cli->args.expression ? read_script(cli->args.expression, NULL, &file)
+                                    : read_file(cli->args.name, &file);
+
+    if (code != EXIT_FINE)
+        return code;
+    code = load_it(cli, &file);
+    free(file.text);
+    return code;
+}
+
+/* ---- exists ------------------------------------------------------------------------------------ */
+
+/* The scripts that are asked for: how they were written, and what was read. */
+struct asked {
+    size_t count;
+    const char **words;
+    struct file *files;
+    const char **texts;
+    size_t *lens;
+    bool *there;
+};
+
+static int asked_read(struct cli *cli, struct asked *asked)
+{
+    int code = EXIT_FINE;
+
+    asked->count = cli->args.more.count + 1;
+    asked->words = must_alloc(asked->count * sizeof *asked->words);
+    asked->files = must_alloc(asked->count * sizeof *asked->files);
+    asked->texts = must_alloc(asked->count * sizeof *asked->texts);
+    asked->lens = must_alloc(asked->count * sizeof *asked->lens);
+    asked->there = must_alloc(asked->count * sizeof *asked->there);
+    for (size_t i = 0; i < asked->count && code == EXIT_FINE; i++) {
+        asked->words[i] = i > 0                  ? cli->args.more.items[i - 1]
+                          : cli->args.expression ? cli->args.expression
+                                                 : cli->args.name;
+        code = read_script(cli->args.expression, asked->words[i], &asked->files[i]);
+        asked->texts[i] = asked->files[i].text;
+        asked->lens[i] = asked->files[i].len;
+    }
+    return code;
+}
+
+static void asked_done(struct asked *asked)
+{
+    for (size_t i = 0; i < asked->count; i++)
+        free(asked->files[i].text);
+    free(asked->words);
+    free(asked->files);
+    free(asked->texts);
+    free(asked->lens);
+    free(asked->there);
+}
+
+static bool all_there(const struct asked *asked)
+{
+    for (size_t i = 0; i < asked->count; i++)
+        if (!asked->there[i])
+            return false;
+    return true;
+}
+
+static void print_asked(const struct cli *cli, const struct asked *asked)
+{
+    json_t *object, *list, *one;
+
+    if (cli->args.json) {
+        object = json_object();
+        list = json_array();
+        json_object_set_new(object, "exists", json_boolean(all_there(asked)));
+        for (size_t i = 0; i < asked->count; i++) {
+            one = json_object();
+            json_object_set_new(one, "script", json_text(asked->words[i], strlen(asked->words[i])));
+            json_object_set_new(one, "exists", json_boolean(asked->there[i]));
+            json_array_append_new(list, one);
+        }
+        json_object_set_new(object, "scripts", list);
+        json_print(object, true);
+        return;
+    }
+    for (size_t i = 0; i < asked->count && !cli->args.quiet; i++) {
+        fputs(asked->there[i] ? "yes" : "no", stdout);
+        if (asked->count > 1) {
+            fputs("  ", stdout);
+            out_safe(asked->words[i], strlen(asked->words[i]));
+        }
+        putchar('\n');
+    }
+}
+
+static int ask_for(struct cli *cli, struct asked *asked)
+{
+    struct cli_store store;
+    hf_status status;
+    hf_error err;
+    int code = store_open(cli, NULL, &store);
+
+    if (code != EXIT_FINE)
+        return code;
+    status = hf_script_exists_each(store.store, asked->texts, asked->lens, asked->count,
+                                   asked->there, &err);
+    store_close(&store);
+    if (status != HF_OK)
+        return say_failure(&err);
+    print_asked(cli, asked);
+    code = out_finish(cli);
+    return code != EXIT_FINE ? code : all_there(asked) ? EXIT_FINE : EXIT_ABSENT;
 }
 
 static int exists(struct cli *cli)
 {
-    struct cli_store store;
-    struct file file = { 0 };
-    hf_status status;
-    hf_error err;
-    bool there = 0, code = EXIT_FINE;
+    struct asked asked = { 0 };
+    int code = asked_read(cli, &asked);
 
-    if (!cli->args.name)
-        return usage_error(cli, "no FILE or SHA given");
-    if (is_sha(cli->args.name))
-        file = (struct file){ must_strdup(cli->args.name), SHA_LEN };
-    else
-        code = read_file(cli->args.name, &file);
-    if (code != EXIT_FINE)
-        return code;
-    code = store_open(cli, NULL, &store);
-    if (code != EXIT_FINE) {
-        free(file.text);
-        return code;
-    }
-    status = hf_script_exists(store.store, file.text, file.len, &there, &err);
-    store_close(&store);
-    free(file.text);
-    if (status != HF_OK)
-        return say_failure(&err);
-    if (cli->args.json) {
-        json_t *object = json_object();
-
-        json_object_set_new(object, "exists", json_boolean(there));
-        json_print(object, true);
-    } else if (!cli->args.quiet) {
-        puts(there ? "yes" : "no");
-    }
-    code = out_finish(cli);
-    return code != EXIT_FINE ? code : there ? EXIT_FINE : EXIT_ABSENT;
+    if (code == EXIT_FINE)
+        code = ask_for(cli, &asked);
+    asked_done(&asked);
+    return code;
 }
+
+/* ---- the servers ---------------------------------------------------------------------------------- */
 
 static int flush(struct cli *cli)
 {
@@ -292,30 +424,50 @@ static int stop(struct cli *cli)
     return status == HF_IN_USE ? EXIT_BUSY : code;
 }
 
+struct script_action {
+    const char *name;
+    int (*run)(struct cli *cli);
+    bool takes_script, takes_several, takes_read_only, takes_wait;
+};
+
+static int check_words(struct cli *cli, const struct script_action *action)
+{
+    const struct args *args = &cli->args;
+    const char *extra = args->expression || !action->takes_script ? args->name : NULL;
+
+    if (!extra && args->more.count > 0 && !action->takes_several)
+        extra = args->more.items[0];
+    if (extra)
+        return usage_error(cli, "'%s' is one argument too many", shown(extra));
+    if (args->expression && !action->takes_script)
+        return usage_error(cli, "%s takes no --expression", action->name);
+    if (args->read_only && !action->takes_read_only)
+        return usage_error(cli, "%s takes no --read-only", action->name);
+    if (args->wait_ms && !action->takes_wait)
+        return usage_error(cli, "%s takes no --wait", action->name);
+    if (action->takes_script && !args->name && !args->expression)
+        return usage_error(cli, "no FILE given, and no text with -e");
+    return EXIT_FINE;
+}
+
 int verb_script(struct cli *cli)
 {
-    static const struct {
-        const char *name;
-        int (*run)(struct cli *cli);
-        bool takes_file, takes_wait;
-    } actions[] = {
-        { "run", run, true, false },
-        { "exists", exists, true, false },
-        { "flush", flush, false, false },
-        { "kill", stop, false, true },
+    static const struct script_action actions[] = {
+        { "run", run, .takes_script = true, .takes_read_only = true },
+        { "load", load, .takes_script = true },
+        { "exists", exists, .takes_script = true, .takes_several = true },
+        { .name = "flush", .run = flush },
+        { "kill", stop, .takes_wait = true },
     };
-    const char *action = cli->args.action;
+    const char *name = cli->args.action;
 
-    for (size_t i = 0; action && i < sizeof actions / sizeof *actions; i++) {
-        if (strcmp(actions[i].name, action) != 0)
+    for (size_t i = 0; name && i < sizeof actions / sizeof *actions; i++) {
+        int code;
+
+        if (strcmp(actions[i].name, name) != 0)
             continue;
-        if (cli->args.name && !actions[i].takes_file)
-            return usage_error(cli, "'%s' is one argument too many", shown(cli->args.name));
-        if (cli->args.value)
-            return usage_error(cli, "'%s' is one argument too many", shown(cli->args.value));
-        if (cli->args.wait_ms && !actions[i].takes_wait)
-            return usage_error(cli, "%s takes no --wait", action);
-        return actions[i].run(cli);
+        code = check_words(cli, &actions[i]);
+        return code == EXIT_FINE ? actions[i].run(cli) : code;
     }
-    return usage_error(cli, "what to do: run, exists, flush or kill?");
+    return usage_error(cli, "what to do: run, load, exists, flush or kill?");
 }

@@ -57,6 +57,7 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
                  holder->detached  ? " detached"
                  : holder->idle    ? " idle"
                  : holder->lingers ? " lingers"
+                 : holder->watched ? " watched"
                                    : "");
         snprintf(permits, sizeof permits, "%" PRIu32, holder->permits);
         grid_row(&grid, number, token_words(holder->token, token), writer ? "all" : permits,

@@ -237,6 +237,9 @@ static const struct option_def counter_options[] = {
 };
 
 static const struct option_def script_options[] = {
+    TEXT('e', "expression", "TEXT", expression,
+         "run, load, exists: the script itself, instead of FILE"),
+    FLAG(0, "read-only", read_only, "run: let the server refuse what the script writes"),
     DURATION('w', "wait", wait_ms, "kill: wait at most D for a server that does not answer (10s)"),
 };
 
@@ -377,11 +380,16 @@ const struct verb verbs[] = {
       "resource\n"
       "must be of one lock.\n",
       OPTIONS(guard_options), verb_guard },
-    { "script", OPERAND_SCRIPT, "run|exists|flush|kill [FILE] [KEY...] [, ARG...]",
+    { "script", OPERAND_SCRIPT, "run|load|exists|flush|kill [FILE|SHA...] [KEY...] [, ARG...]",
       "run a Lua script on a Redis server, or end one",
-      "run     run FILE (\"-\": standard input), and print what it returns; a lone comma stands\n"
-      "        between keys and arguments. Exit code 65 if the script is at fault\n"
-      "exists  does the server know FILE, or the script with this SHA-1? Exit code 1 if not\n"
+      "run     run FILE (\"-\": standard input), the script with this SHA-1, or the TEXT of -e, "
+      "and\n"
+      "        print what it returns; a lone comma stands between keys and arguments. Exit code "
+      "65\n"
+      "        if the script is at fault, 66 if the server does not know that SHA-1\n"
+      "load    give it to the server without running it, and print its SHA-1\n"
+      "exists  does the server know FILE, or the script with this SHA-1, all of them? Exit code 1\n"
+      "        if not\n"
       "flush   let the server forget all scripts\n"
       "kill    end the script that runs now, which Redis does not do by itself\n",
       OPTIONS(script_options), verb_script },

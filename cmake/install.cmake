@@ -31,4 +31,6 @@ endforeach()
 
 # The examples, which build against what is installed: share/doc/holdfast/examples/Makefile.
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "*.lua" PATTERN "Makefile")
+  USE_SOURCE_PERMISSIONS
+  FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "*.lua" PATTERN "*.sh" PATTERN "*.md" PATTERN "Makefile"
+  PATTERN "on_test_server.sh" EXCLUDE)

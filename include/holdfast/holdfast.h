@@ -701,6 +701,8 @@ typedef struct hf_holder {
     uint64_t session; /* for deadlock detection; 0: not known */
     bool lingers;     /* its process may keep it while nobody uses it (linger_ms) ... */
     bool idle;        /* ... and did so when it told the store last */
+    bool
+        watched; /* it learns that others wait (HF_FLAG_WATCH, linger_ms), and hf_ask() reaches it */
 } hf_holder;
 
 typedef struct hf_waiter {

@@ -16,10 +16,15 @@ extern "C" {
 
 #define HF_SCRIPT_MAX          (16 << 20) /* bytes of a script with its keys and arguments */
 #define HF_SCRIPT_KILL_WAIT_MS 10000
+#define HF_SCRIPT_SHA1_LEN     40   /* hex digits */
+#define HF_SCRIPT_EXISTS_MAX   1024 /* scripts that one call asks for */
+
+/* The server refuses every write of the script: EVAL_RO and EVALSHA_RO, since Redis 7.0. */
+#define HF_SCRIPT_FLAG_READ_ONLY (UINT64_C(1) << 0)
 
 typedef struct hf_script_request {
     size_t size;
-    const char *text;        /* Lua */
+    const char *text;        /* Lua; NULL: the script that has this `sha1` */
     size_t text_len;         /* HF_CSTRING: it ends with a NUL */
     const char *const *keys; /* KEYS[1], ... */
     const size_t *key_lens;  /* NULL: each ends with a NUL */
@@ -27,7 +32,9 @@ typedef struct hf_script_request {
     const char *const *args; /* ARGV[1], ... */
     const size_t *arg_lens;  /* NULL: each ends with a NUL */
     size_t arg_count;
-    uint64_t reserved[4];
+    const char *sha1; /* 40 hex digits and a NUL, instead of `text` */
+    uint64_t flags;   /* HF_SCRIPT_FLAG_* */
+    uint64_t reserved[2];
 } hf_script_request;
 #define HF_SCRIPT_REQUEST_INIT HF_INIT(hf_script_request)
 
@@ -43,14 +50,16 @@ typedef enum hf_value_kind {
 
 /*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Run a Lua script on the server, atomically (HF_CAP_SCRIPTS: Redis). It is sent by its SHA-1, and
- * whole if the server does not know it. *ret_value (may be NULL) is what it returned, to be freed by
+ * Run a Lua script on the server, atomically (HF_CAP_SCRIPTS: Redis). A `text` is sent by its SHA-1, and
+ * whole if the server does not know it; a `sha1` names a script that somebody has loaded or run before. *ret_value (may be NULL) is what it returned, to be freed by
  * hf_free(). Keys are taken as they are, without the store's prefix; in a cluster they must be of
  * one slot, which decides which server runs it. Lists may be seven deep.
  *
  * HF_INVALID: the script is at fault, and the text is the server's: it does not compile (nothing was
  * done), or it raised an error, or returned one: what it had written by then stays written. Also for
- * keys of several slots (nothing was done). HF_CANCELLED: somebody killed it; it had written
+ * keys of several slots (nothing was done), and for a write with HF_SCRIPT_FLAG_READ_ONLY. HF_NOT_FOUND:
+ * the server that has the keys does not know this `sha1` (NOSCRIPT): hf_script_load() it, or run its text.
+ * HF_UNSUPPORTED: the server has no EVAL_RO, and it did not run. HF_CANCELLED: somebody killed it; it had written
  * nothing. HF_UNAVAILABLE: it did not run; "BUSY" in the text: because another script runs for
  * longer than the server's busy-reply-threshold. Redis does not end that one: it waits for it and
  * answers BUSY in the meantime; hf_script_kill() ends it. HF_DENIED, HF_FULL: refused, it did not
@@ -60,11 +69,27 @@ typedef enum hf_value_kind {
 HF_API HF_USE hf_status hf_script_run(hf_store *store, const hf_script_request *script,
                                       hf_value **ret_value, hf_error *err);
 
+/*
+ * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Give a script to the server (in a cluster: to every master) without running it, and write its SHA-1 with a NUL
+ * into ret_sha1 (may be NULL). len HF_CSTRING: it ends with a NUL. A server forgets its scripts when it is
+ * restarted, by hf_script_flush(), and a replica that becomes the master may never have had them.
+ *
+ * HF_INVALID: it does not compile; the text is the server's. HF_UNKNOWN: some servers may have it.
+ */
+HF_API HF_USE hf_status hf_script_load(hf_store *store, const char *text, size_t len,
+                                       char ret_sha1[HF_SCRIPT_SHA1_LEN + 1], hf_error *err);
+
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * Does the server (in a cluster: every master) know this script? `text` is the script, or its SHA-1
  * in 40 hex digits; len HF_CSTRING: it ends with a NUL. */
 HF_API HF_USE hf_status hf_script_exists(hf_store *store, const char *text, size_t len,
                                          bool *ret_exists, hf_error *err);
+/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * The same for 1 to HF_SCRIPT_EXISTS_MAX scripts at once; lens NULL: each ends with a NUL. ret_exists has room for `count`. */
+HF_API HF_USE hf_status hf_script_exists_each(hf_store *store, const char *const *texts,
+                                              const size_t *lens, size_t count, bool *ret_exists,
+                                              hf_error *err);
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * Make the servers forget all scripts, of everybody. They are sent again when they are needed. */
 HF_API HF_USE hf_status hf_script_flush(hf_store *store, hf_error *err);
@@ -88,10 +113,22 @@ HF_API HF_USE hf_status hf_script_run_async(hf_store *store, const hf_script_req
                                             hf_done_fn *done, void *arg, hf_op **ret_op,
                                             hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * The SHA-1 is in result->value (HF_VALUE_KIND_BYTES). hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_script_load_async(hf_store *store, const char *text, size_t len,
+                                             hf_done_fn *done, void *arg, hf_op **ret_op,
+                                             hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * result->number is 1 if the server knows it, else 0. hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_script_exists_async(hf_store *store, const char *text, size_t len,
                                                hf_done_fn *done, void *arg, hf_op **ret_op,
                                                hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * result->value is a list of integers, 1 or 0, in the order of `texts`; result->number says how many are 1. hf_op_cancel()
+ * has no effect on it. */
+HF_API HF_USE hf_status hf_script_exists_each_async(hf_store *store, const char *const *texts,
+                                                    const size_t *lens, size_t count,
+                                                    hf_done_fn *done, void *arg, hf_op **ret_op,
+                                                    hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_script_flush_async(hf_store *store, hf_done_fn *done, void *arg,

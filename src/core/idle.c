@@ -17,8 +17,8 @@
 #include <assert.h>
 #include <unistd.h>
 
+#define NOTE_MS 1000 /* idle for that time, or for half of its own: others are told */
 /* A lingering claim is renewed for this long only, unless one hold lasts: a process that dies costs no more. */
-#define NOTE_MS           1000 /* idle for so long, or for half of its time: others are told */
 #define SHORT_TTL_MS      3000
 #define SHORT_TTL_LINGERS 4
 

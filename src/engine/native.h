@@ -87,12 +87,13 @@ struct hfi_limit_op {
 
 /* ---- scripts -------------------------------------------------------------------------------------- */
 
-#define HFI_SCRIPT_SHA_LEN 40
+#define HFI_SCRIPT_SHA_LEN HF_SCRIPT_SHA1_LEN
 
 enum hfi_script_verb {
-    HFI_SCRIPT_RUN,    /* script -> ret_value */
-    HFI_SCRIPT_EXISTS, /* text, or a SHA-1 in hex -> ret_exists: every server has it */
-    HFI_SCRIPT_FLUSH   /* every server forgets all scripts */
+    HFI_SCRIPT_RUN,  /* script -> what it returned */
+    HFI_SCRIPT_LOAD, /* texts[0], to every server -> its SHA-1 */
+    HFI_SCRIPT_EXISTS, /* texts, each a script or a SHA-1 in hex -> a list of 1 (every server has it) and 0 */
+    HFI_SCRIPT_FLUSH /* every server forgets all scripts; no value */
 };
 
 /*
@@ -100,15 +101,16 @@ enum hfi_script_verb {
  *
  * RUN is never sent again after it may have begun: HF_UNKNOWN. HF_INVALID: the script is at fault (it does
  * not compile, raised an error, or answered one) or, before it was sent, its keys are of several slots;
- * the text is the server's. HF_CANCELLED: it was killed.
+ * the text is the server's. HF_NOT_FOUND: the server has no script with this SHA-1. HF_CANCELLED: it was killed.
+ * HF_UNSUPPORTED: this server cannot run it read-only.
  */
 struct hfi_script_op {
     enum hfi_script_verb verb;
-    const hf_script_request *script;
-    const char *text; /* EXISTS */
-    size_t len;
-    hf_value *ret_value; /* the caller's to free */
-    bool ret_exists;
+    const hf_script_request *script; /* RUN: with real lengths; `text` or `sha1` */
+    const char *const *texts;        /* LOAD, EXISTS */
+    const size_t *lens;              /* NULL: each ends with a NUL */
+    size_t count;
+    hf_value *ret_value; /* the caller's to free, after HF_OK */
 };
 
 /* One block holds a whole tree, so the root is freed and nothing else. */

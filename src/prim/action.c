@@ -121,7 +121,6 @@ static void end_op(struct hfi_prim_task *task, struct hfi_op *op, hf_status got)
         break;
     case HFI_ACT_SCRIPT:
         action->native.script.ret_value = op->u.script->ret_value;
-        action->native.script.ret_exists = op->u.script->ret_exists;
         break;
     default:
         break;

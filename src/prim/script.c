@@ -19,6 +19,8 @@
 struct script_call {
     struct hfi_prim_task task;
     hf_script_request whole; /* used while the call begins, with all that it points to */
+    const char *text;        /* likewise, of a call that has one; HF_CSTRING is known here only */
+    size_t len;
 };
 
 /* ---- the call -------------------------------------------------------------------------- */
@@ -59,6 +61,12 @@ static struct hfi_script_op *script_of(struct script_call *call)
 
 /* ---- running ------------------------------------------------------------------------------- */
 
+static bool is_sha(const char *text)
+{
+    return strnlen(text, HF_SCRIPT_SHA1_LEN + 1) == HF_SCRIPT_SHA1_LEN &&
+           strspn(text, "0123456789abcdefABCDEF") == HF_SCRIPT_SHA1_LEN;
+}
+
 /* Add up their sizes; false: one is NULL. */
 static bool add_up(const char *const *items, const size_t *lens, size_t count, size_t *total)
 {
@@ -70,6 +78,26 @@ static bool add_up(const char *const *items, const size_t *lens, size_t count, s
     return true;
 }
 
+/* A text, or a SHA-1. */
+static hf_status check_which(hf_script_request *script, hf_error *err)
+{
+    if (script->text && script->sha1)
+        return hfi_error_set(err, HF_INVALID, 0, "sha1: there is a text, too");
+    if (!script->text && !script->sha1)
+        return hfi_error_set(err, HF_INVALID, 0, "text: NULL, and there is no sha1");
+    if (script->sha1) {
+        script->text_len = 0;
+        return is_sha(script->sha1) ? HF_OK
+                                    : hfi_error_set(err, HF_INVALID, 0, "sha1: not %d hex digits",
+                                                    HF_SCRIPT_SHA1_LEN);
+    }
+    if (script->text_len == HF_CSTRING)
+        script->text_len = strlen(script->text);
+    if (script->text_len == 0)
+        return hfi_error_set(err, HF_INVALID, 0, "text: empty");
+    return HF_OK;
+}
+
 /* After HF_OK *script has its full size and real lengths: the engine need not know
  * HF_CSTRING. */
 static hf_status check(const hf_script_request *given, hf_script_request *script, hf_error *err)
@@ -79,14 +107,12 @@ static hf_status check(const hf_script_request *given, hf_script_request *script
                          "HF_SCRIPT_REQUEST_INIT", err);
     size_t total;
 
+    if (status == HF_OK)
+        status = check_which(script, err);
     if (status != HF_OK)
         return status;
-    if (!script->text)
-        return hfi_error_set(err, HF_INVALID, 0, "text: NULL");
-    if (script->text_len == HF_CSTRING)
-        script->text_len = strlen(script->text);
-    if (script->text_len == 0)
-        return hfi_error_set(err, HF_INVALID, 0, "text: empty");
+    if (script->flags & ~HF_SCRIPT_FLAG_READ_ONLY)
+        return hfi_error_set(err, HF_INVALID, 0, "flags: bits that are none of HF_SCRIPT_FLAG_*");
     total = script->text_len;
     if (!add_up(script->keys, script->key_lens, script->key_count, &total))
         return hfi_error_set(err, HF_INVALID, 0, "keys: NULL");
@@ -143,42 +169,82 @@ hf_status hf_script_run_async(hf_store *store, const hf_script_request *script, 
 
 /* ---- what the server has ------------------------------------------------------------------- */
 
-static hf_status prepare_exists(struct script_call *call, hf_store *store, const char *text,
-                                size_t len, hf_error *err)
+static hf_status prepare_text(struct script_call *call, hf_store *store, enum hfi_script_verb verb,
+                              const char *text, size_t len, hf_error *err)
 {
-    hf_status status = enter(call, store, HFI_SCRIPT_EXISTS, "script exists", err);
+    hf_status status =
+        enter(call, store, verb, verb == HFI_SCRIPT_LOAD ? "script load" : "script exists", err);
     struct hfi_script_op *op = script_of(call);
 
     if (status != HF_OK)
         return status;
-    op->text = text;
-    op->len = text && len == HF_CSTRING ? strlen(text) : len;
+    call->text = text;
+    call->len = text && len == HF_CSTRING ? strlen(text) : len;
+    op->texts = &call->text;
+    op->lens = &call->len;
+    op->count = 1;
     if (!text)
         status = hfi_error_set(err, HF_INVALID, 0, "text: NULL");
-    else if (op->len > HF_SCRIPT_MAX)
+    else if (call->len == 0 && verb == HFI_SCRIPT_LOAD)
+        status = hfi_error_set(err, HF_INVALID, 0, "text: empty");
+    else if (call->len > HF_SCRIPT_MAX)
         status = hfi_error_set(err, HF_INVALID, 0, "text: more than %d bytes", HF_SCRIPT_MAX);
     return checked(call, status);
+}
+
+hf_status hf_script_load(hf_store *store, const char *text, size_t len,
+                         char ret_sha1[HF_SCRIPT_SHA1_LEN + 1], hf_error *err)
+{
+    struct script_call call;
+    hf_status status = prepare_text(&call, store, HFI_SCRIPT_LOAD, text, len, err);
+
+    if (status == HF_OK)
+        status = hfi_prim_task_run(&call.task, err);
+    if (status != HF_OK)
+        return status;
+    if (ret_sha1)
+        memcpy(ret_sha1, script_of(&call)->ret_value->bytes, HF_SCRIPT_SHA1_LEN + 1);
+    hfi_free(script_of(&call)->ret_value);
+    return HF_OK;
+}
+
+hf_status hf_script_load_async(hf_store *store, const char *text, size_t len, hf_done_fn *done,
+                               void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct script_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task,
+                               prepare_text(call, store, HFI_SCRIPT_LOAD, text, len, err),
+                               finish_run, done, arg, ret_op, err);
 }
 
 hf_status hf_script_exists(hf_store *store, const char *text, size_t len, bool *ret_exists,
                            hf_error *err)
 {
     struct script_call call;
-    hf_status status = prepare_exists(&call, store, text, len, err);
+    hf_status status = prepare_text(&call, store, HFI_SCRIPT_EXISTS, text, len, err);
 
     if (status == HF_OK && !ret_exists)
         status = checked(&call, hfi_error_set(err, HF_INVALID, 0, "ret_exists: NULL"));
     if (status == HF_OK)
         status = hfi_prim_task_run(&call.task, err);
-    if (status == HF_OK)
-        *ret_exists = script_of(&call)->ret_exists;
-    return status;
+    if (status != HF_OK)
+        return status;
+    *ret_exists = script_of(&call)->ret_value->items[0].integer == 1;
+    hfi_free(script_of(&call)->ret_value);
+    return HF_OK;
 }
 
 static void finish_exists(struct hfi_prim_task *task, hf_result *result)
 {
-    if (result->status == HF_OK)
-        result->number = task->action.native.script.ret_exists;
+    hf_value *list = task->action.native.script.ret_value;
+
+    if (result->status != HF_OK)
+        return;
+    result->number = list->items[0].integer;
+    hfi_free(list);
 }
 
 hf_status hf_script_exists_async(hf_store *store, const char *text, size_t len, hf_done_fn *done,
@@ -188,8 +254,68 @@ hf_status hf_script_exists_async(hf_store *store, const char *text, size_t len, 
 
     if (!call)
         return hfi_error_memory(err);
-    return hfi_prim_task_begin(&call->task, prepare_exists(call, store, text, len, err),
+    return hfi_prim_task_begin(&call->task,
+                               prepare_text(call, store, HFI_SCRIPT_EXISTS, text, len, err),
                                finish_exists, done, arg, ret_op, err);
+}
+
+static hf_status prepare_each(struct script_call *call, hf_store *store, const char *const *texts,
+                              const size_t *lens, size_t count, hf_error *err)
+{
+    hf_status status = enter(call, store, HFI_SCRIPT_EXISTS, "script exists", err);
+    struct hfi_script_op *op = script_of(call);
+    size_t total = 0;
+
+    if (status != HF_OK)
+        return status;
+    op->texts = texts;
+    op->lens = lens;
+    op->count = count;
+    if (count == 0 || count > HF_SCRIPT_EXISTS_MAX)
+        status = hfi_error_set(err, HF_INVALID, 0, "count: %zu, must be 1 to %d", count,
+                               HF_SCRIPT_EXISTS_MAX);
+    else if (!add_up(texts, lens, count, &total))
+        status = hfi_error_set(err, HF_INVALID, 0, "texts: NULL");
+    else if (total > HF_SCRIPT_MAX)
+        status = hfi_error_set(err, HF_INVALID, 0, "texts: more than %d bytes", HF_SCRIPT_MAX);
+    return checked(call, status);
+}
+
+hf_status hf_script_exists_each(hf_store *store, const char *const *texts, const size_t *lens,
+                                size_t count, bool *ret_exists, hf_error *err)
+{
+    struct script_call call;
+    hf_status status = prepare_each(&call, store, texts, lens, count, err);
+
+    if (status == HF_OK && !ret_exists)
+        status = checked(&call, hfi_error_set(err, HF_INVALID, 0, "ret_exists: NULL"));
+    if (status == HF_OK)
+        status = hfi_prim_task_run(&call.task, err);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        ret_exists[i] = script_of(&call)->ret_value->items[i].integer == 1;
+    hfi_free(script_of(&call)->ret_value);
+    return HF_OK;
+}
+
+static void finish_each(struct hfi_prim_task *task, hf_result *result)
+{
+    finish_run(task, result);
+    for (size_t i = 0; i < hf_value_get_count(result->value); i++)
+        result->number += hf_value_get_integer(hf_value_get_item(result->value, i));
+}
+
+hf_status hf_script_exists_each_async(hf_store *store, const char *const *texts, const size_t *lens,
+                                      size_t count, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                      hf_error *err)
+{
+    struct script_call *call = hfi_prim_call_new(sizeof *call);
+
+    if (!call)
+        return hfi_error_memory(err);
+    return hfi_prim_task_begin(&call->task, prepare_each(call, store, texts, lens, count, err),
+                               finish_each, done, arg, ret_op, err);
 }
 
 hf_status hf_script_flush(hf_store *store, hf_error *err)

@@ -2,10 +2,10 @@
 /* SHA-1, written as in the standard: one call for all the bytes. */
 #include "util/sha1.h"
 
+#include "util/sha_blocks.h"
+
 #include <stdint.h>
 #include <string.h>
-
-#define BLOCK 64
 
 static uint32_t turn(uint32_t word, int by)
 {
@@ -27,7 +27,7 @@ static uint32_t step(int i, const uint32_t s[5])
     }
 }
 
-static void mix(uint32_t state[5], const unsigned char block[BLOCK])
+static void mix(uint32_t *state, const unsigned char block[HFI_SHA_BLOCK])
 {
     uint32_t w[80], s[5];
 
@@ -54,21 +54,6 @@ static void mix(uint32_t state[5], const unsigned char block[BLOCK])
 void hfi_sha1(const void *bytes, size_t len, unsigned char ret_hash[HFI_SHA1_LEN])
 {
     uint32_t state[5] = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 };
-    const unsigned char *at = bytes;
-    unsigned char last[2 * BLOCK] = { 0 };
-    size_t left = len, padded;
 
-    for (; left >= BLOCK; left -= BLOCK, at += BLOCK)
-        mix(state, at);
-    if (left)
-        memcpy(last, at, left);
-    last[left] = 0x80;
-    padded = left + 9 <= BLOCK ? BLOCK : 2 * BLOCK;
-    for (int i = 0; i < 8; i++)
-        last[padded - 1 - (size_t)i] = (unsigned char)((uint64_t)len * 8 >> 8 * i);
-    mix(state, last);
-    if (padded > BLOCK)
-        mix(state, last + BLOCK);
-    for (int i = 0; i < HFI_SHA1_LEN; i++)
-        ret_hash[i] = (unsigned char)(state[i / 4] >> (24 - 8 * (i % 4)));
+    hfi_sha_blocks(state, mix, bytes, len, ret_hash, HFI_SHA1_LEN);
 }

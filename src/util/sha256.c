@@ -3,10 +3,10 @@
  * it is not tuned. */
 #include "util/sha256.h"
 
+#include "util/sha_blocks.h"
+
 #include <stdint.h>
 #include <string.h>
-
-#define BLOCK 64
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t roots[64] = {
@@ -25,7 +25,7 @@ static uint32_t turn(uint32_t word, int by)
     return word >> by | word << (32 - by);
 }
 
-static void mix(uint32_t state[8], const unsigned char block[BLOCK])
+static void mix(uint32_t *state, const unsigned char block[HFI_SHA_BLOCK])
 {
     uint32_t w[64], s[8];
 
@@ -58,21 +58,6 @@ void hfi_sha256(const void *bytes, size_t len, unsigned char ret_hash[HFI_SHA256
 {
     uint32_t state[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                           0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
-    const unsigned char *at = bytes;
-    unsigned char last[2 * BLOCK] = { 0 };
-    size_t left = len, padded;
 
-    for (; left >= BLOCK; left -= BLOCK, at += BLOCK)
-        mix(state, at);
-    if (left)
-        memcpy(last, at, left);
-    last[left] = 0x80;
-    padded = left + 9 <= BLOCK ? BLOCK : 2 * BLOCK;
-    for (int i = 0; i < 8; i++)
-        last[padded - 1 - (size_t)i] = (unsigned char)((uint64_t)len * 8 >> 8 * i);
-    mix(state, last);
-    if (padded > BLOCK)
-        mix(state, last + BLOCK);
-    for (int i = 0; i < HFI_SHA256_LEN; i++)
-        ret_hash[i] = (unsigned char)(state[i / 4] >> (24 - 8 * (i % 4)));
+    hfi_sha_blocks(state, mix, bytes, len, ret_hash, HFI_SHA256_LEN);
 }

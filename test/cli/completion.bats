@@ -26,7 +26,7 @@ offers() { # WORD...: what bash offers for the last one
     [[ $(offers holdfast help 'do') == doctor ]]
     [[ $(offers holdfast redlock '' | xargs) == "status join" ]]
     [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch" ]]
-    [[ $(offers holdfast script '' | xargs) == "run exists flush kill" ]]
+    [[ $(offers holdfast script '' | xargs) == "run load exists flush kill" ]]
     holdfast lock my-name >/dev/null
     [[ $(offers holdfast show my) == my-name ]]
     offers holdfast run x -- tru | grep -qx true

@@ -21,6 +21,7 @@ setup() {
 }
 
 raw() { REDISCLI_AUTH=sesame redis-cli -s "$dir/sock" "$@" 2>&1; }
+pongs() { [[ $(raw ping) == PONG ]]; }
 is_busy() { [[ $(raw ping) == *BUSY* ]]; }
 
 @test "run: keys, a comma, arguments; what it returns" {
@@ -61,10 +62,57 @@ is_busy() { [[ $(raw ping) == *BUSY* ]]; }
     exits 0 holdfast script exists seven.lua
     says "yes"
     exits 0 holdfast script exists "$sha" --json
-    [[ $(jq -c . <<<"$output") == '{"exists":true}' ]]
+    [[ $(jq -c .exists <<<"$output") == true ]]
     exits 0 holdfast script flush
     exits 1 holdfast script exists -q "$sha"
     [[ -z $output && $(holdfast script run seven.lua) == 7 ]]
+}
+
+@test "-e: a text instead of a file; keys, comma and arguments come right behind it" {
+    [[ $(holdfast script run -e 'return 1') == 1 ]]
+    [[ $(holdfast script run -e 'return { #KEYS, KEYS[1], ARGV[1] }' k , -1 | xargs) == "1 k -1" ]]
+    [[ $(holdfast script run --expression='return ARGV[2]' , a --json) == --json ]]
+    [[ $(holdfast script run -e 'return ARGV[1]' --json -- , -x | jq -r .value) == -x ]]
+    exits 65 holdfast script run -e 'return nil + 1'
+    exits 0 holdfast script exists -e 'return 1'
+}
+
+@test "load: its SHA-1, by which it is run; NOSCRIPT is 66; exists for several" {
+    echo 'return KEYS[1] .. ARGV[1]' >join.lua
+    exits 0 holdfast script load join.lua
+    [[ $output == "$(sha1sum join.lua | cut -d' ' -f1)" ]]
+    sha=$output
+    [[ $(holdfast script run "$sha" a , b) == ab ]]
+    [[ $(holdfast script load --json -e 'return 1' | jq -r .sha1) == "$(printf 'return 1' | sha1sum | cut -d' ' -f1)" ]]
+    none=0123456789012345678901234567890123456789
+    exits 66 holdfast script run $none a , b
+    says "NOSCRIPT"
+    exits 1 holdfast script exists "$sha" $none join.lua
+    [[ $output == "yes  $sha"$'\n'"no  $none"$'\n'"yes  join.lua" ]]
+    exits 0 holdfast script exists "$sha" join.lua
+    exits 1 holdfast script exists --json "$sha" $none
+    [[ $(jq -c '[.exists, .scripts[].exists]' <<<"$output") == "[false,true,false]" ]]
+    exits 65 holdfast script load -e 'no Lua'
+    says "compiling"
+    raw script flush
+    exits 66 holdfast script run "$sha" a , b
+}
+
+@test "run --read-only: the server refuses what it writes; a server without EVAL_RO is told apart" {
+    [[ $(holdfast script run --read-only -e 'return redis.call("EXISTS", KEYS[1])' k) == 0 ]]
+    exits 65 holdfast script run --read-only -e 'return redis.call("SET", KEYS[1], 1)' k
+    says "read-only"
+    [[ $(raw exists k) == 0 ]]
+    kill $server # as before Redis 7.0
+    wait $server || true
+    setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" --unixsocket "$dir/sock" \
+        --dir "$dir" --save '' --daemonize no --requirepass sesame --rename-command EVAL_RO "" \
+        --rename-command EVALSHA_RO "" >"$dir/server.log" 2>&1 3>&- &
+    begun+=($!)
+    eventually pongs
+    exits 78 holdfast script run --read-only -e 'return 1'
+    says "EVAL_RO"
+    [[ $(holdfast script run -e 'return 1') == 1 ]]
 }
 
 @test "kill: while the server answers BUSY to all else" {
@@ -102,10 +150,18 @@ is_busy() { [[ $(raw ping) == *BUSY* ]]; }
     exits 64 holdfast script run
     exits 64 holdfast script run -w 5s x.lua
     exits 64 holdfast script flush x
-    exits 64 holdfast script exists x y
+    exits 64 holdfast script run
+    exits 64 holdfast script load
+    exits 64 holdfast script load x.lua -e 'return 1'
+    exits 64 holdfast script load x y
+    exits 64 holdfast script load --read-only x
+    exits 64 holdfast script flush -e 'return 1'
+    exits 66 holdfast script exists x y
     export HOLDFAST_STORE=file:$dir/store
     echo 'return 1' >one.lua
     exits 78 holdfast script run one.lua
+    says "cells"
+    exits 78 holdfast script load one.lua
     says "cells"
     exits 78 holdfast script flush
     exits 78 holdfast script kill

@@ -45,6 +45,7 @@ worker() {
 
 @test "without these options the holder hears nothing, and ask says so" {
     hold x
+    [[ $(holdfast ls --json | jq '.names[0].holders[0].watched') == false ]]
     exits 69 holdfast ask x
     says "does not listen"
     exits 1 holdfast ask y
@@ -55,6 +56,8 @@ worker() {
 
 @test "ask: the holder is told what the asker says; -w waits until it is given away" {
     worker --on-wanted USR1
+    exits 0 holdfast show x
+    says "watched"
     exits 0 holdfast ask x --text $'please\e[2J'
     eventually says_event asked
     [[ $(jq -r 'select(.event == "asked").label' <status) == $'please\e[2J' ]]

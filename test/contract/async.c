@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Asynchronous use: callbacks from hf_store_process() and nowhere else, driven by poll(2). */
+#include "async.h"
+#include "loop.h"
 #include "peer.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,19 +33,6 @@ static void on_done(const hf_result *got, void *arg)
     CHECK((got->lease != NULL) == (got->status == HF_OK) || got->lease == NULL);
 }
 
-/* One turn of an event loop. */
-static void turn(hf_store *store, int at_most_ms)
-{
-    struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
-    int timeout_ms = hf_store_timeout_ms(store);
-
-    CHECK(fd.fd >= 0);
-    if (timeout_ms < 0 || timeout_ms > at_most_ms)
-        timeout_ms = at_most_ms;
-    CHECK(poll(&fd, 1, timeout_ms) >= 0);
-    EXPECT(HF_OK, hf_store_process(store));
-}
-
 /* Run the loop until `count` callbacks of `results` have come. */
 static void loop_until(hf_store *store, const struct result *results, int of, int count)
 {
@@ -58,7 +46,7 @@ static void loop_until(hf_store *store, const struct result *results, int of, in
         if (come >= count)
             return;
         CHECK(now_ms() < until_ms);
-        turn(store, LIMIT_MS);
+        loop_turn(store, LIMIT_MS);
     }
 }
 
@@ -166,7 +154,7 @@ static void waits_for_a_peer(void **state)
     request.wait_ms = HF_FOREVER;
     begin(store, &request, &result, NULL);
     for (int i = 0; i < 5; i++)
-        turn(store, 20);
+        loop_turn(store, 20);
     CHECK(result.calls == 0);
     EXPECT(HF_OK, peer_release(&peer, 0));
     loop_until(store, &result, 1, 1);
@@ -190,7 +178,7 @@ static void cancel(void **state)
         request.flags = round & 1 ? HF_FLAG_STRICT : 0;
         begin(store, &request, &result, &op);
         if (round >= 2)
-            turn(store, 10);
+            loop_turn(store, 10);
         EXPECT(HF_OK, hf_op_cancel(op));
         CHECK(result.calls == 0);
         loop_until(store, &result, 1, 1);
@@ -205,7 +193,7 @@ static void cancel(void **state)
     request.flags = 0;
     EXPECT(HF_OK, hf_cancel_open(&request.cancel));
     begin(store, &request, &result, &op);
-    turn(store, 10);
+    loop_turn(store, 10);
     EXPECT(HF_IN_USE, hf_cancel_close(request.cancel));
     EXPECT(HF_OK, hf_cancel_fire(request.cancel));
     loop_until(store, &result, 1, 1);
@@ -412,7 +400,7 @@ static void callbacks_begin_more(void **state)
     }
     while (!chains[0].ended || !chains[1].ended || !chains[2].ended) {
         CHECK(now_ms() < until_ms);
-        turn(store, LIMIT_MS);
+        loop_turn(store, LIMIT_MS);
     }
     EXPECT(HF_OK, probe(store, &request));
     close_store(store);
@@ -448,7 +436,7 @@ static void callbacks_block(void **state)
     EXPECT(HF_OK, hf_acquire_async(nested.store, &request, acquire_within, &nested, NULL,
                                    &contract_error));
     while (nested.calls == 0)
-        turn(nested.store, LIMIT_MS);
+        loop_turn(nested.store, LIMIT_MS);
     close_store(nested.store);
 }
 
@@ -535,7 +523,7 @@ static void loss_in_the_loop(void **state)
     until_ms = now_ms() + LIMIT_MS;
     while (loss.count == 0) {
         CHECK(now_ms() < until_ms);
-        turn(store, 50);
+        loop_turn(store, 50);
     }
     CHECK(loss.count == 1 && pthread_equal(loss.thread, pthread_self()));
     EXPECT(HF_LOST, hf_release(result.lease, &contract_error));
@@ -562,217 +550,6 @@ static void close_with_pending(void **state)
     close_store(second);
 }
 
-/* ---- every form ---------------------------------------------------------------------------------- */
-
-enum form {
-    FORM_ACQUIRE,
-    FORM_ALL,
-    FORM_RELEASE,
-    FORM_RELEASE_ALL,
-    FORM_RENEW,
-    FORM_ADOPT,
-    FORM_BREAK,
-    FORM_ASK,
-    FORM_INSPECT,
-    FORM_WAIT,
-    FORM_CHECK,
-    FORM_DEADLOCKS,
-    FORMS
-};
-
-static hf_status begin_form(enum form form, hf_store *store, hf_lease *lease, hf_done_fn *done,
-                            void *arg, hf_op **ret_op)
-{
-    hf_acquire_request requests[2] = { waiting_request("busy"), waiting_request("another") };
-    hf_adopt_request adopt = HF_ADOPT_REQUEST_INIT;
-    hf_error *err = &contract_error;
-
-    adopt.name = "none";
-    adopt.name_len = HF_CSTRING;
-    adopt.text = "0123456789abcdef0123456789abcdef-1";
-    requests[0].flags = requests[1].flags = HF_FLAG_STRICT;
-    switch (form) {
-    case FORM_ACQUIRE:
-        return hf_acquire_async(store, requests, done, arg, ret_op, err);
-    case FORM_ALL:
-        return hf_acquire_all_async(store, requests, 2, done, arg, ret_op, err);
-    case FORM_RELEASE:
-        return hf_release_async(lease, done, arg, ret_op, err);
-    case FORM_RELEASE_ALL:
-        return hf_release_all_async(&lease, 1, done, arg, ret_op, err);
-    case FORM_RENEW:
-        return hf_renew_async(lease, 0, done, arg, ret_op, err);
-    case FORM_ADOPT:
-        return hf_lease_adopt_async(store, &adopt, done, arg, ret_op, err);
-    case FORM_BREAK:
-        return hf_lease_break_async(store, "none", 4, 1, done, arg, ret_op, err);
-    case FORM_ASK:
-        return hf_ask_async(store, "none", 4, "please", done, arg, ret_op, err);
-    case FORM_INSPECT:
-        return hf_store_inspect_async(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, done, arg, ret_op,
-                                      err);
-    case FORM_WAIT:
-        return hf_store_wait_async(store, 0, HF_FOREVER, NULL, done, arg, ret_op, err);
-    case FORM_CHECK:
-        return hf_store_check_async(store, done, arg, ret_op, err);
-    case FORM_DEADLOCKS:
-        return hf_deadlock_list_async(store, done, arg, ret_op, err);
-    case FORMS:
-        break;
-    }
-    return HF_INTERNAL;
-}
-
-/* What a callback may do, and what it may not: see the library from inside it. */
-struct inside {
-    hf_store *store;
-    hf_op *op;
-    int calls;
-    bool closing; /* hf_close() calls it */
-    hf_status status;
-};
-
-static void on_inside(const hf_result *result, void *arg)
-{
-    struct inside *inside = arg;
-    hf_status closed = inside->closing ? HF_INVALID : HF_IN_USE;
-
-    inside->calls++;
-    inside->status = result->status;
-    CHECK(result->error && result->error->status == result->status);
-    CHECK((result->error->text[0] == 0) == (result->status == HF_OK));
-    CHECK(hf_close(inside->store, 0) == closed);
-    CHECK(hf_close(inside->store, HF_CLOSE_FLAG_RELEASE) == closed);
-    CHECK(hf_store_process(inside->store) == (inside->closing ? HF_INVALID : HF_OK));
-    CHECK(hf_op_cancel(inside->op) == HF_INVALID);
-    if (result->lease)
-        EXPECT(HF_OK, hf_release(result->lease, &contract_error));
-    hf_free(result->view);
-    hf_free(result->report);
-    hf_free(result->deadlocks);
-}
-
-/* All under way at once, those that wait and those that do not: ended by hf_op_cancel(), or by hf_close(). */
-static void every_form(void **state)
-{
-    hf_acquire_request busy = mutex_request("busy"), own = mutex_request("own");
-
-    (void)state;
-    for (int closing = 0; closing < 2; closing++) {
-        hf_store *store = open_store(), *second = open_store();
-        hf_lease *held = take(second, &busy);
-        struct inside inside[FORMS] = { 0 };
-        bool begun[FORMS] = { false };
-
-        for (int form = 0; form < FORMS; form++) {
-            char name[] = { 'l', (char)('a' + form), 0 };
-            hf_lease *lease;
-            hf_status status;
-
-            own.name = name;
-            lease = take(store, &own);
-            status = begin_form((enum form)form, store, lease, NULL, NULL, NULL);
-            CHECK(status == HF_INVALID || status == HF_UNSUPPORTED);
-            CHECK(hf_lease_state(lease) == HF_STATE_HELD);
-            inside[form].store = store;
-            inside[form].closing = closing;
-            status = begin_form((enum form)form, store, lease, on_inside, &inside[form],
-                                &inside[form].op);
-            begun[form] = status == HF_OK;
-            CHECK(status == HF_OK || status == HF_UNSUPPORTED);
-            CHECK(inside[form].calls == 0);
-            if (form != FORM_RELEASE && form != FORM_RELEASE_ALL && !closing && form != FORM_RENEW)
-                give(lease);
-        }
-        EXPECT(HF_IN_USE, hf_close(store, 0));
-        if (closing)
-            EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
-        for (int form = 0; form < FORMS && !closing; form++) {
-            int64_t until_ms = now_ms() + LIMIT_MS;
-
-            if (begun[form] && inside[form].calls == 0)
-                EXPECT(HF_OK, hf_op_cancel(inside[form].op));
-            while (begun[form] && inside[form].calls == 0) {
-                CHECK(now_ms() < until_ms);
-                turn(store, 50);
-            }
-        }
-        for (int form = 0; form < FORMS; form++) {
-            CHECK(inside[form].calls == begun[form]);
-            if (begun[form] && form == FORM_WAIT)
-                CHECK(inside[form].status == HF_CANCELLED || inside[form].status == HF_OK);
-            if (begun[form] && (form == FORM_ACQUIRE || form == FORM_ALL))
-                EXPECT(HF_CANCELLED, inside[form].status);
-        }
-        if (!closing)
-            EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
-        for (int form = 0; form < FORMS; form++) {
-            hf_status status =
-                begin_form((enum form)form, store, NULL, on_inside, &inside[form], NULL);
-
-            EXPECT(HF_INVALID, status);
-        }
-        give(held);
-        close_store(second);
-    }
-}
-
-/* ---- releasing what is lost -------------------------------------------------------------------------- */
-
-struct slow_notice {
-    _Atomic bool begun, released, seen, ended, done;
-};
-
-/* Waits for the release to return, which must not wait for it. */
-static void wait_for_release(hf_lease *lease, hf_event event, const char *why, void *arg)
-{
-    struct slow_notice *notice = arg;
-    int64_t until_ms = now_ms() + LIMIT_MS / 6;
-
-    (void)lease, (void)why;
-    if (event != HF_EVENT_LOST)
-        return;
-    notice->begun = true;
-    while (!notice->released && now_ms() < until_ms)
-        nap_ms(2);
-    notice->seen = notice->released;
-    nap_ms(50);
-    notice->ended = true;
-}
-
-static void on_released(const hf_result *result, void *arg)
-{
-    struct slow_notice *notice = arg;
-
-    CHECK(result->status == HF_LOST);
-    CHECK(notice->ended); /* so that what the callback has may be freed now */
-    notice->done = true;
-}
-
-/* hf_release_async() returns while the callback runs, on the thread of its own; `done` comes after that. */
-static void release_beside_a_callback(void **state)
-{
-    hf_acquire_request request = mutex_request("lost");
-    struct slow_notice notice = { .begun = false };
-    hf_store *store;
-    hf_lease *lease;
-
-    (void)state;
-    NEEDS(HF_CAP_TTL); /* max_hold stands on it */
-    store = open_store();
-    request.on_event = wait_for_release;
-    request.on_event_arg = &notice;
-    request.max_hold_ms = 1000;
-    lease = take_short(store, &request);
-    AWAIT(notice.begun);
-    EXPECT(HF_OK, hf_release_async(lease, on_released, &notice, NULL, &contract_error));
-    notice.released = true;
-    for (int64_t until_ms = now_ms() + LIMIT_MS; !notice.done; turn(store, 100))
-        CHECK(now_ms() < until_ms);
-    CHECK(notice.seen);
-    close_store(store);
-}
-
 int contract_async(void)
 {
     const struct CMUnitTest cases[] = {
@@ -782,9 +559,9 @@ int contract_async(void)
         CASE(many_names_at_once),   CASE(many_on_one_name),
         CASE(callbacks_begin_more), CASE(callbacks_block),
         CASE(loop_beside_threads),  CASE(loss_in_the_loop),
-        CASE(close_with_pending),   CASE(release_beside_a_callback),
-        CASE(every_form),
+        CASE(close_with_pending),
+
     };
 
-    return cmocka_run_group_tests_name("async", cases, NULL, NULL);
+    return cmocka_run_group_tests_name("async", cases, NULL, NULL) + async_forms();
 }

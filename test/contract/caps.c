@@ -111,6 +111,8 @@ static void scripts_need_their_cap(void **state)
     EXPECT(want, hf_script_run(store, &script, NULL, &contract_error));
     CHECK(want == HF_OK || strstr(contract_error.text, "cells"));
     EXPECT(want, hf_script_exists(store, "return 1", HF_CSTRING, &there, &contract_error));
+    EXPECT(want, hf_script_load(store, "return 1", HF_CSTRING, NULL, &contract_error));
+    EXPECT(want, hf_script_exists_each(store, &script.text, NULL, 1, &there, &contract_error));
     EXPECT(want, hf_script_flush(store, &contract_error));
     if (want == HF_UNSUPPORTED) {
         struct both both;
@@ -118,6 +120,10 @@ static void scripts_need_their_cap(void **state)
         EXPECT(want, hf_script_run_async(store, &script, both_done, &both, NULL, &contract_error));
         EXPECT(want, hf_script_exists_async(store, "return 1", HF_CSTRING, both_done, &both, NULL,
                                             &contract_error));
+        EXPECT(want, hf_script_load_async(store, "return 1", HF_CSTRING, both_done, &both, NULL,
+                                          &contract_error));
+        EXPECT(want, hf_script_exists_each_async(store, &script.text, NULL, 1, both_done, &both,
+                                                 NULL, &contract_error));
         EXPECT(want, hf_script_flush_async(store, both_done, &both, NULL, &contract_error));
     }
     close_store(store);

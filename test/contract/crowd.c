@@ -3,9 +3,9 @@
  * More asynchronous waiters than the library has threads, each for a name (or a cell) of its own: all of them wait in the
  * store, none holds up another, and each ends by itself.
  */
+#include "loop.h"
 #include "peer.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,25 +23,6 @@ struct crowd {
     struct peer peer;        /* holds all the names */
     struct waiter waiters[CROWD];
 };
-
-/* One turn of an event loop. */
-static void turn(hf_store *store)
-{
-    struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
-    int timeout_ms = hf_store_timeout_ms(store);
-
-    CHECK(poll(&fd, 1, timeout_ms < 0 || timeout_ms > 20 ? 20 : timeout_ms) >= 0);
-    EXPECT(HF_OK, hf_store_process(store));
-}
-
-#define PUMP_UNTIL(store, truth)                                                       \
-    do {                                                                               \
-        int64_t pump_until = now_ms() + LIMIT_MS;                                      \
-        while (!(truth)) {                                                             \
-            check_true(now_ms() < pump_until, "in time: " #truth, __FILE__, __LINE__); \
-            turn(store);                                                               \
-        }                                                                              \
-    } while (0)
 
 static void begin_all(struct crowd *crowd, int64_t wait_ms)
 {
@@ -83,7 +64,7 @@ static size_t queued(struct crowd *crowd)
 static void await_queued(struct crowd *crowd, size_t count)
 {
     if (has(HF_CAP_WAITERS))
-        PUMP_UNTIL(crowd->store, queued(crowd) == count);
+        LOOP_UNTIL(crowd->store, queued(crowd) == count);
 }
 
 static void close_crowd(struct crowd *crowd)
@@ -107,7 +88,7 @@ static void acquire_a_free_name(struct crowd *crowd)
 
     EXPECT(HF_OK,
            hf_acquire_async(crowd->store, &request, both_done, &both, NULL, &contract_error));
-    PUMP_UNTIL(crowd->store, both.done);
+    LOOP_UNTIL(crowd->store, both.done);
     EXPECT(HF_OK, both.result.status);
     give(both.result.lease);
 }
@@ -137,7 +118,7 @@ static void granted_in_any_order(void **state)
 
         CHECK(count_done(&crowd) == CROWD - 1 - i);
         EXPECT(HF_OK, peer_release(&crowd.peer, i));
-        PUMP_UNTIL(crowd.store, w->both.done);
+        LOOP_UNTIL(crowd.store, w->both.done);
         EXPECT(HF_OK, w->both.result.status);
         give(w->both.result.lease);
     }
@@ -158,7 +139,7 @@ static void cancelled_one_by_one(void **state)
 
         CHECK(count_done(&crowd) == CROWD - 1 - i);
         EXPECT(HF_OK, hf_op_cancel(w->op));
-        PUMP_UNTIL(crowd.store, w->both.done);
+        LOOP_UNTIL(crowd.store, w->both.done);
         EXPECT(HF_CANCELLED, w->both.result.status);
     }
     close_crowd(&crowd);
@@ -175,7 +156,7 @@ static void cancelled_together(void **state)
     begin_all(&crowd, HF_FOREVER);
     for (int i = 0; i < CROWD; i++)
         EXPECT(HF_OK, hf_op_cancel(crowd.waiters[i].op));
-    PUMP_UNTIL(crowd.store, count_done(&crowd) == CROWD);
+    LOOP_UNTIL(crowd.store, count_done(&crowd) == CROWD);
     for (int i = 0; i < CROWD; i++)
         EXPECT(HF_CANCELLED, crowd.waiters[i].both.result.status);
     close_crowd(&crowd);
@@ -189,7 +170,7 @@ static void timed_out(void **state)
     NEEDS(HF_CAP_WAIT);
     open_crowd(&crowd);
     begin_all(&crowd, FEW_MS);
-    PUMP_UNTIL(crowd.store, count_done(&crowd) == CROWD);
+    LOOP_UNTIL(crowd.store, count_done(&crowd) == CROWD);
     for (int i = 0; i < CROWD; i++)
         EXPECT(HF_TIMEOUT, crowd.waiters[i].both.result.status);
     close_crowd(&crowd);
@@ -248,12 +229,12 @@ static void cells_of_their_own(void **state)
         request.bytes = "x";
         request.len = 1;
         EXPECT(HF_OK, hf_cell_set(crowd.other, &request, NULL, &contract_error));
-        PUMP_UNTIL(crowd.store, w->both.done);
+        LOOP_UNTIL(crowd.store, w->both.done);
         EXPECT(HF_OK, w->both.result.status);
     }
     for (int i = 0; i < CROWD / 4; i++) {
         EXPECT(HF_OK, hf_op_cancel(crowd.waiters[i].op));
-        PUMP_UNTIL(crowd.store, crowd.waiters[i].both.done);
+        LOOP_UNTIL(crowd.store, crowd.waiters[i].both.done);
         EXPECT(HF_CANCELLED, crowd.waiters[i].both.result.status);
     }
     CHECK(count_done(&crowd) == CROWD / 2 + CROWD / 4);

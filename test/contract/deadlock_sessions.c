@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Sessions that are no threads: of other processes, scopes of an event loop, and one handed on as text. */
 #include "deadlock.h"
+#include "loop.h"
 #include "peer.h"
 
-#include <poll.h>
 #include <string.h>
 
 struct member {
@@ -87,20 +87,6 @@ static void on_done(const hf_result *result, void *arg)
     memcpy(heard->text, result->error->text, sizeof heard->text);
 }
 
-static void await_done(hf_store *store, struct heard *heard)
-{
-    int64_t until = now_ms() + LIMIT_MS;
-
-    while (!heard->done) {
-        struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
-        int limit = hf_store_timeout_ms(store);
-
-        CHECK(now_ms() < until);
-        poll(&fd, 1, limit < 0 || limit > 100 ? 100 : limit);
-        EXPECT(HF_OK, hf_store_process(store));
-    }
-}
-
 /* An event loop: scope 5 is a task of it. A peer is the other half. */
 static void tasks_of_a_loop(void **state)
 {
@@ -116,13 +102,13 @@ static void tasks_of_a_loop(void **state)
     store = open_store();
     a.scope = b.scope = 5;
     EXPECT(HF_OK, hf_acquire_async(store, &a, on_done, &first, NULL, &contract_error));
-    await_done(store, &first);
+    LOOP_UNTIL(store, first.done);
     EXPECT(HF_OK, first.status);
     member_start(&member, &peer, &b, &a);
     AWAIT(count_holders(store, "b") == 1);
     EXPECT(HF_OK, hf_acquire_async(store, &b, on_done, &second, NULL, &contract_error));
     pthread_barrier_wait(&member.ready);
-    await_done(store, &second);
+    LOOP_UNTIL(store, second.done);
     if (second.status == HF_OK)
         give(second.lease);
     give(first.lease);
@@ -152,7 +138,7 @@ static void tasks_of_one_loop(void **state)
         requests[i].scope = 5 + i;
         EXPECT(HF_OK,
                hf_acquire_async(store, &requests[i], on_done, &first[i], NULL, &contract_error));
-        await_done(store, &first[i]);
+        LOOP_UNTIL(store, first[i].done);
         EXPECT(HF_OK, first[i].status);
     }
     for (unsigned i = 0; i < 2; i++) {
@@ -165,7 +151,7 @@ static void tasks_of_one_loop(void **state)
     EXPECT(HF_DEADLOCK, second[victim].status);
     CHECK(!second[1 - victim].done);
     give(first[victim].lease);
-    await_done(store, &second[1 - victim]);
+    LOOP_UNTIL(store, second[1 - victim].done);
     EXPECT(HF_OK, second[1 - victim].status);
     give(second[1 - victim].lease);
     give(first[1 - victim].lease);

@@ -3,6 +3,7 @@
  * A holder learns that others wait for what it holds (HF_CAP_WANTED): the level, its events, the descriptor, and that a lease
  * without HF_FLAG_WATCH hears nothing.
  */
+#include "loop.h"
 #include "peer.h"
 #include "watched.h"
 
@@ -143,6 +144,47 @@ static void grant_tells_it(void **state)
     EXPECT(HF_OK, hf_cancel_close(next.cancel));
     waiter_granted(&last);
     close_store(third);
+    close_store(second);
+    close_store(store);
+}
+
+/* What the store shows of the only holder. */
+static bool shown_watched(hf_store *store, const char *name)
+{
+    hf_view *view = NULL;
+    bool watched;
+
+    EXPECT(HF_OK, hf_store_inspect(store, name, HF_CSTRING, 0, &view, &contract_error));
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
+    watched = hf_entry_holder(hf_view_entry(view, 0), 0)->watched;
+    hf_free(view);
+    return watched;
+}
+
+/* Others see which holders listen, also when a waiter has come and the store keeps the lease in another form. */
+static void shown_to_others(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), plain = mutex_request("plain");
+    struct waiter waiters[2];
+    hf_store *store, *second;
+    hf_lease *lease, *deaf;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_WAITERS);
+    store = open_store();
+    second = open_store();
+    lease = take(store, &request);
+    deaf = take(store, &plain);
+    CHECK(shown_watched(second, "wanted") && !shown_watched(second, "plain"));
+    waiter_start(&waiters[0], second, mutex_request("wanted"));
+    waiter_start(&waiters[1], second, mutex_request("plain"));
+    AWAIT(count_waiters(second, "wanted") == 1 && count_waiters(second, "plain") == 1);
+    CHECK(shown_watched(second, "wanted") && !shown_watched(second, "plain"));
+    give(lease);
+    give(deaf);
+    waiter_granted(&waiters[0]);
+    waiter_granted(&waiters[1]);
     close_store(second);
     close_store(store);
 }
@@ -507,14 +549,23 @@ static void ask(void **state)
 int contract_wanted(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(undeclared_is_refused), CASE(level_and_events),
-        CASE(several_waiters),       CASE(callback_gives_it_away),
-        CASE(grant_tells_it),        CASE(unwatched_hears_nothing),
-        CASE(none_after_release),    CASE(release_takes_back),
-        CASE(local_waiters),         CASE(readers),
-        CASE(waiter_dies),           CASE(between_processes),
-        CASE(in_the_loop),           CASE(ask),
-        CASE(descriptor_was_read),   CASE(behind_an_unwatched_thread),
+        CASE(undeclared_is_refused),
+        CASE(level_and_events),
+        CASE(several_waiters),
+        CASE(callback_gives_it_away),
+        CASE(grant_tells_it),
+        CASE(unwatched_hears_nothing),
+        CASE(shown_to_others),
+        CASE(none_after_release),
+        CASE(release_takes_back),
+        CASE(local_waiters),
+        CASE(readers),
+        CASE(waiter_dies),
+        CASE(between_processes),
+        CASE(in_the_loop),
+        CASE(ask),
+        CASE(descriptor_was_read),
+        CASE(behind_an_unwatched_thread),
     };
 
     return cmocka_run_group_tests_name("wanted", cases, NULL, NULL);

@@ -91,18 +91,3 @@ void yielder_start(struct attempt *attempt, hf_lease *lease, int64_t wait_ms)
     *attempt = (struct attempt){ .lease = lease, .request = { .wait_ms = wait_ms } };
     CHECK(pthread_create(&attempt->thread, NULL, yielder_run, attempt) == 0);
 }
-
-void keep_lease(const hf_result *result, void *arg)
-{
-    CHECK(result->status == HF_OK);
-    *(hf_lease **)arg = result->lease;
-}
-
-void loop_turn(hf_store *store)
-{
-    struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
-    int limit_ms = hf_store_timeout_ms(store);
-
-    poll(&fd, 1, limit_ms < 0 || limit_ms > 100 ? 100 : limit_ms);
-    EXPECT(HF_OK, hf_store_process(store));
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Watched leases: what the cases of wanted.c, yield.c and the faults share. A callback that notes what it is told, a client
- * that waits until it is cancelled or granted, hf_yield() on a thread of its own, and a loop.
+ * that waits until it is cancelled or granted, and hf_yield() on a thread of its own.
  */
 #ifndef WATCHED_H
 #define WATCHED_H
@@ -39,19 +39,5 @@ void waiter_granted(struct waiter *waiter);
 
 /* hf_yield() on a thread of its own; attempt_join() ends it. */
 void yielder_start(struct attempt *attempt, hf_lease *lease, int64_t wait_ms);
-
-/* ---- in the loop -------------------------------------------------------------------------- */
-
-void keep_lease(const hf_result *result, void *arg); /* hf_lease **arg */
-void loop_turn(hf_store *store);                     /* waits, but not long */
-
-#define LOOP_UNTIL(store, truth)                                                     \
-    do {                                                                             \
-        int64_t until_ms = now_ms() + LIMIT_MS;                                      \
-        while (!(truth)) {                                                           \
-            check_true(now_ms() < until_ms, "in time: " #truth, __FILE__, __LINE__); \
-            loop_turn(store);                                                        \
-        }                                                                            \
-    } while (0)
 
 #endif

@@ -3,6 +3,7 @@
  * hf_yield(): a holder gives its lease to those that wait, and queues for it again (HF_CAP_WANTED). The waiter gets it, then it is
  * ours again with a larger token; whatever stops that leaves nothing held.
  */
+#include "loop.h"
 #include "peer.h"
 #include "watched.h"
 

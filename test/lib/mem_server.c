@@ -454,6 +454,7 @@ static bool emit_holders(const struct name *name, struct hfi_sink *sink, int64_t
             .tid = p->tid,
             .lingers = (p->ask.flags & HFI_CLAIM_LINGERS) != 0,
             .idle = p->idle,
+            .watched = (p->ask.flags & HFI_CLAIM_WATCHED) != 0,
             .label = p->ask.label,
         };
         if (!sink->holder(sink, &holder))

@@ -703,12 +703,21 @@ static void do_scripts(hf_store *store)
     hf_free(value);
     (void)fine_or_unknown(
         hf_script_exists(store, script.text, HF_CSTRING, &there, &contract_error));
+    (void)fine_or_unknown(
+        hf_script_exists_each(store, &script.text, NULL, 1, &there, &contract_error));
+    (void)fine_or_unknown(hf_script_load(store, script.text, HF_CSTRING, NULL, &contract_error));
     (void)fine_or_unknown(hf_script_flush(store, &contract_error));
     await_form(store, &async, true,
                hf_script_run_async(store, &script, on_form, &async, NULL, &contract_error));
     await_form(store, &async, false,
                hf_script_exists_async(store, script.text, HF_CSTRING, on_form, &async, NULL,
                                       &contract_error));
+    await_form(store, &async, true,
+               hf_script_load_async(store, script.text, HF_CSTRING, on_form, &async, NULL,
+                                    &contract_error));
+    await_form(store, &async, true,
+               hf_script_exists_each_async(store, &script.text, NULL, 1, on_form, &async, NULL,
+                                           &contract_error));
     await_form(store, &async, false,
                hf_script_flush_async(store, on_form, &async, NULL, &contract_error));
     await_form(

@@ -9,6 +9,8 @@
 #include "contract.h"
 #include "holdfast/redis.h"
 
+#include <string.h>
+
 static inline hf_status both_script_run(hf_store *store, const hf_script_request *script,
                                         hf_value **ret_value, hf_error *err)
 {
@@ -38,6 +40,47 @@ static inline hf_status both_script_exists(hf_store *store, const char *text, si
     status = both_end(store, status, &both, err);
     if (status == HF_OK)
         *ret_exists = both.result.number == 1;
+    return status;
+}
+
+static inline hf_status both_script_load(hf_store *store, const char *text, size_t len,
+                                         char *ret_sha1, hf_error *err)
+{
+    struct both both = { .done = false };
+    hf_status status;
+    size_t sha1_len;
+    const char *bytes;
+
+    if (!contract_pumped)
+        return hf_script_load(store, text, len, ret_sha1, err);
+    status = hf_script_load_async(store, text, len, both_done, &both, NULL, err);
+    status = both_end(store, status, &both, err);
+    bytes = hf_value_get_bytes(both.result.value, &sha1_len);
+    if (status == HF_OK && ret_sha1)
+        memcpy(ret_sha1, bytes, sha1_len + 1);
+    hf_free(both.result.value);
+    return status;
+}
+
+static inline hf_status both_script_exists_each(hf_store *store, const char *const *texts,
+                                                const size_t *lens, size_t count, bool *ret_exists,
+                                                hf_error *err)
+{
+    struct both both = { .done = false };
+    hf_status status;
+    int64_t found = 0;
+
+    if (!contract_pumped || !ret_exists)
+        return hf_script_exists_each(store, texts, lens, count, ret_exists, err);
+    status = hf_script_exists_each_async(store, texts, lens, count, both_done, &both, NULL, err);
+    status = both_end(store, status, &both, err);
+    for (size_t i = 0; status == HF_OK && i < count; i++) {
+        ret_exists[i] = hf_value_get_integer(hf_value_get_item(both.result.value, i)) == 1;
+        found += ret_exists[i];
+    }
+    CHECK(found == both.result.number &&
+          hf_value_get_count(both.result.value) == (status == HF_OK ? count : 0));
+    hf_free(both.result.value);
     return status;
 }
 

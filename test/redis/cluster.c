@@ -499,6 +499,33 @@ static hf_status run_at(hf_store *store, const char *const *keys, size_t count)
     return both_script_run(store, &script, NULL, &contract_error);
 }
 
+/* Every master gets it; one that has lost it is enough for "no". */
+static void load_everywhere(hf_store *store, const char *text, const char *const *keys)
+{
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+    char sha1[HF_SCRIPT_SHA1_LEN + 1];
+    const char *const texts[] = { "return 0", sha1, text };
+    bool there[3] = { true };
+
+    EXPECT(HF_OK, both_script_load(store, text, HF_CSTRING, sha1, &contract_error));
+    EXPECT(HF_OK, both_script_exists_each(store, texts, NULL, 3, there, &contract_error));
+    CHECK(!there[0] && there[1] && there[2]);
+    script.sha1 = sha1;
+    script.key_count = 1;
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        script.keys = &keys[i];
+        EXPECT(HF_OK, both_script_run(store, &script, NULL, &contract_error));
+        CHECK(server_do(cluster->nodes[i], "INCRBY %s 0", keys[i]) == 2);
+    }
+    server_do(cluster->nodes[1], "SCRIPT FLUSH");
+    EXPECT(HF_OK, both_script_exists_each(store, texts, NULL, 3, there, &contract_error));
+    CHECK(!there[0] && !there[1] && !there[2]);
+    script.keys = &keys[1];
+    EXPECT(HF_NOT_FOUND, both_script_run(store, &script, NULL, &contract_error));
+    script.keys = &keys[0];
+    EXPECT(HF_OK, both_script_run(store, &script, NULL, &contract_error));
+}
+
 /* A script runs where its keys are; each server has its own, and all are asked and told. */
 static void find_script_servers(void)
 {
@@ -528,6 +555,7 @@ static void find_script_servers(void)
     EXPECT(HF_OK, both_script_exists(store, text, HF_CSTRING, &there, &contract_error));
     CHECK(there);
     EXPECT(HF_OK, both_script_flush(store, &contract_error));
+    load_everywhere(store, text, keys);
     for (size_t i = 0; i < CLUSTER_NODES; i++) {
         EXPECT(HF_OK, run_at(store, &keys[i], 1));
         CHECK(server_do(cluster->nodes[i], "DEL %s", keys[i]) == 1);

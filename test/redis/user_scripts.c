@@ -137,6 +137,112 @@ static void what_the_server_has(void **state)
     close_store(store);
 }
 
+static hf_status run_sha(hf_store *store, const char *sha1, uint64_t flags, hf_value **ret_value)
+{
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+
+    script.sha1 = sha1;
+    script.flags = flags;
+    return both_script_run(store, &script, ret_value, &contract_error);
+}
+
+/* SCRIPT LOAD, and from then on by the SHA-1 alone. */
+static void by_its_sha(void **state)
+{
+    static const char text[] = "redis.call('INCR', 'n') return 'x'";
+    char sha1[HF_SCRIPT_SHA1_LEN + 1] = "", upper[HF_SCRIPT_SHA1_LEN + 1];
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+    hf_store *store = open_direct();
+    hf_value *value = NULL;
+
+    (void)state;
+    EXPECT(HF_OK, both_script_load(store, text, HF_CSTRING, sha1, &contract_error));
+    CHECK(strlen(sha1) == HF_SCRIPT_SHA1_LEN);
+    CHECK(server_do(server, "EXISTS n") == 0); /* it has not run */
+    EXPECT(HF_OK, run_sha(store, sha1, 0, &value));
+    CHECK(strcmp(hf_value_get_bytes(value, NULL), "x") == 0);
+    hf_free(value);
+    for (size_t i = 0; i <= HF_SCRIPT_SHA1_LEN; i++)
+        upper[i] = sha1[i] >= 'a' ? (char)(sha1[i] - 'a' + 'A') : sha1[i];
+    EXPECT(HF_OK, run_sha(store, upper, 0, NULL));
+    CHECK(server_do(server, "INCRBY n 0") == 2);
+    EXPECT(HF_OK, both_script_flush(store, &contract_error));
+    EXPECT(HF_NOT_FOUND, run_sha(store, sha1, 0, NULL));
+    CHECK(strstr(contract_error.text, "NOSCRIPT"));
+    CHECK(server_do(server, "INCRBY n 0") == 2);
+    EXPECT(HF_OK, both_script_load(store, text, sizeof text - 1, NULL, &contract_error));
+    EXPECT(HF_OK, run_sha(store, sha1, 0, NULL));
+
+    EXPECT(HF_INVALID, both_script_load(store, "no Lua", HF_CSTRING, NULL, &contract_error));
+    CHECK(strstr(contract_error.text, "compiling"));
+    EXPECT(HF_INVALID, both_script_load(store, NULL, 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, both_script_load(store, "", HF_CSTRING, NULL, &contract_error));
+    EXPECT(HF_INVALID, run_sha(store, "e4c38c", 0, NULL));
+    CHECK(strstr(contract_error.text, "sha1: "));
+    EXPECT(HF_INVALID, run_sha(store, sha1, 2, NULL));
+    CHECK(strstr(contract_error.text, "flags: "));
+    script.text = text;
+    script.text_len = HF_CSTRING;
+    script.sha1 = sha1;
+    EXPECT(HF_INVALID, both_script_run(store, &script, NULL, &contract_error));
+    CHECK(server_do(server, "INCRBY n 0") == 3);
+    close_store(store);
+}
+
+/* One question for several, by text and by SHA-1. */
+static void several_at_once(void **state)
+{
+    static const char one[] = "return 1", two[] = "return 2";
+    char sha1[HF_SCRIPT_SHA1_LEN + 1];
+    const char *const texts[] = { one, sha1, two, "return 1 or", sha1 };
+    const size_t lens[] = { 8, HF_SCRIPT_SHA1_LEN, 8, 8, HF_SCRIPT_SHA1_LEN };
+    hf_store *store = open_direct();
+    bool there[5] = { false };
+
+    (void)state;
+    EXPECT(HF_OK, both_script_load(store, one, HF_CSTRING, sha1, &contract_error));
+    EXPECT(HF_OK, both_script_exists_each(store, texts, NULL, 5, there, &contract_error));
+    CHECK(there[0] && there[1] && !there[2] && !there[3] && there[4]);
+    EXPECT(HF_OK, both_script_exists_each(store, texts, lens, 5, there, &contract_error));
+    CHECK(there[0] && there[1] && !there[2] && there[3] && there[4]);
+    EXPECT(HF_INVALID, both_script_exists_each(store, texts, lens, 0, there, &contract_error));
+    EXPECT(HF_INVALID, both_script_exists_each(store, texts, lens, HF_SCRIPT_EXISTS_MAX + 1, there,
+                                               &contract_error));
+    CHECK(strstr(contract_error.text, "count: "));
+    EXPECT(HF_INVALID, both_script_exists_each(store, texts, lens, 5, NULL, &contract_error));
+    EXPECT(HF_INVALID, both_script_exists_each(store, NULL, NULL, 1, there, &contract_error));
+    close_store(store);
+}
+
+/* The server itself refuses its writes. */
+static void read_only(void **state)
+{
+    static const char writes[] = "return redis.call('SET', 'k', 'v')";
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
+    hf_store *store = open_direct();
+    hf_value *value = NULL;
+    char sha1[HF_SCRIPT_SHA1_LEN + 1];
+
+    (void)state;
+    script.flags = HF_SCRIPT_FLAG_READ_ONLY;
+    script.text = "return redis.call('EXISTS', 'k')";
+    script.text_len = HF_CSTRING;
+    for (int i = 0; i < 2; i++) { /* whole, and by its SHA-1 */
+        EXPECT(HF_OK, both_script_run(store, &script, &value, &contract_error));
+        CHECK(hf_value_get_kind(value) == HF_VALUE_KIND_INTEGER);
+        hf_free(value);
+    }
+    script.text = writes;
+    EXPECT(HF_INVALID, both_script_run(store, &script, NULL, &contract_error));
+    CHECK(strstr(contract_error.text, "read-only"));
+    EXPECT(HF_OK, both_script_load(store, writes, HF_CSTRING, sha1, &contract_error));
+    EXPECT(HF_INVALID, run_sha(store, sha1, HF_SCRIPT_FLAG_READ_ONLY, NULL));
+    CHECK(server_do(server, "EXISTS k") == 0);
+    EXPECT(HF_OK, run_sha(store, sha1, 0, NULL));
+    CHECK(server_do(server, "EXISTS k") == 1);
+    close_store(store);
+}
+
 struct runner {
     hf_store *store;
     const char *text;
@@ -295,7 +401,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(values_of_every_kind), TEST(a_script_at_fault), TEST(words_of_ones_own),
         TEST(what_the_server_has),  TEST(a_busy_server),     TEST(one_that_cannot_be_killed),
-        TEST(inputs_are_copied),    TEST(a_slow_server),
+        TEST(inputs_are_copied),    TEST(a_slow_server),     TEST(by_its_sha),
+        TEST(several_at_once),      TEST(read_only),
     };
     int failed;
 

@@ -292,6 +292,7 @@ static bool emit_one(struct search *search, const struct etcd_record *record, ui
                          .first = record->revision,
                          .permits = record->permits,
                          .detached = record->detached,
+                         .watched = record->watched,
                          .age_ms = age_ms(record),
                          .ttl_ms = life ? life->left_ms : record->ttl_s * 1000,
                          .label = record->label };

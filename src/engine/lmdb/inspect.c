@@ -100,6 +100,7 @@ static bool emit_holder(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     hf_holder view = { .first = h->token,
                        .permits = h->permits,
                        .detached = h->slot == LMDB_NO_SLOT,
+                       .watched = (h->flags & LMDB_HOLDER_WATCHED) != 0,
                        .age_ms = lmdb_now(t) - h->granted_ms,
                        .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - lmdb_now(t),
                        .label = text };

@@ -207,7 +207,8 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
     struct redis_store *store = call->store;
     hf_error err;
 
-    if (call->command.script && !call->command.whole && hfi_reply_is_noscript(reply)) {
+    if (call->command.script && call->command.script->text && !call->command.whole &&
+        hfi_reply_is_noscript(reply)) {
         if (call->user_script)
             call->command.whole = true;
         else

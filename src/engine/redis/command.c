@@ -21,7 +21,7 @@ static size_t number_length(size_t number);
 void hfi_command_init(struct hfi_command *command)
 {
     command->script = NULL;
-    command->whole = command->failed = false;
+    command->whole = command->failed = command->read_only = false;
     command->argc = 0;
     command->slot = HFI_SLOT_ANY;
     command->len = 0;
@@ -92,10 +92,17 @@ void hfi_command_add_number(struct hfi_command *command, int64_t number)
     hfi_command_add(command, digits, (size_t)(put_number(digits, number) - digits));
 }
 
+static const char *verb_of(const struct hfi_command *command)
+{
+    if (command->read_only)
+        return command->whole ? "$7\r\nEVAL_RO\r\n" : "$10\r\nEVALSHA_RO\r\n";
+    return command->whole ? "$4\r\nEVAL\r\n" : "$7\r\nEVALSHA\r\n";
+}
+
 size_t hfi_command_head(const struct hfi_command *command, char *ret_head)
 {
     const struct hfi_script *script = command->script;
-    const char *verb = command->whole ? "$4\r\nEVAL\r\n" : "$7\r\nEVALSHA\r\n";
+    const char *verb = verb_of(command);
     const char *body = NULL;
     size_t len = 0;
     char *to = ret_head;

@@ -15,7 +15,7 @@
 
 struct hfi_script {
     const char *name; /* "acquire": for people and tests */
-    const char *text;
+    const char *text; /* NULL: a user's, known by its sha only */
     size_t len;
     char sha[41]; /* lower-case hex, made at build time */
 };
@@ -29,6 +29,7 @@ struct hfi_script_set {
 struct hfi_command {
     const struct hfi_script *script; /* NULL: a plain command */
     bool whole;                      /* send the script's text (EVAL), not its sha */
+    bool read_only;                  /* EVAL_RO, EVALSHA_RO */
     bool failed;                     /* out of memory while it was built */
     uint32_t argc;                   /* arguments in `bytes`, or in its tail after the script */
     uint32_t slot;                   /* cluster slot of its keys; HFI_SLOT_ANY */

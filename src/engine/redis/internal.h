@@ -19,7 +19,7 @@
  *   cells.c     cells, and the server's clock
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
- *   script.c    scripts of the user's
+ *   script.c    scripts of the user's: running one; script_cache.c: what the servers have of them
  *   kill.c      ending a script that does not end
  *   limit.c     rate limits
  *   foreign.c   acquire in the foreign wire modes: try, wait, try again
@@ -166,7 +166,7 @@ struct redis_op {
         struct redis_looking *looking;     /* LOOK, while labels are asked for */
         unsigned shares;                   /* RENEW: its commands under way */
         struct {
-            void *text;    /* the user's script, or the text that is asked about */
+            void *kept;    /* a copy of what the caller gave: script.c, script_cache.c */
             uint32_t node; /* the next server, if all are asked */
         } script;
     };

@@ -117,6 +117,7 @@ static bool emit_holder(struct hfi_sink *sink, const struct redis_looking *looki
                          .permits = (uint32_t)number(item, 4),
                          .detached = (flags & 4) != 0,
                          .lingers = lingers,
+                         .watched = (flags & 16) != 0,
                          .idle = lingers && thread && thread->integer == REDIS_IDLE,
                          .age_ms = hfi_told_ms(number(item, 6)),
                          .ttl_ms = hfi_told_ms(number(item, 7)),

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scripts of the user: run one, ask whether the server has it, flush all.
+ * Scripts of the user: running one.
  *
- * A script is sent as EVALSHA, and as EVAL if the server answers NOSCRIPT: then it has not run. It
- * is not sent a second time for any other reason, since only its author knows whether that would do
- * harm. So, unlike for our own scripts, an error that means "try again later" is passed on: a
- * script can return any error itself.
+ * A script is sent as EVALSHA, and as EVAL if the server answers NOSCRIPT: then it has not run. (One
+ * that the caller knows by its SHA-1 only cannot be sent whole.) It is not sent a second time for any
+ * other reason, since only its author knows whether that would do harm. So, unlike for our own scripts,
+ * an error that means "try again later" is passed on: a script can return any error itself.
  */
-#include "engine/redis/internal.h"
+#include "engine/redis/script.h"
 
-#include "engine/native.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/sha1.h"
@@ -17,22 +16,39 @@
 
 #include <string.h>
 
-/* Kept until the op is finished: the command is built from it when it is sent. */
-struct user_script {
-    struct hfi_script script;
-    char text[];
-};
-
 static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err);
-static void send_to_all(struct redis_store *store, struct hfi_op *op);
 
-static void finish(struct redis_store *store, struct hfi_op *op, hf_status status,
-                   const hf_error *err)
+static void run(struct redis_store *store, struct hfi_op *op);
+static void sha_of(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN + 1]);
+
+void redis_script(void *self, struct hfi_op *op)
 {
-    hfi_free(redis_op(op)->script.text);
-    redis_op(op)->script.text = NULL;
+    if (op->u.script->verb == HFI_SCRIPT_RUN)
+        run(self, op);
+    else
+        redis_script_cache(self, op);
+}
+
+void redis_script_finish(struct redis_store *store, struct hfi_op *op, hf_status status,
+                         const hf_error *err)
+{
+    hfi_free(redis_op(op)->script.kept);
+    redis_op(op)->script.kept = NULL;
     hfi_reactor_finish(&store->reactor, op, status, err);
+}
+
+struct redis_user_script *redis_user_script_new(const char *text, size_t len)
+{
+    struct redis_user_script *theirs = hfi_malloc(sizeof *theirs + len + 1);
+
+    if (!theirs)
+        return NULL;
+    memcpy(theirs->text, text, len);
+    theirs->text[len] = 0;
+    theirs->script = (struct hfi_script){ .name = "theirs", .text = theirs->text, .len = len };
+    sha_of(text, len, theirs->script.sha);
+    return theirs;
 }
 
 static void sha_of(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN + 1])
@@ -41,6 +57,15 @@ static void sha_of(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN
 
     hfi_sha1(text, len, digest);
     hfi_hex(digest, sizeof digest, ret_sha);
+}
+
+void redis_script_sha(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN + 1])
+{
+    unsigned char digest[HFI_SHA1_LEN];
+
+    if (len != HFI_SCRIPT_SHA_LEN || !hfi_unhex(text, len, digest, sizeof digest))
+        hfi_sha1(text, len, digest);
+    hfi_hex(digest, sizeof digest, ret_sha); /* SCRIPT EXISTS knows lower case only */
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
@@ -65,38 +90,45 @@ static bool find_slot(const struct redis_store *store, const hf_script_request *
     return true;
 }
 
+/* The script as it is kept: its text, or the SHA-1 that the caller gave. */
+static struct redis_user_script *keep(const hf_script_request *script)
+{
+    struct redis_user_script *theirs;
+
+    if (script->text)
+        return redis_user_script_new(script->text, script->text_len);
+    theirs = redis_user_script_new(script->sha1, HFI_SCRIPT_SHA_LEN);
+    if (!theirs)
+        return NULL;
+    redis_script_sha(script->sha1, HFI_SCRIPT_SHA_LEN, theirs->script.sha);
+    theirs->script.text = NULL;
+    return theirs;
+}
+
 static void run(struct redis_store *store, struct hfi_op *op)
 {
     const hf_script_request *script = op->u.script->script;
-    size_t len = script->text_len;
-    struct user_script *theirs = hfi_malloc(sizeof *theirs + len + 1);
+    struct redis_user_script *theirs = keep(script);
     struct redis_call *call;
-    uint32_t slot;
+    uint32_t slot = HFI_SLOT_ANY;
 
-    if (!theirs) {
-        hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
+    redis_op(op)->script.kept = theirs;
+    if (theirs && !find_slot(store, script, &slot)) {
+        redis_script_finish(store, op, HF_INVALID,
+                            &(hf_error){ .text = "keys: in a cluster all of them must be of one "
+                                                 "slot; {the same tag} makes them so" });
         return;
     }
-    redis_op(op)->script.text = theirs;
-    if (!find_slot(store, script, &slot)) {
-        finish(store, op, HF_INVALID,
-               &(hf_error){ .text = "keys: in a cluster all of them must be of one slot; {the same "
-                                    "tag} makes them so" });
-        return;
-    }
-    memcpy(theirs->text, script->text, len);
-    theirs->text[len] = 0;
-    theirs->script = (struct hfi_script){ .name = "theirs", .text = theirs->text, .len = len };
-    sha_of(theirs->text, len, theirs->script.sha);
-
-    call = redis_call_new(store, &theirs->script, (uint32_t)script->key_count, ran, NULL);
+    call = theirs ? redis_call_new(store, &theirs->script, (uint32_t)script->key_count, ran, NULL)
+                  : NULL;
     if (!call) {
-        finish(store, op, HF_NO_MEMORY, NULL);
+        redis_script_finish(store, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->op = op;
     call->user_script = true;
     call->command.slot = slot;
+    call->command.read_only = script->flags & HF_SCRIPT_FLAG_READ_ONLY;
     for (size_t i = 0; i < script->key_count; i++)
         hfi_command_add(&call->command, script->keys[i], length(script->keys, script->key_lens, i));
     for (size_t i = 0; i < script->arg_count; i++)
@@ -199,6 +231,16 @@ static bool is_refusal(const struct hfi_reply *reply)
     return false;
 }
 
+/* "ERR unknown command 'EVALSHA_RO', with args ...", or with backquotes: it is tried before EVAL_RO. */
+static bool lacks_read_only(const struct hfi_reply *reply)
+{
+    static const char words[] = "ERR unknown command", command[] = "EVALSHA_RO";
+    const size_t from = sizeof words - 1, behind = from + 2; /* a blank, a quote */
+
+    return reply->len >= behind + sizeof command - 1 && memcmp(reply->text, words, from) == 0 &&
+           memcmp(reply->text + behind, command, sizeof command - 1) == 0;
+}
+
 /*
  * What an error means. Redis 7 says where in a script something failed ("... script: 5f0d..., on
  * @user_script:1."), Redis 6.2 wraps it ("ERR Error running script ..."): such a script has begun.
@@ -211,6 +253,13 @@ static hf_status judge(const struct hfi_reply *reply, hf_error *err)
 
     if (has_words(reply, "Script killed by user"))
         return HF_CANCELLED;
+    if (hfi_reply_is_noscript(reply))
+        return hfi_error_set(
+            err, HF_NOT_FOUND, 0,
+            "NOSCRIPT: the server has no script with this SHA-1; load it, or run its text");
+    if (lacks_read_only(reply))
+        return hfi_error_set(err, HF_UNSUPPORTED, 0,
+                             "the server has no EVAL_RO, which came with Redis 7.0");
     if (inside || !is_refusal(reply))
         return HF_INVALID;
     if (hfi_reply_is_error(reply, "BUSY"))
@@ -218,116 +267,33 @@ static hf_status judge(const struct hfi_reply *reply, hf_error *err)
     return err->status;
 }
 
+void redis_script_refused(struct redis_store *store, struct hfi_op *op,
+                          const struct hfi_reply *reply, const hf_error *err)
+{
+    hf_error said = *err;
+    hf_status status = judge(reply, &said);
+
+    redis_script_finish(store, op, status, &said);
+}
+
 static void ran(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err)
 {
     struct redis_store *store = call->store;
-    hf_error said;
-    hf_status status;
 
     if (outcome == HFI_REFUSED && reply) {
-        said = *err;
-        status = judge(reply, &said);
-        finish(store, call->op, status, &said);
+        redis_script_refused(store, call->op, reply, err);
         return;
     }
     if (outcome != HFI_ANSWERED) {
-        finish(store, call->op, hfi_outcome_status(outcome, err), err);
+        redis_script_finish(store, call->op, hfi_outcome_status(outcome, err), err);
         return;
     }
     call->op->u.script->ret_value = copy_tree(reply);
     if (call->op->u.script->ret_value)
-        finish(store, call->op, HF_OK, NULL);
+        redis_script_finish(store, call->op, HF_OK, NULL);
     else
-        finish(store, call->op, HF_UNKNOWN,
-               &(hf_error){ .text = "it ran, but there is no memory for what it answered" });
-}
-
-/* ---- what the servers have ------------------------------------------------------------------ */
-
-/* Ask the next server, or finish. In a cluster each server has its own scripts. */
-static void all_answered(struct redis_call *call, enum hfi_outcome outcome,
-                         const struct hfi_reply *reply, const hf_error *err)
-{
-    struct redis_store *store = call->store;
-    struct hfi_op *op = call->op;
-    struct hfi_script_op *script = op->u.script;
-    const struct hfi_reply *found = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
-    bool flush = script->verb == HFI_SCRIPT_FLUSH;
-
-    if (outcome != HFI_ANSWERED) {
-        finish(store, op, hfi_outcome_status(outcome, err), err);
-        return;
-    }
-    if (!flush && !found) {
-        finish(store, op, HF_CORRUPT, NULL);
-        return;
-    }
-    script->ret_exists = found && found->integer == 1;
-    if (store->slots && (flush || script->ret_exists)) {
-        uint32_t next = redis_cluster_next(store, call->node + 1);
-
-        if (next != REDIS_NODE_ANY) {
-            redis_op(op)->script.node = next;
-            send_to_all(store, op);
-            return;
-        }
-    }
-    finish(store, op, HF_OK, NULL);
-}
-
-static void send_to_all(struct redis_store *store, struct hfi_op *op)
-{
-    struct redis_call *call = redis_call_new(store, NULL, 0, all_answered, NULL);
-
-    if (!call) {
-        finish(store, op, HF_NO_MEMORY, NULL);
-        return;
-    }
-    call->op = op;
-    call->idempotent = true; /* twice is as good as once */
-    if (store->slots)
-        call->node = redis_op(op)->script.node;
-    hfi_command_add_text(&call->command, "SCRIPT");
-    if (op->u.script->verb == HFI_SCRIPT_FLUSH) {
-        hfi_command_add_text(&call->command, "FLUSH");
-    } else {
-        hfi_command_add_text(&call->command, "EXISTS");
-        hfi_command_add_text(&call->command, redis_op(op)->script.text);
-    }
-    redis_call_send(call);
-}
-
-static bool is_sha(const char *text, size_t len)
-{
-    unsigned char digest[HFI_SHA1_LEN];
-
-    return len == HFI_SCRIPT_SHA_LEN && hfi_unhex(text, len, digest, sizeof digest);
-}
-
-void redis_script(void *self, struct hfi_op *op)
-{
-    struct redis_store *store = self;
-    const struct hfi_script_op *script = op->u.script;
-    char *sha = NULL;
-
-    if (script->verb == HFI_SCRIPT_RUN) {
-        run(store, op);
-        return;
-    }
-    if (script->verb == HFI_SCRIPT_EXISTS) {
-        sha = hfi_malloc(HFI_SCRIPT_SHA_LEN + 1);
-        if (!sha) {
-            hfi_reactor_finish(&store->reactor, op, HF_NO_MEMORY, NULL);
-            return;
-        }
-        if (is_sha(script->text, script->len))
-            memcpy(sha, script->text, HFI_SCRIPT_SHA_LEN);
-        else
-            sha_of(script->text, script->len, sha);
-        sha[HFI_SCRIPT_SHA_LEN] = 0;
-    }
-    redis_op(op)->script.text = sha;
-    redis_op(op)->script.node = store->slots ? redis_cluster_next(store, 0) : 0;
-    send_to_all(store, op);
+        redis_script_finish(
+            store, call->op, HF_UNKNOWN,
+            &(hf_error){ .text = "it ran, but there is no memory for what it answered" });
 }

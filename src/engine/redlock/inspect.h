@@ -17,7 +17,7 @@ struct redlock_record {
     uint64_t counter, tokens, held;
     uint64_t choice; /* of slots */
     uint32_t permits;
-    bool detached, lingers;
+    bool detached, lingers, watched;
     int64_t age_ms, left_ms, ttl_ms, tid;
     uint64_t stamp; /* of a waiter; 0: not known */
     char *label;

@@ -68,6 +68,7 @@ static bool take_holder(struct redlock_view *view, unsigned node, const struct h
     record->permits = (uint32_t)number(item, 4);
     record->detached = (number(item, 5) & 4) != 0;
     record->lingers = (number(item, 5) & 32) != 0;
+    record->watched = (number(item, 5) & 16) != 0;
     record->age_ms = hfi_told_ms(number(item, 6));
     record->left_ms = hfi_told_ms(number(item, 7));
     record->ttl_ms = hfi_told_ms(number(item, 8));

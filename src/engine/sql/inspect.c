@@ -44,6 +44,7 @@ static bool emit_line(const struct sql_rows *rows, uint32_t row, uint32_t positi
                              .tid = tid > 0 ? tid : 0,
                              .lingers = (sql_int(rows, row, FLAGS) & SQL_FLAG_LINGERS) != 0,
                              .idle = tid == SQL_TID_IDLE,
+                             .watched = (sql_int(rows, row, FLAGS) & SQL_FLAG_WATCHED) != 0,
                              .label = label };
 
         return sink->holder(sink, &holder);

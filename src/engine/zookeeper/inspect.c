@@ -267,6 +267,7 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
                              .permits = members[i].demand.permits,
                              .age_ms = age_ms,
                              .ttl_ms = seen->data.timeout_ms,
+                             .watched = seen->data.watched,
                              .label = seen->data.label };
         hf_waiter waiter = { .position = (uint32_t)(i - holders + 1),
                              .permits = members[i].demand.permits,

@@ -5,30 +5,36 @@
 -- Returns how many were told.
 CREATE OR REPLACE FUNCTION @want_1(n @names, p_letter text, p_text text, p_ring bool) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE
-    h record;
-    told int8 := 0;
+    owners bytea[];
+    clients int8[];
+    holder int8;
     words text;
     c @clients;
 BEGIN
-    FOR h IN SELECT n.owner, n.client WHERE n.owner IS NOT NULL AND n.flags & 16 = 16
-        UNION ALL SELECT x.owner, x.client FROM @holders x WHERE n.owner IS NULL AND n.holders > 0 AND x.name = n.name AND x.flags & 16 = 16
-        ORDER BY client LOOP
-        told := told + 1;
-        words := p_letter || ' ' || encode(h.owner, 'hex') || p_text;
+    IF n.owner IS NULL AND n.holders > 0 THEN
+        SELECT array_agg(x.owner ORDER BY x.client), array_agg(x.client ORDER BY x.client) INTO owners, clients
+        FROM @holders x WHERE x.name = n.name AND x.flags & 16 = 16;
+    ELSIF n.owner IS NOT NULL AND n.flags & 16 = 16 THEN
+        owners := ARRAY[n.owner];
+        clients := ARRAY[n.client];
+    END IF;
+    FOR i IN 1 .. coalesce(array_length(owners, 1), 0) LOOP
+        holder := clients[i];
+        words := p_letter || ' ' || encode(owners[i], 'hex') || p_text;
         IF NOT p_ring THEN
-            PERFORM pg_notify('@prefix' || h.client, words);
+            PERFORM pg_notify('@prefix' || holder, words);
             CONTINUE;
         END IF;
-        PERFORM pg_advisory_xact_lock_shared(-h.client);
-        SELECT * INTO c FROM @clients x WHERE x.client = h.client;
+        PERFORM pg_advisory_xact_lock_shared(-holder);
+        SELECT * INTO c FROM @clients x WHERE x.client = holder;
         IF c.bell IS NULL OR pg_try_advisory_xact_lock(c.bell) THEN
-            INSERT INTO @mail (client, words) VALUES (h.client, words);
+            INSERT INTO @mail (client, words) VALUES (holder, words);
         ELSE
-            PERFORM pg_notify('@prefix' || h.client, words);
+            PERFORM pg_notify('@prefix' || holder, words);
             IF c.bell <> 0 AND (c.role = current_user OR @may_ring_1(c.role)) THEN PERFORM pg_cancel_backend(c.pid); END IF;
         END IF;
     END LOOP;
-    RETURN told;
+    RETURN coalesce(array_length(owners, 1), 0);
 END
 $$;
 

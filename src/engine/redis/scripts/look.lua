@@ -5,7 +5,7 @@
 --
 -- `N`: nobody holds or waits, and the name is open. Else
 -- `L`, mode, capacity, permits taken, ms closed (0: open), holders, waiters; where
--- a holder is owner, token that holds now, first token, tokens, permits, flags (4 detached, 32 lingers), age ms,
+-- a holder is owner, token that holds now, first token, tokens, permits, flags (4 detached, 16 watched, 32 lingers), age ms,
 -- ms left, ttl ms, lock delay ms, thread id (0: not told, -1: none, it is idle), client id, label; and
 -- a waiter, in order, is owner, permits, flags, age ms, ttl ms, client id, label. An empty label is that of the client.
 
@@ -40,7 +40,7 @@ for i = 1, #all, 2 do
             close(deadline, delay)
         else
             permits_taken = permits_taken + permits
-            local kept = flags % HEARS + (flags >= LINGERS and LINGERS or 0)
+            local kept = flags % HEARS + flags - flags % WATCHED
             shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, kept, age(since),
                 math.min(deadline - now, math.max(ttl, window)), ttl, delay, tid, client,
                 sub(record, HOLDER_LEN + 1) }

@@ -5,7 +5,7 @@
 --
 -- `N`: nobody holds or waits, and the name is open. Else
 -- `L`, mode, capacity, ms closed (0: open), holders, waiters; where
--- a holder is owner, attempt, c, tokens, permits, flags (4 detached, 32 lingers), age ms, ms left, ttl ms, lock delay ms,
+-- a holder is owner, attempt, c, tokens, permits, flags (4 detached, 16 watched, 32 lingers), age ms, ms left, ttl ms, lock delay ms,
 -- token that holds now (0: not told), thread id (0: not told), slots, label; and
 -- a waiter, in order, is owner, attempt, permits, flags, age ms, ttl ms, stamp, label.
 
@@ -43,7 +43,7 @@ for i = 1, #all, 2 do
         if now > deadline then
             n.close(deadline, delay)
         else
-            shown[#shown + 1] = { sub(all[i], 2), attempt, c, tokens, permits, flags % HEARS + (flags >= LINGERS and LINGERS or 0), age(since),
+            shown[#shown + 1] = { sub(all[i], 2), attempt, c, tokens, permits, flags % HEARS + flags - flags % WATCHED, age(since),
                 math.min(deadline - now, math.max(ttl, window)), ttl, delay, held, tid,
                 n.slots_of(record, inbox_len, slots_len), sub(record, HOLDER_LEN + inbox_len + slots_len + 1) }
         end
