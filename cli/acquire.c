@@ -34,9 +34,9 @@ int acquire_check(const struct cli *cli)
 
     if (args->nonblock && args->wait_ms)
         return usage_error(cli, "-n and -w exclude each other");
-    if (args->shared && args->exclusive)
-        return usage_error(cli, "-s and -x exclude each other");
-    if (args->slots >= 0 && (args->shared || args->exclusive))
+    if (args->shared + args->exclusive + args->upgradeable > 1)
+        return usage_error(cli, "-s, -x and --upgradeable exclude each other");
+    if (args->slots >= 0 && (args->shared || args->exclusive || args->upgradeable))
         return usage_error(cli, "--slots makes a semaphore: -s and -x belong to a read-write lock");
     if (args->permits >= 0 && args->slots < 0)
         return usage_error(cli, "--permits needs --slots");
@@ -57,10 +57,11 @@ hf_acquire_request acquire_request(const struct cli *cli)
 
     request.name = args->name;
     request.name_len = strlen(args->name);
-    request.kind = args->slots >= 0  ? HF_KIND_SEMAPHORE
-                   : args->shared    ? HF_KIND_SHARED
-                   : args->exclusive ? HF_KIND_EXCLUSIVE
-                                     : HF_KIND_MUTEX;
+    request.kind = args->slots >= 0    ? HF_KIND_SEMAPHORE
+                   : args->shared      ? HF_KIND_SHARED
+                   : args->exclusive   ? HF_KIND_EXCLUSIVE
+                   : args->upgradeable ? HF_KIND_UPGRADEABLE
+                                       : HF_KIND_MUTEX;
     if (args->slots >= 0)
         request.capacity = (uint32_t)args->slots;
     if (args->permits >= 0)

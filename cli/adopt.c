@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-int adopt(const struct cli *cli, struct cli_store *ret_store, hf_lease **ret_lease)
+int adopt(const struct cli *cli, bool renew, struct cli_store *ret_store, hf_lease **ret_lease)
 {
     const struct args *args = &cli->args;
     hf_adopt_request request = HF_ADOPT_REQUEST_INIT;
@@ -25,6 +25,7 @@ int adopt(const struct cli *cli, struct cli_store *ret_store, hf_lease **ret_lea
     request.name_len = strlen(args->name);
     request.text = args->lease;
     request.ttl_ms = args->ttl_ms;
+    request.renew = renew;
     status = hf_lease_adopt(ret_store->store, &request, ret_lease, &err);
     if (status == HF_OK)
         return EXIT_FINE;

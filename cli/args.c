@@ -111,13 +111,17 @@ static int parse_verb(struct parser *parser, char *word)
     return usage_error(parser->cli, "unknown verb '%s'", shown(word));
 }
 
-/* The operands of OPERAND_DEED: action, name, value. */
+/* The operands of OPERAND_DEED: action, name, value; or words of a list. */
 static int parse_action_name_value(struct cli *cli, const char *word)
 {
     const char **field = !cli->args.action ? &cli->args.action
                          : !cli->args.name ? &cli->args.name
                                            : &cli->args.value;
 
+    if (cli->args.action && strcmp(cli->args.action, "commit") == 0) {
+        add_text(&cli->args.words, word);
+        return EXIT_FINE;
+    }
     if (*field)
         return usage_error(cli, "'%s' is one argument too many", shown(word));
     *field = word;

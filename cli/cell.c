@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `holdfast cell get|put|cas|rm|watch NAME [VALUE]`: bytes with a version. A value is printed as
- * its bytes and nothing else; on a terminal control characters are escaped.
+ * its bytes and nothing else; on a terminal control characters are escaped. cell_commit.c has `cell commit`.
  */
+#include "cell.h"
 #include "holdfast/primitives.h"
 #include "json.h"
 #include "store.h"
@@ -30,7 +31,7 @@ static const struct action {
 } actions[] = {
     { "get", get, false, false, false },     { "put", put, true, false, true },
     { "cas", cas, true, true, true },        { "rm", rm, false, true, false },
-    { "watch", watch, false, false, false },
+    { "watch", watch, false, false, false }, { "commit", cell_commit, false, false, true },
 };
 
 static const struct action *find_action(const char *name)
@@ -48,8 +49,8 @@ int verb_cell(struct cli *cli)
     int code;
 
     if (!action)
-        return usage_error(cli, "what to do: get, put, cas, rm or watch?");
-    code = need_name(cli);
+        return usage_error(cli, "what to do: get, put, cas, rm, watch or commit?");
+    code = action->run == cell_commit ? EXIT_FINE : need_name(cli);
     if (code != EXIT_FINE)
         return code;
     if (cli->args.value && !action->takes_value)

@@ -46,6 +46,8 @@ static const struct capability {
     { HF_CAP_SCRIPTS, "scripts" },
     { HF_CAP_WANTED, "wanted" },
     { HF_CAP_LINGER, "linger" },
+    { HF_CAP_COMMIT, "commit" },
+    { HF_CAP_CONVERT, "convert" },
 };
 
 static const char *promise_text(const hf_engine_info *info, const struct promise *promise)

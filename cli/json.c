@@ -51,6 +51,7 @@ const char *kind_word(hf_kind kind)
         return "mutex";
     case HF_KIND_SHARED:
     case HF_KIND_EXCLUSIVE:
+    case HF_KIND_UPGRADEABLE:
         return "rwlock";
     case HF_KIND_SEMAPHORE:
         return "semaphore";
@@ -90,12 +91,13 @@ json_t *json_holder(const hf_holder *holder)
 
 static json_t *json_waiter(const hf_waiter *waiter)
 {
-    static const char *const modes[] = { "mutex", "shared", "exclusive", "semaphore" };
+    static const char *const modes[] = { "mutex", "shared", "exclusive", "semaphore",
+                                         "upgradeable" };
     json_t *object = json_object();
 
     json_object_set_new(object, "position", json_integer(waiter->position));
     json_object_set_new(object, "wants",
-                        json_string((unsigned)waiter->kind < 4 ? modes[waiter->kind] : "unknown"));
+                        json_string((unsigned)waiter->kind < 5 ? modes[waiter->kind] : "unknown"));
     json_object_set_new(object, "permits", json_integer(waiter->permits));
     json_object_set_new(object, "age_ms", json_i64(waiter->age_ms));
     json_object_set_new(object, "pid", json_pid(waiter->pid));

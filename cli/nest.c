@@ -226,7 +226,9 @@ static bool covers(const struct nest_hold *hold, const struct hello *hello, cons
 {
     bool kind = hold->kind != HF_KIND_SEMAPHORE &&
                 (hello->kind == (uint32_t)hold->kind ||
-                 (hold->kind == HF_KIND_EXCLUSIVE && hello->kind == HF_KIND_SHARED));
+                 (hold->kind == HF_KIND_EXCLUSIVE &&
+                  (hello->kind == HF_KIND_SHARED || hello->kind == HF_KIND_UPGRADEABLE)) ||
+                 (hold->kind == HF_KIND_UPGRADEABLE && hello->kind == HF_KIND_SHARED));
 
     return kind && hello->name_len == hold->name_len &&
            memcmp(name, hold->name, hold->name_len) == 0 && same_store(location, hold->location);

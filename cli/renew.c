@@ -12,7 +12,7 @@ int verb_renew(struct cli *cli)
     struct cli_store store;
     hf_lease *lease;
     json_t *object;
-    int code = adopt(cli, &store, &lease);
+    int code = adopt(cli, false, &store, &lease);
 
     if (code != EXIT_FINE)
         return code;

@@ -50,6 +50,7 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
     for (size_t i = 0; i < entry->holder_count; i++) {
         const hf_holder *holder = hf_entry_holder(entry, i);
         bool writer = entry->kind == HF_KIND_SHARED && holder->permits == entry->capacity;
+        bool upgrades = entry->kind == HF_KIND_SHARED && !writer && holder->permits > 1;
         char number[CELL_MAX], token[CELL_MAX], permits[CELL_MAX], age[CELL_MAX], ttl[CELL_MAX];
         char pid[CELL_MAX];
 
@@ -60,7 +61,10 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
                  : holder->watched ? " watched"
                                    : "");
         snprintf(permits, sizeof permits, "%" PRIu32, holder->permits);
-        grid_row(&grid, number, token_words(holder->token, token), writer ? "all" : permits,
+        grid_row(&grid, number, token_words(holder->token, token),
+                 writer     ? "all"
+                 : upgrades ? "1, may upgrade"
+                            : permits,
                  duration_words(holder->age_ms, age), duration_words(holder->ttl_ms, ttl),
                  pid_words(holder->pid, pid), safe_label(holder->label));
     }
@@ -73,6 +77,8 @@ static const char *wants(const hf_waiter *waiter, char buf[CELL_MAX])
         return "shared";
     if (waiter->kind == HF_KIND_EXCLUSIVE)
         return "exclusive";
+    if (waiter->kind == HF_KIND_UPGRADEABLE)
+        return "upgradeable";
     snprintf(buf, CELL_MAX, "%" PRIu32, waiter->permits);
     return buf;
 }

@@ -52,6 +52,8 @@
 #define ACQUIRE_ROWS                                                                        \
     WAIT_ROWS, FLAG('s', "shared", shared, "read-write lock: share it with other readers"), \
         FLAG('x', "exclusive", exclusive, "read-write lock: the one writer"),               \
+        FLAG(0, "upgradeable", upgradeable,                                                 \
+             "read-write lock: the one reader that `convert` can make the writer"),         \
         NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"), \
         NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                              \
                "semaphore: take K of the slots (default 1)"),                               \
@@ -165,6 +167,18 @@ static const struct option_def renew_options[] = {
     DURATION(0, "ttl", ttl_ms, "for D from now (default: as before)"),
 };
 
+static const struct option_def convert_options[] = {
+    NAME_ROW,
+    LEASE_ROW,
+    FLAG('s', "shared", shared, "a reader: at once"),
+    FLAG('x', "exclusive", exclusive, "the writer: when the other readers have left"),
+    FLAG(0, "upgradeable", upgradeable, "the reader that can become the writer: at once"),
+    FLAG('n', "nonblock", nonblock, "do not wait: if others read it, say so and exit"),
+    DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),
+    NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
+           "exit with N if it stays as it is (default 75; 0 says nothing)"),
+};
+
 static const struct option_def unlock_options[] = { NAME_ROW, LEASE_ROW };
 static const struct option_def show_options[] = {
     NAME_ROW,
@@ -225,7 +239,8 @@ static const struct option_def redlock_options[] = {
 static const struct option_def cell_options[] = {
     TEXT(0, "version", "V", cell_version,
          "cas, rm: only if it has version V (cas 0: there is none)"),
-    DURATION(0, "ttl", ttl_ms, "put, cas: let it be deleted by itself after D (at least 1s)"),
+    DURATION(0, "ttl", ttl_ms,
+             "put, cas, commit: let it be deleted by itself after D (at least 1s)"),
 };
 
 static const struct option_def counter_options[] = {
@@ -305,6 +320,12 @@ const struct verb verbs[] = {
       OPTIONS(lock_sql_options), verb_lock_sql },
     { "renew", OPERAND_NAME, "NAME --lease HANDLE [--ttl D]", "prolong a lease that `lock` took",
       NULL, OPTIONS(renew_options), verb_renew },
+    { "convert", OPERAND_NAME, "NAME --lease HANDLE -s|-x|--upgradeable [-n|-w D]",
+      "change the kind of a read-write lease that `lock` took",
+      "Makes a writer a reader, or an upgradeable reader the writer, and nobody else writes in\n"
+      "between. Prints the handle of the lease, which is a new one; the old one has ended.\n"
+      "Exit code 75: other readers hold it, and the lease stays as it is.\n",
+      OPTIONS(convert_options), verb_convert },
     { "unlock", OPERAND_NAME, "NAME --lease HANDLE", "release a lease that `lock` took",
       "Only the handle frees a lease; nobody else's is ever touched.\n", OPTIONS(unlock_options),
       verb_unlock },
@@ -358,13 +379,16 @@ const struct verb verbs[] = {
       "join    heal every node that lost its data (or NODE), waiting until nothing can be held\n"
       "        any more that it forgot. Clients do the same by themselves while they are open.\n",
       OPTIONS(redlock_options), verb_redlock },
-    { "cell", OPERAND_DEED, "get|put|cas|rm|watch NAME [VALUE]",
+    { "cell", OPERAND_DEED, "get|put|cas|rm|watch|commit NAME [VALUE]",
       "read and write a few bytes that have a version",
       "get     print the bytes; exit code 1 if there is no such cell\n"
       "put     write VALUE (without one: standard input), and print the new version\n"
       "cas     the same, if the cell has version V; exit code 75 if it has not\n"
       "rm      delete it; with --version only if it has that, else exit code 75\n"
-      "watch   print version and bytes now and after every change; \"-\": there is none\n",
+      "watch   print version and bytes now and after every change; \"-\": there is none\n"
+      "commit  several cells in one step, all or nothing. In place of NAME [VALUE] any number of\n"
+      "        put NAME VERSION VALUE, rm NAME VERSION, check NAME VERSION\n"
+      "        VERSION: the one it must have; 0: there is none; any. Exit code 75 if one has not\n",
       OPTIONS(cell_options), verb_cell },
     { "counter", OPERAND_NAME, "NAME [--add N|--set N [--if M]|--delete]",
       "count together: add to a number, read or set it",

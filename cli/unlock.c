@@ -13,7 +13,7 @@ int verb_unlock(struct cli *cli)
     hf_status status;
     hf_error err;
     json_t *object;
-    int code = adopt(cli, &store, &lease);
+    int code = adopt(cli, false, &store, &lease);
 
     if (code != EXIT_FINE)
         return code;

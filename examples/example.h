@@ -60,6 +60,7 @@ static inline void needs(const char *url, uint64_t caps)
         { HF_CAP_WAITERS, "list waiters" },
         { HF_CAP_BREAK, "break a lease" },
         { HF_CAP_CELLS, "keep cells" },
+        { HF_CAP_COMMIT, "change several cells in one step" },
         { HF_CAP_CLOCK, "tell a time that all clients share" },
     };
     hf_store_info info = HF_STORE_INFO_INIT;

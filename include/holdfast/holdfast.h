@@ -259,6 +259,8 @@ HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 #define HF_CAP_SCRIPTS    (UINT64_C(1) << 19) /* hf_script_run() */
 #define HF_CAP_WANTED     (UINT64_C(1) << 20) /* a holder learns that others wait */
 #define HF_CAP_LINGER     (UINT64_C(1) << 21) /* a released lease may stay with the process */
+#define HF_CAP_COMMIT     (UINT64_C(1) << 22) /* several cells in one step: hf_cells_commit() */
+#define HF_CAP_CONVERT    (UINT64_C(1) << 23) /* hf_convert(), HF_KIND_UPGRADEABLE */
 
 typedef enum hf_token_strength {
     HF_TOKEN_STRENGTH_NONE,
@@ -299,7 +301,9 @@ typedef enum hf_kind {
     HF_KIND_MUTEX = 0,     /* capacity 1 */
     HF_KIND_SHARED = 1,    /* read-write lock: reader */
     HF_KIND_EXCLUSIVE = 2, /* read-write lock: writer */
-    HF_KIND_SEMAPHORE = 3  /* `capacity` permits, of which the request takes `permits` */
+    HF_KIND_SEMAPHORE = 3, /* `capacity` permits, of which the request takes `permits` */
+    HF_KIND_UPGRADEABLE =
+        4 /* read-write lock: the one reader that may become the writer: hf_convert() */
 } hf_kind;
 
 #define HF_FLAG_BARGE     (UINT64_C(1) << 0) /* may overtake waiters: throughput over order */
@@ -429,6 +433,25 @@ HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
 HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *err);
 
 /*
+ * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
+ * Make a lease of a read-write lock one of another kind, without a gap in which somebody else could write:
+ *
+ *   a writer (EXCLUSIVE)         becomes an UPGRADEABLE or a SHARED reader, at once; readers that wait come in
+ *   an UPGRADEABLE reader        becomes a SHARED reader, at once, or the writer: it waits before all others until the
+ *                                other readers have left, and no new ones come in meanwhile
+ *
+ * There is at most one UPGRADEABLE reader of a name beside any number of SHARED ones. A SHARED reader cannot become the writer, for two
+ * that tried would wait for each other: HF_INVALID.
+ *
+ * HF_OK: *lease is a new handle, with a new token; the old one has ended, without an event. What the lease protects has not been written
+ * by others meanwhile. The lease has the kind that was asked for before: HF_OK, and nothing is done. Any other status leaves *lease as it
+ * is, with its kind: HF_BUSY (wait_ms 0), HF_TIMEOUT, HF_CANCELLED, HF_DEADLOCK, HF_UNAVAILABLE. HF_LOST: it is lost, or was lost while it
+ * waited. HF_UNKNOWN: the store did not say; the lease is AT_RISK until a renewal tells whether it is still there.
+ * HF_UNSUPPORTED: no HF_CAP_CONVERT. HF_IN_USE: its hold count is above 1.
+ */
+HF_API HF_USE hf_status hf_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err);
+
+/*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * Renew now, for ttl_ms (0: as before) from now. HF_OK: valid until then. HF_LOST: too late.
  * HF_UNAVAILABLE, HF_UNKNOWN: not confirmed; the lease is AT_RISK and still valid for
@@ -505,7 +528,8 @@ typedef struct hf_lease_info {
     size_t name_len;
     bool wanted;   /* HF_FLAG_WATCH: others wait for it */
     uint32_t asks; /* HF_FLAG_WATCH: how often HF_EVENT_ASKED has come */
-    uint64_t reserved[5];
+    hf_kind kind;
+    uint64_t reserved[4];
 } hf_lease_info;
 #define HF_LEASE_INFO_INIT HF_INIT(hf_lease_info)
 
@@ -587,7 +611,7 @@ typedef struct hf_result {
     const hf_error *error;          /* what the blocking form would have put into *err */
     hf_lease *lease;                /* * acquire, adopt, campaign, begin ...: hf_release() */
     hf_lease *const *leases;        /* acquire_all: the leases (*), in the order of the requests */
-    size_t count;                   /* how many `leases` */
+    size_t count;                   /* how many `leases`, `versions` */
     void *bytes;                    /* * cells, guards: hf_free() */
     size_t len;                     /* of `bytes` */
     uint64_t version;               /* cells; store_wait: the change number */
@@ -600,7 +624,8 @@ typedef struct hf_result {
     const struct hf_limit_result *limit; /* limit_take, limit_get */
     const struct hf_once_mark *mark;     /* once_get, once_begin */
     struct hf_redlock_status *redlock;   /* * redlock_get_status, also with another status */
-    const void *reserved[3];
+    const uint64_t *versions;            /* cells_commit: `count` of them */
+    const void *reserved[2];
 } hf_result;
 
 typedef void hf_done_fn(const hf_result *result, void *arg);
@@ -638,6 +663,11 @@ HF_API HF_USE hf_status hf_renew_async(hf_lease *lease, int64_t ttl_ms, hf_done_
  * this returns HF_OK, unless the lease stays. */
 HF_API HF_USE hf_status hf_yield_async(hf_lease *lease, int64_t wait_ms, hf_done_fn *done,
                                        void *arg, hf_op **ret_op, hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * With HF_OK result->lease is the lease, and the old handle has ended when `done` is called. */
+HF_API HF_USE hf_status hf_convert_async(hf_lease *lease, hf_kind kind, int64_t wait_ms,
+                                         hf_done_fn *done, void *arg, hf_op **ret_op,
+                                         hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_ask_async(hf_store *store, const void *name, size_t name_len,

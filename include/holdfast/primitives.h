@@ -123,6 +123,47 @@ HF_API HF_USE hf_status hf_cell_update(hf_store *store, const hf_cell_request *r
 HF_API HF_USE hf_status hf_cell_wait(hf_store *store, const hf_cell_request *request,
                                      uint64_t *ret_version, hf_error *err);
 
+/* ---- several cells in one step ------------------------------------------------ */
+
+#define HF_CELLS_MAX       64         /* items of one commit */
+#define HF_CELLS_BYTES_MAX 524288     /* names and new bytes of all items together */
+#define HF_CELL_ANY        UINT64_MAX /* `version`: whatever is there, also nothing */
+
+/* One item of a commit. `action`: LEAVE only asserts the version (as WATCH without a write does), WRITE, DELETE. */
+typedef struct hf_cell_item {
+    size_t size;
+    const void *name; /* 1 to HF_NAME_MAX bytes; no name twice in one list */
+    size_t name_len;  /* HF_CSTRING: it ends with a NUL */
+    /* The version that the cell must have, as a call here has returned it. 0: there must be no cell (LEAVE, WRITE). HF_CELL_ANY
+     * (WRITE, DELETE): any, or none. */
+    uint64_t version;
+    hf_cell_action action;
+    const void *bytes; /* WRITE */
+    size_t len;        /* WRITE: 0 to HF_CELL_MAX */
+    int64_t ttl_ms;    /* WRITE: as of hf_cell_request */
+    uint64_t reserved[3];
+} hf_cell_item;
+#define HF_CELL_ITEM_INIT HF_INIT(hf_cell_item)
+
+/* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
+ * If every item's cell has the version that the item expects, do all items, at one moment for everybody else; else nothing
+ * (HF_CAP_COMMIT). 1 to HF_CELLS_MAX items, whose `size` is the same; items that only assert may be all: then the call says
+ * that what was read before was there together, at one moment.
+ *
+ * HF_OK: ret_versions[i] (`count` of them; ret_versions may be NULL) is the version that the cell of items[i] has now, 0: none.
+ * HF_CHANGED: nothing was done. *ret_index (may be NULL) is the first item whose cell has another version, and
+ * ret_versions[*ret_index] is that version, 0: it does not exist. Read again, and decide again.
+ * HF_BUSY: others wrote cells of HF_CELL_ANY items all the time, for seconds. HF_MISMATCH: the cell of an HF_CELL_ANY item is of
+ * another primitive. HF_INVALID: the text names the item and its field; so it does if the names are in different slots of a Redis
+ * Cluster (one {tag} in prefix= keeps all names of a store in one slot).
+ * HF_UNKNOWN: all or nothing was done, and it is not known which. A commit whose answer was lost is sent again at the same versions,
+ * for at most some seconds (not one that only makes cells), and two copies are never both done; HF_UNKNOWN is the answer if that
+ * does not settle it. The caller may commit the same items again (without HF_CELL_ANY): they are never done twice, but HF_CHANGED
+ * then does not say whether the first call had done them. An id of the caller's own in one of the cells does.
+ * HF_UNSUPPORTED: the engine has no transactions (memcached), or no cells; the text says which. */
+HF_API HF_USE hf_status hf_cells_commit(hf_store *store, const hf_cell_item *items, size_t count,
+                                        uint64_t *ret_versions, size_t *ret_index, hf_error *err);
+
 /* ---- counters ---------------------------------------------------------------- */
 
 /*
@@ -532,6 +573,7 @@ HF_API HF_USE hf_status hf_once_delete(hf_store *store, const void *name, size_t
  *
  *   cell_get                    bytes, len, version; number: ttl_ms
  *   cell_set, swap, update, wait  version
+ *   cells_commit                versions, count; with HF_CHANGED, number: the index, and version
  *   counter_add, get, set, swap number (swap also with HF_CHANGED)
  *   guard_claim                 bytes, len
  *   limit_take, limit_get       limit (take also if the limit refused it)
@@ -559,6 +601,9 @@ HF_API HF_USE hf_status hf_cell_update_async(hf_store *store, const hf_cell_requ
 HF_API HF_USE hf_status hf_cell_wait_async(hf_store *store, const hf_cell_request *request,
                                            hf_done_fn *done, void *arg, hf_op **ret_op,
                                            hf_error *err);
+HF_API HF_USE hf_status hf_cells_commit_async(hf_store *store, const hf_cell_item *items,
+                                              size_t count, hf_done_fn *done, void *arg,
+                                              hf_op **ret_op, hf_error *err);
 HF_API HF_USE hf_status hf_cell_delete_async(hf_store *store, const void *name, size_t name_len,
                                              uint64_t version, hf_done_fn *done, void *arg,
                                              hf_op **ret_op, hf_error *err);

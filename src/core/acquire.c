@@ -12,6 +12,7 @@
  */
 #include "core/acquire.h"
 
+#include "core/count.h"
 #include "core/idle.h"
 #include "core/local_queue.h"
 #include "core/owner.h"
@@ -167,6 +168,7 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
     hf_status status = HF_OK;
     unsigned threads;
 
+    checked->replaced = call->replaced;
     if (request->wait_ms != 0)
         status = hfi_session_ask(call->store, checked, hfi_call_in_loop(call), &call->tag, err);
     if (status != HF_OK)
@@ -191,6 +193,8 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
         return hfi_error_memory(err);
     if (async)
         status = hfi_acquire_prepare_async(call, err);
+    if (call->replaced)
+        call->lease->in_loop = call->replaced->in_loop;
     if (status == HF_OK)
         enter(handle, call);
     return status;
@@ -262,6 +266,10 @@ static void enter(hf_store *handle, struct hfi_call *call)
     case HFI_ENTRY_AGAIN:
         answer_here(call, HF_OK, again);
         break;
+    case HFI_ENTRY_COUNT:
+        hfi_count(call, HFI_COUNTS_UP, again,
+                  atomic_load_explicit(&call->lease->shard, memory_order_relaxed));
+        break;
     case HFI_ENTRY_SOON:
     case HFI_ENTRY_BUSY:
         refuse_here(handle, call, HF_BUSY);
@@ -273,6 +281,20 @@ static void enter(hf_store *handle, struct hfi_call *call)
         refuse_here(handle, call, HF_CANCELLED);
         break;
     }
+}
+
+void hfi_acquire_reentered(struct hfi_call *call, hf_status status, hf_lease *handle,
+                           const hf_error *inner)
+{
+    if (status == HF_LOST) { /* it is free, or another's: this is a request like any other */
+        enter((hf_store *)(uintptr_t)atomic_load(&call->store->slot.handle), call); /* NOLINT */
+        return;
+    }
+    hfi_call_result(call, status, status == HF_OK ? handle : NULL, "acquire",
+                    &call->lease->claim.name, inner);
+    hfi_lease_free(call->lease);
+    call->lease = NULL;
+    hfi_call_end(call);
 }
 
 /* ---- in the store --------------------------------------------------------------------- */
@@ -418,6 +440,9 @@ static void await_inline(struct hfi_call *call)
 
 bool hfi_acquire_await(struct hfi_call *call)
 {
+    while (call->counts) /* what was lost in the store may be entered anew, and counted once more */
+        if (!hfi_count_await(call))
+            return false;
     if (call->queued)
         hfi_acquire_wait_queue(call);
     while (!call->answered) { /* a try may ask twice */

@@ -50,6 +50,10 @@ void hfi_acquire_wait_queue(struct hfi_call *call);
 /* Reserve what an asynchronous call needs: a worker, a place for its deadline, a handle. After this
  * it cannot fail for lack of them. */
 hf_status hfi_acquire_prepare_async(struct hfi_call *call, hf_error *err);
+/* The store has been told of a reentry (count.h), and the shard is still entered. HF_OK: `handle` has one hold more. HF_LOST: begin
+ * anew. */
+void hfi_acquire_reentered(struct hfi_call *call, hf_status status, hf_lease *handle,
+                           const hf_error *inner);
 /* hfi_acquire_submit() of a call without a thread. */
 void hfi_acquire_go(struct hfi_call *call);
 /* Submit its op. */

@@ -43,6 +43,8 @@ enum hfi_child_kind {
     HFI_CHILD_TURN
 };
 
+enum hfi_counting { HFI_COUNTS_NOT, HFI_COUNTS_UP, HFI_COUNTS_DOWN };
+
 /* An op that points into `memory` has ended. */
 typedef void hfi_forget_fn(void *memory, struct hfi_op *op);
 
@@ -60,9 +62,11 @@ struct hfi_call {
     bool queued;   /* THREAD: in the local queue */
     bool answered; /* THREAD: status and handle are set */
     bool sole;     /* release: as in struct hfi_release_plan */
-    bool told;     /* THREAD, release: a callback of the lease `old` runs on another thread */
-    bool lost;     /* likewise: the answer is HF_LOST, whatever the store says */
-    bool timed;    /* has a place for its timer at the keeper */
+    enum hfi_counting
+        counts; /* its op is an HFI_OP_COUNT about `old`; `shard` keeps the store open: count.h */
+    bool told;  /* THREAD, release: a callback of the lease `old` runs on another thread */
+    bool lost;  /* likewise: the answer is HF_LOST, whatever the store says */
+    bool timed; /* has a place for its timer at the keeper */
     bool held_by_session;    /* the lease counts for deadlock detection ... */
     bool cleanup;            /* nothing stops it: a child that cleans up */
     bool awaited;            /* TASK: a thread waits for the task, whose session it belongs to */
@@ -77,7 +81,8 @@ struct hfi_call {
     hf_lease *old;           /* with `told` ... */
     struct hfi_shard *shard; /* ... which keeps the store open */
     int64_t min_valid_ms;    /* acquire */
-    int64_t deadline_ms;     /* HFI_NEVER: none */
+    const struct hfi_replaced *replaced; /* acquire: as in struct hfi_checked_request */
+    int64_t deadline_ms;                 /* HFI_NEVER: none */
     struct hfi_op op;
 
     /* The thread that waits for it: under driver.lock. */
@@ -128,12 +133,14 @@ static inline void hfi_call_init(struct hfi_call *call, struct hfi_store *store,
         false;
     call->sole = call->told = call->lost = call->timed = call->held_by_session = false;
     call->cleanup = call->ended = call->awaited = false;
+    call->counts = HFI_COUNTS_NOT;
     call->scope = 0;
     call->cancel = NULL;
     call->err = NULL;
     call->handle = NULL;
     call->task = call->parent = NULL;
     call->min_valid_ms = 0;
+    call->replaced = NULL;
     call->deadline_ms = HFI_NEVER;
     call->tag.count = 0;
     call->tag.any = 0;

@@ -67,6 +67,12 @@ static hf_status no_memory(struct hfi_task *task)
 
 hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *request)
 {
+    return hfi_task_replace(task, request, NULL);
+}
+
+hf_status hfi_task_replace(struct hfi_task *task, const hf_acquire_request *request,
+                           const struct hfi_replaced *replaced)
+{
     struct hfi_call *child = hfi_child_new(task, HFI_CHILD_ACQUIRE, 0);
     hf_acquire_request whole = *request;
     hf_status status;
@@ -74,6 +80,7 @@ hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *requ
     if (!child)
         return no_memory(task);
     whole.cancel = task->call ? NULL : task->cancel;
+    child->replaced = replaced;
     status = hfi_acquire_to(child, task->handle, &whole, &child->error);
     if (status != HF_OK) {
         if (child->lease)

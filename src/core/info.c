@@ -33,6 +33,7 @@ static void fill(const struct hfi_lease *lease, hf_lease_info *info)
     memcpy(info->name, lease->claim.name.bytes, lease->claim.name.len);
     info->wanted = atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED;
     info->asks = lease->asks;
+    info->kind = hfi_shown_kind(lease->claim.mode, lease->claim.permits);
 }
 
 /* The caller knows all that has happened: its descriptor is readable again when something else has. */

@@ -48,7 +48,10 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->permits = checked->permits;
     claim->flags = (checked->request->flags & HF_FLAG_BARGE ? HFI_CLAIM_BARGE : 0) |
                    (detached ? HFI_CLAIM_DETACHED : 0) |
-                   (checked->request->flags & HF_FLAG_WATCH ? HFI_CLAIM_WATCHED : 0);
+                   (checked->request->flags & HF_FLAG_WATCH ? HFI_CLAIM_WATCHED : 0) |
+                   (checked->replaced ? HFI_CLAIM_REPLACES : 0);
+    if (checked->replaced)
+        memcpy(claim->replaced, checked->replaced->owner, HFI_OWNER_LEN);
     claim->tokens_wanted = 1;
     claim->ttl_ms = checked->ttl_ms;
     claim->lock_delay_ms = checked->request->lock_delay_ms;
@@ -81,7 +84,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
 
     lease->store = store;
     lease->parts = HFI_PART_HANDLE | HFI_PART_CLAIM;
-    lease->pass = checked->pass;
+    lease->pass = checked->pass && !checked->replaced;
     lease->reentrant = request->flags & HF_FLAG_REENTRANT;
     lease->scoped = request->scope != 0;
     lease->in_loop = false;
@@ -90,6 +93,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->linger.ms = 0;
     lease->linger.look_ms = HFI_NEVER;
     lease->linger.refill = false;
+    lease->converting = false;
     lease->passes = 0;
     lease->min_hold_ms = request->min_hold_ms;
     lease->stay_ms = 0;

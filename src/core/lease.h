@@ -75,6 +75,8 @@ struct hfi_lease {
     bool in_loop;   /* acquired asynchronously: its callback comes from hf_store_process() */
     bool watch;     /* HF_FLAG_WATCH, of the holder */
     bool unchecked; /* HF_FLAG_NO_DEADLOCK_CHECK, likewise */
+    bool
+        converting; /* hf_convert() is under way: another claim may have taken its place in the store */
     bool changed;   /* since the last hf_lease_get(): its descriptor is readable */
     hf_state noted; /* the state of which its holder has been told, or will be */
     uint32_t holds, passes;
@@ -154,6 +156,7 @@ static inline void hfi_lease_fresh(struct hfi_lease *lease)
     lease->asks = 0;
     lease->asked_ms = 0;
     lease->holds = 1;
+    atomic_store_explicit(&lease->claim.holds, 1, memory_order_relaxed);
     lease->named_by = 0;
 }
 

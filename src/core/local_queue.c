@@ -44,7 +44,7 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     enum hfi_entrance entry = HFI_ENTRY_GO;
     struct hfi_idle_end end = { NULL, NULL, NULL };
-    struct hfi_lease *held;
+    struct hfi_lease *held = NULL;
     bool ours = false;
 
     pthread_mutex_lock(&shard->lock);
@@ -53,7 +53,8 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
         return HFI_ENTRY_CLOSED;
     }
 
-    held = lease->pass || lease->reentrant ? find(shard, lease, &ours) : NULL;
+    if ((lease->pass || lease->reentrant) && !(lease->claim.flags & HFI_CLAIM_REPLACES))
+        held = find(shard, lease, &ours);
     if (shard->idles > 0 && !ours)
         switch (hfi_idle_enter(shard, lease, min_valid_ms, ret_again, &held, &end)) {
         case HFI_IDLE_NONE:
@@ -130,9 +131,13 @@ static enum hfi_entrance re_enter(struct hfi_lease *held, struct hfi_lease *leas
     }
 
     held->holds++;
+    atomic_store(&held->claim.holds, held->holds);
     *ret_again = (hf_lease *)(uintptr_t)atomic_load_explicit(&held->slot.handle, /* NOLINT */
                                                              memory_order_relaxed);
-    return HFI_ENTRY_AGAIN;
+    if (!hfi_store_promises(held->store)->counts)
+        return HFI_ENTRY_AGAIN;
+    atomic_load_explicit(&held->shard, memory_order_relaxed)->entered++;
+    return HFI_ENTRY_COUNT;
 }
 
 /* It leaves the queue before its turn. The holder learns that nobody waits any more. */

@@ -19,6 +19,7 @@ enum hfi_entrance {
     HFI_ENTRY_QUEUED, /* wait for hfi_wait_tell() */
     HFI_ENTRY_BUSY,   /* held here, and `wait` is NULL */
     HFI_ENTRY_AGAIN,  /* re-entered */
+    HFI_ENTRY_COUNT,  /* likewise, and the store is to be told: core/count.h */
     HFI_ENTRY_TAKEN,  /* an idle lease is its own now */
     HFI_ENTRY_SOON, /* an idle lease waits for its tokens, and `wait` is NULL: come again, to wait */
     HFI_ENTRY_MISMATCH, /* held by us, but as another kind or with other permits */
@@ -28,7 +29,7 @@ enum hfi_entrance {
 /*
  * A new request comes in. Takes the lock itself. `wait` NULL: it does not wait.
  * `fresh`: hfi_wait_init() it first, if it is needed. With GO and QUEUED the slot is counted in its
- * shard; otherwise only the caller knows it.
+ * shard, with COUNT the caller is; otherwise only the caller knows the slot.
  */
 enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
                                         struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,

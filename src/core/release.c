@@ -12,6 +12,7 @@
 #include "core/release.h"
 
 #include "core/call.h"
+#include "core/count.h"
 #include "core/idle.h"
 #include "core/table.h"
 #include "util/clock.h"
@@ -23,12 +24,14 @@
 /* What remains to be done when one hold has ended. */
 struct hfi_release_plan {
     enum {
-        HFI_ENDING_NONE, /* other holds remain, or it was passed on: nothing to do */
-        HFI_ENDING_LOST, /* it was lost before */
-        HFI_ENDING_STORE /* the store must be told */
+        HFI_ENDING_NONE,  /* other holds remain, or it was passed on: nothing to do */
+        HFI_ENDING_COUNT, /* other holds remain, and the store counts them */
+        HFI_ENDING_LOST,  /* it was lost before */
+        HFI_ENDING_STORE  /* the store must be told */
     } what;
     hf_status status;        /* the status for the caller, if the store confirms */
-    struct hfi_lease *lease; /* it has no handle and is in no table; not set with NONE */
+    struct hfi_lease *lease; /* it has no handle and is in no table; not set with NONE and COUNT */
+    struct hfi_shard *shard; /* COUNT: this keeps the store open */
     struct hfi_wait *next;   /* the local waiter to tell GO after the release is submitted */
     bool sole;               /* no other part of the slot is left */
     struct hfi_shard *
@@ -155,6 +158,11 @@ static void begin(struct hfi_call *call, hf_lease *handle, struct hfi_release_pl
         hfi_call_end(call);
         return;
     }
+    if (plan->what == HFI_ENDING_COUNT) {
+        call->store = plan->shard->store;
+        hfi_count(call, HFI_COUNTS_DOWN, handle, plan->shard);
+        return;
+    }
     call->store = plan->lease->store;
     call->lease = plan->lease;
     call->sole = plan->sole;
@@ -180,10 +188,13 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err)
         return no_lease(status, err);
     if (plan.what == HFI_ENDING_LOST)
         hfi_notify_end(plan.lease, handle);
-    if (plan.what != HFI_ENDING_NONE)
-        hfi_keeper_settle(
-            plan.lease, plan.what == HFI_ENDING_LOST ? not_before(plan.lease) : plan.lease->stay_ms,
-            true);
+    if (plan.what == HFI_ENDING_COUNT)
+        hfi_shard_leave(plan.shard); /* the next renewal says the number */
+    else if (plan.what != HFI_ENDING_NONE)
+        hfi_keeper_settle(plan.lease,
+                          plan.what == HFI_ENDING_LOST ? not_before(plan.lease)
+                                                       : plan.lease->stay_ms,
+                          true);
     if (plan.next)
         hfi_wait_tell(plan.next, HFI_WAIT_GO);
     if (plan.told) {
@@ -211,6 +222,14 @@ static inline void take_out(struct hfi_lease *lease, struct hfi_release_plan *pl
     plan->lease = lease;
 }
 
+struct hfi_wait *hfi_release_take_out(struct hfi_lease *lease)
+{
+    struct hfi_release_plan plan;
+
+    take_out(lease, &plan);
+    return hfi_local_queue_hand_on(lease);
+}
+
 /* End one hold. HF_INVALID, HF_FORKED: nothing was done. */
 static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
 {
@@ -233,6 +252,12 @@ static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_
     }
     if (lease->holds > 1) {
         lease->holds--;
+        atomic_store(&lease->claim.holds, lease->holds);
+        if (!hfi_lease_lost(lease) && !lease->orphan && hfi_store_promises(lease->store)->counts) {
+            ret_plan->what = HFI_ENDING_COUNT;
+            ret_plan->shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+            ret_plan->shard->entered++;
+        }
     } else if (lease->orphan) {
         hfi_slot_retire(&lease->slot);
         free = hfi_lease_drop(lease, HFI_PART_HANDLE);
@@ -394,6 +419,8 @@ bool hfi_release_await(struct hfi_call *call)
     }
     if (call->answered)
         return true;
+    if (call->counts)
+        return hfi_count_await(call);
     if (hfi_call_wait(call, call->op.deadline_ms)) {
         answered(call, hfi_op_status(&call->op), &call->op.error);
         return true;

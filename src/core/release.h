@@ -25,6 +25,10 @@ hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait 
  * background. */
 void hfi_release_lost_claim(struct hfi_lease *lease);
 
+/* The handle of a lease ends, and its slot leaves the table; the claim is the caller's to release. With the lock. Returns the local
+ * waiter to be told GO after the release is on its way, or NULL. */
+struct hfi_wait *hfi_release_take_out(struct hfi_lease *lease);
+
 static inline bool hfi_release_settled(hf_status status)
 {
     return status == HF_OK || status == HF_LOST || status == HF_NOT_FOUND;

@@ -206,7 +206,8 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
 {
     int phase = atomic_load(&lease->phase);
     bool held = phase == HFI_HELD || phase == HFI_IDLE;
-    bool lost = hfi_term_renewed(&lease->term, item->status, item->claim->sent_ms,
+    hf_status status = lease->converting && item->status == HF_LOST ? HF_UNKNOWN : item->status;
+    bool lost = hfi_term_renewed(&lease->term, status, item->claim->sent_ms,
                                  item->claim->granted_ttl_ms, now_ms);
 
     if (!held || hfi_lease_lost(lease))

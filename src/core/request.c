@@ -55,6 +55,7 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
     }
     ret_checked->request = request;
     ret_checked->tag = NULL;
+    ret_checked->replaced = NULL;
     ret_checked->any = NULL;
 
     ret_checked->name = request->name;
@@ -164,11 +165,16 @@ static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
         return HF_OK;
     case HF_KIND_SHARED:
     case HF_KIND_EXCLUSIVE:
+    case HF_KIND_UPGRADEABLE:
         if (!(caps & HF_CAP_SHARED))
             return unsupported(err, "kind", "read-write locks");
+        if (request->kind == HF_KIND_UPGRADEABLE && !(caps & HF_CAP_CONVERT))
+            return unsupported(err, "kind", "readers that can become the writer");
         checked->mode = HFI_MODE_RW;
         checked->capacity = HFI_RW_MAX;
-        checked->permits = request->kind == HF_KIND_SHARED ? 1 : HFI_RW_MAX;
+        checked->permits = request->kind == HF_KIND_SHARED      ? 1
+                           : request->kind == HF_KIND_EXCLUSIVE ? HFI_RW_MAX
+                                                                : HFI_RW_UPGRADEABLE;
         return HF_OK;
     case HF_KIND_SEMAPHORE:
         if (!(caps & HF_CAP_SEMAPHORE))

@@ -9,6 +9,13 @@ struct hfi_tag;
 
 #define HFI_STRUCT_MAX 4096 /* no option struct is larger, in any version */
 
+/* The lease whose place a new one takes: convert.c. */
+struct hfi_replaced {
+    unsigned char owner[HFI_OWNER_LEN];
+    bool
+        in_loop; /* as of struct hfi_lease: its callback comes from there, whichever form converts it */
+};
+
 /* A valid request. Points into the caller's memory. */
 struct hfi_checked_request {
     const hf_acquire_request *request; /* in full size */
@@ -21,7 +28,8 @@ struct hfi_checked_request {
     bool pass;       /* takes part in the local queue */
     bool may_linger; /* one of those that may; and for how long, 0: it does not: */
     int64_t linger_ms;
-    const struct hfi_tag *tag; /* to put behind the label; NULL: none (session.h) */
+    const struct hfi_tag *tag;           /* to put behind the label; NULL: none (session.h) */
+    const struct hfi_replaced *replaced; /* the lease that it converts; NULL: none */
     struct hfi_tag *
         any; /* one of several requests of which one is enough: the tag of them all; NULL: it is not */
 };

@@ -129,6 +129,9 @@ hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flag
 /* As hf_acquire(). The request, which has its full size, and what it points to is used during this call only. Its
  * canceller is the task's. */
 hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *request);
+/* Likewise, in place of a lease (HFI_CLAIM_REPLACES). */
+hf_status hfi_task_replace(struct hfi_task *task, const hf_acquire_request *request,
+                           const struct hfi_replaced *replaced);
 /* As hf_release(). */
 hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease);
 /* HF_OK: it is until_ms (hfi_now_ms() time) now. Else it was stopped. */

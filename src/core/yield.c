@@ -7,8 +7,8 @@
  * queue. From then on the old handle has ended, whatever becomes of the acquire.
  */
 #include "core/acquire.h"
+#include "core/again.h"
 #include "core/task.h"
-#include "deadlock/session.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/process.h"
@@ -25,58 +25,10 @@ struct yield_call {
     bool wanted;
     int under_way; /* children */
     hf_status status;
-    hf_acquire_request request;
-    unsigned char name[HF_NAME_MAX];
-    char label[HF_LABEL_MAX + 1];
+    struct hfi_again again;
 };
 
-/* ---- what was asked for -------------------------------------------------------------------- */
-
-static hf_kind kind_of(const struct hfi_claim *claim)
-{
-    if (claim->mode == HFI_MODE_MUTEX)
-        return HF_KIND_MUTEX;
-    if (claim->mode == HFI_MODE_SEMAPHORE)
-        return HF_KIND_SEMAPHORE;
-    return claim->permits == claim->capacity ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
-}
-
-/* The request for the same lease again, but behind all others. With the lock. */
-static void copy_request(struct yield_call *call, const struct hfi_lease *lease, int64_t wait_ms)
-{
-    const struct hfi_claim *claim = &lease->claim;
-    hf_acquire_request *request = &call->request;
-
-    *request = (hf_acquire_request)HF_ACQUIRE_REQUEST_INIT;
-    memcpy(call->name, claim->name.bytes, claim->name.len);
-    request->name = call->name;
-    request->name_len = claim->name.len;
-    request->kind = kind_of(claim);
-    if (request->kind == HF_KIND_SEMAPHORE) {
-        request->capacity = claim->capacity;
-        request->permits = claim->permits;
-    }
-    request->flags = HF_FLAG_WATCH | (lease->reentrant ? HF_FLAG_REENTRANT : 0) |
-                     (lease->pass ? 0 : HF_FLAG_STRICT) |
-                     (lease->unchecked ? HF_FLAG_NO_DEADLOCK_CHECK : 0) |
-                     (lease->term.ttl_ms > 0 && !lease->term.renew ? HF_FLAG_NO_RENEW : 0);
-    request->wait_ms = wait_ms;
-    request->ttl_ms = lease->term.ttl_ms;
-    request->max_hold_ms = lease->term.max_hold_ms;
-    request->min_valid_ms = claim->min_valid_ms;
-    request->lock_delay_ms = claim->lock_delay_ms;
-    request->linger_ms = lease->linger.ms > 0 ? lease->linger.ms : HF_LINGER_NEVER;
-    request->scope = lease->scoped ? lease->scope : 0;
-    request->on_event = lease->events.fn;
-    request->on_event_arg = lease->events.arg;
-    if (claim->label) { /* without the tag of its wait */
-        size_t len = strcspn(claim->label, (const char[]){ HFI_TAG_MARK, 0 });
-
-        memcpy(call->label, claim->label, len);
-        call->label[len] = 0;
-        request->label = call->label;
-    }
-}
+/* ---- the beginning ----------------------------------------------------------------------------- */
 
 /* May it be given away? With the lock. */
 static hf_status check(const struct hfi_lease *lease, hf_error *err)
@@ -110,7 +62,7 @@ static hf_status init(struct yield_call *call, hf_lease *handle, int64_t wait_ms
         begin_task(call, handle);
         call->wanted =
             atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED;
-        copy_request(call, lease, wait_ms);
+        hfi_again_set(&call->again, lease, wait_ms);
     }
     hfi_lease_unlock(lease, next);
     return status;
@@ -131,7 +83,7 @@ static hf_status yield_begin(struct hfi_task *task, struct yield_call *call)
     task->mark = MARK_RELEASE;
     (void)hfi_task_release(task, old);
     task->mark = MARK_ACQUIRE;
-    (void)hfi_task_acquire(task, &call->request);
+    (void)hfi_task_acquire(task, &call->again.request);
     if (drive->cork)
         drive->cork(task->store->opened, false);
     task->child.mark = MARK_NONE;

@@ -231,7 +231,8 @@ static bool blocks_own_request(const struct hfi_lease *lease, struct hfi_store *
     if (name->len != checked->name_len || memcmp(name->bytes, checked->name, name->len) != 0 ||
         lease->claim.mode != checked->mode || lease->claim.capacity != checked->capacity)
         return false;
-    if (checked->mode == HFI_MODE_RW && lease->claim.permits == 1 && checked->permits > 1)
+    if (checked->mode == HFI_MODE_RW && lease->claim.permits < checked->capacity &&
+        checked->permits == checked->capacity)
         return true;
     if (request->flags & HF_FLAG_REENTRANT && lease->reentrant && lease->store == store)
         return false; /* reentrant: the lease is acquired again */
@@ -245,7 +246,7 @@ static hf_status own_block_error(struct hfi_store *store, const struct hfi_check
     struct hfi_name name = { .bytes = checked->name, .len = checked->name_len };
     hf_error inner;
 
-    if (checked->mode == HFI_MODE_RW && checked->permits > 1)
+    if (checked->mode == HFI_MODE_RW && checked->permits == checked->capacity)
         hfi_error_set(&inner, HF_DEADLOCK, 0,
                       "%s: we hold it ourselves (token %llu); a reader cannot become the writer "
                       "before it has released",
@@ -267,6 +268,14 @@ static void note_named(struct hfi_lease *lease, uint64_t thread)
     lease->named_by = lease->named_by && lease->named_by != thread ? HFI_NAMED_ANY : thread;
 }
 
+/* A lease that is being converted does not block its own conversion, and need not be named: what waits for it waits behind the new
+ * claim too. */
+static bool is_replaced(const struct hfi_lease *lease, const struct hfi_checked_request *checked)
+{
+    return checked->replaced &&
+           memcmp(lease->claim.owner, checked->replaced->owner, HFI_OWNER_LEN) == 0;
+}
+
 static hf_status ask_held(struct hfi_store *store, const struct hfi_checked_request *checked,
                           struct held held, struct hfi_tag *tag, hf_error *err)
 {
@@ -279,7 +288,8 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_checked_requ
 
         if (hfi_lease_lock(held.handles[i], &lease, &next) != HF_OK)
             continue;
-        if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store)) {
+        if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store) &&
+            !is_replaced(lease, checked)) {
             /* Of several names another one may come free. */
             if (!checked->any && blocks_own_request(lease, store, checked, &taken))
                 blocked_by = lease->token;

@@ -44,13 +44,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  5u
+#define HFI_ENGINE_ABI  7u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
 #define HFI_TOKEN_AHEAD_US \
     50000 /* how far ahead of the server's clock a block of a lingering lease may end */
 #define HFI_RW_MAX UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
-#define HFI_NEVER  INT64_MAX
+/* An upgradeable reader takes more than half: so there is one at most, beside half a milliard of readers. */
+#define HFI_RW_UPGRADEABLE (HFI_RW_MAX / 2 + 1)
+#define HFI_NEVER          INT64_MAX
 
 /* Every claim and every op has a room: bytes for a struct of the engine's own type (HFI_STORAGE() below). A larger
  * state is a pointer in the room, to memory of the engine. */
@@ -90,6 +92,12 @@ enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE };
 /* HF_CAP_LINGER, always together with WATCHED: its process may keep it while no caller uses it. An acquire that does not wait
  * and meets such a holder is finished with HF_BUSY and op->ret_lingers: core then asks again, and waits a little. */
 #define HFI_CLAIM_LINGERS (1u << 3)
+/* HF_CAP_CONVERT: it takes the place of the holder `replaced`, which is of this process and name. That one's permits count as free for
+ * this claim, it stands before all that wait, and its grant removes that holder in the same step. HF_LOST: there is no such holder.
+ * A holder that ends while the claim waits changes nothing: the claim keeps its place before all others, so no other writer can have
+ * come between, and core knows what it has lost. A claim that asks for no more permits than the holder has never waits, not even for
+ * the end of a lock delay. */
+#define HFI_CLAIM_REPLACES (1u << 4)
 
 /*
  * One acquisition: what was asked for, and what was granted. It belongs to core. Core keeps it at one address,
@@ -104,13 +112,16 @@ struct hfi_claim {
     uint32_t capacity, permits; /* permits <= capacity */
     unsigned flags;             /* HFI_CLAIM_* */
     uint32_t tokens_wanted;     /* size of the token block, at least 1 */
-    int64_t ttl_ms;             /* asked for; 0: none (only with HF_CAP_PROCESS) */
+    _Atomic uint32_t
+        holds;      /* how often its holder has it: more than once by reentry (promises->counts) */
+    int64_t ttl_ms; /* asked for; 0: none (only with HF_CAP_PROCESS) */
     int64_t
         lock_delay_ms; /* HF_CAP_LOCK_DELAY: if the lease expires, the name stays closed for this long */
     /* A grant with less validity left is of no use to the caller. An engine whose grants may be shorter than the ttl renews
      * such a grant before it finishes the acquire: hfi_grant_needs_renewal() of kit/handover.h decides. */
     int64_t min_valid_ms;
-    const char *label; /* NULL: the store's label; lives as long as the claim */
+    const char *label;                     /* NULL: the store's label; lives as long as the claim */
+    unsigned char replaced[HFI_OWNER_LEN]; /* HFI_CLAIM_REPLACES: the owner id of that holder */
 
     /* Set by the engine before it finishes the acquire with HF_OK. */
     uint64_t token;  /* first of the block; 0: this engine has none */
@@ -146,6 +157,10 @@ enum hfi_op_kind {
     HFI_OP_ADOPT, /* claim with name, owner, token, ttl_ms (HF_CAP_DETACHED): renew it, and fill in mode, capacity and
                        permits. HF_NOT_FOUND */
     HFI_OP_BREAK, /* name, token (HF_CAP_BREAK): end exactly this lease, whoever owns it. HF_NOT_FOUND */
+    /* count (promises->counts): write down how often this owner has the name, which is *holds, and let it last at least for ttl_ms
+     * from now (0: as it does). Never makes a lease anew. The latest number holds, so a lost or a repeated one is put right by the
+     * next, or by the next renewal. HF_LOST: no such owner is there. */
+    HFI_OP_COUNT,
     HFI_OP_ASK, /* name, text (HF_CAP_WANTED): tell every WATCHED holder, by its host->wanted(HFI_WANTED_ASKED, text). It
                      queues nowhere and changes nothing. HF_OK: at least one was told. HF_BUSY: the name is held, and no
                      holder listens. HF_NOT_FOUND: nobody holds it */
@@ -166,6 +181,11 @@ enum hfi_op_kind {
      * nothing of it is in the store. HF_UNAVAILABLE: the connection was lost, and the engine cannot find out by
      * itself whether the cell changed; core begins again. Only with HF_CAP_CELL_WATCH. */
     HFI_OP_CELL_WAIT,
+    /* HF_CAP_COMMIT: u.commit (engine/native.h). All its items have the versions that they expect, and all of them are
+     * done, at one moment for every other client; or none is. HF_OK: ret_version of each is what its cell has then (0: none).
+     * HF_BUSY: an item found another version, and nothing was done; ret_version of each is the one that was found. The engine
+     * never sends it twice, and wakes the waiters of each cell that it changes. */
+    HFI_OP_CELLS_COMMIT,
     /* u.change.seq: finish with HF_OK as soon as the change number of the store is another one, and set u.change.seq
      * to it. 0: from now on; the engine sets the number of now, whatever the op ends with. It waits as CELL_WAIT
      * does, and cancel() ends it. cancel(HF_TIMEOUT) says that nobody waits any longer, but the question stays: an
@@ -199,13 +219,14 @@ struct hfi_sink {
     bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
 };
 
-/* The kind to show. `exclusive`: of a waiter that wants all of a read-write lock. An entry is not exclusive. */
-static inline hf_kind hfi_shown_kind(int64_t mode, bool exclusive)
+/* The kind of a claim on so many permits. Of an entry: with 1. */
+static inline hf_kind hfi_shown_kind(int64_t mode, int64_t permits)
 {
-    return mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
-           : mode != HFI_MODE_RW      ? HF_KIND_MUTEX
-           : exclusive                ? HF_KIND_EXCLUSIVE
-                                      : HF_KIND_SHARED;
+    return mode == HFI_MODE_SEMAPHORE      ? HF_KIND_SEMAPHORE
+           : mode != HFI_MODE_RW           ? HF_KIND_MUTEX
+           : permits == HFI_RW_MAX         ? HF_KIND_EXCLUSIVE
+           : permits == HFI_RW_UPGRADEABLE ? HF_KIND_UPGRADEABLE
+                                           : HF_KIND_SHARED;
 }
 
 /* Set HF_MISMATCH, with a text that says as which kind of lock the name is in use. `mode`, `capacity`: as the store has them,
@@ -269,6 +290,13 @@ struct hfi_op {
         } brk;
         struct {
             struct hfi_name name;
+            unsigned char owner[HFI_OWNER_LEN];
+            const _Atomic uint32_t *
+                holds; /* read when it is sent: the claim may be another one by then, with another owner */
+            int64_t ttl_ms;
+        } count;
+        struct {
+            struct hfi_name name;
             const char *text; /* the label of the caller, at most HF_LABEL_MAX bytes */
         } ask;
         struct {
@@ -293,6 +321,7 @@ struct hfi_op {
             uint64_t ret_version;
             int64_t ret_ttl_ms; /* READ: the time left; -1: no end */
         } cell;
+        struct hfi_commit_op *commit; /* engine/native.h */
         struct {
             uint64_t seq;
         } change;
@@ -385,6 +414,9 @@ struct hfi_promises {
     unsigned native;  /* HFI_NATIVE_*: what the engine does itself, in one step */
     /* BLOCKING: ops that wait without a thread are suspended. Else each of them keeps a worker while it waits. */
     bool suspends;
+    /* EVENT: the store keeps claim->holds with the claim, for other clients to see: a reentry, and the release of one of several
+     * holds, is an HFI_OP_COUNT, and every renewal says the number too. A release ends the claim, whatever its number. */
+    bool counts;
     /* Without HF_CAP_WAITERS: HFI_OP_LIST tells core's deadlock detector, and nobody else, what this process
      * holds and waits for, and what other processes have told it. A holder's `first` is hfi_claim_number(). */
     bool tells_own;

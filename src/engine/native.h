@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ops that only some engines have: counters (HFI_NATIVE_COUNTER), rate limits (HFI_NATIVE_LIMIT) and scripts
- * (HF_CAP_SCRIPTS). If an engine has no counters or limits of its own, src/prim makes them from a
- * cell.
+ * Ops that only some engines have: several cells in one step (HF_CAP_COMMIT), counters (HFI_NATIVE_COUNTER), rate limits
+ * (HFI_NATIVE_LIMIT) and scripts (HF_CAP_SCRIPTS). If an engine has no counters or limits of its own, src/prim makes them
+ * from a cell.
  *
  * Core keeps each of these structs, with the name's bytes, until the op is finished.
  */
@@ -12,6 +12,43 @@
 #include "engine/engine.h"
 #include "holdfast/primitives.h"
 #include "holdfast/redis.h"
+
+/* ---- several cells in one step --------------------------------------------------------------------- */
+
+/* LEAVE only asserts the version. Of an item with version 0 the cell must not exist; it is never a DELETE. */
+struct hfi_commit_item {
+    struct hfi_name name;
+    uint64_t version;
+    hf_cell_action action;
+    const void *bytes; /* WRITE */
+    size_t len;
+    int64_t ttl_ms; /* WRITE: as that of a swap; 0: none */
+    uint64_t ret_version;
+};
+
+/* Sorted by the bytes of the names, and no name is there twice: an engine that locks the items one by one has an order for it. */
+struct hfi_commit_op {
+    size_t count; /* 1 to HF_CELLS_MAX */
+    struct hfi_commit_item *items;
+};
+
+/* The item whose cell has another version than it expects; `count`: none. */
+static inline size_t hfi_commit_changed(const struct hfi_commit_op *commit)
+{
+    size_t i = 0;
+
+    while (i < commit->count && commit->items[i].ret_version == commit->items[i].version)
+        i++;
+    return i;
+}
+
+static inline bool hfi_commit_writes(const struct hfi_commit_op *commit)
+{
+    for (size_t i = 0; i < commit->count; i++)
+        if (commit->items[i].action != HF_CELL_ACTION_LEAVE)
+            return true;
+    return false;
+}
 
 /* ---- counters ------------------------------------------------------------------------------------ */
 

@@ -25,7 +25,7 @@ static const enum hfi_op_kind op_kinds[] = {
     [HFI_ACT_READ] = HFI_OP_CELL_READ, [HFI_ACT_SWAP] = HFI_OP_CELL_SWAP,
     [HFI_ACT_TIME] = HFI_OP_TIME,      [HFI_ACT_COUNTER] = HFI_OP_COUNTER,
     [HFI_ACT_LIMIT] = HFI_OP_LIMIT,    [HFI_ACT_WAIT] = HFI_OP_CELL_WAIT,
-    [HFI_ACT_SCRIPT] = HFI_OP_SCRIPT
+    [HFI_ACT_SCRIPT] = HFI_OP_SCRIPT,  [HFI_ACT_COMMIT] = HFI_OP_CELLS_COMMIT
 };
 
 /* Memory that lives as long as the op that is being prepared. The op may finish after the task has
@@ -46,6 +46,11 @@ static bool fill_op(struct hfi_prim_task *task, struct hfi_op *op, const struct 
     struct hfi_action *action = &task->action;
 
     switch (action->kind) {
+    case HFI_ACT_COMMIT:
+        op->u.commit = action->commit;
+        hfi_task_keep(&task->core, action->commit, NULL);
+        action->commit = NULL;
+        return true;
     case HFI_ACT_TIME:
         op->u.time.name = *name;
         return true;
@@ -79,8 +84,11 @@ static hf_status begin_op(struct hfi_prim_task *task)
     struct hfi_name name;
     struct hfi_op *op = hfi_task_op(&task->core, op_kinds[task->action.kind]);
 
-    if (!op)
+    if (!op) {
+        if (task->action.kind == HFI_ACT_COMMIT)
+            hfi_free(task->action.commit);
         return hfi_error_memory(&task->error);
+    }
     name = hfi_task_name(&task->core, &task->prim.name);
     if (!fill_op(task, op, &name)) {
         hfi_task_forget_op(&task->core);
@@ -109,6 +117,9 @@ static void end_op(struct hfi_prim_task *task, struct hfi_op *op, hf_status got)
     case HFI_ACT_WAIT:
         if (got == HF_OK)
             action->version = op->u.cell.ret_version;
+        break;
+    case HFI_ACT_COMMIT:
+        action->commit = op->u.commit;
         break;
     case HFI_ACT_TIME:
         action->now_us = op->u.time.ret_us;
@@ -251,6 +262,8 @@ static bool only_reads(const struct hfi_action *action)
     case HFI_ACT_TIME:
     case HFI_ACT_HOLDS:
         return true;
+    case HFI_ACT_COMMIT:
+        return !action->writes;
     case HFI_ACT_COUNTER:
         return action->native.counter.verb == HFI_COUNTER_GET;
     case HFI_ACT_LIMIT:

@@ -29,7 +29,9 @@ enum hfi_action_kind {
     HFI_ACT_READ, /* -> cell, owned by the task; HF_OK also if there is none */
     HFI_ACT_SWAP, /* version (0: there is none), bytes (NULL: delete it), len, ttl_ms (0: no end) -> version; HF_BUSY:
                         the cell has another version */
-    HFI_ACT_TIME,    /* -> now_us: the store's clock, since 1970 (HF_CAP_CLOCK) */
+    HFI_ACT_COMMIT, /* commit, of hfi_malloc() with all that it points to: it belongs to the op then. HF_OK, HF_BUSY -> commit,
+                        valid until the next action. HF_CAP_COMMIT */
+    HFI_ACT_TIME,   /* -> now_us: the store's clock, since 1970 (HF_CAP_CLOCK) */
     HFI_ACT_COUNTER, /* native.counter; the engine has HFI_NATIVE_COUNTER */
     HFI_ACT_LIMIT,   /* native.limit; the engine has HFI_NATIVE_LIMIT */
     HFI_ACT_WAIT, /* version, until_ms: until the cell has another version -> version (0: it is gone). HF_TIMEOUT.
@@ -55,6 +57,8 @@ struct hfi_action {
     int64_t pause_us;
     int64_t now_us;
     struct hfi_cell cell;
+    struct hfi_commit_op *commit;
+    bool writes; /* COMMIT: it is not only a check */
     union {
         struct hfi_counter_op counter;
         struct hfi_limit_op limit;

@@ -23,9 +23,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define HEAD     "C1"
-#define HEAD_LEN 2
-
 /* One call. */
 struct cell_call {
     struct hfi_prim_task task;
@@ -106,8 +103,7 @@ static hf_status check_wait(struct cell_call *call, int64_t wait_ms, hf_cancel *
 
 static bool is_ours(const struct hfi_cell *found)
 {
-    return found->version == 0 ||
-           (found->len >= HEAD_LEN && memcmp(found->bytes, HEAD, HEAD_LEN) == 0);
+    return found->version == 0 || hfi_is_callers_cell(found->bytes, found->len);
 }
 
 static enum hfi_verdict not_ours(struct hfi_cell_run *run)
@@ -125,10 +121,10 @@ static hf_cell show(struct hfi_cell *found)
     if (found->version == 0)
         return cell;
     cell.bytes = found->bytes;
-    cell.len = found->len - HEAD_LEN;
+    cell.len = found->len - HFI_CELL_HEAD_LEN;
     cell.version = found->version;
     cell.ttl_ms = found->ttl_ms;
-    memmove(found->bytes, found->bytes + HEAD_LEN, cell.len);
+    memmove(found->bytes, found->bytes + HFI_CELL_HEAD_LEN, cell.len);
     found->bytes[cell.len] = 0;
     return cell;
 }
@@ -205,7 +201,8 @@ static bool put_bytes(struct hfi_cell_run *run, const struct cell_call *call)
 {
     struct hfi_buffer *to = hfi_run_buffer(run);
 
-    return hfi_put_bytes(to, HEAD, HEAD_LEN) && hfi_put_bytes(to, call->bytes, call->len);
+    return hfi_put_bytes(to, HFI_CELL_HEAD, HFI_CELL_HEAD_LEN) &&
+           hfi_put_bytes(to, call->bytes, call->len);
 }
 
 static enum hfi_verdict decide_set(struct hfi_cell_run *run, void *arg)

@@ -7,8 +7,18 @@
 #include "util/buffer.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #define HFI_DIGITS 16 /* digits of 2^53 */
+
+/* The cells of callers begin with it (cell.c, commit.c). */
+#define HFI_CELL_HEAD     "C1"
+#define HFI_CELL_HEAD_LEN 2
+
+static inline bool hfi_is_callers_cell(const unsigned char *bytes, size_t len)
+{
+    return len >= HFI_CELL_HEAD_LEN && memcmp(bytes, HFI_CELL_HEAD, HFI_CELL_HEAD_LEN) == 0;
+}
 
 /* Append to the buffer. false: out of memory. */
 bool hfi_put_bytes(struct hfi_buffer *to, const void *bytes, size_t len);

@@ -58,7 +58,7 @@ lines() { [[ $(wc -l <"$dir/$1") -ge $2 ]]; }
 @test "what is wrong is said: usage, too much, another kind of cell, a store without cells" {
     exits 64 holdfast cell
     exits 64 holdfast cell fetch x
-    says "get, put, cas, rm or watch"
+    says "get, put, cas, rm, watch or commit"
     exits 64 holdfast cell get
     exits 64 holdfast cell get x y
     says "'y'"
@@ -77,4 +77,48 @@ lines() { [[ $(wc -l <"$dir/$1") -ge $2 ]]; }
     holdfast cell get x | cmp - full
     exits 66 holdfast cell put x </
     [[ $(holdfast --version) == "holdfast "* ]] # before the verb it is what it was
+}
+
+@test "commit: several in one step, or none; what it says and how it ends" {
+    holdfast cell put first -q x # makes the store
+    exits 0 holdfast cell commit put ada 0 100 put ben 0 100 check none 0
+    [[ $(wc -l <<<"$output") == 3 && $output == *$'none\t-' ]]
+    ada=$(holdfast cell get ada --json | jq -r .version)
+    ben=$(holdfast cell get ben --json | jq -r .version)
+    grep -q "^ada"$'\t'"$ada\$" <<<"$output"
+    exits 0 holdfast cell commit -q put ada "$ada" 90 put ben "$ben" 110
+    [[ -z $output && $(holdfast cell get ada) == 90 && $(holdfast cell get ben) == 110 ]]
+
+    exits 75 holdfast cell commit put ada any lost put ben "$ben" lost
+    says "items[1]: 'ben' has version"
+    exits 75 holdfast cell commit put ada any lost check ben 0
+    says "'ben' exists"
+    exits 75 holdfast cell commit put ada any lost rm none 7
+    says "'none' does not exist"
+    [[ $(holdfast cell get ada) == 90 ]]
+
+    printf 'a\0b' | holdfast cell commit --json --ttl 1h put ada any - rm ben any |
+        jq -e '.cells[0].name == "ada" and (.cells[0].version | type) == "string" and .cells[1].version == null'
+    [[ $(holdfast cell get ada | od -An -tx1 | xargs) == "61 00 62" ]]
+    holdfast cell get ada --json | jq -e '(.ttl_ms | tonumber) > 3000000'
+    exits 1 holdfast cell get ben
+    holdfast cell commit -q -- put -x any -5 # as everywhere
+    [[ $(holdfast cell get -- -x) == -5 ]]
+}
+
+@test "commit: what is wrong is said" {
+    exits 64 holdfast cell commit
+    exits 64 holdfast cell commit put a 0
+    says "needs a name, a version and a value"
+    exits 64 holdfast cell commit swap a 0 x
+    says "begins with put, rm or check"
+    exits 64 holdfast cell commit put a soon x
+    says "soon"
+    exits 64 holdfast cell commit put a 0 - put b 0 -
+    exits 64 holdfast cell commit check a any
+    says "items[0]"
+    exits 64 holdfast cell commit put a 0 x check a 0
+    says "'a'"
+    exits 64 holdfast cell commit rm a 0
+    exits 64 holdfast cell get a b
 }

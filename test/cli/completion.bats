@@ -13,7 +13,7 @@ offers() { # WORD...: what bash offers for the last one
 
 @test "bash: every verb, and for each verb every option that its help lists" {
     [[ $(offers holdfast r | xargs) == "run renew redlock" ]]
-    for verb in run once elect latch barrier lock renew unlock limit ls show watch break init doctor engines redlock cell counter script completion; do
+    for verb in run once elect latch barrier lock renew convert unlock limit ls show watch break init doctor engines redlock cell counter script completion; do
         offers holdfast '' | grep -qx $verb
         [[ $(offers holdfast $verb -- | grep -- -- | sort -u) == "$(options_of $verb)" ]]
     done
@@ -25,7 +25,7 @@ offers() { # WORD...: what bash offers for the last one
     [[ $(offers holdfast completion '' | xargs) == "bash zsh fish" ]]
     [[ $(offers holdfast help 'do') == doctor ]]
     [[ $(offers holdfast redlock '' | xargs) == "status join" ]]
-    [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch" ]]
+    [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch commit" ]]
     [[ $(offers holdfast script '' | xargs) == "run load exists flush kill" ]]
     holdfast lock my-name >/dev/null
     [[ $(offers holdfast show my) == my-name ]]

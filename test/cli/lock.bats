@@ -137,3 +137,42 @@ renewed_for_a_process() {
     holdfast unlock x --lease "$handle"
     kill "$pid"
 }
+
+@test "convert: a reader becomes the writer and a reader again, each time with a new handle" {
+    first=$(holdfast lock t --upgradeable)
+    exits 0 holdfast run -n -s t -- true
+    exits 75 holdfast run -n -x t -- true
+    second=$(holdfast convert t --lease "$first" -x)
+    [[ $second != "$first" ]]
+    exits 76 holdfast unlock t --lease "$first"
+    exits 75 holdfast run -n -s t -- true
+    third=$(holdfast convert t --lease "$second" --shared --json | jq -er .handle)
+    exits 0 holdfast run -n -s t -- true
+    exits 64 holdfast convert t --lease "$third" -x
+    [[ $output == *"UPGRADEABLE"* ]]
+    exits 0 holdfast unlock t --lease "$third"
+    exits 0 holdfast run -n -x t -- true
+}
+
+@test "convert: other readers keep it from becoming the writer, and it stays as it is" {
+    lease=$(holdfast lock t --upgradeable)
+    reader=$(holdfast lock t -s)
+    exits 75 holdfast convert t --lease "$lease" -x -n
+    exits 75 holdfast convert t --lease "$lease" -x -w 100ms
+    exits 3 holdfast convert t --lease "$lease" -x -n -E 3
+    holdfast show t --json | jq -e '.holders | length == 2'
+    exits 0 holdfast unlock t --lease "$reader"
+    lease=$(holdfast convert t --lease "$lease" -x -n)
+    exits 0 holdfast unlock t --lease "$lease"
+}
+
+@test "convert: what it wants to know" {
+    lease=$(holdfast lock t --upgradeable)
+    exits 64 holdfast convert t --lease "$lease"
+    exits 64 holdfast convert t --lease "$lease" -s -x
+    exits 64 holdfast convert t --lease "$lease" -x -n -w 1s
+    exits 64 holdfast convert t -x
+    exits 64 holdfast lock t -s --upgradeable
+    exits 0 holdfast unlock t --lease "$lease"
+    exits 76 holdfast convert t --lease "$lease" -x
+}

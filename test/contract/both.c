@@ -9,6 +9,7 @@ struct prim_both {
     struct both both;
     hf_limit_result limit;
     hf_once_mark mark;
+    uint64_t versions[HF_CELLS_MAX];
 };
 
 static void prim_done(const hf_result *result, void *arg)
@@ -19,6 +20,8 @@ static void prim_done(const hf_result *result, void *arg)
         own->limit = *result->limit;
     if (result->mark)
         own->mark = *result->mark;
+    if (result->versions)
+        memcpy(own->versions, result->versions, result->count * sizeof *own->versions);
     both_done(result, &own->both);
 }
 
@@ -111,6 +114,27 @@ hf_status both_cell_delete(hf_store *store, const void *name, size_t name_len, u
         return (hf_cell_delete)(store, name, name_len, version, err);
     status = hf_cell_delete_async(store, name, name_len, version, prim_done, &own, NULL, err);
     status = both_end(store, status, &own.both, err);
+    return status;
+}
+
+hf_status both_cells_commit(hf_store *store, const hf_cell_item *items, size_t count,
+                            uint64_t *ret_versions, size_t *ret_index, hf_error *err)
+{
+    struct prim_both own = { .limit = { .size = 0 } };
+    hf_status status;
+
+    if (!contract_pumped)
+        return (hf_cells_commit)(store, items, count, ret_versions, ret_index, err);
+    status = hf_cells_commit_async(store, items, count, prim_done, &own, NULL, err);
+    status = both_end(store, status, &own.both, err);
+    if (status == HF_OK && ret_versions) {
+        CHECK(own.both.result.count == count);
+        memcpy(ret_versions, own.versions, count * sizeof *ret_versions);
+    }
+    if (status == HF_CHANGED && ret_index)
+        *ret_index = (size_t)own.both.result.number;
+    if (status == HF_CHANGED && ret_versions)
+        ret_versions[own.both.result.number] = own.both.result.version;
     return status;
 }
 

@@ -21,6 +21,8 @@ hf_status both_cell_wait(hf_store *store, const hf_cell_request *request, uint64
                          hf_error *err);
 hf_status both_cell_delete(hf_store *store, const void *name, size_t name_len, uint64_t version,
                            hf_error *err);
+hf_status both_cells_commit(hf_store *store, const hf_cell_item *items, size_t count,
+                            uint64_t *ret_versions, size_t *ret_index, hf_error *err);
 hf_status both_counter_add(hf_store *store, const void *name, size_t name_len, int64_t delta,
                            int64_t *ret_value, hf_error *err);
 hf_status both_counter_get(hf_store *store, const void *name, size_t name_len, int64_t *ret_value,
@@ -73,6 +75,7 @@ hf_status both_once_delete(hf_store *store, const void *name, size_t name_len, h
 #define hf_cell_update(...)       both_cell_update(__VA_ARGS__)
 #define hf_cell_wait(...)         both_cell_wait(__VA_ARGS__)
 #define hf_cell_delete(...)       both_cell_delete(__VA_ARGS__)
+#define hf_cells_commit(...)      both_cells_commit(__VA_ARGS__)
 #define hf_counter_add(...)       both_counter_add(__VA_ARGS__)
 #define hf_counter_get(...)       both_counter_get(__VA_ARGS__)
 #define hf_counter_set(...)       both_counter_set(__VA_ARGS__)

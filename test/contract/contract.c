@@ -250,6 +250,20 @@ hf_status both_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err)
     return both_end(NULL, hf_renew_async(lease, ttl_ms, both_done, &both, NULL, err), &both, err);
 }
 
+hf_status both_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !lease)
+        return (hf_convert)(lease, kind, wait_ms, err);
+    status = hf_convert_async(*lease, kind, wait_ms, both_done, &both, NULL, err);
+    status = both_end(NULL, status, &both, err);
+    if (status == HF_OK)
+        *lease = both.result.lease;
+    return status;
+}
+
 hf_status both_break(hf_store *store, const void *name, size_t name_len, uint64_t token,
                      hf_error *err)
 {

@@ -128,10 +128,11 @@ struct contract_group {
 };
 /* clang-format off */
 #define CONTRACT_GROUPS(X) \
+    X(commit) \
     X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
     X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
     X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer) X(deadlock) X(several) X(any) \
-    X(handover) X(crowd) X(wanted) X(yield) X(linger)
+    X(handover) X(crowd) X(wanted) X(yield) X(linger) X(convert)
 /* clang-format on */
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)
@@ -158,6 +159,7 @@ void both_done(const hf_result *result, void *arg);
 hf_status both_end(hf_store *store, hf_status begun, struct both *both, hf_error *err);
 
 hf_status both_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err);
+hf_status both_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err);
 hf_status both_break(hf_store *store, const void *name, size_t name_len, uint64_t token,
                      hf_error *err);
 hf_status both_inspect(hf_store *store, const void *name, size_t name_len, uint64_t flags,
@@ -179,6 +181,7 @@ hf_status both_release_all(hf_lease *const *leases, size_t count, hf_error *err)
 #define hf_acquire_any(...)   both_acquire_any(__VA_ARGS__)
 #define hf_release_all(...)   both_release_all(__VA_ARGS__)
 #define hf_renew(...)         both_renew(__VA_ARGS__)
+#define hf_convert(...)       both_convert(__VA_ARGS__)
 #define hf_lease_break(...)   both_break(__VA_ARGS__)
 #define hf_store_inspect(...) both_inspect(__VA_ARGS__)
 #define hf_store_wait(...)    both_wait(__VA_ARGS__)

@@ -193,6 +193,56 @@ static void a_count(void **state)
     CHECK(left == 0);
 }
 
+/* ---- several cells ---------------------------------------------------------------------------------- */
+
+static uint64_t cells[2];
+
+static hf_status write_cells(hf_store *store, const char *text, hf_error *err)
+{
+    hf_cell_item items[2] = { HF_CELL_ITEM_INIT, HF_CELL_ITEM_INIT };
+
+    for (int i = 0; i < 2; i++) {
+        items[i].name = i ? "right" : "left";
+        items[i].name_len = HF_CSTRING;
+        items[i].version = cells[i] ? cells[i] : HF_CELL_ANY;
+        items[i].action = HF_CELL_ACTION_WRITE;
+        items[i].bytes = text;
+        items[i].len = strlen(text);
+    }
+    return hf_cells_commit(store, items, 2, store == direct ? cells : NULL, NULL, err);
+}
+
+static void set_cells(struct call *call)
+{
+    (void)call;
+    memset(cells, 0, sizeof cells);
+    EXPECT(HF_OK, write_cells(direct, "before", &contract_error));
+}
+
+static hf_status commit_cells(struct call *call)
+{
+    return write_cells(through, "after", &call->err);
+}
+
+/* All of it was done, once. */
+static void a_commit(void **state)
+{
+    struct call call = { .run = commit_cells };
+    hf_cell cell = HF_CELL_INIT;
+
+    (void)state;
+    if (!has(HF_CAP_COMMIT))
+        skip();
+    is_doubtful(&call, "right", set_cells);
+    for (int i = 0; i < 2; i++) {
+        EXPECT(HF_OK,
+               hf_cell_get(direct, i ? "right" : "left", HF_CSTRING, &cell, &contract_error));
+        CHECK(strcmp(cell.bytes, "after") == 0);
+        hf_free(cell.bytes);
+    }
+    EXPECT(HF_CHANGED, write_cells(direct, "after", &contract_error));
+}
+
 /* ---- barriers ------------------------------------------------------------------------------------- */
 
 static hf_status come(struct call *call)
@@ -365,8 +415,8 @@ static void what_once_says(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
-        TEST(a_count), TEST(an_arrival), TEST(giving_up),
-        TEST(a_mark),  TEST(a_word),     TEST(what_once_says),
+        TEST(a_count), TEST(a_commit), TEST(an_arrival),     TEST(giving_up),
+        TEST(a_mark),  TEST(a_word),   TEST(what_once_says),
     };
     const char *url = getenv("HOLDFAST_TEST_URL");
 

@@ -65,6 +65,7 @@ static void hold(struct ring *ring, struct fighter *fighter, int n, hf_kind kind
         CHECK(ring->readers[n] == 0);
         CHECK(atomic_fetch_sub(&ring->writers[n], 1) == 1);
         break;
+    case HF_KIND_UPGRADEABLE: /* it is a reader, until it is converted */
     case HF_KIND_SHARED:
         atomic_fetch_add(&ring->readers[n], 1);
         CHECK(ring->writers[n] == 0);

@@ -47,16 +47,17 @@ static void level_and_events(void **state)
 
     for (int round = 1; round <= 3; round++) {
         waiter_start(&waiter, second, mutex_request("wanted"));
-        AWAIT(told.wanted == round);
+        AWAIT(told.wanted >= round && told.wanted > told.unwanted);
         CHECK(hf_lease_wanted(lease) && readable(lease));
         CHECK(lease_info(lease).wanted && lease_info(lease).state == HF_STATE_HELD &&
               !readable(lease));
         waiter_cancel(&waiter);
-        AWAIT(told.unwanted == round);
+        /* Several nodes tell it one after the other: the last of them may be late and be heard once more. */
+        AWAIT(told.unwanted >= round && told.unwanted == told.wanted);
         CHECK(!hf_lease_wanted(lease) && readable(lease) && !lease_info(lease).wanted &&
               !readable(lease));
     }
-    CHECK(told.total == 6 && told.lease == lease);
+    CHECK(told.total == 2 * told.wanted && told.lease == lease);
     give(lease);
     CHECK(!hf_lease_wanted(lease));
     close_store(second);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells, by the engine contract itself: there is no public call yet. Compare and swap, and versions
- * that never come back.
+ * Cells, by the engine contract itself: compare and swap, and versions that never come back. And a commit of several that is
+ * larger than what the server takes.
  */
 #include "etcd_bed.h"
 
 #include "core/registry.h"
 #include "direct.h"
 #include "engine/engine.h"
+#include "holdfast/primitives.h"
 #include "util/alloc.h"
 #include "util/hash.h"
 
@@ -77,9 +78,46 @@ static void swapped_by_version(void **state)
     direct_close(engine, store);
 }
 
+/* A server's own limits are named; nothing was done, and what fits is done. */
+static void limits_of_the_server(void **state)
+{
+    static char large[ETCD_NARROW_BYTES / 2];
+    hf_cell_item items[ETCD_NARROW_OPS + 1];
+    char names[ETCD_NARROW_OPS + 1][2] = { { 0 } };
+    hf_cell found = HF_CELL_INIT;
+    hf_store *store;
+
+    (void)state;
+    etcd = etcd_start(1, ETCD_NARROW);
+    EXPECT(HF_OK, hf_open(etcd_url(etcd, -1, ""), NULL, &store, &contract_error));
+    for (int i = 0; i <= ETCD_NARROW_OPS; i++) {
+        names[i][0] = (char)('a' + i);
+        items[i] = (hf_cell_item)HF_CELL_ITEM_INIT;
+        items[i].name = names[i];
+        items[i].name_len = 1;
+        items[i].action = HF_CELL_ACTION_WRITE;
+    }
+    EXPECT(HF_INVALID,
+           hf_cells_commit(store, items, ETCD_NARROW_OPS + 1, NULL, NULL, &contract_error));
+    CHECK(strstr(contract_error.text, "--max-txn-ops"));
+    for (int i = 0; i < 3; i++) {
+        items[i].bytes = large;
+        items[i].len = sizeof large;
+    }
+    EXPECT(HF_INVALID, hf_cells_commit(store, items, 3, NULL, NULL, &contract_error));
+    CHECK(strstr(contract_error.text, "--max-request-bytes"));
+    EXPECT(HF_NOT_FOUND, hf_cell_get(store, "a", 1, &found, &contract_error));
+    EXPECT(HF_OK,
+           hf_cells_commit(store, items + 3, ETCD_NARROW_OPS - 3, NULL, NULL, &contract_error));
+    close_store(store);
+    etcd_free(etcd);
+    etcd = NULL;
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { TEST(swapped_by_version) };
+    const struct CMUnitTest tests[] = { TEST(swapped_by_version),
+                                        cmocka_unit_test(limits_of_the_server) };
 
     bed_main(argc, argv);
     return BED_RUN(tests);

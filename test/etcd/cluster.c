@@ -104,6 +104,10 @@ static void begin(struct etcd_cluster *cluster, size_t member)
     ARG("--initial-cluster=%s", peers);
     ARG("--logger=zap");
     ARG("--log-level=warn");
+    if (cluster->narrow) {
+        ARG("--max-txn-ops=%d", ETCD_NARROW_OPS);
+        ARG("--max-request-bytes=%d", ETCD_NARROW_BYTES);
+    }
     if (cluster->count == 1) { /* so that a ttl can be one second */
         ARG("--heartbeat-interval=50");
         ARG("--election-timeout=500");
@@ -280,6 +284,7 @@ struct etcd_cluster *etcd_start(size_t count, unsigned flags)
     make_dir(cluster->dir, sizeof cluster->dir, "etcd", true);
     cluster->count = count;
     cluster->tls = flags & ETCD_TLS;
+    cluster->narrow = flags & ETCD_NARROW;
     if (cluster->tls)
         make_certificates(cluster);
     for (size_t i = 0; i < count; i++) {

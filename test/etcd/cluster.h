@@ -25,12 +25,17 @@ struct etcd_member {
 struct etcd_cluster {
     char dir[ETCD_PATH_ROOM];
     size_t count;
-    bool tls, auth;
+    bool tls, auth, narrow;
     struct etcd_member members[ETCD_MEMBERS_MAX];
 };
 
 #define ETCD_TLS  1u
 #define ETCD_AUTH 2u /* the user "app" may read and write below "hf/", and nothing else */
+
+/* It takes at most ETCD_NARROW_OPS operations, and ETCD_NARROW_BYTES bytes, in one request. */
+#define ETCD_NARROW       4u
+#define ETCD_NARROW_OPS   8
+#define ETCD_NARROW_BYTES 65536
 
 struct etcd_cluster *etcd_start(size_t count, unsigned flags);
 void etcd_free(struct etcd_cluster *cluster); /* NULL is fine */

@@ -25,6 +25,8 @@ struct job {
     struct hfi_counter_op counter;
     struct hfi_limit_op limit;
     struct hfi_script_op script;
+    struct hfi_commit_item items[2];
+    struct hfi_commit_op commit;
     struct hfi_cursor cursor;
     unsigned finished;
     bool cancelled;
@@ -152,9 +154,10 @@ static void fill_claim(struct hfi_claim *claim, uint8_t what)
 static bool fill(struct job *job, bool waits, uint8_t what)
 {
     static const enum hfi_op_kind kinds[] = {
-        HFI_OP_ACQUIRE, HFI_OP_ACQUIRE, HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
-        HFI_OP_LIST,    HFI_OP_BREAK,   HFI_OP_CELL_READ, HFI_OP_CELL_SWAP, HFI_OP_CELL_WAIT,
-        HFI_OP_TIME,    HFI_OP_COUNTER, HFI_OP_LIMIT,     HFI_OP_SCRIPT,    HFI_OP_ASK,
+        HFI_OP_ACQUIRE, HFI_OP_ACQUIRE,      HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
+        HFI_OP_LIST,    HFI_OP_BREAK,        HFI_OP_CELL_READ, HFI_OP_CELL_SWAP, HFI_OP_CELL_WAIT,
+        HFI_OP_TIME,    HFI_OP_COUNTER,      HFI_OP_LIMIT,     HFI_OP_SCRIPT,    HFI_OP_ASK,
+        HFI_OP_COUNT,   HFI_OP_CELLS_COMMIT,
     };
     static struct hfi_sink sink = { on_name, on_entry, on_holder, on_waiter };
     static const hf_script_request script = { .size = sizeof script, .text = "return 1" };
@@ -206,6 +209,12 @@ static bool fill(struct job *job, bool waits, uint8_t what)
         op->u.brk.name = a_name();
         op->u.brk.token = 5;
         return true;
+    case HFI_OP_COUNT:
+        op->u.count.name = a_name();
+        memset(op->u.count.owner, 0x11 * (int)(1 + claim), HFI_OWNER_LEN);
+        op->u.count.holds = &claims[claim].holds;
+        op->u.count.ttl_ms = 30000;
+        return promises->counts;
     case HFI_OP_ASK:
         op->u.ask.name = a_name();
         op->u.ask.text = "please";
@@ -222,6 +231,19 @@ static bool fill(struct job *job, bool waits, uint8_t what)
         op->u.cell.len = what & 0x20 ? 0 : 1;
         op->u.cell.version = what >> 6;
         return promises->caps & HF_CAP_CELLS && !(what & 0x20 && what >> 6 == 0);
+    case HFI_OP_CELLS_COMMIT:
+        for (size_t i = 0; i < 2; i++)
+            job->items[i] =
+                (struct hfi_commit_item){ .name = a_name(),
+                                          .version = what >> 6,
+                                          .action = i ? HF_CELL_ACTION_WRITE : HF_CELL_ACTION_LEAVE,
+                                          .bytes = "v",
+                                          .len = 1 };
+        job->commit = (struct hfi_commit_op){ .count = 2, .items = job->items };
+        job->items[1].name.bytes = (const unsigned char *)"jot";
+        hfi_hash128(job->items[1].name.bytes, 3, job->items[1].name.hash);
+        op->u.commit = &job->commit;
+        return promises->caps & HF_CAP_COMMIT;
     case HFI_OP_TIME:
         op->u.time.name = a_name();
         return promises->caps & HF_CAP_CLOCK;

@@ -4,6 +4,8 @@
  * each, and answers each by a line; the foreign workers speak the same (see interop.py):
  *
  *   acquire NAME WAIT_MS TTL_MS     OK, BUSY, TIMEOUT, ... (TTL_MS below 0: so long, not renewed)
+ *   again NAME TTL_MS               as acquire, without waiting, and as often as one likes (reentrant; Redisson)
+ *   holds                           how often it is held (Redisson)
  *   release                         OK, LOST, ...
  *   extend TTL_MS                   OK, LOST, ...; a foreign one may say "cannot"
  *   hammer NAME FILE COUNT          COUNT times: acquire, raise the number in FILE by one, release
@@ -31,7 +33,7 @@ static void answer(const char *text)
     fflush(stdout);
 }
 
-static hf_status acquire(const char *name, int64_t wait_ms, int64_t ttl_ms)
+static hf_status acquire(const char *name, int64_t wait_ms, int64_t ttl_ms, uint64_t flags)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
@@ -39,7 +41,7 @@ static hf_status acquire(const char *name, int64_t wait_ms, int64_t ttl_ms)
     request.name_len = HF_CSTRING;
     request.wait_ms = wait_ms;
     request.ttl_ms = ttl_ms < 0 ? -ttl_ms : ttl_ms;
-    request.flags = ttl_ms < 0 ? HF_FLAG_NO_RENEW : 0;
+    request.flags = flags | (ttl_ms < 0 ? HF_FLAG_NO_RENEW : 0);
     return hf_acquire(store, &request, &lease, &err);
 }
 
@@ -65,7 +67,7 @@ static void raise_number(const char *path)
 static const char *hammer(const char *name, const char *path, int count, bool storm)
 {
     for (int i = 0; i < count; i++) {
-        hf_status status = acquire(name, HAMMER_WAIT_MS, HAMMER_TTL_MS);
+        hf_status status = acquire(name, HAMMER_WAIT_MS, HAMMER_TTL_MS, 0);
 
         if (status != HF_OK)
             return hf_status_name(status);
@@ -77,6 +79,16 @@ static const char *hammer(const char *name, const char *path, int count, bool st
     return "OK";
 }
 
+static void answer_holds(void)
+{
+    hf_lease_info info = { .size = sizeof info };
+
+    if (hf_lease_get(lease, &info) != HF_OK)
+        info.holds = 0;
+    printf("%" PRIu32 "\n", info.holds);
+    fflush(stdout);
+}
+
 static void serve(char *line)
 {
     char word[16], name[256], path[512];
@@ -85,7 +97,11 @@ static void serve(char *line)
 
     err.text[0] = 0;
     if (sscanf(line, "acquire %255s %" SCNd64 " %" SCNd64, name, &wait_ms, &ttl_ms) == 3)
-        answer(hf_status_name(acquire(name, wait_ms, ttl_ms)));
+        answer(hf_status_name(acquire(name, wait_ms, ttl_ms, 0)));
+    else if (sscanf(line, "again %255s %" SCNd64, name, &ttl_ms) == 2)
+        answer(hf_status_name(acquire(name, 0, ttl_ms, HF_FLAG_REENTRANT)));
+    else if (strncmp(line, "holds", 5) == 0)
+        answer_holds();
     else if (sscanf(line, "hammer %255s %511s %d", name, path, &count) == 3)
         answer(hammer(name, path, count, false));
     else if (sscanf(line, "storm %255s %511s %d", name, path, &count) == 3)

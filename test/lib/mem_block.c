@@ -226,7 +226,7 @@ static hf_status acquire(struct block_store *store, struct hfi_op *op)
     op->ret_lingers = self.grant.lingers;
     if (status == HF_MISMATCH)
         (void)hfi_mismatch_set(&op->error, self.grant.mode, self.grant.capacity);
-    return status == HF_LOST ? HF_UNKNOWN : status;
+    return status == HF_LOST ? HF_UNKNOWN : status == HF_NOT_FOUND ? HF_LOST : status;
 }
 
 static hf_status release(struct block_store *store, struct hfi_op *op)
@@ -485,8 +485,9 @@ const struct hfi_engine mem_block_engine = {
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                    HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER,
+                    HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_COMMIT | HF_CAP_CELL_TTL |
+                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER |
+                    HF_CAP_CONVERT,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl",
             .on_clock_jump = "unaffected",

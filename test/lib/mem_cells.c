@@ -29,7 +29,7 @@ struct cell {
 
 struct blob {
     struct blob *next;
-    unsigned char bytes[];
+    _Alignas(16) unsigned char bytes[];
 };
 
 struct mem_cells {
@@ -88,20 +88,37 @@ const void *mem_cells_keep(struct mem_cells *cells, const void *bytes, size_t le
 {
     struct blob *blob = must(malloc(sizeof *blob + len + 1));
 
-    memcpy(blob->bytes, bytes, len);
+    if (len > 0)
+        memcpy(blob->bytes, bytes, len);
     blob->next = cells->blobs;
     cells->blobs = blob;
     return blob->bytes;
 }
 
+const struct hfi_commit_op *mem_cells_keep_commit(struct mem_cells *cells,
+                                                  const struct hfi_commit_op *commit)
+{
+    struct hfi_commit_item items[HF_CELLS_MAX];
+    struct hfi_commit_op copy = { .count = commit->count };
+
+    for (size_t i = 0; i < commit->count; i++) {
+        items[i] = commit->items[i];
+        items[i].name.bytes = mem_cells_keep(cells, items[i].name.bytes, items[i].name.len);
+        if (items[i].action == HF_CELL_ACTION_WRITE)
+            items[i].bytes = mem_cells_keep(cells, items[i].bytes, items[i].len);
+    }
+    copy.items = (struct hfi_commit_item *)(uintptr_t)mem_cells_keep(cells, items,
+                                                                     commit->count * sizeof *items);
+    return mem_cells_keep(cells, &copy, sizeof copy);
+}
+
 /* ---- entries ----------------------------------------------------------------- */
 
-static struct cell *find(struct mem_cells *cells, const struct mem_request *ask)
+static struct cell *find(struct mem_cells *cells, const unsigned char *name, uint32_t len)
 {
     struct cell *cell = cells->cells;
 
-    while (cell &&
-           (cell->name_len != ask->name_len || memcmp(cell->name, ask->name, ask->name_len) != 0))
+    while (cell && (cell->name_len != len || memcmp(cell->name, name, len) != 0))
         cell = cell->next;
     return cell;
 }
@@ -111,12 +128,12 @@ static uint64_t version_of(const struct cell *cell)
     return cell && cell->bytes ? cell->version : 0;
 }
 
-static struct cell *make(struct mem_cells *cells, const struct mem_request *ask)
+static struct cell *make(struct mem_cells *cells, const unsigned char *name, uint32_t len)
 {
     struct cell *cell = must(calloc(1, sizeof *cell));
 
-    memcpy(cell->name, ask->name, ask->name_len);
-    cell->name_len = ask->name_len;
+    memcpy(cell->name, name, len);
+    cell->name_len = len;
     cell->until_ms = HFI_NEVER;
     cell->next = cells->cells;
     cells->cells = cell;
@@ -174,7 +191,7 @@ static struct mem_reply swap(struct mem_cells *cells, struct cell *cell,
     if (version_of(cell) != ask->version)
         return (struct mem_reply){ .status = HF_BUSY, .version = version_of(cell) };
     if (!cell)
-        cell = make(cells, ask);
+        cell = make(cells, ask->name, ask->name_len);
     memcpy(cell->by, ask->owner, HFI_OWNER_LEN);
     cell->by_version = cell->version;
     if (!ask->bytes) {
@@ -187,6 +204,47 @@ static struct mem_reply swap(struct mem_cells *cells, struct cell *cell,
     cell->until_ms = ask->ttl_ms ? now_ms + ask->ttl_ms : HFI_NEVER;
     tell(cells, cell, now_ms);
     return (struct mem_reply){ .status = HF_OK, .version = cell->version };
+}
+
+/* The version of the cell after the item was done; `version` is what it was before. */
+static uint64_t change(struct mem_cells *cells, const struct hfi_commit_item *item,
+                       uint64_t version, int64_t now_ms)
+{
+    struct cell *cell = find(cells, item->name.bytes, item->name.len);
+
+    if (item->action == HF_CELL_ACTION_LEAVE)
+        return version;
+    if (!cell)
+        cell = make(cells, item->name.bytes, item->name.len);
+    memset(cell->by, 0, HFI_OWNER_LEN);
+    if (item->action == HF_CELL_ACTION_DELETE) {
+        end(cells, cell, now_ms);
+        return 0;
+    }
+    cell->bytes = item->bytes;
+    cell->len = item->len;
+    cell->version = ++cells->last_version;
+    cell->until_ms = item->ttl_ms ? now_ms + item->ttl_ms : HFI_NEVER;
+    tell(cells, cell, now_ms);
+    return cell->version;
+}
+
+static struct mem_reply commit(struct mem_cells *cells, const struct mem_request *ask,
+                               int64_t now_ms)
+{
+    const struct hfi_commit_op *op = ask->bytes;
+    uint64_t versions[HF_CELLS_MAX];
+    hf_status status = HF_OK;
+
+    for (size_t i = 0; i < op->count; i++) {
+        versions[i] = version_of(find(cells, op->items[i].name.bytes, op->items[i].name.len));
+        if (versions[i] != op->items[i].version)
+            status = HF_BUSY;
+    }
+    for (size_t i = 0; status == HF_OK && i < op->count; i++)
+        versions[i] = change(cells, &op->items[i], versions[i], now_ms);
+    return (struct mem_reply){ .status = status,
+                               .bytes = mem_cells_keep(cells, versions, sizeof versions) };
 }
 
 static struct mem_reply wait_for(struct mem_cells *cells, const struct cell *cell,
@@ -215,12 +273,14 @@ struct mem_reply mem_cells_call(struct mem_cells *cells, const struct mem_reques
     struct cell *cell;
 
     mem_cells_tick(cells, now_ms);
-    cell = find(cells, request);
+    cell = find(cells, request->name, request->name_len);
     switch (request->verb) {
     case MEM_CELL_READ:
         return read_cell(cell, now_ms);
     case MEM_CELL_SWAP:
         return swap(cells, cell, request, now_ms);
+    case MEM_CELL_COMMIT:
+        return commit(cells, request, now_ms);
     case MEM_CELL_WAIT:
         return wait_for(cells, cell, request, now_ms);
     case MEM_TIME:

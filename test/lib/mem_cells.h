@@ -7,6 +7,7 @@
 #ifndef MEM_CELLS_H
 #define MEM_CELLS_H
 
+#include "engine/native.h"
 #include "mem_server.h"
 
 struct mem_cells;
@@ -17,8 +18,12 @@ void mem_cells_free(struct mem_cells *cells);
 /* Bytes for a request; good until mem_cells_free(). */
 const void *mem_cells_keep(struct mem_cells *cells, const void *bytes, size_t len);
 
+/* The items of a commit, with all that they point to; likewise. */
+const struct hfi_commit_op *mem_cells_keep_commit(struct mem_cells *cells,
+                                                  const struct hfi_commit_op *commit);
+
 /*
- * Carry out MEM_CELL_READ, MEM_CELL_SWAP, MEM_CELL_WAIT or MEM_TIME. A second copy of a swap (by its
+ * Carry out MEM_CELL_READ, MEM_CELL_SWAP, MEM_CELL_COMMIT, MEM_CELL_WAIT or MEM_TIME. A second copy of a swap (by its
  * `owner`) is answered as the first was. A wait that must wait is answered with `queued`, and pushed to
  * its owner when the cell has changed, at most MEM_WAITER_LIFE_MS after it was last asked for.
  */

@@ -562,6 +562,7 @@ void mem_request_fill(struct mem_store *store, const struct hfi_claim *claim, en
     };
     memcpy(ret_request->name, claim->name.bytes, claim->name.len);
     memcpy(ret_request->owner, claim->owner, HFI_OWNER_LEN);
+    memcpy(ret_request->replaced, claim->replaced, HFI_OWNER_LEN);
     snprintf(ret_request->label, sizeof ret_request->label, "%s",
              claim->label ? claim->label : store->host->label);
 }
@@ -574,6 +575,10 @@ void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enu
     memcpy(ret_request->owner, owner, HFI_OWNER_LEN);
     if (verb == MEM_TIME)
         return;
+    if (verb == MEM_CELL_COMMIT) {
+        ret_request->bytes = mem_cells_keep_commit(store->world->cells, op->u.commit);
+        return;
+    }
     ret_request->name_len = op->u.cell.name.len;
     memcpy(ret_request->name, op->u.cell.name.bytes, op->u.cell.name.len);
     ret_request->version = op->u.cell.version;
@@ -608,6 +613,11 @@ hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply)
         op->u.time.ret_us = reply->time_us;
         return reply->status;
     }
+    if (op->kind == HFI_OP_CELLS_COMMIT) {
+        for (size_t i = 0; i < op->u.commit->count; i++)
+            op->u.commit->items[i].ret_version = ((const uint64_t *)reply->bytes)[i];
+        return reply->status;
+    }
     op->u.cell.ret_version = reply->version;
     if (op->kind != HFI_OP_CELL_READ || reply->status != HF_OK)
         return reply->status;
@@ -633,12 +643,19 @@ hf_status mem_inspect(struct mem_store *store, struct hfi_op *op, bool whole)
 enum mem_verb mem_verb_of(enum hfi_op_kind kind)
 {
     static const enum mem_verb verbs[] = {
-        [HFI_OP_ACQUIRE] = MEM_ACQUIRE,     [HFI_OP_RELEASE] = MEM_RELEASE,
-        [HFI_OP_RENEW] = MEM_RENEW,         [HFI_OP_ADOPT] = MEM_ADOPT,
-        [HFI_OP_LIST] = MEM_INSPECT,        [HFI_OP_LOOK] = MEM_INSPECT,
-        [HFI_OP_BREAK] = MEM_BREAK,         [HFI_OP_CELL_READ] = MEM_CELL_READ,
-        [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP, [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT,
-        [HFI_OP_TIME] = MEM_TIME,           [HFI_OP_ASK] = MEM_ASK,
+        [HFI_OP_ACQUIRE] = MEM_ACQUIRE,
+        [HFI_OP_RELEASE] = MEM_RELEASE,
+        [HFI_OP_RENEW] = MEM_RENEW,
+        [HFI_OP_ADOPT] = MEM_ADOPT,
+        [HFI_OP_LIST] = MEM_INSPECT,
+        [HFI_OP_LOOK] = MEM_INSPECT,
+        [HFI_OP_BREAK] = MEM_BREAK,
+        [HFI_OP_CELL_READ] = MEM_CELL_READ,
+        [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP,
+        [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT,
+        [HFI_OP_TIME] = MEM_TIME,
+        [HFI_OP_ASK] = MEM_ASK,
+        [HFI_OP_CELLS_COMMIT] = MEM_CELL_COMMIT,
     };
 
     return kind < sizeof verbs / sizeof *verbs ? verbs[kind] : MEM_VERBS;

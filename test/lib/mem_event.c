@@ -494,6 +494,8 @@ static hf_status take_in_acquire(struct event_store *store, struct call *call,
         return call->cancel != HF_OK ? call->cancel : HF_UNKNOWN;
     case HF_LOST:
         return HF_UNKNOWN; /* the server dropped us while we were silent */
+    case HF_NOT_FOUND:
+        return HF_LOST; /* there is nothing to replace */
     case HF_MISMATCH:
         return hfi_mismatch_set(&call->op->error, reply->mode, reply->capacity);
     default:
@@ -550,6 +552,7 @@ static hf_status take_in(struct event_store *store, struct call *call,
         return mem_cell_fill(op, replies);
     case HFI_OP_CELL_READ:
     case HFI_OP_CELL_SWAP:
+    case HFI_OP_CELLS_COMMIT:
     case HFI_OP_TIME:
         return mem_cell_fill(op, replies);
     default:
@@ -614,7 +617,7 @@ const struct hfi_engine mem_event_engine = {
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                     HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
                     HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER },
+                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_COMMIT | HF_CAP_CONVERT },
     .passed = mem_passed,
 };
 

@@ -140,6 +140,23 @@ static bool fits(const struct name *name, uint32_t permits)
     return !name->closed_until_ms && permits <= name->capacity - name->taken;
 }
 
+/* The holder whose place it takes, if it fits there; NULL: there is none, or it does not fit. */
+static struct party **place_for(struct name *name, const struct mem_request *ask)
+{
+    struct party **old =
+        ask->flags & HFI_CLAIM_REPLACES ? find_party(&name->holders, ask->replaced) : NULL;
+
+    if (!old || (name->closed_until_ms && ask->permits > (*old)->ask.permits))
+        return NULL;
+    return ask->permits <= name->capacity - name->taken + (*old)->ask.permits ? old : NULL;
+}
+
+static void make_place(struct mem_server *server, struct name *name, struct party **old)
+{
+    name->taken -= (*old)->ask.permits;
+    end_party(server, old);
+}
+
 /* A message may have been lost: the heartbeat of the first waiter sends it again. */
 static void repeat_wanted(struct mem_server *server, struct name *name)
 {
@@ -172,8 +189,22 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
                                    .mode = name->mode,
                                    .capacity = name->capacity };
 
+    if (ask->flags & HFI_CLAIM_REPLACES && !(name && find_party(&name->holders, ask->replaced)))
+        return answer(HF_NOT_FOUND);
+
     name = get_name(server, ask);
-    overtakes = !name->waiters || (ask->flags & HFI_CLAIM_BARGE);
+    if ((at = place_for(name, ask))) {
+        party = must(calloc(1, sizeof *party));
+        party->ask = *ask;
+        make_place(server, name, at);
+        if (grant(server, name, party, now_ms) != HF_OK)
+            abort(); /* no test has come that far */
+        reply = granted(party);
+        settle(server, name, now_ms);
+        return reply;
+    }
+    overtakes =
+        !(ask->flags & HFI_CLAIM_REPLACES) && (!name->waiters || (ask->flags & HFI_CLAIM_BARGE));
     if (!(overtakes && fits(name, ask->permits)) && !ask->may_wait) {
         reply = refuse(server, ask, HF_BUSY);
         reply.lingers =
@@ -193,8 +224,9 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     }
     party->since_ms = now_ms;
     party->until_ms = now_ms + MEM_WAITER_LIFE_MS;
-    for (at = &name->waiters; *at; at = &(*at)->next)
+    for (at = &name->waiters; *at && !(ask->flags & HFI_CLAIM_REPLACES); at = &(*at)->next)
         ;
+    party->next = *at;
     *at = party;
     server->seq++;
     tell_holders(server, name);
@@ -351,6 +383,7 @@ struct mem_reply mem_server_call(struct mem_server *server, const struct mem_req
     case MEM_INSPECT:
     case MEM_CELL_READ:
     case MEM_CELL_SWAP:
+    case MEM_CELL_COMMIT:
     case MEM_CELL_WAIT:
     case MEM_TIME:
     case MEM_VERBS:
@@ -384,7 +417,11 @@ static void settle(struct mem_server *server, struct name *name, int64_t now_ms)
         name->closed_until_ms = 0;
         server->seq++;
     }
-    while ((head = name->waiters) && fits(name, head->ask.permits)) {
+    while ((head = name->waiters)) {
+        if ((at = place_for(name, &head->ask)))
+            make_place(server, name, at);
+        if (!fits(name, head->ask.permits))
+            break;
         name->waiters = head->next;
         reply = answer(grant(server, name, head, now_ms));
         if (reply.status == HF_OK)
@@ -471,7 +508,7 @@ static bool emit_waiters(const struct name *name, struct hfi_sink *sink, int64_t
         hf_waiter waiter = {
             .position = position++,
             .permits = p->ask.permits,
-            .kind = hfi_shown_kind(p->ask.mode, p->ask.permits == p->ask.capacity),
+            .kind = hfi_shown_kind(p->ask.mode, p->ask.permits),
             .age_ms = now_ms - p->since_ms,
             .pid = p->ask.pid,
             .label = p->ask.label,
@@ -487,7 +524,7 @@ static bool emit(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
     hf_entry entry = {
         .name = name->bytes,
         .name_len = name->len,
-        .kind = hfi_shown_kind(name->mode, false),
+        .kind = hfi_shown_kind(name->mode, 1),
         .capacity = name->capacity,
         .taken = name->taken,
         .closed_ms = name->closed_until_ms ? name->closed_until_ms - now_ms : 0,

@@ -27,6 +27,7 @@ enum mem_verb {
     MEM_INSPECT,   /* only counted and delayed; mem_inspect() does it */
     MEM_CELL_READ, /* these: mem_cells.h */
     MEM_CELL_SWAP,
+    MEM_CELL_COMMIT,
     MEM_CELL_WAIT,
     MEM_TIME,
     MEM_VERBS
@@ -39,6 +40,7 @@ struct mem_request {
     unsigned char name[HF_NAME_MAX];
     uint32_t name_len;
     unsigned char owner[HFI_OWNER_LEN];
+    unsigned char replaced[HFI_OWNER_LEN]; /* HFI_CLAIM_REPLACES */
     enum hfi_mode mode;
     uint32_t capacity, permits;
     unsigned flags;         /* HFI_CLAIM_* */
@@ -48,8 +50,8 @@ struct mem_request {
     bool may_wait;
     int64_t pid;
     char label[HF_LABEL_MAX + 1];
-    uint64_t version; /* MEM_CELL_* */
-    const void *bytes;
+    uint64_t version;  /* MEM_CELL_* */
+    const void *bytes; /* MEM_CELL_COMMIT: mem_cells_keep_commit() */
     size_t len;
 };
 
@@ -64,8 +66,8 @@ struct mem_reply {
     int64_t granted_ms; /* server time of the grant or renewal */
     enum hfi_mode mode;
     uint32_t capacity, permits;
-    uint64_t version; /* of a cell */
-    const void *bytes;
+    uint64_t version;  /* of a cell */
+    const void *bytes; /* of a cell; MEM_CELL_COMMIT: the version of each item */
     size_t len;
     int64_t time_us;
     bool is_wanted; /* a push for a holder: `wanted`, with `text` */

@@ -659,6 +659,27 @@ static bool fine_or_unknown(hf_status status)
     return status == HF_UNKNOWN || status == HF_UNAVAILABLE ? false : fine(status);
 }
 
+/* One at any version, which is read first, and one with a ttl. */
+static void do_commits(hf_store *store)
+{
+    hf_cell_item items[2] = { HF_CELL_ITEM_INIT, HF_CELL_ITEM_INIT };
+    hf_status status;
+
+    for (int i = 0; i < 2; i++) {
+        items[i].name = i ? "right" : "left";
+        items[i].name_len = HF_CSTRING;
+        items[i].version = HF_CELL_ANY;
+        items[i].action = HF_CELL_ACTION_WRITE;
+        items[i].ttl_ms = i && has(HF_CAP_CELL_TTL) ? 60000 : 0;
+    }
+    status = hf_cells_commit(store, items, 2, NULL, NULL, &contract_error);
+    if (status == HF_INVALID && strstr(contract_error.text, "slot"))
+        return; /* a cluster */
+    (void)fine_or_unknown(status);
+    items[0].action = HF_CELL_ACTION_DELETE;
+    (void)fine_or_unknown(hf_cells_commit(store, items, 2, NULL, NULL, &contract_error));
+}
+
 static void do_guards(hf_store *store)
 {
     void *bytes = NULL;
@@ -790,6 +811,7 @@ static const struct scenario {
       HF_CAP_PROCESS }, /* core's memory: once, where runs are cheap */
     { "watching", do_watch, true, HF_CAP_WATCH },
     { "cells", do_cells, true, HF_CAP_CELLS },
+    { "commits", do_commits, true, HF_CAP_COMMIT },
     { "limits", do_limits, true, HF_CAP_CELLS | HF_CAP_CLOCK },
     { "counters", do_counters, true, HF_CAP_CELLS },
     { "scripts", do_scripts, true, HF_CAP_SCRIPTS },
@@ -798,6 +820,7 @@ static const struct scenario {
     { "agreeing", do_once_and_elect, true, HF_CAP_CELLS | ABOVE },
     { "parties", do_parties, true, HF_CAP_CELLS | ABOVE },
     { "cells_async", do_cells, true, HF_CAP_CELLS | ABOVE | PUMPED },
+    { "commits_async", do_commits, true, HF_CAP_COMMIT | ABOVE | PUMPED },
     { "limits_async", do_limits, true, HF_CAP_CELLS | HF_CAP_CLOCK | ABOVE | PUMPED },
     { "counters_async", do_counters, true, HF_CAP_CELLS | ABOVE | PUMPED },
     { "guards_async", do_guards, true, HF_CAP_CELLS | ABOVE | PUMPED },

@@ -92,7 +92,8 @@ def another_type(call):
     redis('SET', 'k', A)
     equal(call('redisson_acquire', ['k'], A, LONG), ['M'])
     equal(call('redisson_look', ['k']), ['M'])
-    equal(call('redisson_renew', ['k'], A, LONG), [0])
+    equal(call('redisson_renew', ['k'], A, LONG, 1), [0])
+    equal(call('redisson_count', ['k'], A, 2, LONG), 0)
     equal(call('redisson_release', ['k'], A, 'c'), 0)
     equal((redis('GET', 'k'), redis('PTTL', 'k')), (A.encode(), -1))
 
@@ -106,7 +107,7 @@ def redisson(call):
     letter, left, count = call('redisson_acquire', ['k'], FIELD_A, 1000)
     between(LONG, left, LONGER)
     equal(call('redisson_acquire', ['k'], FIELD_B, LONG)[0], 'B')
-    equal(call('redisson_renew', ['k', 'k', 'nowhere'], FIELD_B, 1, FIELD_A, LONG, FIELD_A, LONG), [0, 1, 0])
+    equal(call('redisson_renew', ['k', 'k', 'nowhere'], FIELD_B, 1, 1, FIELD_A, LONG, 1, FIELD_A, LONG, 1), [0, 1, 0])
     between(1, redis('PTTL', 'k'), LONG)
     letter, left, field, count = call('redisson_look', ['k'])
     equal((letter, field, count), ('L', FIELD_A, '1'))
@@ -115,10 +116,18 @@ def redisson(call):
     equal(call('redisson_release', ['k'], FIELD_A, 'c'), 0)
     equal(call('redisson_look', ['k']), ['N'])
     # reentrant, as Redisson counts
-    equal(call('redisson_acquire', ['k'], FIELD_A, LONG, 1), ['G', LONG, 1])
-    equal(call('redisson_acquire', ['k'], FIELD_A, LONG, 1), ['G', LONG, 2])
-    equal(call('redisson_release', ['k'], FIELD_A, 'c', 'PUBLISH', LONG), ['H', 1])
-    equal(call('redisson_release', ['k'], FIELD_A, 'c', 'PUBLISH', LONG), 1)
+    equal(call('redisson_count', ['k'], FIELD_A, 2, LONG), 0)  # never made anew
+    equal(call('redisson_acquire', ['k'], FIELD_A, LONG), ['G', LONG, 1])
+    equal(call('redisson_count', ['k'], FIELD_A, 2, 1), 1)  # nor shortened
+    equal(redis('HGET', 'k', FIELD_A), b'2')
+    between(2, redis('PTTL', 'k'), LONG)
+    equal(call('redisson_count', ['k'], FIELD_A, 3, LONGER), 1)
+    between(LONG + 1, redis('PTTL', 'k'), LONGER)
+    equal(call('redisson_count', ['k'], FIELD_B, 7, LONGER), 0)
+    equal(call('redisson_renew', ['k'], FIELD_A, LONG, 2), [1])
+    equal(redis('HGETALL', 'k'), [FIELD_A.encode(), b'2'])
+    equal(call('redisson_release', ['k'], FIELD_A, 'c'), 1)  # whatever the count is
+    equal(redis('EXISTS', 'k'), 0)
     # without an expiry
     redis('HSET', 'k', FIELD_B, 1)
     equal(call('redisson_acquire', ['k'], FIELD_A, LONG), ['B', 0])
@@ -203,7 +212,7 @@ def full_server(call):
                     raise
         equal(redis('EXISTS', 'new'), 0)
         equal(call('plain_renew', ['p'], A, LONG), [1])
-        equal(call('redisson_renew', ['r'], FIELD_A, LONG), [1])
+        equal(call('redisson_renew', ['r'], FIELD_A, LONG, 1), [1])
         equal(call('plain_release', ['p'], A), 1)
         equal(call('redisson_release', ['r'], FIELD_A, 'c'), 1)
     finally:

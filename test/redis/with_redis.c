@@ -8,6 +8,7 @@
  *   -x         through the Unix socket
  *   -S         a master and two replicas, watched by three sentinels
  *   -C         a cluster of three nodes
+ *   -T         ... and a {tag} in the prefix: all names are in one slot
  *   -R N       N servers that know nothing of each other, for Redlock (with -p, -t, -o, -q)
  *   -f SEED    through a network that fails at random (chaos.h), and a server that does
  *   -o OPTION  one more option for the server (-o --maxmemory -o 100mb)
@@ -32,7 +33,7 @@ int with_redis(int argc, char **argv); /* with_server.c calls it */
 #define NODES_MAX 9
 
 struct wish {
-    bool password, tls, by_socket, sentinel, cluster;
+    bool password, tls, by_socket, sentinel, cluster, tagged;
     const char *rules, *query, *seed;
     int nodes;
     const char *options[SERVER_OPTIONS];
@@ -169,7 +170,7 @@ static struct wish parse(int argc, char **argv)
     struct wish wish = { 0 };
     int option;
 
-    while ((option = getopt(argc, argv, "+pu:txSCR:f:o:q:")) != -1) {
+    while ((option = getopt(argc, argv, "+pu:txSCTR:f:o:q:")) != -1) {
         switch (option) {
         case 'p':
             wish.password = true;
@@ -191,6 +192,9 @@ static struct wish parse(int argc, char **argv)
         case 'C':
             wish.cluster = true;
             break;
+        case 'T':
+            wish.tagged = true;
+            break;
         case 'R':
             wish.nodes = atoi(optarg);
             if (wish.nodes < 1 || wish.nodes > NODES_MAX)
@@ -210,8 +214,9 @@ static struct wish parse(int argc, char **argv)
         }
     }
     if (optind >= argc)
-        give_up("usage: with_server redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-R N] [-f SEED] "
-                "[-o OPTION] [-q QUERY] COMMAND...");
+        give_up(
+            "usage: with_server redis [-p] [-u RULES] [-t] [-x] [-S] [-C [-T]] [-R N] [-f SEED] "
+            "[-o OPTION] [-q QUERY] COMMAND...");
     return wish;
 }
 
@@ -233,7 +238,8 @@ int with_redis(int argc, char **argv)
         snprintf(url, sizeof url, "%s", sentinel_url(set, "?prefix=hf:{id}:"));
     } else if (wish.cluster) {
         cluster = cluster_start(wish.options);
-        snprintf(url, sizeof url, "%s", cluster_url(cluster, "?prefix=hf:{id}:"));
+        snprintf(url, sizeof url, "%s",
+                 cluster_url(cluster, wish.tagged ? "?prefix=hf:{{id}}:" : "?prefix=hf:{id}:"));
     } else if (wish.nodes) {
         start_nodes(&wish, url);
     } else {

@@ -109,7 +109,7 @@ static void given_back(struct etcd_call *call, enum hfi_outcome outcome, struct 
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends by itself */
 }
 
-static void give_back(struct etcd_store *store, int64_t lease)
+void etcd_cell_give_back(struct etcd_store *store, int64_t lease)
 {
     struct etcd_call *call = etcd_call_new(store, &etcd_revoke_method, given_back, NULL);
 
@@ -142,7 +142,7 @@ static void cell_swapped(struct etcd_call *call, enum hfi_outcome outcome,
         done ? (op->u.cell.bytes ? (uint64_t)etcd_revision(reply) : 0)
              : (uint64_t)etcd_number(etcd_part(range, ETCD_RANGE_KVS), ETCD_KV_MODIFIED);
     if (!done && call->data)
-        give_back(call->store, (int64_t)(intptr_t)call->data);
+        etcd_cell_give_back(call->store, (int64_t)(intptr_t)call->data);
     etcd_finish(call->store, op, done ? HF_OK : HF_BUSY, NULL);
 }
 

@@ -145,6 +145,7 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_ASK] = { etcd_ask_holders, NULL },
     [HFI_OP_CELL_READ] = { etcd_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { etcd_cell_swap, NULL },
+    [HFI_OP_CELLS_COMMIT] = { etcd_cells_commit, NULL },
     [HFI_OP_CELL_WAIT] = { etcd_cell_wait, etcd_cell_cancel },
     [HFI_OP_CHANGE_WAIT] = { etcd_change_wait, etcd_change_cancel },
 };
@@ -240,7 +241,7 @@ static const struct hfi_engine engine = {
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
                     HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-                    HF_CAP_CELL_WATCH | HF_CAP_WANTED,
+                    HF_CAP_CELL_WATCH | HF_CAP_WANTED | HF_CAP_COMMIT,
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl; the token fences",

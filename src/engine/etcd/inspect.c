@@ -298,7 +298,7 @@ static bool emit_one(struct search *search, const struct etcd_record *record, ui
                          .label = record->label };
     hf_waiter waiter = { .position = waiting,
                          .permits = record->permits,
-                         .kind = hfi_shown_kind(record->mode, record->permits == record->capacity),
+                         .kind = hfi_shown_kind(record->mode, record->permits),
                          .age_ms = holder.age_ms,
                          .label = record->label };
 
@@ -312,7 +312,7 @@ static size_t emit_name(struct search *search, size_t i, bool *ok)
     const struct etcd_record *first = &search->records[i];
     hf_entry entry = { .name = first->name,
                        .name_len = first->name_len,
-                       .kind = hfi_shown_kind(first->mode, false),
+                       .kind = hfi_shown_kind(first->mode, 1),
                        .capacity = first->capacity };
     struct hfi_line line = { .count = 0 };
     size_t end = i;

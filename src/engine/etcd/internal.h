@@ -29,6 +29,7 @@
 #include "engine/etcd/conf.h"
 #include "engine/etcd/link.h"
 #include "engine/kit/request.h"
+#include "engine/native.h"
 #include "util/list.h"
 
 #define ETCD_TTL_MS       30000
@@ -411,6 +412,9 @@ void etcd_list(void *self, struct hfi_op *op);
 void etcd_look(void *self, struct hfi_op *op);
 void etcd_cell_read(void *self, struct hfi_op *op);
 void etcd_cell_swap(void *self, struct hfi_op *op);
+/* End the etcd lease of a cell that was not written. */
+void etcd_cell_give_back(struct etcd_store *store, int64_t lease);
+void etcd_cells_commit(void *self, struct hfi_op *op); /* commit.c */
 void etcd_cell_wait(void *self, struct hfi_op *op);
 void etcd_cell_cancel(void *self, struct hfi_op *op, hf_status status);
 /* From its watch: the cell has this version now (0: it is gone); the watch has ended. */

@@ -40,6 +40,7 @@ enum hfi_waiter_answer hfi_waiter_answered(enum hfi_waiter_state state, char let
                : letter == 'B' ? HFI_ANSWER_BUSY
                : letter == 'M' ? HFI_ANSWER_MISMATCH
                : letter == 'F' ? HFI_ANSWER_FULL
+               : letter == 'N' ? HFI_ANSWER_FORGOTTEN /* what it would replace is not there */
                                : HFI_ANSWER_ODD;
     case HFI_WAITER_QUEUED:
         return letter == 'Q'   ? HFI_ANSWER_QUEUED

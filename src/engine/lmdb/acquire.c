@@ -33,6 +33,11 @@ static int acquire_body(struct lmdb_txn *t, void *arg);
 static void acquire_after(struct lmdb_txn *t, void *arg);
 static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *value, bool open,
                          uint32_t missing);
+static int acquire_replacing(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec,
+                             bool open, uint32_t missing);
+static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec);
+static int refuse(struct lmdb_txn *t, struct acquire *a, bool open, uint32_t missing);
+static int enqueue(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, uint64_t ticket);
 static int stop(struct acquire *a, hf_status status);
 static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err);
 static void count(struct lmdb_txn *t, struct acquire *a);
@@ -109,12 +114,14 @@ static int acquire_body(struct lmdb_txn *t, void *arg)
         return LMDB_E_CORRUPT;
     if (claim->ttl_ms && (rc = lmdb_sweep(t)) != 0)
         return rc;
-    if (!open || !a->room) {
+    if (!open || !a->room || claim->flags & HFI_CLAIM_REPLACES) {
         rc = mdb_get(t->mdb, t->directory->dbi, &key, &value);
         return rc == 0              ? acquire_known(t, a, &value, open, missing)
                : rc != MDB_NOTFOUND ? rc
-               : a->room            ? acquire_known(t, a, NULL, false, missing)
-                                    : MDB_MAP_FULL;
+               : claim->flags & HFI_CLAIM_REPLACES
+                   ? stop(a, hfi_error_set(a->err, HF_LOST, 0, "%s", hf_status_text(HF_LOST)))
+               : a->room ? acquire_known(t, a, NULL, false, missing)
+                         : MDB_MAP_FULL;
     }
 
     lmdb_name_init(&rec, &claim->name);
@@ -144,8 +151,6 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
     const struct hfi_claim *claim = a->op->claim;
     const uint64_t *hash = claim->name.hash;
     struct lmdb_name rec;
-    size_t label_len;
-    const char *label = lmdb_label(a->store, claim, &label_len);
     int rc = 0;
 
     if (!value)
@@ -169,29 +174,90 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         rc = lmdb_find_dead(t, hash, &rec, false);
         return rc != 0 ? rc : stop(a, hfi_mismatch_set(a->err, rec.mode, rec.capacity));
     }
+    if (claim->flags & HFI_CLAIM_REPLACES)
+        return acquire_replacing(t, a, &rec, open, missing);
     if (open && lmdb_past(t, rec.closed_ms) && lmdb_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
-        if (!a->room)
-            return MDB_MAP_FULL;
-        struct lmdb_holder h = holder_of(t, claim, t->directory->slot);
-
-        rc = lmdb_holder_grant(t, hash, &rec, &h, label, label_len);
+        rc = grant(t, a, &rec);
         if (rc == 0)
             rc = lmdb_call_head(t, hash, &rec); /* tell the waiter that we overtook, if we barged */
-        a->token = h.token;
-        a->tokens = h.tokens;
-        a->others_wait = rec.waiters > 0 && claim->flags & HFI_CLAIM_WATCHED;
-        count(t, a);
         return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
     }
 
     rc = lmdb_find_dead(t, hash, &rec, a->op->may_wait);
     if (rc != 0)
         return rc;
-    if (!a->op->may_wait && !open)
-        return stop(a, closed(t, missing, a->err));
     if (!a->op->may_wait)
-        return stop(a, hfi_error_set(a->err, HF_BUSY, 0, "%s", hf_status_text(HF_BUSY)));
+        return refuse(t, a, open, missing);
+    return enqueue(t, a, &rec, lmdb_ticket_last(t));
+}
+
+/* It takes the place of a holder: now, or before all others when it fits there. */
+static int acquire_replacing(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec,
+                             bool open, uint32_t missing)
+{
+    const struct hfi_claim *claim = a->op->claim;
+    const uint64_t *hash = claim->name.hash;
+    struct lmdb_holder old;
+    uint64_t ticket;
+    int rc = lmdb_holder_find(t, hash, rec, claim->replaced, 0, &old);
+
+    if (rc == MDB_NOTFOUND)
+        return stop(a, hfi_error_set(a->err, HF_LOST, 0, "%s", hf_status_text(HF_LOST)));
+    if (rc == 0 && open && (claim->permits <= old.permits || lmdb_past(t, rec->closed_ms)) &&
+        lmdb_fits(rec->capacity, rec->taken - old.permits, claim->permits)) {
+        rc = lmdb_holder_remove(t, hash, rec, &old, false, 0);
+        if (rc == 0)
+            rc = grant(t, a, rec);
+        if (rc == 0)
+            rc = lmdb_promote(t, hash, rec, 0); /* a reader lets other readers in */
+        if (rc == 0)
+            rc = lmdb_call_head(t, hash, rec);
+        return rc != 0 ? rc : lmdb_name_put(t, hash, rec);
+    }
+    if (rc == 0)
+        rc = lmdb_find_dead(t, hash, rec, a->op->may_wait);
+    if (rc == 0 && !a->op->may_wait)
+        return refuse(t, a, open, missing);
+    if (rc == 0)
+        rc = lmdb_ticket_first(t, hash, rec, &ticket);
+    if (rc != 0)
+        return rc;
+    old.flags |= LMDB_HOLDER_REPLACED;
+    rc = lmdb_holder_update(t, hash, rec, &old);
+    return rc != 0 ? rc : enqueue(t, a, rec, ticket);
+}
+
+/* It fits. */
+static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec)
+{
+    const struct hfi_claim *claim = a->op->claim;
+    struct lmdb_holder h = holder_of(t, claim, t->directory->slot);
+    size_t label_len;
+    const char *label = lmdb_label(a->store, claim, &label_len);
+    int rc;
+
+    if (!a->room)
+        return MDB_MAP_FULL;
+    rc = lmdb_holder_grant(t, claim->name.hash, rec, &h, label, label_len);
+    a->token = h.token;
+    a->tokens = h.tokens;
+    a->others_wait = rec->waiters > 0 && claim->flags & HFI_CLAIM_WATCHED;
+    count(t, a);
+    return rc;
+}
+
+static int refuse(struct lmdb_txn *t, struct acquire *a, bool open, uint32_t missing)
+{
+    if (!open)
+        return stop(a, closed(t, missing, a->err));
+    return stop(a, hfi_error_set(a->err, HF_BUSY, 0, "%s", hf_status_text(HF_BUSY)));
+}
+
+static int enqueue(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, uint64_t ticket)
+{
+    const uint64_t *hash = a->op->claim->name.hash;
+    int rc;
 
     if (!a->room)
         return MDB_MAP_FULL;
@@ -199,13 +265,13 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         a->wait = lmdb_wait_new(a->store, a->op);
     if (!a->wait)
         return stop(a, hfi_error_memory(a->err));
-    rc = lmdb_enqueue(t, &rec, a->wait, ++t->directory->header->last_ticket);
+    rc = lmdb_enqueue(t, rec, a->wait, ticket);
     if (rc == 0)
-        rc = lmdb_name_put(t, hash, &rec);
-    if (rc == 0 && rec.waiters == 1)
-        rc = lmdb_tell_waiters(t, hash, &rec);
+        rc = lmdb_name_put(t, hash, rec);
+    if (rc == 0 && rec->waiters == 1)
+        rc = lmdb_tell_waiters(t, hash, rec);
     if (rc == 0)
-        rc = lmdb_look_ahead(t, hash, &rec, a->wait->ticket, &a->ahead);
+        rc = lmdb_look_ahead(t, hash, rec, a->wait->ticket, &a->ahead);
     a->waiting = true;
     count(t, a);
     return rc;

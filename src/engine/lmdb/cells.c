@@ -29,7 +29,8 @@
 
 /* A write, and the futexes to wake after it. */
 struct change {
-    _Atomic uint32_t *futexes[1 + SWEEP_LOOKS];
+    _Atomic uint32_t
+        *futexes[2 * HF_CELLS_MAX + SWEEP_LOOKS]; /* an item may expire and be made again */
     unsigned futex_count;
     bool commit; /* there is something to write */
 };
@@ -223,28 +224,30 @@ static int del(struct lmdb_directory *d, MDB_txn *txn, const uint64_t hash[2])
                                                    : LMDB_E_CORRUPT;
 }
 
-static int put(struct lmdb_directory *d, MDB_txn *txn, struct hfi_op *op, int64_t now_ms)
+/* The version for the cells that this transaction writes. They may share it: versions of different cells are never compared. */
+static int next_version(struct lmdb_directory *d, MDB_txn *txn, uint64_t *ret_version)
 {
-    const struct hfi_name *name = &op->u.cell.name;
-    struct lmdb_found record = {
-        .end_ms = op->u.cell.ttl_ms ? now_ms + op->u.cell.ttl_ms : HFI_NEVER,
-        .name = name->bytes,
-        .name_len = (uint16_t)name->len,
-        .bytes = { .mv_size = op->u.cell.len, .mv_data = (void *)(uintptr_t)op->u.cell.bytes }
-    };
-    int rc = counter_get(&d->cells_view, &record.version);
+    int rc = counter_get(&d->cells_view, ret_version);
 
     if (rc == 0 && !d->cells_view.sealed)
         rc = lmdb_cells_audit(&d->cells_view);
     if (rc == 0 && !d->cells_view.sealed)
         rc = lmdb_cell_seal_all(txn, d->cells_dbi);
-    if (rc == 0)
-        rc = lmdb_cell_counter_put(txn, d->cells_dbi, ++record.version);
-    if (rc == 0)
-        rc = lmdb_cell_put(txn, d->cells_dbi, name->hash, &record);
-    if (rc == 0)
-        op->u.cell.ret_version = record.version;
-    return rc;
+    return rc == 0 ? lmdb_cell_counter_put(txn, d->cells_dbi, ++*ret_version) : rc;
+}
+
+static int put(struct lmdb_directory *d, MDB_txn *txn, struct hfi_commit_item *item,
+               uint64_t version, int64_t now_ms)
+{
+    struct lmdb_found record = { .version = version,
+                                 .end_ms = item->ttl_ms ? now_ms + item->ttl_ms : HFI_NEVER,
+                                 .name = item->name.bytes,
+                                 .name_len = (uint16_t)item->name.len,
+                                 .bytes = { .mv_size = item->len,
+                                            .mv_data = (void *)(uintptr_t)item->bytes } };
+
+    item->ret_version = version;
+    return lmdb_cell_put(txn, d->cells_dbi, item->name.hash, &record);
 }
 
 static void will_change(struct lmdb_directory *d, struct change *change, uint64_t hash)
@@ -253,12 +256,20 @@ static void will_change(struct lmdb_directory *d, struct change *change, uint64_
     change->futexes[change->futex_count++] = lmdb_cell_futex(d, hash);
 }
 
+static bool is_item(const struct hfi_commit_op *commit, const uint64_t hash[2])
+{
+    for (size_t i = 0; i < commit->count; i++)
+        if (memcmp(commit->items[i].name.hash, hash, LMDB_KEY_NAME) == 0)
+            return true;
+    return false;
+}
+
 /*
  * Check a few records from where the last write stopped, and remove the expired ones. It reads the
- * state before this transaction, so not the record that the transaction writes.
+ * state before this transaction, so not the records that the transaction writes.
  */
 static int sweep(struct lmdb_directory *d, MDB_txn *txn, struct change *change,
-                 const uint64_t own[2], int64_t now_ms)
+                 const struct hfi_commit_op *own, int64_t now_ms)
 {
     struct lmdb_cells_view *v = &d->cells_view;
     uint64_t *at = d->header->cells_sweep, hash[2];
@@ -274,8 +285,7 @@ static int sweep(struct lmdb_directory *d, MDB_txn *txn, struct change *change,
         memcpy(hash, key.mv_data, sizeof hash);
         if (i == SWEEP_LOOKS) {
             memcpy(at, hash, sizeof hash);
-        } else if (memcmp(hash, own, sizeof hash) != 0 &&
-                   lmdb_cell_parse(&key, &value, v->sealed, &found) == 0 &&
+        } else if (!is_item(own, hash) && lmdb_cell_parse(&key, &value, v->sealed, &found) == 0 &&
                    found.end_ms <= now_ms) {
             will_change(d, change, hash[0]);
             rc = del(d, txn, hash);
@@ -387,61 +397,112 @@ hf_status lmdb_cell_look(struct lmdb_directory *d, const struct hfi_name *name, 
     return status;
 }
 
-/* ---- swapping ------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------- */
 
-struct swap {
-    struct hfi_op *op;
+struct commit {
+    struct hfi_commit_op *op;
     struct change change;
-    bool other; /* it has another version */
+    bool other; /* an item has another version */
 };
 
-/* version 0: only if there is none; bytes NULL: delete. */
-static int swap_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
+/* What each item finds. An expired record is removed, also if nothing else changes. */
+static int find_items(struct lmdb_directory *d, MDB_txn *txn, struct commit *c, int64_t now_ms)
 {
-    struct swap *s = arg;
-    struct hfi_op *op = s->op;
-    int64_t now_ms = wall_ms();
     struct lmdb_found found;
-    int rc = get(d, &op->u.cell.name, &found);
+    int rc = 0;
 
-    if (rc == 0 && found.version && found.end_ms <= now_ms) {
-        rc = del(d, txn, op->u.cell.name.hash);
-        found.version = 0;
-        s->change.commit = true; /* also if nothing else changes */
+    for (size_t i = 0; rc == 0 && i < c->op->count; i++) {
+        struct hfi_commit_item *item = &c->op->items[i];
+
+        rc = get(d, &item->name, &found);
+        if (rc == 0 && found.version && found.end_ms <= now_ms) {
+            rc = del(d, txn, item->name.hash);
+            found.version = 0;
+            will_change(d, &c->change, item->name.hash[0]);
+        }
+        item->ret_version = found.version;
+        c->other = c->other || found.version != item->version;
     }
-    if (rc != 0)
-        return rc;
-    op->u.cell.ret_version = found.version;
-    s->other = found.version != op->u.cell.version;
-    if (!s->other && op->u.cell.bytes)
-        rc = put(d, txn, op, now_ms);
-    else if (!s->other && found.version)
-        rc = del(d, txn, op->u.cell.name.hash);
-    else if (!s->change.commit)
-        return LMDB_STOP;
-    will_change(d, &s->change, op->u.cell.name.hash[0]);
-    return rc == 0 ? sweep(d, txn, &s->change, op->u.cell.name.hash, now_ms) : rc;
+    return rc;
 }
 
-void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op)
+static int write_items(struct lmdb_directory *d, MDB_txn *txn, struct commit *c, int64_t now_ms)
 {
-    struct lmdb_directory *d = store->directory;
-    struct swap s = { .op = op };
-    hf_status status = enter(d, op->deadline_ms, &op->error);
+    uint64_t version = 0;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < c->op->count; i++) {
+        struct hfi_commit_item *item = &c->op->items[i];
+
+        if (item->action == HF_CELL_ACTION_LEAVE)
+            continue;
+        will_change(d, &c->change, item->name.hash[0]);
+        if (item->action == HF_CELL_ACTION_DELETE) {
+            item->ret_version = 0;
+            rc = del(d, txn, item->name.hash);
+            continue;
+        }
+        if (version == 0)
+            rc = next_version(d, txn, &version);
+        if (rc == 0)
+            rc = put(d, txn, item, version, now_ms);
+    }
+    return rc;
+}
+
+static int commit_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
+{
+    struct commit *c = arg;
+    int64_t now_ms = wall_ms();
+    int rc = find_items(d, txn, c, now_ms);
+
+    if (rc == 0 && !c->other)
+        rc = write_items(d, txn, c, now_ms);
+    if (rc == 0 && !c->change.commit)
+        return LMDB_STOP;
+    return rc == 0 ? sweep(d, txn, &c->change, c->op, now_ms) : rc;
+}
+
+static hf_status commit_items(struct lmdb_directory *d, struct hfi_commit_op *commit,
+                              int64_t deadline_ms, hf_error *err)
+{
+    struct commit c = { .op = commit };
+    hf_status status = enter(d, deadline_ms, err);
     int rc;
 
-    if (status != HF_OK) {
-        hfi_op_finish(op, status);
-        return;
-    }
-    rc = run(d, true, swap_body, &s);
+    if (status != HF_OK)
+        return status;
+    rc = run(d, true, commit_body, &c);
     if (rc != 0)
-        status = failed(d, rc, &op->error);
-    else if (s.other)
-        status = hfi_error_set(&op->error, HF_BUSY, 0, "the cell has another version");
+        status = failed(d, rc, err);
+    else if (c.other)
+        status = hfi_error_set(err, HF_BUSY, 0, "the cell has another version");
     lmdb_unlock_cells(d);
-    for (unsigned i = 0; i < s.change.futex_count; i++)
-        hfi_futex_wake(s.change.futexes[i], INT_MAX, true);
+    for (unsigned i = 0; i < c.change.futex_count; i++)
+        hfi_futex_wake(c.change.futexes[i], INT_MAX, true);
+    return status;
+}
+
+void lmdb_cells_commit(struct lmdb_store *store, struct hfi_op *op)
+{
+    hfi_op_finish(op, commit_items(store->directory, op->u.commit, op->deadline_ms, &op->error));
+}
+
+/* A commit of one item. version 0: only if there is none; bytes NULL: delete. */
+void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op)
+{
+    struct hfi_commit_item item = { .name = op->u.cell.name,
+                                    .version = op->u.cell.version,
+                                    .action = op->u.cell.bytes     ? HF_CELL_ACTION_WRITE
+                                              : op->u.cell.version ? HF_CELL_ACTION_DELETE
+                                                                   : HF_CELL_ACTION_LEAVE,
+                                    .bytes = op->u.cell.bytes,
+                                    .len = op->u.cell.len,
+                                    .ttl_ms = op->u.cell.ttl_ms };
+    struct hfi_commit_op commit = { .count = 1, .items = &item };
+    hf_status status = commit_items(store->directory, &commit, op->deadline_ms, &op->error);
+
+    op->u.cell.ret_version = item.ret_version;
     hfi_op_finish(op, status);
 }
 

@@ -209,6 +209,9 @@ static void lmdb_submit(void *self, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         lmdb_cell_swap(store, op);
         return;
+    case HFI_OP_CELLS_COMMIT:
+        lmdb_cells_commit(store, op);
+        return;
     case HFI_OP_CELL_WAIT:
         return; /* lmdb_wait() checks that first */
     case HFI_OP_CHANGE_WAIT:
@@ -221,6 +224,7 @@ static void lmdb_submit(void *self, struct hfi_op *op)
     case HFI_OP_ASK:
         lmdb_ask(store, op);
         return;
+    case HFI_OP_COUNT:
     case HFI_OP_COUNTER:
     case HFI_OP_LIMIT:
     case HFI_OP_SCRIPT:
@@ -266,7 +270,7 @@ static const struct hfi_engine engine = {
                     HF_CAP_PROCESS | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                     HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
                     HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                    HF_CAP_CLOCK | HF_CAP_WANTED,
+                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_CONVERT | HF_CAP_COMMIT,
             .tokens = HF_TOKEN_STRENGTH_STRICT,
             .on_crash = "freed at once by the kernel",
             .on_pause = "kept (no ttl); with a ttl: fenced by the token",

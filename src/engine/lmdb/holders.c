@@ -146,6 +146,31 @@ int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb
     return lmdb_wake_later(t, call(&w));
 }
 
+/* The waiter takes the place of a holder, if that one has not ended: remove the holder if the waiter fits then. */
+static int make_place(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                      uint32_t permits)
+{
+    struct lmdb_further further;
+    struct lmdb_holder old = rec->first;
+    uint64_t at = 0;
+    int rc = 0;
+
+    if (!old.token || !(old.flags & LMDB_HOLDER_REPLACED))
+        for (;; at++) {
+            rc = rec->further > 0 ? lmdb_further_next(t, hash, &at, &further) : MDB_NOTFOUND;
+            if (rc != 0)
+                return rc == MDB_NOTFOUND ? 0 : rc;
+            old = further.holder;
+            if (old.flags & LMDB_HOLDER_REPLACED)
+                break;
+        }
+    if (old.permits > rec->taken)
+        return LMDB_E_CORRUPT;
+    if (!lmdb_fits(rec->capacity, rec->taken - old.permits, permits))
+        return 0;
+    return lmdb_holder_remove(t, hash, rec, &old, false, 0);
+}
+
 /*
  * Grants in the order of tickets: as long as the first waiter fits, it becomes a holder.
  * Nobody behind it is looked at, so a writer or a large request is never overtaken.
@@ -169,6 +194,8 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
         rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc != 0)
             return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
+        if (w.flags & LMDB_WAITER_REPLACES && (rc = make_place(t, hash, rec, w.permits)) != 0)
+            return rc;
         if (!lmdb_fits(rec->capacity, rec->taken, w.permits))
             break;
         struct lmdb_wake wake = { .kind = LMDB_WAKE_GRANTED,

@@ -122,7 +122,7 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     char text[HF_LABEL_MAX + 1];
     hf_waiter view = { .position = position,
                        .permits = w->permits,
-                       .kind = hfi_shown_kind(rec->mode, w->permits == rec->capacity),
+                       .kind = hfi_shown_kind(rec->mode, w->permits),
                        .age_ms = lmdb_now(t) - w->since_ms,
                        .pid = pid_for_us(t->directory, w->slot),
                        .label = text };
@@ -158,7 +158,7 @@ static int emit_name(struct lmdb_txn *t, struct hfi_sink *sink, const uint64_t h
 {
     hf_entry entry = { .name = rec->text,
                        .name_len = rec->name_len,
-                       .kind = hfi_shown_kind(rec->mode, false),
+                       .kind = hfi_shown_kind(rec->mode, 1),
                        .capacity = rec->capacity,
                        .closed_ms =
                            !lmdb_past(t, rec->closed_ms) ? rec->closed_ms - lmdb_now(t) : 0 };

@@ -16,6 +16,7 @@
 
 #include "engine/lmdb/layout.h"
 #include "engine/lmdb/pages.h"
+#include "engine/native.h"
 
 #include "util/clock.h"
 
@@ -461,6 +462,10 @@ struct lmdb_wait *lmdb_wait_new(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_wait_end(struct lmdb_directory *d, struct lmdb_wait *w); /* back into the pool */
 /* Write our waiter record and count it in `rec`, which the caller puts. */
 int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket);
+/* A ticket behind all others; before all others of this name. */
+uint64_t lmdb_ticket_last(struct lmdb_txn *t);
+int lmdb_ticket_first(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                      uint64_t *ret_ticket);
 int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
                        uint64_t ticket, const unsigned char owner[HFI_OWNER_LEN]);
 int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
@@ -525,6 +530,7 @@ void lmdb_tell_changed(struct lmdb_directory *d); /* wake the threads that wait 
 hf_status lmdb_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);
 void lmdb_cell_read(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_cell_swap(struct lmdb_store *store, struct hfi_op *op);
+void lmdb_cells_commit(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_cells_close(struct lmdb_directory *d);
 struct lmdb_cells_report {
     uint64_t cells, damaged;

@@ -422,17 +422,38 @@ static uint64_t token_of_wait(struct lmdb_directory *d, struct lmdb_wait *w,
     return token & ~LMDB_OTHERS_WAIT;
 }
 
+/* The claim that takes the place of this one; NULL: none. */
+static struct hfi_claim *replacing(struct lmdb_directory *d, const struct hfi_claim *claim)
+{
+    struct hfi_claim *c = claim->mode == HFI_MODE_RW && claim->permits > 1 ? d->claims : NULL;
+
+    while (c && !(c->flags & HFI_CLAIM_REPLACES &&
+                  memcmp(c->replaced, claim->owner, HFI_OWNER_LEN) == 0))
+        c = lmdb_claim_of(c)->next;
+    return c;
+}
+
+static uint64_t token_of(struct lmdb_directory *d, const struct hfi_claim *claim)
+{
+    struct lmdb_wait *w = lmdb_claim_of((struct hfi_claim *)(uintptr_t)claim)->wait;
+
+    return w ? token_of_wait(d, w, claim) : claim->token;
+}
+
 static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
 {
     struct lmdb_directory *d = t->directory;
     struct lmdb_wait *w = lmdb_claim_of(claim)->wait;
-    uint64_t token = w ? token_of_wait(d, w, claim) : claim->token;
+    uint64_t token = token_of(d, claim);
+    const struct hfi_claim *next = replacing(d, claim);
     const uint64_t *hash = claim->name.hash;
     struct lmdb_name rec;
     size_t label_len;
     const char *label = lmdb_label(lmdb_claim_of(claim)->store, claim, &label_len);
     int rc = lmdb_name_get(t, &claim->name, &rec);
 
+    if (next && token_of(d, next) != 0)
+        return 0; /* it has been replaced */
     if (rc == MDB_NOTFOUND) {
         lmdb_name_init(&rec, &claim->name);
         rec.mode = (uint8_t)claim->mode;
@@ -455,7 +476,8 @@ static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
                                  .ttl_ms = claim->ttl_ms,
                                  .slot = claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : d->slot,
                                  .flags =
-                                     claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0 };
+                                     (claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0) |
+                                     (next ? LMDB_HOLDER_REPLACED : 0) };
 
         memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
         if (claim->ttl_ms)

@@ -122,6 +122,26 @@ void lmdb_wait_end(struct lmdb_directory *d, struct lmdb_wait *w)
     pthread_mutex_unlock(&d->local);
 }
 
+uint64_t lmdb_ticket_last(struct lmdb_txn *t)
+{
+    struct lmdb_header *header = t->directory->header;
+
+    if (header->last_ticket == 0)
+        header->last_ticket = 1; /* so that there is one before the first */
+    return ++header->last_ticket;
+}
+
+int lmdb_ticket_first(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                      uint64_t *ret_ticket)
+{
+    struct lmdb_waiter w;
+    uint64_t ticket = 0;
+    int rc = rec->waiters > 0 ? lmdb_waiter_next(t, hash, &ticket, &w) : MDB_NOTFOUND;
+
+    *ret_ticket = rc == 0 ? ticket - 1 : lmdb_ticket_last(t);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
 int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket)
 {
     struct lmdb_directory *d = t->directory;
@@ -141,7 +161,8 @@ int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w,
     memcpy(record.owner, claim->owner, HFI_OWNER_LEN);
     record.flags = (claim->flags & HFI_CLAIM_BARGE ? LMDB_WAITER_BARGE : 0) |
                    (claim->flags & HFI_CLAIM_DETACHED ? LMDB_WAITER_DETACHED : 0) |
-                   (claim->flags & HFI_CLAIM_WATCHED ? LMDB_WAITER_WATCHED : 0);
+                   (claim->flags & HFI_CLAIM_WATCHED ? LMDB_WAITER_WATCHED : 0) |
+                   (claim->flags & HFI_CLAIM_REPLACES ? LMDB_WAITER_REPLACES : 0);
     record.label_len = (uint32_t)label_len;
     if (label_len)
         memcpy(record.label, label, label_len);
@@ -446,7 +467,7 @@ static int attend_body(struct lmdb_txn *t, void *arg)
             return tell_self(t, a, &h, &rec);
         if (rc != MDB_NOTFOUND)
             return rc;
-        rc = lmdb_enqueue(t, &rec, a->wait, ++t->directory->header->last_ticket);
+        rc = lmdb_enqueue(t, &rec, a->wait, lmdb_ticket_last(t));
         a->ticket = a->wait->ticket;
         lmdb_slot(t->directory, t->directory->slot)->records++;
     }

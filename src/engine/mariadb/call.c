@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parameters before the list, and the fields of each item: n name, o owner, i number. */
+/* Parameters before the list, and the fields of each item: n name, o owner, i number, b bytes. */
 static const struct shape {
     const char *name;
     unsigned before;
@@ -32,6 +32,7 @@ static const struct shape {
     [SQL_INSPECT] = { "look", 1, NULL, NULL },
     [SQL_SWEEP] = { "sweep", 1, NULL, NULL },
     [SQL_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
+    [SQL_CELL_COMMIT] = { "cell_commit", 0, "niibi", "vi" },
     [SQL_CELL_WATCH] = { "cell_look", 2, "ni", "ii" },
     [SQL_TOKEN] = { "token", 2, NULL, NULL },
     [SQL_ASK] = { "ask", 2, NULL, NULL },
@@ -147,7 +148,7 @@ static void add_packed(struct maria_connection *native, const struct sql_value *
 {
     unsigned char bytes[8];
     int size = kind == 'n' ? 2 : 8;
-    uint64_t number = kind == 'n' ? value->len : (uint64_t)value->number;
+    uint64_t number = kind == 'n' || kind == 'b' ? value->len : (uint64_t)value->number;
 
     for (int i = size; i-- > 0; number >>= 8)
         bytes[i] = (unsigned char)number;

@@ -37,6 +37,7 @@ static const struct {
     [SQL_SWEEP] = { "sweep", "i", NULL },
     [SQL_CELL_READ] = { "cell_read", "b", NULL },
     [SQL_CELL_SWAP] = { "cell_swap", "bibi", NULL },
+    [SQL_CELL_COMMIT] = { "cell_commit", "BIIBI", NULL },
     [SQL_CELL_WATCH] = { "cell_look", "iiBI", NULL },
     [SQL_TIME] = { "time", "", NULL },
     [SQL_TOKEN] = { "token", "bi", NULL },

@@ -110,6 +110,8 @@ static void add_request(struct redis_call *call, const struct redis_wait *wait)
     hfi_command_add_number(&call->command, claim->permits);
     hfi_command_add_number(&call->command, claim->lock_delay_ms);
     hfi_command_add_number(&call->command, claim->ttl_ms);
+    if (claim->flags & HFI_CLAIM_REPLACES)
+        hfi_command_add(&call->command, claim->replaced, HFI_OWNER_LEN);
 }
 
 void redis_ask(struct redis_store *store, struct redis_wait *wait)
@@ -262,6 +264,12 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
     case HFI_ANSWER_FULL:
         redis_denied(store, wait, HF_FULL, NULL);
         return;
+    case HFI_ANSWER_FORGOTTEN:
+        if (wait->claim->flags & HFI_CLAIM_REPLACES)
+            redis_denied(store, wait, HF_LOST, NULL);
+        else
+            redis_odd(store, wait);
+        return;
     default:
         redis_odd(store, wait);
         return;
@@ -364,6 +372,7 @@ static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
     [HFI_OP_ASK] = { redis_ask_holders, NULL },
     [HFI_OP_CELL_READ] = { redis_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },
+    [HFI_OP_CELLS_COMMIT] = { redis_cells_commit, NULL },
     [HFI_OP_CELL_WAIT] = { redis_cell_wait, redis_cell_cancel },
     [HFI_OP_TIME] = { redis_time, NULL },
     [HFI_OP_COUNTER] = { redis_counter, NULL },

@@ -121,6 +121,19 @@ static hf_status finish_path(struct hfi_redis_conf *conf, hf_error *err)
 
 /* ---- what goes with what ----------------------------------------------------------------------- */
 
+/* A {tag} of the prefix is that of every key: all names of the store are in one slot of a cluster, so that several cells can
+ * be changed in one step (commit.c). */
+static bool prefix_fits(const char *prefix)
+{
+    size_t open = strcspn(prefix, "{}"), shut;
+
+    if (!prefix[open])
+        return true;
+    shut = open + 1 + strcspn(prefix + open + 1, "{}");
+    return prefix[open] == '{' && prefix[shut] == '}' && shut > open + 1 &&
+           !prefix[shut + 1 + strcspn(prefix + shut + 1, "{}")];
+}
+
 static hf_status check(const struct hfi_redis_conf *conf, hf_error *err)
 {
     const struct hfi_conf *url = &conf->url;
@@ -132,8 +145,8 @@ static hf_status check(const struct hfi_redis_conf *conf, hf_error *err)
                                "needs sentinel_password_file= or sentinel_password_env=", err);
     if (conf->repair_expiry_ms && conf->wire != HFI_WIRE_PLAIN)
         return hfi_conf_refuse(url, "repair_expiry", "has a meaning with wire=plain only", err);
-    if (strpbrk(conf->prefix, "{}"))
-        return hfi_conf_refuse(url, "prefix", "may have no braces", err);
+    if (!prefix_fits(conf->prefix))
+        return hfi_conf_refuse(url, "prefix", "may have one {tag}, and no other braces", err);
     if (conf->sync > 0 && conf->topology == REDIS_TOPOLOGY_CLUSTER)
         return hfi_conf_refuse(url, "sync", "has no meaning with redis+cluster", err);
     if (conf->sync > 0 && conf->wire != HFI_WIRE_NATIVE)

@@ -118,6 +118,7 @@ static const struct hfi_promises redisson = { PROMISES,
                                               .fairness =
                                                   "none: the first request after a release wins",
                                               .wakeup = "the unlock message, and a jittered poll",
+                                              .counts = true,
                                               .caps = HF_CAP_TTL | HF_CAP_DETACHED };
 
 static const struct hfi_promises native = {
@@ -132,7 +133,8 @@ static const struct hfi_promises native = {
     .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
             HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
             HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-            HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_SCRIPTS | HF_CAP_WANTED | HF_CAP_LINGER,
+            HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_SCRIPTS | HF_CAP_WANTED | HF_CAP_LINGER |
+            HF_CAP_CONVERT | HF_CAP_COMMIT,
     .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT
 };
 

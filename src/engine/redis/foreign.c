@@ -50,18 +50,30 @@ static void add_key(struct redis_call *call, const struct hfi_name *name)
     hfi_command_add(&call->command, name->bytes, name->len);
 }
 
-static void add_owner(struct redis_call *call, const struct hfi_claim *claim)
+static void add_field(struct redis_call *call, const unsigned char *owner)
 {
     char hex[2 * HFI_OWNER_LEN + 1], field[FIELD_LEN + 1];
 
-    if (!is_redisson(call->store)) {
-        redis_add_owner(&call->command, claim->owner);
-        return;
-    }
-    hfi_hex(claim->owner, HFI_OWNER_LEN, hex);
+    hfi_hex(owner, HFI_OWNER_LEN, hex);
     snprintf(field, sizeof field, "%.8s-%.4s-%.4s-%.4s-%.12s:1", hex, hex + 8, hex + 12, hex + 16,
              hex + 20);
     hfi_command_add(&call->command, field, FIELD_LEN);
+}
+
+static void add_owner(struct redis_call *call, const struct hfi_claim *claim)
+{
+    if (is_redisson(call->store))
+        add_field(call, claim->owner);
+    else
+        redis_add_owner(&call->command, claim->owner);
+}
+
+/* How often it is held; 1 before it is granted. */
+static void add_holds(struct redis_call *call, const _Atomic uint32_t *holds)
+{
+    uint32_t count = atomic_load(holds);
+
+    hfi_command_add_number(&call->command, count ? count : 1);
 }
 
 static void add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms,
@@ -70,6 +82,8 @@ static void add_renewal(struct redis_call *call, const struct hfi_claim *claim, 
     (void)tokens;
     add_owner(call, claim);
     hfi_command_add_number(&call->command, ttl_ms);
+    if (is_redisson(call->store))
+        add_holds(call, &claim->holds);
 }
 
 /* Redisson's channel for a name; its length. */
@@ -390,8 +404,22 @@ static void adopt(void *self, struct hfi_op *op)
     if (op->claim->ttl_ms == 0)
         op->claim->ttl_ms = REDIS_TTL_MS;
     add_key(call, &op->claim->name);
-    add_owner(call, op->claim);
-    hfi_command_add_number(&call->command, op->claim->ttl_ms);
+    add_renewal(call, op->claim, op->claim->ttl_ms, 0);
+    redis_call_send(call);
+}
+
+/* wire=redisson: how often it is held, for Redisson's clients to see. Not sent again by itself: a later number may have gone out. */
+static void count(void *self, struct hfi_op *op)
+{
+    struct redis_call *call =
+        redis_call_new(self, &hfi_script_redisson_count, 1, redis_released, op);
+
+    if (!call)
+        return;
+    add_key(call, &op->u.count.name);
+    add_field(call, op->u.count.owner);
+    add_holds(call, op->u.count.holds);
+    hfi_command_add_number(&call->command, op->u.count.ttl_ms);
     redis_call_send(call);
 }
 
@@ -400,6 +428,7 @@ static const struct hfi_op_calls foreign_ops[HFI_OP_KINDS] = {
     [HFI_OP_RELEASE] = { release, NULL },
     [HFI_OP_RENEW] = { renew, NULL },
     [HFI_OP_ADOPT] = { adopt, NULL },
+    [HFI_OP_COUNT] = { count, NULL },
 };
 
 #define FOREIGN                                                                                 \

@@ -34,6 +34,7 @@
 #include "engine/kit/claims.h"
 #include "engine/kit/handover.h"
 #include "engine/kit/request.h"
+#include "engine/native.h"
 #include "engine/redis/link.h"
 #include "engine/redis/names.h"
 #include "engine/redis/protocol.h"
@@ -407,6 +408,7 @@ void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, i
 
 void redis_cell_read(void *self, struct hfi_op *op);
 void redis_cell_swap(void *self, struct hfi_op *op);
+void redis_cells_commit(void *self, struct hfi_op *op); /* commit.c */
 void redis_time(void *self, struct hfi_op *op);
 void redis_script(void *self, struct hfi_op *op);
 hf_status redis_kill_script(struct hfi_conf *conf, int64_t wait_ms, hf_error *err);

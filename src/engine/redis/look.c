@@ -135,7 +135,7 @@ static bool emit_waiter(struct hfi_sink *sink, const struct redis_looking *looki
                          .age_ms = hfi_told_ms(number(item, 3)),
                          .label = label_of(looking, item, CLIENT_OF_WAITER) };
 
-    waiter.kind = hfi_shown_kind(mode, waiter.permits == HFI_RW_MAX);
+    waiter.kind = hfi_shown_kind(mode, waiter.permits);
     return sink->waiter(sink, &waiter);
 }
 
@@ -149,7 +149,7 @@ static bool emit(struct hfi_sink *sink, const struct hfi_name *name,
     int64_t mode = number(reply, 1);
     hf_entry entry = { .name = name->bytes,
                        .name_len = name->len,
-                       .kind = hfi_shown_kind(mode, false),
+                       .kind = hfi_shown_kind(mode, 1),
                        .capacity = (uint32_t)number(reply, 2),
                        .taken = (uint32_t)number(reply, 3),
                        .closed_ms = hfi_told_ms(number(reply, 4)) };

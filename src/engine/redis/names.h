@@ -13,8 +13,8 @@
     (REDIS_STORE_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
 #define REDIS_INBOX_ID_LEN 32                      /* hex digits */
 
-/* "P{T}" into ret_key; returns its length. The name's braces are escaped, so that the tag is the whole name and
- * every key of a name is in one slot. */
+/* "P{T}" into ret_key; returns its length. The name's braces are escaped, so that the tag is the whole name (or
+ * that of P, if it has one) and every key of a name is in one slot. */
 size_t redis_name_key(const char *prefix, const struct hfi_name *name, char ret_key[REDIS_KEY_MAX]);
 
 /* CRC16 of the hash tag (or whole key) modulo 16384. */

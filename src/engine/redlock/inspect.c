@@ -220,7 +220,7 @@ static bool emit_party(struct hfi_sink *sink, const struct redlock_party *party,
                          .label = record->label };
     hf_waiter waiter = { .position = position,
                          .permits = record->permits,
-                         .kind = hfi_shown_kind(mode, record->permits == HFI_RW_MAX),
+                         .kind = hfi_shown_kind(mode, record->permits),
                          .age_ms = party->age_ms,
                          .label = record->label };
 
@@ -232,7 +232,7 @@ static hf_status emit(struct hfi_sink *sink, const struct hfi_name *name,
 {
     hf_entry entry = { .name = name->bytes,
                        .name_len = name->len,
-                       .kind = hfi_shown_kind(merged->mode, false),
+                       .kind = hfi_shown_kind(merged->mode, 1),
                        .capacity = (uint32_t)merged->capacity,
                        .taken = merged->taken,
                        .closed_ms = merged->closed_ms };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cells, in every mode: read, compare-and-swap, wait for a change; and the server's clock. */
+/* Cells, in every mode: read, compare-and-swap, several in one step, wait for a change; and the server's clock. */
 #include "engine/sql/listener.h"
 
 #include "util/alloc.h"
@@ -70,6 +70,54 @@ void sql_cell_swap(struct sql_store *store, struct hfi_op *op)
     status = sql_letter(&r.rows, 0, 0) == 'C' ? HF_OK : HF_BUSY;
     sql_rows_free(&r.rows);
     sql_finish(op, status, NULL);
+}
+
+/* The answer has a row for each item, and all have the same verdict. */
+static bool take_commit(struct hfi_commit_op *commit, const struct sql_rows *rows)
+{
+    if (rows->count != commit->count)
+        return false;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        if (sql_int(rows, i, 0) != (int64_t)i || sql_letter(rows, i, 1) != sql_letter(rows, 0, 1))
+            return false;
+        commit->items[i].ret_version = (uint64_t)sql_int(rows, i, 2);
+    }
+    return true;
+}
+
+void sql_cells_commit(struct sql_store *store, struct hfi_op *op)
+{
+    struct hfi_commit_op *commit = op->u.commit;
+    struct sql_value params[SQL_COMMIT_PARAMS * HF_CELLS_MAX], *at = params;
+    struct sql_request r = { .call = SQL_CELL_COMMIT,
+                             .params = params,
+                             .count = (uint32_t)(SQL_COMMIT_PARAMS * commit->count),
+                             .deadline_ms = op->deadline_ms };
+    hf_status status;
+
+    for (size_t i = 0; i < commit->count; i++) {
+        const struct hfi_commit_item *item = &commit->items[i];
+        bool write = item->action == HF_CELL_ACTION_WRITE;
+
+        *at++ = sql_bytes(item->name.bytes, item->name.len);
+        /* A larger number than any version is none. */
+        *at++ = sql_int_of(item->version > INT64_MAX ? INT64_MAX : (int64_t)item->version);
+        *at++ = sql_int_of(item->action);
+        *at++ = sql_bytes(write ? item->bytes : "", write ? item->len : 0);
+        *at++ = sql_int_of(write ? item->ttl_ms : 0);
+    }
+    status = sql_call(store, &r);
+    if (status != HF_OK) {
+        sql_finish(op, status, &r.trouble.error);
+        return;
+    }
+    if (take_commit(commit, &r.rows))
+        status = sql_letter(&r.rows, 0, 1) == 'C' ? HF_OK : HF_BUSY;
+    else
+        status = hfi_error_set(&r.trouble.error, HF_CORRUPT, 0,
+                               "the server's answer (commit cells) is not of these items");
+    sql_rows_free(&r.rows);
+    sql_finish(op, status, &r.trouble.error);
 }
 
 /* Has the cell another version? HF_OK: yes; HF_BUSY: not yet, and *ret_ms is when it expires. */

@@ -209,6 +209,9 @@ void sql_submit(void *self, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         sql_cell_swap(store, op);
         return;
+    case HFI_OP_CELLS_COMMIT:
+        sql_cells_commit(store, op);
+        return;
     case HFI_OP_CELL_WAIT:
         sql_cell_wait(store, op);
         return;

@@ -50,10 +50,10 @@ static bool emit_line(const struct sql_rows *rows, uint32_t row, uint32_t positi
         return sink->holder(sink, &holder);
     }
     if (sql_letter(rows, row, KIND) == 'W') {
-        bool writer = sql_int(rows, row, PERMITS) == sql_int(rows, row, CAPACITY);
         hf_waiter waiter = { .position = position,
                              .permits = (uint32_t)sql_int(rows, row, PERMITS),
-                             .kind = hfi_shown_kind(sql_int(rows, row, MODE), writer),
+                             .kind = hfi_shown_kind(sql_int(rows, row, MODE),
+                                                    sql_int(rows, row, PERMITS)),
                              .age_ms = sql_int(rows, row, AGE),
                              .label = label };
 
@@ -68,7 +68,7 @@ static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_
     const struct sql_value *name = sql_at(rows, row, NAME);
     hf_entry entry = { .name = name->bytes,
                        .name_len = name->len,
-                       .kind = hfi_shown_kind(sql_int(rows, row, MODE), false),
+                       .kind = hfi_shown_kind(sql_int(rows, row, MODE), 1),
                        .capacity = (uint32_t)sql_int(rows, row, CAPACITY),
                        .closed_ms = sql_int(rows, row, CLOSED) };
     uint32_t first = row, position = 0, last = row;

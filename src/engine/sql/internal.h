@@ -32,6 +32,7 @@
 #define HFI_SQL_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/native.h"
 #include "engine/sql/extension.h"
 
 #include <pthread.h>
@@ -154,6 +155,8 @@ struct sql_connection {
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
  * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
+ * CELL_COMMIT n times (name, version (0: none), 0 only asserted, 1 write, 2 delete, bytes, ttl), sorted by name -> index, verdict, version,
+ *           of each    C all were done, and it has this version now (0: none); V none was, and it has this one: of one at least it is another
  * CELL_WATCH client, window, n times (name, version), sorted by name: tell me (SQL_NOTICE_CELL, once) when one of them has another
  *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each heartbeat.
  * ASK       name, text            -> verdict      T told each holder of the name that is WATCHED; B none is; N nobody holds it
@@ -178,6 +181,7 @@ enum sql_call {
     SQL_SWEEP,
     SQL_CELL_READ,
     SQL_CELL_SWAP,
+    SQL_CELL_COMMIT,
     SQL_CELL_WATCH,
     SQL_TIME,
     SQL_TOKEN,
@@ -187,6 +191,8 @@ enum sql_call {
     SQL_LOCK_FREE,
     SQL_CALLS
 };
+
+#define SQL_COMMIT_PARAMS 5 /* of each item of CELL_COMMIT */
 
 #define SQL_FLAG_BARGE    1
 #define SQL_FLAG_DETACHED 2
@@ -573,6 +579,7 @@ void sql_list(struct sql_store *store, struct hfi_op *op);
 void sql_look(struct sql_store *store, struct hfi_op *op);
 void sql_cell_read(struct sql_store *store, struct hfi_op *op);
 void sql_cell_swap(struct sql_store *store, struct hfi_op *op);
+void sql_cells_commit(struct sql_store *store, struct hfi_op *op);
 void sql_cell_wait(struct sql_store *store, struct hfi_op *op);
 void sql_time(struct sql_store *store, struct hfi_op *op);
 /* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread or a worker. */

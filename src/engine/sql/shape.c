@@ -45,6 +45,7 @@ static const struct {
     [SQL_SWEEP] = { "sweep", NULL, 0, 0, 0, 0, false },
     [SQL_CELL_READ] = { "read a cell", "vdm", 0, 1, 0, 0, true },
     [SQL_CELL_SWAP] = { "write a cell", "lV", 1, 1, 0, 0, false },
+    [SQL_CELL_COMMIT] = { "commit cells", "xlv", 0, ANY, 0, SQL_COMMIT_PARAMS, false },
     [SQL_CELL_WATCH] = { "look at a cell", "xvm", 0, ANY, 2, 2, true },
     [SQL_TIME] = { "time", "t", 1, 1, 0, 0, true },
     [SQL_TOKEN] = { "token", "t", 0, 1, 0, 0, false },

@@ -19,15 +19,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MARK_LEN    16              /* hex digits */
-#define VERSION_MAX (INT32_MAX - 1) /* the server's own wraps, and -1 means "any" */
-
 /* One swap under way. */
 struct swap {
     struct hfi_op *op;
     char path[ZK_PATH_MAX];
-    char mark_path[ZK_PATH_MAX + MARK_LEN + 1];
-    char mark[MARK_LEN + 1];
+    char mark_path[ZK_PATH_MAX + ZK_MARK_LEN + 1];
+    char mark[ZK_MARK_LEN + 1];
     char *data; /* mark and bytes */
     unsigned tries;
     struct zk_call *reader; /* allocated beforehand: after a cell is made, its version must be
@@ -40,17 +37,21 @@ struct swap {
 static zk_answer_fn cell_read, swap_read, swapped, made_read;
 static void swap_begin(struct zk_store *store, struct swap *swap);
 
-static bool is_cell(const struct zk_reply *reply)
+bool zk_is_cell(const struct zk_reply *reply)
 {
-    return reply->rc == ZOK && reply->text && reply->len >= MARK_LEN;
+    return reply->rc == ZOK && reply->text && reply->len >= ZK_MARK_LEN;
+}
+
+hf_status zk_not_a_cell(const struct zk_reply *reply, hf_error *ret_err)
+{
+    return reply->rc == ZOK ? hfi_error_set(ret_err, HF_CORRUPT, 0, "the node is not a cell")
+                            : zk_refusal(reply->rc, "reading the cell", ret_err);
 }
 
 static void finish_odd(struct zk_store *store, struct hfi_op *op, const struct zk_reply *reply)
 {
     hf_error err;
-    hf_status status = reply->rc == ZOK
-                           ? hfi_error_set(&err, HF_CORRUPT, 0, "the node is not a cell")
-                           : zk_refusal(reply->rc, "reading the cell", &err);
+    hf_status status = zk_not_a_cell(reply, &err);
 
     zk_finish(store, op, status, &err);
 }
@@ -84,17 +85,17 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
         zk_park(call->store, op);
         return;
     }
-    if (!is_cell(reply)) {
+    if (!zk_is_cell(reply)) {
         finish_odd(call->store, op, reply);
         return;
     }
-    len = (size_t)reply->len - MARK_LEN;
+    len = (size_t)reply->len - ZK_MARK_LEN;
     op->u.cell.ret_bytes = hfi_malloc(len ? len : 1);
     if (!op->u.cell.ret_bytes) {
         zk_finish(call->store, op, HF_NO_MEMORY, NULL);
         return;
     }
-    memcpy(op->u.cell.ret_bytes, reply->text + MARK_LEN, len);
+    memcpy(op->u.cell.ret_bytes, reply->text + ZK_MARK_LEN, len);
     op->u.cell.ret_len = len;
     op->u.cell.ret_version = (uint64_t)reply->stat->mzxid;
     op->u.cell.ret_ttl_ms = -1;
@@ -121,13 +122,13 @@ void zk_cell_swap(struct zk_store *store, struct hfi_op *op)
         return;
     }
     swap->op = op;
-    swap->data = hfi_malloc(MARK_LEN + op->u.cell.len + 1);
+    swap->data = hfi_malloc(ZK_MARK_LEN + op->u.cell.len + 1);
     if (!swap->data) {
         swap_end(store, swap, HF_NO_MEMORY, NULL);
         return;
     }
     if (op->u.cell.len > 0)
-        memcpy(swap->data + MARK_LEN, op->u.cell.bytes, op->u.cell.len);
+        memcpy(swap->data + ZK_MARK_LEN, op->u.cell.bytes, op->u.cell.len);
     zk_parent_path(store, "cells", &op->u.cell.name, swap->path);
     swap_begin(store, swap);
 }
@@ -146,8 +147,8 @@ static void swap_begin(struct zk_store *store, struct swap *swap)
 
 static void set_mark(struct swap *swap, const char *mark)
 {
-    memcpy(swap->mark, mark, MARK_LEN);
-    memcpy(swap->data, mark, MARK_LEN);
+    memcpy(swap->mark, mark, ZK_MARK_LEN);
+    memcpy(swap->data, mark, ZK_MARK_LEN);
     snprintf(swap->mark_path, sizeof swap->mark_path, "%s/%s", swap->path, swap->mark);
 }
 
@@ -165,8 +166,8 @@ static void send_swap(struct zk_store *store, struct swap *swap)
 
 static void send_create(struct zk_store *store, struct swap *swap)
 {
-    unsigned char bytes[MARK_LEN / 2];
-    char mark[MARK_LEN + 1];
+    unsigned char bytes[ZK_MARK_LEN / 2];
+    char mark[ZK_MARK_LEN + 1];
 
     if (!swap->reader)
         swap->reader = zk_call_new(store, made_read, NULL);
@@ -178,7 +179,7 @@ static void send_create(struct zk_store *store, struct swap *swap)
     hfi_hex(bytes, sizeof bytes, mark);
     set_mark(swap, mark);
     zoo_create_op_init(&swap->ops[0], swap->path, swap->data,
-                       (int)(MARK_LEN + swap->op->u.cell.len), &store->acl, ZOO_PERSISTENT, NULL,
+                       (int)(ZK_MARK_LEN + swap->op->u.cell.len), &store->acl, ZOO_PERSISTENT, NULL,
                        0);
     zoo_create_op_init(&swap->ops[1], swap->mark_path, "", 0, &store->acl, ZOO_PERSISTENT, NULL, 0);
     send_swap(store, swap);
@@ -191,7 +192,7 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
     uint64_t version = reply->rc == ZOK ? (uint64_t)reply->stat->mzxid : 0;
     hf_error err;
 
-    if (reply->rc != ZNONODE && !is_cell(reply)) {
+    if (reply->rc != ZNONODE && !zk_is_cell(reply)) {
         if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
             zk_park(call->store, op);
         else
@@ -214,7 +215,7 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
         send_create(call->store, swap);
         return;
     }
-    if (reply->stat->version >= VERSION_MAX && op->u.cell.bytes) {
+    if (reply->stat->version >= ZK_NODE_VERSION_MAX && op->u.cell.bytes) {
         hfi_error_set(&err, HF_FULL, 0, "the cell was written too often: delete it");
         swap_end(call->store, swap, HF_FULL, &err);
         return;
@@ -222,7 +223,7 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
     set_mark(swap, reply->text);
     if (op->u.cell.bytes) {
         zoo_check_op_init(&swap->ops[0], swap->mark_path, -1);
-        zoo_set_op_init(&swap->ops[1], swap->path, swap->data, (int)(MARK_LEN + op->u.cell.len),
+        zoo_set_op_init(&swap->ops[1], swap->path, swap->data, (int)(ZK_MARK_LEN + op->u.cell.len),
                         reply->stat->version, &swap->stat);
     } else {
         zoo_delete_op_init(&swap->ops[0], swap->mark_path, -1);
@@ -245,7 +246,7 @@ static void read_made(struct swap *swap)
 static void made_read(struct zk_call *call, const struct zk_reply *reply)
 {
     struct swap *swap = call->data;
-    bool ours = is_cell(reply) && memcmp(reply->text, swap->mark, MARK_LEN) == 0;
+    bool ours = zk_is_cell(reply) && memcmp(reply->text, swap->mark, ZK_MARK_LEN) == 0;
 
     /* Overwritten meanwhile: it was still made by that transaction. Deleted meanwhile: any version
      * that no cell has now is as good as the one that ours had. */

@@ -103,6 +103,9 @@ void zk_begin(struct zk_store *store, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         zk_cell_swap(store, op);
         return;
+    case HFI_OP_CELLS_COMMIT:
+        zk_cells_commit(store, op);
+        return;
     case HFI_OP_TIME:
         zk_time(store, op);
         return;
@@ -143,6 +146,7 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
     [HFI_OP_ASK] = { begin_connected, NULL },
     [HFI_OP_CELL_READ] = { begin_connected, NULL },
     [HFI_OP_CELL_SWAP] = { begin_connected, NULL },
+    [HFI_OP_CELLS_COMMIT] = { begin_connected, NULL },
     [HFI_OP_CELL_WAIT] = { zk_cell_wait, zk_cell_cancel },
     [HFI_OP_TIME] = { begin_connected, NULL },
 };
@@ -181,7 +185,7 @@ static const struct hfi_engine zookeeper = {
             .wakeup = "a watch on the member before us",
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS |
-                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED },
+                    HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_COMMIT },
 };
 
 HFI_ENGINE_ENTRY(zookeeper)

@@ -251,7 +251,7 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
     int64_t now_ms = wall_ms();
     hf_entry entry = { .name = view->name->bytes,
                        .name_len = view->name->len,
-                       .kind = hfi_shown_kind(members[0].demand.mode, false),
+                       .kind = hfi_shown_kind(members[0].demand.mode, 1),
                        .capacity = members[0].demand.capacity };
     bool ok;
 
@@ -271,9 +271,8 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
                              .label = seen->data.label };
         hf_waiter waiter = { .position = (uint32_t)(i - holders + 1),
                              .permits = members[i].demand.permits,
-                             .kind = hfi_shown_kind(members[i].demand.mode,
-                                                    members[i].demand.permits ==
-                                                        members[i].demand.capacity),
+                             .kind =
+                                 hfi_shown_kind(members[i].demand.mode, members[i].demand.permits),
                              .age_ms = age_ms,
                              .label = seen->data.label };
 

@@ -26,6 +26,7 @@
 #define HFI_ZOOKEEPER_INTERNAL_H
 
 #include "engine/kit/reactor.h"
+#include "engine/native.h"
 #include "engine/zookeeper/claim_node.h"
 #include "engine/zookeeper/servers.h"
 #include "engine/zookeeper/validity.h"
@@ -39,10 +40,13 @@
 #define ZK_ARM_MS         100  /* a lease that is held for longer watches its own node */
 #define ZK_STOP_MS        1500 /* a cancelled acquire ends with UNKNOWN then */
 #define ZK_TRIES_MAX \
-    20                   /* attempts to make a node whose parents are deleted again and
+    20                 /* attempts to make a node whose parents are deleted again and
                                 * again */
-#define ZK_AGAIN_MS   20 /* without memory: try again then */
-#define ZK_BUCKETS    1024
+#define ZK_AGAIN_MS 20 /* without memory: try again then */
+#define ZK_BUCKETS  1024
+#define ZK_MARK_LEN 16 /* of a cell's mark: hex digits */
+#define ZK_NODE_VERSION_MAX \
+    (INT32_MAX - 1)        /* the server's own version of a node wraps, and -1 means "any" */
 #define ZK_LIB_NAP_MS 1000 /* the longest sleep without asking the library */
 
 struct zk_call;
@@ -214,6 +218,10 @@ void zk_break(struct zk_store *store, struct hfi_op *op);
 void zk_ask(struct zk_store *store, struct hfi_op *op);
 void zk_cell_read(struct zk_store *store, struct hfi_op *op);
 void zk_cell_swap(struct zk_store *store, struct hfi_op *op);
+bool zk_is_cell(const struct zk_reply *reply);
+/* Why it is none. */
+hf_status zk_not_a_cell(const struct zk_reply *reply, hf_error *ret_err);
+void zk_cells_commit(struct zk_store *store, struct hfi_op *op); /* commit.c */
 
 /* ---- cell_wait.c */
 void zk_cell_wait(void *self, struct hfi_op *op);

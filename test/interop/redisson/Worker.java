@@ -46,6 +46,9 @@ public class Worker {
                 // Its watchdog has one time for all locks: with a lease time of its own none renews.
                 boolean got = lock.tryLock(waitMs, Math.abs(Long.parseLong(words[3])), TimeUnit.MILLISECONDS);
                 return got ? "OK" : waitMs > 0 ? "TIMEOUT" : "BUSY";
+            case "again":
+                lock = client.getLock(words[1]);
+                return lock.tryLock(0, Long.parseLong(words[2]), TimeUnit.MILLISECONDS) ? "OK" : "BUSY";
             case "release":
                 return release(lock);
             case "holds":

@@ -9,6 +9,9 @@
 --
 -- A name that nobody holds is granted in the thin form to a mutex without a lock delay, and the request is stored as it
 -- came. A first waiter makes it full, with its own record first: a server that is full refuses that, and nothing has changed.
+--
+-- A request that takes the place of a holder (`instead`, its owner) stands before all that wait, and that holder's permits count as free
+-- for it. Its grant removes the holder in the same call, so nobody comes between.
 
 -- include: state
 
@@ -65,7 +68,7 @@ end
 
 local owner, ttl, window, tokens, flags, client, attempt = unpack(REQUEST, request)
 local label = sub(request, REQUEST_LEN + 1)
-local want_mode, want_capacity, permits, delay = 0, 1, 1, 0
+local want_mode, want_capacity, permits, delay, instead = 0, 1, 1, 0, ARGV[8]
 if kind then
     want_mode, want_capacity, permits, delay, ttl = kind + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0, ARGV[7] + 0
 end
@@ -97,7 +100,7 @@ elseif thin == FREE then
 end
 
 -- The common case first, as the rules below would decide it: nobody waits or is dead, the kind is right, it fits.
-if version == FULL and not inflated and not got[1] and not got[2] then
+if version == FULL and not inflated and not got[1] and not got[2] and not instead then
     if holders > 0 and last > us + BACK then soon = 0 end -- the clock was set back: not here
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
     local token, count, ahead = last + 1, tokens, kept >= LINGERS and AHEAD_LINGERING or AHEAD
@@ -127,7 +130,7 @@ end
 -- The other common case: live holders have all permits, so the request is queued or refused. (HSETNX adds nothing if
 -- we are in it already, and then the rules below decide.)
 local full = version == FULL and taken == capacity and mode == want_mode and capacity == want_capacity and
-    holders > 0 and now <= soon and (tomb == 0 or now <= tomb) and not got[1] and not got[2]
+    holders > 0 and now <= soon and (tomb == 0 or now <= tomb) and not got[1] and not got[2] and not instead
 if full and not wait and waiters == 0 then
     return { 'B', now <= closed and closed - now + 1 or soon - now + 1, watched == 2 and 1 or nil }
 end
@@ -222,6 +225,21 @@ if mine then
     return answer(still_waiting(owner))
 end
 
+local old = instead and holders > 0 and call('HGET', name, 'h' .. instead)
+if instead and not old then
+    promote()
+    return answer({ 'N' })
+end
+if old and place_for(old, permits) then
+    local token, count = take_tokens(tokens, kept)
+    if not token then return answer({ 'F' }) end
+    call('HDEL', name, 'h' .. instead)
+    hold(owner, token, count, permits, delay, ttl, ttl, window, kept, client, label)
+    promote()
+    save()
+    return { 'G', token, count, ttl, behind(kept) }
+end
+
 barge = promote() or barge -- if no waiter can receive messages, nobody live is overtaken
 if holders == 0 and waiters > 0 and (mode ~= want_mode or capacity ~= want_capacity) then head() end
 if holders > 0 or waiters > 0 then
@@ -232,7 +250,7 @@ elseif now > closed or wait then
     mode, capacity = want_mode, want_capacity
 end
 
-if now > closed and permits <= capacity - taken and (barge or waiters == 0) then
+if now > closed and permits <= capacity - taken and (barge or waiters == 0) and not old then
     local token, count = take_tokens(tokens, kept)
     if not token then return answer({ 'F' }) end
     hold(owner, token, count, permits, delay, ttl, ttl, window, kept, client, label)
@@ -256,10 +274,12 @@ end
 -- If the list is not as long as the queue, one of the keys was evicted alone (on a server that may evict: doctor warns
 -- of it). The order of the queue is lost: a new queue begins, and the other waiters, whose heartbeats are answered N,
 -- join it again. So nobody waits in a queue that has lost it, and no key of ours stays without an expiry.
-if call('RPUSH', qkey, owner) ~= waiters + 1 then
+local push = old and 'LPUSH' or 'RPUSH'
+if call(push, qkey, owner) ~= waiters + 1 then
     forget_queue()
-    call('RPUSH', qkey, owner)
+    call(push, qkey, owner)
 end
+if old then call('HSET', name, 'u', instead .. owner) end
 call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, kept, now, attempt, client) .. label)
 waiters = waiters + 1
 touch_queue(window, true)

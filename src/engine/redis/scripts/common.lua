@@ -95,6 +95,7 @@ local function save()
     if moved then exp = math.ceil(need + SLACK) end
     if idle then
         if closed > 0 then call('HDEL', name, 'c') end
+        if mode == 1 then call('HDEL', name, 'u') end
         call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
     else
         fields[#fields + 1] = 'm'
@@ -297,6 +298,24 @@ local function spoken(record)
     return sub(record, 1, 48) .. pack('<d', unpack('<d', record, 49) - HEARS) .. sub(record, 57)
 end
 
+-- Does a request fit in the place of the holder with this record? If so, the holder's permits are free; the caller removes the record.
+-- One that asks for no more than the holder has does not wait for the end of a lock delay either.
+local function place_for(record, permits)
+    local deadline, token, tokens, own = unpack(HOLDER, record)
+    if now <= closed and permits > own or permits > capacity - taken + own then return false end
+    taken, holders, dirty = taken - own, holders - 1, true
+    return true
+end
+
+-- The waiter takes the place of a holder (field u: that one's owner, and the waiter's), if that one is still there and it fits.
+local function make_place(owner, permits)
+    local pair = mode == 1 and call('HGET', name, 'u')
+    if not pair or sub(pair, 17) ~= owner then return end
+    local field = 'h' .. sub(pair, 1, 16)
+    local record = call('HGET', name, field)
+    if not record or place_for(record, permits) then call('HDEL', name, 'u', field) end
+end
+
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
 -- at, so a writer or a large request is never overtaken here. Each winner gets its window, and save() tells
 -- it on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
@@ -306,6 +325,7 @@ local function promote()
         local owner, record = heir()
         if not owner then return true end
         local beat, window, permits, tokens, ttl, delay, flags, since, attempt, client = unpack(WAITER, record)
+        if permits > capacity - taken then make_place(owner, permits) end
         if permits > capacity - taken then return end
         local token, count = take_tokens(tokens, flags)
         if not token then return end

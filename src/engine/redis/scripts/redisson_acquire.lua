@@ -5,16 +5,15 @@
 -- the field is ours, and then counted and given its expiry.
 --
 -- Our owners are new for every acquisition, so a field that is ours already is this very acquisition
--- once more (its answer was lost): without `again` it is not counted twice, or a release would leave it
--- held. With `again` it is Redisson's reentrant lock.
+-- once more (its answer was lost), and is not counted twice. A reentry is redisson_count's.
 
 -- include: foreign
 
-local key, field, ttl, again = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
+local key, field, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local count, other = read('HGET', key, field)
 if other then return { 'M' } end
 if not count and call('EXISTS', key) == 1 then return { 'B', until_gone(key) } end
-if count and not again then
+if count then
     local pttl = call('PTTL', key)
     if pttl >= ttl then return { 'G', pttl, tonumber(count) } end
 else

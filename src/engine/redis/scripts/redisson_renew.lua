@@ -1,11 +1,17 @@
 -- SPDX-License-Identifier: MIT
--- Set the expiry of many locks at once, of those in which our field is. Never re-creates.
+-- Set the expiry of many locks at once, of those in which our field is, and how often each is held: a
+-- redisson_count may have been lost. Never re-creates.
 
 -- include: foreign
 
 local replies = {}
 for i = 1, #KEYS do
+    local key, field, count = KEYS[i], ARGV[3 * i - 2], tonumber(ARGV[3 * i])
+    local held = read('HGET', key, field)
     replies[i] = 0
-    if read('HEXISTS', KEYS[i], ARGV[2 * i - 1]) == 1 then replies[i] = call('PEXPIRE', KEYS[i], ARGV[2 * i]) end
+    if held then
+        if tonumber(held) ~= count then call('HINCRBY', key, field, count - tonumber(held)) end
+        replies[i] = call('PEXPIRE', key, ARGV[3 * i - 1])
+    end
 end
 return replies
