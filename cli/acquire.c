@@ -26,7 +26,6 @@ struct outcome {
 static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, hf_error *err);
 static hf_status queue_once(struct acquiring *acquiring, hf_acquire_request *request, int *ret_stop,
                             hf_lease **ret_lease, hf_error *err);
-static int explain(const struct acquiring *acquiring, const hf_error *err);
 
 int acquire_check(const struct cli *cli)
 {
@@ -97,7 +96,7 @@ bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code)
 
     err.status = status;
     *ret_code = acquiring->ended_by.number ? EXIT_SIGNAL_BASE + acquiring->ended_by.number
-                                           : explain(acquiring, &err);
+                                           : acquire_failure(acquiring, &err);
     return false;
 }
 
@@ -202,7 +201,7 @@ static bool not_acquired(hf_status status)
     return status == HF_BUSY || status == HF_TIMEOUT || status == HF_TOO_SHORT;
 }
 
-static int explain(const struct acquiring *acquiring, const hf_error *err)
+int acquire_failure(const struct acquiring *acquiring, const hf_error *err)
 {
     const struct cli *cli = acquiring->cli;
     int64_t wanted = cli->args.busy_exit;

@@ -35,6 +35,8 @@ struct acquiring {
  * may be 0) or 75 if it was busy, 128 + signal if a signal ended the wait.
  */
 bool acquire(struct acquiring *acquiring, hf_lease **ret_leases, int *ret_code);
+/* It was not acquired: say why. Returns the exit code. */
+int acquire_failure(const struct acquiring *acquiring, const hf_error *err);
 /* Read the signals that came. true: one of them ends the wait, for good or because it stops us. */
 bool acquire_ended(struct acquiring *acquiring, int *ret_stop);
 

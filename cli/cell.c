@@ -129,6 +129,13 @@ static int get(struct cli *cli, struct cli_store *store)
     hf_error err;
     hf_status status = hf_cell_get(store->store, name, strlen(name), &cell, &err);
 
+    if (status == HF_MISMATCH) { /* perhaps one that is bound to a lease */
+        hf_error bound;
+        hf_status again = hf_lease_cell_get(store->store, name, strlen(name), &cell, &bound);
+
+        if (again == HF_OK || again == HF_NOT_FOUND)
+            status = again;
+    }
     if (status == HF_NOT_FOUND)
         return absent(cli);
     if (status != HF_OK)

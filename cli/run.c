@@ -27,7 +27,6 @@
 #define RELEASE_MS   5000 /* at the end: how long the store may take to give the lease back */
 #define UNSETTLED_MS 300  /* likewise if the lease is lost, or the store has not answered */
 
-static int read_any(struct cli *cli);
 static int check(const struct cli *cli);
 static int run_all(struct run *run);
 static int make_plan(struct run *run);
@@ -81,7 +80,7 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
                               .timer = -1,
                               .nest = { .fd = -1, .inherited = -1 },
                               .known = { .valid_until_ms = PLAN_NEVER } };
-    int code = read_any(cli);
+    int code = run_read_any(cli);
     bool closed;
 
     if (code == EXIT_FINE)
@@ -158,38 +157,6 @@ static int run_all(struct run *run)
 
 /* ---- before anything is acquired ------------------------------------------------------- */
 
-/* Take --any apart: names with commas between them. The first stands for the name until one is acquired. */
-static int read_any(struct cli *cli)
-{
-    struct args *args = &cli->args;
-    struct texts *any = &args->any, names = { NULL, 0 };
-
-    if (any->count == 0)
-        return EXIT_FINE;
-    if (args->name)
-        return usage_error(cli, "--any stands instead of NAME: '%s'", shown(args->name));
-    if (args->also.count > 0)
-        return usage_error(cli, "--any and --also exclude each other");
-    names.items = must_alloc(HF_ACQUIRE_ALL_MAX * sizeof *names.items);
-    for (size_t i = 0; i < any->count; i++) {
-        char *rest = must_strdup(any->items[i]), *name;
-
-        while ((name = strsep(&rest, ","))) {
-            if (!name[0] || strlen(name) > HF_NAME_MAX)
-                return usage_error(cli, "--any: a name has 1 to %d bytes", HF_NAME_MAX);
-            for (size_t k = 0; k < names.count; k++)
-                if (strcmp(name, names.items[k]) == 0)
-                    return usage_error(cli, "--any: '%s' is named twice", shown(name));
-            if (names.count == HF_ACQUIRE_ALL_MAX)
-                return usage_error(cli, "--any: at most %d names", HF_ACQUIRE_ALL_MAX);
-            names.items[names.count++] = name;
-        }
-    }
-    *any = names;
-    args->name = names.items[0];
-    return EXIT_FINE;
-}
-
 /* One of --any is ours. */
 static void choose(struct run *run, size_t index)
 {
@@ -220,6 +187,9 @@ static int check(const struct cli *cli)
     }
     if (args->also.count >= HF_ACQUIRE_ALL_MAX)
         return usage_error(cli, "--also: at most %d names", HF_ACQUIRE_ALL_MAX);
+    for (size_t i = 0; i < args->cells.count; i++)
+        if (!strchr(args->cells.items[i], '=') || args->cells.items[i][0] == '=')
+            return usage_error(cli, "--cell: CELL=TEXT, not '%s'", shown(args->cells.items[i]));
     if (args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)
         return usage_error(cli, "--min-hold is longer than --max-hold");
     if (wanted_check(cli) != EXIT_FINE)
@@ -263,6 +233,11 @@ static bool enter(struct run *run, int *ret_code)
         return false;
     }
 
+    if (!run_bind_cells(run, ret_code)) {
+        (void)hf_release_all(run->leases, run->count, NULL);
+        run->lease = NULL;
+        return false;
+    }
     run->held_since_ms = hfi_now_ms();
     run->hold_until_ms = hfi_after_ms(run->held_since_ms, run->cli->args.min_hold_ms);
     for (size_t i = 0; i < run->count; i++)

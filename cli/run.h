@@ -97,6 +97,14 @@ struct run_tries {
  * outcome is unknown, err's status says so until one succeeds. */
 bool run_again(const struct run *run, hf_error *err, struct run_tries *tries);
 
+/* ---- run_names.c */
+
+/* Take --any apart: names with commas between them. The first stands for the name until one is acquired. EXIT_FINE or
+ * EXIT_USAGE. */
+int run_read_any(struct cli *cli);
+/* --cell: what others see while we hold the (first) name. false: *ret_code, after a message. */
+bool run_bind_cells(const struct run *run, int *ret_code);
+
 /* ---- supervise.c */
 
 /* Supervise the command until it and every inner run have ended; then hold the lease until

@@ -95,6 +95,8 @@ static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
     LIST(0, "also", "NAME", also, "acquire this name too: all of them or none (may be repeated)"),
     LIST(0, "any", "NAME,...", any, "instead of NAME: whichever of these comes free first"),
+    LIST(0, "cell", "CELL=TEXT", cells,
+         "put TEXT into CELL while the lease is held (may be repeated)"),
     TTL_ROW,
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
     TEXT(0, "on-wanted", "SIGNAL", on_wanted, "send COMMAND this signal when others wait for it"),
@@ -120,6 +122,18 @@ static const struct option_def elect_options[] = {
     LABEL_ROW,
     TTL_ROW,
     COMMAND_ROWS,
+};
+
+static const struct option_def join_options[] = {
+    TEXT(0, "value", "TEXT", value, "what others see of us, for example an address"),
+    WAIT_ROWS,
+    TTL_ROW,
+    COMMAND_ROWS,
+};
+
+static const struct option_def members_options[] = {
+    NAME_ROW,
+    FLAG(0, "watch", watch, "go on, and print each that joins or leaves"),
 };
 
 #define WHO_ROW \
@@ -292,6 +306,16 @@ const struct verb verbs[] = {
       "ended before anybody else can lead. When COMMAND ends, leadership ends. With --observe it\n"
       "prints the leader instead, and every change.\n",
       OPTIONS(elect_options), verb_elect },
+    { "join", OPERAND_COMMAND, "GROUP [--value TEXT] [OPTION...] [-- COMMAND [ARG...]]",
+      "be a member of a group while a command runs",
+      "Joins GROUP, runs COMMAND as `run` does, and leaves. Without COMMAND it is a member until "
+      "a\n"
+      "signal ends it. `members` lists those that are alive.\n",
+      OPTIONS(join_options), verb_join },
+    { "members", OPERAND_NAME, "GROUP [--watch]", "list the members of a group that are alive",
+      "Prints the value of each, those that joined first at the top. With --watch it goes on, and\n"
+      "prints joins and leaves as they happen.\n",
+      OPTIONS(members_options), verb_members },
     { "latch", OPERAND_COMMAND, "NAME [--count N|--down [--as WHO] [-- COMMAND]|--wait|--remove]",
       "wait until a number of participants have done their part",
       "--count makes a latch. A participant counts once, however often it counts down; when N "

@@ -67,6 +67,8 @@ bool option_hidden(const struct verb *verb, const struct option_def *global);
 int verb_run(struct cli *cli);
 int verb_once(struct cli *cli);
 int verb_elect(struct cli *cli);
+int verb_join(struct cli *cli);
+int verb_members(struct cli *cli);
 int verb_latch(struct cli *cli);
 int verb_barrier(struct cli *cli);
 int verb_lock(struct cli *cli);

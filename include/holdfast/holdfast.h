@@ -625,7 +625,8 @@ typedef struct hf_result {
     const struct hf_once_mark *mark;     /* once_get, once_begin */
     struct hf_redlock_status *redlock;   /* * redlock_get_status, also with another status */
     const uint64_t *versions;            /* cells_commit: `count` of them */
-    const void *reserved[2];
+    struct hf_members *members;          /* * members_wait */
+    const void *reserved[1];
 } hf_result;
 
 typedef void hf_done_fn(const hf_result *result, void *arg);

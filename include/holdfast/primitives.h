@@ -515,6 +515,83 @@ typedef struct hf_election_request {
 HF_API HF_USE hf_status hf_election_wait(hf_store *store, const hf_election_request *request,
                                          hf_leader **ret_leader, hf_error *err);
 
+/* ---- cells that end with a lease ------------------------------------------------------ */
+
+/*
+ * A cell that is bound to an exclusive lease, and gone when that ends: by hf_release(), its ttl, hf_lease_break(), or its process. A reader
+ * asks the store whether the lease is still there, so it is never shown after the lease's end in the store. Needs HF_CAP_CELLS,
+ * HF_CAP_INSPECT and HF_CAP_TOKEN. Names are those of cells; hf_cell_get() of such a cell is HF_MISMATCH, and so is hf_lease_cell_get()
+ * of any other. A lease with such a cell is not passed on within the process, and does not linger. What is left of a cell after its
+ * lease stays in the store, unseen, until another one is bound to its name.
+ */
+#define HF_LEASE_CELL_MAX 32768 /* bytes */
+
+/* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
+ * Write `bytes` into the cell `name`, for as long as `lease` lives; any number of cells, and each again and again. HF_BUSY: it is bound
+ * to another lease, which is held. HF_LOST: the lease is lost. HF_UNSUPPORTED: the lease is one of several that may overlap, or the
+ * engine lacks something. HF_UNKNOWN: the same call may be made again. */
+HF_API HF_USE hf_status hf_lease_cell_set(hf_lease *lease, const void *name, size_t name_len,
+                                          const void *bytes, size_t len, hf_error *err);
+/* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
+ * Read it, as hf_cell_get() does. HF_NOT_FOUND: there is none, or its lease has ended. */
+HF_API HF_USE hf_status hf_lease_cell_get(hf_store *store, const void *name, size_t name_len,
+                                          hf_cell *ret_cell, hf_error *err);
+
+/* ---- members of a group ------------------------------------------------------------ */
+
+/*
+ * A list of those that are alive. A group is a read-write lock (HF_CAP_SHARED, HF_CAP_INSPECT, HF_CAP_TOKEN), and a member is one of
+ * its readers: it is one for exactly as long as its lease is in the store, whether that is released, expires, is broken or ends with
+ * its process. A writer of the same name waits until the group is empty, and keeps others from joining.
+ *
+ * With HF_CAP_CELLS each member writes the cell of the group's name when it has come and when it has gone, which wakes those that wait
+ * in hf_members_wait(): by an event with HF_CAP_CELL_WATCH. A member that died is found by looking once a second, after the store has
+ * ended its lease. So the cell of the name must not be used for anything else: joins and leaves are then found by looking, too.
+ */
+typedef struct hf_member {
+    uint64_t token; /* of its lease: no other member ever has it */
+    const char *value;
+    int64_t age_ms;
+    int64_t ttl_ms; /* left; -1: none */
+    int64_t pid;    /* 0: unknown, or in another PID namespace */
+} hf_member;
+
+/* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
+ * Join the group that is the name in `request`, as `value`: a text of at most HF_LABEL_MAX bytes without control characters, an
+ * address for example (NULL: the label of the store). HF_OK: *ret_member is a lease like any other; hf_member_leave() ends it. The
+ * kind is HF_KIND_SHARED, or 0. The label is not used, and membership takes no part in deadlock detection. Other statuses are those of
+ * hf_acquire(). HF_UNSUPPORTED: the engine cannot hold groups. */
+HF_API HF_USE hf_status hf_member_join(hf_store *store, const hf_acquire_request *request,
+                                       const char *value, hf_lease **ret_member, hf_error *err);
+/* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
+ * Release, and tell those that watch. The status is that of hf_release(), and the handle has ended. A plain hf_release() leaves too,
+ * and is found within a second. */
+HF_API hf_status hf_member_leave(hf_lease *member, hf_error *err);
+
+typedef struct hf_members hf_members;
+
+typedef struct hf_members_request {
+    size_t size;
+    const void *name;       /* of the group: 1 to HF_NAME_MAX bytes */
+    size_t name_len;        /* HF_CSTRING: it ends with a NUL */
+    const hf_members *last; /* what was seen last; NULL: return at once */
+    int64_t wait_ms;        /* 0: look once; HF_FOREVER; else at most this long */
+    hf_cancel *cancel;      /* hf_cancel_fire() ends the waiting; NULL: none */
+    uint64_t reserved[4];
+} hf_members_request;
+#define HF_MEMBERS_REQUEST_INIT HF_INIT(hf_members_request)
+
+/* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
+ * List the members, as of one moment; with `last`, wait until they are others. *ret_members is freed by hf_free(). Members that came and went
+ * in between are not seen. HF_TIMEOUT: nobody has joined or left. */
+HF_API HF_USE hf_status hf_members_wait(hf_store *store, const hf_members_request *request,
+                                        hf_members **ret_members, hf_error *err);
+
+/* Blocks: no. Callbacks: none. After fork: works.
+ * What is in a list, sorted by token: the oldest first where tokens grow. All of it lives as long as the list. NULL: no such index. */
+HF_API HF_USE size_t hf_members_count(const hf_members *members);
+HF_API HF_USE const hf_member *hf_members_item(const hf_members *members, size_t index);
+
 /* ---- once only ------------------------------------------------------------------- */
 
 /*
@@ -675,6 +752,20 @@ HF_API HF_USE hf_status hf_election_resign_async(hf_lease *leader, hf_done_fn *d
 HF_API HF_USE hf_status hf_election_wait_async(hf_store *store, const hf_election_request *request,
                                                hf_done_fn *done, void *arg, hf_op **ret_op,
                                                hf_error *err);
+HF_API HF_USE hf_status hf_lease_cell_set_async(hf_lease *lease, const void *name, size_t name_len,
+                                                const void *bytes, size_t len, hf_done_fn *done,
+                                                void *arg, hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_lease_cell_get_async(hf_store *store, const void *name, size_t name_len,
+                                                hf_done_fn *done, void *arg, hf_op **ret_op,
+                                                hf_error *err);
+HF_API HF_USE hf_status hf_member_join_async(hf_store *store, const hf_acquire_request *request,
+                                             const char *value, hf_done_fn *done, void *arg,
+                                             hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_member_leave_async(hf_lease *member, hf_done_fn *done, void *arg,
+                                              hf_op **ret_op, hf_error *err);
+HF_API HF_USE hf_status hf_members_wait_async(hf_store *store, const hf_members_request *request,
+                                              hf_done_fn *done, void *arg, hf_op **ret_op,
+                                              hf_error *err);
 HF_API HF_USE hf_status hf_once_begin_async(hf_store *store, const hf_acquire_request *request,
                                             int64_t for_ms, hf_done_fn *done, void *arg,
                                             hf_op **ret_op, hf_error *err);

@@ -201,6 +201,32 @@ static void end_holds(struct hfi_prim_task *task, hf_status got)
         hfi_store_error(task->prim.store, "inspect", NULL, got, &task->error, &task->error);
 }
 
+/* ---- what the store shows of a name ------------------------------------------------------------------------ */
+
+static hf_status begin_look(struct hfi_prim_task *task)
+{
+    struct hfi_action *action = &task->action;
+    struct hfi_name name = { .bytes = action->name.bytes, .len = action->name.len };
+    struct hfi_op *op = hfi_task_op(&task->core, HFI_OP_LOOK);
+
+    if (!op) {
+        action->forget_look(action->look, NULL);
+        action->look = NULL;
+        return hfi_error_memory(&task->error);
+    }
+    hfi_task_keep(&task->core, action->look, action->forget_look);
+    hfi_hash128(name.bytes, name.len, name.hash);
+    op->u.look.name = hfi_task_name(&task->core, &name);
+    op->u.look.sink = action->look;
+    return hfi_task_submit(&task->core, HFI_NEVER, 0);
+}
+
+/* After a failure the block is freed with its op. */
+static void end_look(struct hfi_prim_task *task, hf_status got)
+{
+    task->action.look = got == HF_OK ? hfi_task_take(&task->core) : NULL;
+}
+
 /* ---- all ------------------------------------------------------------------------------------------------ */
 
 /* An action that may wait is stopped by the task's canceller: check that it is one. */
@@ -240,6 +266,8 @@ hf_status hfi_action_begin(struct hfi_prim_task *task)
         return begin_pause(task);
     case HFI_ACT_HOLDS:
         return begin_holds(task);
+    case HFI_ACT_LOOK:
+        return begin_look(task);
     case HFI_ACT_ACQUIRE:
         return hfi_task_acquire(&task->core, task->action.request);
     case HFI_ACT_RELEASE:
@@ -261,6 +289,7 @@ static bool only_reads(const struct hfi_action *action)
     case HFI_ACT_READ:
     case HFI_ACT_TIME:
     case HFI_ACT_HOLDS:
+    case HFI_ACT_LOOK:
         return true;
     case HFI_ACT_COMMIT:
         return !action->writes;
@@ -292,6 +321,8 @@ hf_status hfi_action_end(struct hfi_prim_task *task, hf_status got)
         action->lease = core->child.lease;
     else if (action->kind == HFI_ACT_HOLDS)
         end_holds(task, got);
+    else if (action->kind == HFI_ACT_LOOK)
+        end_look(task, got);
     else if (core->child.op)
         end_op(task, core->child.op, got);
     if (action->kind == HFI_ACT_READ && got == HF_NOT_FOUND)

@@ -39,6 +39,7 @@ enum hfi_action_kind {
     HFI_ACT_PAUSE,   /* until_ms; or pause_us if that is not 0: that pause never ends early */
     HFI_ACT_HOLDS,   /* name, token (0: any) -> holds: does that lease hold the name?
                     * HF_CAP_INSPECT */
+    HFI_ACT_LOOK,    /* name, look -> look: what the store shows of the name. HF_CAP_INSPECT */
     HFI_ACT_ACQUIRE, /* request -> lease */
     HFI_ACT_RELEASE, /* lease */
     HFI_ACT_SCRIPT,  /* native.script: used while it begins; HF_CAP_SCRIPTS */
@@ -71,6 +72,10 @@ struct hfi_action {
     uint64_t token;
     bool holds;
     struct hfi_lease_sink *sink; /* HOLDS, while it is under way: the op's memory */
+    /* LOOK: begins a block of memory, which is the op's while that is under way; the task's again afterwards, unless the op was given
+     * up: then NULL. */
+    struct hfi_sink *look;
+    void (*forget_look)(void *look, struct hfi_op *op); /* frees it */
     const hf_acquire_request *request;
     hf_lease *lease;
 };

@@ -195,7 +195,7 @@ static hf_status check_engine(struct hfi_prim *prim, hf_error *err)
     if (promises->caps & HF_CAP_COMMIT)
         return HF_OK;
     if (!(promises->caps & HF_CAP_CELLS))
-        return hfi_prim_unsupported(prim->store, prim->verb, err);
+        return hfi_prim_unsupported(prim->store, prim->verb, HF_CAP_CELLS, err);
     return hfi_error_set(err, HF_UNSUPPORTED, 0,
                          "%s: %s: engine %s has no transactions: it changes one cell at a time",
                          prim->store->host.location, prim->verb, promises->name);

@@ -10,15 +10,15 @@
 
 /* With the lease's lock. */
 static hf_status take(struct hfi_lease_cell *cell, struct hfi_prim *prim, struct hfi_lease *lease,
-                      uint64_t caps, hf_error *err)
+                      bool shared, uint64_t caps, hf_error *err)
 {
     const char *label = lease->claim.label;
 
     if (lease->orphan)
         return hfi_error_set(err, HF_LOST, 0, "lease: its store was closed");
     if ((hfi_store_promises(lease->store)->caps & caps) != caps)
-        return hfi_prim_unsupported(lease->store, prim->verb, err);
-    if (lease->claim.permits < lease->claim.capacity)
+        return hfi_prim_unsupported(lease->store, prim->verb, caps, err);
+    if (!shared && lease->claim.permits < lease->claim.capacity)
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "%s: the lease is one of several that may overlap", prim->verb);
     prim->name = lease->claim.name;
@@ -35,7 +35,7 @@ static hf_status take(struct hfi_lease_cell *cell, struct hfi_prim *prim, struct
 }
 
 static hf_status find_and_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *handle,
-                               uint64_t caps, hf_error *err)
+                               bool shared, uint64_t caps, hf_error *err)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;
@@ -44,7 +44,7 @@ static hf_status find_and_take(struct hfi_lease_cell *cell, struct hfi_prim *pri
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
     cell->lease = handle;
-    status = take(cell, prim, lease, caps, err);
+    status = take(cell, prim, lease, shared, caps, err);
     hfi_lease_unlock(lease, next);
     return status;
 }
@@ -53,13 +53,31 @@ hf_status hfi_lease_cell_enter(struct hfi_lease_cell *cell, struct hfi_prim *pri
                                const char *verb, uint64_t caps, hf_error *err)
 {
     *prim = (struct hfi_prim){ .verb = verb };
-    return find_and_take(cell, prim, lease, caps, err);
+    return find_and_take(cell, prim, lease, false, caps, err);
+}
+
+hf_status hfi_lease_cell_enter_shared(struct hfi_lease_cell *cell, struct hfi_prim *prim,
+                                      hf_lease *lease, const char *verb, hf_error *err)
+{
+    *prim = (struct hfi_prim){ .verb = verb };
+    return find_and_take(cell, prim, lease, true, 0, err);
 }
 
 hf_status hfi_lease_cell_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
                               hf_error *err)
 {
-    return find_and_take(cell, prim, lease, HF_CAP_CELLS, err);
+    return find_and_take(cell, prim, lease, false, HF_CAP_CELLS, err);
+}
+
+void hfi_lease_cell_pin(const struct hfi_lease_cell *cell)
+{
+    struct hfi_lease *lease;
+    struct hfi_wait *next;
+
+    if (hfi_lease_lock(cell->lease, &lease, &next) != HF_OK)
+        return; /* it has ended meanwhile */
+    lease->named_by = HFI_NAMED_ANY;
+    hfi_lease_unlock(lease, next);
 }
 
 bool hfi_lease_cell_valid(const struct hfi_lease_cell *cell)

@@ -26,9 +26,15 @@ struct hfi_lease_cell {
  * lease is shared, or the engine lacks some of `caps`. */
 hf_status hfi_lease_cell_enter(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
                                const char *verb, uint64_t caps, hf_error *err);
+/* Likewise, of a lease that may be a shared one; the engine may have no cells. */
+hf_status hfi_lease_cell_enter_shared(struct hfi_lease_cell *cell, struct hfi_prim *prim,
+                                      hf_lease *lease, const char *verb, hf_error *err);
 /* Likewise, for a call that has entered the store and acquired this lease. */
 hf_status hfi_lease_cell_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
                               hf_error *err);
+
+/* From now on its release goes to the store: it is not passed on, and does not linger. */
+void hfi_lease_cell_pin(const struct hfi_lease_cell *cell);
 
 /* Is the lease valid now, by our clock? */
 bool hfi_lease_cell_valid(const struct hfi_lease_cell *cell);

@@ -7,15 +7,24 @@
 #include "util/error.h"
 #include "util/hash.h"
 
-hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err)
+hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, uint64_t caps,
+                               hf_error *err)
 {
+    static const struct {
+        uint64_t cap;
+        const char *words;
+    } lacks[] = { { HF_CAP_CELLS, "has no cells (bytes with a version), which this needs" },
+                  { HF_CAP_CLOCK, "has no clock for all clients" },
+                  { HF_CAP_SHARED, "has no read-write locks, which this needs" },
+                  { HF_CAP_INSPECT, "cannot list holders, which this needs" },
+                  { HF_CAP_TOKEN, "has no tokens, which this needs" } };
     const struct hfi_promises *info = hfi_store_promises(store);
+    size_t i = 0;
 
-    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s has no %s",
-                         store->host.location, verb, info->name,
-                         info->caps & HF_CAP_CELLS ? "clock for all clients"
-                                                   : "cells (bytes with a version), which this "
-                                                     "needs");
+    while (i + 1 < sizeof lacks / sizeof *lacks && !(caps & ~info->caps & lacks[i].cap))
+        i++;
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s %s", store->host.location, verb,
+                         info->name, lacks[i].words);
 }
 
 hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,
@@ -29,14 +38,20 @@ hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *ver
         return status;
     status = hfi_name_check(name, name_len, &prim->name.len, err);
     if (status == HF_OK && (hfi_store_promises(prim->store)->caps & caps) != caps)
-        status = hfi_prim_unsupported(prim->store, verb, err);
+        status = hfi_prim_unsupported(prim->store, verb, caps, err);
     if (status != HF_OK) {
         hfi_store_leave(prim->store);
         return status;
     }
-    prim->name.bytes = name;
-    hfi_hash128(name, prim->name.len, prim->name.hash);
+    hfi_prim_rename(prim, name, prim->name.len);
     return HF_OK;
+}
+
+void hfi_prim_rename(struct hfi_prim *prim, const void *name, uint32_t len)
+{
+    prim->name.bytes = name;
+    prim->name.len = len;
+    hfi_hash128(name, len, prim->name.hash);
 }
 
 void hfi_prim_leave(struct hfi_prim *prim)

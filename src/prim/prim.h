@@ -28,8 +28,12 @@ static inline uint64_t hfi_prim_caps(const struct hfi_prim *prim)
     return hfi_store_promises(prim->store)->caps;
 }
 
-/* HF_UNSUPPORTED, with what the engine lacks: cells, or else a clock. */
-hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err);
+/* Its name from now on; the bytes stay the caller's. */
+void hfi_prim_rename(struct hfi_prim *prim, const void *name, uint32_t len);
+
+/* HF_UNSUPPORTED, with what the engine lacks of `caps`. */
+hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, uint64_t caps,
+                               hf_error *err);
 /* Fill in err: "<location>: <verb> '<name>': ...", or without a name. Returns status. */
 hf_status hfi_prim_error(const struct hfi_prim *prim, hf_status status, const hf_error *inner,
                          hf_error *err);

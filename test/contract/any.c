@@ -153,6 +153,28 @@ static void whichever_comes_free(void **state)
     close_store(store);
 }
 
+/* Both are released in one go: of what is granted one is kept, and the other one is free again. */
+static void both_at_once(void **state)
+{
+    hf_store *store = open_store(), *other = open_store();
+
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        hf_acquire_request two[2] = { mutex_request("a"), mutex_request("b") };
+        struct chooser chooser = choose_ab(store, LIMIT_MS);
+        hf_lease *held[2];
+
+        EXPECT(HF_OK, (hf_acquire_all)(other, two, 2, held, &contract_error));
+        chooser_start(&chooser);
+        EXPECT(HF_OK, (hf_release_all)(held, 2, &contract_error));
+        EXPECT(HF_OK, chooser_join(&chooser));
+        give(chooser.lease);
+        nothing_is_left(store, &chooser);
+    }
+    close_store(other);
+    close_store(store);
+}
+
 /* It has its place in each queue: whoever comes later does not overtake it. */
 static void in_turn(void **state)
 {
@@ -405,6 +427,7 @@ int contract_any(void)
     const struct CMUnitTest cases[] = {
         CASE(in_the_order_given),
         CASE(whichever_comes_free),
+        CASE(both_at_once),
         CASE(in_turn),
         CASE(stopped),
         CASE(closed),

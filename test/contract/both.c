@@ -521,3 +521,75 @@ hf_status both_once_delete(hf_store *store, const void *name, size_t name_len, h
     status = both_end(store, status, &own.both, err);
     return status;
 }
+
+hf_status both_member_join(hf_store *store, const hf_acquire_request *request, const char *value,
+                           hf_lease **ret_member, hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !ret_member)
+        return (hf_member_join)(store, request, value, ret_member, err);
+    status =
+        both_end(store, hf_member_join_async(store, request, value, both_done, &both, NULL, err),
+                 &both, err);
+    if (status == HF_OK)
+        *ret_member = both.result.lease;
+    return status;
+}
+
+hf_status both_member_leave(hf_lease *member, hf_error *err)
+{
+    struct both both = { 0 };
+
+    if (!contract_pumped)
+        return (hf_member_leave)(member, err);
+    return both_end(NULL, hf_member_leave_async(member, both_done, &both, NULL, err), &both, err);
+}
+
+hf_status both_members_wait(hf_store *store, const hf_members_request *request,
+                            hf_members **ret_members, hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !ret_members)
+        return (hf_members_wait)(store, request, ret_members, err);
+    status = both_end(store, hf_members_wait_async(store, request, both_done, &both, NULL, err),
+                      &both, err);
+    if (status == HF_OK)
+        *ret_members = both.result.members;
+    return status;
+}
+
+hf_status both_lease_cell_set(hf_lease *lease, const void *name, size_t name_len, const void *bytes,
+                              size_t len, hf_error *err)
+{
+    struct both both = { 0 };
+
+    if (!contract_pumped)
+        return (hf_lease_cell_set)(lease, name, name_len, bytes, len, err);
+    return both_end(
+        NULL,
+        hf_lease_cell_set_async(lease, name, name_len, bytes, len, both_done, &both, NULL, err),
+        &both, err);
+}
+
+hf_status both_lease_cell_get(hf_store *store, const void *name, size_t name_len, hf_cell *ret_cell,
+                              hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !(ret_cell && ret_cell->size == sizeof *ret_cell))
+        return (hf_lease_cell_get)(store, name, name_len, ret_cell, err);
+    status =
+        both_end(store, hf_lease_cell_get_async(store, name, name_len, both_done, &both, NULL, err),
+                 &both, err);
+    if (status == HF_OK) {
+        ret_cell->bytes = both.result.bytes;
+        ret_cell->len = both.result.len;
+        ret_cell->version = both.result.version;
+    }
+    return status;
+}

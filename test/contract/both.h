@@ -61,6 +61,15 @@ hf_status both_election_set(hf_lease *leader, const void *value, size_t len, hf_
 hf_status both_election_resign(hf_lease *leader, hf_error *err);
 hf_status both_election_wait(hf_store *store, const hf_election_request *request,
                              hf_leader **ret_leader, hf_error *err);
+hf_status both_lease_cell_set(hf_lease *lease, const void *name, size_t name_len, const void *bytes,
+                              size_t len, hf_error *err);
+hf_status both_lease_cell_get(hf_store *store, const void *name, size_t name_len, hf_cell *ret_cell,
+                              hf_error *err);
+hf_status both_member_join(hf_store *store, const hf_acquire_request *request, const char *value,
+                           hf_lease **ret_member, hf_error *err);
+hf_status both_member_leave(hf_lease *member, hf_error *err);
+hf_status both_members_wait(hf_store *store, const hf_members_request *request,
+                            hf_members **ret_members, hf_error *err);
 hf_status both_once_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
                           hf_lease **ret_lease, hf_once_mark *ret_mark, hf_error *err);
 hf_status both_once_get(hf_store *store, const void *name, size_t name_len, hf_once_mark *ret_mark,
@@ -69,6 +78,11 @@ hf_status both_once_claim(hf_lease *lease, int64_t for_ms, hf_once_mark *ret_mar
 hf_status both_once_finish(hf_lease *lease, hf_error *err);
 hf_status both_once_delete(hf_store *store, const void *name, size_t name_len, hf_error *err);
 
+#define hf_lease_cell_set(...)    both_lease_cell_set(__VA_ARGS__)
+#define hf_lease_cell_get(...)    both_lease_cell_get(__VA_ARGS__)
+#define hf_member_join(...)       both_member_join(__VA_ARGS__)
+#define hf_member_leave(...)      both_member_leave(__VA_ARGS__)
+#define hf_members_wait(...)      both_members_wait(__VA_ARGS__)
 #define hf_cell_get(...)          both_cell_get(__VA_ARGS__)
 #define hf_cell_set(...)          both_cell_set(__VA_ARGS__)
 #define hf_cell_swap(...)         both_cell_swap(__VA_ARGS__)
