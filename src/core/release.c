@@ -191,10 +191,9 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err)
     if (plan.what == HFI_ENDING_COUNT)
         hfi_shard_leave(plan.shard); /* the next renewal says the number */
     else if (plan.what != HFI_ENDING_NONE)
-        hfi_keeper_settle(plan.lease,
-                          plan.what == HFI_ENDING_LOST ? not_before(plan.lease)
-                                                       : plan.lease->stay_ms,
-                          true);
+        hfi_keeper_settle(
+            plan.lease, plan.what == HFI_ENDING_LOST ? not_before(plan.lease) : plan.lease->stay_ms,
+            true);
     if (plan.next)
         hfi_wait_tell(plan.next, HFI_WAIT_GO);
     if (plan.told) {
