@@ -168,6 +168,13 @@ static const struct option_def lock_options[] = {
            "keep the lease renewed in the background while process PID lives"),
 };
 
+static const struct option_def lock_sql_options[] = {
+    NAME_ROW,
+    FLAG('n', "nonblock", nonblock, "SQL that does not wait: it gives 0 or no row if it is busy"),
+    FLAG('s', "shared", shared, "share it with other readers"),
+    FLAG('x', "exclusive", exclusive, "alone (the default)"),
+};
+
 static const struct option_def renew_options[] = {
     NAME_ROW,
     LEASE_ROW,
@@ -328,6 +335,13 @@ const struct verb verbs[] = {
       "lease ends by itself after its ttl unless it is renewed, by `renew` or, with --for PID,\n"
       "by a process in the background, until PID has ended.\n",
       OPTIONS(lock_options), verb_lock },
+    { "lock-sql", OPERAND_NAME, "NAME [-s|-x] [-n]",
+      "print the SQL that locks a name inside your own transaction",
+      "The statements are for a transaction on a connection of your own. The lock is that of\n"
+      "mode=session or mode=row of the store -S, and ends with the transaction. The last "
+      "statement\n"
+      "gives a row with a 1 if it is locked. No server is connected to.\n",
+      OPTIONS(lock_sql_options), verb_lock_sql },
     { "renew", OPERAND_NAME, "NAME --lease HANDLE [--ttl D]", "prolong a lease that `lock` took",
       NULL, OPTIONS(renew_options), verb_renew },
     { "convert", OPERAND_NAME, "NAME --lease HANDLE -s|-x|--upgradeable [-n|-w D]",

@@ -72,6 +72,7 @@ int verb_members(struct cli *cli);
 int verb_latch(struct cli *cli);
 int verb_barrier(struct cli *cli);
 int verb_lock(struct cli *cli);
+int verb_lock_sql(struct cli *cli);
 int verb_renew(struct cli *cli);
 int verb_convert(struct cli *cli);
 int verb_unlock(struct cli *cli);

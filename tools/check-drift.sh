@@ -119,7 +119,7 @@ check_verbs() {
     local verb verbs listed
     verbs=$("$holdfast" help | awk '/^Verbs:/ { on = 1; next } /^$/ { if (on) exit } on { print $1 }' | xargs)
     [ -n "$verbs" ] || wrong "holdfast help: no verbs"
-    listed=$(sed -nE 's/^\.It Xr holdfast-([a-z]+) 1.*/\1/p; s/^\.It Cm help .*/help/p' man/holdfast.1 | xargs)
+    listed=$(sed -nE 's/^\.It Xr holdfast-([a-z-]+) 1.*/\1/p; s/^\.It Cm help .*/help/p' man/holdfast.1 | xargs)
     for verb in $verbs; do
         has "$verb" "$listed" || wrong "man/holdfast.1: nothing about the verb $verb"
         [ "$verb" = help ] || [ -f "man/holdfast-$verb.1" ] || wrong "man/holdfast-$verb.1: no such page"

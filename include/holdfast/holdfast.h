@@ -366,7 +366,9 @@ typedef struct hf_acquire_request {
         *session; /* hf_session_get() of the process that we work for; other text is ignored */
     int64_t
         linger_ms; /* how long the released lease may stay with this process; 0: as the URL says; HF_LINGER_NEVER */
-    uint64_t reserved[4];
+    int64_t
+        min_hold_ms; /* the name stays held for this long, even if it is released before; 0: no */
+    uint64_t reserved[3];
 } hf_acquire_request;
 #define HF_ACQUIRE_REQUEST_INIT HF_INIT(hf_acquire_request)
 
@@ -380,6 +382,12 @@ typedef struct hf_acquire_request {
  * store may have granted it; nobody can use that grant, and the library gives it back in the
  * background. HF_DEADLOCK: see below under deadlocks. HF_INVALID: the text names the field.
  *
+ * min_hold_ms is for jobs that several machines start at about the same time, and that are shorter than their clocks differ: a
+ * machine that comes late finds the name held, whenever the job has ended. hf_release() of such a lease returns at once; from then
+ * on the store keeps the name until the rest has passed, also if this process ends, or has died before. So the ttl is at least
+ * min_hold_ms. HF_UNSUPPORTED without HF_CAP_DETACHED, where leases end with their process or session. HF_INVALID: it is more than
+ * max_hold_ms, or more than the longest ttl of the store, or together with HF_FLAG_DETACHED or HF_FLAG_WATCH.
+ *
  * With HF_FLAG_REENTRANT, a thread (scope) that already holds the name through this store handle
  * by a reentrant request gets the same handle again, its hold count one higher; each needs its own
  * hf_release().
@@ -389,7 +397,7 @@ HF_API HF_USE hf_status hf_acquire(hf_store *store, const hf_acquire_request *re
 
 /*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * End a lease (one hold of it). HF_OK: given back. HF_LOST: it was lost before; nobody else's lease
+ * End a lease (one hold of it). HF_OK: given back (min_hold_ms: or left to the store, until its time is over). HF_LOST: it was lost before; nobody else's lease
  * was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store could not be told; the library goes on trying
  * in the background. HF_UNKNOWN also: the connection broke, and the lease is gone; it was given
  * back, or lost before. In every case but HF_FORKED the handle has ended (when the hold count
@@ -589,7 +597,7 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
  * and is good until `done` is called.
  *
  * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`;
- * hf_guard_claim_sql(), which blocks only in a function of the caller; hf_idle_release(), which is for the end of a process.
+ * hf_guard_claim_sql() and hf_sql_lock(), which block only in a function of the caller; hf_idle_release(), which is for the end of a process.
  */
 typedef struct hf_op hf_op;
 

@@ -270,6 +270,46 @@ HF_API HF_USE hf_status hf_guard_claim_sql(const hf_guard_sql_request *request, 
  * The statement that makes "holdfast_guard". NULL: no such dialect. */
 HF_API HF_USE const char *hf_guard_sql_schema(hf_sql_dialect dialect);
 
+/* ---- a lock inside the caller's own transaction ------------------------------------- */
+
+typedef struct hf_sql_lock_request {
+    size_t size;
+    const char *url;  /* of the store whose names these are; it is read, and not connected to */
+    const void *name; /* 1 to HF_NAME_MAX bytes */
+    size_t name_len;  /* HF_CSTRING: it ends with a NUL */
+    hf_kind kind;     /* HF_KIND_MUTEX and HF_KIND_EXCLUSIVE: alone; HF_KIND_SHARED: a reader */
+    int64_t wait_ms;  /* 0: try; HF_FOREVER: for as long as the server lets a statement wait */
+    hf_sql_fn *run;   /* hf_sql_lock() only */
+    void *run_arg;
+    uint64_t reserved[4];
+} hf_sql_lock_request;
+#define HF_SQL_LOCK_REQUEST_INIT HF_INIT(hf_sql_lock_request)
+
+/* Blocks: for as long as `run` does. Callbacks: here. After fork: works.
+ * Lock a name for the rest of the transaction in which `run` runs: on the caller's own connection, which may go through a pooler of
+ * transactions (pgbouncer). The lock ends with the transaction, and nothing else ends it: it has no ttl, no token and no handle.
+ * Outside a transaction it ends with its statement.
+ *
+ * Which lock it is goes by mode= in the URL. mode=session, PostgreSQL: an advisory lock, with the number that this name has in
+ * mode=session of the same schema= and prefix=: so it excludes, and is excluded by, leases of such stores. mode=row: the row of this
+ * name in the table of mode=row, which must be there (hf_sql_get_schema()). mode=lease: as mode=session on PostgreSQL, as mode=row on
+ * MariaDB; it has nothing to do with the leases of that mode. HF_UNSUPPORTED: mode=session on MariaDB, whose locks of sessions do
+ * not end with a transaction; or the URL is that of another engine.
+ *
+ * HF_OK: locked. HF_BUSY: wait_ms is 0, and others have it; the transaction may go on. HF_UNAVAILABLE: `run` failed (a lock_timeout,
+ * a deadlock that the server found, ...): roll back. HF_INVALID: the text names the field.
+ *
+ * Lock before you read. What the transaction reads after the lock is what others committed before theirs ended: on PostgreSQL in READ
+ * COMMITTED (in a higher level the snapshot is that of the first statement, the lock itself, and may be older than the grant), on
+ * MariaDB in any level, but not after a try that was HF_BUSY in the same transaction. A row is made at the first use of its name:
+ * then a try may wait for another transaction that is just making it. */
+HF_API HF_USE hf_status hf_sql_lock(const hf_sql_lock_request *request, hf_error *err);
+/* Blocks: no. Callbacks: none. After fork: works.
+ * The statements of hf_sql_lock() as text, each ended by ";\n", for a program that sends them itself; `run` is not used. The last
+ * one gives a row with a 1 if the name is locked; of a try, a 0 or no row if it is busy. *ret_sql is freed by hf_free(). */
+HF_API HF_USE hf_status hf_sql_get_lock(const hf_sql_lock_request *request, char **ret_sql,
+                                        hf_error *err);
+
 /* ---- rate limits -------------------------------------------------------------- */
 
 typedef enum hf_limit_algorithm {

@@ -103,6 +103,18 @@ static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
                                      !(hfi_store_promises(store)->caps & HF_CAP_PASS));
 }
 
+/* Where no ttl lasts longer, the store would open the name too early. */
+static hf_status check_longest(struct hfi_store *store, int64_t min_hold_ms, hf_error *err)
+{
+    int64_t most_ms = atomic_load(&store->host.max_ttl_ms);
+
+    if (most_ms == 0 || min_hold_ms <= most_ms)
+        return HF_OK;
+    return hfi_error_set(err, HF_INVALID, 0,
+                         "min_hold_ms: %lld, the longest ttl of this store is %lld",
+                         (long long)min_hold_ms, (long long)most_ms);
+}
+
 static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
                        const hf_acquire_request *request, hf_acquire_request *whole,
                        struct hfi_checked_request *ret_checked, hf_error *err)
@@ -112,6 +124,8 @@ static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
 
     if (status == HF_OK && store->linger_ms > 0)
         hfi_idle_choose(store, ret_checked);
+    if (status == HF_OK && ret_checked->request->min_hold_ms > 0)
+        status = check_longest(store, ret_checked->request->min_hold_ms, err);
     return status;
 }
 
@@ -534,6 +548,8 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
             return HF_TOO_SHORT;
     }
 
+    if (lease->min_hold_ms > 0)
+        lease->stay_ms = hfi_after_ms(now_ms, lease->min_hold_ms);
     /* Set the timer first: once the lease has begun, it may end at any time. */
     if (lease->timed)
         hfi_keeper_arm(lease->store, &lease->timer, hfi_term_next(term, now_ms).at_ms);

@@ -33,7 +33,7 @@ hf_status hf_lease_export(hf_lease *handle, char ret_text[HF_LEASE_TEXT_MAX])
         return status;
     if (hfi_lease_lost(lease))
         status = HF_LOST;
-    else if (!(lease->claim.flags & HFI_CLAIM_DETACHED))
+    else if (!(lease->claim.flags & HFI_CLAIM_DETACHED) || lease->min_hold_ms > 0)
         status = HF_UNSUPPORTED; /* it ends with this process: adoption is impossible */
     else {
         hfi_hex(lease->claim.owner, HFI_OWNER_LEN, ret_text);

@@ -113,6 +113,7 @@ struct hfi_call {
     void *memory; /* what the op points to; NULL: nothing that is to be freed */
     hfi_forget_fn *forget;
     unsigned char name[HF_NAME_MAX];
+    struct hfi_renewal stay; /* release: what the op renews, if the claim stays (min_hold_ms) */
 };
 
 extern struct hfi_table hfi_calls;

@@ -80,6 +80,7 @@ hf_status hf_close(hf_store *handle, uint64_t flags)
     hfi_free(store->opened);
     hfi_conf_free(store->conf);
     forget(orphans.alone); /* the engine has forgotten them */
+    hfi_settle_forget(store);
     free_store(store);
     return HF_OK;
 }

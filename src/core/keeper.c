@@ -29,6 +29,7 @@ void hfi_keeper_init(struct hfi_keeper *keeper)
     keeper->reserve_used = false;
     keeper->heap = (struct hfi_heap){ 0 };
     hfi_list_init(&keeper->settling);
+    hfi_list_init(&keeper->left);
     keeper->reserved = keeper->busy = 0;
     keeper->running = keeper->stop = keeper->closed = keeper->armed = false;
     keeper->wakes_ms = INT64_MIN;
@@ -154,6 +155,7 @@ void hfi_keeper_stop(struct hfi_store *store)
     /* Ops that are under way must end before the engine is closed, and they do in bounded
      * time; new attempts at settling are made only for a while. */
     pthread_mutex_lock(&keeper->lock);
+    hfi_settle_leave(store, now_ms);
     settle_ms = settle_until(keeper, now_ms);
     for (;;) {
         now_ms = hfi_now_ms();

@@ -31,6 +31,7 @@ struct hfi_keeper {
     struct hfi_heap heap;
     uint32_t reserved;        /* timers that have a place */
     struct hfi_list settling; /* leases, by `settling` */
+    struct hfi_list left;     /* likewise: those that stay in the store past hf_close() */
     uint32_t busy;            /* renewals and releases under way in the background */
     struct hfi_call *reserve; /* used when there is no memory for another one */
     bool reserve_used;
@@ -80,6 +81,10 @@ void hfi_settle_now(struct hfi_lease *lease);
 /* Begin the releases that are due; returns when to call this again. With keeper.lock, which is
  * dropped in between. */
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms);
+/* hf_close() begins: claims that must stay are left in the store, whose ttl ends them. With keeper.lock. */
+void hfi_settle_leave(struct hfi_store *store, int64_t now_ms);
+/* The engine is closed, and has forgotten them: free their slots. */
+void hfi_settle_forget(struct hfi_store *store);
 /* Drop the claims that are not settled. */
 void hfi_settle_drop(struct hfi_store *store);
 /* How long to wait after that many failures. Pure. */

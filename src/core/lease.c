@@ -38,13 +38,16 @@ static char *tagged(const char *label, const struct hfi_tag *tag);
 static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request *checked,
                       const struct hfi_engine *engine)
 {
+    /* With min_hold_ms it must not end with the process either. */
+    bool detached = checked->request->flags & HF_FLAG_DETACHED || checked->request->min_hold_ms > 0;
+
     hfi_hash128(checked->name, checked->name_len, claim->name.hash);
-    hfi_owner_new(claim->owner, checked->request->flags & HF_FLAG_DETACHED);
+    hfi_owner_new(claim->owner, detached);
     claim->mode = checked->mode;
     claim->capacity = checked->capacity;
     claim->permits = checked->permits;
     claim->flags = (checked->request->flags & HF_FLAG_BARGE ? HFI_CLAIM_BARGE : 0) |
-                   (checked->request->flags & HF_FLAG_DETACHED ? HFI_CLAIM_DETACHED : 0) |
+                   (detached ? HFI_CLAIM_DETACHED : 0) |
                    (checked->request->flags & HF_FLAG_WATCH ? HFI_CLAIM_WATCHED : 0) |
                    (checked->replaced ? HFI_CLAIM_REPLACES : 0);
     if (checked->replaced)
@@ -92,6 +95,8 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->linger.refill = false;
     lease->converting = false;
     lease->passes = 0;
+    lease->min_hold_ms = request->min_hold_ms;
+    lease->stay_ms = 0;
     lease->watch = request->flags & HF_FLAG_WATCH;
     lease->unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK;
     hfi_events_begin(&lease->events, request->on_event, request->on_event_arg);

@@ -83,8 +83,10 @@ struct hfi_lease {
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
     uint64_t scope;
     uint64_t token;
-    int64_t since_ms;   /* held since */
-    int64_t granted_ms; /* the store granted the claim then: the present hold may be a later one */
+    int64_t since_ms;    /* held since */
+    int64_t granted_ms;  /* the store granted the claim then: the present hold may be a later one */
+    int64_t min_hold_ms; /* 0: none; else ... */
+    int64_t stay_ms;     /* ... the name stays held until then: its claim is not released before */
     struct hfi_term term;
     struct hfi_linger linger;
 
@@ -172,6 +174,12 @@ static inline bool hfi_lease_drop(struct hfi_lease *lease, unsigned parts)
 static inline bool hfi_lease_lost(const struct hfi_lease *lease)
 {
     return lease->term.state == HF_STATE_LOST;
+}
+
+/* Must its claim stay in the store for now? */
+static inline bool hfi_lease_stays(const struct hfi_lease *lease, int64_t now_ms)
+{
+    return lease->stay_ms > now_ms && !atomic_load_explicit(&lease->gone, memory_order_relaxed);
 }
 
 /* host->lost() */

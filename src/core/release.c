@@ -191,8 +191,9 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err)
     if (plan.what == HFI_ENDING_COUNT)
         hfi_shard_leave(plan.shard); /* the next renewal says the number */
     else if (plan.what != HFI_ENDING_NONE)
-        hfi_keeper_settle(plan.lease, plan.what == HFI_ENDING_LOST ? not_before(plan.lease) : 0,
-                          true);
+        hfi_keeper_settle(
+            plan.lease, plan.what == HFI_ENDING_LOST ? not_before(plan.lease) : plan.lease->stay_ms,
+            true);
     if (plan.next)
         hfi_wait_tell(plan.next, HFI_WAIT_GO);
     if (plan.told) {
@@ -295,6 +296,8 @@ static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_
  */
 static int64_t not_before(const struct hfi_lease *lease)
 {
+    if (hfi_lease_stays(lease, hfi_now_ms()))
+        return lease->stay_ms;
     if (atomic_load(&lease->gone) || lease->claim.lock_delay_ms == 0)
         return 0;
     return hfi_after_ms(lease->term.sent_ms + lease->term.granted_ms, UNCLEAN_MS);
@@ -343,15 +346,44 @@ void hfi_call_lost(struct hfi_call *call)
 
 /* ---- in the store -------------------------------------------------------------------- */
 
+/* The status of the release, whichever op it was. */
+static hf_status status_of(const struct hfi_call *call, hf_status status)
+{
+    return call->op.kind == HFI_OP_RENEW && status == HF_OK ? call->stay.status : status;
+}
+
+/* Likewise, for the claim: one that stays is not released yet. */
+static hf_status claim_status(const struct hfi_call *call, hf_status status)
+{
+    return call->op.kind == HFI_OP_RENEW && status == HF_OK ? HF_UNAVAILABLE : status;
+}
+
 /* On a driver's thread: the answer, after the caller has returned with HF_UNKNOWN. */
 static void answered_late(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_store *store = call->store;
 
     (void)inner;
-    end_claim(call->lease, call->sole, false, status);
+    end_claim(call->lease, call->sole, false, claim_status(call, status_of(call, status)));
     hfi_call_free(call);
     hfi_keeper_idle(store);
+}
+
+/*
+ * min_hold_ms: the claim is not released yet, but left to the store. It is renewed for the rest of the time, so that it ends then
+ * even if this process has ended; and if this process lives, it releases it then.
+ */
+static void stay_op(struct hfi_call *call, int64_t now_ms)
+{
+    struct hfi_lease *lease = call->lease;
+    int64_t rest_ms = lease->stay_ms - now_ms;
+    struct hfi_op *op = hfi_call_op(call, HFI_OP_RENEW);
+
+    call->stay = (struct hfi_renewal){ .claim = &lease->claim, .status = HF_UNKNOWN };
+    call->stay.ttl_ms = rest_ms > lease->term.min_ttl_ms ? rest_ms : lease->term.min_ttl_ms;
+    op->u.renew.items = &call->stay;
+    op->u.renew.count = 1;
+    op->deadline_ms = now_ms + HFI_CALL_LIMIT_MS;
 }
 
 /* `next` is told to ask the store after the release is submitted. */
@@ -360,7 +392,11 @@ static void submit(struct hfi_call *call, struct hfi_wait *next)
     struct hfi_store *store = call->store;
     bool thread = hfi_call_has_thread(call);
 
-    hfi_call_release_op(call);
+    if (__builtin_expect(call->lease->stay_ms > 0, 0) && !call->lost &&
+        hfi_lease_stays(call->lease, hfi_now_ms()))
+        stay_op(call, hfi_now_ms());
+    else
+        hfi_call_release_op(call);
     if (thread)
         hfi_call_submit(call);
     else
@@ -432,13 +468,15 @@ static void lease_error(struct hfi_call *call, hf_status status, const hf_error 
 static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
+    bool stays = call->op.kind == HFI_OP_RENEW;
 
+    status = status_of(call, status);
     if (!call->lost)
         lease_error(call, status == HF_NOT_FOUND ? HF_LOST : status, inner);
-    if (__builtin_expect(status == HF_OK && call->sole, 1))
+    if (__builtin_expect(status == HF_OK && call->sole && !stays, 1))
         hfi_lease_leave(lease);
     else
-        end_claim(lease, call->sole, true, status);
+        end_claim(lease, call->sole, true, claim_status(call, status));
     hfi_call_end(call);
 }
 
@@ -449,7 +487,7 @@ static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_statu
     bool free = sole;
 
     if (!hfi_release_settled(status)) {
-        hfi_keeper_settle(lease, 0, counted);
+        hfi_keeper_settle(lease, lease->stay_ms, counted);
         return;
     }
     if (!sole) {

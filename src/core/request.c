@@ -77,7 +77,7 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
     /* The usual request has no flags and no times. */
     ret_checked->ttl_ms = promises->default_ttl_ms;
     if (request->flags || request->wait_ms || request->ttl_ms || request->max_hold_ms ||
-        request->min_valid_ms || request->lock_delay_ms)
+        request->min_valid_ms || request->lock_delay_ms || request->min_hold_ms)
         status = check_times(promises, request, ret_checked, err);
     if (status != HF_OK)
         return status;
@@ -88,7 +88,7 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
         queue && ret_checked->permits == ret_checked->capacity &&
         ret_checked->mode != HFI_MODE_SEMAPHORE &&
         !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&
-        request->max_hold_ms == 0;
+        request->max_hold_ms == 0 && request->min_hold_ms == 0;
     if (request->max_hold_ms > 0 && request->ttl_ms == 0 && promises->default_ttl_ms == 0)
         ret_checked->renew = false; /* the ttl *is* max_hold */
     ret_checked->may_linger = false;
@@ -218,6 +218,22 @@ static hf_status check_time(hf_error *err, const char *field, int64_t ms)
     return HF_OK;
 }
 
+/* Such a lease is one that outlives the process; but only its holder ends it, so nobody may adopt it, or be given it earlier. */
+static hf_status check_min_hold(uint64_t caps, const hf_acquire_request *request, hf_error *err)
+{
+    hf_status status = check_time(err, "min_hold_ms", request->min_hold_ms);
+
+    if (status != HF_OK)
+        return status;
+    if (!(caps & HF_CAP_DETACHED) || !(caps & HF_CAP_TTL))
+        return unsupported(err, "min_hold_ms", "leases that outlive the process");
+    if (request->max_hold_ms > 0 && request->min_hold_ms > request->max_hold_ms)
+        return invalid(err, "min_hold_ms", "more than max_hold_ms");
+    if (request->flags & (HF_FLAG_DETACHED | HF_FLAG_WATCH))
+        return invalid(err, "min_hold_ms", "not together with HF_FLAG_DETACHED or HF_FLAG_WATCH");
+    return HF_OK;
+}
+
 static hf_status check_times(const struct hfi_promises *promises, const hf_acquire_request *request,
                              struct hfi_checked_request *checked, hf_error *err)
 {
@@ -239,6 +255,9 @@ static hf_status check_times(const struct hfi_promises *promises, const hf_acqui
         return status;
     if (request->lock_delay_ms > 0 && !(promises->caps & HF_CAP_LOCK_DELAY))
         return unsupported(err, "lock_delay_ms", "lock_delay");
+    status = request->min_hold_ms ? check_min_hold(promises->caps, request, err) : HF_OK;
+    if (status != HF_OK)
+        return status;
     return choose_ttl(promises, request, checked, err);
 }
 
@@ -262,10 +281,10 @@ static hf_status check_linger(uint64_t caps, const hf_acquire_request *request,
         return hfi_error_set(err, HF_INVALID, 0, "linger_ms: %lld, more than half of the ttl, %lld",
                              (long long)request->linger_ms, (long long)checked->ttl_ms);
 
-    checked->may_linger = checked->permits == checked->capacity &&
-                          checked->mode != HFI_MODE_SEMAPHORE && checked->renew &&
-                          request->max_hold_ms == 0 && request->lock_delay_ms == 0 &&
-                          !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED));
+    checked->may_linger =
+        checked->permits == checked->capacity && checked->mode != HFI_MODE_SEMAPHORE &&
+        checked->renew && request->max_hold_ms == 0 && request->lock_delay_ms == 0 &&
+        request->min_hold_ms == 0 && !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED));
     checked->linger_ms = checked->may_linger ? request->linger_ms : 0;
     return HF_OK;
 }
@@ -302,6 +321,10 @@ static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquir
     }
     if (request->flags & HF_FLAG_DETACHED && checked->ttl_ms == 0)
         return invalid(err, "ttl_ms", "a detached lease needs one");
+    if (request->min_hold_ms > 0 && checked->ttl_ms < request->min_hold_ms)
+        checked->ttl_ms = request->min_hold_ms;
+    if (request->min_hold_ms > 0 && checked->ttl_ms < hfi_ttl_least(promises))
+        checked->ttl_ms = hfi_ttl_least(promises);
     if (hold_ms == 0)
         return HF_OK;
 

@@ -31,7 +31,10 @@ void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool coun
     lease->settle_ms = not_before_ms;
     lease->settle_tries = 0;
     pthread_mutex_lock(&keeper->lock);
-    if (keeper->closed) {
+    if (atomic_load(&store->closing.on) && hfi_lease_stays(lease, hfi_now_ms())) {
+        hfi_list_append(&keeper->left, &lease->settling);
+        pthread_mutex_unlock(&keeper->lock);
+    } else if (keeper->closed) {
         keeper->busy++;
         pthread_mutex_unlock(&keeper->lock);
         end(store, lease, HF_LOST); /* too late for anything else */
@@ -172,6 +175,37 @@ static void end(struct hfi_store *store, struct hfi_lease *lease, hf_status stat
     if (free)
         hfi_lease_free(lease);
     hfi_keeper_idle(store);
+}
+
+void hfi_settle_leave(struct hfi_store *store, int64_t now_ms)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+    struct hfi_list *node, *after;
+
+    for (node = keeper->settling.next; node != &keeper->settling; node = after) {
+        after = node->next;
+        if (hfi_lease_stays(hfi_container(node, struct hfi_lease, settling), now_ms)) {
+            hfi_list_remove(node);
+            hfi_list_append(&keeper->left, node);
+        }
+    }
+}
+
+void hfi_settle_forget(struct hfi_store *store)
+{
+    struct hfi_list *node;
+
+    while ((node = hfi_list_pop(&store->keeper.left))) {
+        struct hfi_lease *lease = hfi_container(node, struct hfi_lease, settling);
+        struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+        bool free;
+
+        pthread_mutex_lock(&shard->lock);
+        free = hfi_lease_drop(lease, HFI_PART_CLAIM);
+        pthread_mutex_unlock(&shard->lock);
+        if (free)
+            hfi_lease_free(lease);
+    }
 }
 
 void hfi_settle_drop(struct hfi_store *store)

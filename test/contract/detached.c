@@ -255,12 +255,171 @@ static void adopter_hands_off(void **state)
     close_store(store);
 }
 
+/* ---- min_hold_ms ------------------------------------------------------------------------------- */
+
+#define MIN_HOLD_MS 2500
+
+static hf_acquire_request min_hold_request(void)
+{
+    hf_acquire_request request = mutex_request("least");
+
+    if (has(HF_CAP_TTL)) /* the shortest, or what is not released ends with the default one */
+        request.ttl_ms =
+            contract_info.min_ttl_ms > HF_TTL_MIN_MS ? contract_info.min_ttl_ms : HF_TTL_MIN_MS;
+    request.min_hold_ms = MIN_HOLD_MS;
+    return request;
+}
+
+/* The name was acquired after `before_ms`: it is busy until its time is over, and free some time after that. */
+static void check_min_hold(hf_store *store, int64_t before_ms)
+{
+    hf_acquire_request try = mutex_request("least"), wait = waiting_request("least");
+    hf_status status = probe(store, &try);
+
+    if (now_ms() < before_ms + MIN_HOLD_MS) /* else the machine stood still */
+        EXPECT(HF_BUSY, status);
+    EXPECT(HF_OK, probe(store, &wait));
+    CHECK(now_ms() >= before_ms + MIN_HOLD_MS);
+}
+
+static void min_hold_outlasts_the_release(void **state)
+{
+    hf_acquire_request request = min_hold_request();
+    hf_store *store, *other;
+    hf_lease *lease;
+    int64_t before_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    other = open_store();
+    before_ms = now_ms();
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_release(lease, &contract_error));
+    EXPECT(HF_INVALID, hf_release(lease, &contract_error)); /* it has ended here */
+    check_min_hold(other, before_ms);
+
+    before_ms = now_ms();
+    give(take(store, &request));
+    check_min_hold(store, before_ms); /* the same store gets it no earlier */
+    close_store(other);
+    close_store(store);
+}
+
+static void min_hold_outlasts_the_store(void **state)
+{
+    hf_acquire_request request = min_hold_request();
+    hf_store *store;
+    int64_t before_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    before_ms = now_ms();
+    give(take(store, &request));
+    EXPECT(HF_OK, hf_close(store, 0)); /* what is left to the store keeps nothing open */
+    store = open_store();
+    check_min_hold(store, before_ms);
+    before_ms = now_ms();
+    (void)take(store, &request);
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
+    store = open_store();
+    check_min_hold(store, before_ms);
+    close_store(store);
+}
+
+static void min_hold_outlasts_the_process(void **state)
+{
+    hf_acquire_request request = min_hold_request();
+    struct peer peer;
+    hf_store *store;
+    int64_t before_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    if (!contract_processes)
+        return;
+    store = open_store();
+    for (int released = 0; released < 2; released++) {
+        peer_start(&peer);
+        before_ms = now_ms();
+        EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
+        if (released)
+            EXPECT(HF_OK, peer_release(&peer, 0));
+        peer_kill(&peer);
+        check_min_hold(store, before_ms);
+    }
+    close_store(store);
+}
+
+/* Time that has passed while it was held counts: then a release opens the name at once. */
+static void min_hold_is_over(void **state)
+{
+    hf_acquire_request request = min_hold_request(), try = mutex_request("least");
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    lease = take(store, &request);
+    nap_ms(MIN_HOLD_MS + 10);
+    CHECK(hf_lease_state(lease) != HF_STATE_LOST); /* it is renewed as any other */
+    give(lease);
+    EXPECT(HF_OK, probe(store, &try));
+    close_store(store);
+}
+
+static void min_hold_refusals(void **state)
+{
+    hf_acquire_request request = min_hold_request();
+    char handle[HF_LEASE_TEXT_MAX];
+    hf_store *store = open_store();
+    hf_lease *lease;
+
+    (void)state;
+    if (!(contract_info.caps & HF_CAP_DETACHED)) {
+        EXPECT(HF_UNSUPPORTED, probe(store, &request));
+        CHECK(strstr(contract_error.text, "min_hold_ms"));
+        close_store(store);
+        return;
+    }
+    request.max_hold_ms = MIN_HOLD_MS - 1;
+    EXPECT(HF_INVALID, probe(store, &request));
+    CHECK(strstr(contract_error.text, "min_hold_ms"));
+    request.max_hold_ms = 0;
+    request.flags = HF_FLAG_DETACHED;
+    EXPECT(HF_INVALID, probe(store, &request));
+    request.flags = 0;
+    request.min_hold_ms = -1;
+    EXPECT(HF_INVALID, probe(store, &request));
+    request.min_hold_ms = 1; /* less than any ttl: it ends all the same */
+    lease = take(store, &request);
+    CHECK(hf_lease_export(lease, handle) ==
+          HF_UNSUPPORTED); /* only its holder knows when it may end */
+    give(lease);
+    request = waiting_request("least");
+    EXPECT(HF_OK, probe(store, &request));
+    close_store(store);
+}
+
 int contract_detached(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(outlives_its_store), CASE(given_to_a_peer),        CASE(is_shown_as_detached),
-        CASE(ends_with_its_ttl),  CASE(expired_is_not_adopted), CASE(only_detached_is_adopted),
-        CASE(adopting_renews),    CASE(not_a_handle),           CASE(adopter_hands_off),
+        CASE(outlives_its_store),
+        CASE(given_to_a_peer),
+        CASE(is_shown_as_detached),
+        CASE(ends_with_its_ttl),
+        CASE(expired_is_not_adopted),
+        CASE(only_detached_is_adopted),
+        CASE(adopting_renews),
+        CASE(not_a_handle),
+        CASE(adopter_hands_off),
+        CASE(min_hold_outlasts_the_release),
+        CASE(min_hold_outlasts_the_store),
+        CASE(min_hold_outlasts_the_process),
+        CASE(min_hold_is_over),
+        CASE(min_hold_refusals),
     };
 
     return cmocka_run_group_tests_name("detached", cases, NULL, NULL);

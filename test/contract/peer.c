@@ -167,9 +167,11 @@ void peer_orphans_end(struct peer *peer)
 
 void peer_begin(struct peer *peer, int lease, const hf_acquire_request *r)
 {
-    say(peer, "begin %d %s %d %u %u %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %s",
+    say(peer,
+        "begin %d %s %d %u %u %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64
+        " %s",
         lease, (const char *)r->name, (int)r->kind, r->capacity, r->permits, r->flags, r->wait_ms,
-        r->ttl_ms, r->lock_delay_ms, r->scope, r->label ? r->label : "peer");
+        r->ttl_ms, r->lock_delay_ms, r->min_hold_ms, r->scope, r->label ? r->label : "peer");
 }
 
 hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token)
@@ -304,10 +306,10 @@ static void do_begin(struct desk *desk, const char *args)
 
     r->size = sizeof *r;
     if (sscanf(args,
-               "%d %255s %d %u %u %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNu64
-               " %127s",
+               "%d %255s %d %u %u %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+               " %" SCNu64 " %127s",
                &number, fresh.name, &kind, &r->capacity, &r->permits, &r->flags, &r->wait_ms,
-               &r->ttl_ms, &r->lock_delay_ms, &r->scope, fresh.label) != 11 ||
+               &r->ttl_ms, &r->lock_delay_ms, &r->min_hold_ms, &r->scope, fresh.label) != 12 ||
         number < 0 || number >= PEER_LEASES)
         abort();
     place = &desk->places[number];

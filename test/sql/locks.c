@@ -81,18 +81,20 @@ static void says(const char *mode)
     hf_store *store = locks_open(mode, "");
     hf_store_info info = HF_STORE_INFO_INIT;
     hf_acquire_request request = mutex_request("says");
+    bool shared = locks_db->kind == DB_POSTGRES && strstr(mode, "session") != NULL;
     hf_lease *lease = NULL;
 
     EXPECT(HF_OK, hf_store_get(store, &info));
     CHECK((info.caps & HF_CAP_PROCESS) && (info.caps & HF_CAP_WAIT));
-    CHECK(!(info.caps & (HF_CAP_TTL | HF_CAP_TOKEN | HF_CAP_SHARED | HF_CAP_SEMAPHORE)));
+    CHECK(!(info.caps & (HF_CAP_TTL | HF_CAP_TOKEN | HF_CAP_SEMAPHORE)));
+    CHECK(!(info.caps & HF_CAP_SHARED) == !shared);
     CHECK(info.tokens == HF_TOKEN_STRENGTH_NONE && info.default_ttl_ms == 0);
     CHECK(strstr(info.location, DB_SECRET) == NULL);
     request.ttl_ms = 5000;
     EXPECT(HF_UNSUPPORTED, hf_acquire(store, &request, &lease, &contract_error));
     request.ttl_ms = 0;
     request.kind = HF_KIND_SHARED;
-    EXPECT(HF_UNSUPPORTED, hf_acquire(store, &request, &lease, &contract_error));
+    EXPECT(shared ? HF_OK : HF_UNSUPPORTED, probe(store, &request));
     request.kind = HF_KIND_MUTEX;
     lease = take(store, &request);
     CHECK(hf_lease_token(lease) == 0 && hf_lease_remaining_ms(lease) == INT64_MAX);

@@ -8,29 +8,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static PGconn *postgres_dial(const struct db *db)
+static PGconn *postgres_dial(uint16_t port)
 {
     char text[128];
     PGconn *conn;
 
-    snprintf(text, sizeof text, "host=127.0.0.1 port=%u user=app dbname=test", (unsigned)db->port);
+    snprintf(text, sizeof text, "host=127.0.0.1 port=%u user=app dbname=test", (unsigned)port);
     conn = PQconnectdb(text);
     if (PQstatus(conn) != CONNECTION_OK)
         give_up("a user's connection: %s", PQerrorMessage(conn));
     return conn;
 }
 
-static MYSQL *mariadb_dial(const struct db *db, bool found_rows)
+static MYSQL *mariadb_dial(uint16_t port, bool found_rows)
 {
     MYSQL *conn = mysql_init(NULL);
 
-    if (!conn || !mysql_real_connect(conn, "127.0.0.1", "app", NULL, "test", db->port, NULL,
+    if (!conn || !mysql_real_connect(conn, "127.0.0.1", "app", NULL, "test", port, NULL,
                                      found_rows ? CLIENT_FOUND_ROWS : 0))
         give_up("a user's connection: %s", conn ? mysql_error(conn) : "out of memory");
     return conn;
 }
 
-struct user *user_open(struct db *db, bool found_rows)
+static struct user *dial(struct db *db, uint16_t port, bool found_rows)
 {
     struct user *user = calloc(1, sizeof *user);
 
@@ -38,10 +38,20 @@ struct user *user_open(struct db *db, bool found_rows)
         give_up("out of memory");
     user->db = db;
     if (db->kind == DB_POSTGRES)
-        user->conn = postgres_dial(db);
+        user->conn = postgres_dial(port);
     else
-        user->conn = mariadb_dial(db, found_rows);
+        user->conn = mariadb_dial(port, found_rows);
     return user;
+}
+
+struct user *user_open(struct db *db, bool found_rows)
+{
+    return dial(db, db->port, found_rows);
+}
+
+struct user *user_open_at(struct db *db, uint16_t port)
+{
+    return dial(db, port, false);
 }
 
 void user_close(struct user *user)

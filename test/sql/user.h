@@ -19,6 +19,8 @@ struct user {
 
 /* found_rows: MariaDB tells how many rows were found and not how many were changed. */
 struct user *user_open(struct db *db, bool found_rows);
+/* PostgreSQL: through another port, that of a pooler. */
+struct user *user_open_at(struct db *db, uint16_t port);
 void user_close(struct user *user);
 /* Must succeed. The first value of the answer as a number; 0: there is none. */
 int64_t user_do(struct user *user, const char *sql);

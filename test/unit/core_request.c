@@ -162,6 +162,9 @@ static void unsupported_names_the_field(void **state)
     request.lock_delay_ms = 5;
     assert_int_equal(refused(&bare, &request, "lock_delay_ms"), HF_UNSUPPORTED);
     request.lock_delay_ms = 0;
+    request.min_hold_ms = 5;
+    assert_int_equal(refused(&bare, &request, "min_hold_ms"), HF_UNSUPPORTED);
+    request.min_hold_ms = 0;
     request.flags = HF_FLAG_DETACHED;
     assert_int_equal(refused(&local, &request, "ttl_ms"), HF_INVALID);
     request.flags = 0;

@@ -52,7 +52,7 @@ static const struct hfi_promises lease = {
 };
 
 static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
-    "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
+    "mariadb", "mysql mariadb", 0, "after its tcp_keepalive_time",
     "the server's own: first come first served", "the server's own: first come first served");
 
 static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
@@ -67,9 +67,16 @@ static hf_status maria_get_schema(struct hfi_conf *conf, char **ret_sql, hf_erro
     return sql_get_schema(&maria_driver, conf, ret_sql, err);
 }
 
+static hf_status maria_get_lock(struct hfi_conf *conf, const struct hfi_name *name,
+                                enum hfi_sql_statement which, char **ret_sql, hf_error *err)
+{
+    return sql_get_lock(&maria_driver, conf, name, which, ret_sql, err);
+}
+
 static const struct hfi_sql_extension extension = {
     .head = { HFI_SQL_EXTENSION, sizeof extension },
     .get_schema = maria_get_schema,
+    .get_lock = maria_get_lock,
 };
 
 static const struct hfi_engine engine = {

@@ -8,6 +8,9 @@
  *
  * A user-level lock has a name of at most 64 characters, in which case does not count, and belongs to the server and
  * the session: so its name is a hash in hexadecimal. It is not replicated.
+ *
+ * In a transaction of others (hf_sql_lock()) the same row is locked. Making it locks a row that is there after all as its user
+ * wants it: ON DUPLICATE KEY UPDATE for one alone, INSERT IGNORE shared.
  */
 #include "engine/mariadb/internal.h"
 
@@ -114,6 +117,16 @@ const struct sql_lock_sql maria_lock_sql = {
     .row_try = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
     .row_wait = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
     .row_free = "ROLLBACK",
+    .row = { [HFI_SQL_LOCK] = "SELECT 1 FROM {R} WHERE name = X'{H}' FOR UPDATE",
+             [HFI_SQL_LOCK_TRY] = "SELECT 1 FROM {R} WHERE name = X'{H}' FOR UPDATE SKIP LOCKED",
+             [HFI_SQL_LOCK_SHARED] = "SELECT 1 FROM {R} WHERE name = X'{H}' LOCK IN SHARE MODE",
+             [HFI_SQL_LOCK_SHARED_TRY] =
+                 "SELECT 1 FROM {R} WHERE name = X'{H}' /*M! LOCK IN SHARE MODE SKIP LOCKED */"
+                 "/*!80000 FOR SHARE SKIP LOCKED */",
+             [HFI_SQL_ROW_KNOWN] = "SELECT 1 FROM {R} WHERE name = X'{H}'",
+             [HFI_SQL_ROW_MAKE] = "INSERT INTO {R} (name) VALUES (X'{H}')"
+                                  " ON DUPLICATE KEY UPDATE name = VALUES(name)",
+             [HFI_SQL_ROW_MAKE_SHARED] = "INSERT IGNORE INTO {R} (name) VALUES (X'{H}')" },
     .waits_live = "SELECT GET_LOCK(CONCAT('holdfast.', LOWER(HEX({C}))), 0)",
     .waits_sweep = "DELETE FROM {W} WHERE IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(client))))"
                    " IS NULL",

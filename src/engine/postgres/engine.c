@@ -47,7 +47,7 @@ static const struct hfi_promises lease = {
 };
 
 static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
-    "postgres", "postgresql postgres", "after 40 s",
+    "postgres", "postgresql postgres", HF_CAP_SHARED, "after 40 s",
     "the server's own: mostly first come first served, a newcomer may slip in between two holders",
     "the server's own: first come first served");
 
@@ -63,9 +63,16 @@ static hf_status postgres_get_schema(struct hfi_conf *conf, char **ret_sql, hf_e
     return sql_get_schema(&postgres_driver, conf, ret_sql, err);
 }
 
+static hf_status postgres_get_lock(struct hfi_conf *conf, const struct hfi_name *name,
+                                   enum hfi_sql_statement which, char **ret_sql, hf_error *err)
+{
+    return sql_get_lock(&postgres_driver, conf, name, which, ret_sql, err);
+}
+
 static const struct hfi_sql_extension extension = {
     .head = { HFI_SQL_EXTENSION, sizeof extension },
     .get_schema = postgres_get_schema,
+    .get_lock = postgres_get_lock,
 };
 
 static const struct hfi_engine engine = {

@@ -7,6 +7,9 @@
  *
  * An advisory lock has a 64-bit number and belongs to the database and the session. pg_advisory_unlock() of one
  * that is not held is a warning and false, so it may be used to make sure.
+ *
+ * In a transaction of others (hf_sql_lock()) it is the same number, by the functions whose locks end with the transaction. Nothing
+ * is recorded there: two names with one number exclude each other, which does no harm.
  */
 #include "engine/postgres/internal.h"
 
@@ -26,6 +29,10 @@
     " ('tcp_keepalives_interval', '" SQL_ALIVE_TEXT_INTERVAL "'),"                          \
     " ('tcp_keepalives_count', '" SQL_ALIVE_TEXT_COUNT "'), ('tcp_user_timeout', '40000'))" \
     " AS v(name, value) JOIN pg_settings s ON s.name = v.name"
+
+/* In a session of others: no backslash. */
+#define NAME "pg_catalog.decode('{H}', 'hex')"
+#define MAKE "INSERT INTO {R} (name) VALUES (" NAME ") ON CONFLICT DO NOTHING"
 
 static void key(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM])
 {
@@ -73,12 +80,32 @@ const struct sql_lock_sql postgres_lock_sql = {
     .session_try = "SELECT pg_try_advisory_lock({K})::int",
     .session_wait = "SELECT pg_advisory_lock({K})",
     .session_free = "SELECT pg_advisory_unlock({K})::int",
+    .shared_try = "SELECT pg_try_advisory_lock_shared({K})::int",
+    .shared_wait = "SELECT pg_advisory_lock_shared({K})",
+    .shared_free = "SELECT pg_advisory_unlock_shared({K})::int",
     .calls = true,
     .row_known = "SELECT 1 FROM {R} WHERE name = {N}",
     .row_add = "INSERT INTO {R} (name) VALUES ({N}) ON CONFLICT DO NOTHING",
     .row_try = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
     .row_wait = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
     .row_free = "ROLLBACK",
+    .advisory = { [HFI_SQL_LOCK] = "SELECT 1 FROM pg_catalog.pg_advisory_xact_lock({K})",
+                  [HFI_SQL_LOCK_TRY] = "SELECT pg_catalog.pg_try_advisory_xact_lock({K})::int4",
+                  [HFI_SQL_LOCK_SHARED] =
+                      "SELECT 1 FROM pg_catalog.pg_advisory_xact_lock_shared({K})",
+                  [HFI_SQL_LOCK_SHARED_TRY] =
+                      "SELECT pg_catalog.pg_try_advisory_xact_lock_shared({K})::int4",
+                  [HFI_SQL_ROW_KNOWN] = "",
+                  [HFI_SQL_ROW_MAKE] = "",
+                  [HFI_SQL_ROW_MAKE_SHARED] = "" },
+    .row = { [HFI_SQL_LOCK] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR UPDATE",
+             [HFI_SQL_LOCK_TRY] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR UPDATE SKIP LOCKED",
+             [HFI_SQL_LOCK_SHARED] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR SHARE",
+             [HFI_SQL_LOCK_SHARED_TRY] =
+                 "SELECT 1 FROM {R} WHERE name = " NAME " FOR SHARE SKIP LOCKED",
+             [HFI_SQL_ROW_KNOWN] = "SELECT 1 FROM {R} WHERE name = " NAME,
+             [HFI_SQL_ROW_MAKE] = MAKE,
+             [HFI_SQL_ROW_MAKE_SHARED] = MAKE },
     .waits_live = "SELECT pg_advisory_lock_shared({C})::text",
     .waits_sweep = "DELETE FROM {W} w WHERE NOT EXISTS (SELECT FROM pg_locks l, pg_database d WHERE"
                    " d.datname = current_database() AND l.database = d.oid AND l.granted AND"

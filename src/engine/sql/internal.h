@@ -33,6 +33,7 @@
 
 #include "engine/engine.h"
 #include "engine/native.h"
+#include "engine/sql/extension.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -590,6 +591,10 @@ hf_status sql_doctor(struct sql_store *store, hfi_finding_fn *finding, void *arg
 /* hf_sql_get_schema(), for the extension of an engine. */
 hf_status sql_get_schema(const struct sql_driver *driver, struct hfi_conf *conf, char **ret_sql,
                          hf_error *err);
+/* lock_sql.c: a statement of hf_sql_lock(), likewise. */
+hf_status sql_get_lock(const struct sql_driver *driver, struct hfi_conf *conf,
+                       const struct hfi_name *name, enum hfi_sql_statement which, char **ret_sql,
+                       hf_error *err);
 
 /* ---- native_lock.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 

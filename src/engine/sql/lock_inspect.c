@@ -4,7 +4,8 @@
  * which connection waits for which, but a thread holds its leases on other connections than the one
  * it waits on: for the server these are unrelated. So this process reports what it knows, in all
  * its handles of the store, and adds what other processes report (lock_share.c). A name whose
- * holder reports nothing has no holder here, and its waiters are assumed to proceed some day.
+ * holder reports nothing has no holder here, and its waiters are assumed to proceed some day. Readers
+ * report nothing: the rows between processes do not tell them from writers.
  */
 #include "engine/sql/native_lock.h"
 
@@ -68,7 +69,8 @@ static void add_waits(struct sql_store *store, void *arg)
 
     pthread_mutex_lock(&store->locks->lock);
     for (struct sql_lock_wait *wait = store->locks->lock_waits; wait; wait = wait->next)
-        if (wait->op->may_wait && add(c, store, wait->op->claim, true) && store == c->store)
+        if (wait->op->may_wait && !sql_lock_is_shared(wait->op->claim) &&
+            add(c, store, wait->op->claim, true) && store == c->store)
             wait->told = true;
     pthread_mutex_unlock(&store->locks->lock);
 }
@@ -98,7 +100,8 @@ static void add_holders(struct sql_store *store, void *arg)
     for (const struct sql_lock_connection *lock_conn = store->locks->lock_conns; lock_conn;
          lock_conn = lock_conn->next)
         for (uint32_t i = 0; i < lock_conn->count; i++)
-            if (is_waited_for(&c->lines, lock_conn->held[i].claim))
+            if (!sql_lock_is_shared(lock_conn->held[i].claim) &&
+                is_waited_for(&c->lines, lock_conn->held[i].claim))
                 (void)add(c, store, lock_conn->held[i].claim, false);
     pthread_mutex_unlock(&store->locks->lock);
 }

@@ -448,19 +448,21 @@ static bool was_interrupted(const struct sql_locks *locks, const struct sql_trou
     return trouble->error.native == (int)strtol(locks->sql->interrupted, NULL, text ? 36 : 10);
 }
 
-/* One statement about one lock: the prepared call, by its number, where the server has one; else the filled template. */
+/* One statement about one lock: the prepared call, by its number, where the server has one (not for readers); else the filled
+ * template. */
 static enum sql_outcome run_lock(struct sql_locks *locks, struct sql_lock_connection *lock_conn,
                                  enum sql_call call, int64_t key, const char *template,
-                                 const struct hfi_name *name, int64_t deadline_ms,
+                                 const struct hfi_claim *claim, int64_t deadline_ms,
                                  struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
     struct sql_connection *connection = lock_conn->connection;
     struct sql_value number = sql_int_of(key);
     char sql[SQL_SQL_ROOM];
 
-    if (locks->sql->calls && locks->store->conf.mode == SQL_MODE_SESSION)
+    if (locks->sql->calls && locks->store->conf.mode == SQL_MODE_SESSION &&
+        !sql_lock_is_shared(claim))
         return sql_send(connection, call, &number, 1, deadline_ms, ret_rows, trouble);
-    if (sql_lock_fill(locks, template, name, sql, sizeof sql))
+    if (sql_lock_fill(locks, template, &claim->name, sql, sizeof sql))
         return locks->store->driver->text(connection, sql, deadline_ms, ret_rows, trouble);
     trouble->status = hfi_error_memory(&trouble->error);
     return SQL_REFUSED;
@@ -472,9 +474,11 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
 {
     const struct sql_lock_sql *words = locks->sql;
     bool row = locks->store->conf.mode == SQL_MODE_ROW, has = false;
-    const char *templates[2][2] = { { words->session_try, words->session_wait },
-                                    { words->row_try, words->row_wait } };
-    const struct hfi_name *name = &wait->op->claim->name;
+    const char *templates[3][2] = { { words->session_try, words->session_wait },
+                                    { words->row_try, words->row_wait },
+                                    { words->shared_try, words->shared_wait } };
+    const struct hfi_claim *claim = wait->op->claim;
+    int kind = sql_lock_is_shared(claim) ? 2 : row;
     struct sql_trouble trouble = { .status = HF_OK };
     int64_t sent_ms = hfi_now_ms();
     int64_t until_ms = how == SQL_LOCK_BY_WAIT ? HFI_NEVER : short_ms(locks);
@@ -484,7 +488,7 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
     if (how == SQL_LOCK_BY_WAIT)
         watch_wait(locks, wait, lock_conn);
     outcome = run_lock(locks, lock_conn, how == SQL_LOCK_BY_WAIT ? SQL_LOCK_WAIT : SQL_LOCK_TRY,
-                       wait->key, templates[row][how], name, until_ms, &rows, &trouble);
+                       wait->key, templates[kind][how], claim, until_ms, &rows, &trouble);
     if (how == SQL_LOCK_BY_WAIT)
         unwatch(locks, wait);
     if (outcome == SQL_DONE && (rows.columns != 1 || rows.count > 1 || (!row && rows.count != 1))) {
@@ -501,7 +505,7 @@ static enum sql_turn ask(struct sql_locks *locks, struct sql_lock_wait *wait,
         return TURN_GRANTED;
     }
     if ((row || how == SQL_LOCK_BY_WAIT || outcome != SQL_DONE) && !lock_conn->connection->dead)
-        give_back(locks, lock_conn, row ? words->row_free : words->session_free, name);
+        give_back(locks, lock_conn, sql_lock_free_words(locks, claim), &claim->name);
     if (outcome == SQL_DONE)
         return how == SQL_LOCK_BY_TRY ? TURN_BUSY : TURN_AGAIN;
     if (wait->stop != HF_OK || outcome == SQL_UNSENT || (outcome == SQL_REFUSED && trouble.again) ||
@@ -554,7 +558,7 @@ static hf_status free_lock(struct sql_locks *locks, struct sql_lock_connection *
                            struct hfi_claim *claim, int64_t deadline_ms, hf_error *err)
 {
     bool row = locks->store->conf.mode == SQL_MODE_ROW;
-    const char *template = row ? locks->sql->row_free : locks->sql->session_free;
+    const char *template = sql_lock_free_words(locks, claim);
     struct sql_trouble trouble = { .status = HF_OK };
     struct sql_rows rows = { 0 };
     enum sql_outcome outcome;
@@ -563,7 +567,7 @@ static hf_status free_lock(struct sql_locks *locks, struct sql_lock_connection *
     lock_conn->connection->in_txn = false;
     for (int tries = 0; tries < FREE_TRIES; tries++) {
         outcome = run_lock(locks, lock_conn, SQL_LOCK_FREE, sql_lock_claim(claim)->key, template,
-                           &claim->name, deadline_ms, &rows, &trouble);
+                           claim, deadline_ms, &rows, &trouble);
         if (outcome != SQL_REFUSED || !trouble.again)
             break;
     }

@@ -48,7 +48,8 @@
 /*
  * The statements of one server. In templates {K} is the lock's key and {N} the name, as literals;
  * {T} is the table of recorded names and {R} that of rows. {W} is the table of waits, {C} our
- * number in it, {M} the mode.
+ * number in it, {M} the mode. {H} is the name in hexadecimal digits, for statements in a session of others, which may read a
+ * backslash in another way.
  */
 struct sql_lock_sql {
     const char *limits;    /* name, value: time limits of an operator that are on */
@@ -61,9 +62,14 @@ struct sql_lock_sql {
     const char
         *session_record; /* the name at this key; and the key as a text, if it is worth knowing */
     const char *session_try, *session_wait, *session_free;
-    bool calls; /* the prepared SQL_LOCK_TRY, _WAIT and _FREE are used instead */
+    const char *shared_try, *shared_wait,
+        *shared_free; /* likewise, of a reader; NULL: there are none */
+    bool calls;       /* the prepared SQL_LOCK_TRY, _WAIT and _FREE are used instead */
     /* mode=row. A row: it is locked. */
     const char *row_known, *row_add, *row_try, *row_wait, *row_free;
+    /* In a transaction of the caller's, by enum hfi_sql_statement: the lock of mode=session, where it can end with a
+     * transaction (else NULL), and that of mode=row. */
+    const char *advisory[HFI_SQL_STATEMENTS], *row[HFI_SQL_STATEMENTS];
     /* lock_share.c: show that client {C} lives, as long as this connection does; remove rows of
      * dead clients. */
     const char *waits_live, *waits_sweep;
@@ -144,9 +150,16 @@ extern const struct sql_lock_sql postgres_lock_sql, maria_lock_sql; /* each in i
 
 /* ---- lock_sql.c ---- */
 
-/* false: out of room (never with names that core lets through). */
+/* Is it a reader? (mode=session only) */
+static inline bool sql_lock_is_shared(const struct hfi_claim *claim)
+{
+    return claim->permits < claim->capacity;
+}
+/* The template that releases it. */
+const char *sql_lock_free_words(const struct sql_locks *locks, const struct hfi_claim *claim);
 /* The key of a name as a number. */
 int64_t sql_lock_key(const struct sql_locks *locks, const struct hfi_name *name);
+/* false: out of room (never with names that core lets through). */
 bool sql_lock_fill(struct sql_locks *locks, const char *template, const struct hfi_name *name,
                    char *sql, size_t room);
 

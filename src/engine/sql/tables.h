@@ -29,8 +29,8 @@
                      "name for a ttl more",                                                        \
     .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
 
-/* No shared locks: a reader and a mutex of one name could not be distinguished, and must not mix.
- * The queue is the server's own: it cannot be listed, and its order is not promised. */
+/* Readers in mode=session of PostgreSQL only: its shared advisory locks. There a mutex is a writer, for the server cannot tell
+ * them apart. The queue is the server's own: it cannot be listed, and its order is not promised. */
 #define SQL_LOCK_CAPS                                                                \
     (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_COMMIT | HF_CAP_CELL_TTL | \
      HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
@@ -47,16 +47,17 @@
     }
 
 /* [mode is session][tokens=on] */
-#define SQL_LOCK_PAIR(NAME, SCHEMES, HOST, FAIRNESS)                                              \
-    {                                                                                             \
-        SQL_LOCK_PROMISES(NAME, SCHEMES, 0, HF_TOKEN_STRENGTH_NONE, SQL_ON_LOSS, HOST, FAIRNESS), \
-            SQL_LOCK_PROMISES(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKEN_STRENGTH_WHILE_DURABLE,       \
-                              SQL_ON_LOSS_TOKENS, HOST, FAIRNESS)                                 \
+#define SQL_LOCK_PAIR(NAME, SCHEMES, CAPS, HOST, FAIRNESS)                                         \
+    {                                                                                              \
+        SQL_LOCK_PROMISES(NAME, SCHEMES, CAPS, HF_TOKEN_STRENGTH_NONE, SQL_ON_LOSS, HOST,          \
+                          FAIRNESS),                                                               \
+            SQL_LOCK_PROMISES(NAME, SCHEMES, (CAPS) | HF_CAP_TOKEN,                                \
+                              HF_TOKEN_STRENGTH_WHILE_DURABLE, SQL_ON_LOSS_TOKENS, HOST, FAIRNESS) \
     }
-#define SQL_LOCK_TABLES(NAME, SCHEMES, HOST, ROW_FAIRNESS, SESSION_FAIRNESS) \
-    {                                                                        \
-        SQL_LOCK_PAIR(NAME "-row", SCHEMES, HOST, ROW_FAIRNESS),             \
-            SQL_LOCK_PAIR(NAME "-session", SCHEMES, HOST, SESSION_FAIRNESS)  \
+#define SQL_LOCK_TABLES(NAME, SCHEMES, SESSION_CAPS, HOST, ROW_FAIRNESS, SESSION_FAIRNESS) \
+    {                                                                                      \
+        SQL_LOCK_PAIR(NAME "-row", SCHEMES, 0, HOST, ROW_FAIRNESS),                        \
+            SQL_LOCK_PAIR(NAME "-session", SCHEMES, SESSION_CAPS, HOST, SESSION_FAIRNESS)  \
     }
 
 #define SQL_ON_CRASH "freed by the server as soon as it sees the connection end"
