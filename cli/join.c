@@ -68,9 +68,10 @@ static json_t *member_json(const hf_member *member)
 
     json_object_set_new(object, "token", json_u64(member->token));
     json_object_set_new(object, "value", json_text(member->value, strlen(member->value)));
-    json_object_set_new(object, "age_ms", json_integer(member->age_ms));
-    json_object_set_new(object, "ttl_ms", json_integer(member->ttl_ms));
-    json_object_set_new(object, "pid", json_integer(member->pid));
+    json_object_set_new(object, "age_ms", json_i64(member->age_ms));
+    json_object_set_new(object, "ttl_ms",
+                        member->ttl_ms < 0 ? json_null() : json_i64(member->ttl_ms));
+    json_object_set_new(object, "pid", json_pid(member->pid));
     return object;
 }
 

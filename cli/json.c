@@ -59,7 +59,7 @@ const char *kind_word(hf_kind kind)
     return "unknown";
 }
 
-static json_t *json_pid(int64_t pid)
+json_t *json_pid(int64_t pid)
 {
     return pid > 0 ? json_integer(pid) : json_null();
 }

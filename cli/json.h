@@ -10,6 +10,7 @@
 
 json_t *json_u64(uint64_t value);
 json_t *json_i64(int64_t value);
+json_t *json_pid(int64_t pid); /* null: not known */
 /* Text that may hold any bytes: as it is if it is UTF-8, else quoted (\xNN). */
 json_t *json_text(const void *bytes, size_t len);
 /* "name", and beside it "name_hex" if the name is not UTF-8. */

@@ -446,7 +446,7 @@ HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *er
  * HF_OK: *lease is a new handle, with a new token; the old one has ended, without an event. What the lease protects has not been written
  * by others meanwhile. The lease has the kind that was asked for before: HF_OK, and nothing is done. Any other status leaves *lease as it
  * is, with its kind: HF_BUSY (wait_ms 0), HF_TIMEOUT, HF_CANCELLED, HF_DEADLOCK, HF_UNAVAILABLE. HF_LOST: it is lost, or was lost while it
- * waited. HF_UNKNOWN: the store did not say; the lease is AT_RISK until a renewal tells whether it is still there.
+ * waited. HF_UNKNOWN: the store may have converted it; nobody can use that, so the lease is lost too.
  * HF_UNSUPPORTED: no HF_CAP_CONVERT. HF_IN_USE: its hold count is above 1.
  */
 HF_API HF_USE hf_status hf_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err);

@@ -397,6 +397,7 @@ static void give_up(struct hfi_call *call)
 
     hfi_call_unlisten(call);
     hfi_call_result(call, HF_UNKNOWN, NULL, "acquire", &call->lease->claim.name, NULL);
+    hfi_lease_lose_replaced(call->lease);
     step_down(call->lease);
     hfi_keeper_busy(store);
     hfi_lease_uncount(call->lease);
@@ -523,6 +524,7 @@ void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_erro
     if (status != HF_OK && !granted) {
         hfi_acquire_failed(lease, status);
     } else if (status != HF_OK && thread) {
+        hfi_lease_lose_replaced(lease);
         step_down(lease);
         (void)hfi_release_claim(lease, true, NULL, NULL);
     } else if (status != HF_OK) {
@@ -578,6 +580,8 @@ static void step_down(struct hfi_lease *lease)
 
 void hfi_acquire_failed(struct hfi_lease *lease, hf_status status)
 {
+    if (status == HF_UNKNOWN)
+        hfi_lease_lose_replaced(lease);
     step_down(lease);
     if (status == HF_UNKNOWN)
         hfi_keeper_settle(lease, 0, true);

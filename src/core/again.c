@@ -10,8 +10,17 @@ static uint64_t flags_of(const struct hfi_lease *lease)
 {
     return (lease->watch ? HF_FLAG_WATCH : 0) | (lease->reentrant ? HF_FLAG_REENTRANT : 0) |
            (lease->pass ? 0 : HF_FLAG_STRICT) | (lease->unchecked ? HF_FLAG_NO_DEADLOCK_CHECK : 0) |
-           (lease->claim.flags & HFI_CLAIM_DETACHED ? HF_FLAG_DETACHED : 0) |
+           (lease->claim.flags & HFI_CLAIM_DETACHED && lease->min_hold_ms == 0 ? HF_FLAG_DETACHED
+                                                                               : 0) |
            (lease->term.ttl_ms > 0 && !lease->term.renew ? HF_FLAG_NO_RENEW : 0);
+}
+
+/* What is left until then; 0: nothing, or it is not set. */
+static int64_t left_ms(int64_t until_ms)
+{
+    int64_t left = until_ms ? until_ms - hfi_now_ms() : 0;
+
+    return left > 0 ? left : 0;
 }
 
 void hfi_again_set(struct hfi_again *again, const struct hfi_lease *lease, int64_t wait_ms)
@@ -32,6 +41,7 @@ void hfi_again_set(struct hfi_again *again, const struct hfi_lease *lease, int64
     request->wait_ms = wait_ms;
     request->ttl_ms = lease->term.ttl_ms;
     request->max_hold_ms = lease->term.max_hold_ms;
+    request->min_hold_ms = left_ms(lease->stay_ms);
     request->min_valid_ms = claim->min_valid_ms;
     request->lock_delay_ms = claim->lock_delay_ms;
     request->linger_ms = lease->linger.ms > 0 ? lease->linger.ms : HF_LINGER_NEVER;

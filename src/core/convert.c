@@ -5,7 +5,8 @@
  *
  * Until the answer is here, the old lease is held and renewed as before. From the grant on the store does not know it any more, and says so
  * to a renewal that crosses the answer: while `converting` is set, such an answer counts as none (renew.c), and the validity
- * that was confirmed before goes on.
+ * that was confirmed before goes on: the new holder's term in the store is never shorter. If the answer does not come, the old lease is lost
+ * before the new claim is released (hfi_lease_lose_replaced()).
  */
 #include "core/acquire.h"
 #include "core/again.h"
@@ -75,12 +76,14 @@ static void init_task(struct convert_call *call, struct hfi_lease *lease, hf_kin
     call->task.handle = (hf_store *)(uintptr_t)atomic_load(&lease->store->slot.handle); /* NOLINT */
     call->task.finish = convert_finish;
     call->task.free = convert_free;
+    call->replaced.handle = call->handle;
     memcpy(call->replaced.owner, lease->claim.owner, HFI_OWNER_LEN);
     call->replaced.in_loop = lease->in_loop;
     hfi_again_set(&call->again, lease, wait_ms);
     call->nothing = call->again.request.kind == kind;
     call->again.request.kind = kind;
     call->again.request.max_hold_ms = hold_left(&lease->term);
+    call->again.request.min_valid_ms = 0; /* one that was granted cannot be given back */
     call->again.request.linger_ms = HF_LINGER_NEVER;
     lease->converting = !call->nothing;
 }
@@ -136,21 +139,22 @@ static hf_status end_old(hf_lease *handle)
     return HF_OK;
 }
 
+/* Does this status say that nothing was done in the store? */
+static bool nothing_done(hf_status status)
+{
+    return status == HF_BUSY || status == HF_TIMEOUT || status == HF_CANCELLED ||
+           status == HF_MISMATCH || status == HF_DEADLOCK || status == HF_UNAVAILABLE ||
+           status == HF_DENIED || status == HF_FULL || status == HF_NO_MEMORY ||
+           status == HF_INVALID || status == HF_UNSUPPORTED;
+}
+
 /* It was not converted. With the lock. Returns the local waiter to be told GO, or NULL. */
 static struct hfi_wait *keep(struct hfi_lease *lease, hf_status status)
 {
     lease->converting = false;
-    if (status == HF_LOST)
-        return hfi_lease_lose(lease, "the store did not have it any more when it was converted");
-    if (status != HF_UNKNOWN || hfi_lease_lost(lease))
+    if (nothing_done(status))
         return NULL;
-    if (!lease->timed || lease->term.granted_ms == 0)
-        return hfi_lease_lose(lease, "it is not known whether it was converted");
-    if (hfi_term_doubt(&lease->term, hfi_now_ms())) {
-        hfi_lease_note(lease);
-        hfi_keeper_arm(lease->store, &lease->timer, hfi_now_ms());
-    }
-    return NULL;
+    return hfi_lease_lose(lease, "the store did not have it any more when it was converted");
 }
 
 static void keep_old(hf_lease *handle, hf_status status)

@@ -106,6 +106,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
         lease->scope = hfi_thread_id();
 
     set_claim(&lease->claim, checked, hfi_store_engine(store));
+    lease->replaces = checked->replaced ? checked->replaced->handle : NULL;
     set_term(&lease->term, checked, hfi_store_promises(store));
     atomic_store_explicit(&lease->shard, hfi_store_shard(store, lease->claim.name.hash),
                           memory_order_relaxed);
@@ -348,6 +349,18 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
     lease->why = why;
     hfi_lease_note(lease);
     return hfi_local_queue_hand_on(lease);
+}
+
+void hfi_lease_lose_replaced(struct hfi_lease *lease)
+{
+    struct hfi_lease *old;
+    struct hfi_wait *next;
+
+    if (!lease->replaces || hfi_lease_lock(lease->replaces, &old, &next) != HF_OK)
+        return;
+    if (!next)
+        next = hfi_lease_lose(old, "it may have been converted, and the answer did not come");
+    hfi_lease_unlock(old, next);
 }
 
 void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,

@@ -101,6 +101,7 @@ struct hfi_lease {
     int64_t settle_ms;        /* not before */
     uint32_t settle_tries;
 
+    hf_lease *replaces; /* HFI_CLAIM_REPLACES: the lease whose place the claim takes */
     struct hfi_claim claim;
     const char *why;          /* how it was lost, or why it is at risk */
     char *why_copy;           /* * a copy of the engine's text */
@@ -142,6 +143,10 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms);
 /* It is lost; `why` is a literal. With the lock. Returns the local waiter that goes to the store now, or
  * NULL. */
 struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why);
+
+/* The claim in this slot may have taken the place of another lease, and is not to be used: that one is lost before this one is
+ * released. Without the lock. */
+void hfi_lease_lose_replaced(struct hfi_lease *lease);
 
 /* Read the clock, and lose the lease if its validity has ended. With the lock; returns likewise. */
 struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease);

@@ -11,6 +11,7 @@ struct hfi_tag;
 
 /* The lease whose place a new one takes: convert.c. */
 struct hfi_replaced {
+    hf_lease *handle;
     unsigned char owner[HFI_OWNER_LEN];
     bool
         in_loop; /* as of struct hfi_lease: its callback comes from there, whichever form converts it */

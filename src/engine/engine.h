@@ -95,7 +95,8 @@ enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE };
 /* HF_CAP_CONVERT: it takes the place of the holder `replaced`, which is of this process and name. That one's permits count as free for
  * this claim, it stands before all that wait, and its grant removes that holder in the same step. HF_LOST: there is no such holder.
  * A holder that ends while the claim waits changes nothing: the claim keeps its place before all others, so no other writer can have
- * come between, and core knows what it has lost. A claim that asks for no more permits than the holder has never waits, not even for
+ * come between, and core knows what it has lost. The holder's end in the store is not earlier after the grant than it was before. Once it
+ * was granted, nothing but HF_OK, HF_LOST or HF_UNKNOWN may follow: the engine does not give it back by itself. A claim that asks for no more permits than the holder has never waits, not even for
  * the end of a lock delay. */
 #define HFI_CLAIM_REPLACES (1u << 4)
 

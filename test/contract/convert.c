@@ -405,6 +405,83 @@ static void events_go_along(void **state)
     close_store(store);
 }
 
+/* Limits of the first lease go on, and none of them makes the store give back what it has converted. */
+static void limits_go_on(void **state)
+{
+    hf_acquire_request request = rw(HF_KIND_EXCLUSIVE, 0);
+    hf_store *store;
+    hf_lease *lease;
+    int64_t rest_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_CONVERT | HF_CAP_TTL);
+    store = open_store();
+    request.max_hold_ms = 20000;
+    request.min_valid_ms = 19000;
+    lease = take(store, &request);
+    nap_ms(1500); /* less is left than min_valid_ms */
+    rest_ms = hf_lease_remaining_ms(lease);
+    CHECK(rest_ms < request.min_valid_ms);
+    EXPECT(HF_OK, hf_convert(&lease, HF_KIND_SHARED, 0, &contract_error));
+    CHECK(hf_lease_remaining_ms(lease) <= rest_ms + 100); /* rounding, and not a new max_hold */
+    CHECK(count_holders(store, "rw") == 1);
+    give(lease);
+    close_store(store);
+}
+
+/* min_hold_ms: it stays for the rest of the time, and is no more detached than before. */
+static void min_hold_goes_on(void **state)
+{
+    hf_acquire_request request = rw(HF_KIND_EXCLUSIVE, 0);
+    char text[HF_LEASE_TEXT_MAX];
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_CONVERT | HF_CAP_DETACHED);
+    store = open_store();
+    request.min_hold_ms = LIMIT_MS;
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_convert(&lease, HF_KIND_SHARED, 0, &contract_error));
+    EXPECT(HF_UNSUPPORTED, hf_lease_export(lease, text));
+    EXPECT(HF_OK, hf_release(lease, &contract_error));
+    EXPECT(HF_BUSY, probe_kind(store, HF_KIND_EXCLUSIVE));
+    EXPECT(HF_OK, probe_kind(store, HF_KIND_SHARED));
+    close_store(store);
+}
+
+/* The first converter has lost its lease and waits on; another one barges in and gives up its own conversion. What comes free then does not
+ * cost the second one its lease. */
+static void each_replaces_its_own(void **state)
+{
+    hf_acquire_request barge = rw(HF_KIND_UPGRADEABLE, 0);
+    struct attempt upgrade;
+    hf_store *store, *second;
+    hf_lease *first, *other, *reader;
+
+    (void)state;
+    NEEDS(HF_CAP_CONVERT | HF_CAP_BARGE | HF_CAP_BREAK | HF_CAP_WAITERS);
+    store = open_store();
+    second = open_store();
+    first = take_kind(store, HF_KIND_UPGRADEABLE);
+    reader = take_kind(second, HF_KIND_SHARED);
+    upgrade_start(&upgrade, store, first);
+    AWAIT(count_waiters(second, "rw") == 1);
+    EXPECT(HF_OK, hf_lease_break(second, "rw", 2, hf_lease_token(first), &contract_error));
+    barge.flags = HF_FLAG_BARGE | HF_FLAG_NO_DEADLOCK_CHECK;
+    other = take(second, &barge);
+    EXPECT(HF_TIMEOUT, hf_convert(&other, HF_KIND_EXCLUSIVE, 50, &contract_error));
+    give(reader);
+    CHECK(!upgrade.ended && count_holders(second, "rw") == 1);
+    CHECK(kind_of(other) == HF_KIND_UPGRADEABLE);
+    give(other);
+    EXPECT(HF_LOST, attempt_join(&upgrade));
+    AWAIT(probe_kind(second, HF_KIND_EXCLUSIVE) == HF_OK);
+    EXPECT(HF_LOST, hf_release(first, NULL));
+    close_store(second);
+    close_store(store);
+}
+
 /* ---- many at once --------------------------------------------------------------------------- */
 
 #define WORKERS 6
@@ -505,6 +582,9 @@ int contract_convert(void)
         CASE(broken_before),
         CASE(held_twice),
         CASE(events_go_along),
+        CASE(limits_go_on),
+        CASE(min_hold_goes_on),
+        CASE(each_replaces_its_own),
         CASE(many_convert),
     };
 

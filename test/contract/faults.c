@@ -72,6 +72,29 @@ static void reply_is_lost(void **state)
     close_store(store);
 }
 
+/* A conversion whose outcome is unknown: nobody can use the new lease, so the old one is lost, and before the new one is given back. */
+static void conversion_is_lost(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_acquire_request request = long_request("job");
+    hf_lease *lease, *same;
+
+    (void)state;
+    request.kind = HF_KIND_EXCLUSIVE;
+    for (int lose_reply = 0; lose_reply < 2; lose_reply++) {
+        same = lease = take(store, &request);
+        mem_fault(contract_server(), lose_reply ? MEM_LOSE_REPLY : MEM_LOSE_REQUEST, MEM_ACQUIRE, 1,
+                  0);
+        EXPECT(HF_UNKNOWN, hf_convert(&lease, HF_KIND_SHARED, LIMIT_MS, &contract_error));
+        CHECK(lease == same && hf_lease_state(lease) == HF_STATE_LOST);
+        EXPECT(HF_LOST, hf_release(lease, NULL));
+        AWAIT(count_holders(second, "job") == 0);
+        EXPECT(HF_OK, probe(second, &request));
+    }
+    close_store(second);
+    close_store(store);
+}
+
 /* Several names: all are asked for before any is answered; and if one answer is lost, nothing stays held. */
 static void several_and_lost_replies(void **state)
 {
@@ -567,6 +590,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest cases[] = {
         CASE(request_is_lost),
         CASE(reply_is_lost),
+        CASE(conversion_is_lost),
         CASE(several_and_lost_replies),
         CASE(reply_is_late),
         CASE(request_is_late),

@@ -151,10 +151,14 @@ static struct party **place_for(struct name *name, const struct mem_request *ask
     return ask->permits <= name->capacity - name->taken + (*old)->ask.permits ? old : NULL;
 }
 
-static void make_place(struct mem_server *server, struct name *name, struct party **old)
+/* Returns when it would have ended: the new one does not end before. */
+static int64_t make_place(struct mem_server *server, struct name *name, struct party **old)
 {
+    int64_t until_ms = (*old)->until_ms;
+
     name->taken -= (*old)->ask.permits;
     end_party(server, old);
+    return until_ms;
 }
 
 /* A message may have been lost: the heartbeat of the first waiter sends it again. */
@@ -171,6 +175,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     struct name *name = find_name(server, ask->name, ask->name_len);
     struct party **at, *party;
     struct mem_reply reply;
+    int64_t until_ms;
     bool overtakes;
 
     if (name && (at = find_party(&name->holders, ask->owner)))
@@ -196,9 +201,10 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     if ((at = place_for(name, ask))) {
         party = must(calloc(1, sizeof *party));
         party->ask = *ask;
-        make_place(server, name, at);
+        until_ms = make_place(server, name, at);
         if (grant(server, name, party, now_ms) != HF_OK)
             abort(); /* no test has come that far */
+        party->until_ms = party->until_ms < until_ms ? until_ms : party->until_ms;
         reply = granted(party);
         settle(server, name, now_ms);
         return reply;
@@ -400,6 +406,7 @@ static void settle(struct mem_server *server, struct name *name, int64_t now_ms)
 {
     struct party **at, *head;
     struct mem_reply reply;
+    int64_t until_ms;
 
     for (at = &name->holders; *at;) {
         if ((*at)->until_ms <= now_ms)
@@ -418,14 +425,17 @@ static void settle(struct mem_server *server, struct name *name, int64_t now_ms)
         server->seq++;
     }
     while ((head = name->waiters)) {
+        until_ms = 0;
         if ((at = place_for(name, &head->ask)))
-            make_place(server, name, at);
+            until_ms = make_place(server, name, at);
         if (!fits(name, head->ask.permits))
             break;
         name->waiters = head->next;
         reply = answer(grant(server, name, head, now_ms));
-        if (reply.status == HF_OK)
+        if (reply.status == HF_OK) {
+            head->until_ms = head->until_ms < until_ms ? until_ms : head->until_ms;
             reply = granted(head);
+        }
         server->push(server->push_arg, head->ask.session, head->ask.owner, &reply);
         if (reply.status != HF_OK)
             free(head);

@@ -35,9 +35,10 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
                          uint32_t missing);
 static int acquire_replacing(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec,
                              bool open, uint32_t missing);
-static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec);
+static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, int64_t least_ms);
 static int refuse(struct lmdb_txn *t, struct acquire *a, bool open, uint32_t missing);
-static int enqueue(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, uint64_t ticket);
+static int enqueue(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, uint64_t ticket,
+                   uint64_t replaced);
 static int stop(struct acquire *a, hf_status status);
 static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err);
 static void count(struct lmdb_txn *t, struct acquire *a);
@@ -178,7 +179,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         return acquire_replacing(t, a, &rec, open, missing);
     if (open && lmdb_past(t, rec.closed_ms) && lmdb_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
-        rc = grant(t, a, &rec);
+        rc = grant(t, a, &rec, 0);
         if (rc == 0)
             rc = lmdb_call_head(t, hash, &rec); /* tell the waiter that we overtook, if we barged */
         return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
@@ -189,7 +190,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         return rc;
     if (!a->op->may_wait)
         return refuse(t, a, open, missing);
-    return enqueue(t, a, &rec, lmdb_ticket_last(t));
+    return enqueue(t, a, &rec, lmdb_ticket_last(t), 0);
 }
 
 /* It takes the place of a holder: now, or before all others when it fits there. */
@@ -208,7 +209,7 @@ static int acquire_replacing(struct lmdb_txn *t, struct acquire *a, struct lmdb_
         lmdb_fits(rec->capacity, rec->taken - old.permits, claim->permits)) {
         rc = lmdb_holder_remove(t, hash, rec, &old, false, 0);
         if (rc == 0)
-            rc = grant(t, a, rec);
+            rc = grant(t, a, rec, old.deadline_ms);
         if (rc == 0)
             rc = lmdb_promote(t, hash, rec, 0); /* a reader lets other readers in */
         if (rc == 0)
@@ -223,13 +224,11 @@ static int acquire_replacing(struct lmdb_txn *t, struct acquire *a, struct lmdb_
         rc = lmdb_ticket_first(t, hash, rec, &ticket);
     if (rc != 0)
         return rc;
-    old.flags |= LMDB_HOLDER_REPLACED;
-    rc = lmdb_holder_update(t, hash, rec, &old);
-    return rc != 0 ? rc : enqueue(t, a, rec, ticket);
+    return enqueue(t, a, rec, ticket, old.token);
 }
 
-/* It fits. */
-static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec)
+/* It fits. It does not end before least_ms. */
+static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, int64_t least_ms)
 {
     const struct hfi_claim *claim = a->op->claim;
     struct lmdb_holder h = holder_of(t, claim, t->directory->slot);
@@ -239,6 +238,8 @@ static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec)
 
     if (!a->room)
         return MDB_MAP_FULL;
+    if (h.deadline_ms < least_ms)
+        h.deadline_ms = least_ms;
     rc = lmdb_holder_grant(t, claim->name.hash, rec, &h, label, label_len);
     a->token = h.token;
     a->tokens = h.tokens;
@@ -254,7 +255,8 @@ static int refuse(struct lmdb_txn *t, struct acquire *a, bool open, uint32_t mis
     return stop(a, hfi_error_set(a->err, HF_BUSY, 0, "%s", hf_status_text(HF_BUSY)));
 }
 
-static int enqueue(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, uint64_t ticket)
+static int enqueue(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, uint64_t ticket,
+                   uint64_t replaced)
 {
     const uint64_t *hash = a->op->claim->name.hash;
     int rc;
@@ -265,6 +267,7 @@ static int enqueue(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec,
         a->wait = lmdb_wait_new(a->store, a->op);
     if (!a->wait)
         return stop(a, hfi_error_memory(a->err));
+    a->wait->replaced = replaced;
     rc = lmdb_enqueue(t, rec, a->wait, ticket);
     if (rc == 0)
         rc = lmdb_name_put(t, hash, rec);

@@ -146,28 +146,30 @@ int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb
     return lmdb_wake_later(t, call(&w));
 }
 
-/* The waiter takes the place of a holder, if that one has not ended: remove the holder if the waiter fits then. */
+/* The waiter takes the place of the holder with this token, if that one has not ended: remove the holder if the waiter fits then, and
+ * say when it would have ended. */
 static int make_place(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
-                      uint32_t permits)
+                      const struct lmdb_waiter *w, int64_t *ret_least_ms)
 {
+    uint64_t token = lmdb_waiter_replaced(w);
     struct lmdb_further further;
     struct lmdb_holder old = rec->first;
-    uint64_t at = 0;
-    int rc = 0;
 
-    if (!old.token || !(old.flags & LMDB_HOLDER_REPLACED))
-        for (;; at++) {
-            rc = rec->further > 0 ? lmdb_further_next(t, hash, &at, &further) : MDB_NOTFOUND;
-            if (rc != 0)
-                return rc == MDB_NOTFOUND ? 0 : rc;
-            old = further.holder;
-            if (old.flags & LMDB_HOLDER_REPLACED)
-                break;
-        }
+    *ret_least_ms = 0;
+    if (token == 0)
+        return 0;
+    if (old.token != token) {
+        int rc = rec->further > 0 ? lmdb_further_get(t, hash, token, &further) : MDB_NOTFOUND;
+
+        if (rc != 0)
+            return rc == MDB_NOTFOUND ? 0 : rc;
+        old = further.holder;
+    }
     if (old.permits > rec->taken)
         return LMDB_E_CORRUPT;
-    if (!lmdb_fits(rec->capacity, rec->taken - old.permits, permits))
+    if (!lmdb_fits(rec->capacity, rec->taken - old.permits, w->permits))
         return 0;
+    *ret_least_ms = old.deadline_ms;
     return lmdb_holder_remove(t, hash, rec, &old, false, 0);
 }
 
@@ -182,7 +184,9 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
     struct lmdb_waiter w;
     uint64_t ticket = 0;
     uint32_t missing;
-    uint32_t grants = 0;
+    uint32_t grants = 0, label_len;
+    const char *label;
+    int64_t least_ms;
     bool look = false, others;
     int rc;
 
@@ -194,7 +198,8 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
         rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc != 0)
             return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
-        if (w.flags & LMDB_WAITER_REPLACES && (rc = make_place(t, hash, rec, w.permits)) != 0)
+        rc = make_place(t, hash, rec, &w, &least_ms);
+        if (rc != 0)
             return rc;
         if (!lmdb_fits(rec->capacity, rec->taken, w.permits))
             break;
@@ -220,10 +225,13 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
                                  .slot = w.flags & LMDB_WAITER_DETACHED ? LMDB_NO_SLOT : w.slot,
                                  .flags = w.flags & LMDB_WAITER_WATCHED ? LMDB_HOLDER_WATCHED : 0 };
 
+        if (h.deadline_ms < least_ms)
+            h.deadline_ms = least_ms;
         memcpy(h.owner, w.owner, HFI_OWNER_LEN);
         rc = lmdb_waiter_del(t, hash, ticket);
+        label = lmdb_waiter_label(&w, &label_len);
         if (rc == 0)
-            rc = lmdb_holder_grant(t, hash, rec, &h, w.label, w.label_len);
+            rc = lmdb_holder_grant(t, hash, rec, &h, label, label_len);
         rec->waiters--;
         grants++;
         wake.token = h.token;

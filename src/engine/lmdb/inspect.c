@@ -120,6 +120,8 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
                         const struct lmdb_waiter *w, uint32_t position)
 {
     char text[HF_LABEL_MAX + 1];
+    const char *label;
+    uint32_t label_len;
     hf_waiter view = { .position = position,
                        .permits = w->permits,
                        .kind = hfi_shown_kind(rec->mode, w->permits),
@@ -127,9 +129,10 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
                        .pid = pid_for_us(t->directory, w->slot),
                        .label = text };
 
-    memcpy(text, w->label, w->label_len);
-    text[w->label_len] = '\0';
-    if (w->label_len == 0)
+    label = lmdb_waiter_label(w, &label_len);
+    memcpy(text, label, label_len);
+    text[label_len] = '\0';
+    if (label_len == 0)
         slot_label(t->directory, w->slot, text);
     return sink->waiter(sink, &view);
 }

@@ -53,6 +53,7 @@ struct lmdb_wait {
     struct lmdb_store *store;
     _Atomic uint64_t cookie; /* never used twice */
     uint64_t ticket;
+    uint64_t replaced; /* HFI_CLAIM_REPLACES: the token of that holder */
     uint64_t
         told; /* the token of a grant that the mail thread has read but not acted on; under the mutex */
     uint32_t cell, turn;
@@ -462,6 +463,9 @@ struct lmdb_wait *lmdb_wait_new(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_wait_end(struct lmdb_directory *d, struct lmdb_wait *w); /* back into the pool */
 /* Write our waiter record and count it in `rec`, which the caller puts. */
 int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket);
+/* The token of the holder whose place the waiter takes; 0: of none. And its label, which need not end with a NUL. */
+uint64_t lmdb_waiter_replaced(const struct lmdb_waiter *w);
+const char *lmdb_waiter_label(const struct lmdb_waiter *w, uint32_t *ret_len);
 /* A ticket behind all others; before all others of this name. */
 uint64_t lmdb_ticket_last(struct lmdb_txn *t);
 int lmdb_ticket_first(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,

@@ -209,13 +209,14 @@ struct lmdb_holder {
     int64_t ttl_ms; /* as asked for; 0: none */
 };
 
-#define LMDB_HOLDER_WATCHED  1u /* HFI_CLAIM_WATCHED: tell it that others wait */
-#define LMDB_HOLDER_REPLACED 2u /* a waiter with LMDB_WAITER_REPLACES takes its place */
+#define LMDB_HOLDER_WATCHED 1u /* HFI_CLAIM_WATCHED: tell it that others wait */
 
 #define LMDB_WAITER_BARGE    1u
 #define LMDB_WAITER_DETACHED 2u
 #define LMDB_WAITER_WATCHED  4u
-#define LMDB_WAITER_REPLACES 8u /* HFI_CLAIM_REPLACES: its ticket is before all others */
+/* HFI_CLAIM_REPLACES: its ticket is before all others, and its label begins with the token of the holder whose place it takes, 8 bytes. (A
+ * new member would be another form, and a process of an earlier version shows these bytes at worst.) */
+#define LMDB_WAITER_REPLACES 8u
 
 struct lmdb_waiter {
     uint32_t checksum;

@@ -476,8 +476,7 @@ static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
                                  .ttl_ms = claim->ttl_ms,
                                  .slot = claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : d->slot,
                                  .flags =
-                                     (claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0) |
-                                     (next ? LMDB_HOLDER_REPLACED : 0) };
+                                     claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0 };
 
         memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
         if (claim->ttl_ms)

@@ -61,7 +61,7 @@ struct lmdb_wait *lmdb_wait_new(struct lmdb_store *store, struct hfi_op *op)
         w->claim = op->claim;
         w->store = store;
         atomic_store(&w->cookie, ++d->next_cookie);
-        w->told = 0;
+        w->told = w->replaced = 0;
         atomic_store(&w->open, w->cookie);
         atomic_store(&w->unwatched, 0);
         atomic_store(&w->wake_ms, HFI_NEVER);
@@ -142,6 +142,23 @@ int lmdb_ticket_first(struct lmdb_txn *t, const uint64_t hash[2], const struct l
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
+uint64_t lmdb_waiter_replaced(const struct lmdb_waiter *w)
+{
+    uint64_t token = 0;
+
+    if (w->flags & LMDB_WAITER_REPLACES && w->label_len >= sizeof token)
+        memcpy(&token, w->label, sizeof token);
+    return token;
+}
+
+const char *lmdb_waiter_label(const struct lmdb_waiter *w, uint32_t *ret_len)
+{
+    uint32_t skip = lmdb_waiter_replaced(w) ? sizeof(uint64_t) : 0;
+
+    *ret_len = w->label_len - skip;
+    return w->label + skip;
+}
+
 int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket)
 {
     struct lmdb_directory *d = t->directory;
@@ -163,9 +180,15 @@ int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w,
                    (claim->flags & HFI_CLAIM_DETACHED ? LMDB_WAITER_DETACHED : 0) |
                    (claim->flags & HFI_CLAIM_WATCHED ? LMDB_WAITER_WATCHED : 0) |
                    (claim->flags & HFI_CLAIM_REPLACES ? LMDB_WAITER_REPLACES : 0);
-    record.label_len = (uint32_t)label_len;
+    if (w->replaced) {
+        memcpy(record.label, &w->replaced, sizeof w->replaced);
+        record.label_len = sizeof w->replaced;
+        if (label_len > HF_LABEL_MAX - sizeof w->replaced)
+            label_len = HF_LABEL_MAX - sizeof w->replaced;
+    }
     if (label_len)
-        memcpy(record.label, label, label_len);
+        memcpy(record.label + record.label_len, label, label_len);
+    record.label_len += (uint32_t)label_len;
     w->ticket = ticket;
     rec->waiters++;
     if (w->cell < LMDB_CELLS)

@@ -109,7 +109,9 @@ static void rolled_back(struct redis_call *call, enum hfi_outcome outcome,
 static void roll_back(struct redis_store *store, struct redis_wait *wait)
 {
     struct redis_call *call =
-        redis_call_new(store, &hfi_script_release, redis_keys(store), rolled_back, NULL);
+        wait->claim->flags & HFI_CLAIM_REPLACES
+            ? NULL /* what it has replaced cannot come back: core must know first */
+            : redis_call_new(store, &hfi_script_release, redis_keys(store), rolled_back, NULL);
 
     if (!call) {
         redis_wait_end(store, wait, HF_UNKNOWN, NULL);
@@ -127,6 +129,8 @@ static void end_confirm(struct redis_store *store, struct redis_wait *wait, bool
         roll_back(store, wait);
     else if (wait->confirmed != HF_LOST)
         redis_wait_end(store, wait, HF_UNKNOWN, NULL);
+    else if (wait->claim->flags & HFI_CLAIM_REPLACES)
+        redis_wait_end(store, wait, HF_LOST, NULL);
     else if (wait->stop != HF_OK)
         redis_denied(store, wait, wait->stop, NULL); /* it has expired, and the acquire was
                                                       * cancelled */

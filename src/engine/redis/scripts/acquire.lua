@@ -230,11 +230,12 @@ if instead and not old then
     promote()
     return answer({ 'N' })
 end
-if old and place_for(old, permits) then
+if old and not next_tokens(tokens, kept) then return answer({ 'F' }) end
+local left = old and place_for(old, permits)
+if left then
     local token, count = take_tokens(tokens, kept)
-    if not token then return answer({ 'F' }) end
     call('HDEL', name, 'h' .. instead)
-    hold(owner, token, count, permits, delay, ttl, ttl, window, kept, client, label)
+    hold(owner, token, count, permits, delay, math.max(ttl, left), math.max(ttl, left), window, kept, client, label)
     promote()
     save()
     return { 'G', token, count, ttl, behind(kept) }

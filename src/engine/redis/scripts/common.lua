@@ -298,22 +298,25 @@ local function spoken(record)
     return sub(record, 1, 48) .. pack('<d', unpack('<d', record, 49) - HEARS) .. sub(record, 57)
 end
 
--- Does a request fit in the place of the holder with this record? If so, the holder's permits are free; the caller removes the record.
--- One that asks for no more than the holder has does not wait for the end of a lock delay either.
+-- Does a request fit in the place of the holder with this record? If so, the holder's permits are free; the caller removes the record, and
+-- gives the request at least the time that is returned: its process counts on the old one until it has the answer. A request for no
+-- more than the holder has does not wait for the end of a lock delay either.
 local function place_for(record, permits)
     local deadline, token, tokens, own = unpack(HOLDER, record)
-    if now <= closed and permits > own or permits > capacity - taken + own then return false end
+    if now <= closed and permits > own or permits > capacity - taken + own then return nil end
     taken, holders, dirty = taken - own, holders - 1, true
-    return true
+    return math.max(deadline - now, 0)
 end
 
 -- The waiter takes the place of a holder (field u: that one's owner, and the waiter's), if that one is still there and it fits.
 local function make_place(owner, permits)
     local pair = mode == 1 and call('HGET', name, 'u')
-    if not pair or sub(pair, 17) ~= owner then return end
+    if not pair or sub(pair, 17) ~= owner then return 0 end
     local field = 'h' .. sub(pair, 1, 16)
     local record = call('HGET', name, field)
-    if not record or place_for(record, permits) then call('HDEL', name, 'u', field) end
+    local left = record and place_for(record, permits)
+    if left or not record then call('HDEL', name, 'u', field) end
+    return left or 0
 end
 
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
@@ -325,12 +328,13 @@ local function promote()
         local owner, record = heir()
         if not owner then return true end
         local beat, window, permits, tokens, ttl, delay, flags, since, attempt, client = unpack(WAITER, record)
-        if permits > capacity - taken then make_place(owner, permits) end
+        local left = permits > capacity - taken and next_tokens(tokens, flags) and make_place(owner, permits) or 0
         if permits > capacity - taken then return end
         local token, count = take_tokens(tokens, flags)
         if not token then return end
         leave(owner)
-        hold(owner, token, count, permits, delay, ttl, window, window, flags, client, sub(record, WAITER_LEN + 1))
+        hold(owner, token, count, permits, delay, math.max(ttl, left), math.max(window, left), window, flags, client,
+            sub(record, WAITER_LEN + 1))
         said[#said + 1] = inbox_of(client)
         said[#said + 1] = 'G' .. owner .. string.format(' %.0f %.0f %.0f %.0f', attempt, token, count, window) ..
             (behind(flags) and ' 1' or '')
