@@ -328,6 +328,23 @@ static void min_hold_outlasts_the_store(void **state)
     close_store(store);
 }
 
+/* Closing does not wait for it. */
+static void min_hold_closes_at_once(void **state)
+{
+    hf_acquire_request request = min_hold_request(), try = mutex_request("least");
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    request.min_hold_ms = LONG_MS; /* longer than any test may take */
+    store = open_store();
+    give(take(store, &request));
+    EXPECT(HF_OK, hf_close(store, 0));
+    store = open_store();
+    EXPECT(HF_BUSY, probe(store, &try));
+    close_store(store);
+}
+
 static void min_hold_outlasts_the_process(void **state)
 {
     hf_acquire_request request = min_hold_request();
@@ -417,6 +434,7 @@ int contract_detached(void)
         CASE(adopter_hands_off),
         CASE(min_hold_outlasts_the_release),
         CASE(min_hold_outlasts_the_store),
+        CASE(min_hold_closes_at_once),
         CASE(min_hold_outlasts_the_process),
         CASE(min_hold_is_over),
         CASE(min_hold_refusals),
