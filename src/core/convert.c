@@ -143,9 +143,9 @@ static hf_status end_old(hf_lease *handle)
 static bool nothing_done(hf_status status)
 {
     return status == HF_BUSY || status == HF_TIMEOUT || status == HF_CANCELLED ||
-           status == HF_MISMATCH || status == HF_DEADLOCK || status == HF_UNAVAILABLE ||
-           status == HF_DENIED || status == HF_FULL || status == HF_NO_MEMORY ||
-           status == HF_INVALID || status == HF_UNSUPPORTED;
+           status == HF_DEADLOCK || status == HF_UNAVAILABLE || status == HF_DENIED ||
+           status == HF_FULL || status == HF_NO_MEMORY || status == HF_INVALID ||
+           status == HF_UNSUPPORTED;
 }
 
 /* It was not converted. With the lock. Returns the local waiter to be told GO, or NULL. */

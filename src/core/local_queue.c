@@ -124,7 +124,8 @@ static enum hfi_entrance re_enter(struct hfi_lease *held, struct hfi_lease *leas
                                   hf_lease **ret_again)
 {
     if (held->claim.mode != lease->claim.mode || held->claim.capacity != lease->claim.capacity ||
-        held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX) {
+        held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX ||
+        held->converting) {
         lease->claim.mode = held->claim.mode;
         lease->claim.capacity = held->claim.capacity;
         return HFI_ENTRY_MISMATCH;

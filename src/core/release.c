@@ -267,6 +267,11 @@ static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_
     } else if (hfi_lease_lost(lease)) {
         ret_plan->what = HFI_ENDING_LOST;
         take_out(lease, ret_plan);
+    } else if (
+        lease->converting) { /* another claim may have its place by now: it goes to nobody here */
+        ret_plan->what = HFI_ENDING_STORE;
+        take_out(lease, ret_plan);
+        ret_plan->next = hfi_local_queue_hand_on(lease);
     } else if (!hfi_list_empty(&lease->queue) && (passed = hfi_local_queue_pass(lease))) {
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(passed, HFI_WAIT_PASSED);

@@ -304,6 +304,8 @@ static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up,
         return hfi_error_set(err, HF_INVALID, 0, "lease: it was released meanwhile");
     if (hfi_lease_lost(lease))
         status = HF_LOST;
+    else if (status == HF_LOST)
+        status = HF_UNKNOWN; /* it is being converted */
     else if (given_up) {
         lease->term.state = HF_STATE_AT_RISK;
         hfi_lease_note(lease);

@@ -221,7 +221,7 @@ struct watching {
     hf_members *seen;
 };
 
-enum { WATCH_BEGIN, WATCH_READ, WATCH_LOOKED, WATCH_WAITED };
+enum { WATCH_BEGIN, WATCH_READ, WATCH_LOOKED, WATCH_WAITED, WATCH_RESTED };
 
 static hf_status look(struct watching *watching)
 {
@@ -287,6 +287,13 @@ static hf_status step_watch(struct hfi_prim_task *task, hf_status got)
         return look(watching);
     case WATCH_LOOKED:
         return looked(watching, got);
+    case WATCH_WAITED:
+        if (got ==
+            HF_UNAVAILABLE) { /* the line on which changes are told is down: look now and then */
+            task->action.until_ms = hfi_now_ms() + LOOK_AGAIN_MS;
+            return hfi_begin_act(task, WATCH_RESTED, HFI_ACT_PAUSE);
+        }
+        break;
     default:
         break;
     }

@@ -476,7 +476,7 @@ class Redis(Model):
     """The rules as they stand. In the thin form a deadline itself shows that the clock was set back, be it by a millisecond.
     Any token of a lease that lingers breaks it."""
     KEPT = DETACHED | HEARD | WATCHED | LINGERS
-    SHOWN = DETACHED | LINGERS
+    SHOWN = DETACHED | WATCHED | LINGERS
 
     def hold_now(self, h, token, tid):
         if h.flags & LINGERS and token == h.token:

@@ -116,8 +116,8 @@ static void make_url(const struct wish *wish, const struct server *server, uint1
     if (wish->by_socket)
         snprintf(url, URL_ROOM, "redis+unix://%s%s?prefix=hf:{id}:", login, server->socket);
     else
-        snprintf(url, URL_ROOM, "redis%s://%s127.0.0.1:%u?prefix=hf:{id}:%s", wish->tls ? "s" : "",
-                 login, (unsigned)port, tls);
+        snprintf(url, URL_ROOM, "redis%s://%s127.0.0.1:%u?prefix=hf:%s:%s", wish->tls ? "s" : "",
+                 login, (unsigned)port, wish->tagged ? "{{id}}" : "{id}", tls);
 }
 
 /* Redlock: start the nodes, which server.h ends with us, and make their URL. */
@@ -215,7 +215,7 @@ static struct wish parse(int argc, char **argv)
     }
     if (optind >= argc)
         give_up(
-            "usage: with_server redis [-p] [-u RULES] [-t] [-x] [-S] [-C [-T]] [-R N] [-f SEED] "
+            "usage: with_server redis [-p] [-u RULES] [-t] [-x] [-T] [-S] [-C] [-R N] [-f SEED] "
             "[-o OPTION] [-q QUERY] COMMAND...");
     return wish;
 }

@@ -301,7 +301,8 @@ static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome o
         wait->err = *err;
     switch (outcome) {
     case HFI_ANSWERED:
-        store->wire->voted(store, wait, round, node, reply);
+        if (!store->wire->voted(store, wait, round, node, reply))
+            return; /* it is asked again, and `wait` may have ended meanwhile */
         break;
     case HFI_REFUSED:
         wait->err = *err;
@@ -345,7 +346,7 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
 }
 
 /* One node's answer. A later reason never replaces a mismatch or a refusal. */
-static void voted(struct redlock_store *store, struct redlock_wait *wait,
+static bool voted(struct redlock_store *store, struct redlock_wait *wait,
                   struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
 {
     enum hfi_vote vote = HFI_VOTE_OTHER;
@@ -355,16 +356,16 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
         reply->integer < (int64_t)HFI_TOKEN_LIMIT) {
         hfi_ballot_granted(&wait->ballot, node, (uint64_t)reply->integer, 0, round->sent_ms,
                            wait->claim->ttl_ms);
-        return;
+        return true;
     }
     switch (letter) {
     case 'G':
         if (redlock_take_grant(wait, node, reply, round->sent_ms))
-            return;
+            return true;
         break;
     case 'Q':
         redlock_still_waiting(store, wait, node, reply, round->sent_ms);
-        return;
+        return true;
     case 'B':
         vote = HFI_VOTE_BUSY;
         wait->lingers |= hfi_reply_int_at(reply, 2) > 0;
@@ -393,6 +394,7 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
         wait->hold->unsure |= 1u << node;
     }
     hfi_ballot_voted(&wait->ballot, node, vote);
+    return true;
 }
 
 /* ---- deciding ---------------------------------------------------------------------------------- */

@@ -214,8 +214,8 @@ struct redlock_wire {
     uint32_t keys; /* of these scripts, beside one for each name */
     void (*add_key)(struct redlock_round *round, const struct hfi_name *name); /* of a name */
     void (*add_ask)(struct redlock_round *round, const struct redlock_wait *wait, uint32_t nodes);
-    /* A node's answer to that; one that came when the acquire had been decided. */
-    void (*voted)(struct redlock_store *store, struct redlock_wait *wait,
+    /* A node's answer to that (false: no vote, the node is asked again); one that came when the acquire had been decided. */
+    bool (*voted)(struct redlock_store *store, struct redlock_wait *wait,
                   struct redlock_round *round, unsigned node, const struct hfi_reply *reply);
     void (*voted_late)(struct redlock_round *round, unsigned node, const struct hfi_reply *reply);
     void (*add_release)(struct redlock_round *round, int64_t tombstone_ms); /* of round->owner */

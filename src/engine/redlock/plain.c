@@ -71,7 +71,7 @@ static void add_ask(struct redlock_round *round, const struct redlock_wait *wait
                       put_value(value, wait->claim->owner, round->attempt), wait->claim->ttl_ms);
 }
 
-static void voted(struct redlock_store *store, struct redlock_wait *wait,
+static bool voted(struct redlock_store *store, struct redlock_wait *wait,
                   struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
 {
     int64_t ms;
@@ -79,7 +79,7 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
     switch (hfi_plain_read(reply, wait->claim->ttl_ms, &ms)) {
     case HFI_PLAIN_GRANTED:
         hfi_ballot_granted(&wait->ballot, node, COUNTER, 0, round->sent_ms, ms);
-        return;
+        return true;
     case HFI_PLAIN_TAKEN:
         if (round->scripted & 1u << node)
             break;
@@ -87,16 +87,16 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
             ask_by_script(round, wait);
         round->scripted |= 1u << node;
         redlock_round_again(round, node); /* its vote is still to come */
-        return;
+        return false;
     case HFI_PLAIN_BUSY:
         if (ms > wait->left_ms)
             wait->left_ms = ms;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_BUSY);
-        return;
+        return true;
     case HFI_PLAIN_KIND:
         hfi_error_set(&wait->err, HF_MISMATCH, 0, "a key of another type has this name");
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_KIND);
-        return;
+        return true;
     case HFI_PLAIN_ODD:
         break;
     }
@@ -104,6 +104,7 @@ static void voted(struct redlock_store *store, struct redlock_wait *wait,
                   hfi_link_address(store->nodes[node].link)->shown);
     wait->hold->unsure |= 1u << node;
     hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_OTHER);
+    return true;
 }
 
 static void voted_late(struct redlock_round *round, unsigned node, const struct hfi_reply *reply)

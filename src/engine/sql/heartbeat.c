@@ -56,12 +56,14 @@ static void heartbeat_answered(struct sql_store *store, const struct sql_heartbe
     uint64_t token = (uint64_t)sql_int(rows, row, 2);
     char letter = sql_letter(rows, row, 1);
     struct sql_wait *wait;
+    bool queued;
 
     if (i < 0 || i >= batch->count)
         return;
     pthread_mutex_lock(&store->lock);
     wait = sql_wait_find(store, batch->owners[i]);
-    if (wait && wait->state == HFI_WAITER_QUEUED && !wait->granted) {
+    queued = wait && wait->state == HFI_WAITER_QUEUED && !wait->granted;
+    if (queued) { /* N then says that it is forgotten, and not that what it is granted next is lost */
         switch (hfi_waiter_answered(HFI_WAITER_QUEUED, letter)) {
         case HFI_ANSWER_QUEUED:
             wait->heard_ms = sent_ms;
@@ -81,7 +83,7 @@ static void heartbeat_answered(struct sql_store *store, const struct sql_heartbe
         }
     }
     pthread_mutex_unlock(&store->lock);
-    if (letter == 'N')
+    if (letter == 'N' && !queued)
         sql_held_lost(store, batch->owners[i]);
 }
 

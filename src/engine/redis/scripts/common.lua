@@ -315,7 +315,14 @@ local function make_place(owner, permits)
     local field = 'h' .. sub(pair, 1, 16)
     local record = call('HGET', name, field)
     local left = record and place_for(record, permits)
-    if left or not record then call('HDEL', name, 'u', field) end
+    if not left and record then return 0 end
+    call('HDEL', name, 'u', field)
+    for i = #fields - 1, 1, -2 do -- nor is it written again by this call
+        if fields[i] == field then
+            table.remove(fields, i + 1)
+            table.remove(fields, i)
+        end
+    end
     return left or 0
 end
 

@@ -51,6 +51,7 @@ if record and not tomb_ms then
         call('HDEL', name, 'h' .. owner)
         if holders == 1 and tomb == 0 and now > closed then
             if closed > 0 then call('HDEL', name, 'c') end
+            if mode == 1 then call('HDEL', name, 'u') end
             call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
         else
             call('HSET', name, 'm', pack(STATE, FULL, watched, mode, capacity, taken - permits, holders - 1, 0, last,
