@@ -33,7 +33,7 @@ static const struct bad_request bad_requests[] = {
     BAD(0, "name", SIZED, .name = long_name, .name_len = HF_NAME_MAX + 1),
     BAD(0, "name", SIZED, .name = long_name, .name_len = HF_CSTRING),
     BAD(0, "name", SIZED, .name = "good", .name_len = HF_CSTRING - 1),
-    BAD(0, "kind", GOOD, .kind = (hf_kind)4),
+    BAD(0, "kind", GOOD, .kind = (hf_kind)5),
     BAD(0, "kind", GOOD, .kind = (hf_kind)-1),
     BAD(HF_CAP_SEMAPHORE, "capacity", SLOTS),
     BAD(HF_CAP_SEMAPHORE, "capacity", SLOTS, .capacity = HF_CAPACITY_MAX + 1),

@@ -20,7 +20,7 @@ static const char *mode; /* of the case that runs */
 
 static const char *url_of(const char *with)
 {
-    static char url[1200];
+    static _Thread_local char url[1200];
     char more[64];
     const char *from, *id;
 

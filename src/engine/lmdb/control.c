@@ -418,7 +418,7 @@ static uint64_t progress(const struct lmdb_header *h, const pthread_mutex_t *mut
     if (mutex == &h->cells_mutex)
         return (uint64_t)atomic_load_explicit(&h->cells_pid, memory_order_relaxed);
     return (uint64_t)atomic_load_explicit(&h->lock_pid, memory_order_relaxed) ^
-           *(const volatile uint64_t *)&h->last_txn << 32;
+           atomic_load_explicit(&h->last_txn, memory_order_relaxed) << 32;
 }
 
 /* ETIMEDOUT: one process has had it all the time. EAGAIN: many have had it in turn, and the deadline has passed. */

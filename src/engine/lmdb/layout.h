@@ -90,10 +90,10 @@ struct lmdb_header {
     uint32_t epoch; /* the valid leases.N */
     uint32_t
         rebuilt; /* the last epoch that began empty, after damage; above epoch: not begun yet */
-    uint64_t last_txn;   /* LMDB's number of the last transaction in it; 0: not known */
-    uint64_t live_ino;   /* the file `live` that the locks are on */
-    uint32_t state;      /* enum lmdb_state */
-    uint64_t token_next; /* next to be granted */
+    _Atomic uint64_t last_txn; /* LMDB's number of the last transaction in it; 0: not known */
+    uint64_t live_ino;         /* the file `live` that the locks are on */
+    uint32_t state;            /* enum lmdb_state */
+    uint64_t token_next;       /* next to be granted */
     uint64_t token_limit;
     uint64_t last_ticket;       /* of the whole store: they continue in a rebuilt file */
     int64_t latest_ms;          /* no deadline of a detached lease or lock_delay is later */

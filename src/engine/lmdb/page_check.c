@@ -76,20 +76,23 @@ bool lmdb_pages_find(struct lmdb_directory *d, MDB_txn *txn)
  * accepted. */
 bool lmdb_pages_check(struct lmdb_directory *d)
 {
-    uint64_t txn;
+    uint64_t txn, last;
 
     if (!metas_sound(d->pages))
         return false;
     txn = atomic_load_explicit(&newest(d->pages)->txn, memory_order_relaxed);
-    if (d->header->last_txn && d->header->last_txn != txn)
+    last = atomic_load_explicit(&d->header->last_txn, memory_order_relaxed);
+    if (last && last != txn)
         return false;
-    d->header->last_txn = txn;
+    atomic_store_explicit(&d->header->last_txn, txn, memory_order_relaxed);
     return true;
 }
 
 void lmdb_pages_committed(struct lmdb_directory *d)
 {
-    d->header->last_txn = atomic_load_explicit(&newest(d->pages)->txn, memory_order_relaxed);
+    atomic_store_explicit(&d->header->last_txn,
+                          atomic_load_explicit(&newest(d->pages)->txn, memory_order_relaxed),
+                          memory_order_relaxed);
 }
 
 /* ---- room ------------------------------------------------------------------------- */

@@ -186,13 +186,15 @@ static void unpack(struct packed *p)
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
 /* Try the common case first? After it failed the function is called at once, the next time, then the next 3, 7 and 15 times: names
- * that are always new, and a lock for which others always come while it is held, cost a second round trip now and then only. */
+ * that are always new, and a lock for which others always come while it is held, cost a second round trip now and then only. A
+ * connection calls the function first: a short-lived one would prepare both statements, which are two round trips more. */
 static bool is_common(struct sql_connection *connection, enum sql_call call,
                       const struct sql_value *params)
 {
     const struct postgres_conf *conf = connection->store->native;
 
-    if (connection->contended || (call == SQL_ACQUIRE && params[3].number != params[4].number))
+    if (connection->contended || !(connection->prepared >> call & 1) ||
+        (call == SQL_ACQUIRE && params[3].number != params[4].number))
         return false;
     return (call == SQL_ACQUIRE || call == SQL_RELEASE) &&
            atomic_load_explicit(&conf->acquire.skip, memory_order_relaxed) == 0 &&
