@@ -78,7 +78,7 @@ refused() { # CODE TEXT COMMAND...: refused, and the command was not started
 
 @test "options that exclude each other" {
     refused 64 "-n and -w exclude" holdfast run x -n -w 1s
-    refused 64 "-s and -x exclude" holdfast run x -s -x
+    refused 64 "-s, -x and --upgradeable exclude" holdfast run x -s -x
     refused 64 "--slots makes a semaphore" holdfast run x -s --slots 2
     refused 64 "--permits needs --slots" holdfast run x --permits 2
     refused 64 "--min-hold is longer than --max-hold" holdfast run x --min-hold 2s --max-hold 1s

@@ -450,7 +450,7 @@ void lmdb_release(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_renew(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_adopt(struct lmdb_store *store, struct hfi_op *op);
 
-/* ---- wait.c: waiting in the store's queue --------------------------------------- */
+/* ---- wait.c, queue.c: waiting in the queue of a name ------------------------------- */
 
 /* The holders and waiters ahead of a waiter. */
 struct lmdb_ahead {
