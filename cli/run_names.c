@@ -3,6 +3,7 @@
 #include "holdfast/primitives.h"
 #include "run.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int run_read_any(struct cli *cli)
@@ -31,6 +32,7 @@ int run_read_any(struct cli *cli)
             names.items[names.count++] = name;
         }
     }
+    free(any->items);
     *any = names;
     args->name = names.items[0];
     return EXIT_FINE;
