@@ -47,12 +47,15 @@ static double sum(pid_t pid, double (*of)(pid_t pid))
     double total = pid > 0 ? of(pid) : 0;
     char path[64];
     FILE *file;
-    int child;
+    char children[4096], *at = children, *end;
+    long child;
 
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
     file = pid > 0 ? fopen(path, "re") : NULL;
-    while (file && fscanf(file, "%d", &child) == 1)
-        total += of(child);
+    if (!file || !fgets(children, sizeof children, file))
+        children[0] = 0;
+    for (; (child = strtol(at, &end, 10)) > 0; at = end)
+        total += of((pid_t)child);
     if (file)
         fclose(file);
     return total;

@@ -136,10 +136,12 @@ static const char *tick(double value, enum unit unit, char text[FORMAT_MAX])
 {
     static const char *const times[] = { "µs", "ms", "s" }, *const sizes[] = { "B", "kB", "MB",
                                                                                "GB" };
-    int step = 0;
+    size_t step = 0, most = (unit == UNIT_BYTES ? sizeof sizes : sizeof times) / sizeof *times - 1;
 
-    for (; value >= 1000; value /= 1000)
+    while (value >= 1000 && step < most) {
+        value /= 1000;
         step++;
+    }
     snprintf(text, FORMAT_MAX, "%g %s", value, unit == UNIT_BYTES ? sizes[step] : times[step]);
     return text;
 }

@@ -22,8 +22,9 @@ void raw_pair_init(struct raw_pair *pair, struct raw_redis *redis, const char *n
                                                               0,    0,    1,   0,   1,    'c',
                                                               'l',  'i',  'e', 'n', 't',  'i',
                                                               'd',  1,    0,   0,   0 };
+    static const char request[] = REQUEST;
     char acquire[RAW_SHA], key[128];
-    const char *const acquire_words[] = { "EVALSHA", acquire, "1", key, REQUEST, NULL };
+    const char *const acquire_words[] = { "EVALSHA", acquire, "1", key, request, NULL };
     const char *const release_words[] = { "HDEL", key, OWNER, NULL };
 
     raw_redis_load(redis, hfi_script_acquire.text, acquire);

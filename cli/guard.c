@@ -95,7 +95,7 @@ static int claim(struct cli *cli, struct cli_store *store, uint64_t token)
 int verb_guard(struct cli *cli)
 {
     struct cli_store store;
-    uint64_t token;
+    uint64_t token = 0;
     int code = check(cli, &token);
 
     if (code == EXIT_FINE)

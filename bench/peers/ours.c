@@ -239,6 +239,7 @@ int main(int argc, char **argv)
     const struct way *way = ways;
     struct self self = { 0 };
     double seconds, hold_us;
+    char *rest;
     char line[128];
 
     if (argc < 3)
@@ -251,9 +252,12 @@ int main(int argc, char **argv)
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin))
-        if (sscanf(line, "pair %lf", &seconds) == 1)
-            pair(way, &self, seconds);
-        else if (sscanf(line, "queue %lf %lf", &seconds, &hold_us) == 2)
+        if (strncmp(line, "pair ", 5) == 0) {
+            pair(way, &self, strtod(line + 5, NULL));
+        } else if (strncmp(line, "queue ", 6) == 0) {
+            seconds = strtod(line + 6, &rest);
+            hold_us = strtod(rest, NULL);
             queue(way, &self, seconds, (int64_t)(hold_us * 1e3));
+        }
     return 0;
 }
