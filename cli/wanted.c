@@ -159,16 +159,16 @@ static json_t *begin_status(struct run *run, const char *word)
 static bool is_ready_for(pid_t pid, int number)
 {
     char path[40], line[128];
-    unsigned long long mask, all = 0;
+    unsigned long long all = 0;
     bool known = false;
     FILE *file;
 
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "SigBlk: %llx", &mask) == 1 || sscanf(line, "SigIgn: %llx", &mask) == 1 ||
-            sscanf(line, "SigCgt: %llx", &mask) == 1) {
-            all |= mask;
+        if (strncmp(line, "SigBlk:", 7) == 0 || strncmp(line, "SigIgn:", 7) == 0 ||
+            strncmp(line, "SigCgt:", 7) == 0) {
+            all |= strtoull(line + 7, NULL, 16);
             known = true;
         }
     if (file)

@@ -104,11 +104,15 @@ static long number_of(redisReply *reply)
 static redisContext *connect_to(const char *url)
 {
     char host[128];
-    int port = 6379;
+    const char *at = url + strlen("redis://");
+    size_t len = strcspn(at, ":/?");
     redisContext *redis;
 
-    expect(sscanf(url, "redis://%127[^:/]:%d", host, &port) >= 1, "a URL redis://HOST:PORT");
-    redis = redisConnect(host, port);
+    expect(strncmp(url, "redis://", strlen("redis://")) == 0 && len > 0 && len < sizeof host,
+           "a URL redis://HOST:PORT");
+    memcpy(host, at, len);
+    host[len] = 0;
+    redis = redisConnect(host, at[len] == ':' ? (int)strtol(at + len + 1, NULL, 10) : 6379);
     expect(redis && !redis->err, "a connection to Redis");
     return redis;
 }
@@ -127,7 +131,7 @@ static bool exec(struct trader *trader, int commands)
         (void)redisGetReply(trader->redis, (void **)&reply);
         checked(trader->redis, reply);
     }
-    done = reply->type == REDIS_REPLY_ARRAY;
+    done = reply && reply->type == REDIS_REPLY_ARRAY;
     freeReplyObject(reply);
     return done;
 }
@@ -195,10 +199,13 @@ static bool pick(struct trader *trader, struct offer *offer)
 {
     redisReply *reply = ask(trader, "ZRANDMEMBER market");
     bool found = reply->type == REDIS_REPLY_STRING;
+    char *end;
 
     if (found) {
         snprintf(offer->member, sizeof offer->member, "%s", reply->str);
-        expect(sscanf(reply->str, "%ld.%ld", &offer->good, &offer->seller) == 2, "an offer");
+        offer->good = strtol(reply->str, &end, 10);
+        expect(*end == '.', "an offer");
+        offer->seller = strtol(end + 1, NULL, 10);
     }
     freeReplyObject(reply);
     return found;
