@@ -164,7 +164,7 @@ static void split(char **words, hf_script_request *script)
 
 static bool is_sha(const char *word)
 {
-    return strlen(word) == HF_SCRIPT_SHA1_LEN &&
+    return word && strlen(word) == HF_SCRIPT_SHA1_LEN &&
            strspn(word, "0123456789abcdefABCDEF") == HF_SCRIPT_SHA1_LEN;
 }
 

@@ -103,8 +103,8 @@ is_busy() { [[ $(raw ping) == *BUSY* ]]; }
     exits 65 holdfast script run --read-only -e 'return redis.call("SET", KEYS[1], 1)' k
     says "read-only"
     [[ $(raw exists k) == 0 ]]
-    kill $server # as before Redis 7.0
-    wait $server || true
+    kill "$server" # as before Redis 7.0
+    wait "$server" || true
     setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" --unixsocket "$dir/sock" \
         --dir "$dir" --save '' --daemonize no --requirepass sesame --rename-command EVAL_RO "" \
         --rename-command EVALSHA_RO "" >"$dir/server.log" 2>&1 3>&- &

@@ -99,11 +99,11 @@ static long flock_holder(int fd)
         return 0;
     while (!found && fstat(fd, &st) == 0 && fgets(line, sizeof line, locks)) {
         const char *at = strstr(line, ": FLOCK "), *inode = strrchr(line, ':');
-        long pid;
 
-        if (at && inode && strtoull(inode + 1, NULL, 10) == st.st_ino &&
-            sscanf(at, ": FLOCK %*s %*s %ld", &pid) == 1)
-            found = pid;
+        if (!at || !inode || strtoull(inode + 1, NULL, 10) != st.st_ino)
+            continue;
+        at += strcspn(at, "0123456789"); /* ": FLOCK  ADVISORY  WRITE 1234 08:01:5 ..." */
+        found = strtol(at, NULL, 10);
     }
     fclose(locks);
     return found;
