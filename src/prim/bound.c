@@ -83,7 +83,8 @@ static enum hfi_verdict decide_set(struct hfi_cell_run *run, void *arg)
         return HFI_END;
     if (!get(&run->found, &found))
         return hfi_run_mismatch(run);
-    ours = found.token == binding->lease_cell.token && found.lock_len == binding->lock.len &&
+    ours = found.token == binding->lease_cell.token && found.lock &&
+           found.lock_len == binding->lock.len &&
            memcmp(found.lock, binding->lock.bytes, binding->lock.len) == 0;
     if (found.token != 0 && !ours && run->answer == HFI_UNASKED)
         return hfi_run_ask(run, found.lock, (uint32_t)found.lock_len, found.token, false);
@@ -182,7 +183,8 @@ static hf_cell show(struct hfi_cell *found)
     (void)get(found, &record); /* it was read before */
     cell.bytes = found->bytes;
     cell.len = record.len;
-    memmove(found->bytes, record.bytes, record.len);
+    if (record.len > 0)
+        memmove(found->bytes, record.bytes, record.len);
     found->bytes[record.len] = 0;
     return cell;
 }

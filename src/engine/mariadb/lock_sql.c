@@ -117,6 +117,7 @@ const struct sql_lock_sql maria_lock_sql = {
     .row_try = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
     .row_wait = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
     .row_free = "ROLLBACK",
+    /* NOLINTBEGIN(bugprone-suspicious-missing-comma): long ones are written in two parts */
     .row = { [HFI_SQL_LOCK] = "SELECT 1 FROM {R} WHERE name = X'{H}' FOR UPDATE",
              [HFI_SQL_LOCK_TRY] = "SELECT 1 FROM {R} WHERE name = X'{H}' FOR UPDATE SKIP LOCKED",
              [HFI_SQL_LOCK_SHARED] = "SELECT 1 FROM {R} WHERE name = X'{H}' LOCK IN SHARE MODE",
@@ -127,6 +128,7 @@ const struct sql_lock_sql maria_lock_sql = {
              [HFI_SQL_ROW_MAKE] = "INSERT INTO {R} (name) VALUES (X'{H}')"
                                   " ON DUPLICATE KEY UPDATE name = VALUES(name)",
              [HFI_SQL_ROW_MAKE_SHARED] = "INSERT IGNORE INTO {R} (name) VALUES (X'{H}')" },
+    /* NOLINTEND(bugprone-suspicious-missing-comma) */
     .waits_live = "SELECT GET_LOCK(CONCAT('holdfast.', LOWER(HEX({C}))), 0)",
     .waits_sweep = "DELETE FROM {W} WHERE IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(client))))"
                    " IS NULL",

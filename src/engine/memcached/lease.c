@@ -115,7 +115,7 @@ void memcached_release(void *self, struct hfi_op *op)
         return;
     if (hold && hold->pace.ticket)
         note_manners(store, hold, false);
-    if (memcached_fresh(store, hold)) {
+    if (hold && memcached_fresh(store, hold)) {
         call->cas = hold->cas;
         memcached_call_go(call, MEMCACHED_DELETE, release_deleted);
     } else {

@@ -98,6 +98,7 @@ const struct sql_lock_sql postgres_lock_sql = {
                   [HFI_SQL_ROW_KNOWN] = "",
                   [HFI_SQL_ROW_MAKE] = "",
                   [HFI_SQL_ROW_MAKE_SHARED] = "" },
+    /* NOLINTBEGIN(bugprone-suspicious-missing-comma): NAME stands between two parts */
     .row = { [HFI_SQL_LOCK] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR UPDATE",
              [HFI_SQL_LOCK_TRY] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR UPDATE SKIP LOCKED",
              [HFI_SQL_LOCK_SHARED] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR SHARE",
@@ -106,6 +107,7 @@ const struct sql_lock_sql postgres_lock_sql = {
              [HFI_SQL_ROW_KNOWN] = "SELECT 1 FROM {R} WHERE name = " NAME,
              [HFI_SQL_ROW_MAKE] = MAKE,
              [HFI_SQL_ROW_MAKE_SHARED] = MAKE },
+    /* NOLINTEND(bugprone-suspicious-missing-comma) */
     .waits_live = "SELECT pg_advisory_lock_shared({C})::text",
     .waits_sweep = "DELETE FROM {W} w WHERE NOT EXISTS (SELECT FROM pg_locks l, pg_database d WHERE"
                    " d.datname = current_database() AND l.database = d.oid AND l.granted AND"

@@ -132,7 +132,7 @@ static void add_words(struct hfi_command *command, struct hfi_op *op)
     const struct asked *asked = kept;
 
     hfi_command_add_text(command, "SCRIPT");
-    switch (op->u.script->verb) {
+    switch (kept ? op->u.script->verb : HFI_SCRIPT_FLUSH) {
     case HFI_SCRIPT_LOAD:
         hfi_command_add_text(command, "LOAD");
         hfi_command_add(command, theirs->text, theirs->script.len);
