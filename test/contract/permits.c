@@ -264,6 +264,7 @@ static void one_meaning_per_name(void **state)
     hf_store *store;
     hf_acquire_request forms[5];
     hf_lease *lease;
+    hf_status status;
 
     (void)state;
     NEEDS(HF_CAP_SHARED | HF_CAP_SEMAPHORE);
@@ -280,7 +281,9 @@ static void one_meaning_per_name(void **state)
         for (int asked = 0; asked < 5; asked++) {
             forms[asked].wait_ms = asked % 2 ? LIMIT_MS : 0;
             if (asked != held) {
-                EXPECT(HF_MISMATCH, probe(store, &forms[asked]));
+                /* A node of Redlock that was late may still hold the form of before for a moment. */
+                AWAIT((status = probe(store, &forms[asked])) != HF_BUSY);
+                check_status(HF_MISMATCH, status, "probe", __FILE__, __LINE__);
                 if (!strstr(contract_error.text, words[held]))
                     fail_msg("no '%s' in: %s", words[held], contract_error.text);
             }

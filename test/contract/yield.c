@@ -293,14 +293,19 @@ static void is_lost(void **state)
     close_store(store);
 }
 
+/* Each time that it is wanted: on Redlock it may come back before the waiter has had it, and is wanted again. */
 static void yield_inside(hf_lease *lease, hf_event event, const char *text, void *arg)
 {
     struct yielded *yielded = arg;
+    hf_status status;
 
     (void)text;
-    if (event != HF_EVENT_WANTED || yielded->done)
+    if (event != HF_EVENT_WANTED)
         return;
-    yielded->status = hf_yield(&lease, LIMIT_MS, NULL);
+    yielded->done = false;
+    status = hf_yield(&lease, LIMIT_MS, NULL);
+    if (status != HF_OK)
+        yielded->status = status;
     yielded->lease = lease;
     yielded->done = true;
 }
