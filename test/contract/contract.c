@@ -126,6 +126,11 @@ const char *contract_server(void)
     return name;
 }
 
+bool several_nodes(void)
+{
+    return strncmp(contract_info.engine, "redlock", 7) == 0;
+}
+
 bool has(uint64_t cap)
 {
     return (contract_info.caps & cap) == cap;

@@ -43,6 +43,7 @@ void contract_param(
     const char *param);            /* "key=value" for the URL of this case, before it is used */
 const char *contract_server(void); /* of a store in memory: the name of its server */
 bool has(uint64_t cap);            /* HF_CAP_*: all of them */
+bool several_nodes(void);          /* Redlock: its nodes answer one after the other */
 /* Every case that needs a capability says so first; returns false after it has checked that a
  * plain call answers HF_UNSUPPORTED where the case names one. */
 #define NEEDS(caps)     \
