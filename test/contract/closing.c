@@ -117,7 +117,9 @@ static void release_ends_everything(void **state)
     EXPECT(HF_INVALID, hf_close(store, 0));
     CHECK(hf_lease_state(foreign) == HF_STATE_HELD);
     give(foreign);
-    if (has(HF_CAP_WAITERS))
+    if (has(HF_CAP_WAITERS)) /* Redlock: a node that was late may show one for a moment */
+        AWAIT(count_waiters(second, "theirs") == 0 || !several_nodes());
+    if (has(HF_CAP_WAITERS) && !several_nodes())
         CHECK(count_waiters(second, "theirs") == 0);
     theirs.flags = 0;
     EXPECT(HF_OK, probe(second, &theirs));

@@ -331,11 +331,12 @@ static void min_hold_outlasts_the_store(void **state)
 /* Closing does not wait for it. */
 static void min_hold_closes_at_once(void **state)
 {
-    hf_acquire_request request = min_hold_request(), try = mutex_request("least");
+    hf_acquire_request request = min_hold_request(), try = mutex_request("least for long");
     hf_store *store;
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
+    request.name = try.name; /* its own: on a foreign wire, cases share the server's names */
     request.min_hold_ms = LONG_MS; /* longer than any test may take */
     store = open_store();
     give(take(store, &request));
