@@ -48,6 +48,8 @@ static const struct capability {
     { HF_CAP_LINGER, "linger" },
     { HF_CAP_COMMIT, "commit" },
     { HF_CAP_CONVERT, "convert" },
+    { HF_CAP_NUMBERED, "numbered" },
+    { HF_CAP_RESIZE, "resize" },
 };
 
 static const char *promise_text(const hf_engine_info *info, const struct promise *promise)

@@ -261,6 +261,8 @@ HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 #define HF_CAP_LINGER     (UINT64_C(1) << 21) /* a released lease may stay with the process */
 #define HF_CAP_COMMIT     (UINT64_C(1) << 22) /* several cells in one step: hf_cells_commit() */
 #define HF_CAP_CONVERT    (UINT64_C(1) << 23) /* hf_convert(), HF_KIND_UPGRADEABLE */
+#define HF_CAP_NUMBERED   (UINT64_C(1) << 24) /* HF_FLAG_NUMBERED: the slots of a semaphore have numbers */
+#define HF_CAP_RESIZE     (UINT64_C(1) << 25) /* hf_semaphore_resize() */
 
 typedef enum hf_token_strength {
     HF_TOKEN_STRENGTH_NONE,
@@ -293,6 +295,7 @@ typedef struct hf_cancel hf_cancel;
 #define HF_NAME_MAX        512         /* bytes; any bytes */
 #define HF_LABEL_MAX       127         /* longer ones are cut; of a waiting holder, to 49 */
 #define HF_CAPACITY_MAX    1000000000u /* largest semaphore */
+#define HF_SLOTS_MAX       16          /* most permits of a lease with HF_FLAG_NUMBERED */
 #define HF_FOREVER         INT64_C(-1)
 #define HF_TTL_MIN_MS      1000
 #define HF_DURATION_MAX_MS (INT64_C(1000) * 3600 * 24 * 3650) /* longest duration: ten years */
@@ -317,6 +320,10 @@ typedef enum hf_kind {
 /* The store tells the holder that others wait for what it holds: HF_EVENT_WANTED, HF_EVENT_UNWANTED, HF_EVENT_ASKED,
  * hf_lease_wanted(), hf_yield(). HF_UNSUPPORTED without HF_CAP_WANTED; not together with HF_FLAG_DETACHED. */
 #define HF_FLAG_WATCH (UINT64_C(1) << 6)
+/* Semaphores: the lease has a number for each of its permits, from 0 to capacity - 1: `slots` of hf_lease_info. No other lease
+ * with this flag has these numbers while this one is held. At most HF_SLOTS_MAX permits. HF_UNSUPPORTED without
+ * HF_CAP_NUMBERED. */
+#define HF_FLAG_NUMBERED (UINT64_C(1) << 7)
 
 typedef enum hf_state { HF_STATE_HELD = 1, HF_STATE_AT_RISK = 2, HF_STATE_LOST = 3 } hf_state;
 
@@ -529,6 +536,8 @@ typedef struct hf_lease_info {
     bool wanted;   /* HF_FLAG_WATCH: others wait for it */
     uint32_t asks; /* HF_FLAG_WATCH: how often HF_EVENT_ASKED has come */
     hf_kind kind;
+    uint32_t slot_count;          /* HF_FLAG_NUMBERED: `permits` of the request; else 0 */
+    uint32_t slots[HF_SLOTS_MAX]; /* the numbers of its permits, in ascending order */
     uint64_t reserved[4];
 } hf_lease_info;
 #define HF_LEASE_INFO_INIT HF_INIT(hf_lease_info)
@@ -671,6 +680,12 @@ HF_API HF_USE hf_status hf_convert_async(hf_lease *lease, hf_kind kind, int64_t 
                                          hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
  * hf_op_cancel() has no effect on it. */
+HF_API HF_USE hf_status hf_semaphore_resize_async(hf_store *store, const void *name,
+                                                  size_t name_len, uint32_t capacity,
+                                                  hf_done_fn *done, void *arg, hf_op **ret_op,
+                                                  hf_error *err);
+/* Blocks: no. Callbacks: process. After fork: HF_FORKED.
+ * hf_op_cancel() has no effect on it. */
 HF_API HF_USE hf_status hf_ask_async(hf_store *store, const void *name, size_t name_len,
                                      const char *text, hf_done_fn *done, void *arg, hf_op **ret_op,
                                      hf_error *err);
@@ -734,6 +749,8 @@ typedef struct hf_holder {
     bool idle;        /* ... and did so when it told the store last */
     bool
         watched; /* it learns that others wait (HF_FLAG_WATCH, linger_ms), and hf_ask() reaches it */
+    uint32_t slot_count; /* HF_FLAG_NUMBERED: how many `slots` */
+    uint32_t slots[HF_SLOTS_MAX];
 } hf_holder;
 
 typedef struct hf_waiter {
@@ -755,6 +772,7 @@ typedef struct hf_entry {
     int64_t closed_ms; /* lock_delay left; 0: open */
     size_t holder_count;
     size_t waiter_count;
+    bool resized; /* `capacity` was set by hf_semaphore_resize() */
 } hf_entry;
 
 typedef struct hf_view hf_view;
@@ -764,7 +782,8 @@ typedef struct hf_view hf_view;
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * List holders and waiters. Without HF_INSPECT_FLAG_PATTERN `name` is one exact name; with it, NULL
  * and length 0 mean all names. A name that nobody holds or waits for has no entry. Each entry is
- * consistent in itself; a large view is read in pieces. *ret_view is freed by hf_free(). */
+ * consistent in itself; a large view is read in pieces. A semaphore whose size was set has an entry also while it is free, if
+ * one exact name is asked for. *ret_view is freed by hf_free(). */
 HF_API HF_USE hf_status hf_store_inspect(hf_store *store, const void *name, size_t name_len,
                                          uint64_t flags, hf_view **ret_view, hf_error *err);
 
@@ -784,6 +803,21 @@ HF_API HF_USE bool hf_view_waiters_tracked(const hf_view *view);
  * HF_NOT_FOUND: no lease has that token now. */
 HF_API HF_USE hf_status hf_lease_break(hf_store *store, const void *name, size_t name_len,
                                        uint64_t token, hf_error *err);
+
+/*
+ * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Set the size of a semaphore, also while it is in use. From then on it has `capacity` slots, whatever requests say, until the size is
+ * set again; 0: as requests say, from the moment on that nobody holds it or waits for it. Nobody loses anything: if more is held
+ * than the new size, new grants wait until enough has been given back; waiters keep their places, and those that fit now are
+ * granted in the same step.
+ *
+ * While a size is set, the name is a semaphore also when it is free: requests of another kind are HF_MISMATCH, and so is a request for
+ * more permits than the size. A waiter that asks for more than a size that was set later stays, and those behind it wait too.
+ *
+ * HF_MISMATCH: the name is in use as another kind. HF_UNSUPPORTED without HF_CAP_RESIZE. HF_UNKNOWN: it may have been set; set it again.
+ */
+HF_API HF_USE hf_status hf_semaphore_resize(hf_store *store, const void *name, size_t name_len,
+                                            uint32_t capacity, hf_error *err);
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
  * Ask whoever holds `name` to give it away: HF_EVENT_ASKED with `text` (NULL: the store's label; longer ones are cut to HF_LABEL_MAX

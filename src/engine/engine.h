@@ -44,7 +44,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  7u
+#define HFI_ENGINE_ABI  8u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
 #define HFI_TOKEN_AHEAD_US \
@@ -99,6 +99,10 @@ enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE };
  * was granted, nothing but HF_OK, HF_LOST or HF_UNKNOWN may follow: the engine does not give it back by itself. A claim that asks for no more permits than the holder has never waits, not even for
  * the end of a lock delay. */
 #define HFI_CLAIM_REPLACES (1u << 4)
+/* HF_CAP_NUMBERED, semaphores only, permits <= HF_SLOTS_MAX: each of its permits gets a number at the grant, by itself or by a
+ * hand-over: the lowest ones from 0 on that no NUMBERED holder of the name has. They stay with the holder until it ends. Holders
+ * without the flag have none, and cost nothing more. */
+#define HFI_CLAIM_NUMBERED (1u << 5)
 
 /*
  * One acquisition: what was asked for, and what was granted. It belongs to core. Core keeps it at one address,
@@ -127,6 +131,7 @@ struct hfi_claim {
     /* Set by the engine before it finishes the acquire with HF_OK. */
     uint64_t token;  /* first of the block; 0: this engine has none */
     uint32_t tokens; /* size of the block, 1 <= tokens <= tokens_wanted */
+    uint32_t slots[HF_SLOTS_MAX]; /* NUMBERED: one for each permit, ascending; ADOPT sets them too */
     /* Set by the engine at every grant and renewal that succeeded. */
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
     int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
@@ -156,12 +161,17 @@ enum hfi_op_kind {
     HFI_OP_RENEW, /* claims, with a ttl each, and a result each. It never makes a lease anew, and is never sent twice: a
                        late copy could shorten the lease under its holder */
     HFI_OP_ADOPT, /* claim with name, owner, token, ttl_ms (HF_CAP_DETACHED): renew it, and fill in mode, capacity and
-                       permits. HF_NOT_FOUND */
+                       permits, and NUMBERED with its slots. HF_NOT_FOUND */
     HFI_OP_BREAK, /* name, token (HF_CAP_BREAK): end exactly this lease, whoever owns it. HF_NOT_FOUND */
     /* count (promises->counts): write down how often this owner has the name, which is *holds, and let it last at least for ttl_ms
      * from now (0: as it does). Never makes a lease anew. The latest number holds, so a lost or a repeated one is put right by the
      * next, or by the next renewal. HF_LOST: no such owner is there. */
     HFI_OP_COUNT,
+    /* resize (HF_CAP_RESIZE): the name is a semaphore of this capacity from now on, whatever capacity claims ask for, and also while
+     * it is free: the store keeps it for ever. 0: no longer; a name in use keeps its capacity until it is free. Waiters that fit now are
+     * granted in the same step, in their order; a claim with more permits than the set capacity is HF_MISMATCH when it asks,
+     * and waits on if it is in the queue. HF_MISMATCH: the name is in use as another kind. Safe to repeat. */
+    HFI_OP_RESIZE,
     HFI_OP_ASK, /* name, text (HF_CAP_WANTED): tell every WATCHED holder, by its host->wanted(HFI_WANTED_ASKED, text). It
                      queues nowhere and changes nothing. HF_OK: at least one was told. HF_BUSY: the name is held, and no
                      holder listens. HF_NOT_FOUND: nobody holds it */
@@ -296,6 +306,10 @@ struct hfi_op {
                 holds; /* read when it is sent: the claim may be another one by then, with another owner */
             int64_t ttl_ms;
         } count;
+        struct {
+            struct hfi_name name;
+            uint32_t capacity; /* 0: as claims say */
+        } resize;
         struct {
             struct hfi_name name;
             const char *text; /* the label of the caller, at most HF_LABEL_MAX bytes */
