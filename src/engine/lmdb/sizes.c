@@ -12,6 +12,7 @@
  */
 #include "engine/lmdb/internal.h"
 
+#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/hash.h"
@@ -32,27 +33,29 @@ struct size {
     unsigned char name[HF_NAME_MAX];
 };
 #define SIZE_FIXED offsetof(struct size, name)
+#define CHUNK      ((size_t)64 * 1024) /* read at a time; many times the longest record */
 
 static uint32_t checksum(const struct size *size)
 {
     return hfi_checksum(&size->capacity, SIZE_FIXED - sizeof(uint32_t) + size->name_len);
 }
 
-/* The record at `at`, and where the next one begins. 0: that is the end, perhaps with a torn record. LMDB_E_CORRUPT: damage. */
-static int read_size(int fd, off_t at, off_t end, struct size *ret, off_t *ret_next)
+/* How long the record at the beginning of `bytes` is. 0: it does not end there (torn), or is none (`*ret_damaged`). */
+static size_t parse(const unsigned char *bytes, size_t len, struct size *ret, bool *ret_damaged)
 {
-    ssize_t got = at < end ? pread(fd, ret, sizeof *ret, at) : 0;
+    size_t whole;
 
-    if (got < 0)
-        return errno ? errno : EIO;
-    *ret_next = 0;
-    if ((size_t)got < SIZE_FIXED)
+    *ret_damaged = false;
+    if (len < SIZE_FIXED)
         return 0;
+    memcpy(ret, bytes, len < sizeof *ret ? len : sizeof *ret);
+    whole = SIZE_FIXED + ret->name_len;
     if (ret->name_len == 0 || ret->name_len > HF_NAME_MAX || ret->capacity > HF_CAPACITY_MAX)
-        return at + (off_t)sizeof *ret < end ? LMDB_E_CORRUPT : 0;
-    if ((size_t)got < SIZE_FIXED + ret->name_len || checksum(ret) != ret->checksum)
-        return at + (off_t)(SIZE_FIXED + ret->name_len) < end ? LMDB_E_CORRUPT : 0;
-    *ret_next = at + (off_t)(SIZE_FIXED + ret->name_len);
+        *ret_damaged = len > sizeof *ret; /* else it may be the end of a write that was cut off */
+    else if (whole <= len && checksum(ret) != ret->checksum)
+        *ret_damaged = len > whole;
+    else
+        return whole <= len ? whole : 0;
     return 0;
 }
 
@@ -61,19 +64,33 @@ typedef int each_fn(struct lmdb_txn *t, const struct size *size);
 /* Call each(), which may be NULL, for all records in order. *ret_end: behind the last whole one, which is in *ret_last. */
 static int walk(struct lmdb_txn *t, int fd, each_fn *each, struct size *ret_last, off_t *ret_end)
 {
+    unsigned char *bytes = hfi_malloc(CHUNK);
     struct size size;
-    struct stat st;
-    off_t next;
-    int rc = fstat(fd, &st) == 0 ? 0 : errno;
+    bool damaged = false;
+    size_t at, one = 1;
+    ssize_t got;
+    int rc = bytes ? 0 : ENOMEM;
 
     *ret_end = 0;
     ret_last->name_len = 0;
-    while (rc == 0 && (rc = read_size(fd, *ret_end, st.st_size, &size, &next)) == 0 && next > 0) {
-        if (each)
-            rc = each(t, &size);
-        *ret_last = size;
-        *ret_end = next;
+    while (rc == 0 && one > 0) {
+        got = pread(fd, bytes, CHUNK, *ret_end);
+        if (got < 0)
+            rc = errno;
+        for (at = 0, one = 0; rc == 0 && got > 0; at += one) {
+            size_t next = parse(bytes + at, (size_t)got - at, &size, &damaged);
+
+            if (damaged)
+                rc = LMDB_E_CORRUPT;
+            if (next == 0 || rc != 0)
+                break; /* the end, or of this chunk: if there was something in it, read on */
+            rc = each ? each(t, &size) : 0;
+            *ret_last = size;
+            *ret_end += (off_t)next;
+            one = next;
+        }
     }
+    hfi_free(bytes);
     return rc;
 }
 
