@@ -106,7 +106,9 @@ static int mark_format(struct lmdb_directory *d)
     return 0;
 }
 
-static int append(struct lmdb_directory *d, const struct hfi_name *name, uint32_t capacity)
+/* *ret_written: it may stand there, whatever is returned. */
+static int append(struct lmdb_directory *d, const struct hfi_name *name, uint32_t capacity,
+                  bool *ret_written)
 {
     struct size size = { .capacity = capacity, .name_len = name->len }, last;
     size_t len = SIZE_FIXED + name->len;
@@ -121,6 +123,7 @@ static int append(struct lmdb_directory *d, const struct hfi_name *name, uint32_
     rc = walk(NULL, fd, NULL, &last, &end);
     if (rc == 0 && end == 0)
         rc = mark_format(d);
+    *ret_written = rc == 0 || *ret_written;
     if (rc == 0 && (ftruncate(fd, end) != 0 || pwrite(fd, &size, len, end) != (ssize_t)len ||
                     fsync(fd) != 0 || (created && fsync(d->dir_fd) != 0)))
         rc = errno ? errno : EIO;
@@ -254,8 +257,7 @@ static int resize_body(struct lmdb_txn *t, void *arg)
     }
     if ((rec.mode & LMDB_MODE_SET ? rec.capacity : 0) == capacity)
         return LMDB_STOP; /* it is so already */
-    r->written = true;
-    rc = append(t->directory, name, capacity);
+    rc = append(t->directory, name, capacity, &r->written);
     if (rc != 0)
         return rc;
     set(&rec, capacity);
