@@ -21,6 +21,8 @@ AHEAD_LINGERING = 50000  # microseconds: ... of a lease that lingers
 
 
 class Record:
+    numbers = []  # of the permits of a holder that asked for them
+
     def __init__(self, **fields):
         self.__dict__.update(fields)
 
@@ -202,15 +204,14 @@ class Model:
         if not block:
             return None
         h = self.holder(n, want, duration, block)
-        h.numbers = self.numbers(n, want)
+        if want.flags & NUMBERED:
+            h.numbers = self.numbers(n, want)
         n.holders[want.owner] = h
         assert self.taken(n) <= n.capacity, 'the model itself'
         return h
 
     def numbers(self, n, want):
-        """The lowest that no holder has."""
-        if not want.flags & NUMBERED:
-            return []
+        """The lowest that no holder has. (A Redlock node has slots, for every holder.)"""
         used = {number for h in n.holders.values() for number in h.numbers}
         return [number for number in range(len(used) + want.permits) if number not in used][:want.permits]
 

@@ -16,8 +16,8 @@
 #define RETRY_MS  250  /* pause after a temporary refusal (LOADING, READONLY) */
 #define CANCEL_MS 1000 /* how long a cancel waits for a connection that is down */
 
-#define FLAG_WATCHED 16 /* of an acquire; the others are those of Redlock too (protocol.h) */
-#define FLAG_LINGERS 32
+#define FLAG_WATCHED  16 /* of an acquire; the others are those of Redlock too (protocol.h) */
+#define FLAG_LINGERS  32
 #define FLAG_NUMBERED 64
 
 #define REQUEST_LEN 39 /* without the label; scripts/README.md */
@@ -193,8 +193,7 @@ static bool take_numbers(struct hfi_claim *claim, const struct hfi_reply *number
 {
     if (!(claim->flags & HFI_CLAIM_NUMBERED))
         return true;
-    return numbers &&
-           redis_numbers_read(numbers->text, numbers->len, claim->permits, claim->slots);
+    return numbers && redis_numbers_read(numbers->text, numbers->len, claim->permits, claim->slots);
 }
 
 bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
