@@ -301,7 +301,7 @@ def numbered(case):
     case.release('c')
     equal([h[5] for h in case.look()[4]], [1])
     case.acquire('plain', name='other', flags=5, **kind)
-    equal(case.adopt('plain', 'other')[9:], ['0'])
+    equal(case.adopt('plain', name='other')[9:], ['0'])
 
 
 def attempts(case):
