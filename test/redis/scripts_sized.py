@@ -53,6 +53,15 @@ def numbers_of_one(case):
     equal(case.call('beat', keys_of('n'), 'b', 5000)[0][4:], [[0]])
 
 
+def numbers_of_several_names(case):
+    """Each name of a call begins anew."""
+    for name in ('n', 'm'):
+        case.acquire('a', name, flags=1 | NUMBERED, permits=4, ttl=100, **SEMAPHORE)
+        case.acquire(name, name, flags=1 | NUMBERED, permits=2, window=5000, **SEMAPHORE)
+    case.pass_ms(101)
+    equal([one[4:] for one in case.call('beat', keys_of('n') + keys_of('m'), 'n', 5000, 'm', 5000)], [[[0, 1]], [[0, 1]]])
+
+
 def numbers_cost_others_nothing(case):
     """Who asks for none has the same records and answers as ever."""
     for flags in (1, 1 | NUMBERED):
@@ -167,5 +176,5 @@ def hostile_sizes(case):
             raise
 
 
-CASES = [numbers_are_given, numbers_of_one, numbers_cost_others_nothing, size_is_set, size_is_set_no_more, size_among_kinds,
+CASES = [numbers_are_given, numbers_of_one, numbers_of_several_names, numbers_cost_others_nothing, size_is_set, size_is_set_no_more, size_among_kinds,
          numbers_beyond_a_smaller_size, hostile_sizes]
