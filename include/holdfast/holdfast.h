@@ -261,8 +261,9 @@ HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 #define HF_CAP_LINGER     (UINT64_C(1) << 21) /* a released lease may stay with the process */
 #define HF_CAP_COMMIT     (UINT64_C(1) << 22) /* several cells in one step: hf_cells_commit() */
 #define HF_CAP_CONVERT    (UINT64_C(1) << 23) /* hf_convert(), HF_KIND_UPGRADEABLE */
-#define HF_CAP_NUMBERED   (UINT64_C(1) << 24) /* HF_FLAG_NUMBERED: the slots of a semaphore have numbers */
-#define HF_CAP_RESIZE     (UINT64_C(1) << 25) /* hf_semaphore_resize() */
+#define HF_CAP_NUMBERED \
+    (UINT64_C(1) << 24) /* HF_FLAG_NUMBERED: the slots of a semaphore have numbers */
+#define HF_CAP_RESIZE (UINT64_C(1) << 25) /* hf_semaphore_resize() */
 
 typedef enum hf_token_strength {
     HF_TOKEN_STRENGTH_NONE,
@@ -768,7 +769,7 @@ typedef struct hf_entry {
     size_t name_len;
     hf_kind kind; /* HF_KIND_MUTEX, HF_KIND_SHARED (a read-write lock) or HF_KIND_SEMAPHORE */
     uint32_t capacity;
-    uint32_t taken;    /* permits; a writer takes `capacity` */
+    uint32_t taken; /* permits; a writer takes `capacity`, an upgradeable reader more than half */
     int64_t closed_ms; /* lock_delay left; 0: open */
     size_t holder_count;
     size_t waiter_count;
