@@ -769,7 +769,7 @@ typedef struct hf_entry {
     size_t name_len;
     hf_kind kind; /* HF_KIND_MUTEX, HF_KIND_SHARED (a read-write lock) or HF_KIND_SEMAPHORE */
     uint32_t capacity;
-    uint32_t taken; /* permits; a writer takes `capacity`, an upgradeable reader more than half */
+    uint32_t taken;    /* permits; a writer takes `capacity` */
     int64_t closed_ms; /* lock_delay left; 0: open */
     size_t holder_count;
     size_t waiter_count;
