@@ -106,6 +106,17 @@ def size_is_set(case):
     equal(case.acquire('h', mode=2, capacity=7, permits=2)[0], 'G')
 
 
+def size_of_one(case):
+    """It is handed over by the rules, and not as a mutex is: its key stays."""
+    resize(case, 1)
+    case.acquire('a', **SEMAPHORE)
+    case.acquire('b', window=5000, **SEMAPHORE)
+    equal(case.release('a'), ['R'])
+    equal((case.look()[5][0][0], case.state()['exp']), ('b', NEVER))
+    equal(case.release('b'), ['R'])
+    equal(case.look(), ['L', 2, 1, 0, 0, [], [], 1])
+
+
 def size_is_set_no_more(case):
     """A free name is free again, and its tokens go on; one in use keeps its size until then."""
     resize(case, 2)
@@ -176,5 +187,5 @@ def hostile_sizes(case):
             raise
 
 
-CASES = [numbers_are_given, numbers_of_one, numbers_of_several_names, numbers_cost_others_nothing, size_is_set, size_is_set_no_more, size_among_kinds,
+CASES = [numbers_are_given, numbers_of_one, numbers_of_several_names, numbers_cost_others_nothing, size_is_set, size_of_one, size_is_set_no_more, size_among_kinds,
          numbers_beyond_a_smaller_size, hostile_sizes]
