@@ -24,7 +24,7 @@ local now = clock[1] * 1000000 + clock[2]
 local head = ARGV[1]
 local act, kind, permits, most, rate, period, full, unit, speed = unpack('<c1Bi8i8i8i8i8i8i8', ARGV[2])
 local seen, over, level = now, 0, full -- level: of a bucket, or the first number of another kind
-local version, other = act == 's' and '2' or '1', '' -- other: the head, if the rule is that of the state
+local how, other -- how the rule came, if it was not with requests; the head, if the rule is that of the state
 
 if state then
     local ours = sub(state, 1, 27) == head
@@ -53,7 +53,7 @@ if state then
     end
     local live = now < over
     if not ours and (live or byte(state, 2) == 50) then
-        local how = sub(state, 2, 2)
+        local was = sub(state, 2, 2)
         local was_kind, was_rate, was_period, was_burst = unpack('<Bi8i8i8', state, 3)
         local was_unit, was_speed = 0, 0
         if was_kind == 98 then
@@ -62,8 +62,9 @@ if state then
             was_unit, was_speed = was_period / a, was_rate / a
         end
         if rate ~= 0 and was_kind ~= kind then return 'M' end
-        if rate == 0 or (how == '2' and act ~= 's') or (how == '3' and act == 'b') then
-            version, other, head = how, sub(state, 1, 27), sub(state, 1, 27)
+        if rate == 0 or (was == '2' and act ~= 's') or (was == '3' and act == 'b') then
+            how, other = was, sub(state, 1, 27)
+            head = other
             kind, rate, period, unit, speed = was_kind, was_rate, was_period, was_unit, was_speed
             full = was_burst * was_unit
             if act == 't' then
@@ -73,7 +74,7 @@ if state then
                     most = (longest - fmod(longest, speed)) / speed
                 end
             end
-        elseif act ~= 's' and how ~= '3' then
+        elseif act ~= 's' and was ~= '3' then
             return 'M'
         elseif live and sub(state, 3, 27) ~= sub(head, 3) then
             -- Carry it over.
@@ -123,9 +124,10 @@ if state then
     if not live then state = nil end
 end
 if rate == 0 then return act == 'u' and 'U' or 'N' end
-if act == 'u' then
-    if version ~= '2' then return 'U' end
-    version = state and '3' or '1'
+if act == 's' or act == 'u' then
+    if act == 'u' and how ~= '2' then return 'U' end
+    how = act == 's' and '2' or state and '3' or '1'
+    head = 'L' .. how .. sub(head, 3)
 end
 if act == 'b' and (not state or most <= now) then return 'K' end
 local refill = state and over - now or 0
@@ -179,9 +181,9 @@ end
 
 if left < 0 then left = 0 end -- more was used than the rule of now allows
 
-if act == 'l' then return pack(ANSWER, 'L', 0, left, refill, now) .. other end
+if act == 'l' then return pack(ANSWER, 'L', 0, left, refill, now) .. (other or '') end
 if act == 't' then
-    if at - now > most then return pack(ANSWER, 'R', at - now, left, refill, at) .. other end
+    if at - now > most then return pack(ANSWER, 'R', at - now, left, refill, at) .. (other or '') end
     if kind == 102 then
         if used + permits > rate then
             before, used, over = used, 0, over + period
@@ -238,7 +240,6 @@ else
     level = level + permits * unit
 end
 
-if version ~= sub(head, 2, 2) then head = 'L' .. version .. sub(head, 3) end
 local bytes
 if kind == 98 then
     local lack = full - level + speed - 1
@@ -250,13 +251,15 @@ else
     bytes = pack('<c27i8i8', head, now, over) .. more
 end
 refill = over - now
-if version == '2' then
+if how == '2' then
     call('SET', KEYS[1], bytes)
 else
     local life = math.floor(refill / 1000) + 1
     call('SET', KEYS[1], bytes, 'PX', life)
 end
-if act == 'b' then return 'B' end
-if act == 'u' then return 'U' end
+if act == 't' then
+    local answer = pack(ANSWER, 'G', at - now, at > now and 0 or left - permits, refill, at)
+    return other and answer .. other or answer
+end
 if act == 's' then return pack(ANSWER, 'L', 0, left, refill, now) end
-return pack(ANSWER, 'G', at - now, at > now and 0 or left - permits, refill, at) .. other
+return act == 'b' and 'B' or 'U'
