@@ -68,8 +68,8 @@ struct args {
     struct texts words;         /* of a verb with OPERAND_DEED whose action takes a list */
     char **command; /* the arguments after --, or after a file, NULL-terminated; NULL: none */
 
-    bool nonblock, shared, exclusive, upgradeable, names_only, names_raw, force, reset, forget,
-        look, delete;
+    bool nonblock, shared, exclusive, upgradeable, names_only, names_raw, force, forget, look,
+        reset, delete;
     bool observe, again, watch, down, await, remove, sql, check;
     int64_t wait_ms, open_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t min_valid_ms, lock_delay_ms;

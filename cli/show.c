@@ -133,12 +133,6 @@ static void print_text(const struct cli *cli, const hf_view *view)
         puts(hf_view_waiters_tracked(view) ? "no waiters" : "waiters: not tracked by this engine");
 }
 
-/* The entry of a free semaphore only says that its size was set. */
-static bool is_used(const hf_entry *entry)
-{
-    return entry && (entry->holder_count > 0 || entry->waiter_count > 0 || entry->closed_ms > 0);
-}
-
 int verb_show(struct cli *cli)
 {
     struct cli_store store;
@@ -157,7 +151,7 @@ int verb_show(struct cli *cli)
         else if (view && !(cli->args.check && cli->args.quiet))
             print_text(cli, view);
         code = out_finish(cli);
-        if (code == EXIT_FINE && cli->args.check && view && is_used(hf_view_entry(view, 0)))
+        if (code == EXIT_FINE && cli->args.check && !look_is_free(view))
             code = EXIT_BUSY;
         hf_free(view);
     }
