@@ -404,19 +404,23 @@ bool hfi_idle_due(struct hfi_lease *lease, int64_t now_ms, struct hfi_idle_end *
     return false;
 }
 
-int64_t hfi_idle_ttl(const struct hfi_lease *lease)
+int64_t hfi_idle_ttl(const struct hfi_lease *lease, int64_t now_ms)
 {
+    const struct hfi_term *term = &lease->term;
     int64_t ttl_ms = SHORT_TTL_LINGERS * lease->linger.ms;
+    bool held = atomic_load_explicit(&lease->phase, memory_order_relaxed) == HFI_HELD;
 
     if (!(lease->claim.flags & HFI_CLAIM_LINGERS) ||
-        (atomic_load_explicit(&lease->phase, memory_order_relaxed) == HFI_HELD &&
-         (lease->linger.ms == 0 || lease->since_ms < lease->term.sent_ms)))
-        return lease->term.ttl_ms;
+        (held && (lease->linger.ms == 0 || lease->since_ms < term->sent_ms)))
+        return term->ttl_ms;
     if (ttl_ms < SHORT_TTL_MS)
         ttl_ms = SHORT_TTL_MS;
-    if (ttl_ms < lease->term.min_ttl_ms)
-        ttl_ms = lease->term.min_ttl_ms;
-    return ttl_ms < lease->term.ttl_ms ? ttl_ms : lease->term.ttl_ms;
+    if (ttl_ms < term->min_ttl_ms)
+        ttl_ms = term->min_ttl_ms;
+    /* A holder keeps the time that it has: it may rely on that (min_valid_ms). */
+    if (held && ttl_ms < term->sent_ms + term->granted_ms - now_ms)
+        ttl_ms = term->sent_ms + term->granted_ms - now_ms;
+    return ttl_ms < term->ttl_ms ? ttl_ms : term->ttl_ms;
 }
 
 uint32_t hfi_idle_tokens(const struct hfi_lease *lease)
