@@ -261,8 +261,9 @@ HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 #define HF_CAP_LINGER     (UINT64_C(1) << 21) /* a released lease may stay with the process */
 #define HF_CAP_COMMIT     (UINT64_C(1) << 22) /* several cells in one step: hf_cells_commit() */
 #define HF_CAP_CONVERT    (UINT64_C(1) << 23) /* hf_convert(), HF_KIND_UPGRADEABLE */
-#define HF_CAP_NUMBERED   (UINT64_C(1) << 24) /* HF_FLAG_NUMBERED: the slots of a semaphore have numbers */
-#define HF_CAP_RESIZE     (UINT64_C(1) << 25) /* hf_semaphore_resize() */
+#define HF_CAP_NUMBERED \
+    (UINT64_C(1) << 24) /* HF_FLAG_NUMBERED: the slots of a semaphore have numbers */
+#define HF_CAP_RESIZE (UINT64_C(1) << 25) /* hf_semaphore_resize() */
 
 typedef enum hf_token_strength {
     HF_TOKEN_STRENGTH_NONE,
@@ -558,7 +559,7 @@ HF_API HF_USE bool hf_lease_wanted(hf_lease *lease);
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
  * The token of a lease as a fence for hf_guard_claim() and hf_guard_set() of primitives.h.
  * HF_UNSUPPORTED: it is no fence: the lease is one of several that may overlap (a reader, some
- * permits of a semaphore), or its engine gives no tokens. HF_LOST: too late to begin. */
+ * permits of a semaphore; with HF_CAP_RESIZE any permits of one), or its engine gives no tokens. HF_LOST: too late to begin. */
 HF_API HF_USE hf_status hf_lease_fence(hf_lease *lease, uint64_t *ret_token, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: -1.

@@ -13,11 +13,12 @@
 
 #define ALL_FLAGS                                                                               \
     (HF_FLAG_BARGE | HF_FLAG_REENTRANT | HF_FLAG_NO_RENEW | HF_FLAG_DETACHED | HF_FLAG_STRICT | \
-     HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_WATCH)
+     HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_WATCH | HF_FLAG_NUMBERED)
 
 static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
 static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err);
+static hf_status check_numbered(uint64_t caps, const hf_acquire_request *request, hf_error *err);
 static hf_status check_times(const struct hfi_promises *promises, const hf_acquire_request *request,
                              struct hfi_checked_request *checked, hf_error *err);
 static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquire_request *request,
@@ -206,6 +207,18 @@ static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, h
         return unsupported(err, "flags", "message for a holder that others wait (HF_FLAG_WATCH)");
     if (request->flags & HF_FLAG_WATCH && request->flags & HF_FLAG_DETACHED)
         return invalid(err, "flags", "HF_FLAG_WATCH, of a lease that outlives the process");
+    return request->flags & HF_FLAG_NUMBERED ? check_numbered(caps, request, err) : HF_OK;
+}
+
+static hf_status check_numbered(uint64_t caps, const hf_acquire_request *request, hf_error *err)
+{
+    if (request->kind != HF_KIND_SEMAPHORE)
+        return invalid(err, "flags", "HF_FLAG_NUMBERED: only a semaphore has numbers");
+    if (!(caps & HF_CAP_NUMBERED))
+        return unsupported(err, "flags", "numbers for the slots of a semaphore (HF_FLAG_NUMBERED)");
+    if (request->permits > HF_SLOTS_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "permits: %u, at most %d with HF_FLAG_NUMBERED",
+                             request->permits, HF_SLOTS_MAX);
     return HF_OK;
 }
 

@@ -131,7 +131,8 @@ struct hfi_claim {
     /* Set by the engine before it finishes the acquire with HF_OK. */
     uint64_t token;  /* first of the block; 0: this engine has none */
     uint32_t tokens; /* size of the block, 1 <= tokens <= tokens_wanted */
-    uint32_t slots[HF_SLOTS_MAX]; /* NUMBERED: one for each permit, ascending; ADOPT sets them too */
+    uint32_t
+        slots[HF_SLOTS_MAX]; /* NUMBERED: one for each permit, ascending; ADOPT sets them too */
     /* Set by the engine at every grant and renewal that succeeded. */
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
     int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
