@@ -47,7 +47,7 @@ void redlock_wanted_message(struct redlock_node *node, const struct redis_messag
         return;
     if (message->letter == 'W' && message->count == 2)
         others(store, hold, node->index, message->numbers[1] != 0);
-    else if (message->letter == 'A' && !hold->wait && message->rest_len > 0 &&
+    else if (message->letter == 'A' && message->rest_len > 0 &&
              message->rest[0] == ':') /* so that words may begin with a number */
         hfi_reactor_wanted(&store->reactor, hold->entry.claim, HFI_WANTED_ASKED, message->rest + 1,
                            message->rest_len - 1);
