@@ -249,9 +249,10 @@ static void yield_is_cut_off(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
-        CASE(message_is_lost), CASE(line_is_cut),        CASE(message_is_late),
-        CASE(asked_before_the_grant_is_heard),
-        CASE(at_risk_is_told), CASE(release_of_a_yield), CASE(yield_is_cut_off),
+        CASE(message_is_lost),  CASE(line_is_cut),
+        CASE(message_is_late),  CASE(asked_before_the_grant_is_heard),
+        CASE(at_risk_is_told),  CASE(release_of_a_yield),
+        CASE(yield_is_cut_off),
     };
 
     if (argc > 1)
