@@ -188,15 +188,13 @@ static void take_again(struct sim *sim, struct sim_client *client, int64_t now_m
     sim_judge_used(sim, client);
 }
 
-/* As hfi_idle_ttl(): the whole ttl only for a hold that lasts, and never less than a holder has. */
-static int64_t renewal_ttl(const struct sim_client *client, int64_t now_ms)
+/* As hfi_idle_ttl(), but harsher: the whole ttl only for a hold that lasts, and the least for others, whatever they have left. */
+static int64_t renewal_ttl(const struct sim_client *client)
 {
-    const struct hfi_term *term = &client->term;
-    int64_t left_ms = term->sent_ms + term->granted_ms - now_ms;
-
-    if (client->linger_ms == 0 || (client->phase == SIM_HELD && client->since_ms < term->sent_ms))
-        return term->ttl_ms;
-    return client->phase == SIM_HELD && left_ms > term->min_ttl_ms ? left_ms : term->min_ttl_ms;
+    if (client->linger_ms == 0 ||
+        (client->phase == SIM_HELD && client->since_ms < client->term.sent_ms))
+        return client->term.ttl_ms;
+    return client->term.min_ttl_ms;
 }
 
 static void on_wanted(struct sim *sim, struct sim_client *client, const struct mem_reply *reply,
@@ -249,7 +247,7 @@ static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms)
     else if (step.what == HFI_TERM_RENEW ||
              (client->linger_ms > 0 && !term->renewing && client->more == 0 &&
               client->last - client->token <= 1 && sim_chance(sim, 50)))
-        start_renewal(sim, client, hfi_term_ask(term, renewal_ttl(client, now_ms), now_ms), now_ms);
+        start_renewal(sim, client, hfi_term_ask(term, renewal_ttl(client), now_ms), now_ms);
     else if (!term->renewing && client->phase == SIM_HELD && sim_chance(sim, 5)) {
         /* The user renews, for longer or for less. */
         int64_t ask_ms =
