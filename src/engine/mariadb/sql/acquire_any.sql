@@ -162,7 +162,7 @@ acquire: BEGIN
   END IF;
   COMMIT;
   CALL `~ring`(v_rings);
-  SELECT 'Q', v_token, 0, IF(v_place > 0, 0, GREATEST(1, 1 + (IF(v_closed >= v_us, v_closed,
+  SELECT 'Q', v_token, 0, IF(v_place > 0 OR (v_taken = 0 AND v_closed < v_us), 0, GREATEST(1, 1 + (IF(v_closed >= v_us, v_closed,
     LEAST(IF(v_x_owner <> '', v_x_until, 9007199254740992), IF(v_holders > (v_x_owner <> ''), v_soon, 9007199254740992)))
     - v_us) DIV 1000)), 0;
 END

@@ -23,14 +23,14 @@ resize_it: BEGIN
   CALL `~settle`(p_name, v_rings);
   SELECT COALESCE(MAX(mode), 0), COALESCE(MAX(capacity), 0), COALESCE(MAX(holders), 0), COALESCE(MAX(waiters), 0)
     INTO v_mode, v_capacity, v_holders, v_waiters FROM `~names` WHERE name = p_name FOR UPDATE;
-  IF p_capacity = 0 THEN
-    DELETE FROM `~claims` WHERE owner = x'00000000000000000000000000000000' AND name = p_name;
-    UPDATE `~names` SET holders = holders - ROW_COUNT() WHERE name = p_name;
-  ELSEIF v_mode <> 2 AND (v_holders > 0 OR v_waiters > 0) THEN
+  IF v_mode <> 2 AND (v_holders > 0 OR v_waiters > 0) THEN
     COMMIT;
     CALL `~ring`(v_rings);
     SELECT 'M', v_mode, v_capacity;
     LEAVE resize_it;
+  ELSEIF p_capacity = 0 THEN
+    DELETE FROM `~claims` WHERE owner = x'00000000000000000000000000000000' AND name = p_name;
+    UPDATE `~names` SET holders = holders - ROW_COUNT() WHERE name = p_name;
   ELSE
     INSERT INTO `~claims` (name, ticket, owner, client, state, permits, flags, token, tokens, holds, tid, ttl, delay, claim_window,
         since, until, label)

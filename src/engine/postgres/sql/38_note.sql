@@ -8,10 +8,6 @@ BEGIN
         UPDATE @names x SET current = p_tokens[i], tid = p_tids[i]
         WHERE x.name = p_names[i] AND x.owner = p_owners[i] AND p_tokens[i] >= x.token
             AND (p_tokens[i] < x.token + x.tokens OR (x.flags & 32 = 32 AND p_tokens[i] <= x.last));
-        IF NOT FOUND THEN -- the size of the name was set since
-            UPDATE @holders x SET current = p_tokens[i], tid = p_tids[i]
-            WHERE x.name = p_names[i] AND x.owner = p_owners[i] AND p_tokens[i] >= x.token AND p_tokens[i] < x.token + x.tokens;
-        END IF;
     END LOOP;
 END
 $$;

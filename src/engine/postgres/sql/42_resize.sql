@@ -17,13 +17,13 @@ BEGIN
         INSERT INTO @names (name) VALUES (p_name) ON CONFLICT DO NOTHING;
     END LOOP;
     n := @turn_1(n);
-    IF p_capacity = 0 THEN
-        DELETE FROM @holders x WHERE x.name = p_name AND x.owner = '';
-        IF FOUND THEN n.holders := n.holders - 1; END IF;
-    ELSIF n.mode <> 2 AND (n.holders > 0 OR n.waiters > 0) THEN
+    IF n.mode <> 2 AND (n.holders > 0 OR n.waiters > 0) THEN
         verdict := 'M';
         o_mode := n.mode;
         o_capacity := n.capacity;
+    ELSIF p_capacity = 0 THEN
+        DELETE FROM @holders x WHERE x.name = p_name AND x.owner = '';
+        IF FOUND THEN n.holders := n.holders - 1; END IF;
     ELSE
         IF n.owner IS NOT NULL THEN
             INSERT INTO @holders (name, owner, client, permits, until, token, tokens, current, tid, ttl, delay, flags, since, label)
