@@ -25,7 +25,8 @@ static bool has_slots(hf_lease *lease, uint32_t count, const uint32_t *slots)
     hf_lease_info info = HF_LEASE_INFO_INIT;
 
     EXPECT(HF_OK, hf_lease_get(lease, &info));
-    return info.slot_count == count && memcmp(info.slots, slots, count * sizeof *slots) == 0;
+    return info.slot_count == count &&
+           (count == 0 || memcmp(info.slots, slots, count * sizeof *slots) == 0);
 }
 #define HAS(lease, ...)                                                      \
     has_slots(lease, sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), \

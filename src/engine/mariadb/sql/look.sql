@@ -25,7 +25,7 @@ BEGIN
         (c.state = 'W' AND GREATEST(COALESCE(l.until, 0), c.since + c.claim_window * 1000) >= v_us))
     UNION ALL
     SELECT 'N', 0, c.ticket, c.name, n.mode, n.capacity, IF(n.closed >= v_us, 1 + (n.closed - v_us) DIV 1000, 0), c.holds, c.token,
-        c.permits, c.flags, 0, 0, 0, (SELECT GROUP_CONCAT(s.number ORDER BY s.number) FROM `~slots` s
+        c.permits, c.flags, 0, 0, 0, (SELECT CAST(GROUP_CONCAT(s.number ORDER BY s.number) AS CHAR(192)) FROM `~slots` s
           WHERE s.name = c.name AND s.ticket = c.ticket)
       FROM `~claims` c JOIN `~names` n ON n.name = c.name
       WHERE (p_name IS NULL OR c.name = p_name) AND c.state IN ('G', 'H') AND c.until >= v_us AND c.flags & 64
