@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hf_lease_break(), hf_ask(), hf_store_wait(), hf_store_check(): what a client does without a lease of its own. */
 #include "core/findings.h"
+#include "core/lack.h"
 #include "core/request.h"
 #include "core/task.h"
 #include "util/alloc.h"
@@ -50,7 +51,7 @@ static hf_status break_init(struct break_call *call, hf_store *handle, const voi
     call->token = token;
     status = hfi_name_check(name, name_len, &call->name.len, err);
     if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_BREAK))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot break leases");
+        status = hfi_unsupported(hfi_store_promises(store), HF_CAP_BREAK, NULL, err);
     if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
         status = hfi_error_set(err, HF_INVALID, 0, "token: must be from 1 to 2^53 - 1");
     if (status != HF_OK) {
@@ -134,7 +135,7 @@ static hf_status ask_init(struct ask_call *call, hf_store *handle, const void *n
     call->task.free = hfi_task_free_entered;
     status = hfi_name_check(name, name_len, &call->name.len, err);
     if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_WANTED))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot ask holders");
+        status = hfi_unsupported(hfi_store_promises(store), HF_CAP_WANTED, NULL, err);
     if (status != HF_OK) {
         hfi_store_leave(store);
         return status;
@@ -225,7 +226,7 @@ static hf_status change_init(struct change_call *call, hf_store *handle, const u
     else if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
     else if (!(hfi_store_promises(store)->caps & HF_CAP_WATCH))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine does not tell of changes");
+        status = hfi_unsupported(hfi_store_promises(store), HF_CAP_WATCH, NULL, err);
     else if (cancel && hfi_cancel_look(cancel) != HF_CANCELLED)
         status = hfi_cancel_check(cancel, err);
     if (status != HF_OK) {

@@ -336,7 +336,7 @@ static void min_hold_closes_at_once(void **state)
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
-    request.name = try.name; /* its own: on a foreign wire, cases share the server's names */
+    request.name = try.name;       /* its own: on a foreign wire, cases share the server's names */
     request.min_hold_ms = LONG_MS; /* longer than any test may take */
     store = open_store();
     give(take(store, &request));
