@@ -15,15 +15,14 @@ matrix=$("$holdfast" engines --matrix --json) || exit 1
 engines=$(grep -cE '^ENGINE\(' src/engine/engines.def)
 [ "$(jq '[.matrix[] | select(.choice == "")] | length' <<< "$matrix")" = "$engines" ] || exit 0
 
-# A mode is an item; of the modes of an engine those with the same reasons are one.
+# What has the same reason is one item, with all engines and modes that give it; in the order of the command.
 manual() {
     jq -r '
-        .matrix | map(. + { title: ((.engine | split("-")[0]) + (if .choice == "" then "" else " with " + .choice end)),
-            reasons: [.why_not | to_entries | group_by(.value)[] | { what: map(.key), why: .[0].value }] })
-        | group_by([(.engine | split("-")[0]), .reasons])[]
-        | ".It " + (map(.title) | join(", ") | gsub("_"; "_")),
-          (.reasons[] | (.what | join(", ")) + ": " + .why + ".", ".br")' <<< "$matrix" |
-        awk '{ if (held != "" && !(held == ".br" && /^\.It/)) print held; held = $0 } END { if (held != ".br") print held }'
+        [.matrix | to_entries[] | .key as $at | .value
+            | ((.engine | split("-")[0]) + (if .choice == "" then "" else " " + .choice end)) as $mode
+            | .why_not | to_entries | group_by(.value)[] | { at: $at, mode: $mode, what: map(.key), why: .[0].value }]
+        | group_by([.what, .why]) | sort_by(map(.at))[]
+        | ".It " + (.[0].what | join(", ")), (map(.mode) | join(", ")) + ": " + .[0].why + "."' <<< "$matrix"
 }
 
 readme() {

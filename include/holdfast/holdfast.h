@@ -567,7 +567,7 @@ HF_API HF_USE bool hf_lease_wanted(hf_lease *lease);
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
  * The token of a lease as a fence for hf_guard_claim() and hf_guard_set() of primitives.h.
  * HF_UNSUPPORTED: it is no fence: the lease is one of several that may overlap (a reader, some
- * permits of a semaphore), or its engine gives no tokens. HF_LOST: too late to begin. */
+ * permits of a semaphore; with HF_CAP_RESIZE any permits of one), or its engine gives no tokens. HF_LOST: too late to begin. */
 HF_API HF_USE hf_status hf_lease_fence(hf_lease *lease, uint64_t *ret_token, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: -1.

@@ -202,13 +202,24 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
 
 /* ---- in the local queue -------------------------------------------------------------- */
 
+/* It cannot re-enter what we hold, which `held` describes. */
+static void set_no_reentry(const struct hfi_claim *held, hf_error *ret_err)
+{
+    if (held->mode == HFI_MODE_SEMAPHORE)
+        hfi_error_set(ret_err, HF_MISMATCH, 0,
+                      "we hold it already, as a semaphore of %u with %u permits%s", held->capacity,
+                      held->permits, held->flags & HFI_CLAIM_NUMBERED ? "" : " without numbers");
+    else
+        (void)hfi_mismatch_set(ret_err, held->mode, held->capacity);
+}
+
 /* The call has its answer without asking the store: its slot is not needed. */
 static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handle)
 {
     hf_error other;
 
     if (status == HF_MISMATCH)
-        (void)hfi_mismatch_set(&other, call->lease->claim.mode, call->lease->claim.capacity);
+        set_no_reentry(&call->lease->claim, &other);
     hfi_call_result(call, status, handle, "acquire", &call->lease->claim.name,
                     status == HF_MISMATCH ? &other : NULL);
     hfi_lease_free(call->lease);

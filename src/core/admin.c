@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_lease_break(), hf_ask(), hf_store_wait(), hf_store_check(): what a client does without a lease of its own. */
+/* hf_lease_break(), hf_semaphore_resize(), hf_ask(), hf_store_wait(), hf_store_check(): what a client does without a lease of
+ * its own. */
 #include "core/findings.h"
 #include "core/lack.h"
 #include "core/request.h"
@@ -11,49 +12,62 @@
 
 #include <stdio.h>
 
-/* ---- break --------------------------------------------------------------------------- */
+/* ---- calls about one name ------------------------------------------------------------ */
 
-struct break_call {
+struct named_call {
     struct hfi_task task;
+    const struct named_kind *kind;
     struct hfi_name name;
-    uint64_t token;
+    uint64_t token;              /* break */
+    uint32_t capacity;           /* resize */
+    char text[HF_LABEL_MAX + 1]; /* ask */
     unsigned char bytes[HF_NAME_MAX];
 };
 
-static hf_status break_step(struct hfi_task *task, hf_status got)
+struct named_kind {
+    const char *verb;
+    enum hfi_op_kind op;
+    uint64_t cap;
+    /* Set op->u but for the name. false: out of memory. */
+    bool (*set)(struct named_call *call, struct hfi_op *op);
+};
+
+static hf_status named_step(struct hfi_task *task, hf_status got)
 {
-    struct break_call *call = hfi_container(task, struct break_call, task);
+    static const hf_error deaf = { .text = "it is held, and no holder listens" };
+    struct named_call *call = hfi_container(task, struct named_call, task);
     struct hfi_op *op;
 
     if (task->state++ > 0)
-        return got == HF_OK ? hfi_ok(&task->error)
-                            : hfi_store_error(task->store, "break", &call->name, got,
-                                              &task->child.error, &task->error);
-    op = hfi_task_op(task, HFI_OP_BREAK);
+        return got == HF_OK
+                   ? hfi_ok(&task->error)
+                   : hfi_store_error(task->store, call->kind->verb, &call->name, got,
+                                     got == HF_BUSY ? &deaf : &task->child.error, &task->error);
+    op = hfi_task_op(task, call->kind->op);
     if (!op)
         return hfi_error_memory(&task->error);
-    op->u.brk.name = hfi_task_name(task, &call->name);
-    op->u.brk.token = call->token;
+    if (!call->kind->set(call, op)) {
+        hfi_task_forget_op(task);
+        return hfi_error_memory(&task->error);
+    }
     return hfi_task_submit(task, HFI_NEVER, 0);
 }
 
-/* HF_OK: the store is entered. */
-static hf_status break_init(struct break_call *call, hf_store *handle, const void *name,
-                            size_t name_len, uint64_t token, hf_error *err)
+/* HF_OK: the store is entered. `call` NULL: no memory. */
+static hf_status named_init(struct named_call *call, const struct named_kind *kind,
+                            hf_store *handle, const void *name, size_t name_len, hf_error *err)
 {
     struct hfi_store *store;
-    hf_status status = hfi_store_enter(handle, &store, err);
+    hf_status status = call ? hfi_store_enter(handle, &store, err) : hfi_error_memory(err);
 
     if (status != HF_OK)
         return status;
-    hfi_task_init(&call->task, store, break_step);
+    hfi_task_init(&call->task, store, named_step);
     call->task.free = hfi_task_free_entered;
-    call->token = token;
+    call->kind = kind;
     status = hfi_name_check(name, name_len, &call->name.len, err);
-    if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_BREAK))
-        status = hfi_unsupported(hfi_store_promises(store), HF_CAP_BREAK, NULL, err);
-    if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
-        status = hfi_error_set(err, HF_INVALID, 0, "token: must be from 1 to 2^53 - 1");
+    if (status == HF_OK && !(hfi_store_promises(store)->caps & kind->cap))
+        status = hfi_unsupported(hfi_store_promises(store), kind->cap, NULL, err);
     if (status != HF_OK) {
         hfi_store_leave(store);
         return status;
@@ -64,10 +78,44 @@ static hf_status break_init(struct break_call *call, hf_store *handle, const voi
     return HF_OK;
 }
 
+/* Begin a call of hfi_malloc(), or free it if it was not initialized. */
+static hf_status named_begin(struct named_call *call, hf_status status, hf_done_fn *done, void *arg,
+                             hf_op **ret_op, hf_error *err)
+{
+    if (status == HF_OK)
+        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
+    hfi_free(call);
+    return status;
+}
+
+/* ---- break --------------------------------------------------------------------------- */
+
+static bool break_set(struct named_call *call, struct hfi_op *op)
+{
+    op->u.brk.name = hfi_task_name(&call->task, &call->name);
+    op->u.brk.token = call->token;
+    return true;
+}
+
+static hf_status break_init(struct named_call *call, hf_store *handle, const void *name,
+                            size_t name_len, uint64_t token, hf_error *err)
+{
+    static const struct named_kind kind = { "break", HFI_OP_BREAK, HF_CAP_BREAK, break_set };
+    hf_status status = named_init(call, &kind, handle, name, name_len, err);
+
+    if (status != HF_OK)
+        return status;
+    call->token = token;
+    if (token > 0 && token < HFI_TOKEN_LIMIT)
+        return HF_OK;
+    hfi_store_leave(call->task.store);
+    return hfi_error_set(err, HF_INVALID, 0, "token: must be from 1 to 2^53 - 1");
+}
+
 hf_status hf_lease_break(hf_store *handle, const void *name, size_t name_len, uint64_t token,
                          hf_error *err)
 {
-    struct break_call call;
+    struct named_call call;
     hf_status status = break_init(&call, handle, name, name_len, token, err);
 
     return status == HF_OK ? hfi_task_run_entered(&call.task, err) : status;
@@ -76,84 +124,90 @@ hf_status hf_lease_break(hf_store *handle, const void *name, size_t name_len, ui
 hf_status hf_lease_break_async(hf_store *handle, const void *name, size_t name_len, uint64_t token,
                                hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
 {
-    struct break_call *call = hfi_malloc(sizeof *call);
-    hf_status status;
+    struct named_call *call = hfi_malloc(sizeof *call);
 
-    if (!call)
-        return hfi_error_memory(err);
-    status = break_init(call, handle, name, name_len, token, err);
-    if (status == HF_OK)
-        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
-    hfi_free(call);
-    return status;
+    return named_begin(call, break_init(call, handle, name, name_len, token, err), done, arg,
+                       ret_op, err);
+}
+
+/* ---- resize ---------------------------------------------------------------------------- */
+
+static bool resize_set(struct named_call *call, struct hfi_op *op)
+{
+    op->u.resize.name = hfi_task_name(&call->task, &call->name);
+    op->u.resize.capacity = call->capacity;
+    return true;
+}
+
+static hf_status resize_init(struct named_call *call, hf_store *handle, const void *name,
+                             size_t name_len, uint32_t capacity, hf_error *err)
+{
+    static const struct named_kind kind = { "resize", HFI_OP_RESIZE, HF_CAP_RESIZE, resize_set };
+    hf_status status = named_init(call, &kind, handle, name, name_len, err);
+
+    if (status != HF_OK)
+        return status;
+    call->capacity = capacity;
+    if (capacity <= HF_CAPACITY_MAX)
+        return HF_OK;
+    hfi_store_leave(call->task.store);
+    return hfi_error_set(err, HF_INVALID, 0, "capacity: %u, must be at most %u", capacity,
+                         HF_CAPACITY_MAX);
+}
+
+hf_status hf_semaphore_resize(hf_store *handle, const void *name, size_t name_len,
+                              uint32_t capacity, hf_error *err)
+{
+    struct named_call call;
+    hf_status status = resize_init(&call, handle, name, name_len, capacity, err);
+
+    return status == HF_OK ? hfi_task_run_entered(&call.task, err) : status;
+}
+
+hf_status hf_semaphore_resize_async(hf_store *handle, const void *name, size_t name_len,
+                                    uint32_t capacity, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                    hf_error *err)
+{
+    struct named_call *call = hfi_malloc(sizeof *call);
+
+    return named_begin(call, resize_init(call, handle, name, name_len, capacity, err), done, arg,
+                       ret_op, err);
 }
 
 /* ---- ask ------------------------------------------------------------------------------- */
 
-struct ask_call {
-    struct hfi_task task;
-    struct hfi_name name;
-    unsigned char bytes[HF_NAME_MAX];
-    char text[HF_LABEL_MAX + 1];
-};
-
-static hf_status ask_step(struct hfi_task *task, hf_status got)
+static bool ask_set(struct named_call *call, struct hfi_op *op)
 {
-    static const hf_error deaf = { .text = "it is held, and no holder listens" };
-    struct ask_call *call = hfi_container(task, struct ask_call, task);
-    struct hfi_op *op;
-    char *text;
+    char *text = hfi_strndup(call->text, strlen(call->text));
 
-    if (task->state++ > 0)
-        return got == HF_OK
-                   ? hfi_ok(&task->error)
-                   : hfi_store_error(task->store, "ask", &call->name, got,
-                                     got == HF_BUSY ? &deaf : &task->child.error, &task->error);
-    text = hfi_strndup(call->text, strlen(call->text));
-    op = text ? hfi_task_op(task, HFI_OP_ASK) : NULL;
-    if (!op) {
-        hfi_free(text);
-        return hfi_error_memory(&task->error);
-    }
-    op->u.ask.name = hfi_task_name(task, &call->name);
+    if (!text)
+        return false;
+    op->u.ask.name = hfi_task_name(&call->task, &call->name);
     op->u.ask.text = text;
-    hfi_task_keep(task, text, NULL);
-    return hfi_task_submit(task, HFI_NEVER, 0);
+    hfi_task_keep(&call->task, text, NULL);
+    return true;
 }
 
-/* HF_OK: the store is entered. */
-static hf_status ask_init(struct ask_call *call, hf_store *handle, const void *name,
+static hf_status ask_init(struct named_call *call, hf_store *handle, const void *name,
                           size_t name_len, const char *text, hf_error *err)
 {
-    struct hfi_store *store;
-    hf_status status = hfi_store_enter(handle, &store, err);
+    static const struct named_kind kind = { "ask", HFI_OP_ASK, HF_CAP_WANTED, ask_set };
+    hf_status status = named_init(call, &kind, handle, name, name_len, err);
     size_t len;
 
     if (status != HF_OK)
         return status;
-    hfi_task_init(&call->task, store, ask_step);
-    call->task.free = hfi_task_free_entered;
-    status = hfi_name_check(name, name_len, &call->name.len, err);
-    if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_WANTED))
-        status = hfi_unsupported(hfi_store_promises(store), HF_CAP_WANTED, NULL, err);
-    if (status != HF_OK) {
-        hfi_store_leave(store);
-        return status;
-    }
-    text = text ? text : store->label;
+    text = text ? text : call->task.store->label;
     len = hfi_label_len(text, HF_LABEL_MAX);
     memcpy(call->text, text, len);
     call->text[len] = 0;
-    memcpy(call->bytes, name, call->name.len);
-    call->name.bytes = call->bytes;
-    hfi_hash128(call->bytes, call->name.len, call->name.hash);
     return HF_OK;
 }
 
 hf_status hf_ask(hf_store *handle, const void *name, size_t name_len, const char *text,
                  hf_error *err)
 {
-    struct ask_call call;
+    struct named_call call;
     hf_status status = ask_init(&call, handle, name, name_len, text, err);
 
     return status == HF_OK ? hfi_task_run_entered(&call.task, err) : status;
@@ -162,16 +216,10 @@ hf_status hf_ask(hf_store *handle, const void *name, size_t name_len, const char
 hf_status hf_ask_async(hf_store *handle, const void *name, size_t name_len, const char *text,
                        hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
 {
-    struct ask_call *call = hfi_malloc(sizeof *call);
-    hf_status status;
+    struct named_call *call = hfi_malloc(sizeof *call);
 
-    if (!call)
-        return hfi_error_memory(err);
-    status = ask_init(call, handle, name, name_len, text, err);
-    if (status == HF_OK)
-        return hfi_task_begin_entered(&call->task, done, arg, ret_op, err);
-    hfi_free(call);
-    return status;
+    return named_begin(call, ask_init(call, handle, name, name_len, text, err), done, arg, ret_op,
+                       err);
 }
 
 /* ---- wait for a change ------------------------------------------------------------------ */

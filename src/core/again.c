@@ -9,7 +9,9 @@
 static uint64_t flags_of(const struct hfi_lease *lease)
 {
     return (lease->watch ? HF_FLAG_WATCH : 0) | (lease->reentrant ? HF_FLAG_REENTRANT : 0) |
-           (lease->pass ? 0 : HF_FLAG_STRICT) | (lease->unchecked ? HF_FLAG_NO_DEADLOCK_CHECK : 0) |
+           (lease->pass ? 0 : HF_FLAG_STRICT) |
+           (lease->claim.flags & HFI_CLAIM_NUMBERED ? HF_FLAG_NUMBERED : 0) |
+           (lease->unchecked ? HF_FLAG_NO_DEADLOCK_CHECK : 0) |
            (lease->claim.flags & HFI_CLAIM_DETACHED && lease->min_hold_ms == 0 ? HF_FLAG_DETACHED
                                                                                : 0) |
            (lease->term.ttl_ms > 0 && !lease->term.renew ? HF_FLAG_NO_RENEW : 0);
@@ -34,7 +36,8 @@ void hfi_again_set(struct hfi_again *again, const struct hfi_lease *lease, int64
     request->name_len = claim->name.len;
     request->kind = hfi_shown_kind(claim->mode, claim->permits);
     if (request->kind == HF_KIND_SEMAPHORE) {
-        request->capacity = claim->capacity;
+        /* The size may have been set lower since: then the store refuses it, and not the check of the request. */
+        request->capacity = claim->capacity > claim->permits ? claim->capacity : claim->permits;
         request->permits = claim->permits;
     }
     request->flags = flags_of(lease);

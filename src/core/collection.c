@@ -293,6 +293,13 @@ const unsigned char *hfi_collection_name(const struct hfi_collection *collection
 
 /* ---- the view ------------------------------------------------------------------------------------------ */
 
+/* A free semaphore whose size was set: only a question for its own name shows it. */
+static bool is_free(const hf_entry *entry)
+{
+    return entry->resized && entry->holder_count == 0 && entry->waiter_count == 0 &&
+           entry->closed_ms == 0;
+}
+
 /* Sorted, each name once. Returns how many are left. */
 static size_t sort_entries(struct hfi_collection *c)
 {
@@ -306,6 +313,8 @@ static size_t sort_entries(struct hfi_collection *c)
         if (kept > 0 && compare(texts + raw[kept - 1].name, raw[kept - 1].entry.name_len,
                                 texts + raw[i].name, raw[i].entry.name_len) == 0)
             kept--;
+        if (c->glob && is_free(&raw[i].entry))
+            continue;
         if (kept != i)
             raw[kept] = raw[i];
         kept++;

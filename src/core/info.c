@@ -34,6 +34,10 @@ static void fill(const struct hfi_lease *lease, hf_lease_info *info)
     info->wanted = atomic_load_explicit(&lease->level, memory_order_relaxed) == HFI_LEVEL_WANTED;
     info->asks = lease->asks;
     info->kind = hfi_shown_kind(lease->claim.mode, lease->claim.permits);
+    if (lease->claim.flags & HFI_CLAIM_NUMBERED) {
+        info->slot_count = lease->claim.permits;
+        memcpy(info->slots, lease->claim.slots, info->slot_count * sizeof info->slots[0]);
+    }
 }
 
 /* The caller knows all that has happened: its descriptor is readable again when something else has. */

@@ -49,7 +49,8 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->flags = (checked->request->flags & HF_FLAG_BARGE ? HFI_CLAIM_BARGE : 0) |
                    (detached ? HFI_CLAIM_DETACHED : 0) |
                    (checked->request->flags & HF_FLAG_WATCH ? HFI_CLAIM_WATCHED : 0) |
-                   (checked->replaced ? HFI_CLAIM_REPLACES : 0);
+                   (checked->replaced ? HFI_CLAIM_REPLACES : 0) |
+                   (checked->request->flags & HF_FLAG_NUMBERED ? HFI_CLAIM_NUMBERED : 0);
     if (checked->replaced)
         memcpy(claim->replaced, checked->replaced->owner, HFI_OWNER_LEN);
     claim->tokens_wanted = 1;
@@ -58,6 +59,8 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->min_valid_ms = checked->request->min_valid_ms;
     claim->token = 0;
     claim->tokens = 0;
+    if (claim->flags & HFI_CLAIM_NUMBERED)
+        memset(claim->slots, 0, sizeof claim->slots);
     claim->granted_ttl_ms = 0;
     claim->sent_ms = 0;
     claim->others_wait = false;
@@ -285,6 +288,15 @@ hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,
     }
     hfi_lease_unlock(lease, next);
     return status;
+}
+
+bool hfi_lease_overlaps(const struct hfi_lease *lease)
+{
+    const struct hfi_claim *claim = &lease->claim;
+
+    return claim->permits < claim->capacity ||
+           (claim->mode == HFI_MODE_SEMAPHORE &&
+            (lease->orphan || hfi_store_promises(lease->store)->caps & HF_CAP_RESIZE));
 }
 
 /* ---- granted, and lost --------------------------------------------------------------- */

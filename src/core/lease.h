@@ -181,6 +181,9 @@ static inline bool hfi_lease_lost(const struct hfi_lease *lease)
     return lease->term.state == HF_STATE_LOST;
 }
 
+/* May others hold the name at the same time? A semaphore whose size can be set is never all ours. With the lock. */
+bool hfi_lease_overlaps(const struct hfi_lease *lease);
+
 /* Must its claim stay in the store for now? */
 static inline bool hfi_lease_stays(const struct hfi_lease *lease, int64_t now_ms)
 {

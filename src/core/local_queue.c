@@ -119,15 +119,18 @@ static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease
            (a->flags | b->flags) == a->flags;
 }
 
-/* MISMATCH: the slot of the request is of no more use, and takes what the name is in use as to the text. */
+/* MISMATCH: the slot of the request is of no more use, and takes what is held to the text. The capacity is that of the request
+ * by which it is held: what the store has may have been set since, and only the store knows. */
 static enum hfi_entrance re_enter(struct hfi_lease *held, struct hfi_lease *lease,
                                   hf_lease **ret_again)
 {
     if (held->claim.mode != lease->claim.mode || held->claim.capacity != lease->claim.capacity ||
         held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX ||
-        held->converting) {
+        held->converting || lease->claim.flags & ~held->claim.flags & HFI_CLAIM_NUMBERED) {
         lease->claim.mode = held->claim.mode;
         lease->claim.capacity = held->claim.capacity;
+        lease->claim.permits = held->claim.permits;
+        lease->claim.flags = held->claim.flags;
         return HFI_ENTRY_MISMATCH;
     }
 

@@ -14,12 +14,14 @@
 
 #define ALL_FLAGS                                                                               \
     (HF_FLAG_BARGE | HF_FLAG_REENTRANT | HF_FLAG_NO_RENEW | HF_FLAG_DETACHED | HF_FLAG_STRICT | \
-     HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_WATCH)
+     HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_WATCH | HF_FLAG_NUMBERED)
 
 static hf_status check_kind(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
 static hf_status check_flags(const struct hfi_promises *promises, const hf_acquire_request *request,
                              hf_error *err);
+static hf_status check_numbered(const struct hfi_promises *promises,
+                                const hf_acquire_request *request, hf_error *err);
 static hf_status check_times(const struct hfi_promises *promises, const hf_acquire_request *request,
                              struct hfi_checked_request *checked, hf_error *err);
 static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquire_request *request,
@@ -207,6 +209,19 @@ static hf_status check_flags(const struct hfi_promises *promises, const hf_acqui
         return hfi_unsupported(promises, HF_CAP_WANTED, "flags", err);
     if (request->flags & HF_FLAG_WATCH && request->flags & HF_FLAG_DETACHED)
         return invalid(err, "flags", "HF_FLAG_WATCH, of a lease that outlives the process");
+    return request->flags & HF_FLAG_NUMBERED ? check_numbered(promises, request, err) : HF_OK;
+}
+
+static hf_status check_numbered(const struct hfi_promises *promises,
+                                const hf_acquire_request *request, hf_error *err)
+{
+    if (request->kind != HF_KIND_SEMAPHORE)
+        return invalid(err, "flags", "HF_FLAG_NUMBERED: only a semaphore has numbers");
+    if (!(promises->caps & HF_CAP_NUMBERED))
+        return hfi_unsupported(promises, HF_CAP_NUMBERED, "flags", err);
+    if (request->permits > HF_SLOTS_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "permits: %u, at most %d with HF_FLAG_NUMBERED",
+                             request->permits, HF_SLOTS_MAX);
     return HF_OK;
 }
 

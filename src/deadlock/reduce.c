@@ -45,7 +45,9 @@ static void grant(struct hfi_graph *g, uint32_t index, uint32_t *count)
 
     for (size_t i = 0; i < name->entry->waiter_count; i++) {
         struct hfi_graph_waiter *waiter = &g->waiters[name->first_waiter + i];
-        bool fits = name->kept + waiter->info->permits <= capacity;
+        /* One that asks for more than there is waits for hf_semaphore_resize(), and not for a holder. */
+        bool fits =
+            waiter->info->permits > capacity || name->kept + waiter->info->permits <= capacity;
 
         if (!waiter->stuck)
             continue;

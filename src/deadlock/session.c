@@ -236,6 +236,8 @@ static bool blocks_own_request(const struct hfi_lease *lease, struct hfi_store *
         return true;
     if (request->flags & HF_FLAG_REENTRANT && lease->reentrant && lease->store == store)
         return false; /* reentrant: the lease is acquired again */
+    if (checked->mode == HFI_MODE_SEMAPHORE && hfi_store_promises(store)->caps & HF_CAP_RESIZE)
+        return false; /* only the store knows its size: the detector looks there */
     *taken += lease->claim.permits;
     return for_ever(request) && *taken + checked->permits > checked->capacity;
 }

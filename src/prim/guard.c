@@ -40,7 +40,7 @@ hf_status hf_lease_fence(hf_lease *handle, uint64_t *ret_token, hf_error *err)
         return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
     if (lease->token == 0)
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine gives no fencing tokens");
-    else if (lease->claim.permits < lease->claim.capacity)
+    else if (hfi_lease_overlaps(lease))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0,
                                "the token of a shared lease is an id and not a fence: others hold "
                                "the name at the same time");

@@ -18,7 +18,7 @@ static hf_status take(struct hfi_lease_cell *cell, struct hfi_prim *prim, struct
         return hfi_error_set(err, HF_LOST, 0, "lease: its store was closed");
     if ((hfi_store_promises(lease->store)->caps & caps) != caps)
         return hfi_prim_unsupported(lease->store, prim->verb, caps, err);
-    if (!shared && lease->claim.permits < lease->claim.capacity)
+    if (!shared && hfi_lease_overlaps(lease))
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "%s: the lease is one of several that may overlap", prim->verb);
     prim->name = lease->claim.name;

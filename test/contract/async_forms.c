@@ -13,6 +13,7 @@ enum form {
     FORM_RENEW,
     FORM_ADOPT,
     FORM_BREAK,
+    FORM_RESIZE,
     FORM_ASK,
     FORM_INSPECT,
     FORM_WAIT,
@@ -47,6 +48,8 @@ static hf_status begin_form(enum form form, hf_store *store, hf_lease *lease, hf
         return hf_lease_adopt_async(store, &adopt, done, arg, ret_op, err);
     case FORM_BREAK:
         return hf_lease_break_async(store, "none", 4, 1, done, arg, ret_op, err);
+    case FORM_RESIZE:
+        return hf_semaphore_resize_async(store, "none", 4, 0, done, arg, ret_op, err);
     case FORM_ASK:
         return hf_ask_async(store, "none", 4, "please", done, arg, ret_op, err);
     case FORM_INSPECT:

@@ -257,7 +257,7 @@ static void adopter_hands_off(void **state)
 
 /* ---- min_hold_ms ------------------------------------------------------------------------------- */
 
-#define MIN_HOLD_MS 2500
+#define MIN_HOLD_MS 1500
 
 static hf_acquire_request min_hold_request(void)
 {

@@ -124,7 +124,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t
 
     (void)session, (void)id, (void)source;
     for (; grpc->sent < PREFIX_LEN && len < room; len++, grpc->sent++)
-        to[len] = grpc->sent == 0 ? 0 : (uint8_t)(grpc->body->len >> 8 * (4 - grpc->sent));
+        to[len] = (uint8_t)(grpc->sent == 0 ? 0 : grpc->body->len >> 8 * (4 - grpc->sent));
     if (grpc->sent >= PREFIX_LEN && grpc->sent < whole) {
         size_t more = whole - grpc->sent < room - len ? whole - grpc->sent : room - len;
 

@@ -118,6 +118,7 @@ static bool on_entry(struct hfi_sink *sink, const hf_entry *entry)
 static bool on_holder(struct hfi_sink *sink, const hf_holder *holder)
 {
     (void)sink;
+    MUST(holder->slot_count <= HF_SLOTS_MAX);
     return strlen(holder->label) <= HF_LABEL_MAX;
 }
 
@@ -147,6 +148,8 @@ static void fill_claim(struct hfi_claim *claim, uint8_t what)
                                  .permits = 1,
                                  .tokens_wanted = what & 4 ? 4 : 1,
                                  .ttl_ms = 30000 };
+    if (what & 8 && claim->mode == HFI_MODE_SEMAPHORE && promises->caps & HF_CAP_NUMBERED)
+        claim->flags |= HFI_CLAIM_NUMBERED;
     memset(claim->owner, 0x11 * (int)(1 + (claim - claims)), HFI_OWNER_LEN);
 }
 
@@ -157,7 +160,7 @@ static bool fill(struct job *job, bool waits, uint8_t what)
         HFI_OP_ACQUIRE, HFI_OP_ACQUIRE,      HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
         HFI_OP_LIST,    HFI_OP_BREAK,        HFI_OP_CELL_READ, HFI_OP_CELL_SWAP, HFI_OP_CELL_WAIT,
         HFI_OP_TIME,    HFI_OP_COUNTER,      HFI_OP_LIMIT,     HFI_OP_SCRIPT,    HFI_OP_ASK,
-        HFI_OP_COUNT,   HFI_OP_CELLS_COMMIT,
+        HFI_OP_COUNT,   HFI_OP_CELLS_COMMIT, HFI_OP_RESIZE,
     };
     static struct hfi_sink sink = { on_name, on_entry, on_holder, on_waiter };
     static const hf_script_request script = { .size = sizeof script, .text = "return 1" };
@@ -215,6 +218,10 @@ static bool fill(struct job *job, bool waits, uint8_t what)
         op->u.count.holds = &claims[claim].holds;
         op->u.count.ttl_ms = 30000;
         return promises->counts;
+    case HFI_OP_RESIZE:
+        op->u.resize.name = a_name();
+        op->u.resize.capacity = what >> 6;
+        return promises->caps & HF_CAP_RESIZE;
     case HFI_OP_ASK:
         op->u.ask.name = a_name();
         op->u.ask.text = "please";

@@ -224,8 +224,8 @@ static void lmdb_submit(void *self, struct hfi_op *op)
     case HFI_OP_ASK:
         lmdb_ask(store, op);
         return;
-    case HFI_OP_RESIZE:
     case HFI_OP_COUNT:
+    case HFI_OP_RESIZE:
     case HFI_OP_COUNTER:
     case HFI_OP_LIMIT:
     case HFI_OP_SCRIPT:
