@@ -33,6 +33,10 @@ static int check(struct cli *cli, uint64_t *ret_token)
     }
     if (!text)
         return usage_error(cli, "which token? Give --token T, or run this inside `run`");
+    if (strcmp(text, "0") == 0) { /* as `run` says it */
+        say_error("the lease of the `run` around this has no fencing token: its engine gives none");
+        return EXIT_CONFIG;
+    }
     wrong = hfi_parse_u64(text, 1, TOKEN_LAST, ret_token);
     if (wrong)
         return usage_error(cli, TOKEN_VARIABLE " '%s' %s: it is no fencing token", shown(text),

@@ -53,6 +53,14 @@ bool look_is_held(const hf_view *view)
     return entry && (entry->holder_count > 0 || entry->closed_ms > 0);
 }
 
+bool look_is_free(const hf_view *view)
+{
+    const hf_entry *entry = view ? hf_view_entry(view, 0) : NULL;
+
+    return !entry ||
+           (entry->holder_count == 0 && entry->waiter_count == 0 && entry->closed_ms <= 0);
+}
+
 /* ---- waiting for changes ------------------------------------------------------------------- */
 
 /* Some ends are no event: a ttl that expires, a holder that is killed while nobody waits for it. When could that be? */
@@ -102,8 +110,9 @@ char *taken_words(const hf_entry *entry, char buf[CELL_MAX])
         snprintf(buf, CELL_MAX, "%" PRIu32 "/%" PRIu32, entry->taken, entry->capacity);
     else if (entry->taken == entry->capacity && entry->taken > 0)
         strcpy(buf, "writer");
-    else
-        snprintf(buf, CELL_MAX, "%" PRIu32 " reader%s", entry->taken, entry->taken == 1 ? "" : "s");
+    else /* not `taken`: an upgradeable reader weighs more than others there */
+        snprintf(buf, CELL_MAX, "%zu reader%s", entry->holder_count,
+                 entry->holder_count == 1 ? "" : "s");
     return buf;
 }
 

@@ -15,6 +15,8 @@ int look_open(const struct cli *cli, struct cli_store *ret_store);
 int look_view(const struct cli_store *store, const char *name, bool glob, hf_view **ret_view);
 /* Does anybody hold the one name of this view, or does a lock delay keep it closed? */
 bool look_is_held(const hf_view *view);
+/* Nobody holds it or waits for it, and it is not closed. A semaphore whose size was set may have an entry all the same. */
+bool look_is_free(const hf_view *view);
 
 /* Waiting for changes: begin before the first view, so that a change during that view wakes us. */
 struct look_changes {

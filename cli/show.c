@@ -139,7 +139,7 @@ int verb_show(struct cli *cli)
         else if (view && !(cli->args.check && cli->args.quiet))
             print_text(cli, view);
         code = out_finish(cli);
-        if (code == EXIT_FINE && cli->args.check && view && hf_view_count(view) > 0)
+        if (code == EXIT_FINE && cli->args.check && !look_is_free(view))
             code = EXIT_BUSY;
         hf_free(view);
     }

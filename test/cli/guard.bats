@@ -36,8 +36,10 @@ load helper
     exits 64 holdfast guard
     exits 64 holdfast guard site
     says "which token?"
-    HOLDFAST_TOKEN=0 exits 64 holdfast guard site
-    says "HOLDFAST_TOKEN '0'"
+    HOLDFAST_TOKEN=0 exits 78 holdfast guard site
+    says "its engine gives none"
+    HOLDFAST_TOKEN=x exits 64 holdfast guard site
+    says "HOLDFAST_TOKEN 'x'"
     HOLDFAST_TOKEN='1; rm' exits 64 holdfast guard site
     exits 64 holdfast guard site --token 0
     exits 64 holdfast guard site --token 1 --set v -- true

@@ -161,7 +161,10 @@ renewed_for_a_process() {
     exits 75 holdfast convert t --lease "$lease" -x -w 100ms
     exits 3 holdfast convert t --lease "$lease" -x -n -E 3
     holdfast show t --json | jq -e '.holders | length == 2'
+    [[ $(holdfast show t) == "t: rwlock, 2 readers"* ]]
+    [[ $(holdfast ls t) == *" 2 readers "* ]]
     exits 0 holdfast unlock t --lease "$reader"
+    [[ $(holdfast show t) == "t: rwlock, 1 reader"$'\n'* ]]
     lease=$(holdfast convert t --lease "$lease" -x -n)
     exits 0 holdfast unlock t --lease "$lease"
 }

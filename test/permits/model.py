@@ -15,10 +15,14 @@ DEAF_AFTER = 100  # ms after a waiter has spoken nobody asks whether its inbox i
 
 WAIT, BARGE, DETACHED, HEARD = 1, 2, 4, 8  # flags of an acquire
 WATCHED, LINGERS = 16, 32  # of Redis and SQL: it wants to hear that others wait; its process may keep it
+NUMBERED = 64  # its permits have numbers
+SEMAPHORE = 2  # a mode
 AHEAD_LINGERING = 50000  # microseconds: ... of a lease that lingers
 
 
 class Record:
+    numbers = []  # of the permits of a holder that asked for them
+
     def __init__(self, **fields):
         self.__dict__.update(fields)
 
@@ -30,6 +34,8 @@ class Name:
         self.waiters = []  # in order; the dead stay in this list until the store is seen to have dropped them
         self.tombs = {}
         self.mode = self.capacity = 0
+        self.sized = False  # its size was set: `capacity`
+        self.shrunk = False  # ... so that more may be held
         self.closed = self.last = 0
         self.delay = 0  # that `closed` is due to
         self.closing = (0, 0)  # by the lock delay of one that is dead and has not been taken out
@@ -49,7 +55,7 @@ class Model:
     HANDS_OVER_FOR = 'window'
     SHOWN = DETACHED  # flags of a holder that look tells
     # Of its flags a waiter keeps these. (The embedded store: that it barges, too; see there.)
-    KEPT = DETACHED | HEARD
+    KEPT = DETACHED | HEARD | NUMBERED
     # Only live waiters count for "in use as another kind". (SQL: all waiters. Dead ones are removed when it is their
     # turn, not before.)
     DEAD_KEEP_KIND = False
@@ -197,9 +203,20 @@ class Model:
         block = self.take_tokens(n, want)
         if not block:
             return None
-        h = n.holders[want.owner] = self.holder(n, want, duration, block)
+        h = self.holder(n, want, duration, block)
+        if want.flags & NUMBERED:
+            h.numbers = self.numbers(n, want)
+        n.holders[want.owner] = h
         assert self.taken(n) <= n.capacity, 'the model itself'
         return h
+
+    def numbers(self, n, want):
+        """The lowest that no holder has. (A Redlock node has slots, for every holder.)"""
+        used = {number for h in n.holders.values() for number in h.numbers}
+        return [number for number in range(len(used) + want.permits) if number not in used][:want.permits]
+
+    def with_numbers(self, h, answer):
+        return answer + [h.numbers] if h.numbers else answer
 
     def deaf(self, waiter):
         return waiter.flags & HEARD and self.now > waiter.beat + self.ticks(DEAF_AFTER) and waiter.inbox not in self.heard
@@ -210,7 +227,8 @@ class Model:
         return next((w for w in self.living(n) if not self.deaf(w)), None)
 
     def handed(self, n, w, h):
-        self.tell(w.inbox, 'G %s %s %d %d %d' % (w.owner, w.attempt, h.first, h.tokens, w.window))
+        self.tell(w.inbox, 'G %s %s %d %d %d' % (w.owner, w.attempt, h.first, h.tokens, w.window) +
+                  (' %r' % h.numbers if h.numbers else ''))
 
     def promote(self, n):
         """True: there is room, and those who wait would not hear of it."""
@@ -240,7 +258,7 @@ class Model:
         return self.living(n)[0].owner == owner
 
     def held_answer(self, h):
-        return ['G', h.first, h.tokens, self.left(h.deadline)]
+        return self.with_numbers(h, ['G', h.first, h.tokens, self.left(h.deadline)])
 
     def granted_answer(self, h):
         return self.held_answer(h)
@@ -281,7 +299,10 @@ class Model:
                 return answer
         overtakes = replaced or self.promote(n)
         overtakes = overtakes or want.flags & BARGE
-        if n.holders or self.counted(n):
+        if n.sized:
+            if want.mode != SEMAPHORE or want.permits > n.capacity:
+                return ['M', n.mode, n.capacity]
+        elif n.holders or self.counted(n):
             if (want.mode, want.capacity) != (n.mode, n.capacity):
                 return ['M', n.mode, n.capacity]
         else:
@@ -410,7 +431,7 @@ class Model:
             return ['N']
         h.ttl = ttl or h.ttl
         h.deadline = self.now + self.ticks(h.ttl)
-        return ['A', n.mode, n.capacity, h.permits, h.first, h.tokens, h.ttl, h.delay]
+        return self.with_numbers(h, ['A', n.mode, n.capacity, h.permits, h.first, h.tokens, h.ttl, h.delay])
 
     def note(self, key, owner, token, tid):
         n = self.name(key)
@@ -437,6 +458,20 @@ class Model:
         self.promote(n)
         return ['R']
 
+    def resize(self, key, capacity):
+        """0: as requests say, when it is free."""
+        n = self.name(key)
+        self.look_out(n)
+        if (n.holders or self.counted(n)) and n.mode != SEMAPHORE:
+            self.promote(n)
+            return ['M', n.mode, n.capacity]
+        n.sized = capacity > 0
+        if n.sized:
+            n.mode, n.capacity = SEMAPHORE, capacity
+            n.shrunk = n.shrunk or self.taken(n) > capacity
+        self.promote(n)
+        return ['R']
+
     # -- looking
 
     def shut_ms(self, n):
@@ -452,13 +487,14 @@ class Model:
         self.expire(n)
         waiters = self.living(n)
         closed = self.shut_ms(n)
-        if not n.holders and not waiters and not closed:
+        if not n.holders and not waiters and not closed and not n.sized:
             return ['N']
         return ['L', n.mode, n.capacity, self.taken(n), closed,
-                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags & self.SHOWN, self.age(h.since),
-                        self.left(min(h.deadline, self.most(h))), h.ttl, h.delay, h.tid, h.label]
+                sorted(self.with_numbers(h, [o, h.token, h.first, h.tokens, h.permits, h.flags & self.SHOWN, self.age(h.since),
+                                             self.left(min(h.deadline, self.most(h))), h.ttl, h.delay, h.tid, h.label])
                        for o, h in n.holders.items()),
-                [[w.owner, w.permits, w.flags & DETACHED, self.age(w.since), w.ttl, w.label] for w in waiters]]
+                [[w.owner, w.permits, w.flags & DETACHED, self.age(w.since), w.ttl, w.label] for w in waiters]
+                ] + [1] * n.sized
 
     # -- what the store must keep
 
@@ -475,7 +511,7 @@ class Model:
 class Redis(Model):
     """The rules as they stand. In the thin form a deadline itself shows that the clock was set back, be it by a millisecond.
     Any token of a lease that lingers breaks it."""
-    KEPT = DETACHED | HEARD | WATCHED | LINGERS
+    KEPT = DETACHED | HEARD | WATCHED | LINGERS | NUMBERED
     SHOWN = DETACHED | WATCHED | LINGERS
 
     def hold_now(self, h, token, tid):

@@ -6,7 +6,7 @@ the records it left and their expiry are compared. The server's clock is a hash 
 import os
 import struct
 
-from model import LINGERS, WAIT, WATCHED, Redis
+from model import LINGERS, NUMBERED, SEMAPHORE, WAIT, WATCHED, Redis
 from scripts import ScriptSequence, text
 from sequence import SLACK, Mismatch, equal
 
@@ -18,6 +18,7 @@ ACQUIRE = 'mode capacity permits flags tokens ttl delay window attempt inbox lab
 HELD, FREE, FULL = 5, 6, 7  # the forms of a state
 THIN_TTL = 600000  # ms: longer ones are released by the script (release.c)
 KEPT = 4 | 8 | 16 | 32  # flags of an acquire that its record keeps
+NEVER = 9 * 10 ** 15  # when a name expires whose size was set
 OWNED = {'release': 2, 'cancel': 2, 'beat': 2, 'renew': 4, 'adopt': 3, 'note': 3}  # arguments of each, the owner first
 
 
@@ -34,6 +35,11 @@ def shown(owner):
     """The owner of the tests that these 16 bytes are."""
     owner = owner.encode('latin-1') if isinstance(owner, str) else owner
     return owner.hex() if owner[:8] == bytes(8) else owner.rstrip(b'.').decode()
+
+
+def numbers(packed):
+    packed = packed.encode('latin-1')
+    return list(struct.unpack('<%dI' % (len(packed) // 4), packed))
 
 
 def request(owner, mode, capacity, permits, flags, tokens, ttl, delay, window, attempt, inbox, label):
@@ -116,15 +122,29 @@ class Caller:
         if script == 'release':
             return ['R' if answer else 'N']
         if script == 'look' and answer[0] == 'L':
-            self.clients = {shown(item[0]): inbox(int(item[-2].encode('latin-1').hex(), 16)) for part in answer[5:] for item in part}
-            for item in answer[5] + answer[6]:
-                item[0] = shown(item[0])
-                del item[-2]
+            self.clients = {}
+            for part, at in ((answer[5], 11), (answer[6], 5)):
+                for item in part:
+                    item[0] = shown(item[0])
+                    self.clients[item[0]] = inbox(int(item.pop(at).encode('latin-1').hex(), 16))
+                    item[at + 1:] = map(numbers, item[at + 1:])
+                    item[at - 6 if at > 5 else 2] &= ~1  # numbered
+        if script == 'beat':
+            return [one if not isinstance(one, list) else self.numbered(one) for one in answer]
+        return self.numbered(answer) if isinstance(answer, list) else answer
+
+    def numbered(self, answer):
+        """A grant with numbers also says that nobody waits."""
+        if answer[0] == 'A':
+            answer[8:] = map(numbers, answer[8:])
+        if answer[0] == 'G' and len(answer) == 6:
+            answer[4:] = [answer[4]] * (answer[4] > 0) + [numbers(answer[5])]
         return answer
 
 
 class Run(ScriptSequence):
     INBOXES = [inbox(1), inbox(0xfedcba9876543210)]
+    KINDS = ScriptSequence.KINDS + [(SEMAPHORE, 1)]  # handed over in a shorter way
 
     def __init__(self, server, scripts, seed):
         super().__init__(server, Caller(server, scripts, True, seed % 2 == 0), Redis(), seed)
@@ -205,8 +225,11 @@ class Run(ScriptSequence):
     def said(self, message):
         """As the model says it, which does not say whether others wait."""
         owner, words = shown(message[1:17]), message[17:]
-        if message[0] == 'G' and len(words.split()) == 5:
-            words = words[:-2]
+        if message[0] == 'G':
+            words = words.split(' ', 6)[1:]
+            if len(words) == 6:
+                words[5] = repr(numbers(words[5]))
+            words = ' ' + ' '.join(words[:4] + words[5:])
         return '%s %s%s' % (message[0], owner, words)
 
     def heard(self, channel, message):
@@ -248,10 +271,10 @@ class Run(ScriptSequence):
         it must not be said to anybody else."""
         if what == 'renew' and answer == 2:
             return 1
-        if isinstance(answer, list) and answer[:1] == ['G'] and answer[4:] == [1]:
+        if isinstance(answer, list) and answer[:1] == ['G'] and answer[4:5] == [1]:
             if not self.asked_for(WATCHED):
                 raise Mismatch('nobody wants to hear that others wait')
-            return answer[:4]
+            return answer[:4] + answer[5:]
         if isinstance(answer, list) and answer[:1] == ['B'] and answer[2:] == [1]:
             if not self.asked_for(LINGERS):
                 raise Mismatch('nobody lingers')
@@ -285,6 +308,8 @@ class Run(ScriptSequence):
         self.attempt += 1
         kind = self.kind_of(name)
         flags = self.flags() & (~LINGERS if kind[1] != kind[2] else 63)  # only an exclusive lease lingers
+        if kind[0] == SEMAPHORE:
+            flags |= r.choice([0, NUMBERED, NUMBERED])
         args = kind + (flags, r.choice([1, 1, 1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 60000])]),
                 r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
                 self.delay(),
@@ -382,6 +407,12 @@ class Run(ScriptSequence):
         self.trace.append(('break', name, token))
         self.check('break', self.call('break', keys_of(name), token), self.model.break_(name, token))
 
+    def op_resize(self, name, owner, capacity=None):
+        if capacity is None:
+            capacity = self.random.choice([0, 0, 1, 3, 4, 5, 8]) if not self.calm or self.random.random() < 0.1 else 0
+        self.trace.append(('resize', name, capacity))
+        self.check('resize', self.call('resize', keys_of(name), capacity), self.model.resize(name, capacity))
+
     def op_look(self, name, owner):
         self.trace.append(('look', name))
         answer = self.call('look', keys_of(name))
@@ -434,7 +465,7 @@ class Run(ScriptSequence):
             must(self.model.over(self.model.shifted(n)), 'no lock delay runs in a thin name')
             must(self.backwards or all(self.model.over(end) for end in n.tombs.values()), 'nobody is buried in a thin name')
         else:
-            must(holders or waiters or state['tomb'] or state['closed'], 'a name is thin where nothing else counts')
+            must(holders or waiters or state['tomb'] or state['closed'] or n.sized, 'a name is thin where nothing else counts')
         self.follow(n, state, holders, waiters, must)
         until = self.model.counts_until(name)
         for key, ttl, end in zip(keys_of(name), ttls, (state['exp'], state['wexp'], state['wexp'])):
@@ -443,7 +474,8 @@ class Run(ScriptSequence):
                 self.expiry[key] = end
         must(state['holders'] == len(holders), 'holders are counted')
         must(state['taken'] == sum(h[3] for h in holders.values()), 'permits are counted')
-        must(state['taken'] <= state['capacity'] or not holders, 'no more than there are')
+        must(state['taken'] <= state['capacity'] or not holders or n.shrunk, 'no more than there are')
+        must((state['mode'] == 3) == n.sized and (not n.sized or state['capacity'] == n.capacity), 'its size')
         must(state['waiters'] == len(waiters) == len(queue) and sorted(waiters) == sorted(queue) or
              self.model.now > state['wexp'], 'waiters are counted')
         must(all(state['soon'] <= h[0] for h in holders.values()), 'soon is a lower bound')
@@ -457,7 +489,7 @@ class Run(ScriptSequence):
         latest = max([until, state['wexp'], self.model.now])
         if state['holders'] or state['tomb']:
             latest = max(latest, state['far'])
-        must(state['exp'] <= latest + 13 * SLACK, 'the key expires some day')
+        must(state['exp'] == NEVER if n.sized else state['exp'] <= latest + 13 * SLACK, 'the key expires some day')
         living = {o for o, h in n.holders.items() if h.deadline >= self.model.now}
         must({k for k, h in holders.items() if h[0] >= self.model.now} == living, 'who holds')
         for w in alive:
@@ -487,10 +519,15 @@ class Run(ScriptSequence):
         n.closed = int(state['closed'])
 
     OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 12 + ['renew'] * 8 + ['adopt'] * 3 +
-           ['note'] * 3 + ['break'] * 4 + ['look'] * 3)
+           ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['resize'] * 3)
 
     def finish(self):
         """Everybody has died: nothing of them stays."""
+        self.prepare()
+        for name in self.NAMES:
+            self.op_resize(name, None, 0)
+        self.check_messages()
+        self.check_all_records()
         last = max(self.model.counts_until(name) for name in self.NAMES)
         for records in (records_of(self.redis, name) for name in self.NAMES):
             if records:  # a lease of many that was shortened may be remembered as long as it was

@@ -98,6 +98,32 @@ static void a_renewal_says_the_number(void **state)
     close_store(store);
 }
 
+/* A number in the hash with which nothing can be calculated: it costs no lease, neither this one nor one that is renewed with it. */
+static void a_count_that_is_none(void **state)
+{
+    static const char *const counts[] = { "9223372036854775807", "-9223372036854775808", "many",
+                                          "" };
+    hf_store *store = open_at(server_url(server, "?" WIRE));
+    hf_acquire_request request = reentrant(LIMIT_MS),
+                       other = with_ttl(mutex_request("other"), SHORT_MS);
+    hf_lease *lease = take(store, &request), *beside = take(store, &other);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        server_do(server, "EVAL %s 1 name %s",
+                  "return redis.call('HSET', KEYS[1], redis.call('HKEYS', KEYS[1])[1], ARGV[1])",
+                  counts[i]);
+        EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
+        CHECK(take(store, &request) == lease);
+        EXPECT(HF_OK, hf_release(lease, &contract_error));
+    }
+    CHECK(hf_lease_state(beside) != HF_STATE_LOST);
+    give(beside);
+    give(lease);
+    CHECK(count() == 0);
+    close_store(store);
+}
+
 /* The answer to a reentry does not come: the caller gets no hold, and none is left in the store. */
 static void an_unknown_reentry_is_put_right(void **state)
 {
@@ -316,6 +342,7 @@ int main(int argc, char **argv)
         TEST(the_store_counts),
         TEST(every_entry_sets_the_expiry),
         TEST(a_renewal_says_the_number),
+        TEST(a_count_that_is_none),
         TEST(an_unknown_reentry_is_put_right),
         TEST(an_unknown_release_is_put_right),
         TEST(a_reentry_finds_a_loss),

@@ -3,6 +3,7 @@
 #include "network.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* What is cut: something that a store does, that is not to return anything false. */
 typedef void step_fn(void);
@@ -296,6 +297,164 @@ static void released_after_the_loss(void **state)
     released_or_lost(true, "?op_timeout=20s&ping=1m&wire=redisson");
 }
 
+/* ---- semaphores: numbers, and a size that is set ------------------------------------------------- */
+
+static hf_acquire_request numbered_request(uint32_t permits)
+{
+    hf_acquire_request request = with_ttl(waiting_request("n"), LONG_MS);
+
+    request.kind = HF_KIND_SEMAPHORE;
+    request.capacity = 4;
+    request.permits = permits;
+    request.flags |= HF_FLAG_NUMBERED;
+    return request;
+}
+
+/* The lease has the numbers from `first` on, and the store shows the same. */
+static void has_numbers(hf_lease *lease, uint32_t first, uint32_t count)
+{
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+    hf_view *view = NULL;
+    unsigned shown = 0;
+
+    EXPECT(HF_OK, hf_lease_get(lease, &info));
+    CHECK(info.slot_count == count);
+    for (uint32_t i = 0; i < count; i++)
+        CHECK(info.slots[i] == first + i);
+    EXPECT(HF_OK, hf_store_inspect(other, "n", HF_CSTRING, 0, &view, &contract_error));
+    CHECK(hf_view_count(view) == 1);
+    for (size_t i = 0; i < hf_view_entry(view, 0)->holder_count; i++) {
+        const hf_holder *holder = hf_entry_holder(hf_view_entry(view, 0), i);
+
+        if (holder->token != info.token)
+            continue;
+        shown++;
+        CHECK(holder->slot_count == count);
+        CHECK(memcmp(holder->slots, info.slots, count * sizeof *info.slots) == 0);
+    }
+    CHECK(shown == 1);
+    hf_free(view);
+}
+
+/* An answer that was lost is asked for again: the same numbers, and not the next. */
+static void step_numbered(void)
+{
+    hf_acquire_request one = numbered_request(1), two = numbered_request(2);
+    hf_lease *before = take(other, &one), *lease = NULL;
+    hf_status status;
+
+    two.wait_ms = 0;
+    status = hf_acquire(store, &two, &lease, &contract_error);
+    if (status == HF_OK) {
+        has_numbers(lease, 1, 2);
+        last_token = hf_lease_token(lease);
+        status = hf_release(lease, &contract_error);
+    }
+    check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
+               __LINE__);
+    give(before);
+}
+
+static void cut_numbered(void **state)
+{
+    (void)state;
+    cut_everywhere(step_numbered, false);
+}
+
+/* The message has the numbers; if it is lost, a heartbeat finds them. */
+static void cut_message_with_numbers(void **state)
+{
+    hf_acquire_request one = numbered_request(1), most = numbered_request(3);
+
+    (void)state;
+    proxy_choose(proxy, PROXY_PUSH);
+    for (int64_t at = -2; at < 100; at += at < 0 ? 1 : 33) {
+        hf_lease *first = take(other, &one), *rest = take(other, &most);
+        struct attempt attempt;
+
+        attempt_start(&attempt, store, &most);
+        AWAIT(count_waiters(other, "n") == 1);
+        if (at == -1)
+            proxy_block(proxy, PROXY_DOWN, true);
+        else if (at >= 0)
+            proxy_cut_after(proxy, PROXY_DOWN, at);
+        give(rest);
+        EXPECT(HF_OK, attempt_join(&attempt));
+        has_numbers(attempt.lease, 1, 3);
+        give(attempt.lease);
+        give(first);
+        proxy_heal(proxy);
+    }
+    is_free_again("n", 0);
+}
+
+static uint32_t size_shown(const char *name)
+{
+    hf_view *view = NULL;
+    uint32_t size;
+
+    EXPECT(HF_OK, hf_store_inspect(other, name, HF_CSTRING, 0, &view, &contract_error));
+    CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->resized);
+    size = hf_view_entry(view, 0)->capacity;
+    hf_free(view);
+    return size;
+}
+
+/* Nobody knows whether it was set: to set it again is right in both cases. */
+static void step_resize(void)
+{
+    static uint32_t size;
+    hf_status status;
+
+    size = size % 9 + 1;
+    status = hf_semaphore_resize(store, "s", HF_CSTRING, size, &contract_error);
+    check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
+               __LINE__);
+    AWAIT(hf_semaphore_resize(store, "s", HF_CSTRING, size, NULL) == HF_OK);
+    CHECK(size_shown("s") == size);
+}
+
+static void cut_resize(void **state)
+{
+    (void)state;
+    cut_everywhere(step_resize, false);
+}
+
+struct sizing {
+    hf_store *store;
+    hf_status status;
+};
+
+static void *set_size(void *arg)
+{
+    struct sizing *s = arg;
+
+    s->status = hf_semaphore_resize(s->store, "s", HF_CSTRING, 5, &contract_error);
+    return NULL;
+}
+
+/* A size that was cut off after its first byte is not sent again: it could undo what somebody else has set since. */
+static void resized_or_not(void **state)
+{
+    hf_store *deaf = open_at(proxy_url(proxy, "?op_timeout=20s&ping=1m"));
+    struct sizing sizing = { .store = deaf };
+    pthread_t thread;
+
+    (void)state;
+    EXPECT(HF_OK, hf_semaphore_resize(deaf, "s", HF_CSTRING, 2, &contract_error));
+    proxy_block(proxy, PROXY_DOWN, true);
+    pthread_create(&thread, NULL, set_size, &sizing);
+    AWAIT(proxy_held(proxy, PROXY_DOWN) > 0);
+    CHECK(size_shown("s") == 5);
+    EXPECT(HF_OK, hf_semaphore_resize(other, "s", HF_CSTRING, 7, &contract_error));
+    proxy_cut(proxy);
+    proxy_heal(proxy);
+    pthread_join(thread, NULL);
+    EXPECT(HF_UNKNOWN, sizing.status);
+    CHECK(size_shown("s") == 7);
+    EXPECT(HF_OK, hf_close(deaf, 0));
+}
+
 int network_cut(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +463,8 @@ int network_cut(void)
         NET(cut_wait),       NET(cut_message),
         NET(cut_note),       NET(cut_note_with_renewals),
         NET(released_twice), NET(released_after_the_loss),
+        NET(cut_numbered),   NET(cut_message_with_numbers),
+        NET(cut_resize),     NET(resized_or_not),
     };
 
     return BED_RUN(tests);

@@ -21,6 +21,7 @@ sys.path += [os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', part
 import resp  # noqa: E402
 import scripts_alone  # noqa: E402
 import scripts_foreign  # noqa: E402
+import scripts_sized  # noqa: E402
 import scripts_thin  # noqa: E402
 import scripts_wanted  # noqa: E402
 from model import AHEAD  # noqa: E402
@@ -595,7 +596,7 @@ def main():
     server = resp.Server()
     try:
         embedding(code, scripts, server)
-        for case in CASES + scripts_alone.CASES + scripts_thin.CASES + scripts_wanted.CASES:
+        for case in CASES + scripts_alone.CASES + scripts_thin.CASES + scripts_wanted.CASES + scripts_sized.CASES:
             try:
                 case(Case(server, scripts, case is not real_clock))
             except Exception:

@@ -284,6 +284,26 @@ def slots(case):
     equal(case.acquire('x', mode=2, capacity=10 ** 9, permits=2, start=10 ** 9 - 1, name='big')[4], '0,999999999')
 
 
+def numbered(case):
+    """Its client wants to know its slots: look and adopt say so, whichever way it came to hold."""
+    kind = dict(mode=2, capacity=3)
+    case.acquire('a', flags=1 | 4 | 64, permits=2, **kind)
+    case.acquire('b', **kind)
+    case.acquire('c', flags=1 | 4 | 16 | 64, **kind)  # while all is taken
+    case.acquire('d', flags=1 | 64, permits=3, **kind)
+    equal({h[0]: h[5] for h in case.look()[4]}, {'a': 5, 'b': 0})
+    equal([w[3] for w in case.look()[5]], [5, 1])
+    equal(case.adopt('a')[9:], ['0,1', 1])
+    case.release('b')
+    equal({h[0]: (h[5], h[12]) for h in case.look()[4]}, {'a': (5, '0,1'), 'c': (21, '2')})
+    equal(case.adopt('c')[9:], ['2', 1])
+    case.release('a')
+    case.release('c')
+    equal([h[5] for h in case.look()[4]], [1])
+    case.acquire('plain', name='other', flags=5, **kind)
+    equal(case.adopt('plain', name='other')[9:], ['0'])
+
+
 def attempts(case):
     """(owner, attempt) is one acquisition: an earlier attempt takes nothing from a later one."""
     case.acquire('x', name='alone')
@@ -919,7 +939,7 @@ def rights(case):
     case.call.redis.close()
 
 
-CASES = [counters, tokens_end, floors, write_backs, slots, attempts, tombstones, stamps, yielding, messages, to_the_millisecond,
+CASES = [counters, tokens_end, floors, write_backs, slots, numbered, attempts, tombstones, stamps, yielding, messages, to_the_millisecond,
          max_ttl, epochs, uninitialised, dead_heirs, clock_set_back, jumping_clock, alone, few_calls, long_queue, many_at_once, full_server,
          another_version, real_clock, rights]
 SERVER_OWN = [floors, few_calls, real_clock, rights]  # its own clock, or dice

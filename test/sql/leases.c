@@ -591,6 +591,8 @@ int main(int argc, char **argv)
     count += leases_wake_count;
     memcpy(cases + count, leases_linger_cases, leases_linger_count * sizeof *cases);
     count += leases_linger_count;
+    memcpy(cases + count, leases_convert_cases, leases_convert_count * sizeof *cases);
+    count += leases_convert_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

@@ -23,9 +23,12 @@ static void make_old(void)
         db_do(leases_db,
               "CREATE OR REPLACE FUNCTION hfold_turn_1(n hfold_names) RETURNS hfold_names "
               "LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''old''; END'");
+        db_do(leases_db, "DROP FUNCTION IF EXISTS hfold_claim_1; " /* not before version 9 */
+                         "ALTER TABLE hfold_waiters DROP COLUMN IF EXISTS replaces");
         return;
     }
     db_do(leases_db, "DELETE FROM hfold_meta WHERE item = 'routines'");
+    db_do(leases_db, "DROP PROCEDURE IF EXISTS hfold_claim"); /* not before 7 */
     db_do(leases_db, "CREATE OR REPLACE PROCEDURE hfold_settle (IN p_name VARBINARY(512), INOUT "
                      "io_rings TEXT CHARACTER SET ascii) SIGNAL SQLSTATE '45000'");
 }
@@ -69,10 +72,12 @@ static void routines_are_replaced(void **state)
 {
     hf_store *holder = open_old(), *old = open_old(), *store;
     hf_acquire_request request = waiting_request("n"), once = mutex_request("n");
+    hf_acquire_request writer = waiting_request("rw");
     hf_lease *lease = take(holder, &request);
     struct attempt waiter;
 
     (void)state;
+    writer.kind = HF_KIND_EXCLUSIVE;
     attempt_start(&waiter, old, &request);
     AWAIT(count_waiters(old, "n") == 1);
     make_old();
@@ -85,6 +90,10 @@ static void routines_are_replaced(void **state)
     EXPECT(HF_BUSY, probe(store, &once));
     give(waiter.lease);
     give(take(store, &request));
+    lease = take(old, &writer);
+    EXPECT(HF_OK, hf_convert(&lease, HF_KIND_UPGRADEABLE, 0, &contract_error));
+    EXPECT(HF_OK, hf_convert(&lease, HF_KIND_EXCLUSIVE, LIMIT_MS, &contract_error));
+    give(lease);
     close_store(store);
     EXPECT(HF_OK, hf_open(leases_url("old", "&create=off"), NULL, &store, &contract_error));
     close_store(store);

@@ -20,6 +20,7 @@ static const struct shape {
     const char *item, *answer;
 } shapes[SQL_CALLS] = {
     [SQL_ACQUIRE] = { "acquire", 13, NULL, NULL },
+    [SQL_CLAIM] = { "claim", 14, NULL, NULL },
     [SQL_RELEASE] = { "release", 2, NULL, NULL },
     [SQL_RENEW] = { "renew", 0, "noi", "1" },
     [SQL_REFILL] = { "refill", 0, "noii", "iii" },
@@ -414,5 +415,8 @@ enum sql_outcome maria_call(struct sql_connection *connection, enum sql_call cal
         ret_rows->columns--; /* the last one is ours alone */
         learn(connection, call, params, ret_rows->values[ret_rows->columns].number != 1);
     }
+    if (call == SQL_CLAIM && ret_rows->count == 1 && ret_rows->columns == 5 &&
+        ret_rows->values[4].type == SQL_INT) /* the same, of ~acquire_any */
+        ret_rows->values[4] = sql_null();
     return SQL_DONE;
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARAMS_MAX             13
+#define PARAMS_MAX             14
 #define POSTGRES_STATEMENT_MAX 4096
 
 /* Types of the parameters, a letter each: i int8, b bytea; I and B: an array, of groups that come n times. */
@@ -24,6 +24,7 @@ static const struct {
     const char *sql; /* NULL: the function of that name */
 } calls[SQL_CALLS] = {
     [SQL_ACQUIRE] = { "acquire", "bbiiiiiiiiiib", NULL },
+    [SQL_CLAIM] = { "claim", "bbiiiiiiiiiibb", NULL },
     [SQL_RELEASE] = { "release", "bb", NULL },
     [SQL_RENEW] = { "renew", "BBI", NULL },
     [SQL_REFILL] = { "refill", "BBII", NULL },

@@ -16,8 +16,9 @@
 #define RETRY_MS  250  /* pause after a temporary refusal (LOADING, READONLY) */
 #define CANCEL_MS 1000 /* how long a cancel waits for a connection that is down */
 
-#define FLAG_WATCHED 16 /* of an acquire; the others are those of Redlock too (protocol.h) */
-#define FLAG_LINGERS 32
+#define FLAG_WATCHED  16 /* of an acquire; the others are those of Redlock too (protocol.h) */
+#define FLAG_LINGERS  32
+#define FLAG_NUMBERED 64
 
 #define REQUEST_LEN 39 /* without the label; scripts/README.md */
 
@@ -95,7 +96,8 @@ static void add_request(struct redis_call *call, const struct redis_wait *wait)
     to = put(to,
              (uint32_t)redis_acquire_flags(wait->op, store->inbox_up && !store->slots) |
                  (claim->flags & HFI_CLAIM_WATCHED ? FLAG_WATCHED : 0) |
-                 (claim->flags & HFI_CLAIM_LINGERS ? FLAG_LINGERS : 0),
+                 (claim->flags & HFI_CLAIM_LINGERS ? FLAG_LINGERS : 0) |
+                 (claim->flags & HFI_CLAIM_NUMBERED ? FLAG_NUMBERED : 0),
              1);
     to = mempcpy(to, store->client, REDIS_CLIENT_LEN);
     to = put(to, (uint32_t)wait->attempt, 4);
@@ -186,6 +188,14 @@ void redis_granted(struct redis_store *store, struct redis_wait *wait, uint64_t 
         redis_wait_end(store, wait, HF_OK, NULL);
 }
 
+/* The numbers of its permits, if it asked for them. false: not as it must be. */
+static bool take_numbers(struct hfi_claim *claim, const struct hfi_reply *numbers)
+{
+    if (!(claim->flags & HFI_CLAIM_NUMBERED))
+        return true;
+    return numbers && redis_numbers_read(numbers->text, numbers->len, claim->permits, claim->slots);
+}
+
 bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
                       const struct hfi_reply *reply, int64_t from_ms)
 {
@@ -194,6 +204,8 @@ bool redis_take_grant(struct redis_store *store, struct redis_wait *wait,
     const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
 
     wait->claim->others_wait = hfi_reply_int_at(reply, 4) > 0;
+    if (!take_numbers(wait->claim, hfi_reply_at(reply, 5, HFI_REPLY_TEXT)))
+        return false;
     if (reply->type == HFI_REPLY_INTEGER && reply->integer > 0 &&
         reply->integer < (int64_t)HFI_TOKEN_LIMIT) { /* exactly what was asked for, and thin */
         redis_claim(wait->claim)->thin = true;
@@ -369,6 +381,7 @@ static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
     [HFI_OP_LIST] = { redis_list, NULL },
     [HFI_OP_LOOK] = { redis_look, NULL },
     [HFI_OP_BREAK] = { redis_break, NULL },
+    [HFI_OP_RESIZE] = { redis_resize, NULL },
     [HFI_OP_ASK] = { redis_ask_holders, NULL },
     [HFI_OP_CELL_READ] = { redis_cell_read, NULL },
     [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },

@@ -394,6 +394,7 @@ void redis_renew(void *self, struct hfi_op *op);
 void redis_renew_by(struct redis_store *store, struct hfi_op *op, const struct hfi_script *script);
 void redis_adopt(void *self, struct hfi_op *op);
 void redis_break(void *self, struct hfi_op *op);
+void redis_resize(void *self, struct hfi_op *op);
 void redis_ask_holders(void *self, struct hfi_op *op);
 void redis_list(void *self, struct hfi_op *op);
 void redis_look(void *self, struct hfi_op *op);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lease after it was granted: renew, adopt, break, and notes of local passes. */
+/* A lease after it was granted: renew, adopt, break, and notes of local passes; and the size of a semaphore. */
 #include "engine/redis/internal.h"
 
 #include "util/alloc.h"
@@ -272,6 +272,8 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
     struct hfi_claim *claim = call->op->claim;
     static const int64_t most[6] = { HFI_MODE_SEMAPHORE,           UINT32_MAX, UINT32_MAX,
                                      (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX, INT64_MAX };
+    const struct hfi_reply *numbers = hfi_reply_at(reply, 8, HFI_REPLY_TEXT);
+    uint32_t slots[HF_SLOTS_MAX];
     int64_t fields[6];
 
     if (outcome != HFI_ANSWERED) {
@@ -282,9 +284,14 @@ static void adopted(struct redis_call *call, enum hfi_outcome outcome,
         hfi_reactor_finish(&store->reactor, call->op, HF_NOT_FOUND, NULL);
         return;
     }
-    if (hfi_reply_letter(reply) != 'A' || !hfi_reply_numbers(reply, 1, 6, most, fields)) {
+    if (hfi_reply_letter(reply) != 'A' || !hfi_reply_numbers(reply, 1, 6, most, fields) ||
+        (numbers && !redis_numbers_read(numbers->text, numbers->len, (uint32_t)fields[2], slots))) {
         redis_finish_odd(store, call->op, reply);
         return;
+    }
+    if (numbers) {
+        claim->flags |= HFI_CLAIM_NUMBERED;
+        memcpy(claim->slots, slots, (size_t)fields[2] * sizeof *slots);
     }
     claim->mode = (enum hfi_mode)fields[0];
     claim->capacity = (uint32_t)fields[1];
@@ -338,6 +345,41 @@ void redis_break(void *self, struct hfi_op *op)
         return;
     redis_add_keys(call, &op->u.brk.name, true);
     hfi_command_add_number(&call->command, (int64_t)op->u.brk.token);
+    redis_call_send(call);
+}
+
+/* ---- resize ------------------------------------------------------------------------------- */
+
+static void resized(struct redis_call *call, enum hfi_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
+{
+    struct hfi_reactor *reactor = &call->store->reactor;
+    char letter = hfi_reply_letter(reply);
+    hf_error other;
+
+    if (outcome != HFI_ANSWERED) {
+        hfi_reactor_finish(reactor, call->op, hfi_outcome_status(outcome, err), err);
+    } else if (letter == 'R') {
+        hfi_reactor_finish(reactor, call->op, HF_OK, NULL);
+    } else if (letter == 'M') {
+        (void)hfi_mismatch_set(&other, hfi_reply_int_at(reply, 1), hfi_reply_int_at(reply, 2));
+        hfi_reactor_finish(reactor, call->op, HF_MISMATCH, &other);
+    } else {
+        redis_finish_odd(call->store, call->op, reply);
+    }
+}
+
+/* Never sent twice: a late copy could undo what somebody else has set meanwhile. */
+void redis_resize(void *self, struct hfi_op *op)
+{
+    struct redis_store *store = self;
+    struct redis_call *call =
+        redis_call_new(store, &hfi_script_resize, redis_keys(store), resized, op);
+
+    if (!call)
+        return;
+    redis_add_keys(call, &op->u.resize.name, true);
+    hfi_command_add_number(&call->command, op->u.resize.capacity);
     redis_call_send(call);
 }
 

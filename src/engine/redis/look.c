@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { CLIENT_OF_HOLDER = 11, CLIENT_OF_WAITER = 5 }; /* in their lists; the label is behind it */
+enum { NUMBERS_OF_HOLDER = 13 };
 
 struct label {
     unsigned char client[REDIS_CLIENT_LEN];
@@ -111,6 +112,7 @@ static bool emit_holder(struct hfi_sink *sink, const struct redis_looking *looki
 {
     int64_t flags = number(item, 5);
     const struct hfi_reply *thread = hfi_reply_at(item, 10, HFI_REPLY_INTEGER);
+    const struct hfi_reply *numbers = hfi_reply_at(item, NUMBERS_OF_HOLDER, HFI_REPLY_TEXT);
     bool lingers = (flags & 32) != 0;
     hf_holder holder = { .token = (uint64_t)number(item, 1),
                          .first = (uint64_t)number(item, 2),
@@ -124,6 +126,8 @@ static bool emit_holder(struct hfi_sink *sink, const struct redis_looking *looki
                          .tid = number(item, 10),
                          .label = label_of(looking, item, CLIENT_OF_HOLDER) };
 
+    if (numbers && redis_numbers_read(numbers->text, numbers->len, holder.permits, holder.slots))
+        holder.slot_count = holder.permits;
     return sink->holder(sink, &holder);
 }
 
@@ -139,7 +143,7 @@ static bool emit_waiter(struct hfi_sink *sink, const struct redis_looking *looki
     return sink->waiter(sink, &waiter);
 }
 
-/* `L`, mode, capacity, taken, closed, holders, waiters (scripts/look.lua). */
+/* `L`, mode, capacity, taken, closed, holders, waiters, resized (scripts/look.lua). */
 static bool emit(struct hfi_sink *sink, const struct hfi_name *name,
                  const struct redis_looking *looking)
 {
@@ -152,7 +156,8 @@ static bool emit(struct hfi_sink *sink, const struct hfi_name *name,
                        .kind = hfi_shown_kind(mode, 1),
                        .capacity = (uint32_t)number(reply, 2),
                        .taken = (uint32_t)number(reply, 3),
-                       .closed_ms = hfi_told_ms(number(reply, 4)) };
+                       .closed_ms = hfi_told_ms(number(reply, 4)),
+                       .resized = number(reply, 7) > 0 };
     bool ok = sink->entry(sink, &entry);
 
     for (size_t i = 0; ok && holders && i < holders->count; i++)

@@ -13,6 +13,8 @@
 #include "util/clock.h"
 #include "util/error.h"
 
+#include <string.h>
+
 /* ---- messages ------------------------------------------------------------------------------ */
 
 /* "W<owner> <1 or 0>", "A<owner> <text>" */
@@ -27,13 +29,14 @@ static void wanted(struct redis_store *store, struct hfi_claim *claim,
                            message->numbers[0] ? HFI_WANTED_YES : HFI_WANTED_NO, "", 0);
 }
 
-/* "G<owner> <attempt> <token> <tokens> <window ms>" (and "1" if others wait), "L<owner> <token>", and those above. Anything
+/* "G<owner> <attempt> <token> <tokens> <window ms>" (and "1" if others wait; or that or "0", and numbers), "L<owner> <token>", and those above. Anything
  * else is ignored. A message can come late: for a claim that has moved on it has no meaning. */
 void redis_message(struct redis_store *store, const char *payload, size_t len)
 {
     struct redis_message message;
     const uint64_t *numbers = message.numbers;
     uint64_t token, tokens, window;
+    uint32_t slots[HF_SLOTS_MAX];
     struct redis_claim *own;
     struct hfi_claim *claim;
     struct redis_wait *wait;
@@ -61,7 +64,9 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
     tokens = numbers[2];
     window = numbers[3];
     if (token >= HFI_TOKEN_LIMIT || tokens == 0 || tokens > claim->tokens_wanted ||
-        window > HF_DURATION_MAX_MS)
+        window > HF_DURATION_MAX_MS ||
+        (claim->flags & HFI_CLAIM_NUMBERED &&
+         !redis_numbers_read(message.rest, message.rest_len, claim->permits, slots)))
         return;
     switch (hfi_message_judge(wait->state, wait->call ? wait->call->first_ms : wait->heard_ms,
                               wait->past, token, (int64_t)window, hfi_now_ms())) {
@@ -86,6 +91,8 @@ void redis_message(struct redis_store *store, const char *payload, size_t len)
         wait->call = NULL;
     }
     claim->others_wait = message.count > 4 && numbers[4] > 0;
+    if (claim->flags & HFI_CLAIM_NUMBERED)
+        memcpy(claim->slots, slots, claim->permits * sizeof *slots);
     redis_granted(store, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
 }
 

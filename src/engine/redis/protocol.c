@@ -56,3 +56,18 @@ bool redis_message_read_raw(const char *payload, size_t len, struct redis_messag
     return read_rest(payload, len, RAW_HEAD_LEN, payload[0] == 'A' ? 0 : REDIS_MESSAGE_NUMBERS,
                      ret_message);
 }
+
+bool redis_numbers_read(const char *bytes, size_t len, uint32_t permits,
+                        uint32_t ret_slots[HF_SLOTS_MAX])
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+
+    if (permits > HF_SLOTS_MAX || len != 4 * (size_t)permits)
+        return false;
+    for (uint32_t i = 0; i < permits; i++, at += 4) {
+        ret_slots[i] = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        if (ret_slots[i] >= HF_CAPACITY_MAX || (i > 0 && ret_slots[i] <= ret_slots[i - 1]))
+            return false;
+    }
+    return true;
+}

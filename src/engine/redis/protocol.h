@@ -26,4 +26,8 @@ struct redis_message {
 bool redis_message_read(const char *payload, size_t len, struct redis_message *ret_message);
 bool redis_message_read_raw(const char *payload, size_t len, struct redis_message *ret_message);
 
+/* The numbers of `permits` permits, 4 bytes each, little-endian. false: not so many, not ascending, or beyond every capacity. */
+bool redis_numbers_read(const char *bytes, size_t len, uint32_t permits,
+                        uint32_t ret_slots[HF_SLOTS_MAX]);
+
 #endif

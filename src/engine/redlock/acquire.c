@@ -16,12 +16,13 @@
 
 #include <string.h>
 
-#define FLAG_WATCHED 16 /* as the scripts have them */
-#define FLAG_LINGERS 32
-#define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
-#define LIMIT_MAX_MS 2000
-#define TRIES_MAX    4   /* attempts of a try that lost votes to other tries */
-#define FEW_MS       150 /* too few nodes: the pause before a waiter tries again */
+#define FLAG_WATCHED  16 /* as the scripts have them */
+#define FLAG_LINGERS  32
+#define FLAG_NUMBERED 64
+#define LIMIT_MIN_MS  250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
+#define LIMIT_MAX_MS  2000
+#define TRIES_MAX     4   /* attempts of a try that lost votes to other tries */
+#define FEW_MS        150 /* too few nodes: the pause before a waiter tries again */
 
 static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
@@ -44,6 +45,34 @@ uint64_t redlock_choice(const char *slots, size_t len)
         return 0;
     hfi_hash128(slots, len, hash);
     return hash[0] ? hash[0] : 1;
+}
+
+bool redlock_slots_read(const char *text, size_t len, uint32_t permits,
+                        uint32_t ret_slots[HF_SLOTS_MAX])
+{
+    const char *end = text + len;
+
+    if (permits == 0 || permits > HF_SLOTS_MAX)
+        return false;
+    for (uint32_t i = 0; i < permits; i++) {
+        const char *from = text;
+        uint32_t slot = 0;
+
+        for (; text < end && *text >= '0' && *text <= '9' && slot < HF_CAPACITY_MAX; text++)
+            slot = 10 * slot + (uint32_t)(*text - '0');
+        if (text == from || slot >= HF_CAPACITY_MAX || (i > 0 && slot <= ret_slots[i - 1]))
+            return false;
+        ret_slots[i] = slot;
+        if (i + 1 < permits && (text == end || *text++ != ','))
+            return false;
+    }
+    return text == end;
+}
+
+bool redlock_note_slots(struct redlock_wait *wait, unsigned node, const char *text, size_t len)
+{
+    return !(wait->claim->flags & HFI_CLAIM_NUMBERED) ||
+           redlock_slots_read(text, len, wait->claim->permits, wait->slots[node]);
 }
 
 /* ---- beginning and ending ---------------------------------------------------------------- */
@@ -76,7 +105,8 @@ void redlock_acquire(void *self, struct hfi_op *op)
         hfi_reactor_finish(&store->reactor, op, status, &err);
         return;
     }
-    wait = hfi_calloc(1, sizeof *wait);
+    wait = hfi_calloc(
+        1, sizeof *wait + (claim->flags & HFI_CLAIM_NUMBERED ? store->n * sizeof *wait->slots : 0));
     hold = wait ? redlock_hold_new(store, claim) : NULL;
     if (!hold) {
         hfi_free(wait);
@@ -93,7 +123,7 @@ void redlock_acquire(void *self, struct hfi_op *op)
      * until the clock has caught up: then every process exceeds the limit by one block at most. */
     if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
-    if (claim->mode == HFI_MODE_SEMAPHORE)
+    if (claim->mode == HFI_MODE_SEMAPHORE && !(claim->flags & HFI_CLAIM_NUMBERED))
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
     redlock_op(op)->wait = wait;
@@ -167,10 +197,11 @@ static bool hears(const struct redlock_store *store, uint32_t nodes)
     return true;
 }
 
-static int64_t watch_flags(const struct hfi_claim *claim)
+static int64_t wish_flags(const struct hfi_claim *claim)
 {
     return (claim->flags & HFI_CLAIM_WATCHED ? FLAG_WATCHED : 0) |
-           (claim->flags & HFI_CLAIM_LINGERS ? FLAG_LINGERS : 0);
+           (claim->flags & HFI_CLAIM_LINGERS ? FLAG_LINGERS : 0) |
+           (claim->flags & HFI_CLAIM_NUMBERED ? FLAG_NUMBERED : 0);
 }
 
 /* Kinds other than a mutex without a lock delay, which is what most claims are: mode, capacity, permits, lock delay, start. */
@@ -208,8 +239,7 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     to += REDLOCK_EPOCH_LEN;
     redlock_put_lease(to, claim->owner, round->attempt);
     to += REDLOCK_LEASE_LEN;
-    *to++ =
-        (unsigned char)(redis_acquire_flags(wait->op, hears(store, nodes)) | watch_flags(claim));
+    *to++ = (unsigned char)(redis_acquire_flags(wait->op, hears(store, nodes)) | wish_flags(claim));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++, to += 8)
         redlock_put_number(to, numbers[i]);
     to = mempcpy(to, redlock_last_lease(store, &claim->name), REDLOCK_LEASE_LEN);
@@ -337,7 +367,8 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
 
     if (!counter || !tokens || !ms || !slots || ms->integer <= 0 ||
         tokens->integer != wait->claim->tokens_wanted || counter->integer < tokens->integer ||
-        counter->integer >= (int64_t)HFI_TOKEN_LIMIT)
+        counter->integer >= (int64_t)HFI_TOKEN_LIMIT ||
+        !redlock_note_slots(wait, node, slots->text, slots->len))
         return false;
     wait->hold->full |= 1u << node;
     hfi_ballot_granted(&wait->ballot, node, (uint64_t)counter->integer,

@@ -14,6 +14,8 @@ struct adoption {
     struct {
         uint64_t attempt, choice, counter;
         unsigned node;
+        bool numbered;
+        uint32_t slots[HF_SLOTS_MAX];
     } said[HFI_NODES_MAX];
     int64_t mode, capacity, permits, tokens, ttl_ms, delay_ms;
 };
@@ -32,6 +34,11 @@ static bool take_adoption(struct adoption *adoption, unsigned node, const struct
     int64_t number[8];
 
     if (!slots || !hfi_reply_numbers(reply, 1, 8, most, number))
+        return false;
+    adoption->said[adoption->count].numbered = hfi_reply_int_at(reply, 10) > 0;
+    if (adoption->said[adoption->count].numbered &&
+        !redlock_slots_read(slots->text, slots->len, (uint32_t)number[2],
+                            adoption->said[adoption->count].slots))
         return false;
     adoption->said[adoption->count].attempt = (uint64_t)number[5];
     adoption->said[adoption->count].choice = redlock_choice(slots->text, slots->len);
@@ -83,6 +90,10 @@ static hf_status adopt_it(struct redlock_round *round, const struct adoption *ad
     for (unsigned i = 0; i < adoption->count; i++)
         if (adoption->said[i].counter == hold->top && adoption->said[i].choice == hold->choice)
             hold->counts |= 1u << adoption->said[i].node;
+    if (adoption->said[first].numbered) {
+        claim->flags |= HFI_CLAIM_NUMBERED;
+        memcpy(claim->slots, adoption->said[first].slots, sizeof claim->slots);
+    }
     claim->mode = (enum hfi_mode)adoption->mode;
     claim->capacity = (uint32_t)adoption->capacity;
     claim->permits = (uint32_t)adoption->permits;

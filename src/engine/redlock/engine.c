@@ -457,7 +457,7 @@ static const struct hfi_engine redlock = {
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL | HF_CAP_DETACHED |
                     HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT |
-                    HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_WANTED | HF_CAP_LINGER,
+                    HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_NUMBERED,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl; the token fences",
             .on_clock_jump = "a node whose clock jumps loses its vote early; of a majority: two "

@@ -217,13 +217,15 @@ static bool emit_party(struct hfi_sink *sink, const struct redlock_party *party,
                          .age_ms = party->age_ms,
                          .ttl_ms = party->left_ms,
                          .tid = party->tid,
-                         .label = record->label };
+                         .label = record->label,
+                         .slot_count = record->slot_count };
     hf_waiter waiter = { .position = position,
                          .permits = record->permits,
                          .kind = hfi_shown_kind(mode, record->permits),
                          .age_ms = party->age_ms,
                          .label = record->label };
 
+    memcpy(holder.slots, record->slots, sizeof holder.slots);
     return party->holds ? sink->holder(sink, &holder) : sink->waiter(sink, &waiter);
 }
 

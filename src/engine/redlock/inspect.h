@@ -15,7 +15,8 @@ struct redlock_record {
     unsigned node;
     bool holds; /* else it waits */
     uint64_t counter, tokens, held;
-    uint64_t choice; /* of slots */
+    uint64_t choice;                          /* of slots */
+    uint32_t slot_count, slots[HF_SLOTS_MAX]; /* if it asked for numbers */
     uint32_t permits;
     bool detached, lingers, watched;
     int64_t age_ms, left_ms, ttl_ms, tid;

@@ -191,9 +191,10 @@ struct redlock_wait {
     /* A message counts only with a counter above this: the counter when the node last reported that
      * we wait, or that of the grant that we are about to return. UINT64_MAX: none counts. */
     uint64_t known[HFI_NODES_MAX];
-    uint32_t forgot; /* CANCELLING: nodes that have no record of it any more */
-    hf_status stop;  /* HF_OK, or the status to end with */
-    hf_error err;    /* why a node did not vote: the last or most important reason */
+    uint32_t forgot;                /* CANCELLING: nodes that have no record of it any more */
+    hf_status stop;                 /* HF_OK, or the status to end with */
+    hf_error err;                   /* why a node did not vote: the last or most important reason */
+    uint32_t slots[][HF_SLOTS_MAX]; /* NUMBERED: what each node granted; else there is none */
 };
 
 struct redlock_conf { /* what the URL says */
@@ -383,6 +384,11 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
                         int64_t sent_ms);
 int64_t redlock_window_ms(const struct redlock_store *store, const struct hfi_claim *claim);
 uint64_t redlock_choice(const char *slots, size_t len); /* 0: none */
+/* "0,3" as numbers. false: they are not `permits` numbers in ascending order, each below the largest capacity. */
+bool redlock_slots_read(const char *text, size_t len, uint32_t permits,
+                        uint32_t ret_slots[HF_SLOTS_MAX]);
+/* NUMBERED: keep the slots of this node's grant. false: they are not as they must be. */
+bool redlock_note_slots(struct redlock_wait *wait, unsigned node, const char *text, size_t len);
 
 /* ---- majority.c ----------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "util/clock.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define CONFIRM_MS 2000 /* time limit of a confirmation */
 
@@ -33,6 +34,9 @@ void redlock_win(struct redlock_store *store, struct redlock_wait *wait,
     claim->granted_ttl_ms = out->held_ms;
     claim->sent_ms = out->sent_ms;
     claim->others_wait = hold->wanted != 0;
+    if (claim->flags & HFI_CLAIM_NUMBERED)
+        memcpy(claim->slots, wait->slots[ffs((int)out->nodes) - 1],
+               claim->permits * sizeof *claim->slots);
     hold->choice = out->choice;
     hold->top = out->token;
     hold->before = hold->refill = 0;

@@ -360,6 +360,8 @@ static void granted_by_message(struct redlock_node *node, const struct redis_mes
     case HFI_MESSAGE_GRANT:
         break;
     }
+    if (!redlock_note_slots(wait, node->index, message->rest, message->rest_len))
+        return;
     wait->hold->full |= 1u << node->index;
     /* A hand-over comes in one message for each node. The first ones are not yet a majority, and to yield them would cost a
      * round trip, and the votes until it is over. */

@@ -210,6 +210,10 @@ static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wa
                                                sql_int(&r->rows, 0, 3))));
     case HFI_ANSWER_FULL:
         return end(a, deny(a, hfi_error_set(&op->error, HF_FULL, 0, "the name has no token left")));
+    case HFI_ANSWER_FORGOTTEN:
+        if (op->claim->flags & HFI_CLAIM_REPLACES)
+            return end(a, HF_LOST);
+        /* fall through */
     default:
         return end(a, hfi_error_set(&op->error, HF_UNKNOWN, 0,
                                     "an answer that none of our functions gives"));
@@ -228,7 +232,7 @@ static enum sql_step ask(struct sql_acquire *a)
                     (c->flags & HFI_CLAIM_WATCHED ? SQL_FLAG_WATCHED : 0) |
                     (c->flags & HFI_CLAIM_LINGERS ? SQL_FLAG_LINGERS : 0) | SQL_FLAG_LISTENS;
     uint32_t tokens = c->flags & HFI_CLAIM_LINGERS ? HFI_TOKEN_AHEAD_US : SQL_BLOCK_MAX;
-    struct sql_value params[13] = {
+    struct sql_value params[14] = {
         sql_bytes(c->name.bytes, c->name.len),
         sql_bytes(c->owner, HFI_OWNER_LEN),
         sql_int_of((int64_t)c->mode),
@@ -242,11 +246,13 @@ static enum sql_step ask(struct sql_acquire *a)
         sql_int_of(sql_window_ms(store, c->ttl_ms)),
         sql_int_of(store->client),
         sql_bytes(label, strlen(label)),
+        sql_bytes(c->replaced, HFI_OWNER_LEN),
     };
+    bool replaces = c->flags & HFI_CLAIM_REPLACES;
     struct sql_request r = {
-        .call = SQL_ACQUIRE,
+        .call = replaces ? SQL_CLAIM : SQL_ACQUIRE,
         .params = params,
-        .count = 13,
+        .count = replaces ? 14 : 13,
         .deadline_ms = op->deadline_ms,
         .again = true, /* by the owner: a second copy finds what the first has done */
         .claim = c
@@ -335,6 +341,9 @@ static hf_status deny(struct sql_acquire *a, hf_status status)
 
     if (!a->unsure)
         return status;
+    if (c->flags &
+        HFI_CLAIM_REPLACES) /* what it has replaced cannot come back: core must know first */
+        return HF_UNKNOWN;
     r.deadline_ms = leave_until_ms(a);
     if (hfi_now_ms() >= r.deadline_ms)
         return HF_UNKNOWN;
@@ -400,6 +409,8 @@ static enum sql_step confirm(struct sql_acquire *a)
     }
     there = sql_int(&r.rows, 0, 1);
     sql_rows_free(&r.rows);
+    if (there != 1 && there != 3 && c->flags & HFI_CLAIM_REPLACES)
+        return end(a, HF_LOST);
     if (there != 1 && there != 3) { /* it has expired: ask again */
         a->in_store = false;
         return SQL_STEP_ASK;

@@ -129,6 +129,9 @@ struct sql_connection {
  *           lingers has it, and nobody waits); Q queued (token: the highest given so far, a message
  *           with a token up to it is an old one; ms: as HEARTBEAT says it); M another kind (token: its mode, ms: its
  *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
+ * CLAIM     as ACQUIRE, and the owner of the holder that it replaces (HFI_CLAIM_REPLACES)
+ *           -> verdict, token, tokens, ms, slots (NULL)
+ *           As ACQUIRE; N there is no such holder. It stands before all that wait.
  * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
  *                                                 over to the next waiter, and notifies the winners' listeners.
  * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; 3: 1, and others wait (WATCHED); of
@@ -168,6 +171,7 @@ struct sql_connection {
  */
 enum sql_call {
     SQL_ACQUIRE,
+    SQL_CLAIM,
     SQL_RELEASE,
     SQL_RENEW,
     SQL_REFILL,

@@ -32,6 +32,7 @@ static const struct {
     bool reads;             /* it changes nothing */
 } answers[SQL_CALLS] = {
     [SQL_ACQUIRE] = { "acquire", "lTCM", 1, 1, 0, 0, false },
+    [SQL_CLAIM] = { "claim", "lTCMB", 1, 1, 0, 0, false },
     [SQL_RELEASE] = { "release", "l", 1, 1, 0, 0, false },
     [SQL_RENEW] = { "renew", "xc", 0, ANY, 0, 3, false },
     [SQL_REFILL] = { "refill", "xctc", 0, ANY, 0, 4, false },

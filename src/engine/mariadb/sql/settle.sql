@@ -16,6 +16,9 @@
 -- A waiter is dead when its client sent no heartbeat for a window, or when the client's listener connection is gone, and with it
 -- its user lock (listener.c, ring.sql). Such a waiter is removed without a grant: if its client only reconnects, the answer to
 -- its next heartbeat is "forgotten", and it asks again.
+--
+-- A waiter that replaces a holder (claim) has that one's first token. It gets that one's place, if it is still there: its permits are free
+-- for it, and it goes in the same step. The lease lasts at least for as long as that one's would have.
 CREATE PROCEDURE `~settle` (IN p_name VARBINARY(512), INOUT io_rings TEXT CHARACTER SET ascii)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 settle: BEGIN
@@ -23,8 +26,8 @@ settle: BEGIN
   DECLARE v_us, v_token, v_head, v_soon, v_closed, v_x_until, v_x_ttl, v_x_delay, v_first, v_alive BIGINT DEFAULT 0;
   DECLARE v_capacity, v_taken, v_holders, v_waiters, v_dead, v_dead_permits INT DEFAULT 0;
   DECLARE v_x_owner VARBINARY(16) DEFAULT '';
-  DECLARE v_ticket, v_client, v_window, v_ttl, v_since, v_delayed, v_delay BIGINT DEFAULT 0;
-  DECLARE v_permits, v_tokens, v_flags INT DEFAULT 0;
+  DECLARE v_ticket, v_client, v_window, v_ttl, v_since, v_delayed, v_delay, v_old, v_old_until BIGINT DEFAULT 0;
+  DECLARE v_permits, v_tokens, v_flags, v_own INT DEFAULT 0;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_none = TRUE;
 
   SELECT capacity, taken, holders, waiters, token, head, soon, closed, x_owner, x_until, x_ttl, x_delay
@@ -67,8 +70,8 @@ settle: BEGIN
 
   WHILE v_waiters > 0 AND v_taken < v_capacity DO
     SET v_none = FALSE;
-    SELECT ticket, client, permits, tokens, claim_window, ttl, since, flags
-      INTO v_ticket, v_client, v_permits, v_tokens, v_window, v_ttl, v_since, v_flags
+    SELECT ticket, client, permits, tokens, claim_window, ttl, since, flags, token, 0
+      INTO v_ticket, v_client, v_permits, v_tokens, v_window, v_ttl, v_since, v_flags, v_old, v_own
       FROM `~claims` FORCE INDEX (PRIMARY)
       WHERE name = p_name AND ticket >= v_head AND state = 'W' ORDER BY ticket LIMIT 1 FOR UPDATE;
     IF v_none THEN
@@ -84,7 +87,11 @@ settle: BEGIN
       ELSE
         SET v_first = GREATEST(v_token + 1, v_us);
         SET v_tokens = LEAST(v_tokens, GREATEST(1, v_us + IF(v_flags & 32, 50000, 1000) - v_first));
-        IF v_closed >= v_us OR v_permits > v_capacity - v_taken OR v_first > 9007199254740992 - v_tokens THEN
+        IF v_old > 0 THEN
+          SELECT COALESCE(MAX(permits), 0), COALESCE(MAX(until), 0) INTO v_own, v_old_until
+            FROM `~claims` WHERE name = p_name AND token = v_old AND state IN ('G', 'H');
+        END IF;
+        IF v_closed >= v_us OR v_permits > v_capacity - v_taken + v_own OR v_first > 9007199254740992 - v_tokens THEN
           IF v_changed THEN
             UPDATE `~names` SET taken = v_taken, holders = v_holders, waiters = v_waiters, token = v_token,
               head = v_head, soon = v_soon, closed = v_closed, x_owner = v_x_owner, x_until = v_x_until, x_ttl = v_x_ttl,
@@ -92,8 +99,13 @@ settle: BEGIN
           END IF;
           LEAVE settle;
         END IF;
+        IF v_own > 0 THEN
+          DELETE FROM `~claims` WHERE name = p_name AND token = v_old AND state IN ('G', 'H');
+          SET v_taken = v_taken - v_own, v_holders = v_holders - 1,
+            v_window = GREATEST(v_window, (v_old_until - v_us) DIV 1000 + 1);
+        END IF;
         UPDATE `~claims` SET state = 'G', token = v_first, tokens = v_tokens, holds = v_first, since = v_us,
-          until = v_us + v_window * 1000 WHERE name = p_name AND ticket = v_ticket;
+          claim_window = v_window, until = v_us + v_window * 1000 WHERE name = p_name AND ticket = v_ticket;
         SET v_soon = IF(v_holders > (v_x_owner <> ''), LEAST(v_soon, v_us + v_window * 1000), v_us + v_window * 1000),
           v_x_ttl = IF(v_holders > 0, GREATEST(v_x_ttl, v_ttl, v_window), GREATEST(v_ttl, v_window)),
           v_taken = v_taken + v_permits, v_holders = v_holders + 1, v_waiters = v_waiters - 1,

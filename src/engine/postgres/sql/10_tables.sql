@@ -72,6 +72,7 @@ CREATE TABLE IF NOT EXISTS @waiters (
     flags int8 NOT NULL,
     since int8 NOT NULL,
     label bytea,
+    replaces bytea, -- it takes the place of the holder with this owner (claim); NULL: of nobody
     UNIQUE (name, seq)
 );
 -- A waiter lives as long as its client does. Only the client's own beat and bell write its row. `bell` is the number of an

@@ -17,6 +17,9 @@
 -- if its client is only about to connect again, its next beat tells it that it is forgotten, and it asks anew. Two who try at once may
 -- see each other: then the grant's window ends it. A client of version 1 has no such lock, and does not say that it has one.
 --
+-- A waiter that replaces a holder (claim) gets that one's place, if it is still there: its permits are free for it, and it goes in the same
+-- step. The lease lasts at least for as long as that one's would have.
+--
 -- A winner that naps is rung. One whose role we may not cancel, or that listens only, is notified.
 CREATE OR REPLACE FUNCTION @turn_1(n @names) RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
@@ -24,6 +27,7 @@ DECLARE
     gone record;
     w record;
     c @clients;
+    old @holders;
     first int8;
     words text;
     naps bool;
@@ -74,7 +78,17 @@ BEGIN
         END IF;
         first := greatest(n.last + 1, t);
         w.tokens := least(w.tokens, greatest(1, t + @ahead_1(w.flags) - first));
-        EXIT WHEN w.permits > n.capacity - n.taken OR t <= n.closed OR first > 9007199254740992 - w.tokens;
+        old := NULL;
+        IF w.replaces IS NOT NULL THEN
+            SELECT * INTO old FROM @holders x WHERE x.name = n.name AND x.owner = w.replaces;
+        END IF;
+        EXIT WHEN w.permits > n.capacity - n.taken + coalesce(old.permits, 0) OR t <= n.closed OR first > 9007199254740992 - w.tokens;
+        IF old.permits > 0 THEN
+            DELETE FROM @holders x WHERE x.name = n.name AND x.owner = w.replaces;
+            n.taken := n.taken - old.permits;
+            n.holders := n.holders - 1;
+            w.span := greatest(w.span, (old.until - t) / 1000 + 1);
+        END IF;
         DELETE FROM @waiters x WHERE x.ctid = w.place;
         n.waiters := n.waiters - 1;
         n.head := w.seq;

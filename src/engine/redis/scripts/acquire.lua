@@ -12,6 +12,10 @@
 --
 -- A request that takes the place of a holder (`instead`, its owner) stands before all that wait, and that holder's permits count as free
 -- for it. Its grant removes the holder in the same call, so nobody comes between.
+--
+-- Numbers for its permits, and a name whose size was set, are for the rules: the common cases leave them alone. While a size is
+-- set, that is the capacity which a semaphore asks for, whatever it says; only its permits must not be more. One that waits
+-- already waits on.
 
 -- include: state
 
@@ -72,7 +76,10 @@ local want_mode, want_capacity, permits, delay, instead = 0, 1, 1, 0, ARGV[8]
 if kind then
     want_mode, want_capacity, permits, delay, ttl = kind + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0, ARGV[7] + 0
 end
+local numbered = flags >= NUMBERED_WISH
+if numbered then flags = flags - NUMBERED_WISH end
 local wait, barge, kept = flags % 2 >= 1, flags % 4 >= 2, flags - flags % DETACHED
+if numbered then kept = kept + NUMBERED end
 local got, inflated = { false, false }, nil
 wkey, qkey = KEYS[2] or name .. ':w', KEYS[3] or name .. ':q'
 version = form
@@ -100,7 +107,7 @@ elseif thin == FREE then
 end
 
 -- The common case first, as the rules below would decide it: nobody waits or is dead, the kind is right, it fits.
-if version == FULL and not inflated and not got[1] and not got[2] and not instead then
+if version == FULL and not inflated and not got[1] and not got[2] and not instead and not numbered and mode ~= SIZED then
     if holders > 0 and last > us + BACK then soon = 0 end -- the clock was set back: not here
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
     local token, count, ahead = last + 1, tokens, kept >= LINGERS and AHEAD_LINGERING or AHEAD
@@ -199,7 +206,7 @@ if got[1] then
         if now + ttl > deadline then deadline, own_ttl = now + ttl, math.max(own_ttl, ttl) end
         extend(owner, got[1], deadline, own_delay, own_ttl)
         promote()
-        return answer({ 'G', token, count, deadline - now, behind(own_flags) })
+        return answer(granted(token, count, deadline - now, own_permits, own_flags, got[1]))
     end
 end
 if got[2] and now <= unpack('<d', got[2]) then
@@ -217,8 +224,8 @@ if mine then
     if fields[1] then -- perhaps it was us
         for i = 1, #fields, 2 do
             if fields[i] == 'h' .. owner then
-                local deadline, token, given, p, d, t, since, own_flags = unpack(HOLDER, fields[i + 1])
-                return answer({ 'G', token, given, deadline - now, behind(own_flags) })
+                local deadline, token, given, own, d, t, since, own_flags = unpack(HOLDER, fields[i + 1])
+                return answer(granted(token, given, deadline - now, own, own_flags, fields[i + 1]))
             end
         end
     end
@@ -242,6 +249,10 @@ if left then
 end
 
 barge = promote() or barge -- if no waiter can receive messages, nobody live is overtaken
+if sized then
+    if want_mode ~= mode or permits > capacity then return answer({ 'M', mode, capacity }) end
+    want_capacity = capacity
+end
 if holders == 0 and waiters > 0 and (mode ~= want_mode or capacity ~= want_capacity) then head() end
 if holders > 0 or waiters > 0 then
     if mode ~= want_mode or capacity ~= want_capacity then
@@ -254,9 +265,9 @@ end
 if now > closed and permits <= capacity - taken and (barge or waiters == 0) and not old then
     local token, count = take_tokens(tokens, kept)
     if not token then return answer({ 'F' }) end
-    hold(owner, token, count, permits, delay, ttl, ttl, window, kept, client, label)
+    local held = hold(owner, token, count, permits, delay, ttl, ttl, window, kept, client, label)
     save()
-    return { 'G', token, count, ttl, behind(kept) }
+    return granted(token, count, ttl, permits, kept, held)
 end
 if not wait then return answer({ 'B', next_change(), waiters == 0 and holders > 0 and watched == 2 and 1 or nil }) end
 if not next_tokens(tokens, kept) then return answer({ 'F' }) end

@@ -19,4 +19,5 @@ if ttl == 0 then ttl = own_ttl end
 call('PEXPIREAT', name, exp) -- a write that needs no memory
 extend(owner, record, now + ttl, delay, ttl)
 save()
-return { 'A', mode, capacity, permits, first, tokens, ttl, delay }
+local numbers = flags % 2 == NUMBERED and sub(record, HOLDER_LEN + 1, HOLDER_LEN + 4 * permits) or nil
+return { 'A', mode, capacity, permits, first, tokens, ttl, delay, numbers }

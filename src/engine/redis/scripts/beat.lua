@@ -30,7 +30,7 @@ local function one(owner, window)
             call('PEXPIREAT', name, exp) -- a write that needs no memory
             extend(owner, sub(record, 1, 64) .. pack('<d', math.max(window, own)) .. sub(record, 73), deadline, delay, ttl)
             promote()
-            return { 'G', token, tokens, deadline - now, behind(flags) }
+            return granted(token, tokens, deadline - now, permits, flags, record)
         end
     end
     if not mine or waiters == 0 then
@@ -43,7 +43,7 @@ local function one(owner, window)
     for i = 1, #fields, 2 do
         if fields[i] == 'h' .. owner then
             local deadline, token, tokens, permits, delay, ttl, since, flags = unpack(HOLDER, fields[i + 1])
-            return { 'G', token, tokens, deadline - now, behind(flags) }
+            return granted(token, tokens, deadline - now, permits, flags, fields[i + 1])
         end
     end
     return still_waiting(owner)

@@ -22,7 +22,7 @@ if record then
         if now + window > deadline then deadline = now + window end
         call('PEXPIREAT', name, exp) -- a write that needs no memory
         extend(owner, record, deadline, delay, ttl)
-        reply = { 'G', token, tokens, deadline - now, behind(flags) }
+        reply = granted(token, tokens, deadline - now, permits, flags, record)
     end
 end
 if #reply == 1 then

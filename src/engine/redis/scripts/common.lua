@@ -52,7 +52,7 @@ end
 
 -- Begin with a name that is not held in the thin form: `state` is its field m.
 local function open(state)
-    dirty, fields, said, back, untold = false, {}, {}, false, false
+    dirty, fields, said, back, untold, sized, used = false, {}, {}, false, false, false, nil
     if not state or byte(state) == FREE then
         watched, mode, capacity, taken, holders, waiters, had, last, exp = 0, 0, 0, 0, 0, 0, 0, 0, 0
         soon, far, closed, tomb, wexp, sweep = 0, 0, 0, 0, 0, SWEEP
@@ -64,6 +64,7 @@ local function open(state)
     end
     version, watched, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, state)
+    if mode == SIZED then mode, sized = SEMAPHORE, true end
     had = waiters
     back = last > us + BACK
     local delay = back and closed > now and call('HGET', name, 'c')
@@ -79,8 +80,8 @@ local function hset(key, list)
 end
 
 -- Write the state and the holder records, and let the key live long enough. An idle name keeps its
--- last token for at least SLACK after that token's time has passed. If nothing of it counts any more, it becomes thin. The
--- winners are notified after that: a script that fails before has not announced a grant that is not stored.
+-- last token for at least SLACK after that token's time has passed. If nothing of it counts any more, it becomes thin; but one
+-- whose size was set stays. The winners are notified after that: a script that fails before has not announced a grant that is not stored.
 local function save()
     local idle = holders == 0 and waiters == 0 and tomb == 0 and now > closed
     if us - 1 > last then last = us - 1 end -- no token is passed over by that
@@ -92,14 +93,21 @@ local function save()
     if waiters > 0 and wexp > need then need = wexp end
     need = need + SLACK
     local moved = exp < need or exp > need + 10 * SLACK
-    if moved then exp = math.ceil(need + SLACK) end
+    if sized then
+        moved, exp = exp ~= NEVER, NEVER
+    elseif moved then
+        exp = math.ceil(need + SLACK)
+    end
     if idle then
         if closed > 0 then call('HDEL', name, 'c') end
         if mode == 1 then call('HDEL', name, 'u') end
+        closed, fields = 0, {}
+    end
+    if idle and not sized then
         call('HSET', name, 'm', pack('<Bdd', FREE, last, exp))
     else
         fields[#fields + 1] = 'm'
-        fields[#fields + 1] = pack(STATE, FULL, watched, mode, capacity, taken, holders, waiters, last,
+        fields[#fields + 1] = pack(STATE, FULL, watched, sized and SIZED or mode, capacity, taken, holders, waiters, last,
             soon, far, closed, tomb, exp, wexp, sweep)
         hset(name, fields)
     end
@@ -195,6 +203,32 @@ local function take_tokens(count, flags)
     return first, given
 end
 
+-- Give numbers to so many permits. The holders are looked at once in a call: after its first grant it removes none. (Those
+-- that this call has granted before have numbers only by this.)
+local function take_numbers(permits)
+    if not used then
+        used, lowest = {}, 0
+        local all = call('HGETALL', name)
+        for i = 1, #all, 2 do
+            local own, flags = 0, 0
+            if byte(all[i]) == 104 then own, flags = unpack('<d', all[i + 1], 25), unpack('<d', all[i + 1], 57) end -- h
+            for at = 1, flags % 2 == NUMBERED and own or 0 do used[unpack('<I4', all[i + 1], HOLDER_LEN + 4 * at - 3)] = true end
+        end
+    end
+    local numbers = {}
+    while #numbers < permits do
+        if not used[lowest] then numbers[#numbers + 1] = pack('<I4', lowest) end
+        lowest = lowest + 1
+    end
+    return table.concat(numbers)
+end
+
+-- The answer of a grant: with the numbers of its permits, if they have some.
+local function granted(token, count, left, permits, flags, record)
+    if flags % 2 ~= NUMBERED then return { 'G', token, count, left, behind(flags) } end
+    return { 'G', token, count, left, behind(flags) or 0, sub(record, HOLDER_LEN + 1, HOLDER_LEN + 4 * permits) }
+end
+
 -- Add a holder. The caller has seen that it fits, and that `token` begins its block.
 local function hold(owner, token, tokens, permits, delay, ttl, duration, window, flags, client, label)
     local deadline = now + duration
@@ -202,10 +236,11 @@ local function hold(owner, token, tokens, permits, delay, ttl, duration, window,
     taken, holders = taken + permits, holders + 1
     if holders == 1 or deadline < soon then soon = deadline end
     if deadline + delay > far then far = deadline + delay end
-    fields[#fields + 1] = 'h' .. owner
-    fields[#fields + 1] = pack(HOLDER, deadline, token, tokens, permits, delay, ttl, now, flags,
-        window, token, 0, client) .. label
+    if flags % 2 == NUMBERED then label = take_numbers(permits) .. label end
+    local record = pack(HOLDER, deadline, token, tokens, permits, delay, ttl, now, flags, window, token, 0, client) .. label
+    fields[#fields + 1], fields[#fields + 2] = 'h' .. owner, record
     dirty = true
+    return record
 end
 
 -- The holder's deadline becomes `deadline` (and its ttl `ttl`, if there is one).
@@ -340,11 +375,12 @@ local function promote()
         local token, count = take_tokens(tokens, flags)
         if not token then return end
         leave(owner)
-        hold(owner, token, count, permits, delay, math.max(ttl, left), math.max(window, left), window, flags, client,
-            sub(record, WAITER_LEN + 1))
+        local held = hold(owner, token, count, permits, delay, math.max(ttl, left), math.max(window, left), window, flags,
+            client, sub(record, WAITER_LEN + 1))
+        local reply = granted(token, count, window, permits, flags, held)
         said[#said + 1] = inbox_of(client)
         said[#said + 1] = 'G' .. owner .. string.format(' %.0f %.0f %.0f %.0f', attempt, token, count, window) ..
-            (behind(flags) and ' 1' or '')
+            (reply[5] and ' ' .. reply[5] or '') .. (reply[6] and ' ' .. reply[6] or '')
     end
 end
 

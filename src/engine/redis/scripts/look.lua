@@ -3,10 +3,11 @@
 -- Lists holders and waiters. Writes nothing (a replica can answer too), so expired records that are not
 -- removed yet are left out, and an expired lease with a lock delay closes the name already.
 --
--- `N`: nobody holds or waits, and the name is open. Else
--- `L`, mode, capacity, permits taken, ms closed (0: open), holders, waiters; where
--- a holder is owner, token that holds now, first token, tokens, permits, flags (4 detached, 16 watched, 32 lingers), age ms,
--- ms left, ttl ms, lock delay ms, thread id (0: not told, -1: none, it is idle), client id, label; and
+-- `N`: nobody holds or waits, the name is open, and its size was not set. Else
+-- `L`, mode, capacity, permits taken, ms closed (0: open), holders, waiters, and 1 if the size was set; where
+-- a holder is owner, token that holds now, first token, tokens, permits, flags (1 numbered, 4 detached, 16 watched, 32 lingers), age ms,
+-- ms left, ttl ms, lock delay ms, thread id (0: not told, -1: none, it is idle), client id, label, and the numbers of its permits if
+-- it has some (4 bytes each); and
 -- a waiter, in order, is owner, permits, flags, age ms, ttl ms, client id, label. An empty label is that of the client.
 
 -- include: state
@@ -41,9 +42,10 @@ for i = 1, #all, 2 do
         else
             permits_taken = permits_taken + permits
             local kept = flags % HEARS + flags - flags % WATCHED
+            local numbers = flags % 2 == NUMBERED and 4 * permits
             shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, kept, age(since),
                 math.min(deadline - now, math.max(ttl, window)), ttl, delay, tid, client,
-                sub(record, HOLDER_LEN + 1) }
+                sub(record, HOLDER_LEN + 1 + (numbers or 0)), numbers and sub(record, HOLDER_LEN + 1, HOLDER_LEN + numbers) or nil }
         end
     end
 end
@@ -62,5 +64,5 @@ if waiters > 0 then
         end
     end
 end
-if #shown == 0 and #queue == 0 and now > closed then return { 'N' } end
-return { 'L', mode, capacity, permits_taken, now <= closed and closed - now + 1 or 0, shown, queue }
+if #shown == 0 and #queue == 0 and now > closed and not sized then return { 'N' } end
+return { 'L', mode, capacity, permits_taken, now <= closed and closed - now + 1 or 0, shown, queue, sized and 1 or nil }

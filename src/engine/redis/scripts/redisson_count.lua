@@ -10,6 +10,7 @@
 local key, field, count, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local held = read('HGET', key, field)
 if not held then return 0 end
-if tonumber(held) ~= count then call('HINCRBY', key, field, count - tonumber(held)) end
+local off = count - (tonumber(held) or count)
+if off ~= 0 then redis.pcall('HINCRBY', key, field, off) end -- fails for what others made of the number: it is only shown
 if call('PTTL', key) < ttl then call('PEXPIRE', key, ttl) end
 return 1

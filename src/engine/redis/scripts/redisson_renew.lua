@@ -10,7 +10,8 @@ for i = 1, #KEYS do
     local held = read('HGET', key, field)
     replies[i] = 0
     if held then
-        if tonumber(held) ~= count then call('HINCRBY', key, field, count - tonumber(held)) end
+        local off = count - (tonumber(held) or count)
+        if off ~= 0 then redis.pcall('HINCRBY', key, field, off) end -- a number that it cannot change costs no lease
         replies[i] = call('PEXPIRE', key, ARGV[3 * i - 1])
     end
 end

@@ -40,7 +40,7 @@ if record and not tomb_ms then
     version, watched, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, state)
     local deadline, token, tokens, permits = unpack(HOLDER, record)
-    if waiters == 0 and now <= deadline then
+    if waiters == 0 and now <= deadline and mode ~= SIZED then
         if holders == 1 and tomb == 0 then far = 0 end
         local need, moved = now, false
         if last / 1000 > need then need = last / 1000 end
@@ -61,7 +61,7 @@ if record and not tomb_ms then
         return 1
     end
     -- The other one: the only holder of a mutex goes, and the first of the queue is alive.
-    if capacity == 1 and holders == 1 and waiters > 0 and now <= deadline and
+    if capacity == 1 and holders == 1 and waiters > 0 and now <= deadline and mode ~= SIZED and
         now > closed and now <= wexp and (tomb == 0 or now <= tomb) then
         local heir = call('LINDEX', qkey, 0)
         local waiter = heir and call('HGET', wkey, heir)
@@ -76,7 +76,7 @@ if record and not tomb_ms then
             if us > first then first = us end
             local ahead = wflags >= LINGERS and AHEAD_LINGERING or AHEAD
             if first + wtokens > us + ahead then wtokens = math.max(1, us + ahead - first) end
-            if now <= beat + window and first <= TOKEN_LIMIT - wtokens then
+            if now <= beat + window and first <= TOKEN_LIMIT - wtokens and wflags % 2 ~= NUMBERED then
                 last, soon, waiters = first + wtokens - 1, now + window, waiters - 1
                 if tomb == 0 or soon + wdelay > far then far = soon + wdelay end
                 if waiters == 0 then wexp, sweep = 0, SWEEP end

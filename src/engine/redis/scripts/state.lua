@@ -25,7 +25,7 @@
 --
 -- Of the full form:
 --
---   taken    = sum of the permits of the holder records, at most `capacity`
+--   taken    = sum of the permits of the holder records, at most `capacity` (unless that was set smaller since)
 --   soon    <= the deadline of every holder record: nobody is dead while now <= soon
 --   far     >= deadline + lock delay of every holder record, and the end of every tombstone
 --   waiters  = members of the queue = records in the waiter hash
@@ -37,6 +37,15 @@
 --   closed  <= the clock's reading when it was written + the field c, a lock delay
 --   the name's key expires later than now, far, closed, wexp and `last` as a time
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
+--
+-- A semaphore whose size was set (resize.lua) has the mode SIZED. It stays full while it is free, its key expires at NEVER, and
+-- `capacity` is that size. common.lua has this apart: `sized`, with the mode of a semaphore. Only the rules handle such a name, not
+-- the common cases before them.
+--
+-- The permits of a holder with NUMBERED have numbers: the lowest ones, at its grant, that no such holder has. They are 4 bytes
+-- each, in ascending order, between the record and its label, so whoever writes a record anew keeps them. They need no
+-- state beside the records: numbers of a record that goes are free. Each number is below the capacity at the grant, for
+-- fewer permits than that have numbers.
 --
 -- Why two conflicting leases can never be held at the same time: a holder record is only made if its permits fit
 -- beside `taken`, `taken` changes only together with a record, and scripts run one at a time. A record goes only
@@ -78,6 +87,8 @@ local AHEAD = 1000 -- a block of tokens ends less than this many microseconds ah
 local SLACK = 60000 -- keys outlive their contents by this, so that their expiry is not set in every call
 local SWEEP = 64 -- a queue of this length is searched for dead waiters, and again when it has doubled
 local AHEAD_LINGERING = 50000 -- ... of a lease that lingers: each of its acquisitions has a token
+local NUMBERED = 1 -- of a record; NUMBERED_WISH of a request, where 1 is that it waits
+local NUMBERED_WISH = 64
 local DETACHED = 4
 local HEARS = 8 -- a waiter's inbox is at this very server, so the server knows whether its process listens
 local WATCHED = 16 -- a holder wants to be told when others wait
@@ -85,12 +96,16 @@ local LINGERS = 32 -- ... and its process may keep the lease while nobody uses i
 local FRESH = 100 -- milliseconds after a waiter's last call in which its listener is not checked (1 us a hand-over)
 local DEAF = 64 -- at most this many waiters without a listener are passed over in one call
 local BACK = 1000000 -- microseconds: tokens are never this far ahead of the clock by themselves
+local SEMAPHORE, SIZED = 2, 3 -- modes; SIZED: the size was set
+local NEVER = 9000000000000000 -- when the key of a name expires whose size was set; a time like others, for PEXPIREAT is the write that a full server allows
 
 local name = KEYS[1] -- of the name at hand
 local us, now -- the server's clock, in microseconds and in milliseconds
 local wkey, qkey -- keys of its queue: in KEYS where all must be declared
 local version, watched -- watched: what the holders want at most. 0: nothing, 1: WATCHED, 2: LINGERS
 local mode, capacity, taken, holders, waiters -- the kind, and counts of records
+local sized -- its size was set
+local used, lowest -- once a number was given: those that holders have, and one below which all are
 local last -- highest token
 local soon, far, closed -- times; closed: no grants before this is over (lock delay)
 local tomb -- when to look for tombstones that are over; 0: there are none

@@ -43,6 +43,8 @@ end
 local id, epoch, owner, attempt = sub(field, 2), sub(request, 2, 25), sub(request, 31, 62), unpack('<I4', request, 27)
 local want_mode, want_capacity, permits, delay, start = 0, 1, 1, 0, 0
 if ARGV[3] then want_mode, want_capacity, permits, delay, start = unpack('<ddddd', ARGV[3]) end
+local kept = flags - flags % 4 -- with HEARS
+if flags >= NUMBERED_WISH then kept = kept - NUMBERED_WISH + NUMBERED end
 local inbox, label = sub(request, 142, 141 + byte(request, 141)), sub(request, 142 + byte(request, 141))
 local key = sub(ckey, 1, -8) .. '{' .. string.gsub(id, '[%%{}]', ESCAPED) .. '}'
 local wkey, qkey = key .. ':w', key .. ':q'
@@ -67,7 +69,7 @@ if home[1] and home[2] and #home[2] == FULL_LEN and got[1] and byte(got[1]) == V
         if stamp > us then stamp = us elseif stamp < us - BELIEVED then stamp = us - BELIEVED end
         if flags % 2 >= 1 and waiters < sweep and (waiters == 0 or now <= wexp) and c < TOKEN_LIMIT and
             call('HSETNX', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay,
-                flags - flags % 4, now, attempt, stamp, start, #inbox) ..
+                kept, now, attempt, stamp, start, #inbox) ..
                 epoch .. inbox .. label) == 1 then
             call('ZADD', qkey, string.format('%.0f', stamp), owner)
             if waiters == 0 or wexp <= now + window then
@@ -96,7 +98,7 @@ n.join(home[1])
 if epoch ~= node.epoch then return { 'E', node.epoch } end
 if math.max(ttl, window) + delay > node.max_ttl then return { 'T', node.max_ttl } end
 if want_mode == 2 and permits > SLOTS_MAX then error('too many slots for one lease') end
-local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags - flags % 4 -- with HEARS
+local wait, barge = flags % 2 >= 1, flags % 4 >= 2
 node.proposal = wanted
 got = n.load(owner, true, got, home[2])
 n.expire()
@@ -137,7 +139,7 @@ if mine then
     local beat, w, p, k, t, d, f, since, own, own_stamp = unpack(WAITER, mine)
     if own > attempt then return answer({ 'X' }) end
     if wait and n.mode == want_mode and n.capacity == want_capacity then
-        n.queue(owner, window, permits, tokens, ttl, delay, detached, since, attempt, own_stamp, start, inbox, label)
+        n.queue(owner, window, permits, tokens, ttl, delay, kept, since, attempt, own_stamp, start, inbox, label)
         n.touch_queue(window)
         n.promote()
         return answer(n.place(owner))
@@ -160,7 +162,7 @@ if now > n.closed and permits <= n.capacity - n.taken and (barge or replaced or 
         n.lease = pack('<ddd', c, now + ttl, now) .. request
         return answer(c)
     end
-    local slots = n.hold(owner, ttl, ttl, window, c, tokens, permits, delay, detached, attempt, stamp, start, inbox,
+    local slots = n.hold(owner, ttl, ttl, window, c, tokens, permits, delay, kept, attempt, stamp, start, inbox,
         label)
     if n.mode ~= 2 then return answer(c) end
     return answer({ 'G', c, tokens, ttl, slots })
@@ -178,7 +180,7 @@ if n.waiters >= n.sweep then
     for i = 1, #dead do n.leave(dead[i]) end
     n.sweep = math.max(SWEEP, 2 * n.waiters)
 end
-n.queue(owner, window, permits, tokens, ttl, delay, detached, now, attempt, n.believe(stamp, us), start, inbox, label)
+n.queue(owner, window, permits, tokens, ttl, delay, kept, now, attempt, n.believe(stamp, us), start, inbox, label)
 n.waiters = n.waiters + 1
 n.touch_queue(window)
 n.promote() -- it may be the first

@@ -20,4 +20,5 @@ if now > deadline or flags % 8 < DETACHED or ttl + delay > limit then return { '
 call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
 n.extend(owner, got[2], now + ttl, ttl, window, delay)
 n.save()
-return { 'A', n.mode, n.capacity, permits, c, tokens, attempt, ttl, delay, n.slots_of(got[2], inbox_len, slots_len) }
+return { 'A', n.mode, n.capacity, permits, c, tokens, attempt, ttl, delay, n.slots_of(got[2], inbox_len, slots_len),
+    flags % 2 == NUMBERED and 1 or nil }

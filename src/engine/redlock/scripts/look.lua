@@ -5,7 +5,7 @@
 --
 -- `N`: nobody holds or waits, and the name is open. Else
 -- `L`, mode, capacity, ms closed (0: open), holders, waiters; where
--- a holder is owner, attempt, c, tokens, permits, flags (4 detached, 16 watched, 32 lingers), age ms, ms left, ttl ms, lock delay ms,
+-- a holder is owner, attempt, c, tokens, permits, flags (1 numbered, 4 detached, 16 watched, 32 lingers), age ms, ms left, ttl ms, lock delay ms,
 -- token that holds now (0: not told), thread id (0: not told), slots, label; and
 -- a waiter, in order, is owner, attempt, permits, flags, age ms, ttl ms, stamp, label.
 

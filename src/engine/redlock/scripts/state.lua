@@ -64,6 +64,7 @@ local IDLE = 60000000 -- a counter that is this far behind need not be stored se
 local SLACK = 60000 -- keys outlive their contents by this, so that their expiry is not set in every call
 local SWEEP = 64 -- a queue of this length is searched for dead waiters, and again when it has doubled
 local SLOTS_MAX = 4096 -- that one lease can have
+local NUMBERED, NUMBERED_WISH = 1, 64 -- its client wants to know its slots: of a record, and of a request, where 1 is that it waits
 local DETACHED = 4
 local WATCHED, LINGERS = 16, 32 -- a holder that is told when others wait; one whose process may keep it unused
 local HEARS = 8 -- a waiter listened to its inbox here when it asked, so that we know whether its process is there
