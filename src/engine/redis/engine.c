@@ -127,7 +127,6 @@ static const hf_engine_lack native_lacks[] = {
     { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
     { HF_CAP_WATCH,
       "no key counts the changes of all names; in a cluster they are on different servers" },
-    { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },
     { 0, NULL },
 };
 

@@ -399,8 +399,6 @@ static const hf_engine_lack lacks[] = {
       "every node has a clock of its own, and a limit is kept in a cell, of which there are none" },
     { HF_CAP_CONVERT, "a conversion must not be half done, and a majority of nodes may each have "
                       "taken another step" },
-    { HF_CAP_NUMBERED,
-      "each node grants by itself, and two nodes may give one slot different numbers" },
     { HF_CAP_RESIZE,
       "each node grants by itself, and nodes with different sizes would let in more than either" },
     { HF_CAP_WATCH, "no node sees all changes" },
