@@ -36,7 +36,7 @@ static bool has_slots(hf_lease *lease, uint32_t count, const uint32_t *slots)
     for (uint32_t i = 1; i < info.slot_count; i++)
         CHECK(info.slots[i - 1] < info.slots[i]);
     return info.slot_count == count &&
-           (several_nodes() || memcmp(info.slots, slots, count * sizeof *slots) == 0);
+           (several_nodes() || count == 0 || memcmp(info.slots, slots, count * sizeof *slots) == 0);
 }
 
 /* Does it still have the numbers that it had then? */
