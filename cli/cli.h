@@ -69,7 +69,7 @@ struct args {
     char **command; /* the arguments after --, or after a file, NULL-terminated; NULL: none */
 
     bool nonblock, shared, exclusive, upgradeable, names_only, names_raw, force, forget, look,
-        delete;
+        reset, delete;
     bool observe, again, watch, down, await, remove, sql, check;
     int64_t wait_ms, open_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t min_valid_ms, lock_delay_ms;

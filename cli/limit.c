@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `holdfast limit NAME --rate N/D [-- COMMAND]`: take permits of a rate limit, then become COMMAND.
- * Nothing is held while COMMAND runs, so it needs no supervisor: it replaces us.
+ * Nothing is held while COMMAND runs, so it needs no supervisor: it replaces us. With --look, --set or --reset: look at the
+ * limit, or change its rule.
  *
  * A signal must end the wait and give the permits back. So if it has to wait, a thread of its own
  * waits, and the main thread reads signals.
@@ -37,10 +38,16 @@ static int check(struct cli *cli, hf_limit_request *limit);
 static hf_status wait_for_it(hf_store *store, const hf_limit_request *limit,
                              struct signals *signals, struct signal_event *ret_ended_by,
                              hf_limit_result *result, hf_error *err);
-static int look(struct cli *cli, struct cli_store *store, const hf_limit_request *limit);
+static int look_or_set(struct cli *cli, struct cli_store *store, const hf_limit_request *limit);
 static int refuse(struct cli *cli, const hf_limit_result *result);
 static int print_json(struct cli *cli, const hf_limit_result *result, bool granted);
 static int become_command(struct cli *cli, struct cli_store *store, const struct signals *signals);
+
+/* The option that says so; NULL: none. */
+static const char *takes_nothing(const struct args *args)
+{
+    return args->look ? "--look" : args->set ? "--set" : args->reset ? "--reset" : NULL;
+}
 
 int verb_limit(struct cli *cli)
 {
@@ -58,8 +65,8 @@ int verb_limit(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     limit.wait_ms = store_wait_ms(cli);
-    if (cli->args.look)
-        return look(cli, &store, &limit);
+    if (takes_nothing(&cli->args))
+        return look_or_set(cli, &store, &limit);
     if (!signals_open(&signals)) {
         say_error("no descriptor for signals: %s", strerror(errno));
         store_close(&store);
@@ -109,25 +116,29 @@ static const char *parse_rate(const char *text, hf_limit_request *limit)
 static int check(struct cli *cli, hf_limit_request *limit)
 {
     const struct args *args = &cli->args;
+    const char *nothing = takes_nothing(args), *rate = args->set ? args->set : args->rate;
     const char *wrong;
     int code = need_name(cli);
 
     if (code != EXIT_FINE)
         return code;
-    if (!args->rate)
+    if (args->look + !!args->set + args->reset > 1)
+        return usage_error(cli, "--look, --set and --reset exclude each other");
+    if (args->rate && (args->set || args->reset))
+        return usage_error(cli, "--rate is what a request says; %s is not one", nothing);
+    if (!rate && !nothing)
         return usage_error(cli, "no rate: --rate N/D, as in --rate 10/1m");
-    wrong = parse_rate(args->rate, limit);
+    wrong = rate ? parse_rate(rate, limit) : NULL;
     if (wrong)
-        return usage_error(cli, "--rate '%s' %s", shown(args->rate), wrong);
+        return usage_error(cli, "%s '%s' %s", args->set ? "--set" : "--rate", shown(rate), wrong);
     if (args->nonblock && args->wait_ms)
         return usage_error(cli, "-n and -w exclude each other");
     if (args->command && !args->command[0])
         return usage_error(cli, "no command behind --");
     if (args->command && !args->command[0][0])
         return usage_error(cli, "the command is empty");
-    if (args->command && (args->look || args->json))
-        return usage_error(cli, "%s is not for running a command",
-                           args->look ? "--look" : "--json");
+    if (args->command && (nothing || args->json))
+        return usage_error(cli, "%s is not for running a command", nothing ? nothing : "--json");
     if (args->burst >= 0 && args->algorithm != HF_LIMIT_ALGORITHM_BUCKET)
         return usage_error(cli, "--burst needs --algorithm=bucket");
 
@@ -208,6 +219,13 @@ static hf_status wait_for_it(hf_store *store, const hf_limit_request *limit,
 
 /* ---- telling --------------------------------------------------------------------------------------- */
 
+static const char *algorithm_name(const hf_limit_result *result)
+{
+    static const char *const names[] = { "fixed", "sliding", "bucket" };
+
+    return names[result->algorithm];
+}
+
 static int print_json(struct cli *cli, const hf_limit_result *result, bool granted)
 {
     json_t *object;
@@ -216,33 +234,53 @@ static int print_json(struct cli *cli, const hf_limit_result *result, bool grant
         return EXIT_FINE;
     object = json_object();
     json_set_name(object, cli->args.name, strlen(cli->args.name));
-    if (!cli->args.look) {
+    if (!takes_nothing(&cli->args)) {
         json_object_set_new(object, "granted", json_boolean(granted));
         json_object_set_new(object, "waited_ms", json_i64(result->waited_ms));
         json_object_set_new(object, "retry_ms", json_i64(result->retry_ms));
     }
     json_object_set_new(object, "left", json_u64(result->left));
     json_object_set_new(object, "refill_ms", json_i64(result->refill_ms));
+    json_object_set_new(object, "algorithm", json_string(algorithm_name(result)));
+    json_object_set_new(object, "rate", json_u64(result->rate));
+    json_object_set_new(object, "per_ms", json_i64(result->per_ms));
+    if (result->algorithm == HF_LIMIT_ALGORITHM_BUCKET)
+        json_object_set_new(object, "burst", json_u64(result->burst));
+    json_object_set_new(object, "set", json_boolean(result->is_set));
     json_print(object, true);
     return out_finish(cli);
 }
 
-static int look(struct cli *cli, struct cli_store *store, const hf_limit_request *limit)
+static void print_look(struct cli *cli, const hf_limit_result *result)
+{
+    char words[CELL_MAX];
+
+    printf("%s: %" PRIu64 " left", safe(cli->args.name, strlen(cli->args.name)), result->left);
+    if (result->refill_ms > 0)
+        printf(", all again in %s", duration_words(result->refill_ms, words));
+    printf(" (%s, %" PRIu32 " in %s", algorithm_name(result), result->rate,
+           duration_words(result->per_ms, words));
+    if (result->algorithm == HF_LIMIT_ALGORITHM_BUCKET)
+        printf(", at most %" PRIu32, result->burst);
+    printf("%s)\n", result->is_set ? ", set" : "");
+}
+
+static int look_or_set(struct cli *cli, struct cli_store *store, const hf_limit_request *limit)
 {
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
-    char refill[CELL_MAX];
     hf_error err;
-    hf_status status = hf_limit_get(store->store, limit, &result, &err);
+    hf_status status = cli->args.look ? hf_limit_get(store->store, limit, &result, &err)
+                                      : hf_limit_set(store->store, limit, &result, &err);
 
     store_close(store);
     if (status != HF_OK)
         return say_failure(&err);
+    if (cli->args.reset)
+        return EXIT_FINE;
     if (cli->args.json)
         return print_json(cli, &result, true);
-    printf("%s: %" PRIu64 " left", safe(cli->args.name, strlen(cli->args.name)), result.left);
-    if (result.refill_ms > 0)
-        printf(", all again in %s", duration_words(result.refill_ms, refill));
-    putchar('\n');
+    if (cli->args.look)
+        print_look(cli, &result);
     return out_finish(cli);
 }
 

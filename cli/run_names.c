@@ -6,36 +6,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The names of a list "a,b,c" behind those that are there, one more than may be at most. */
+static void add_names(struct texts *names, const char *list)
+{
+    char *rest = must_strdup(list), *name;
+
+    while (names->count <= HF_ACQUIRE_ALL_MAX && (name = strsep(&rest, ",")))
+        names->items[names->count++] = name;
+}
+
+static int check_any(struct cli *cli, const struct texts *names)
+{
+    if (names->count > HF_ACQUIRE_ALL_MAX)
+        return usage_error(cli, "--any: at most %d names", HF_ACQUIRE_ALL_MAX);
+    for (size_t i = 0; i < names->count; i++) {
+        if (!names->items[i][0] || strlen(names->items[i]) > HF_NAME_MAX)
+            return usage_error(cli, "--any: a name has 1 to %d bytes", HF_NAME_MAX);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(names->items[i], names->items[k]) == 0)
+                return usage_error(cli, "--any: '%s' is named twice", shown(names->items[i]));
+    }
+    return EXIT_FINE;
+}
+
 int run_read_any(struct cli *cli)
 {
     struct args *args = &cli->args;
-    struct texts *any = &args->any, names = { NULL, 0 };
+    struct texts given = args->any;
 
-    if (any->count == 0)
+    if (given.count == 0)
         return EXIT_FINE;
     if (args->name)
         return usage_error(cli, "--any stands instead of NAME: '%s'", shown(args->name));
     if (args->also.count > 0)
         return usage_error(cli, "--any and --also exclude each other");
-    names.items = must_alloc(HF_ACQUIRE_ALL_MAX * sizeof *names.items);
-    for (size_t i = 0; i < any->count; i++) {
-        char *rest = must_strdup(any->items[i]), *name;
-
-        while ((name = strsep(&rest, ","))) {
-            if (!name[0] || strlen(name) > HF_NAME_MAX)
-                return usage_error(cli, "--any: a name has 1 to %d bytes", HF_NAME_MAX);
-            for (size_t k = 0; k < names.count; k++)
-                if (strcmp(name, names.items[k]) == 0)
-                    return usage_error(cli, "--any: '%s' is named twice", shown(name));
-            if (names.count == HF_ACQUIRE_ALL_MAX)
-                return usage_error(cli, "--any: at most %d names", HF_ACQUIRE_ALL_MAX);
-            names.items[names.count++] = name;
-        }
-    }
-    free(any->items);
-    *any = names;
-    args->name = names.items[0];
-    return EXIT_FINE;
+    args->any.items = must_alloc((HF_ACQUIRE_ALL_MAX + 1) * sizeof *args->any.items);
+    args->any.count = 0;
+    for (size_t i = 0; i < given.count && args->any.count <= HF_ACQUIRE_ALL_MAX; i++)
+        add_names(&args->any, given.items[i]);
+    free(given.items);
+    args->name = args->any.items[0];
+    return check_any(cli, &args->any);
 }
 
 bool run_bind_cells(const struct run *run, int *ret_code)

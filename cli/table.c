@@ -226,7 +226,9 @@ static const struct option_def limit_options[] = {
     DURATION('w', "wait", wait_ms, "wait at most D; what takes longer is refused at once"),
     NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
            "exit with N if it was refused (default 75; 0 says nothing)"),
-    FLAG(0, "look", look, "say what is left, and take nothing"),
+    FLAG(0, "look", look, "say what is left and the rule, and take nothing; needs no --rate"),
+    TEXT(0, "set", "N/D", set, "set rate and period, whatever --rate says elsewhere"),
+    FLAG(0, "reset", reset, "from now on it is as --rate says"),
 };
 
 static const struct option_def ls_options[] = {
@@ -353,13 +355,15 @@ const struct verb verbs[] = {
     { "unlock", OPERAND_NAME, "NAME --lease HANDLE", "release a lease that `lock` took",
       "Only the handle frees a lease; nobody else's is ever touched.\n", OPTIONS(unlock_options),
       verb_unlock },
-    { "limit", OPERAND_COMMAND, "NAME --rate N/D [OPTION...] [-- COMMAND [ARG...]]",
+    { "limit", OPERAND_COMMAND,
+      "NAME --rate N/D [OPTION...] [-- COMMAND [ARG...]] | NAME --look|--set N/D|--reset",
       "run a command no more often than a rate",
       "Takes a permit of the rate limit NAME, waiting for its moment, then runs COMMAND in its "
       "own\n"
       "place (no shell in between). Without COMMAND it just takes. Limits of one name share their\n"
       "permits wherever they are used, and must be given the same --rate, --algorithm and "
       "--burst.\n"
+      "--set changes rate, period and burst for all of them, also while the limit is in use.\n"
       "\n"
       "fixed    N in a window of D, which begins with the first call after the end of the last "
       "one\n"

@@ -342,14 +342,21 @@ typedef struct hf_limit_result {
     int64_t waited_ms; /* how long this call slept */
     int64_t retry_ms;  /* refused: the wait_ms that would have been enough; else 0 */
     int64_t at_us;     /* granted: when, by the store's clock, in microseconds since 1970 */
-    uint64_t reserved[4];
+    /* The rule in force. */
+    int64_t per_ms;
+    uint32_t rate;
+    uint32_t burst; /* bucket only */
+    hf_limit_algorithm algorithm;
+    bool is_set; /* it was set by hf_limit_set() */
+    uint64_t reserved[1];
 } hf_limit_result;
 #define HF_LIMIT_RESULT_INIT HF_INIT(hf_limit_result)
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
  * Take permits of a rate limit, which exists by being used: name, algorithm, rate, per_ms and burst
- * are the same in all requests that share it. Only the store's clock counts.
+ * are the same in all requests that share it. Only the store's clock counts. A rule that was set (hf_limit_set()) counts instead of
+ * rate, per_ms and burst of the request.
  *
  * A waiting call reserves its slot at once: the store returns the time at which it may proceed, and
  * the call sleeps until then. Slots are given in the order in which calls reach the store, so no
@@ -360,16 +367,35 @@ typedef struct hf_limit_result {
  * HF_OK: taken. HF_BUSY: wait_ms is 0 and it would have to wait. HF_TIMEOUT: it would have to wait
  * longer than wait_ms; said at once. HF_CANCELLED: by `cancel` or hf_close(). HF_MISMATCH: the limit
  * is in use with another algorithm, rate, per_ms or burst (until it has refilled), or the name's
- * cell is something else. HF_INVALID: the text names the field; more permits than the limit ever
+ * cell is something else; or the rule that was set has another algorithm, or never so many permits. HF_INVALID: the text names the field; more permits than the limit ever
  * has. HF_UNKNOWN: the permits may have been taken. HF_UNSUPPORTED: without HF_CAP_CELLS and
  * HF_CAP_CLOCK. *ret_result, which may be NULL, is filled in for HF_OK, HF_BUSY and HF_TIMEOUT.
  */
 HF_API HF_USE hf_status hf_limit_take(hf_store *store, const hf_limit_request *limit,
                                       hf_limit_result *ret_result, hf_error *err);
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
- * What is left of it, and when it refills. Takes nothing; permits, wait_ms and cancel do not
- * count. */
+ * What is left of it, when it refills, and its rule. Takes nothing; permits, wait_ms and cancel do not
+ * count. With rate 0 it is the limit as the store has it, whatever its rule is; HF_NOT_FOUND: all permits are there, and no rule was
+ * set. */
 HF_API HF_USE hf_status hf_limit_get(hf_store *store, const hf_limit_request *limit,
+                                     hf_limit_result *ret_result, hf_error *err);
+/*
+ * Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
+ * Set rate, per_ms and burst of a limit, also while it is in use. From then on they count, whatever requests say, until they are set
+ * again; with rate 0: until the next request comes, which brings its own. The store keeps what was set, also when the limit is idle.
+ * permits, wait_ms and cancel do not count.
+ *
+ * What was used stays used. FIXED: the window that has begun keeps its beginning, and what was used in it. SLIDING: the new rule
+ * judges the grants that are remembered. BUCKET: permits that are missing stay missing, but no more than the new burst; they come
+ * back at the new rate. Moments for which calls wait stand, and no later call gets an earlier one; so where calls have reserved, the
+ * new rule begins behind the last of them. Permits that they have reserved in a fixed window or a bucket cannot be given back any more.
+ *
+ * HF_OK: *ret_result, which may be NULL, is what hf_limit_get() would say; with rate 0 it is only cleared. HF_MISMATCH: the
+ * limit is in use, or set, with another algorithm; or calls have reserved further ahead than the new rule can count exactly.
+ * HF_UNKNOWN: it may have been set; set it again. Clients of before there was this call find a limit that is set to be of a later
+ * version (HF_VERSION).
+ */
+HF_API HF_USE hf_status hf_limit_set(hf_store *store, const hf_limit_request *limit,
                                      hf_limit_result *ret_result, hf_error *err);
 
 /* ---- latches and barriers ------------------------------------------------------ */
@@ -653,7 +679,7 @@ HF_API HF_USE hf_status hf_once_delete(hf_store *store, const void *name, size_t
  *   cells_commit                versions, count; with HF_CHANGED, number: the index, and version
  *   counter_add, get, set, swap number (swap also with HF_CHANGED)
  *   guard_claim                 bytes, len
- *   limit_take, limit_get       limit (take also if the limit refused it)
+ *   limit_take, get, set        limit (take also if the limit refused it)
  *   latch_count_down            number: how many are missing
  *   latch_get                   count; number: how many are missing
  *   latch_join, barrier_enter,
@@ -710,6 +736,9 @@ HF_API HF_USE hf_status hf_limit_take_async(hf_store *store, const hf_limit_requ
                                             hf_done_fn *done, void *arg, hf_op **ret_op,
                                             hf_error *err);
 HF_API HF_USE hf_status hf_limit_get_async(hf_store *store, const hf_limit_request *limit,
+                                           hf_done_fn *done, void *arg, hf_op **ret_op,
+                                           hf_error *err);
+HF_API HF_USE hf_status hf_limit_set_async(hf_store *store, const hf_limit_request *limit,
                                            hf_done_fn *done, void *arg, hf_op **ret_op,
                                            hf_error *err);
 HF_API HF_USE hf_status hf_latch_create_async(hf_store *store, const void *name, size_t name_len,

@@ -81,7 +81,13 @@ struct hfi_limit_rule {
     unsigned char head[HFI_LIMIT_HEAD];
 };
 
-enum hfi_limit_act { HFI_LIMIT_TAKE, HFI_LIMIT_LOOK, HFI_LIMIT_BACK };
+enum hfi_limit_act {
+    HFI_LIMIT_TAKE,
+    HFI_LIMIT_LOOK, /* with rate 0: whatever rule it has */
+    HFI_LIMIT_BACK,
+    HFI_LIMIT_SET,  /* `rule` is the rule from now on, whatever others say */
+    HFI_LIMIT_UNSET /* from now on it is as requests say. Has no rule */
+};
 
 struct hfi_limit_ask {
     enum hfi_limit_act act;
@@ -93,9 +99,12 @@ struct hfi_limit_ask {
 enum hfi_limit_said {
     HFI_LIMIT_GRANTED,  /* at at_us, which may be later than now */
     HFI_LIMIT_REFUSED,  /* it would have been granted at at_us */
-    HFI_LIMIT_SEEN_IT,  /* LOOK */
+    HFI_LIMIT_SEEN_IT,  /* LOOK, SET */
     HFI_LIMIT_RETURNED, /* BACK */
     HFI_LIMIT_KEPT,     /* BACK: not possible; nothing has changed */
+    HFI_LIMIT_OPENED,   /* UNSET */
+    HFI_LIMIT_NONE,     /* LOOK with rate 0: there is no such limit */
+    HFI_LIMIT_MANY,     /* TAKE: more permits than the rule that was set ever has */
     HFI_LIMIT_MISMATCH, /* the state is of another limit, or of something else */
     HFI_LIMIT_VERSION,  /* ... of a later version of Holdfast */
     HFI_LIMIT_CORRUPT
@@ -108,12 +117,14 @@ struct hfi_limit_answer {
     int64_t left;      /* permits that could be taken at once */
     int64_t refill_us; /* until all permits are back, if nobody takes any */
     size_t len;        /* of the bytes to be written; 0: none */
+    /* The head of the state, if its rule is in force and not that of the question; else zeros. */
+    unsigned char head[HFI_LIMIT_HEAD];
 };
 
 /*
  * Decide as hfi_limit_decide() of prim/limit_plan.h does, by the server's clock, and in one step for everybody. HF_OK:
- * `answer` is filled in, but for `len`; also if it says no. HF_MISMATCH: something else is under the name. A TAKE or
- * BACK is never sent twice.
+ * `answer` is filled in, but for `len`; also if it says no. HF_MISMATCH: something else is under the name. Only a LOOK is
+ * ever sent twice. A state with a rule that was set does not expire.
  */
 struct hfi_limit_op {
     struct hfi_name name;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_limit_take(), hf_limit_get(): rate limits. limit_plan.h decides; this file writes the decision
+ * hf_limit_take(), hf_limit_get(), hf_limit_set(): rate limits. limit_plan.h decides; this file writes the decision
  * into the store, and waits.
  *
  * An engine that decides by itself (HFI_NATIVE_LIMIT) does it in one op. Elsewhere: read the cell,
  * then the store's clock, decide, and swap at the version that was read. A swap that succeeds
  * proves that nobody decided in between. An expired state means the same as no state, so it has a
- * ttl where cells can have one.
+ * ttl where cells can have one; but not one with a rule that was set.
  *
  * Waiting. A reservation says "at T, and it is N now" by the store's clock. We sleep for T - N, counted by our own clock
  * from a moment after that N was read, and a little longer than two clocks may drift apart in that time. So we wake at T or
@@ -35,10 +35,12 @@
 
 struct limiter {
     struct hfi_prim_task task;
-    hf_limit_request limit; /* in full size */
-    struct hfi_limit_rule rule;
+    hf_limit_request limit;     /* in full size */
+    struct hfi_limit_rule rule; /* of the question; rate 0: none */
     struct hfi_limit_ask ask;
     struct hfi_limit_answer answer;
+    struct hfi_limit_rule in_force; /* that of the state, if there is another */
+    bool is_set;
     int64_t begun_ms;
     int64_t heard_ns;      /* our time just after the store's time was read */
     int64_t waited_ms;     /* how long it slept */
@@ -64,9 +66,9 @@ static int64_t wait_left_us(const struct limiter *limiter)
     return left_ms < most_us / 1000 ? left_ms * 1000 : most_us;
 }
 
-static int64_t cell_ttl(const struct limiter *limiter)
+static int64_t cell_ttl(const struct limiter *limiter, const char *state)
 {
-    if (!(hfi_prim_caps(&limiter->task.prim) & HF_CAP_CELL_TTL))
+    if (!(hfi_prim_caps(&limiter->task.prim) & HF_CAP_CELL_TTL) || state[1] == HFI_LIMIT_WAS_SET)
         return 0;
     return (limiter->answer.refill_us > 0 ? limiter->answer.refill_us / 1000 : 0) + TTL_SLACK_MS;
 }
@@ -82,7 +84,7 @@ static enum hfi_verdict decide_limit(struct hfi_cell_run *run, void *arg)
     if (!run->has_time)
         return HFI_CLOCK;
     to = hfi_run_buffer(run);
-    room = hfi_buffer_reserve(to, hfi_limit_room(&limiter->rule));
+    room = hfi_buffer_reserve(to, hfi_limit_room(&limiter->rule, run->found.len));
     if (!room)
         return hfi_run_memory(run);
     limiter->heard_ns = run->heard_ns;
@@ -91,7 +93,7 @@ static enum hfi_verdict decide_limit(struct hfi_cell_run *run, void *arg)
     hfi_limit_decide(&limiter->rule, &limiter->ask, run->now_us, run->found.bytes, run->found.len,
                      (unsigned char *)room, &limiter->answer);
     to->len = limiter->answer.len;
-    return to->len > 0 ? hfi_run_write(run, cell_ttl(limiter)) : HFI_END;
+    return to->len > 0 ? hfi_run_write(run, cell_ttl(limiter, room)) : HFI_END;
 }
 
 /* Let the limit decide, by the engine or on a cell. */
@@ -107,6 +109,28 @@ static hf_status begin_decision(struct limiter *limiter, int state)
     return hfi_begin_act(task, state, HFI_ACT_LIMIT);
 }
 
+/* What the limit said that is a failure. */
+static hf_status failure(enum hfi_limit_said said, hf_error *err)
+{
+    switch (said) {
+    case HFI_LIMIT_MISMATCH:
+        return hfi_error_set(err, HF_MISMATCH, 0,
+                             "the limit is in use with another algorithm, rate, period or burst, "
+                             "or the name is something else");
+    case HFI_LIMIT_MANY:
+        return hfi_error_set(err, HF_MISMATCH, 0,
+                             "permits: more than the limit ever has by the rule that was set");
+    case HFI_LIMIT_NONE:
+        return hfi_error_set(err, HF_NOT_FOUND, 0, "the limit is not in use, and no rule was set");
+    case HFI_LIMIT_VERSION:
+        return hfi_error_set(err, HF_VERSION, 0, "the limit's state is of a later version");
+    case HFI_LIMIT_CORRUPT:
+        return hfi_error_set(err, HF_CORRUPT, 0, "the limit's state is damaged");
+    default:
+        return HF_OK;
+    }
+}
+
 static hf_status decided(struct limiter *limiter, hf_status got)
 {
     struct hfi_prim_task *task = &limiter->task;
@@ -117,19 +141,13 @@ static hf_status decided(struct limiter *limiter, hf_status got)
         limiter->heard_ns = hfi_now_ns();
         limiter->answer = task->action.native.limit.answer;
     }
-    switch (limiter->answer.said) {
-    case HFI_LIMIT_MISMATCH:
-        return hfi_error_set(&task->error, HF_MISMATCH, 0,
-                             "the limit is in use with another algorithm, rate, period or burst, "
-                             "or the name is something else");
-    case HFI_LIMIT_VERSION:
-        return hfi_error_set(&task->error, HF_VERSION, 0,
-                             "the limit's state is of a later version");
-    case HFI_LIMIT_CORRUPT:
-        return hfi_error_set(&task->error, HF_CORRUPT, 0, "the limit's state is damaged");
-    default:
-        return HF_OK;
+    limiter->is_set = limiter->ask.act == HFI_LIMIT_SET;
+    if (limiter->answer.head[0] && limiter->answer.said <= HFI_LIMIT_SEEN_IT) {
+        limiter->is_set = limiter->answer.head[1] == HFI_LIMIT_WAS_SET;
+        if (!hfi_limit_rule_of(limiter->answer.head, &limiter->in_force))
+            limiter->answer.said = HFI_LIMIT_CORRUPT;
     }
+    return failure(limiter->answer.said, &task->error);
 }
 
 /* ---- taking -------------------------------------------------------------------------------------- */
@@ -200,7 +218,7 @@ static hf_status step_take(struct hfi_prim_task *task, hf_status got)
     return limiter->result;
 }
 
-static hf_status step_look(struct hfi_prim_task *task, hf_status got)
+static hf_status step_once(struct hfi_prim_task *task, hf_status got)
 {
     struct limiter *limiter = hfi_container(task, struct limiter, task);
 
@@ -215,30 +233,10 @@ static hf_status invalid(hf_error *err, const char *text)
     return hfi_error_set(err, HF_INVALID, 0, "%s", text);
 }
 
-static hf_status check(struct limiter *limiter, const hf_limit_request *given,
-                       const hf_limit_result *result, bool take, hf_error *err)
+static hf_status check_take(struct limiter *limiter, hf_error *err)
 {
-    hf_limit_request *limit = &limiter->limit;
-    const char *wrong;
+    const hf_limit_request *limit = &limiter->limit;
     hf_status status;
-
-    if (!given)
-        return invalid(err, "limit: NULL");
-    if (!hfi_struct_copy(limit, sizeof *limit, given, given->size,
-                         offsetof(hf_limit_request, burst)))
-        return invalid(
-            err, "size: not that of an hf_limit_request that we know; use HF_LIMIT_REQUEST_INIT");
-    if (result &&
-        (result->size < offsetof(hf_limit_result, refill_ms) || result->size > HFI_STRUCT_MAX))
-        return invalid(err, "ret_result: its size is not set; use HF_LIMIT_RESULT_INIT");
-    if (limit->per_ms < 1 || limit->per_ms > HF_DURATION_MAX_MS)
-        return invalid(err, "per_ms: from 1 to ten years");
-    wrong = hfi_limit_rule(limit->algorithm, limit->rate, limit->per_ms * 1000, limit->burst,
-                           &limiter->rule);
-    if (wrong)
-        return invalid(err, wrong);
-    if (!take)
-        return HF_OK;
 
     limiter->ask.permits = limit->permits ? limit->permits : 1;
     if (limiter->ask.permits > hfi_limit_most(&limiter->rule))
@@ -251,19 +249,52 @@ static hf_status check(struct limiter *limiter, const hf_limit_request *given,
     return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "%s", hf_status_text(status));
 }
 
-static hf_status enter(struct limiter *limiter, hf_store *store, const char *verb,
-                       const hf_limit_request *limit, const hf_limit_result *result, bool take,
-                       hf_error *err)
+static hf_status check(struct limiter *limiter, const hf_limit_request *given,
+                       const hf_limit_result *result, hf_error *err)
 {
+    hf_limit_request *limit = &limiter->limit;
+    bool take = limiter->ask.act == HFI_LIMIT_TAKE;
+    const char *wrong;
+
+    if (!given)
+        return invalid(err, "limit: NULL");
+    if (!hfi_struct_copy(limit, sizeof *limit, given, given->size,
+                         offsetof(hf_limit_request, burst)))
+        return invalid(
+            err, "size: not that of an hf_limit_request that we know; use HF_LIMIT_REQUEST_INIT");
+    if (result &&
+        (result->size < offsetof(hf_limit_result, refill_ms) || result->size > HFI_STRUCT_MAX))
+        return invalid(err, "ret_result: its size is not set; use HF_LIMIT_RESULT_INIT");
+    if (limit->rate == 0 && !take) {
+        if (limiter->ask.act == HFI_LIMIT_SET)
+            limiter->ask.act = HFI_LIMIT_UNSET;
+        return HF_OK;
+    }
+    if (limit->per_ms < 1 || limit->per_ms > HF_DURATION_MAX_MS)
+        return invalid(err, "per_ms: from 1 to ten years");
+    wrong = hfi_limit_rule(limit->algorithm, limit->rate, limit->per_ms * 1000, limit->burst,
+                           &limiter->rule);
+    if (wrong)
+        return invalid(err, wrong);
+    return take ? check_take(limiter, err) : HF_OK;
+}
+
+static hf_status enter(struct limiter *limiter, hf_store *store, enum hfi_limit_act act,
+                       const hf_limit_request *limit, const hf_limit_result *result, hf_error *err)
+{
+    static const char *const verbs[] = { [HFI_LIMIT_TAKE] = "limit",
+                                         [HFI_LIMIT_LOOK] = "look at limit",
+                                         [HFI_LIMIT_SET] = "set limit" };
+    bool take = act == HFI_LIMIT_TAKE;
     struct hfi_prim_task *task = &limiter->task;
     hf_status status;
 
     memset(limiter, 0, sizeof *limiter);
-    hfi_prim_task_init(task, take ? step_take : step_look);
-    limiter->ask.act = take ? HFI_LIMIT_TAKE : HFI_LIMIT_LOOK;
-    status = check(limiter, limit, result, take, err);
+    hfi_prim_task_init(task, take ? step_take : step_once);
+    limiter->ask.act = act;
+    status = check(limiter, limit, result, err);
     if (status == HF_OK)
-        status = hfi_prim_enter(&task->prim, store, verb, limiter->limit.name,
+        status = hfi_prim_enter(&task->prim, store, verbs[act], limiter->limit.name,
                                 limiter->limit.name_len, HF_CAP_CELLS | HF_CAP_CLOCK, err);
     task->core.cancel = take ? limiter->limit.cancel : NULL;
     task->run.late = HF_UNAVAILABLE;
@@ -277,9 +308,16 @@ static hf_status enter(struct limiter *limiter, hf_store *store, const char *ver
 static void fill(const struct limiter *limiter, hf_limit_result *ret_result)
 {
     const struct hfi_limit_answer *answer = &limiter->answer;
+    const struct hfi_limit_rule *rule =
+        limiter->in_force.rate ? &limiter->in_force : &limiter->rule;
     hf_limit_result result = { .left = (uint64_t)(answer->left > 0 ? answer->left : 0),
                                .refill_ms = up_to_ms(answer->refill_us),
-                               .waited_ms = limiter->waited_ms };
+                               .waited_ms = limiter->waited_ms,
+                               .per_ms = rule->period_us / 1000,
+                               .rate = (uint32_t)rule->rate,
+                               .burst = (uint32_t)rule->burst,
+                               .algorithm = rule->algorithm,
+                               .is_set = limiter->is_set };
     size_t size = ret_result ? ret_result->size : 0;
 
     if (!ret_result)
@@ -297,11 +335,11 @@ static bool was_refused(const struct limiter *limiter)
     return limiter->task.state == LIMIT_DECIDED && limiter->answer.said == HFI_LIMIT_REFUSED;
 }
 
-hf_status hf_limit_take(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,
-                        hf_error *err)
+static hf_status call(hf_store *store, enum hfi_limit_act act, const hf_limit_request *limit,
+                      hf_limit_result *ret_result, hf_error *err)
 {
     struct limiter limiter;
-    hf_status status = enter(&limiter, store, "limit", limit, ret_result, true, err);
+    hf_status status = enter(&limiter, store, act, limit, ret_result, err);
 
     if (status != HF_OK)
         return status;
@@ -323,41 +361,50 @@ static void finish(struct hfi_prim_task *task, hf_result *result)
     result->limit = &limiter->found;
 }
 
-static hf_status begin(hf_store *store, const hf_limit_request *limit, bool take, hf_done_fn *done,
-                       void *arg, hf_op **ret_op, hf_error *err)
+static hf_status begin(hf_store *store, enum hfi_limit_act act, const hf_limit_request *limit,
+                       hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err)
 {
     struct limiter *limiter = hfi_prim_call_new(sizeof *limiter);
     hf_status status;
 
     if (!limiter)
         return hfi_error_memory(err);
-    status = enter(limiter, store, take ? "limit" : "look at limit", limit, NULL, take, err);
+    status = enter(limiter, store, act, limit, NULL, err);
     return hfi_prim_task_begin(&limiter->task, status, finish, done, arg, ret_op, err);
+}
+
+hf_status hf_limit_take(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,
+                        hf_error *err)
+{
+    return call(store, HFI_LIMIT_TAKE, limit, ret_result, err);
 }
 
 hf_status hf_limit_take_async(hf_store *store, const hf_limit_request *limit, hf_done_fn *done,
                               void *arg, hf_op **ret_op, hf_error *err)
 {
-    return begin(store, limit, true, done, arg, ret_op, err);
-}
-
-hf_status hf_limit_get_async(hf_store *store, const hf_limit_request *limit, hf_done_fn *done,
-                             void *arg, hf_op **ret_op, hf_error *err)
-{
-    return begin(store, limit, false, done, arg, ret_op, err);
+    return begin(store, HFI_LIMIT_TAKE, limit, done, arg, ret_op, err);
 }
 
 hf_status hf_limit_get(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,
                        hf_error *err)
 {
-    struct limiter limiter;
-    hf_status status = enter(&limiter, store, "look at limit", limit, ret_result, false, err);
+    return call(store, HFI_LIMIT_LOOK, limit, ret_result, err);
+}
 
-    if (status != HF_OK)
-        return status;
-    status = hfi_prim_task_run(&limiter.task, err);
-    if (status == HF_OK)
-        fill(&limiter, ret_result);
-    hfi_prim_task_done(&limiter.task);
-    return status;
+hf_status hf_limit_get_async(hf_store *store, const hf_limit_request *limit, hf_done_fn *done,
+                             void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, HFI_LIMIT_LOOK, limit, done, arg, ret_op, err);
+}
+
+hf_status hf_limit_set(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,
+                       hf_error *err)
+{
+    return call(store, HFI_LIMIT_SET, limit, ret_result, err);
+}
+
+hf_status hf_limit_set_async(hf_store *store, const hf_limit_request *limit, hf_done_fn *done,
+                             void *arg, hf_op **ret_op, hf_error *err)
+{
+    return begin(store, HFI_LIMIT_SET, limit, done, arg, ret_op, err);
 }

@@ -5,6 +5,14 @@
 #include <endian.h>
 #include <string.h>
 
+static int64_t get(const unsigned char *at)
+{
+    uint64_t value;
+
+    memcpy(&value, at, sizeof value);
+    return (int64_t)le64toh(value);
+}
+
 static void put(unsigned char *at, int64_t value)
 {
     uint64_t bytes = htole64((uint64_t)value);
@@ -63,6 +71,15 @@ const char *hfi_limit_rule(hf_limit_algorithm algorithm, int64_t rate, int64_t p
     return NULL;
 }
 
+bool hfi_limit_rule_of(const unsigned char *head, struct hfi_limit_rule *ret_rule)
+{
+    static const char kinds[] = "fsb";
+    const char *kind = head[2] ? strchr(kinds, head[2]) : NULL;
+
+    return kind && !hfi_limit_rule((hf_limit_algorithm)(kind - kinds), get(head + 3),
+                                   get(head + 11), get(head + 19), ret_rule);
+}
+
 int64_t hfi_limit_most(const struct hfi_limit_rule *rule)
 {
     return rule->algorithm == HF_LIMIT_ALGORITHM_BUCKET ? rule->burst : rule->rate;
@@ -76,9 +93,11 @@ int64_t hfi_limit_wait_max(const struct hfi_limit_rule *rule)
     return parts < HFI_LIMIT_WAIT_MAX_US ? parts : HFI_LIMIT_WAIT_MAX_US;
 }
 
-size_t hfi_limit_room(const struct hfi_limit_rule *rule)
+size_t hfi_limit_room(const struct hfi_limit_rule *rule, size_t len)
 {
-    if (rule->algorithm != HF_LIMIT_ALGORITHM_SLIDING)
-        return HFI_LIMIT_LOG;
-    return HFI_LIMIT_LOG + HFI_LIMIT_LINE * ((size_t)rule->rate + 1);
+    size_t lines = rule->algorithm == HF_LIMIT_ALGORITHM_SLIDING ? (size_t)rule->rate + 1 : 0;
+    size_t room = HFI_LIMIT_LOG + HFI_LIMIT_LINE * lines;
+
+    /* A log that was carried over may have more lines than the rule allows. */
+    return len < HFI_LIMIT_ROOM_MAX && len + HFI_LIMIT_LINE > room ? len + HFI_LIMIT_LINE : room;
 }

@@ -55,4 +55,6 @@ load helper
     exits 64 holdfast run --any a,,b -- true
     exits 64 holdfast run --any a,b,a -- true
     says "'a' is named twice"
+    exits 64 holdfast run --any "$(seq -s, 64)" --any 65 --any 66 -- true
+    says "at most 64 names"
 }

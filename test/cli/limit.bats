@@ -39,6 +39,31 @@ load helper
     [[ $(jq -c '[.granted, .left]' <<<"$output") == '[false,"1"]' ]]
 }
 
+@test "the rule is set, shown and reset; what was used stays used" {
+    exits 75 holdfast limit x --look
+    exits 0 holdfast limit x --rate 4/1h --permits 3
+    exits 0 holdfast limit x --look
+    says "x: 1 left, all again in "
+    says "(fixed, 4 in 1h)"
+    exits 0 holdfast limit x --set 10/1h
+    [[ -z $output ]]
+    exits 0 holdfast limit x --rate 4/1h --permits 4 --json
+    [[ $(jq -c '[.left, .rate, .per_ms, .algorithm, .set]' <<<"$output") == '["3","10","3600000","fixed",true]' ]]
+    exits 0 holdfast limit x --set 2/1h --json
+    [[ $(jq -c '[.left, .rate, .set, .granted]' <<<"$output") == '["0","2",true,null]' ]]
+    exits 65 holdfast limit x --rate 4/1h --permits 3 -n
+    exits 65 holdfast limit x --set 2/1h --algorithm sliding
+    exits 75 holdfast limit x --rate 4/1h -n
+    exits 0 holdfast limit x --look
+    says ", set)"
+    exits 0 holdfast limit x --reset
+    exits 75 holdfast limit x --rate 8/1h --permits 2 -n # 7 are used
+    exits 0 holdfast limit x --rate 8/1h -n
+    exits 0 holdfast limit b --set 2/1h --algorithm bucket --burst 5
+    exits 0 holdfast limit b --look --json
+    [[ $(jq -c '[.left, .burst]' <<<"$output") == '["5","5"]' ]]
+}
+
 @test "bad options are named" {
     for rate in 5 /1m 5/ 0/1m 5/1x 5/0s x/1m 9999999999/1m; do
         exits 64 holdfast limit x --rate "$rate" -n
@@ -52,6 +77,12 @@ load helper
     exits 64 holdfast limit x --rate 5/1m -n -w 1s
     exits 64 holdfast limit x --rate 5/1m --
     exits 64 holdfast limit x --rate 5/1m --look -- true
+    exits 64 holdfast limit x --set 5/1m -- true
+    exits 64 holdfast limit x --set 5
+    says "--set '5'"
+    exits 64 holdfast limit x --set 5/1m --reset
+    exits 64 holdfast limit x --set 5/1m --rate 5/1m
+    exits 64 holdfast limit x --set 5/1m --burst 3
 }
 
 @test "waits for its moment" {

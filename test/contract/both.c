@@ -274,6 +274,21 @@ hf_status both_limit_get(hf_store *store, const hf_limit_request *limit,
     return status;
 }
 
+hf_status both_limit_set(hf_store *store, const hf_limit_request *limit,
+                         hf_limit_result *ret_result, hf_error *err)
+{
+    struct prim_both own = { .limit = { .size = 0 } };
+    hf_status status;
+
+    if (!contract_pumped || !(!ret_result || ret_result->size == sizeof *ret_result))
+        return (hf_limit_set)(store, limit, ret_result, err);
+    status = hf_limit_set_async(store, limit, prim_done, &own, NULL, err);
+    status = both_end(store, status, &own.both, err);
+    if (ret_result && own.both.done && own.limit.size)
+        *ret_result = own.limit;
+    return status;
+}
+
 hf_status both_latch_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
                             hf_error *err)
 {

@@ -40,6 +40,8 @@ hf_status both_limit_take(hf_store *store, const hf_limit_request *limit,
                           hf_limit_result *ret_result, hf_error *err);
 hf_status both_limit_get(hf_store *store, const hf_limit_request *limit,
                          hf_limit_result *ret_result, hf_error *err);
+hf_status both_limit_set(hf_store *store, const hf_limit_request *limit,
+                         hf_limit_result *ret_result, hf_error *err);
 hf_status both_latch_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
                             hf_error *err);
 hf_status both_latch_count_down(hf_store *store, const void *name, size_t name_len, const char *who,
@@ -99,6 +101,7 @@ hf_status both_once_delete(hf_store *store, const void *name, size_t name_len, h
 #define hf_guard_set(...)         both_guard_set(__VA_ARGS__)
 #define hf_limit_take(...)        both_limit_take(__VA_ARGS__)
 #define hf_limit_get(...)         both_limit_get(__VA_ARGS__)
+#define hf_limit_set(...)         both_limit_set(__VA_ARGS__)
 #define hf_latch_create(...)      both_latch_create(__VA_ARGS__)
 #define hf_latch_count_down(...)  both_latch_count_down(__VA_ARGS__)
 #define hf_latch_join(...)        both_latch_join(__VA_ARGS__)

@@ -68,6 +68,7 @@ static void needs_a_clock(void **state)
     (void)state;
     EXPECT(want, hf_limit_get(store, &limit, NULL, &contract_error));
     EXPECT(want, hf_limit_take(store, &limit, NULL, &contract_error));
+    EXPECT(want, hf_limit_set(store, &limit, NULL, &contract_error));
     close_store(store);
 }
 
@@ -391,6 +392,137 @@ static void in_order(void **state)
     }
 }
 
+/* ---- a rule that is set -------------------------------------------------------------------------------- */
+
+static hf_limit_result set_rule(hf_store *store, hf_limit_request limit, uint32_t rate,
+                                int64_t per_ms)
+{
+    hf_limit_result result = HF_LIMIT_RESULT_INIT;
+
+    limit.rate = rate;
+    limit.per_ms = per_ms;
+    EXPECT(HF_OK, hf_limit_set(store, &limit, &result, &contract_error));
+    return result;
+}
+
+/* More, fewer, and as before: what was used stays used. */
+static void a_rule_is_set(void **state)
+{
+    (void)state;
+    NEEDS(NEEDED);
+    for (size_t i = 0; i < 3; i++) {
+        hf_store *store = open_store(), *other = open_store();
+        hf_limit_request limit = limit_of(algorithms[i], 5, HOUR_MS), any = { 0 };
+        hf_limit_result result;
+
+        any = limit;
+        any.rate = 0;
+        EXPECT(HF_NOT_FOUND, hf_limit_get(store, &any, NULL, &contract_error));
+        EXPECT(HF_OK, take_some(store, &limit, 4, &result));
+        CHECK(result.rate == 5 && result.per_ms == HOUR_MS && !result.is_set);
+        result = set_rule(other, limit, 8, HOUR_MS);
+        CHECK(result.left == 4 && result.rate == 8 && result.is_set);
+        result = set_rule(other, limit, 8, HOUR_MS); /* once more is the same */
+        CHECK(result.left == 4 && result.refill_ms > 0);
+        EXPECT(HF_OK, take_some(store, &limit, 4, &result));
+        CHECK(result.left == 0 && result.rate == 8 && result.is_set);
+        EXPECT(HF_BUSY, take_some(store, &limit, 1, &result));
+        CHECK(result.rate == 8 && result.is_set);
+        CHECK(look_at(other, &any).left == 0 && look_at(other, &any).rate == 8);
+
+        result = set_rule(store, limit, 3, HOUR_MS);
+        CHECK(result.left == 0 && result.rate == 3);
+        EXPECT(HF_MISMATCH, take_some(other, &limit, 4, &result));
+        CHECK(strstr(contract_error.text, "permits"));
+        result = set_rule(store, limit, 20, HOUR_MS);
+        /* A bucket of 3 had no more than 3 that were missing. */
+        CHECK(result.left == (algorithms[i] == HF_LIMIT_ALGORITHM_BUCKET ? 17 : 12));
+
+        EXPECT(HF_OK, hf_limit_set(other, &any, NULL, &contract_error));
+        EXPECT(HF_BUSY, take_some(store, &limit, 5, &result));
+        CHECK(result.rate == 5 && !result.is_set);
+        close_store(store);
+        close_store(other);
+    }
+}
+
+/* Also of a limit that nobody has used, or that is idle again. */
+static void a_rule_stays(void **state)
+{
+    (void)state;
+    NEEDS(NEEDED);
+    for (size_t i = 0; i < 3; i++) {
+        hf_store *store = open_store();
+        hf_limit_request limit = limit_of(algorithms[i], 5, HOUR_MS), other = limit;
+        hf_limit_result result = set_rule(store, limit, 2, 1);
+
+        CHECK(result.left == 2 && result.refill_ms == 0);
+        EXPECT(HF_OK, take_some(store, &limit, 2, &result));
+        AWAIT(look_at(store, &limit).left == 2);
+        result = look_at(store, &limit);
+        CHECK(result.rate == 2 && result.per_ms == 1 && result.algorithm == algorithms[i]);
+        CHECK(result.is_set && result.refill_ms == 0);
+        other.algorithm = algorithms[(i + 1) % 3];
+        EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result));
+        EXPECT(HF_MISMATCH, hf_limit_set(store, &other, NULL, &contract_error));
+        other.rate = 0;
+        EXPECT(HF_OK, hf_limit_set(store, &other, NULL, &contract_error)); /* whatever it is */
+        EXPECT(HF_NOT_FOUND, hf_limit_get(store, &other, NULL, &contract_error));
+        CHECK(look_at(store, &limit).left == 5);
+        close_store(store);
+    }
+}
+
+/* A call waits for its moment: it keeps it, and those that come after the change stand behind it. */
+static void a_rule_for_waiters(void **state)
+{
+    (void)state;
+    NEEDS(NEEDED);
+    for (size_t i = 0; i < 3; i++) {
+        hf_store *store = open_store();
+        hf_limit_request limit = limit_of(algorithms[i], 2, 60);
+        hf_limit_result result;
+        struct waiter waiter;
+        int64_t first_us;
+
+        EXPECT(HF_OK, take_some(store, &limit, 2, &result));
+        first_us = result.at_us;
+        limit.wait_ms = HF_FOREVER;
+        limit.permits = 2;
+        waiter_start(&waiter, store, &limit);
+        set_rule(store, limit, 200, 100);
+        EXPECT(HF_OK, take_some(store, &limit, 1, &result));
+        EXPECT(HF_OK, waiter_join(&waiter));
+        CHECK(waiter.result.at_us >= first_us + 60000 && result.at_us >= waiter.result.at_us);
+        close_store(store);
+    }
+}
+
+static void a_rule_must_be_one(void **state)
+{
+    hf_store *store;
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_FIXED, 5, HOUR_MS), bad;
+    hf_limit_result result = { 0 };
+
+    (void)state;
+    NEEDS(NEEDED);
+    store = open_store();
+    bad = limit;
+    bad.per_ms = 0;
+    EXPECT(HF_INVALID, hf_limit_set(store, &bad, NULL, &contract_error));
+    bad = limit;
+    bad.burst = 3;
+    EXPECT(HF_INVALID, hf_limit_set(store, &bad, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_limit_set(store, &limit, &result, &contract_error)); /* no size */
+    EXPECT(HF_INVALID, hf_limit_set(store, NULL, NULL, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "fixed", HF_CSTRING, 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_limit_set(store, &limit, NULL, &contract_error));
+    limit.rate = 0;
+    EXPECT(HF_MISMATCH, hf_limit_set(store, &limit, NULL, &contract_error));
+    EXPECT(HF_MISMATCH, hf_limit_get(store, &limit, NULL, &contract_error));
+    close_store(store);
+}
+
 /* ---- many processes --------------------------------------------------------------------------------- */
 
 struct grant {
@@ -502,6 +634,10 @@ int contract_limits(void)
         CASE(cancelled_and_given_back),
         CASE(closing_ends_it),
         CASE(in_order),
+        CASE(a_rule_is_set),
+        CASE(a_rule_stays),
+        CASE(a_rule_for_waiters),
+        CASE(a_rule_must_be_one),
         CASE(never_over_it),
     };
 

@@ -69,7 +69,7 @@ static void limit(struct fuzz_input in)
     struct hfi_limit_rule rule;
     struct hfi_limit_answer answer, next;
     uint8_t what = fuzz_byte(&in);
-    struct hfi_limit_ask ask = { .act = what % 3, .permits = 1 };
+    struct hfi_limit_ask ask = { .act = what % 5, .permits = 1 };
     hf_limit_algorithm algorithm = what / 3 % 3 == 0   ? HF_LIMIT_ALGORITHM_FIXED
                                    : what / 3 % 3 == 1 ? HF_LIMIT_ALGORITHM_SLIDING
                                                        : HF_LIMIT_ALGORITHM_BUCKET;
@@ -88,12 +88,13 @@ static void limit(struct fuzz_input in)
     exact = fuzz_exact(in.at, in.len);
     if (what & 0x80 && in.len >= HFI_LIMIT_HEAD)
         memcpy(exact, rule.head, HFI_LIMIT_HEAD);
+    if (what & 0x40 && in.len >= HFI_LIMIT_HEAD)
+        exact[1] = (unsigned char)('2' + in.at[in.len - 1] % 2); /* set, or set and unset */
     hfi_limit_decide(&rule, &ask, now_us, in.len ? exact : NULL, in.len, made, &answer);
-    MUST(answer.len <= hfi_limit_room(&rule));
+    MUST(answer.len <= hfi_limit_room(&rule, in.len));
     if (answer.len > 0) {
         unsigned char *after = fuzz_exact(made, answer.len);
 
-        /* CORRUPT may be said here: a sum that did not fit its log is found out by and by. */
         hfi_limit_decide(&rule, &ask, now_us, after, answer.len, made, &next);
         MUST(next.said != HFI_LIMIT_MISMATCH && next.said != HFI_LIMIT_VERSION);
         free(after);

@@ -569,6 +569,8 @@ static void do_limits(hf_store *store)
     (void)fine(hf_limit_take(store, &limit, &result, &contract_error));
     if (fine(hf_limit_get(store, &limit, &result, &contract_error)))
         CHECK(result.left > 0);
+    (void)fine(hf_limit_set(store, &limit, &result, &contract_error));
+    (void)fine(hf_limit_take(store, &limit, &result, &contract_error));
     limit.name = "soon";
     limit.name_len = HF_CSTRING;
     limit.rate = 1;

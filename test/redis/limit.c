@@ -29,7 +29,7 @@ struct pair {
     size_t len;
     int64_t reserved[ASKS], permits[ASKS]; /* to be given back */
     size_t count;
-    size_t said[HFI_LIMIT_CORRUPT + 1];
+    size_t said[HFI_LIMIT_CORRUPT + 1], carried;
 };
 
 static int64_t below(struct pair *pair, int64_t end)
@@ -41,7 +41,7 @@ static int64_t below(struct pair *pair, int64_t end)
 /* `from`, which must be there, becomes `to`. */
 static void replace(char *text, size_t room, const char *from, const char *to)
 {
-    char *at = strstr(text, from), rest[8192];
+    char *at = strstr(text, from), rest[16384];
 
     CHECK(at && strlen(text) + strlen(to) < room && strlen(at) < sizeof rest);
     strcpy(rest, at + strlen(from));
@@ -52,7 +52,7 @@ static void replace(char *text, size_t room, const char *from, const char *to)
 /* With our clock, and without an expiry by the server's. */
 static void load_script(struct pair *pair)
 {
-    static char text[16384];
+    static char text[24576];
     char path[512];
     redisReply *reply;
     FILE *file;
@@ -82,6 +82,11 @@ static void set_clock(struct pair *pair)
 static redisReply *ask_script(struct pair *pair, const struct hfi_limit_ask *ask)
 {
     const struct hfi_limit_rule *rule = &pair->rule;
+    static const char acts[] = { [HFI_LIMIT_TAKE] = 't',
+                                 [HFI_LIMIT_LOOK] = 'l',
+                                 [HFI_LIMIT_BACK] = 'b',
+                                 [HFI_LIMIT_SET] = 's',
+                                 [HFI_LIMIT_UNSET] = 'u' };
     const int64_t numbers[] = { ask->permits,
                                 ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us,
                                 rule->rate,
@@ -92,7 +97,7 @@ static redisReply *ask_script(struct pair *pair, const struct hfi_limit_ask *ask
     char question[2 + sizeof numbers];
     redisReply *reply;
 
-    question[0] = ask->act == HFI_LIMIT_TAKE ? 't' : ask->act == HFI_LIMIT_LOOK ? 'l' : 'b';
+    question[0] = acts[ask->act];
     question[1] = (char)rule->head[2];
     memcpy(question + 2, numbers, sizeof numbers); /* the tests run where bytes are in that order */
     reply = redisCommand(pair->redis, "EVALSHA %s 1 limit %b %b", pair->sha, rule->head,
@@ -116,7 +121,12 @@ static void same_bytes(struct pair *pair)
 /* Ask both, and compare. */
 static struct hfi_limit_answer ask_both(struct pair *pair, const struct hfi_limit_ask *ask)
 {
-    static const char letters[] = "GRLBKMV";
+    static const char letters[] = {
+        [HFI_LIMIT_GRANTED] = 'G',  [HFI_LIMIT_REFUSED] = 'R', [HFI_LIMIT_SEEN_IT] = 'L',
+        [HFI_LIMIT_RETURNED] = 'B', [HFI_LIMIT_KEPT] = 'K',    [HFI_LIMIT_OPENED] = 'U',
+        [HFI_LIMIT_NONE] = 'N',     [HFI_LIMIT_MANY] = 'P',    [HFI_LIMIT_MISMATCH] = 'M',
+        [HFI_LIMIT_VERSION] = 'V'
+    };
     struct hfi_limit_answer answer;
     redisReply *reply;
 
@@ -135,22 +145,27 @@ static struct hfi_limit_answer ask_both(struct pair *pair, const struct hfi_limi
     if (answer.said <= HFI_LIMIT_SEEN_IT) {
         int64_t numbers[4];
 
-        CHECK(reply->len == 1 + sizeof numbers);
+        CHECK(reply->len == 1 + sizeof numbers + (answer.head[0] ? sizeof answer.head : 0));
+        CHECK(!answer.head[0] ||
+              memcmp(reply->str + 1 + sizeof numbers, answer.head, sizeof answer.head) == 0);
         memcpy(numbers, reply->str + 1, sizeof numbers);
         CHECK(numbers[0] == answer.wait_us && numbers[1] == answer.left);
         CHECK(numbers[2] == answer.refill_us);
         CHECK(answer.said == HFI_LIMIT_SEEN_IT || numbers[3] == answer.at_us);
+        pair->carried +=
+            answer.said == HFI_LIMIT_SEEN_IT && ask->act == HFI_LIMIT_SET && answer.refill_us > 0;
     }
     freeReplyObject(reply);
     same_bytes(pair);
     return answer;
 }
 
-static void random_rule(struct pair *pair)
+/* Of this algorithm; -1: of any. */
+static void random_rule(struct pair *pair, int of)
 {
     static const int64_t periods[] = { 1000, 1001, 60000, 1000000, 60000000, 86400000000 };
     static const int64_t rates[] = { 1, 2, 3, 7, 10, 100, 1000, 4096 };
-    hf_limit_algorithm algorithm = (hf_limit_algorithm)below(pair, 3);
+    hf_limit_algorithm algorithm = (hf_limit_algorithm)(of < 0 ? below(pair, 3) : of);
     int64_t rate = rates[below(pair, sizeof rates / sizeof *rates)];
     int64_t period = periods[below(pair, sizeof periods / sizeof *periods)];
     int64_t burst = algorithm == HF_LIMIT_ALGORITHM_BUCKET ? below(pair, 20) : 0;
@@ -208,6 +223,21 @@ static struct hfi_limit_ask random_ask(struct pair *pair)
     return ask;
 }
 
+/* Set the rule, unset it, or look at whatever is there. */
+static void change_rule(struct pair *pair)
+{
+    struct hfi_limit_rule rule = pair->rule;
+    struct hfi_limit_ask ask = { .act = HFI_LIMIT_SET };
+
+    random_rule(pair, below(pair, 8) ? (int)rule.algorithm : -1);
+    if (below(pair, 3) == 0) {
+        ask.act = below(pair, 2) ? HFI_LIMIT_UNSET : HFI_LIMIT_LOOK;
+        pair->rule = (struct hfi_limit_rule){ .rate = 0 };
+    }
+    ask_both(pair, &ask);
+    pair->rule = rule;
+}
+
 static void lua_decides_as_c_does(void **state)
 {
     static struct pair pair;
@@ -220,15 +250,20 @@ static void lua_decides_as_c_does(void **state)
         pair.now = T0;
         pair.len = pair.count = 0;
         freeReplyObject(redisCommand(pair.redis, "DEL limit"));
-        random_rule(&pair);
+        pair.rule = (struct hfi_limit_rule){ .rate = 0 };
+        ask_both(&pair, &(struct hfi_limit_ask){ .act = HFI_LIMIT_LOOK }); /* there is nothing */
+        random_rule(&pair, -1);
         for (int i = 0; i < ASKS; i++) {
             struct hfi_limit_ask ask = random_ask(&pair);
             struct hfi_limit_rule rule = pair.rule;
             struct hfi_limit_answer answer;
 
             pass(&pair);
+            if (below(&pair, 12) == 0)
+                change_rule(&pair);
             if (below(&pair, 30) == 0)
-                random_rule(&pair); /* for this one only, and its state stays if it was let in */
+                random_rule(&pair,
+                            -1); /* for this one only, and its state stays if it was let in */
             if (ask.permits > hfi_limit_most(&pair.rule))
                 ask.permits = hfi_limit_most(&pair.rule);
             answer = ask_both(&pair, &ask);
@@ -242,6 +277,7 @@ static void lua_decides_as_c_does(void **state)
     }
     for (int said = 0; said < HFI_LIMIT_VERSION; said++)
         CHECK(pair.said[said] > 5);
+    CHECK(pair.carried > RUNS / 2);
     redisFree(pair.redis);
 }
 
@@ -280,6 +316,63 @@ static void it_expires(void **state)
     close_store(store);
 }
 
+/* With a rule that was set it stays, and without it expires again. */
+static void a_rule_does_not_expire(void **state)
+{
+    hf_store *store = open_direct();
+
+    (void)state;
+    for (int algorithm = 0; algorithm < 3; algorithm++) {
+        hf_limit_request limit = limit_of((hf_limit_algorithm)algorithm, 3, 60000);
+        hf_limit_request rule = limit_of((hf_limit_algorithm)algorithm, 2, 60000);
+
+        EXPECT(HF_OK, hf_limit_take(store, &limit, NULL, &contract_error));
+        EXPECT(HF_OK, hf_limit_set(store, &rule, NULL, &contract_error));
+        CHECK(server_do(server, "PTTL hf:{limit}:c") == -1);
+        EXPECT(HF_OK, hf_limit_take(store, &limit, NULL, &contract_error));
+        EXPECT(HF_BUSY, hf_limit_take(store, &limit, NULL, &contract_error));
+        CHECK(server_do(server, "PTTL hf:{limit}:c") == -1);
+        rule.rate = 0;
+        EXPECT(HF_OK, hf_limit_set(store, &rule, NULL, &contract_error));
+        CHECK(server_do(server, "PTTL hf:{limit}:c") > 0);
+        EXPECT(HF_OK, hf_limit_take(store, &limit, NULL, &contract_error));
+        CHECK(server_do(server, "PTTL hf:{limit}:c") > 0);
+        server_do(server, "DEL hf:{limit}:c");
+    }
+    close_store(store);
+}
+
+/* Cut after each byte: it was set, or not, and set once more it is set. */
+static void setting_is_cut(void **state)
+{
+    hf_store *through = open_through(), *direct = open_direct();
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_BUCKET, 1000, 3600000);
+    hf_limit_result result = HF_LIMIT_RESULT_INIT;
+    uint32_t was = 1000, unknown = 0;
+
+    (void)state;
+    EXPECT(HF_OK, hf_limit_set(through, &limit, NULL, &contract_error));
+    for (int64_t at = 1; at < 700; at += 29) {
+        hf_status status;
+
+        limit.rate++;
+        proxy_cut_after(proxy, at % 2 ? PROXY_UP : PROXY_DOWN, at);
+        status = hf_limit_set(through, &limit, NULL, &contract_error);
+        CHECK(status == HF_OK || status == HF_UNKNOWN || status == HF_UNAVAILABLE);
+        unknown += status == HF_UNKNOWN;
+        proxy_heal(proxy);
+        EXPECT(HF_OK, hf_limit_get(direct, &limit, &result, &contract_error));
+        CHECK(result.is_set && (result.rate == limit.rate || result.rate == was));
+        CHECK(status == HF_UNKNOWN || (result.rate == limit.rate) == (status == HF_OK));
+        EXPECT(HF_OK, hf_limit_set(direct, &limit, &result, &contract_error));
+        CHECK(result.rate == limit.rate);
+        was = limit.rate;
+    }
+    CHECK(unknown > 0);
+    close_store(direct);
+    close_store(through);
+}
+
 static void something_else_is_there(void **state)
 {
     hf_store *store = open_direct();
@@ -291,6 +384,8 @@ static void something_else_is_there(void **state)
     server_do(server, "SET hf:{limit}:c 17");
     EXPECT(HF_MISMATCH, hf_limit_take(store, &limit, NULL, &contract_error));
     server_do(server, "SET hf:{limit}:c L2");
+    EXPECT(HF_CORRUPT, hf_limit_take(store, &limit, NULL, &contract_error));
+    server_do(server, "SET hf:{limit}:c L4");
     EXPECT(HF_VERSION, hf_limit_take(store, &limit, NULL, &contract_error));
     server_do(server, "SET hf:{limit}:c L1");
     EXPECT(HF_CORRUPT, hf_limit_take(store, &limit, NULL, &contract_error));
@@ -366,8 +461,10 @@ static void clock_set_back(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lua_decides_as_c_does), TEST(it_expires),      TEST(something_else_is_there),
-        TEST(calls_are_cut),         TEST(answers_are_cut), TEST_CLOCK(clock_set_back),
+        TEST(lua_decides_as_c_does),   TEST(a_rule_does_not_expire),
+        TEST(setting_is_cut),          TEST(it_expires),
+        TEST(something_else_is_there), TEST(calls_are_cut),
+        TEST(answers_are_cut),         TEST_CLOCK(clock_set_back),
     };
 
     bed_main(argc, argv);

@@ -49,8 +49,8 @@ static struct world *world_new(hf_limit_algorithm algorithm, int64_t rate, int64
     assert_null(hfi_limit_rule(algorithm, rate, period_us, burst, &world->rule));
     world->random = seed * 2 + 1;
     world->now = T0;
-    world->state = malloc(hfi_limit_room(&world->rule));
-    world->room = malloc(hfi_limit_room(&world->rule));
+    world->state = malloc(hfi_limit_room(&world->rule, world->len));
+    world->room = malloc(hfi_limit_room(&world->rule, world->len));
     return world;
 }
 
@@ -68,7 +68,7 @@ static struct hfi_limit_answer decide(struct world *world, const struct hfi_limi
 
     hfi_limit_decide(&world->rule, ask, world->now + world->offset,
                      world->len ? world->state : NULL, world->len, world->room, &answer);
-    assert_true(answer.len <= hfi_limit_room(&world->rule));
+    assert_true(answer.len <= hfi_limit_room(&world->rule, world->len));
     if (answer.len > 0) {
         swap = world->state;
         world->state = world->room;
@@ -512,7 +512,7 @@ static void another_rule(void **state)
         world->now += look(world).refill_us;
         free(world->room);
         world->rule = rules[i];
-        world->room = malloc(hfi_limit_room(&world->rule));
+        world->room = malloc(hfi_limit_room(&world->rule, world->len));
         assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_GRANTED); /* it has run out */
         free(world->room);
         world->room = malloc(HFI_LIMIT_ROOM_MAX);
@@ -604,7 +604,7 @@ static void any_bytes(void **state)
 
             hfi_limit_decide(&world->rule, &ask, world->now, bytes, world->len, world->room,
                              &answer);
-            assert_true(answer.len <= hfi_limit_room(&world->rule));
+            assert_true(answer.len <= hfi_limit_room(&world->rule, world->len));
             ask = (struct hfi_limit_ask){ HFI_LIMIT_BACK, 1, 0, world->now + 1 };
             hfi_limit_decide(&world->rule, &ask, world->now, bytes, world->len, world->room,
                              &answer);

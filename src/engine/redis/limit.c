@@ -24,6 +24,12 @@ static enum hfi_limit_said said_by(char letter)
         return HFI_LIMIT_RETURNED;
     case 'K':
         return HFI_LIMIT_KEPT;
+    case 'U':
+        return HFI_LIMIT_OPENED;
+    case 'N':
+        return HFI_LIMIT_NONE;
+    case 'P':
+        return HFI_LIMIT_MANY;
     case 'M':
         return HFI_LIMIT_MISMATCH;
     case 'V':
@@ -41,7 +47,8 @@ static int64_t number_at(const char *bytes)
     return (int64_t)le64toh(value);
 }
 
-/* A letter, or a letter and four numbers of 8 bytes. Numbers in a script are doubles. */
+/* A letter, or a letter and four numbers of 8 bytes, and the head of the state if its rule counts; src/prim checks that. Numbers in a
+ * script are doubles. */
 static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *answer)
 {
     int64_t numbers[NUMBERS];
@@ -54,7 +61,9 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
         return false;
     if (answer->said > HFI_LIMIT_SEEN_IT)
         return reply->len == 1;
-    if (reply->len != ANSWER_LEN)
+    if (reply->len == ANSWER_LEN + sizeof answer->head)
+        memcpy(answer->head, reply->text + ANSWER_LEN, sizeof answer->head);
+    else if (reply->len != ANSWER_LEN)
         return false;
     for (size_t i = 0; i < NUMBERS; i++) {
         numbers[i] = number_at(reply->text + 1 + 8 * i);
@@ -91,13 +100,15 @@ static void put_number(char *bytes, int64_t number)
 void redis_limit(void *self, struct hfi_op *op)
 {
     struct redis_store *store = self;
-    static const char acts[] = {
-        [HFI_LIMIT_TAKE] = 't', [HFI_LIMIT_LOOK] = 'l', [HFI_LIMIT_BACK] = 'b'
-    };
+    static const char acts[] = { [HFI_LIMIT_TAKE] = 't',
+                                 [HFI_LIMIT_LOOK] = 'l',
+                                 [HFI_LIMIT_BACK] = 'b',
+                                 [HFI_LIMIT_SET] = 's',
+                                 [HFI_LIMIT_UNSET] = 'u' };
     const struct hfi_limit_rule *rule = &op->u.limit->rule;
     const struct hfi_limit_ask *ask = &op->u.limit->ask;
     struct redis_call *call = redis_call_new(store, &hfi_script_limit, 1, limited, op);
-    const int64_t asked[ASKED] = { ask->act == HFI_LIMIT_LOOK ? 0 : ask->permits,
+    const int64_t asked[ASKED] = { ask->permits,
                                    ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us,
                                    rule->rate,
                                    rule->period_us,

@@ -1,16 +1,18 @@
 -- SPDX-License-Identifier: MIT
 --
--- A rate limit's decision: take (t), look (l) or give back (b), by the server's clock. prim/limit_plan.h
+-- A rate limit's decision: take (t), look (l), give back (b), set the rule (s) or unset it (u), by the server's clock. prim/limit_plan.h
 -- says what is decided and why that is right; this decides the same and leaves the same bytes
 -- (test/redis/limit.c). All numbers are whole and below 2^53, where doubles are exact; dividing up
 -- goes by fmod, which is exact too, and not by a quotient that may have been rounded.
 --
 -- ARGV[1] is the head of the state: "L1", the kind, rate, period, burst. ARGV[2] is the question in one string, and so is the
 -- answer: an argument for each number, and a table for the answer, cost as much as the decision. A refusal that needs no
--- numbers is its letter alone.
+-- numbers is its letter alone. An answer by another rule than that of the question has the head of the state behind it.
+--
+-- The head of nearly all states is that of the question. Whatever else there is to decide about rules is done where it is not.
 --
 -- The state is a string under the cell's key, so that a name which is a cell already is
--- refused by the server (WRONGTYPE), and the other way round. It expires when it is over.
+-- refused by the server (WRONGTYPE), and the other way round. It expires when it is over, unless a rule was set.
 
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 local fmod = math.fmod
@@ -21,25 +23,111 @@ local state = call('GET', KEYS[1])
 local now = clock[1] * 1000000 + clock[2]
 local head = ARGV[1]
 local act, kind, permits, most, rate, period, full, unit, speed = unpack('<c1Bi8i8i8i8i8i8i8', ARGV[2])
-local seen, over, shift, level = now, 0, 0, full -- level: of a bucket, or the first number of another kind
+local seen, over, level = now, 0, full -- level: of a bucket, or the first number of another kind
+local how, other -- how the rule came, if it was not with requests; the head, if the rule is that of the state
 
 if state then
     local ours = sub(state, 1, 27) == head
     if not ours then
         if byte(state) ~= 76 then return 'M' end
-        if byte(state, 2) ~= 49 then return 'V' end
+        if byte(state, 2) < 49 or byte(state, 2) > 51 then return 'V' end
     end
     if #state < (byte(state, 3) == 98 and 51 or 59) then return 'X' end
     seen, over, level = unpack('<i8i8i8', state, 28)
     if seen > now then
-        if seen - now > HOLD then shift = now - seen else now = seen end
+        local shift = now - seen
+        if shift >= -HOLD then
+            now = seen
+        else
+            seen, over = now, over + shift
+            if byte(state, 3) == 115 then
+                level = level + shift
+                local lines = { sub(state, 1, MORE - 1), pack('<i8', level), sub(state, MORE + 8, LOG - 1) }
+                for i = LOG, #state, LINE do
+                    local when, count = unpack('<i8i4', state, i)
+                    lines[#lines + 1] = pack('<i8i4', when + shift, count)
+                end
+                state = table.concat(lines)
+            end
+        end
     end
-    seen, over = seen + shift, over + shift
-    if now >= over then
-        state = nil
-    elseif not ours then
-        return 'M'
+    local live = now < over
+    if not ours and (live or byte(state, 2) == 50) then
+        local was = sub(state, 2, 2)
+        local was_kind, was_rate, was_period, was_burst = unpack('<Bi8i8i8', state, 3)
+        local was_unit, was_speed = 0, 0
+        if was_kind == 98 then
+            local a, b = was_rate, was_period
+            while b ~= 0 do a, b = b, fmod(a, b) end
+            was_unit, was_speed = was_period / a, was_rate / a
+        end
+        if rate ~= 0 and was_kind ~= kind then return 'M' end
+        if rate == 0 or (was == '2' and act ~= 's') or (was == '3' and act == 'b') then
+            how, other = was, sub(state, 1, 27)
+            head = other
+            kind, rate, period, unit, speed = was_kind, was_rate, was_period, was_unit, was_speed
+            full = was_burst * was_unit
+            if act == 't' then
+                if permits > (kind == 98 and was_burst or rate) then return 'P' end
+                local longest = 2251799813685248
+                if kind == 98 and most > (longest - fmod(longest, speed)) / speed then
+                    most = (longest - fmod(longest, speed)) / speed
+                end
+            end
+        elseif act ~= 's' and was ~= '3' then
+            return 'M'
+        elseif live and sub(state, 3, 27) ~= sub(head, 3) then
+            -- Carry it over.
+            if kind == 102 then
+                local begin = over - was_period
+                over = begin + period + (begin > now and 1 or 0)
+                state = sub(state, 1, MORE + 7) .. pack('<i8', 0)
+            elseif kind == 115 then
+                if level <= now - was_period then level = 0 end
+                over = over + period - was_period
+                state = sub(state, 1, MORE - 1) .. pack('<i8', level) .. sub(state, MORE + 8)
+            else
+                level = level + (now - seen) * was_speed
+                seen = now
+                if level < 0 then
+                    local lack = was_speed - 1 - level
+                    local till = (lack - fmod(lack, was_speed)) / was_speed + 1
+                    if till > (2251799813685248 - fmod(2251799813685248, speed)) / speed then return 'M' end
+                    level = -till * speed
+                else
+                    local missing = was_burst * was_unit - level
+                    local parts = fmod(missing, was_unit)
+                    local whole = (missing - parts) / was_unit
+                    if whole * unit >= full then
+                        level = 0
+                    else
+                        local to, scaled, rest, bit = unit, 0, 0, 2251799813685248
+                        while bit >= 1 do
+                            scaled, rest = scaled * 2, rest * 2
+                            if to >= bit then
+                                to, rest = to - bit, rest + parts
+                            end
+                            while rest >= was_unit do
+                                scaled, rest = scaled + 1, rest - was_unit
+                            end
+                            bit = bit / 2
+                        end
+                        level = full - whole * unit - scaled - (rest > 0 and 1 or 0)
+                    end
+                end
+                local lack = full - level + speed - 1
+                over = now + (lack - fmod(lack, speed)) / speed
+            end
+            live = now < over
+        end
     end
+    if not live then state = nil end
+end
+if rate == 0 then return act == 'u' and 'U' or 'N' end
+if act == 's' or act == 'u' then
+    if act == 'u' and how ~= '2' then return 'U' end
+    how = act == 's' and '2' or state and '3' or '1'
+    head = 'L' .. how .. sub(head, 3)
 end
 if act == 'b' and (not state or most <= now) then return 'K' end
 local refill = state and over - now or 0
@@ -59,16 +147,8 @@ if kind == 102 then
     if at < now then at = now end
 elseif kind == 115 then
     if state then
-        gone, total = level + shift, unpack('<i8', state, MORE + 8)
+        gone, total = level, unpack('<i8', state, MORE + 8)
         size = #state + 1
-        if shift ~= 0 then
-            local lines = { sub(state, 1, LOG - 1) }
-            for i = LOG, size - 1, LINE do
-                local when, count = unpack('<i8i4', state, i)
-                lines[#lines + 1] = pack('<i8i4', when + shift, count)
-            end
-            state = table.concat(lines)
-        end
         if act ~= 'b' then
             while first < size do
                 local when, count = unpack('<i8i4', state, first)
@@ -99,9 +179,11 @@ else
     end
 end
 
-if act == 'l' then return pack(ANSWER, 'L', 0, left, refill, now) end
+if left < 0 then left = 0 end -- more was used than the rule of now allows
+
+if act == 'l' then return pack(ANSWER, 'L', 0, left, refill, now) .. (other or '') end
 if act == 't' then
-    if at - now > most then return pack(ANSWER, 'R', at - now, left, refill, at) end
+    if at - now > most then return pack(ANSWER, 'R', at - now, left, refill, at) .. (other or '') end
     if kind == 102 then
         if used + permits > rate then
             before, used, over = used, 0, over + period
@@ -124,6 +206,12 @@ if act == 't' then
         more = pack('<i8i8', gone, total + permits) .. log .. pack('<i8i4', at, count)
     else
         level = level - permits * unit
+    end
+elseif act ~= 'b' then
+    if not state then
+        over, more = now, pack('<i8i8', 0, 0)
+    elseif kind == 115 then
+        more = sub(state, MORE)
     end
 elseif kind == 102 then
     if most ~= over - period or used < permits then return 'K' end
@@ -163,7 +251,15 @@ else
     bytes = pack('<c27i8i8', head, now, over) .. more
 end
 refill = over - now
-local life = math.floor(refill / 1000) + 1
-call('SET', KEYS[1], bytes, 'PX', life)
-if act == 'b' then return 'B' end
-return pack(ANSWER, 'G', at - now, at > now and 0 or left - permits, refill, at)
+if how == '2' then
+    call('SET', KEYS[1], bytes)
+else
+    local life = math.floor(refill / 1000) + 1
+    call('SET', KEYS[1], bytes, 'PX', life)
+end
+if act == 't' then
+    local answer = pack(ANSWER, 'G', at - now, at > now and 0 or left - permits, refill, at)
+    return other and answer .. other or answer
+end
+if act == 's' then return pack(ANSWER, 'L', 0, left, refill, now) end
+return act == 'b' and 'B' or 'U'
