@@ -101,7 +101,7 @@ void redlock_acquire(void *self, struct hfi_op *op)
      * until the clock has caught up: then every process exceeds the limit by one block at most. */
     if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
-    if (claim->mode == HFI_MODE_SEMAPHORE && !(claim->flags & HFI_CLAIM_NUMBERED))
+    if (claim->mode == HFI_MODE_SEMAPHORE)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
     redlock_op(op)->wait = wait;
