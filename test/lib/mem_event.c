@@ -571,7 +571,7 @@ static void end_call(struct event_store *store, struct call *call, hf_status sta
     pthread_mutex_unlock(&mem_lock);
 
     hfi_free(call);
-    if (status != HF_OK && (status != HF_MISMATCH || op->kind != HFI_OP_ACQUIRE)) /* that has one */
+    if (status != HF_OK && !op->error.text[0])
         hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     if (op->kind == HFI_OP_RENEW && status != HF_OK)
         for (size_t i = 0; i < op->u.renew.count; i++)
