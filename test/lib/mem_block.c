@@ -467,7 +467,6 @@ static struct hfi_claim **find_held(struct block_store *store, const struct hfi_
 static const hf_engine_lack lacks[] = {
     { HF_CAP_PROCESS | HF_CAP_SCRIPTS | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY,
       "as on a server that has little" },
-    { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },
     { 0, NULL },
 };
 

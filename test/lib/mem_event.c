@@ -608,7 +608,6 @@ static const struct hfi_admin event_admin = { .doctor = mem_doctor };
 
 static const hf_engine_lack lacks[] = {
     { HF_CAP_PROCESS | HF_CAP_SCRIPTS, "as on Redis" },
-    { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },
     { 0, NULL },
 };
 

@@ -264,7 +264,6 @@ static void lmdb_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 static const hf_engine_lack lacks[] = {
     { HF_CAP_SCRIPTS, "there is no server that could run one" },
     { HF_CAP_LINGER, "there is no round trip that it could save; a pair takes a microsecond" },
-    { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },
     { 0, NULL },
 };
 
