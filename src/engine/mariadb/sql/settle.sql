@@ -52,7 +52,7 @@ settle: BEGIN
     SET v_x_owner = '', v_taken = v_taken - v_capacity, v_holders = v_holders - 1, v_changed = TRUE;
   END IF;
 
-  IF v_holders > (v_x_owner <> '') AND (v_soon < v_us OR v_soon > v_us + v_x_ttl * 1000) THEN
+  IF v_holders > (v_x_owner <> '') AND (v_soon < v_us OR (v_soon > v_us + v_x_ttl * 1000 AND v_soon < 9007199254740991)) THEN
     UPDATE `~claims` SET until = v_us + GREATEST(ttl, claim_window) * 1000
       WHERE name = p_name AND state IN ('G', 'H') AND until > v_us + GREATEST(ttl, claim_window) * 1000;
     SELECT COUNT(*), COALESCE(SUM(permits), 0), COALESCE(MAX(IF(delay > 0, until + delay * 1000, 0)), 0), COALESCE(MAX(delay), 0)
@@ -63,7 +63,7 @@ settle: BEGIN
       SET v_taken = v_taken - v_dead_permits, v_holders = v_holders - v_dead,
         v_closed = GREATEST(v_closed, v_delayed), v_x_delay = GREATEST(v_x_delay, v_delay);
     END IF;
-    SELECT COALESCE(MIN(until), 0), COALESCE(MAX(GREATEST(ttl, claim_window)), 0) INTO v_soon, v_x_ttl
+    SELECT COALESCE(MIN(until), 0), COALESCE(MAX(IF(permits > 0, GREATEST(ttl, claim_window), 0)), 0) INTO v_soon, v_x_ttl
       FROM `~claims` WHERE name = p_name AND state IN ('G', 'H');
     SET v_changed = TRUE;
   END IF;
@@ -103,6 +103,9 @@ settle: BEGIN
           DELETE FROM `~claims` WHERE name = p_name AND token = v_old AND state IN ('G', 'H');
           SET v_taken = v_taken - v_own, v_holders = v_holders - 1,
             v_window = GREATEST(v_window, (v_old_until - v_us) DIV 1000 + 1);
+        END IF;
+        IF v_flags & 64 THEN
+          CALL `~number`(p_name, v_ticket, v_permits);
         END IF;
         UPDATE `~claims` SET state = 'G', token = v_first, tokens = v_tokens, holds = v_first, since = v_us,
           claim_window = v_window, until = v_us + v_window * 1000 WHERE name = p_name AND ticket = v_ticket;

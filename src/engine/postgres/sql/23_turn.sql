@@ -42,7 +42,7 @@ BEGIN
         n.owner := NULL;
         n.taken := 0;
         n.holders := 0;
-    ELSIF n.owner IS NULL AND n.holders > 0 AND (t > n.soon OR n.soon > t + n.ttl * 1000) THEN
+    ELSIF n.owner IS NULL AND n.holders > 0 AND (t > n.soon OR n.soon > t + n.ttl * 1000 AND n.soon < 9007199254740991) THEN
         UPDATE @holders h SET until = t + h.ttl * 1000 WHERE h.name = n.name AND h.until > t + h.ttl * 1000;
         FOR gone IN DELETE FROM @holders h WHERE h.name = n.name AND h.until < t
             RETURNING h.permits, h.until, h.delay LOOP
@@ -53,7 +53,8 @@ BEGIN
                 n.delay := gone.delay;
             END IF;
         END LOOP;
-        SELECT coalesce(min(h.until), 0), coalesce(max(h.ttl), 0) INTO n.soon, n.ttl FROM @holders h WHERE h.name = n.name;
+        SELECT coalesce(min(h.until), 0), coalesce(max(h.ttl) FILTER (WHERE h.permits > 0), 0) INTO n.soon, n.ttl
+        FROM @holders h WHERE h.name = n.name;
     END IF;
 
     IF n.waiters > 1 AND n.capacity - n.taken > 1 AND t > n.closed THEN
@@ -94,7 +95,7 @@ BEGIN
         n.waiters := n.waiters - 1;
         n.head := w.seq;
         n.last := first + w.tokens - 1;
-        IF w.permits = n.capacity THEN -- as hold, without the call
+        IF w.permits = n.capacity AND n.holders = 0 AND w.flags & 64 = 0 THEN -- as hold, without the call
             n.owner := w.owner;
             n.client := w.client;
             n.token := first;
