@@ -31,6 +31,7 @@ DECLARE
     first int8;
     words text;
     naps bool;
+    granted int8 := 0;
 BEGIN
     n.closed := least(n.closed, t + n.delay * 1000 - 1);
     IF n.owner IS NOT NULL THEN
@@ -112,6 +113,7 @@ BEGIN
         ELSE
             n := @hold_1(n, t, w.owner, w.client, w.permits, first, w.tokens, w.span, w.ttl, w.delay, w.flags, w.label);
         END IF;
+        granted := granted + 1;
         words := format('%s %s %s %s %s', CASE WHEN n.waiters > 0 AND w.flags & 16 = 16 THEN 'g' ELSE 'G' END,
             encode(w.owner, 'hex'), first, w.tokens, w.span);
         IF naps AND (c.role = current_user OR @may_ring_1(c.role)) THEN
@@ -121,6 +123,8 @@ BEGIN
             PERFORM pg_notify('@prefix' || w.client, words);
         END IF;
     END LOOP;
+    -- Those that hold beside the winners. Without a ring: we may be in a beat (22_want.sql).
+    IF granted > 0 AND n.waiters = 0 AND n.holders > granted THEN PERFORM @want_1(n, 'U', '', false); END IF;
     RETURN n;
 END
 $$;
