@@ -242,10 +242,20 @@ static const struct option_def break_options[] = {
            "the token of the lease to end, as `show` prints it"),
 };
 
+static const struct option_def resize_options[] = {
+    NAME_ROW,
+    NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "at most N at once, whatever requests say"),
+    FLAG(0, "reset", reset, "as requests say, as soon as nobody uses it"),
+};
+
 static const struct option_def ask_options[] = {
     NAME_ROW,
     TEXT(0, "text", "TEXT", ask_text, "what the holder is told (default: who we are)"),
     DURATION('w', "wait", wait_ms, "wait at most D until it was given away; else exit code 75"),
+};
+
+static const struct option_def engines_options[] = {
+    FLAG(0, "matrix", matrix, "print what each engine can do and cannot, and why not"),
 };
 
 static const struct option_def redlock_options[] = {
@@ -388,6 +398,11 @@ const struct verb verbs[] = {
       "Ends the lease that holds NAME with token T now, whatever process owns it. Its holder is\n"
       "told. If that lease has ended already, nothing happens and the exit code is 75.\n",
       OPTIONS(break_options), verb_break },
+    { "resize", OPERAND_NAME, "NAME --slots N | --reset", "set the size of a semaphore",
+      "From now on NAME is a semaphore of N slots, whatever --slots of `run` and `lock` say, also\n"
+      "while it is in use. Nobody loses a lease: if more is held, new ones wait. Those that wait\n"
+      "and fit now get it at once. The store keeps the size until it is set again, or --reset.\n",
+      OPTIONS(resize_options), verb_resize },
     { "ask", OPERAND_NAME, "NAME [--text TEXT] [-w D]", "ask the holder to give it away",
       "Tells the holder of NAME, if it listens (`run` with --on-wanted or --yield-signal, or a\n"
       "program that asked for it), and queues nowhere. Exit code 0: told, and with -w given away\n"
@@ -400,7 +415,8 @@ const struct verb verbs[] = {
     { "doctor", OPERAND_URL, "[URL|PROFILE]",
       "find out whether a store is safe for what it promises",
       "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
-    { "engines", OPERAND_NONE, "", "what each engine promises", NULL, NO_OPTIONS, verb_engines },
+    { "engines", OPERAND_NONE, "[--matrix]", "what each engine promises, and cannot do", NULL,
+      OPTIONS(engines_options), verb_engines },
     { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
       "show the nodes of a Redlock store, and heal them",
       "status  one line a node: is it part of the cluster, does it vote, its epoch and counters\n"

@@ -384,9 +384,6 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
                         int64_t sent_ms);
 int64_t redlock_window_ms(const struct redlock_store *store, const struct hfi_claim *claim);
 uint64_t redlock_choice(const char *slots, size_t len); /* 0: none */
-/* "0,3" as numbers. false: they are not `permits` numbers in ascending order, each below the largest capacity. */
-bool redlock_slots_read(const char *text, size_t len, uint32_t permits,
-                        uint32_t ret_slots[HF_SLOTS_MAX]);
 /* NUMBERED: keep the slots of this node's grant. false: they are not as they must be. */
 bool redlock_note_slots(struct redlock_wait *wait, unsigned node, const char *text, size_t len);
 
