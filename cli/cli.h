@@ -70,7 +70,7 @@ struct args {
 
     bool nonblock, shared, exclusive, upgradeable, names_only, names_raw, force, forget, look,
         reset, delete;
-    bool observe, again, watch, down, await, remove, sql, check;
+    bool observe, again, watch, down, await, remove, sql, check, matrix;
     int64_t wait_ms, open_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t min_valid_ms, lock_delay_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst, parties, count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* `holdfast engines`: what each engine promises when something goes wrong. */
 #include "json.h"
+#include "matrix.h"
 #include "table.h"
 
 #include <string.h>
@@ -18,38 +19,6 @@ static const struct promise {
     { "on_partition", "partition", offsetof(hf_engine_info, on_partition) },
     { "fairness", "fairness", offsetof(hf_engine_info, fairness) },
     { "wakeup", "wake-up", offsetof(hf_engine_info, wakeup) },
-};
-
-static const struct capability {
-    unsigned bit;
-    const char *word;
-} capabilities[] = {
-    { HF_CAP_SHARED, "shared" },
-    { HF_CAP_SEMAPHORE, "semaphore" },
-    { HF_CAP_WAIT, "wait" },
-    { HF_CAP_FIFO, "fifo" },
-    { HF_CAP_TTL, "ttl" },
-    { HF_CAP_PROCESS, "process" },
-    { HF_CAP_DETACHED, "detached" },
-    { HF_CAP_TOKEN, "token" },
-    { HF_CAP_PASS, "pass" },
-    { HF_CAP_BARGE, "barge" },
-    { HF_CAP_LOCK_DELAY, "lock_delay" },
-    { HF_CAP_INSPECT, "inspect" },
-    { HF_CAP_WAITERS, "waiters" },
-    { HF_CAP_BREAK, "break" },
-    { HF_CAP_WATCH, "watch" },
-    { HF_CAP_CELLS, "cells" },
-    { HF_CAP_CELL_TTL, "cell_ttl" },
-    { HF_CAP_CELL_WATCH, "cell_watch" },
-    { HF_CAP_CLOCK, "clock" },
-    { HF_CAP_SCRIPTS, "scripts" },
-    { HF_CAP_WANTED, "wanted" },
-    { HF_CAP_LINGER, "linger" },
-    { HF_CAP_COMMIT, "commit" },
-    { HF_CAP_CONVERT, "convert" },
-    { HF_CAP_NUMBERED, "numbered" },
-    { HF_CAP_RESIZE, "resize" },
 };
 
 static const char *promise_text(const hf_engine_info *info, const struct promise *promise)
@@ -80,9 +49,9 @@ static json_t *engine_json(const hf_engine_info *info)
         return object;
     }
 
-    for (size_t i = 0; i < COUNT(capabilities); i++)
-        if (info->caps & capabilities[i].bit)
-            json_array_append_new(caps, json_string(capabilities[i].word));
+    for (size_t i = 0; i < ability_count; i++)
+        if (info->caps & abilities[i].cap)
+            json_array_append_new(caps, json_string(abilities[i].key));
     json_object_set_new(object, "can", caps);
     json_object_set_new(object, "tokens", json_string(strength_word(info->tokens)));
     for (size_t i = 0; i < COUNT(promises); i++)
@@ -101,9 +70,9 @@ static void print_engine(const struct cli *cli, const hf_engine_info *info)
         return;
 
     printf("  %-13s", "can");
-    for (size_t i = 0; i < COUNT(capabilities); i++)
-        if (info->caps & capabilities[i].bit)
-            printf(" %s", capabilities[i].word);
+    for (size_t i = 0; i < ability_count; i++)
+        if (info->caps & abilities[i].cap)
+            printf(" %s", abilities[i].key);
     printf("\n  %-13s %s\n", "tokens", strength_word(info->tokens));
     for (size_t i = 0; i < COUNT(promises); i++)
         printf("  %-13s %s\n", promises[i].title, promise_text(info, &promises[i]));
@@ -111,10 +80,12 @@ static void print_engine(const struct cli *cli, const hf_engine_info *info)
 
 int verb_engines(struct cli *cli)
 {
-    json_t *list = json_array();
-    json_t *object;
+    json_t *list, *object;
     const hf_engine_info *info;
 
+    if (cli->args.matrix)
+        return print_matrix(cli);
+    list = json_array();
     for (size_t i = 0; (info = hf_engine_get(i)); i++) {
         if (cli->args.json)
             json_array_append_new(list, engine_json(info));

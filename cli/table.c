@@ -254,6 +254,10 @@ static const struct option_def ask_options[] = {
     DURATION('w', "wait", wait_ms, "wait at most D until it was given away; else exit code 75"),
 };
 
+static const struct option_def engines_options[] = {
+    FLAG(0, "matrix", matrix, "print what each engine can do and cannot, and why not"),
+};
+
 static const struct option_def redlock_options[] = {
     FLAG(0, "force", force, "join: go on although too few nodes remember the tokens given out"),
 };
@@ -411,7 +415,8 @@ const struct verb verbs[] = {
     { "doctor", OPERAND_URL, "[URL|PROFILE]",
       "find out whether a store is safe for what it promises",
       "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
-    { "engines", OPERAND_NONE, "", "what each engine promises", NULL, NO_OPTIONS, verb_engines },
+    { "engines", OPERAND_NONE, "[--matrix]", "what each engine promises, and cannot do", NULL,
+      OPTIONS(engines_options), verb_engines },
     { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
       "show the nodes of a Redlock store, and heal them",
       "status  one line a node: is it part of the cluster, does it vote, its epoch and counters\n"

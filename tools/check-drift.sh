@@ -5,11 +5,14 @@
 #   - the number of engines, in words, is the number of lines in src/engine/engines.def
 #   - every engine has a table of promises, with the strength of tokens that `holdfast engines` prints
 #   - every parameter of an engine's table is an item in that engine's part of the manual, and the other way round
+#   - what engines cannot do, and why, is what `holdfast engines --matrix` says (tools/limits.sh)
+#   - every capability of the header has its words in the library and a row of the matrix
 #   - every verb of `holdfast help` has an item in holdfast(1) and a page of its own, and the other way round
 #
 # HOLDFAST is the built command. DIR is the source tree to look at; another one than ours to see this script fail.
 set -u
 holdfast=$(realpath "$1") || exit 1
+tools=$(realpath "$(dirname "$0")")
 cd "${2:-$(dirname "$0")/..}" || exit 1
 
 page=man/holdfast-engines.7
@@ -114,6 +117,16 @@ check_parameters() {
 # user= is another way to write user@ of the URL; only Redis' part has it as an item.
 optional="user="
 
+# ---- capabilities ------------------------------------------------------------------------------------
+check_capabilities() {
+    local cap file
+    for cap in $(grep -oE '^#define HF_CAP_[A-Z_]+' include/holdfast/holdfast.h | cut -d' ' -f2); do
+        for file in src/core/lack.c cli/matrix.c; do
+            grep -qE "^ *\\{ $cap," "$file" || wrong "$file: nothing about $cap"
+        done
+    done
+}
+
 # ---- verbs -------------------------------------------------------------------------------------------
 check_verbs() {
     local verb verbs listed
@@ -141,4 +154,6 @@ for key in $everywhere; do
     described_in "$page:THE EMBEDDED ENGINE" | grep -qx "$key" || wrong "$page: nothing about $key="
 done
 check_verbs
+check_capabilities
+"$tools/limits.sh" "$holdfast" "$PWD" || bad=1
 exit $bad

@@ -271,6 +271,13 @@ typedef enum hf_token_strength {
     HF_TOKEN_STRENGTH_STRICT
 } hf_token_strength;
 
+/* What an engine cannot do, and why. In a list of these each HF_CAP_* that the engine has not is in one item; the end of the list is
+ * an item whose `why` is NULL. The text has no full stop, and lives as long as the process. */
+typedef struct hf_engine_lack {
+    uint64_t caps;
+    const char *why;
+} hf_engine_lack;
+
 typedef struct hf_store_info {
     size_t size;
     const char *engine;   /* "lmdb"; lives as long as the store */
@@ -280,7 +287,8 @@ typedef struct hf_store_info {
     int64_t default_ttl_ms; /* 0: leases have no ttl unless asked for */
     int64_t min_ttl_ms;
     int64_t max_ttl_ms; /* no grant and no renewal lasts longer; 0: no limit */
-    uint64_t reserved[5];
+    const hf_engine_lack *lacks;
+    uint64_t reserved[4];
 } hf_store_info;
 #define HF_STORE_INFO_INIT HF_INIT(hf_store_info)
 
@@ -936,12 +944,19 @@ typedef struct hf_engine_info {
     const char *on_crash, *on_pause, *on_clock_jump, *on_server_loss, *on_partition;
     const char *fairness, *wakeup;
     const char *why_not; /* if not available */
+    const hf_engine_lack *lacks;
+    const char *choice; /* "wire=plain": what a URL says to have these promises; "": nothing */
 } hf_engine_info;
 
 /* Blocks: no. Callbacks: none. After fork: works.
  * Engine number `index` from 0; NULL past the last. It may load the engine's module. What it points
  * to stays for the life of the process. */
 HF_API HF_USE const hf_engine_info *hf_engine_get(size_t index);
+
+/* Blocks: no. Callbacks: none. After fork: works.
+ * A URL may choose among several sets of promises (wire=, mode=, tokens=): number `mode` of them. 0 is
+ * hf_engine_get(index); NULL past the last. */
+HF_API HF_USE const hf_engine_info *hf_engine_get_mode(size_t index, size_t mode);
 
 /* Blocks: no. Callbacks: none. After fork: works.
  * The SQL that makes the tables and routines of the database at `url`, which is not connected to:

@@ -2,6 +2,7 @@
 /* hf_lease_break(), hf_semaphore_resize(), hf_ask(), hf_store_wait(), hf_store_check(): what a client does without a lease of
  * its own. */
 #include "core/findings.h"
+#include "core/lack.h"
 #include "core/request.h"
 #include "core/task.h"
 #include "util/alloc.h"
@@ -27,7 +28,6 @@ struct named_kind {
     const char *verb;
     enum hfi_op_kind op;
     uint64_t cap;
-    const char *refusal; /* without that capability */
     /* Set op->u but for the name. false: out of memory. */
     bool (*set)(struct named_call *call, struct hfi_op *op);
 };
@@ -67,7 +67,7 @@ static hf_status named_init(struct named_call *call, const struct named_kind *ki
     call->kind = kind;
     status = hfi_name_check(name, name_len, &call->name.len, err);
     if (status == HF_OK && !(hfi_store_promises(store)->caps & kind->cap))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "%s", kind->refusal);
+        status = hfi_unsupported(hfi_store_promises(store), kind->cap, NULL, err);
     if (status != HF_OK) {
         hfi_store_leave(store);
         return status;
@@ -100,8 +100,7 @@ static bool break_set(struct named_call *call, struct hfi_op *op)
 static hf_status break_init(struct named_call *call, hf_store *handle, const void *name,
                             size_t name_len, uint64_t token, hf_error *err)
 {
-    static const struct named_kind kind = { "break", HFI_OP_BREAK, HF_CAP_BREAK,
-                                            "this engine cannot break leases", break_set };
+    static const struct named_kind kind = { "break", HFI_OP_BREAK, HF_CAP_BREAK, break_set };
     hf_status status = named_init(call, &kind, handle, name, name_len, err);
 
     if (status != HF_OK)
@@ -143,9 +142,7 @@ static bool resize_set(struct named_call *call, struct hfi_op *op)
 static hf_status resize_init(struct named_call *call, hf_store *handle, const void *name,
                              size_t name_len, uint32_t capacity, hf_error *err)
 {
-    static const struct named_kind kind = { "resize", HFI_OP_RESIZE, HF_CAP_RESIZE,
-                                            "this engine cannot set the size of a semaphore",
-                                            resize_set };
+    static const struct named_kind kind = { "resize", HFI_OP_RESIZE, HF_CAP_RESIZE, resize_set };
     hf_status status = named_init(call, &kind, handle, name, name_len, err);
 
     if (status != HF_OK)
@@ -194,8 +191,7 @@ static bool ask_set(struct named_call *call, struct hfi_op *op)
 static hf_status ask_init(struct named_call *call, hf_store *handle, const void *name,
                           size_t name_len, const char *text, hf_error *err)
 {
-    static const struct named_kind kind = { "ask", HFI_OP_ASK, HF_CAP_WANTED,
-                                            "this engine cannot ask holders", ask_set };
+    static const struct named_kind kind = { "ask", HFI_OP_ASK, HF_CAP_WANTED, ask_set };
     hf_status status = named_init(call, &kind, handle, name, name_len, err);
     size_t len;
 
@@ -278,7 +274,7 @@ static hf_status change_init(struct change_call *call, hf_store *handle, const u
     else if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
     else if (!(hfi_store_promises(store)->caps & HF_CAP_WATCH))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine does not tell of changes");
+        status = hfi_unsupported(hfi_store_promises(store), HF_CAP_WATCH, NULL, err);
     else if (cancel && hfi_cancel_look(cancel) != HF_CANCELLED)
         status = hfi_cancel_check(cancel, err);
     if (status != HF_OK) {

@@ -4,6 +4,7 @@
  * the token, "<32 hex digits>-<hex token>"; the name is not in it.
  */
 #include "core/acquire.h"
+#include "core/lack.h"
 #include "core/local_queue.h"
 #include "core/op.h"
 #include "core/table.h"
@@ -178,7 +179,7 @@ static hf_status check_adopt(const struct hfi_promises *promises, const hf_adopt
     if (status != HF_OK)
         return status;
     if (!(promises->caps & HF_CAP_DETACHED))
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
+        return hfi_unsupported(promises, HF_CAP_DETACHED, NULL, err);
     checked->name = request->name;
     checked->ttl_ms = request->ttl_ms;
     return request->ttl_ms != 0 ? hfi_ttl_check(promises, "ttl_ms", request->ttl_ms, err) : HF_OK;

@@ -10,6 +10,7 @@
  */
 #include "core/acquire.h"
 #include "core/again.h"
+#include "core/lack.h"
 #include "core/table.h"
 #include "core/task.h"
 #include "util/alloc.h"
@@ -38,8 +39,7 @@ static hf_status check(const struct hfi_lease *lease, hf_kind kind, hf_error *er
     if (kind != HF_KIND_SHARED && kind != HF_KIND_EXCLUSIVE && kind != HF_KIND_UPGRADEABLE)
         return hfi_error_set(err, HF_INVALID, 0, "kind: not that of a read-write lock");
     if (!(hfi_store_promises(lease->store)->caps & HF_CAP_CONVERT))
-        return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "kind: this engine cannot change that of a lease");
+        return hfi_unsupported(hfi_store_promises(lease->store), HF_CAP_CONVERT, "kind", err);
     if (claim->mode != HFI_MODE_RW)
         return hfi_error_set(err, HF_INVALID, 0, "lease: not of a read-write lock");
     if (claim->permits == 1 && kind != HF_KIND_SHARED)

@@ -13,6 +13,7 @@
 #include "core/inspect.h"
 
 #include "core/collection.h"
+#include "core/lack.h"
 #include "core/request.h"
 #include "core/view.h"
 #include "deadlock/graph.h"
@@ -317,7 +318,7 @@ static hf_status inspect_init(struct inspect_call *call, hf_store *handle, const
     else if (!all)
         status = hfi_name_check(name, name_len, &len, err);
     if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_INSPECT))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot list holders");
+        status = hfi_unsupported(hfi_store_promises(store), HF_CAP_INSPECT, NULL, err);
     if (status != HF_OK) {
         hfi_store_leave(store);
         return status;

@@ -9,6 +9,7 @@
  */
 #include "core/registry.h"
 
+#include "core/lack.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/module.h"
@@ -27,11 +28,11 @@
 
 struct entry {
     const char *name, *schemes;
-    hfi_engine_entry_fn *built_in;              /* NULL: a module */
-    _Atomic(const struct hfi_engine *) engine;  /* NULL: not loaded yet */
-    atomic_int why_state;                       /* 0: `why` is free, 1: being written, 2: written */
-    char why[WHY_MAX];                          /* why the module cannot be loaded */
-    _Atomic(hf_engine_info *) shown, shown_why; /* what hf_engine_get() returned */
+    hfi_engine_entry_fn *built_in;             /* NULL: a module */
+    _Atomic(const struct hfi_engine *) engine; /* NULL: not loaded yet */
+    atomic_int why_state;                      /* 0: `why` is free, 1: being written, 2: written */
+    char why[WHY_MAX];                         /* why the module cannot be loaded */
+    _Atomic(hf_engine_info *) shown[HFI_MODES_MAX], shown_why; /* what was returned */
 };
 
 /* X(lmdb) declares the entry of an engine that is compiled in, and below lists it. */
@@ -50,7 +51,7 @@ static struct entry table[] = {
 #define TABLE_SIZE (sizeof table / sizeof *table)
 
 static _Atomic(const struct hfi_engine *) added[HFI_REGISTRY_ADDED_MAX];
-static _Atomic(hf_engine_info *) added_shown[HFI_REGISTRY_ADDED_MAX];
+static _Atomic(hf_engine_info *) added_shown[HFI_REGISTRY_ADDED_MAX][HFI_MODES_MAX];
 static atomic_size_t added_count;
 
 static const struct hfi_engine *find_added(const char *scheme);
@@ -124,6 +125,8 @@ static void tell(const struct hfi_promises *promises, hf_engine_info *ret_info)
         .on_partition = promises->on_partition,
         .fairness = promises->fairness,
         .wakeup = promises->wakeup,
+        .lacks = hfi_lacks(promises),
+        .choice = promises->choice ? promises->choice : "",
     };
 }
 
@@ -144,39 +147,62 @@ static const hf_engine_info *show(_Atomic(hf_engine_info *) *at, const hf_engine
     return shown;
 }
 
-static const hf_engine_info *show_entry(struct entry *entry)
+/* One of the sets of promises that its URLs can choose. */
+static const hf_engine_info *show_mode(const struct hfi_engine *engine, size_t mode,
+                                       _Atomic(hf_engine_info *) *shown)
+{
+    const struct hfi_promises *promises = engine->promises;
+    hf_engine_info info;
+
+    if (mode >= HFI_MODES_MAX)
+        return NULL;
+    for (size_t i = 0; i < mode; i++) {
+        promises = engine->modes ? engine->modes[i] : NULL;
+        if (!promises)
+            return NULL;
+    }
+    tell(promises, &info);
+    return show(&shown[mode], &info);
+}
+
+static const hf_engine_info *show_entry(struct entry *entry, size_t mode)
 {
     const struct hfi_engine *engine;
     hf_engine_info info;
     hf_error err;
 
-    if (load(entry, &engine, &err) == HF_OK) {
-        tell(engine->promises, &info);
-        return show(&entry->shown, &info);
-    }
+    if (load(entry, &engine, &err) == HF_OK)
+        return show_mode(engine, mode, entry->shown);
+    if (mode > 0)
+        return NULL;
     /* Not kept as `shown`: the next call may find a module that loads. */
     remember_why(entry, err.text);
-    info = (hf_engine_info){ .name = entry->name, .schemes = entry->schemes };
+    info = (hf_engine_info){ .name = entry->name,
+                             .schemes = entry->schemes,
+                             .lacks = hfi_lacks(&(const struct hfi_promises){ 0 }),
+                             .choice = "" };
     info.why_not = atomic_load(&entry->why_state) == 2 ? entry->why : "its module cannot be loaded";
     return show(&entry->shown_why, &info);
 }
 
-const hf_engine_info *hf_engine_get(size_t index)
+const hf_engine_info *hf_engine_get_mode(size_t index, size_t mode)
 {
     hfi_alloc_seal();
     for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++) {
         const struct hfi_engine *engine = atomic_load(&added[i]);
-        hf_engine_info info;
 
-        if (engine && index-- == 0) {
-            tell(engine->promises, &info);
-            return show(&added_shown[i], &info);
-        }
+        if (engine && index-- == 0)
+            return show_mode(engine, mode, added_shown[i]);
     }
     for (struct entry *entry = table; entry < table + TABLE_SIZE; entry++)
         if (is_listed(entry) && index-- == 0)
-            return show_entry(entry);
+            return show_entry(entry, mode);
     return NULL;
+}
+
+const hf_engine_info *hf_engine_get(size_t index)
+{
+    return hf_engine_get_mode(index, 0);
 }
 
 /* ---- finding ---------------------------------------------------------------- */

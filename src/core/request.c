@@ -6,6 +6,7 @@
  */
 #include "core/request.h"
 
+#include "core/lack.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -15,26 +16,24 @@
     (HF_FLAG_BARGE | HF_FLAG_REENTRANT | HF_FLAG_NO_RENEW | HF_FLAG_DETACHED | HF_FLAG_STRICT | \
      HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_WATCH | HF_FLAG_NUMBERED)
 
-static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
+static hf_status check_kind(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
-static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err);
-static hf_status check_numbered(uint64_t caps, const hf_acquire_request *request, hf_error *err);
+static hf_status check_flags(const struct hfi_promises *promises, const hf_acquire_request *request,
+                             hf_error *err);
+static hf_status check_numbered(const struct hfi_promises *promises,
+                                const hf_acquire_request *request, hf_error *err);
 static hf_status check_times(const struct hfi_promises *promises, const hf_acquire_request *request,
                              struct hfi_checked_request *checked, hf_error *err);
 static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err);
 
-static hf_status check_linger(uint64_t caps, const hf_acquire_request *request,
+static hf_status check_linger(const struct hfi_promises *promises,
+                              const hf_acquire_request *request,
                               struct hfi_checked_request *checked, hf_error *err);
 
 static hf_status invalid(hf_error *err, const char *field, const char *wrong)
 {
     return hfi_error_set(err, HF_INVALID, 0, "%s: %s", field, wrong);
-}
-
-static hf_status unsupported(hf_error *err, const char *field, const char *what)
-{
-    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has no %s", field, what);
 }
 
 hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
@@ -67,11 +66,11 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
             return status;
     }
 
-    status = check_kind(caps, request, ret_checked, err);
+    status = check_kind(promises, request, ret_checked, err);
     if (status != HF_OK)
         return status;
 
-    status = request->flags ? check_flags(caps, request, err) : HF_OK;
+    status = request->flags ? check_flags(promises, request, err) : HF_OK;
     if (status != HF_OK)
         return status;
 
@@ -95,7 +94,7 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
     ret_checked->may_linger = false;
     ret_checked->linger_ms = 0;
     return caps & HF_CAP_LINGER || request->linger_ms != 0
-               ? check_linger(caps, request, ret_checked, err)
+               ? check_linger(promises, request, ret_checked, err)
                : HF_OK;
 }
 
@@ -151,7 +150,7 @@ hf_status hfi_request_copy(void *whole, size_t whole_size, const void *given, si
     return HF_OK;
 }
 
-static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
+static hf_status check_kind(const struct hfi_promises *promises, const hf_acquire_request *request,
                             struct hfi_checked_request *checked, hf_error *err)
 {
     if (request->kind != HF_KIND_SEMAPHORE && request->capacity != 0)
@@ -167,10 +166,10 @@ static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
     case HF_KIND_SHARED:
     case HF_KIND_EXCLUSIVE:
     case HF_KIND_UPGRADEABLE:
-        if (!(caps & HF_CAP_SHARED))
-            return unsupported(err, "kind", "read-write locks");
-        if (request->kind == HF_KIND_UPGRADEABLE && !(caps & HF_CAP_CONVERT))
-            return unsupported(err, "kind", "readers that can become the writer");
+        if (!(promises->caps & HF_CAP_SHARED))
+            return hfi_unsupported(promises, HF_CAP_SHARED, "kind", err);
+        if (request->kind == HF_KIND_UPGRADEABLE && !(promises->caps & HF_CAP_CONVERT))
+            return hfi_unsupported(promises, HF_CAP_CONVERT, "kind", err);
         checked->mode = HFI_MODE_RW;
         checked->capacity = HFI_RW_MAX;
         checked->permits = request->kind == HF_KIND_SHARED      ? 1
@@ -178,8 +177,8 @@ static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
                                                                 : HFI_RW_UPGRADEABLE;
         return HF_OK;
     case HF_KIND_SEMAPHORE:
-        if (!(caps & HF_CAP_SEMAPHORE))
-            return unsupported(err, "kind", "semaphores");
+        if (!(promises->caps & HF_CAP_SEMAPHORE))
+            return hfi_unsupported(promises, HF_CAP_SEMAPHORE, "kind", err);
         if (request->capacity == 0 || request->capacity > HF_CAPACITY_MAX)
             return hfi_error_set(err, HF_INVALID, 0, "capacity: %u, must be 1 to %u",
                                  request->capacity, HF_CAPACITY_MAX);
@@ -194,28 +193,32 @@ static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
     return invalid(err, "kind", "no such kind");
 }
 
-static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err)
+static hf_status check_flags(const struct hfi_promises *promises, const hf_acquire_request *request,
+                             hf_error *err)
 {
+    uint64_t caps = promises->caps;
+
     if (request->flags & ~ALL_FLAGS)
         return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%" PRIx64,
                              request->flags & ~ALL_FLAGS);
     if (request->flags & HF_FLAG_BARGE && !(caps & HF_CAP_BARGE))
-        return unsupported(err, "flags", "barging (HF_FLAG_BARGE)");
+        return hfi_unsupported(promises, HF_CAP_BARGE, "flags", err);
     if (request->flags & HF_FLAG_DETACHED && !(caps & HF_CAP_DETACHED))
-        return unsupported(err, "flags", "leases that outlive the process (HF_FLAG_DETACHED)");
+        return hfi_unsupported(promises, HF_CAP_DETACHED, "flags", err);
     if (request->flags & HF_FLAG_WATCH && !(caps & HF_CAP_WANTED))
-        return unsupported(err, "flags", "message for a holder that others wait (HF_FLAG_WATCH)");
+        return hfi_unsupported(promises, HF_CAP_WANTED, "flags", err);
     if (request->flags & HF_FLAG_WATCH && request->flags & HF_FLAG_DETACHED)
         return invalid(err, "flags", "HF_FLAG_WATCH, of a lease that outlives the process");
-    return request->flags & HF_FLAG_NUMBERED ? check_numbered(caps, request, err) : HF_OK;
+    return request->flags & HF_FLAG_NUMBERED ? check_numbered(promises, request, err) : HF_OK;
 }
 
-static hf_status check_numbered(uint64_t caps, const hf_acquire_request *request, hf_error *err)
+static hf_status check_numbered(const struct hfi_promises *promises,
+                                const hf_acquire_request *request, hf_error *err)
 {
     if (request->kind != HF_KIND_SEMAPHORE)
         return invalid(err, "flags", "HF_FLAG_NUMBERED: only a semaphore has numbers");
-    if (!(caps & HF_CAP_NUMBERED))
-        return unsupported(err, "flags", "numbers for the slots of a semaphore (HF_FLAG_NUMBERED)");
+    if (!(promises->caps & HF_CAP_NUMBERED))
+        return hfi_unsupported(promises, HF_CAP_NUMBERED, "flags", err);
     if (request->permits > HF_SLOTS_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "permits: %u, at most %d with HF_FLAG_NUMBERED",
                              request->permits, HF_SLOTS_MAX);
@@ -232,14 +235,15 @@ static hf_status check_time(hf_error *err, const char *field, int64_t ms)
 }
 
 /* Such a lease is one that outlives the process; but only its holder ends it, so nobody may adopt it, or be given it earlier. */
-static hf_status check_min_hold(uint64_t caps, const hf_acquire_request *request, hf_error *err)
+static hf_status check_min_hold(const struct hfi_promises *promises,
+                                const hf_acquire_request *request, hf_error *err)
 {
     hf_status status = check_time(err, "min_hold_ms", request->min_hold_ms);
 
     if (status != HF_OK)
         return status;
-    if (!(caps & HF_CAP_DETACHED) || !(caps & HF_CAP_TTL))
-        return unsupported(err, "min_hold_ms", "leases that outlive the process");
+    if (!(promises->caps & HF_CAP_DETACHED) || !(promises->caps & HF_CAP_TTL))
+        return hfi_unsupported(promises, HF_CAP_DETACHED | HF_CAP_TTL, "min_hold_ms", err);
     if (request->max_hold_ms > 0 && request->min_hold_ms > request->max_hold_ms)
         return invalid(err, "min_hold_ms", "more than max_hold_ms");
     if (request->flags & (HF_FLAG_DETACHED | HF_FLAG_WATCH))
@@ -267,15 +271,16 @@ static hf_status check_times(const struct hfi_promises *promises, const hf_acqui
     if (status != HF_OK)
         return status;
     if (request->lock_delay_ms > 0 && !(promises->caps & HF_CAP_LOCK_DELAY))
-        return unsupported(err, "lock_delay_ms", "lock_delay");
-    status = request->min_hold_ms ? check_min_hold(promises->caps, request, err) : HF_OK;
+        return hfi_unsupported(promises, HF_CAP_LOCK_DELAY, "lock_delay_ms", err);
+    status = request->min_hold_ms ? check_min_hold(promises, request, err) : HF_OK;
     if (status != HF_OK)
         return status;
     return choose_ttl(promises, request, checked, err);
 }
 
 /* A lease that ends by itself, is not to be passed on, or closes the name after a loss does not linger. */
-static hf_status check_linger(uint64_t caps, const hf_acquire_request *request,
+static hf_status check_linger(const struct hfi_promises *promises,
+                              const hf_acquire_request *request,
                               struct hfi_checked_request *checked, hf_error *err)
 {
     hf_status status;
@@ -285,8 +290,8 @@ static hf_status check_linger(uint64_t caps, const hf_acquire_request *request,
     status = check_time(err, "linger_ms", request->linger_ms);
     if (status != HF_OK)
         return status;
-    if (request->linger_ms > 0 && !(caps & HF_CAP_LINGER))
-        return unsupported(err, "linger_ms", "leases that stay with the process");
+    if (request->linger_ms > 0 && !(promises->caps & HF_CAP_LINGER))
+        return hfi_unsupported(promises, HF_CAP_LINGER, "linger_ms", err);
     if (request->linger_ms > 0 &&
         (checked->permits != checked->capacity || checked->mode == HFI_MODE_SEMAPHORE))
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "linger_ms: only for exclusive leases");
@@ -311,7 +316,7 @@ hf_status hfi_ttl_check(const struct hfi_promises *promises, const char *field, 
     if (status != HF_OK)
         return status;
     if (!(promises->caps & HF_CAP_TTL))
-        return unsupported(err, field, "ttl");
+        return hfi_unsupported(promises, HF_CAP_TTL, field, err);
     if (ttl_ms < least_ms)
         return hfi_error_set(err, HF_INVALID, 0, "%s: %lld, the least is %lld", field,
                              (long long)ttl_ms, (long long)least_ms);
@@ -342,7 +347,7 @@ static hf_status choose_ttl(const struct hfi_promises *promises, const hf_acquir
         return HF_OK;
 
     if (!(promises->caps & HF_CAP_TTL))
-        return unsupported(err, "max_hold_ms", "ttl");
+        return hfi_unsupported(promises, HF_CAP_TTL, "max_hold_ms", err);
     if (checked->ttl_ms == 0 || checked->ttl_ms > hold_ms)
         checked->ttl_ms = hold_ms;
     if (checked->ttl_ms < hfi_ttl_least(promises))

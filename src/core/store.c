@@ -4,6 +4,7 @@
 
 #include "core/call.h"
 #include "core/conf.h"
+#include "core/lack.h"
 #include "core/registry.h"
 #include "core/request.h"
 #include "core/thread.h"
@@ -180,8 +181,7 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
         engine->close(store->opened);
         hfi_free(store->opened);
         hfi_drive_done(store);
-        return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "linger: this engine has no leases that stay with the process");
+        return hfi_unsupported(store->host.promises, HF_CAP_LINGER, "linger", err);
     }
     atomic_store(&store->promises, store->host.promises);
     store->pass_limit = store->host.promises->caps & HF_CAP_PASS ? own->cohort : 0;
@@ -370,6 +370,7 @@ hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
     info.default_ttl_ms = promises->default_ttl_ms;
     info.min_ttl_ms = hfi_ttl_least(promises);
     info.max_ttl_ms = atomic_load(&store->host.max_ttl_ms);
+    info.lacks = hfi_lacks(promises);
     info.size = size;
     memcpy(ret_info, &info, size < sizeof info ? size : sizeof info);
     hfi_store_leave(store);

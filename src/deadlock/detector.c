@@ -3,6 +3,7 @@
 #include "deadlock/detector.h"
 
 #include "core/inspect.h"
+#include "core/lack.h"
 #include "core/local_queue.h"
 #include "core/thread.h"
 #include "deadlock/graph.h"
@@ -328,8 +329,7 @@ static hf_status list_init(struct list_call *call, hf_store *handle, bool wanted
     if (!wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_deadlocks: NULL");
     else if ((hfi_store_promises(store)->caps & NEEDED) != NEEDED)
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0,
-                               "this engine cannot list waiters, or has no tokens");
+        status = hfi_unsupported(hfi_store_promises(store), NEEDED, NULL, err);
     if (status != HF_OK)
         hfi_store_leave(store);
     return status;

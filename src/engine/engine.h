@@ -44,7 +44,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  8u
+#define HFI_ENGINE_ABI  9u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
 #define HFI_TOKEN_AHEAD_US \
@@ -422,7 +422,11 @@ struct hfi_host {
 struct hfi_promises {
     const char *name;    /* "redis-plain": of the engine, or of this set */
     const char *schemes; /* of the engine */
+    const char *choice;  /* "wire=plain": what a URL says to have this set; NULL: nothing */
     uint64_t caps;       /* HF_CAP_* */
+    /* Why not, for every other HF_CAP_*: the matrix of `holdfast engines` and the text of HF_UNSUPPORTED say it. The last row is
+     * { 0, NULL }. */
+    const hf_engine_lack *lacks;
     hf_token_strength tokens;
     int64_t default_ttl_ms; /* 0: process-bound, no ttl */
     int64_t min_ttl_ms;
@@ -440,6 +444,8 @@ struct hfi_promises {
     const char *on_crash, *on_pause, *on_clock_jump, *on_server_loss, *on_partition, *fairness,
         *wakeup;
 };
+
+#define HFI_MODES_MAX 8
 
 enum hfi_drive_kind { HFI_INLINE, HFI_EVENT, HFI_BLOCKING };
 
@@ -490,6 +496,8 @@ struct hfi_admin {
 struct hfi_engine {
     unsigned abi; /* HFI_ENGINE_ABI */
     const struct hfi_promises *promises;
+    /* The other sets that open() may choose, and NULL at the end. NULL: there are none. At most HFI_MODES_MAX, with `promises`. */
+    const struct hfi_promises *const *modes;
     uint32_t store_size, op_size, claim_size; /* HFI_STORAGE() */
     const struct hfi_conf_type *conf;         /* what its URLs may say */
     const struct hfi_drive *drive;

@@ -10,6 +10,7 @@
  * A swap whose outcome is unknown is never sent again. If it arrives late and finds the version
  * that it expects, it does what the caller asked for; if it finds another version, it does nothing.
  */
+#include "core/lack.h"
 #include "core/request.h"
 #include "core/thread.h"
 #include "core/wait.h"
@@ -79,7 +80,8 @@ static hf_status check_bytes(const struct cell_call *call, hf_error *err)
         return hfi_error_set(err, HF_INVALID, 0,
                              "ttl_ms: less than a second, or more than ten years");
     if (!(hfi_prim_caps(&call->task.prim) & HF_CAP_CELL_TTL))
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "ttl_ms: cells of this engine have no ttl");
+        return hfi_unsupported(hfi_store_promises(call->task.prim.store), HF_CAP_CELL_TTL, "ttl_ms",
+                               err);
     return HF_OK;
 }
 

@@ -18,6 +18,7 @@
  * written must have one; "there is none" can become true again. If the second copy finds other versions, either the first copy
  * was done or another client was faster: HF_UNKNOWN.
  */
+#include "core/lack.h"
 #include "core/request.h"
 #include "holdfast/primitives.h"
 #include "prim/record.h"
@@ -71,7 +72,8 @@ static int by_name(const void *left, const void *right)
     return a->len < b->len ? -1 : a->len > b->len;
 }
 
-static hf_status check_bytes(uint64_t caps, const hf_cell_item *item, hf_error *err)
+static hf_status check_bytes(const struct hfi_promises *promises, const hf_cell_item *item,
+                             hf_error *err)
 {
     if (!item->bytes && item->len > 0)
         return hfi_error_set(err, HF_INVALID, 0, "bytes: NULL");
@@ -82,12 +84,13 @@ static hf_status check_bytes(uint64_t caps, const hf_cell_item *item, hf_error *
     if (item->ttl_ms < HF_TTL_MIN_MS || item->ttl_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0,
                              "ttl_ms: less than a second, or more than ten years");
-    if (!(caps & HF_CAP_CELL_TTL))
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "ttl_ms: cells of this engine have no ttl");
+    if (!(promises->caps & HF_CAP_CELL_TTL))
+        return hfi_unsupported(promises, HF_CAP_CELL_TTL, "ttl_ms", err);
     return HF_OK;
 }
 
-static hf_status check_action(uint64_t caps, const hf_cell_item *item, hf_error *err)
+static hf_status check_action(const struct hfi_promises *promises, const hf_cell_item *item,
+                              hf_error *err)
 {
     switch (item->action) {
     case HF_CELL_ACTION_LEAVE:
@@ -95,7 +98,7 @@ static hf_status check_action(uint64_t caps, const hf_cell_item *item, hf_error 
             return hfi_error_set(err, HF_INVALID, 0, "version: HF_CELL_ANY asserts nothing");
         return HF_OK;
     case HF_CELL_ACTION_WRITE:
-        return check_bytes(caps, item, err);
+        return check_bytes(promises, item, err);
     case HF_CELL_ACTION_DELETE:
         if (item->version == 0)
             return hfi_error_set(err, HF_INVALID, 0, "version: 0 is that of no cell");
@@ -115,7 +118,7 @@ static hf_status read_one(struct commit_call *call, const hf_cell_item *given, s
     if (status == HF_OK)
         status = hfi_name_check(whole.name, whole.name_len, &item->at.name.len, err);
     if (status == HF_OK)
-        status = check_action(hfi_prim_caps(&call->task.prim), &whole, err);
+        status = check_action(hfi_store_promises(call->task.prim.store), &whole, err);
     if (status != HF_OK)
         return status;
     item->at.name.bytes = whole.name;
@@ -194,11 +197,7 @@ static hf_status check_engine(struct hfi_prim *prim, hf_error *err)
 
     if (promises->caps & HF_CAP_COMMIT)
         return HF_OK;
-    if (!(promises->caps & HF_CAP_CELLS))
-        return hfi_prim_unsupported(prim->store, prim->verb, HF_CAP_CELLS, err);
-    return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                         "%s: %s: engine %s has no transactions: it changes one cell at a time",
-                         prim->store->host.location, prim->verb, promises->name);
+    return hfi_prim_unsupported(prim->store, prim->verb, HF_CAP_CELLS | HF_CAP_COMMIT, err);
 }
 
 static hf_status step(struct hfi_prim_task *task, hf_status got);

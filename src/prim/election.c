@@ -10,6 +10,7 @@
  * Observers are woken by the change of the cell. If a leader dies and nobody follows, only the end
  * of its lease shows it, so observers check the lease once a second.
  */
+#include "core/lack.h"
 #include "core/request.h"
 #include "holdfast/primitives.h"
 #include "prim/lease_cell.h"
@@ -177,8 +178,10 @@ static hf_status check_campaign(hf_store *store, const hf_acquire_request *reque
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "store: %s", hf_status_text(status));
     if (!(info.caps & HF_CAP_CELLS))
-        return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "campaign: engine %s has no cells, which elections need", info.engine);
+        return hfi_unsupported(&(const struct hfi_promises){ .name = info.engine,
+                                                             .caps = info.caps,
+                                                             .lacks = info.lacks },
+                               HF_CAP_CELLS, "campaign", err);
     if (!request || request->size < offsetof(hf_acquire_request, capacity))
         return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or its size is not known");
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)

@@ -11,6 +11,7 @@
  * holder that has lost its lease may still set the mark if nobody came after it: the work has been
  * done, and by nobody else.
  */
+#include "core/lack.h"
 #include "core/request.h"
 #include "holdfast/primitives.h"
 #include "prim/lease_cell.h"
@@ -202,14 +203,12 @@ static void give_mark(struct once_call *call, hf_once_mark *ret_mark)
     memcpy(ret_mark, mark, mark->size < sizeof *mark ? mark->size : sizeof *mark);
 }
 
-static hf_status check_for(uint64_t caps, int64_t for_ms, hf_error *err)
+static hf_status check_for(const struct hfi_promises *promises, int64_t for_ms, hf_error *err)
 {
     if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_DURATION_MAX_MS))
         return hfi_error_set(err, HF_INVALID, 0, "for_ms: 0, or from a second to ten years");
-    if (for_ms > 0 && !(caps & HF_CAP_CELL_TTL))
-        return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "for_ms: a mark that ends by itself needs cells with a ttl, which "
-                             "this engine does not have");
+    if (for_ms > 0 && !(promises->caps & HF_CAP_CELL_TTL))
+        return hfi_unsupported(promises, HF_CAP_CELL_TTL, "for_ms", err);
     return HF_OK;
 }
 
@@ -287,7 +286,7 @@ static hf_status prepare_by_lease(struct once_call *call, hfi_decide_fn *decide,
     status = hfi_lease_cell_enter(&call->lease_cell, prim, lease, "once", HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
-    status = check_for(hfi_prim_caps(prim), for_ms, err);
+    status = check_for(hfi_store_promises(prim->store), for_ms, err);
     if (status != HF_OK)
         hfi_prim_leave(prim);
     return status;
@@ -463,7 +462,9 @@ static hf_status check_begin(hf_store *store, const hf_acquire_request *request,
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
         return hfi_error_set(err, HF_INVALID, 0,
                              "kind: run-once needs a mutex or an exclusive lock");
-    return check_for(info.caps, for_ms, err);
+    return check_for(
+        &(const struct hfi_promises){ .name = info.engine, .caps = info.caps, .lacks = info.lacks },
+        for_ms, err);
 }
 
 static hf_status prepare_begin(struct once_call *call, hf_store *store,

@@ -2,29 +2,21 @@
 /* The store and name of a primitive's call: see prim.h. Any thread. */
 #include "prim/prim.h"
 
+#include "core/lack.h"
 #include "core/request.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/hash.h"
 
+#include <stdio.h>
+
 hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, uint64_t caps,
                                hf_error *err)
 {
-    static const struct {
-        uint64_t cap;
-        const char *words;
-    } lacks[] = { { HF_CAP_CELLS, "has no cells (bytes with a version), which this needs" },
-                  { HF_CAP_CLOCK, "has no clock for all clients" },
-                  { HF_CAP_SHARED, "has no read-write locks, which this needs" },
-                  { HF_CAP_INSPECT, "cannot list holders, which this needs" },
-                  { HF_CAP_TOKEN, "has no tokens, which this needs" } };
-    const struct hfi_promises *info = hfi_store_promises(store);
-    size_t i = 0;
+    char call[HF_ERROR_TEXT_MAX];
 
-    while (i + 1 < sizeof lacks / sizeof *lacks && !(caps & ~info->caps & lacks[i].cap))
-        i++;
-    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s %s", store->host.location, verb,
-                         info->name, lacks[i].words);
+    snprintf(call, sizeof call, "%s: %s", store->host.location, verb);
+    return hfi_unsupported(hfi_store_promises(store), caps, call, err);
 }
 
 hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,

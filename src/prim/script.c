@@ -38,10 +38,7 @@ static hf_status enter(struct script_call *call, hf_store *handle, enum hfi_scri
     status = hfi_store_enter(handle, &prim->store, err);
     if (status != HF_OK || hfi_prim_caps(prim) & HF_CAP_SCRIPTS)
         return status;
-    status = hfi_error_set(err, HF_UNSUPPORTED, 0,
-                           "%s: %s: this engine runs no scripts; cells (bytes with a version, "
-                           "compare and swap) do what one name needs",
-                           prim->store->host.location, name);
+    status = hfi_prim_unsupported(prim->store, name, HF_CAP_SCRIPTS, err);
     hfi_prim_leave(prim);
     return status;
 }

@@ -42,6 +42,18 @@ sys.exit(subprocess.call(["holdfast", "completion", "bash"], stdout=w))'
     holdfast engines --json | jq -e '.engines[] | select(.engine == "lmdb") | .available and .tokens == "strict" and (.can | index("fifo")) and (.on_crash | length) > 0'
 }
 
+@test "engines --matrix: every no has its reason, on 80 columns" {
+    exits 0 holdfast engines --matrix
+    says "a lmdb"
+    says "rate limit"
+    ! grep -E '^.{81}' <<<"$output"
+    json=$(holdfast engines --matrix --json)
+    jq -e '.matrix | length > 0 and all(.can.mutex)' <<<"$json"
+    # what cannot be done has a reason, and what can has none
+    jq -e '.matrix | all(. as $mode | .can | to_entries | all(.value == ($mode.why_not[.key] == null)))' <<<"$json"
+    jq -e '.matrix[] | select(.engine == "lmdb") | .choice == "" and .can.limits and (.why_not.scripts | length) > 0' <<<"$json"
+}
+
 @test "colours: never in a pipe, always if asked, not with NO_COLOR" {
     make_store
     [[ $(holdfast ls) != *$'\033'* ]]

@@ -5,6 +5,7 @@
  */
 #include "calls.h"
 #include "contract.h"
+#include "core/lack.h"
 #include "holdfast/redis.h"
 
 #include <string.h>
@@ -56,10 +57,33 @@ static void engine_list_agrees(void **state)
     CHECK(hf_engine_get(i) == NULL && hf_engine_get(SIZE_MAX) == NULL);
 }
 
-/* An acquire that needs `cap`: HF_OK with it, HF_UNSUPPORTED without. */
-static void acquire_needs(hf_store *store, const hf_acquire_request *request, uint64_t cap)
+/* The open store gives a reason for everything that it cannot do, and for nothing else. */
+static void reasons_are_whole(void **state)
 {
-    EXPECT(has(cap) ? HF_OK : HF_UNSUPPORTED, probe(store, request));
+    const struct hfi_promises told = { .caps = contract_info.caps, .lacks = contract_info.lacks };
+    const char *wrong = "";
+    uint64_t cap = 0;
+
+    (void)state;
+    if (!hfi_lacks_are_whole(&told, &cap, &wrong))
+        fail_msg("engine %s: HF_CAP_* 0x%llx %s", contract_info.engine, (unsigned long long)cap,
+                 wrong);
+}
+
+/* Does the text of the last error have the reason of one of these, which the store has not? */
+static bool tells_why(uint64_t caps)
+{
+    for (const hf_engine_lack *lack = contract_info.lacks; lack->why; lack++)
+        if (lack->caps & caps && strstr(contract_error.text, lack->why))
+            return true;
+    return false;
+}
+
+/* An acquire that needs `caps`: HF_OK with all of them, HF_UNSUPPORTED without, and the engine's reason. */
+static void acquire_needs(hf_store *store, const hf_acquire_request *request, uint64_t caps)
+{
+    EXPECT(has(caps) ? HF_OK : HF_UNSUPPORTED, probe(store, request));
+    CHECK(has(caps) || tells_why(caps));
 }
 
 static void requests_need_their_caps(void **state)
@@ -146,8 +170,10 @@ static void calls_need_their_caps(void **state)
         CHECK(!hf_view_waiters_tracked(view) == !has(HF_CAP_WAITERS));
         hf_free(view);
     }
+    CHECK(has(HF_CAP_INSPECT) || tells_why(HF_CAP_INSPECT));
     EXPECT(has(HF_CAP_BREAK) ? HF_NOT_FOUND : HF_UNSUPPORTED,
            hf_lease_break(store, "caps", 4, 1, &contract_error));
+    CHECK(has(HF_CAP_BREAK) || tells_why(HF_CAP_BREAK));
     EXPECT(has(HF_CAP_WATCH) ? HF_TIMEOUT : HF_UNSUPPORTED,
            hf_store_wait(store, &seq, 1, NULL, &contract_error));
     status = call_lease_adopt(store, "caps", 4, handle, 0, 0, &lease, &contract_error);
@@ -194,9 +220,9 @@ static void doctor_reports(void **state)
 int contract_caps(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(info_is_complete),      CASE(engine_list_agrees),     CASE(requests_need_their_caps),
-        CASE(calls_need_their_caps), CASE(scripts_need_their_cap), CASE(tokens_only_where_declared),
-        CASE(doctor_reports),
+        CASE(info_is_complete),           CASE(reasons_are_whole),     CASE(engine_list_agrees),
+        CASE(requests_need_their_caps),   CASE(calls_need_their_caps), CASE(scripts_need_their_cap),
+        CASE(tokens_only_where_declared), CASE(doctor_reports),
     };
 
     return cmocka_run_group_tests_name("caps", cases, NULL, NULL);

@@ -464,6 +464,12 @@ static struct hfi_claim **find_held(struct block_store *store, const struct hfi_
     return *at ? at : NULL;
 }
 
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_PROCESS | HF_CAP_SCRIPTS | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY,
+      "as on a server that has little" },
+    { 0, NULL },
+};
+
 const struct hfi_engine mem_block_engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &(const struct hfi_drive){ .kind = HFI_BLOCKING },
@@ -474,6 +480,7 @@ const struct hfi_engine mem_block_engine = {
             .min_ttl_ms = 1000,
             .guard_ms = 2,
             .name = "memblock",
+            .lacks = lacks,
             .schemes = "memblock",
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |

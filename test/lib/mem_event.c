@@ -606,11 +606,26 @@ static const struct hfi_admin event_admin = { .doctor = mem_doctor };
     .on_server_loss = "everything is lost", .on_partition = "as the test says",                    \
     .fairness = "FIFO", .wakeup = "event"
 
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_PROCESS | HF_CAP_SCRIPTS, "as on Redis" },
+    { 0, NULL },
+};
+
+static const hf_engine_lack bare_lacks[] = {
+    { HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE |
+          HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_PROCESS | HF_CAP_DETACHED | HF_CAP_TOKEN |
+          HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS |
+          HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK |
+          HF_CAP_SCRIPTS | HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_COMMIT,
+      "this one is bare" },
+    { 0, NULL },
+};
+
 const struct hfi_engine mem_event_engine = {
     EVENT_CALLS,
     .promises =
         &(const struct hfi_promises){
-            PROMISES, .name = "memevent", .schemes = "memevent",
+            PROMISES, .name = "memevent", .lacks = lacks, .schemes = "memevent",
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
@@ -623,7 +638,8 @@ const struct hfi_engine mem_event_engine = {
 
 const struct hfi_engine mem_bare_engine = {
     EVENT_CALLS,
-    .promises = &(const struct hfi_promises){ PROMISES, .name = "membare", .schemes = "membare",
-                                              .tokens = HF_TOKEN_STRENGTH_NONE,
-                                              .caps = HF_CAP_TTL | HF_CAP_CELLS },
+    .promises =
+        &(const struct hfi_promises){ PROMISES, .name = "membare", .lacks = bare_lacks,
+                                      .schemes = "membare", .tokens = HF_TOKEN_STRENGTH_NONE,
+                                      .caps = HF_CAP_TTL | HF_CAP_CELLS },
 };

@@ -228,6 +228,26 @@ struct hfi_claim *etcd_claim_find(struct etcd_store *store, const unsigned char 
 
 /* ---- the table -------------------------------------------------------------------------------------------- */
 
+/* Why not. */
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_PROCESS, "etcd does not see a process end; the ttl frees the name" },
+    { HF_CAP_PASS | HF_CAP_LINGER,
+      "a token is the revision of its grant; etcd gives no blocks of tokens" },
+    { HF_CAP_CONVERT, "what a claim takes is written in its key, and the claims behind it have "
+                      "counted it; it cannot grow" },
+    { HF_CAP_NUMBERED, "a grant writes nothing (a claim sees for itself that it fits), so no step "
+                       "could give out a number" },
+    { HF_CAP_RESIZE, "a claim sees for itself that it fits, and two that count with different "
+                     "sizes would both be right" },
+    { HF_CAP_BARGE, "a holder knows that it holds because nobody can be put before it" },
+    { HF_CAP_LOCK_DELAY, "a key ends with its lease of etcd, and one that only keeps the name "
+                         "closed would look like one that holds it" },
+    { HF_CAP_CLOCK, "etcd tells no time but what is left of a lease; whole seconds, which begin "
+                    "anew under a new leader" },
+    { HF_CAP_SCRIPTS, "etcd runs none" },
+    { 0, NULL },
+};
+
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_CALLS,
@@ -237,6 +257,7 @@ static const struct hfi_engine engine = {
             .default_ttl_ms = ETCD_TTL_MS,
             .min_ttl_ms = 1000,
             .name = "etcd",
+            .lacks = lacks,
             .schemes = "etcd etcds",
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |

@@ -260,6 +260,13 @@ static void lmdb_engine_cancel(void *self, struct hfi_op *op, hf_status status)
         lmdb_cancel(store, op, status);
 }
 
+/* Why not. */
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_SCRIPTS, "there is no server that could run one" },
+    { HF_CAP_LINGER, "there is no round trip that it could save; a pair takes a microsecond" },
+    { 0, NULL },
+};
+
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &(const struct hfi_drive){ .kind = HFI_INLINE, .wait = lmdb_engine_wait },
@@ -275,6 +282,7 @@ static const struct hfi_engine engine = {
                     HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
                     HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_CONVERT | HF_CAP_COMMIT |
                     HF_CAP_NUMBERED | HF_CAP_RESIZE,
+            .lacks = lacks,
             .tokens = HF_TOKEN_STRENGTH_STRICT,
             .on_crash = "freed at once by the kernel",
             .on_pause = "kept (no ttl); with a ttl: fenced by the token",

@@ -43,6 +43,7 @@ static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi
 
 static const struct hfi_promises lease = {
     SQL_LEASE_PROMISES,
+    SQL_LEASE_LACKS,
     .name = "mariadb",
     .schemes = "mysql mariadb",
     .on_server_loss = "leases survive a restart; a replica that took over may have lost the last "
@@ -52,7 +53,7 @@ static const struct hfi_promises lease = {
 };
 
 static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
-    "mariadb", "mysql mariadb", 0, "after its tcp_keepalive_time",
+    "mariadb", "mysql mariadb", 0, "GET_LOCK() knows one holder", "after its tcp_keepalive_time",
     "the server's own: first come first served", "the server's own: first come first served");
 
 static hf_status maria_engine_open(void *self, struct hfi_conf *conf, struct hfi_host *host,
@@ -82,6 +83,7 @@ static const struct hfi_sql_extension extension = {
 static const struct hfi_engine engine = {
     SQL_ENGINE_ROWS,
     .promises = &lease,
+    SQL_MODES(native),
     .conf = &maria_conf_type,
     .open = maria_engine_open,
     .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .extension = &extension.head },

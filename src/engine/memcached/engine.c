@@ -114,6 +114,28 @@ static const struct hfi_op_calls ops[HFI_OP_KINDS] = {
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
+/* Why not. */
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE,
+      "a lease is one item, and an eviction would forget some holders and not the others" },
+    { HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_BARGE | HF_CAP_WAITERS | HF_CAP_WANTED,
+      "memcached tells nothing by itself and keeps no queue; waiters look again, and the first one "
+      "wins" },
+    { HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_LINGER,
+      "a counter may be evicted, and begins at 1 again" },
+    { HF_CAP_BREAK, "a lease is named by its token, and there are none" },
+    { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
+    { HF_CAP_LOCK_DELAY, "an item ends at once and as a whole, and one that only keeps the name "
+                         "closed would look like one that holds it" },
+    { HF_CAP_CELL_WATCH | HF_CAP_WATCH,
+      "memcached tells nothing by itself; a client can only look again" },
+    { HF_CAP_COMMIT, "there is no transaction over several items" },
+    { HF_CAP_CLOCK,
+      "its clock ticks once a second, and a limit that is evicted would allow everything again" },
+    { HF_CAP_SCRIPTS, "memcached runs none" },
+    { 0, NULL },
+};
+
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_CALLS,
@@ -124,6 +146,7 @@ static const struct hfi_engine engine = {
             .min_ttl_ms = MEMCACHED_MIN_TTL_MS,
             .guard_ms = MEMCACHED_GUARD_MS,
             .name = "memcached",
+            .lacks = lacks,
             .schemes = "memcached memcached+unix",
             .tokens = HF_TOKEN_STRENGTH_NONE,
             .on_crash = "freed after the ttl",

@@ -36,6 +36,7 @@ static hf_status postgres_engine_open(void *self, struct hfi_conf *conf, struct 
 
 static const struct hfi_promises lease = {
     SQL_LEASE_PROMISES,
+    SQL_LEASE_LACKS,
     .name = "postgres",
     .schemes = "postgresql postgres",
     .on_server_loss = "a restart forgets nothing that was committed durably; a standby that "
@@ -47,7 +48,7 @@ static const struct hfi_promises lease = {
 };
 
 static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
-    "postgres", "postgresql postgres", HF_CAP_SHARED, "after 40 s",
+    "postgres", "postgresql postgres", HF_CAP_SHARED, "", "after 40 s",
     "the server's own: mostly first come first served, a newcomer may slip in between two holders",
     "the server's own: first come first served");
 
@@ -78,6 +79,7 @@ static const struct hfi_sql_extension extension = {
 static const struct hfi_engine engine = {
     SQL_ENGINE_ROWS,
     .promises = &lease,
+    SQL_MODES(native),
     .conf = &postgres_conf_type,
     .open = postgres_engine_open,
     .admin = &(const struct hfi_admin){ .doctor = sql_any_doctor, .extension = &extension.head },

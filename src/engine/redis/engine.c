@@ -102,9 +102,39 @@ static void redis_close(void *self)
     .on_clock_jump = "forward: leases end early; back: names stay taken until the clock is " \
                      "there again"
 
+/* Why not. */
+static const hf_engine_lack foreign_lacks[] = {
+    { HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE,
+      "the other clients of this wire know a key with one holder, and nothing else" },
+    { HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_BARGE | HF_CAP_WAITERS | HF_CAP_WANTED,
+      "this wire has no queue; clients try again, and the first try after a release wins" },
+    { HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_LINGER,
+      "the other clients raise no counter when they are granted the name" },
+    { HF_CAP_INSPECT | HF_CAP_BREAK,
+      "a key of this wire says nothing of its holder but a random id" },
+    { HF_CAP_LOCK_DELAY,
+      "the end of the key is the server's own and frees the name for the other clients at once" },
+    { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
+    { HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_COMMIT | HF_CAP_CLOCK |
+          HF_CAP_SCRIPTS,
+      "a store with this wire writes nothing but the locks of this wire; open one with wire=native "
+      "beside it" },
+    { HF_CAP_WATCH, "the other clients tell nobody of a change" },
+    { 0, NULL },
+};
+
+static const hf_engine_lack native_lacks[] = {
+    { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
+    { HF_CAP_WATCH,
+      "no key counts the changes of all names; in a cluster they are on different servers" },
+    { 0, NULL },
+};
+
 static const struct hfi_promises plain = { PROMISES,
                                            FOREIGN,
                                            .name = "redis-plain",
+                                           .choice = "wire=plain",
+                                           .lacks = foreign_lacks,
                                            .tokens = HF_TOKEN_STRENGTH_NONE,
                                            .fairness =
                                                "none: the first request after a release wins",
@@ -114,6 +144,8 @@ static const struct hfi_promises plain = { PROMISES,
 static const struct hfi_promises redisson = { PROMISES,
                                               FOREIGN,
                                               .name = "redis-redisson",
+                                              .choice = "wire=redisson",
+                                              .lacks = foreign_lacks,
                                               .tokens = HF_TOKEN_STRENGTH_NONE,
                                               .fairness =
                                                   "none: the first request after a release wins",
@@ -124,6 +156,7 @@ static const struct hfi_promises redisson = { PROMISES,
 static const struct hfi_promises native = {
     PROMISES,
     .name = "redis",
+    .lacks = native_lacks,
     .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
     .fairness = "FIFO",
     .on_pause = "freed after the ttl; the token fences",
@@ -160,6 +193,7 @@ static const struct hfi_redis_extension extension = {
 static const struct hfi_engine redis = {
     .abi = HFI_ENGINE_ABI,
     .promises = &native,
+    .modes = (const struct hfi_promises *const[]){ &plain, &redisson, NULL },
     .conf = &redis_conf_type,
     HFI_STORAGE(struct redis_store, struct redis_op, struct redis_claim),
     HFI_REACTOR_CALLS,

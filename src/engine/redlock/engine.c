@@ -367,9 +367,49 @@ static void redlock_engine_passed(void *self, struct hfi_claim *claim, uint64_t 
     hfi_reactor_leave_quietly(&store->reactor, sooner);
 }
 
+/* Why not. */
+static const hf_engine_lack plain_lacks[] = {
+    { HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE,
+      "the other clients of this wire know a key with one holder, and nothing else" },
+    { HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_BARGE | HF_CAP_WAITERS | HF_CAP_WANTED,
+      "this wire has no queue; clients try again, and the first try after a release wins" },
+    { HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_LINGER,
+      "the other clients raise no counter when they are granted the name" },
+    { HF_CAP_INSPECT | HF_CAP_BREAK,
+      "a key of this wire says nothing of its holder but a random id" },
+    { HF_CAP_LOCK_DELAY,
+      "the end of the keys is the nodes' own and frees the name for the other clients at once" },
+    { HF_CAP_PROCESS, "nodes do not see a process end; the ttl frees the name" },
+    { HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_COMMIT | HF_CAP_CLOCK |
+          HF_CAP_SCRIPTS,
+      "nodes do not see each other, and a write that reached a few of them cannot be told from one "
+      "that did not; that needs consensus (etcd, ZooKeeper)" },
+    { HF_CAP_WATCH, "the other clients tell nobody of a change" },
+    { 0, NULL },
+};
+
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_FIFO,
+      "nodes see requests in different orders; they go by the time of arrival, nearly" },
+    { HF_CAP_PROCESS, "nodes do not see a process end; the ttl frees the name" },
+    { HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_COMMIT | HF_CAP_SCRIPTS,
+      "nodes do not see each other, and a write that reached a few of them cannot be told from one "
+      "that did not; that needs consensus (etcd, ZooKeeper)" },
+    { HF_CAP_CLOCK,
+      "every node has a clock of its own, and a limit is kept in a cell, of which there are none" },
+    { HF_CAP_CONVERT, "a conversion must not be half done, and a majority of nodes may each have "
+                      "taken another step" },
+    { HF_CAP_RESIZE,
+      "each node grants by itself, and nodes with different sizes would let in more than either" },
+    { HF_CAP_WATCH, "no node sees all changes" },
+    { 0, NULL },
+};
+
 /* Every promise that stands on tokens, queues or epochs is gone: other clients know none of these. */
 static const struct hfi_promises plain_promises = {
     .name = "redlock-plain",
+    .choice = "wire=plain",
+    .lacks = plain_lacks,
     .schemes = SCHEMES,
     .default_ttl_ms = REDLOCK_TTL_MS,
     .min_ttl_ms = 1000,
@@ -403,12 +443,14 @@ static const struct hfi_engine redlock = {
     .close = redlock_close,
     .conf = &conf_type,
     .passed = redlock_engine_passed,
+    .modes = (const struct hfi_promises *const[]){ &plain_promises, NULL },
     .admin = &(const struct hfi_admin){ .doctor = redlock_doctor, .extension = &extension.head },
     .promises =
         &(const struct hfi_promises){
             .default_ttl_ms = REDLOCK_TTL_MS,
             .min_ttl_ms = 1000,
             .name = "redlock",
+            .lacks = lacks,
             .schemes = SCHEMES,
             .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL | HF_CAP_DETACHED |

@@ -466,7 +466,8 @@ void redlock_ask_holder(void *self, struct hfi_op *op);
 /* "W owner attempt 1" (or 0), "A owner attempt words" */
 void redlock_wanted_message(struct redlock_node *node, const struct redis_message *message);
 /* A node has renewed: do others wait there? Returns whether they do anywhere. */
-bool redlock_others_wait(struct redlock_hold *hold, unsigned node, bool others);
+bool redlock_others_wait(const struct redlock_store *store, struct redlock_hold *hold,
+                         unsigned node, bool others);
 /* The inbox of a node is up, or down. */
 void redlock_hears(struct redlock_store *store);
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);

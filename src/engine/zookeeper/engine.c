@@ -160,6 +160,30 @@ void zk_finish(struct zk_store *store, struct hfi_op *op, hf_status status, cons
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* Why not. */
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_PROCESS,
+      "the ensemble does not see a process end; the timeout of its session frees the name" },
+    { HF_CAP_DETACHED, "a claim ends with its session; to outlive its process each would need a "
+                       "session, and its password where others find it" },
+    { HF_CAP_PASS | HF_CAP_LINGER,
+      "a token is the transaction that made the node; ZooKeeper gives no blocks of tokens" },
+    { HF_CAP_CONVERT, "what a claim takes is written in its key, and the claims behind it have "
+                      "counted it; it cannot grow" },
+    { HF_CAP_NUMBERED, "a grant writes nothing (a claim sees for itself that it fits), so no step "
+                       "could give out a number" },
+    { HF_CAP_RESIZE, "a claim sees for itself that it fits, and two that count with different "
+                     "sizes would both be right" },
+    { HF_CAP_BARGE, "a holder knows that it holds because nobody can be put before it" },
+    { HF_CAP_LOCK_DELAY,
+      "a node ends with its session, and nothing can run then that would keep the name closed" },
+    { HF_CAP_CELL_TTL, "the ensemble removes a node with a ttl up to a minute late, and has such "
+                       "nodes only if extendedTypesEnabled is set" },
+    { HF_CAP_WATCH, "the C library of ZooKeeper has no watch on a whole tree" },
+    { HF_CAP_SCRIPTS, "ZooKeeper runs none" },
+    { 0, NULL },
+};
+
 static const struct hfi_engine zookeeper = {
     .abi = HFI_ENGINE_ABI,
     HFI_REACTOR_CALLS,
@@ -173,6 +197,7 @@ static const struct hfi_engine zookeeper = {
             .default_ttl_ms = ZK_DEFAULT_TTL_MS,
             .min_ttl_ms = 1000,
             .name = "zookeeper",
+            .lacks = lacks,
             .schemes = "zk",
             .tokens = HF_TOKEN_STRENGTH_STRICT,
             .on_crash = "freed when the session times out",

@@ -265,6 +265,19 @@ static hf_status memory_doctor(void *self, hfi_finding_fn *finding, void *arg, h
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
+static const hf_engine_lack lacks[] = {
+    { HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE,
+      "the smallest engine has mutexes only" },
+    { HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_LOCK_DELAY, "its leases end with the process" },
+    { HF_CAP_PASS | HF_CAP_LINGER | HF_CAP_BARGE | HF_CAP_WANTED | HF_CAP_BREAK,
+      "the smallest engine has a queue and nothing around it" },
+    { HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_WATCH, "nobody else could look" },
+    { HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_COMMIT | HF_CAP_CLOCK |
+          HF_CAP_SCRIPTS,
+      "the smallest engine has locks only" },
+    { 0, NULL },
+};
+
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = &(const struct hfi_drive){ .kind = HFI_INLINE, .wait = memory_wait },
@@ -272,6 +285,7 @@ static const struct hfi_engine engine = {
                                               .schemes = "memory",
                                               .caps = HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_PROCESS |
                                                       HF_CAP_TOKEN,
+                                              .lacks = lacks,
                                               .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
                                               .on_crash = "ends with the process",
                                               .on_pause = "kept",
