@@ -40,7 +40,6 @@
               "no row counts the changes of all names; every acquire would wait for it" },        \
             { HF_CAP_SCRIPTS,                                                                     \
               "scripts are Redis' Lua; SQL of your own runs on a connection of your own" },       \
-            { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },                                 \
         {                                                                                         \
             0, NULL                                                                               \
         }                                                                                         \
