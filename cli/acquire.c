@@ -76,14 +76,26 @@ hf_acquire_request acquire_request(const struct cli *cli)
     return request;
 }
 
+/* The slots of a semaphore have numbers where the store can give them. */
+static void ask_for_numbers(struct acquiring *acquiring)
+{
+    hf_acquire_request *request = &acquiring->request;
+
+    if (request->kind == HF_KIND_SEMAPHORE && request->permits <= HF_SLOTS_MAX &&
+        acquiring->store->info.caps & HF_CAP_NUMBERED)
+        request->flags |= HF_FLAG_NUMBERED;
+}
+
 bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code)
 {
-    hf_acquire_request try = acquiring->request;
     bool several = several_wanted(acquiring);
+    hf_acquire_request try;
     hf_error err = { .status = HF_BUSY };
     hf_status status = HF_BUSY;
     int stop = 0;
 
+    ask_for_numbers(acquiring);
+    try = acquiring->request;
     try.wait_ms = 0;
     if (!several)
         status = hf_acquire(acquiring->store->store, &try, ret_lease, &err);

@@ -20,18 +20,26 @@
 /* A thread that is left to its work keeps it: its names are those of the command line, which stay. */
 struct looking {
     hf_store *store;
-    const char *name;
-    const struct texts *also;
+    const char *name; /* and all `also`; or each of `any` instead, unless that is NULL */
+    const struct texts *also, *any;
     hf_view *view; /* of the first name that is held; NULL: none is, or it is not known */
 };
+
+static size_t names(const struct looking *looking)
+{
+    if (looking->any)
+        return looking->any->count;
+    return 1 + (looking->also ? looking->also->count : 0);
+}
 
 static void look(void *arg)
 {
     struct looking *looking = arg;
-    size_t count = 1 + (looking->also ? looking->also->count : 0);
 
-    for (size_t i = 0; i < count; i++) {
-        const char *name = i ? looking->also->items[i - 1] : looking->name;
+    for (size_t i = 0; i < names(looking); i++) {
+        const char *name = looking->any ? looking->any->items[i]
+                           : i          ? looking->also->items[i - 1]
+                                        : looking->name;
         hf_view *view = NULL;
 
         if (hf_store_inspect(looking->store, name, strlen(name), 0, &view, NULL) != HF_OK)
@@ -91,11 +99,12 @@ void held_by(const struct acquiring *acquiring, char ret_text[HELD_BY_MAX])
     *looking = (struct looking){ .store = acquiring->store->store,
                                  .name = acquiring->cli->args.name,
                                  .also = acquiring->also };
+    if (acquiring->any && acquiring->any->count > 0)
+        looking->any = acquiring->any;
     if (!within(LOOK_MS, look, looking))
         return; /* its thread has it */
     if (looking->view)
-        describe(hf_view_entry(looking->view, 0), looking->also && looking->also->count > 0,
-                 ret_text);
+        describe(hf_view_entry(looking->view, 0), names(looking) > 1, ret_text);
     hf_free(looking->view);
     free(looking);
 }

@@ -69,6 +69,18 @@ static json_t *json_label(const char *label)
     return label ? json_text(label, strlen(label)) : json_null();
 }
 
+json_t *json_slots(const uint32_t *slots, uint32_t count)
+{
+    json_t *array;
+
+    if (count == 0)
+        return json_null();
+    array = json_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_array_append_new(array, json_integer(slots[i]));
+    return array;
+}
+
 json_t *json_holder(const hf_holder *holder)
 {
     json_t *object = json_object();
@@ -76,6 +88,7 @@ json_t *json_holder(const hf_holder *holder)
     json_object_set_new(object, "token", json_u64(holder->token));
     json_object_set_new(object, "first_token", json_u64(holder->first));
     json_object_set_new(object, "permits", json_integer(holder->permits));
+    json_object_set_new(object, "slots", json_slots(holder->slots, holder->slot_count));
     json_object_set_new(object, "detached", json_boolean(holder->detached));
     json_object_set_new(object, "age_ms", json_i64(holder->age_ms));
     json_object_set_new(object, "ttl_ms",
@@ -123,6 +136,7 @@ json_t *json_entry(const hf_entry *entry, bool waiters_tracked)
     json_set_name(object, entry->name, entry->name_len);
     json_object_set_new(object, "kind", json_string(kind_word(entry->kind)));
     json_object_set_new(object, "capacity", json_integer(entry->capacity));
+    json_object_set_new(object, "resized", json_boolean(entry->resized));
     json_object_set_new(object, "taken", json_integer(entry->taken));
     json_object_set_new(object, "closed_ms", json_i64(entry->closed_ms));
     json_object_set_new(object, "holders", holders);

@@ -9,6 +9,8 @@
 #include <jansson.h>
 
 json_t *json_u64(uint64_t value);
+/* The numbers of a semaphore's slots; null if there are none. */
+json_t *json_slots(const uint32_t *slots, uint32_t count);
 json_t *json_i64(int64_t value);
 json_t *json_pid(int64_t pid); /* null: not known */
 /* Text that may hold any bytes: as it is if it is UTF-8, else quoted (\xNN). */

@@ -16,6 +16,7 @@ static int print_lease(const struct cli *cli, hf_lease *lease, const char *handl
                        const struct keeper *keeper)
 {
     const char *name = cli->args.name;
+    hf_lease_info info = HF_LEASE_INFO_INIT;
     json_t *object;
 
     if (!cli->args.json) {
@@ -25,6 +26,9 @@ static int print_lease(const struct cli *cli, hf_lease *lease, const char *handl
     object = json_object();
     json_set_name(object, name, strlen(name));
     json_object_set_new(object, "token", json_u64(hf_lease_token(lease)));
+    if (hf_lease_get(lease, &info) != HF_OK)
+        info.slot_count = 0;
+    json_object_set_new(object, "slots", json_slots(info.slots, info.slot_count));
     json_object_set_new(object, "handle", json_string(handle));
     json_object_set_new(object, "ttl_ms", json_i64(cli->args.ttl_ms));
     json_object_set_new(object, "keeper_pid",

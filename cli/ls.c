@@ -63,8 +63,11 @@ static void add_entry(struct grid *grid, const hf_entry *entry, bool tracked)
         snprintf(holder, sizeof holder, "%s (and %zu more)", safe_label(oldest->label),
                  entry->holder_count - 1);
 
-    grid_row(grid, safe(entry->name, entry->name_len), kind_word(entry->kind),
-             taken_words(entry, taken), waiters, duration_words(oldest ? oldest->age_ms : -1, age),
+    taken_words(entry, taken);
+    if (entry->resized)
+        strcat(taken, " (set)");
+    grid_row(grid, safe(entry->name, entry->name_len), kind_word(entry->kind), taken, waiters,
+             duration_words(oldest ? oldest->age_ms : -1, age),
              duration_words(oldest ? oldest->ttl_ms : -1, ttl),
              token_words(oldest ? oldest->token : 0, token), holder);
 }

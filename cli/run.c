@@ -370,6 +370,24 @@ static void set_session(const struct run *run)
         setenv(SESSION_VARIABLE, text, 1);
 }
 
+/* "3", or "3,5" for several permits. */
+static void set_slot(const struct run *run)
+{
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+    char text[HF_SLOTS_MAX * 12] = "";
+    int len = 0;
+
+    if (!run->lease)
+        return; /* the run around us has set it */
+    if (hf_lease_get(run->lease, &info) != HF_OK || info.slot_count == 0) {
+        unsetenv("HOLDFAST_SLOT");
+        return;
+    }
+    for (uint32_t i = 0; i < info.slot_count; i++)
+        len += sprintf(text + len, "%s%" PRIu32, i ? "," : "", info.slots[i]);
+    setenv("HOLDFAST_SLOT", text, 1);
+}
+
 static void set_environment(const struct run *run)
 {
     char token[24], *tokens = must_alloc(run->count * sizeof token);
@@ -382,6 +400,7 @@ static void set_environment(const struct run *run)
     setenv("HOLDFAST_TOKEN", token, 1);
     setenv("HOLDFAST_TOKENS", tokens, 1);
     setenv("HOLDFAST_STORE", run->store.for_child, 1);
+    set_slot(run);
     set_session(run);
     for (size_t i = 0; i < PASSWORD_ENVS; i++)
         if (run->store.password_envs[i])

@@ -15,6 +15,7 @@ static json_t *free_json(const struct cli *cli, bool tracked)
     json_set_name(object, cli->args.name, strlen(cli->args.name));
     json_object_set_new(object, "kind", json_null());
     json_object_set_new(object, "capacity", json_null());
+    json_object_set_new(object, "resized", json_false());
     json_object_set_new(object, "taken", json_integer(0));
     json_object_set_new(object, "closed_ms", json_i64(0));
     json_object_set_new(object, "holders", json_array());
@@ -42,6 +43,16 @@ static char *pid_words(int64_t pid, char buf[CELL_MAX])
     return buf;
 }
 
+/* "2", or with their numbers "2: 0,3". What does not fit is left out. */
+static void permits_words(const hf_holder *holder, char buf[CELL_MAX])
+{
+    size_t len = (size_t)snprintf(buf, CELL_MAX, "%" PRIu32, holder->permits);
+
+    for (uint32_t i = 0; i < holder->slot_count && len + 16 < CELL_MAX; i++)
+        len += (size_t)snprintf(buf + len, CELL_MAX - len, "%s%" PRIu32, i ? "," : ": slot ",
+                                holder->slots[i]);
+}
+
 static void print_holders(const struct cli *cli, const hf_entry *entry)
 {
     struct grid grid;
@@ -60,7 +71,7 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
                  : holder->lingers ? " lingers"
                  : holder->watched ? " watched"
                                    : "");
-        snprintf(permits, sizeof permits, "%" PRIu32, holder->permits);
+        permits_words(holder, permits);
         grid_row(&grid, number, token_words(holder->token, token),
                  writer     ? "all"
                  : upgrades ? "1, may upgrade"
@@ -110,7 +121,8 @@ static void print_text(const struct cli *cli, const hf_view *view)
         return;
     }
 
-    printf("%s: %s, %s\n", name, kind_word(entry->kind), taken_words(entry, taken));
+    printf("%s: %s, %s%s\n", name, kind_word(entry->kind), taken_words(entry, taken),
+           entry->resized ? ", its size was set" : "");
     if (entry->closed_ms > 0)
         printf("closed for %s by a lock delay\n", duration_words(entry->closed_ms, closed));
     if (entry->holder_count > 0)

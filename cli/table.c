@@ -242,6 +242,12 @@ static const struct option_def break_options[] = {
            "the token of the lease to end, as `show` prints it"),
 };
 
+static const struct option_def resize_options[] = {
+    NAME_ROW,
+    NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "at most N at once, whatever requests say"),
+    FLAG(0, "reset", reset, "as requests say, as soon as nobody uses it"),
+};
+
 static const struct option_def ask_options[] = {
     NAME_ROW,
     TEXT(0, "text", "TEXT", ask_text, "what the holder is told (default: who we are)"),
@@ -392,6 +398,11 @@ const struct verb verbs[] = {
       "Ends the lease that holds NAME with token T now, whatever process owns it. Its holder is\n"
       "told. If that lease has ended already, nothing happens and the exit code is 75.\n",
       OPTIONS(break_options), verb_break },
+    { "resize", OPERAND_NAME, "NAME --slots N | --reset", "set the size of a semaphore",
+      "From now on NAME is a semaphore of N slots, whatever --slots of `run` and `lock` say, also\n"
+      "while it is in use. Nobody loses a lease: if more is held, new ones wait. Those that wait\n"
+      "and fit now get it at once. The store keeps the size until it is set again, or --reset.\n",
+      OPTIONS(resize_options), verb_resize },
     { "ask", OPERAND_NAME, "NAME [--text TEXT] [-w D]", "ask the holder to give it away",
       "Tells the holder of NAME, if it listens (`run` with --on-wanted or --yield-signal, or a\n"
       "program that asked for it), and queues nowhere. Exit code 0: told, and with -w given away\n"

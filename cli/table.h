@@ -84,6 +84,7 @@ int verb_watch(struct cli *cli);
 int verb_deadlocks(struct cli *cli);
 int verb_break(struct cli *cli);
 int verb_ask(struct cli *cli);
+int verb_resize(struct cli *cli);
 int verb_init(struct cli *cli);
 int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);

@@ -25,6 +25,15 @@ static int64_t left_ms(int64_t until_ms)
     return left > 0 ? left : 0;
 }
 
+/* The ttl may have become shorter since (hf_renew()). */
+static int64_t linger_of(const struct hfi_lease *lease)
+{
+    int64_t most_ms = lease->term.ttl_ms / 2;
+    int64_t ms = lease->linger.ms < most_ms ? lease->linger.ms : most_ms;
+
+    return ms > 0 ? ms : HF_LINGER_NEVER;
+}
+
 void hfi_again_set(struct hfi_again *again, const struct hfi_lease *lease, int64_t wait_ms)
 {
     const struct hfi_claim *claim = &lease->claim;
@@ -47,7 +56,7 @@ void hfi_again_set(struct hfi_again *again, const struct hfi_lease *lease, int64
     request->min_hold_ms = left_ms(lease->stay_ms);
     request->min_valid_ms = claim->min_valid_ms;
     request->lock_delay_ms = claim->lock_delay_ms;
-    request->linger_ms = lease->linger.ms > 0 ? lease->linger.ms : HF_LINGER_NEVER;
+    request->linger_ms = linger_of(lease);
     request->scope = lease->scoped ? lease->scope : 0;
     request->on_event = lease->events.fn;
     request->on_event_arg = lease->events.arg;

@@ -404,19 +404,23 @@ bool hfi_idle_due(struct hfi_lease *lease, int64_t now_ms, struct hfi_idle_end *
     return false;
 }
 
-int64_t hfi_idle_ttl(const struct hfi_lease *lease)
+int64_t hfi_idle_ttl(const struct hfi_lease *lease, int64_t now_ms)
 {
+    const struct hfi_term *term = &lease->term;
     int64_t ttl_ms = SHORT_TTL_LINGERS * lease->linger.ms;
+    bool held = atomic_load_explicit(&lease->phase, memory_order_relaxed) == HFI_HELD;
 
     if (!(lease->claim.flags & HFI_CLAIM_LINGERS) ||
-        (atomic_load_explicit(&lease->phase, memory_order_relaxed) == HFI_HELD &&
-         (lease->linger.ms == 0 || lease->since_ms < lease->term.sent_ms)))
-        return lease->term.ttl_ms;
+        (held && (lease->linger.ms == 0 || lease->since_ms < term->sent_ms)))
+        return term->ttl_ms;
     if (ttl_ms < SHORT_TTL_MS)
         ttl_ms = SHORT_TTL_MS;
-    if (ttl_ms < lease->term.min_ttl_ms)
-        ttl_ms = lease->term.min_ttl_ms;
-    return ttl_ms < lease->term.ttl_ms ? ttl_ms : lease->term.ttl_ms;
+    if (ttl_ms < term->min_ttl_ms)
+        ttl_ms = term->min_ttl_ms;
+    /* A holder keeps the time that it has: it may rely on that (min_valid_ms). */
+    if (held && ttl_ms < term->sent_ms + term->granted_ms - now_ms)
+        ttl_ms = term->sent_ms + term->granted_ms - now_ms;
+    return ttl_ms < term->ttl_ms ? ttl_ms : term->ttl_ms;
 }
 
 uint32_t hfi_idle_tokens(const struct hfi_lease *lease)
@@ -468,20 +472,26 @@ static uint32_t count(struct hfi_shard *shard)
     return idles;
 }
 
-/* Take one out; `counted`: it is counted in its shard again. false: there is none. */
-static bool end_one(struct hfi_shard *shard, bool counted, bool *ret_sole,
+/* Take one out; `counted`: it is counted in its shard again. false: there is none. *at: where to look first, and next time: what was
+ * looked at is not looked at again for each of many. */
+static bool end_one(struct hfi_shard *shard, bool counted, uint32_t *at, bool *ret_sole,
                     struct hfi_idle_end *ret_end)
 {
     *ret_end = (struct hfi_idle_end){ NULL, NULL, NULL };
     pthread_mutex_lock(&shard->lock);
-    for (uint32_t b = 0; b < shard->bucket_count && shard->idles > 0 && !ret_end->lease; b++)
-        for (struct hfi_lease *lease = shard->buckets[b]; lease; lease = lease->next)
-            if (atomic_load_explicit(&lease->phase, memory_order_relaxed) == HFI_IDLE) {
-                hfi_idle_end(lease, ret_end);
-                *ret_sole = lease->parts == HFI_PART_CLAIM;
-                shard->entered += counted;
-                break;
-            }
+    for (uint32_t b = 0; b < shard->bucket_count && shard->idles > 0 && !ret_end->lease; b++) {
+        struct hfi_lease *lease = shard->buckets[*at % shard->bucket_count];
+
+        while (lease && atomic_load_explicit(&lease->phase, memory_order_relaxed) != HFI_IDLE)
+            lease = lease->next;
+        if (!lease) {
+            ++*at;
+            continue;
+        }
+        hfi_idle_end(lease, ret_end);
+        *ret_sole = lease->parts == HFI_PART_CLAIM;
+        shard->entered += counted;
+    }
     pthread_mutex_unlock(&shard->lock);
     return ret_end->lease != NULL;
 }
@@ -495,7 +505,7 @@ void hfi_idle_end_all(struct hfi_store *store)
     if (drive->cork)
         drive->cork(store->opened, true);
     for (int i = 0; i < HFI_SHARDS; i++)
-        while (end_one(&store->shards[i], false, &sole, &end))
+        for (uint32_t at = 0; end_one(&store->shards[i], false, &at, &sole, &end);)
             hfi_idle_finish(&end);
     if (drive->cork)
         drive->cork(store->opened, false);
@@ -507,6 +517,7 @@ hf_status hf_idle_release(hf_store *handle, hf_error *err)
     struct hfi_idle_end end;
     hf_status status = hfi_store_enter(handle, &store, err), one;
     bool sole = false;
+    uint32_t at = 0;
 
     if (status != HF_OK)
         return status;
@@ -514,7 +525,7 @@ hf_status hf_idle_release(hf_store *handle, hf_error *err)
     for (int i = 0; i < HFI_SHARDS; i++)
         /* Other threads may use the store: not those that become idle meanwhile. */
         for (uint32_t left = count(&store->shards[i]);
-             left > 0 && end_one(&store->shards[i], true, &sole, &end); left--) {
+             left > 0 && end_one(&store->shards[i], true, &at, &sole, &end); left--) {
             hfi_keeper_idle(store); /* this thread waits for it */
             one = hfi_release_claim(end.lease, sole, end.go, status == HF_OK ? err : NULL);
             if (status == HF_OK && one != HF_LOST)

@@ -82,7 +82,7 @@ void hfi_idle_recalled(struct hfi_lease *lease);
 /* The timer of an IDLE lease, or of one that wants tokens. With the lock. */
 bool hfi_idle_due(struct hfi_lease *lease, int64_t now_ms, struct hfi_idle_end *ret_end);
 /* What a renewal of it asks for: the ttl and the tokens. */
-int64_t hfi_idle_ttl(const struct hfi_lease *lease);
+int64_t hfi_idle_ttl(const struct hfi_lease *lease, int64_t now_ms);
 uint32_t hfi_idle_tokens(const struct hfi_lease *lease);
 /* A renewal was answered: `ok`, or the lease is gone or doubtful. With the lock. */
 void hfi_idle_renewed(struct hfi_lease *lease, const struct hfi_renewal *item, bool ok,

@@ -197,13 +197,15 @@ void hfi_lease_free(struct hfi_lease *lease)
         hfi_free(lease->why_copy);
     if (lease->events.asked)
         hfi_free(lease->events.asked);
+    if (lease->events.early)
+        hfi_free(lease->events.early);
     if (lease->fd >= 0)
         close(lease->fd);
     hfi_lease_deafen(lease);
     lease->label = NULL;
     lease->long_name = NULL;
     lease->why_copy = NULL;
-    lease->events.asked = NULL;
+    lease->events.asked = lease->events.early = NULL;
     lease->fd = -1;
     lease->hot = false;
     lease->exported = false;
@@ -334,6 +336,7 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
         hfi_lease_unlock(lease, next);
     } else if (watch && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
         hfi_lease_note(lease); /* others wait behind it */
+        hfi_lease_note_early(lease);
         hfi_lease_unlock(lease, next);
     }
     return handle;

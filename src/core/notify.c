@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/thread.h"
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/thread.h"
 
 #include <assert.h>
@@ -200,6 +201,17 @@ void hfi_lease_note_asked(struct hfi_lease *lease, char *text)
         queue_event(lease, HFI_TRACK_ASKED);
     else
         hfi_free(text);
+}
+
+void hfi_lease_note_early(struct hfi_lease *lease)
+{
+    char *text = lease->events.early;
+
+    if (!text || hfi_lease_lost(lease))
+        return;
+    lease->events.early = NULL;
+    lease->asked_ms = hfi_now_ms();
+    hfi_lease_note_asked(lease, text);
 }
 
 /* ---- telling it ---------------------------------------------------------------------------- */

@@ -46,6 +46,7 @@ struct hfi_events {
     bool wanted, told_wanted;
     const char *why;            /* with AT_RISK and LOST; it lives as long as the slot */
     char *asked;                /* * with ASKED: the text */
+    char *early;                /* of one that came before its grant was heard, and is told then */
     struct hfi_call *releasing; /* the call that waits for LOST to be told; NULL: none */
 };
 
@@ -77,6 +78,8 @@ void hfi_events_begin(struct hfi_events *events, hf_event_fn *fn, void *arg);
 void hfi_lease_note(struct hfi_lease *lease);
 /* Likewise: it was asked for. `text` is allocated, and belongs to the lease now. */
 void hfi_lease_note_asked(struct hfi_lease *lease, char *text);
+/* Likewise: it is HELD now, and may have been asked for before. */
+void hfi_lease_note_early(struct hfi_lease *lease);
 
 /* A hold that is not lost ends: no callback of it begins any more. With the lock of its shard. true: one runs, on another
  * thread. */

@@ -75,7 +75,7 @@ static bool gather(struct hfi_store *store, struct hfi_lease *lease, int64_t now
     if (!keeper->renewal)
         return false;
     hfi_batch_add(keeper->renewal->memory, lease,
-                  hfi_term_ask(&lease->term, hfi_idle_ttl(lease), now_ms), now_ms);
+                  hfi_term_ask(&lease->term, hfi_idle_ttl(lease, now_ms), now_ms), now_ms);
     return true;
 }
 

@@ -11,18 +11,23 @@
 
 #define ASKED_MS 1000 /* between two ASKED of one lease */
 
-/* The holder is told, unless it was lately. With the lock. */
-static void asked(struct hfi_lease *lease, const char *text)
+/* The holder is told, unless it was lately. One that has not heard of its grant yet is told then. With the lock. */
+static void asked(struct hfi_lease *lease, bool held, const char *text)
 {
     int64_t now_ms = hfi_now_ms();
     char *copy;
 
-    if (!lease->watch || hfi_lease_lost(lease) ||
-        (lease->asked_ms != 0 && now_ms - lease->asked_ms < ASKED_MS))
+    if (!lease->watch || (!held && lease->events.early) ||
+        (held &&
+         (hfi_lease_lost(lease) || (lease->asked_ms != 0 && now_ms - lease->asked_ms < ASKED_MS))))
         return;
     copy = hfi_strndup(text, hfi_label_len(text, HF_LABEL_MAX));
     if (!copy)
         return;
+    if (!held) {
+        lease->events.early = copy; /* hfi_lease_begin() */
+        return;
+    }
     lease->asked_ms = now_ms;
     hfi_lease_note_asked(lease, copy);
 }
@@ -50,8 +55,8 @@ void hfi_lease_wanted(struct hfi_host *host, struct hfi_claim *claim,
             hfi_idle_recalled(lease);
             hfi_idle_end(lease, &end);
         }
-        if (phase == HFI_HELD && what == HFI_WANTED_ASKED)
-            asked(lease, text);
+        if (phase != HFI_IDLE && what == HFI_WANTED_ASKED)
+            asked(lease, phase == HFI_HELD, text);
         else if (phase == HFI_HELD)
             hfi_lease_note(lease);
     }

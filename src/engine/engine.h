@@ -100,8 +100,8 @@ enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE };
  * the end of a lock delay. */
 #define HFI_CLAIM_REPLACES (1u << 4)
 /* HF_CAP_NUMBERED, semaphores only, permits <= HF_SLOTS_MAX: each of its permits gets a number at the grant, by itself or by a
- * hand-over: the lowest ones from 0 on that no NUMBERED holder of the name has. They stay with the holder until it ends. Holders
- * without the flag have none, and cost nothing more. */
+ * hand-over: the lowest ones from 0 on that no NUMBERED holder of the name has (Redlock: any below the capacity that no holder has). They
+ * stay with the holder until it ends. Holders without the flag have none, and cost nothing more. */
 #define HFI_CLAIM_NUMBERED (1u << 5)
 
 /*

@@ -142,6 +142,14 @@ hf_status hf_sql_lock(const hf_sql_lock_request *request, hf_error *err)
 
 /* ---- writing them ---------------------------------------------------------------------------------- */
 
+/* A text cannot look at what one statement gives before the next: that of a try makes the row in a way that waits for no holder. */
+static enum hfi_sql_statement make_by_text(const hf_sql_lock_request *request)
+{
+    if (request->wait_ms != 0)
+        return make_of(request);
+    return request->kind == HF_KIND_SHARED ? HFI_SQL_ROW_MAKE_SHARED_TRY : HFI_SQL_ROW_MAKE_TRY;
+}
+
 hf_status hf_sql_get_lock(const hf_sql_lock_request *request, char **ret_sql, hf_error *err)
 {
     struct locking locking;
@@ -154,8 +162,8 @@ hf_status hf_sql_get_lock(const hf_sql_lock_request *request, char **ret_sql, hf
     status = begin(&locking, request, err);
     if (status != HF_OK)
         return status;
-    status = locking.sql->get_lock(locking.at.conf, &locking.name, make_of(&locking.request), &make,
-                                   err);
+    status = locking.sql->get_lock(locking.at.conf, &locking.name, make_by_text(&locking.request),
+                                   &make, err);
     if (status == HF_OK)
         status = locking.sql->get_lock(locking.at.conf, &locking.name, lock_of(&locking.request),
                                        &last, err);

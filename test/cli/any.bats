@@ -18,6 +18,7 @@ load helper
     hold b
     exits 75 holdfast run -n --any a,b -- true
     says "any of 2 names"
+    says "'a' is held by"
     exits 75 holdfast run -w 100ms --any a,b -- true
     exits 0 holdfast run -n -E 0 --any a,b -- true
     begin holdfast run --any a,b -- sh -c 'echo $HOLDFAST_NAME >got.tmp; mv got.tmp got'

@@ -12,7 +12,7 @@ offers() { # WORD...: what bash offers for the last one
 }
 
 @test "bash: every verb, and for each verb every option that its help lists" {
-    [[ $(offers holdfast r | xargs) == "run renew redlock" ]]
+    [[ $(offers holdfast r | xargs) == "run renew resize redlock" ]]
     for verb in run once elect latch barrier lock renew convert unlock limit ls show watch break init doctor engines redlock cell counter script completion; do
         offers holdfast '' | grep -qx $verb
         [[ $(offers holdfast $verb -- | grep -- -- | sort -u) == "$(options_of $verb)" ]]

@@ -7,7 +7,7 @@ setup() {
     dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-cli.XXXXXX")
     cd "$dir" || return
     export HOLDFAST_STORE=file:$dir/store
-    unset HOLDFAST_CONFIG HOLDFAST_NAME HOLDFAST_TOKEN HOLDFAST_TOKENS HOLDFAST_RUN_FD HOLDFAST_SESSION NO_COLOR
+    unset HOLDFAST_CONFIG HOLDFAST_NAME HOLDFAST_TOKEN HOLDFAST_TOKENS HOLDFAST_SLOT HOLDFAST_RUN_FD HOLDFAST_SESSION NO_COLOR
     export PATH=$dir/bin:$PATH
     mkdir bin
     ln -s "${HOLDFAST_BIN:?}" bin/holdfast

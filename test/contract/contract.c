@@ -281,6 +281,19 @@ hf_status both_break(hf_store *store, const void *name, size_t name_len, uint64_
                     &both, err);
 }
 
+hf_status both_resize(hf_store *store, const void *name, size_t name_len, uint32_t capacity,
+                      hf_error *err)
+{
+    struct both both = { 0 };
+
+    if (!contract_pumped)
+        return (hf_semaphore_resize)(store, name, name_len, capacity, err);
+    return both_end(
+        store,
+        hf_semaphore_resize_async(store, name, name_len, capacity, both_done, &both, NULL, err),
+        &both, err);
+}
+
 hf_status both_inspect(hf_store *store, const void *name, size_t name_len, uint64_t flags,
                        hf_view **ret_view, hf_error *err)
 {

@@ -133,7 +133,7 @@ struct contract_group {
     X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
     X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
     X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer) X(deadlock) X(several) X(any) X(members) X(bound) \
-    X(handover) X(crowd) X(wanted) X(yield) X(linger) X(convert)
+    X(handover) X(crowd) X(wanted) X(yield) X(linger) X(convert) X(numbered) X(resize)
 /* clang-format on */
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)
@@ -163,6 +163,8 @@ hf_status both_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err);
 hf_status both_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err);
 hf_status both_break(hf_store *store, const void *name, size_t name_len, uint64_t token,
                      hf_error *err);
+hf_status both_resize(hf_store *store, const void *name, size_t name_len, uint32_t capacity,
+                      hf_error *err);
 hf_status both_inspect(hf_store *store, const void *name, size_t name_len, uint64_t flags,
                        hf_view **ret_view, hf_error *err);
 hf_status both_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
@@ -178,16 +180,17 @@ hf_status both_acquire_any(hf_store *store, const hf_acquire_request *requests, 
                            size_t *ret_index, hf_lease **ret_lease, hf_error *err);
 hf_status both_release_all(hf_lease *const *leases, size_t count, hf_error *err);
 
-#define hf_acquire_all(...)   both_acquire_all(__VA_ARGS__)
-#define hf_acquire_any(...)   both_acquire_any(__VA_ARGS__)
-#define hf_release_all(...)   both_release_all(__VA_ARGS__)
-#define hf_renew(...)         both_renew(__VA_ARGS__)
-#define hf_convert(...)       both_convert(__VA_ARGS__)
-#define hf_lease_break(...)   both_break(__VA_ARGS__)
-#define hf_store_inspect(...) both_inspect(__VA_ARGS__)
-#define hf_store_wait(...)    both_wait(__VA_ARGS__)
-#define hf_lease_adopt(...)   both_adopt(__VA_ARGS__)
-#define hf_store_check(...)   both_check(__VA_ARGS__)
-#define hf_deadlock_list(...) both_deadlocks(__VA_ARGS__)
+#define hf_acquire_all(...)      both_acquire_all(__VA_ARGS__)
+#define hf_acquire_any(...)      both_acquire_any(__VA_ARGS__)
+#define hf_release_all(...)      both_release_all(__VA_ARGS__)
+#define hf_renew(...)            both_renew(__VA_ARGS__)
+#define hf_convert(...)          both_convert(__VA_ARGS__)
+#define hf_lease_break(...)      both_break(__VA_ARGS__)
+#define hf_semaphore_resize(...) both_resize(__VA_ARGS__)
+#define hf_store_inspect(...)    both_inspect(__VA_ARGS__)
+#define hf_store_wait(...)       both_wait(__VA_ARGS__)
+#define hf_lease_adopt(...)      both_adopt(__VA_ARGS__)
+#define hf_store_check(...)      both_check(__VA_ARGS__)
+#define hf_deadlock_list(...)    both_deadlocks(__VA_ARGS__)
 
 #endif

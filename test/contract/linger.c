@@ -188,6 +188,59 @@ static void yielded_as_it_was(void **state)
     close_store(store);
 }
 
+/* The holder may have shortened its ttl: it waits for the lease again all the same. */
+static void yielded_with_a_shorter_ttl(void **state)
+{
+    hf_acquire_request request = lingering(LIMIT_MS), waits = plain(LIMIT_MS);
+    struct attempt attempt;
+    hf_store *store, *second;
+    hf_lease *lease;
+    pthread_t thread;
+
+    (void)state;
+    NEEDS(HF_CAP_LINGER | HF_CAP_WANTED);
+    store = open_store();
+    second = open_store();
+    request.flags = HF_FLAG_WATCH;
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_renew(lease, LIMIT_MS, &contract_error));
+    attempt_start(&attempt, second, &waits);
+    AWAIT(hf_lease_wanted(lease));
+    CHECK(pthread_create(&thread, NULL, give_when_granted, &attempt) == 0);
+    EXPECT(HF_YIELDED, hf_yield(&lease, LIMIT_MS, &contract_error));
+    give(lease);
+    CHECK(pthread_join(thread, NULL) == 0);
+    close_store(second);
+    close_store(store);
+}
+
+/* A claim that lingers is kept on a short ttl, but not below a holder: the validity that it was granted with stays its own. */
+static void holder_keeps_its_validity(void **state)
+{
+    hf_acquire_request request = lingering(50);
+    hf_store *store;
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_LINGER);
+    store = open_store();
+    request.min_valid_ms = LIMIT_MS;
+    for (int i = 0; i < 2000; i++) { /* among them are some that fetch more tokens */
+        int64_t until_ms;
+
+        lease = take(store, &request);
+        EXPECT(HF_OK, hf_lease_get(lease, &info));
+        until_ms = now_ms() + info.remaining_ms;
+        if (i % 50 == 0)
+            nap_ms(20);
+        EXPECT(HF_OK, hf_lease_get(lease, &info));
+        CHECK(now_ms() + info.remaining_ms + 1000 >= until_ms);
+        give(lease);
+    }
+    close_store(store);
+}
+
 static void waiter_calls_it_back(void **state)
 {
     hf_acquire_request request = lingering(LIMIT_MS), waits = plain(LIMIT_MS);
@@ -615,6 +668,8 @@ int contract_linger(void)
         CASE(stays_and_is_taken_again),
         CASE(shown_as_idle),
         CASE(yielded_as_it_was),
+        CASE(yielded_with_a_shorter_ttl),
+        CASE(holder_keeps_its_validity),
         CASE(waiter_calls_it_back),
         CASE(try_gets_what_nobody_uses),
         CASE(detached_tries_have_ids_of_their_own),

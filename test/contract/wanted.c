@@ -317,6 +317,40 @@ static void local_waiters(void **state)
     close_store(store);
 }
 
+/* A waiter gets the place of another holder: nobody waits for what this one holds any more. */
+static void another_place_is_given(void **state)
+{
+    struct told told = { .total = 0 };
+    hf_acquire_request request = watched("wanted", &told), other = mutex_request("wanted");
+    struct waiter waiter;
+    hf_store *store, *second;
+    hf_lease *lease, *place;
+
+    (void)state;
+    NEEDS(HF_CAP_WANTED | HF_CAP_SEMAPHORE);
+    store = open_store();
+    second = open_store();
+    request.kind = other.kind = HF_KIND_SEMAPHORE;
+    request.capacity = other.capacity = 2;
+    if (has(HF_CAP_TTL)) { /* no renewal tells it */
+        request.flags |= HF_FLAG_NO_RENEW;
+        request.ttl_ms = 3 * LIMIT_MS;
+    }
+    lease = take(store, &request);
+    place = take(second, &other);
+    waiter_start(&waiter, second, other);
+    AWAIT(hf_lease_wanted(lease));
+    give(place);
+    EXPECT(HF_OK, attempt_join(&waiter.attempt));
+    AWAIT(!hf_lease_wanted(lease));
+    AWAIT(told.unwanted == told.wanted);
+    give(waiter.attempt.lease);
+    EXPECT(HF_OK, hf_cancel_close(waiter.cancel));
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
 /* Each of several holders is told. */
 static void readers(void **state)
 {
@@ -561,6 +595,7 @@ int contract_wanted(void)
         CASE(none_after_release),
         CASE(release_takes_back),
         CASE(local_waiters),
+        CASE(another_place_is_given),
         CASE(readers),
         CASE(waiter_dies),
         CASE(between_processes),

@@ -123,6 +123,31 @@ static void message_is_late(void **state)
     close_store(store);
 }
 
+/* A lease is granted, and its holder does not know that yet: what it is asked meanwhile it hears with the grant. */
+static void asked_before_the_grant_is_heard(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    struct told told = { .count = 0 };
+    hf_acquire_request request = watched(10 * LIMIT_MS, &told), other = mutex_request("wanted");
+    struct attempt attempt;
+    hf_lease *lease = take(second, &other);
+
+    (void)state;
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, store, &request);
+    AWAIT(count_waiters(second, "wanted") == 1);
+    mem_fault(contract_server(), MEM_DELAY_PUSH, MEM_VERBS, 1, 1000);
+    give(lease);
+    AWAIT(count_holders(second, "wanted") == 1);
+    EXPECT(HF_OK, hf_ask(second, "wanted", HF_CSTRING, "a stranger", &contract_error));
+    EXPECT(HF_OK, attempt_join(&attempt));
+    AWAIT(told.count == 1);
+    CHECK(told.events[0] == 'a' && strcmp(told.why, "a stranger") == 0);
+    give(attempt.lease);
+    close_store(second);
+    close_store(store);
+}
+
 /* AT_RISK and HELD are events too, and LOST is the last one. */
 static void at_risk_is_told(void **state)
 {
@@ -224,8 +249,10 @@ static void yield_is_cut_off(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
-        CASE(message_is_lost), CASE(line_is_cut),        CASE(message_is_late),
-        CASE(at_risk_is_told), CASE(release_of_a_yield), CASE(yield_is_cut_off),
+        CASE(message_is_lost),  CASE(line_is_cut),
+        CASE(message_is_late),  CASE(asked_before_the_grant_is_heard),
+        CASE(at_risk_is_told),  CASE(release_of_a_yield),
+        CASE(yield_is_cut_off),
     };
 
     if (argc > 1)

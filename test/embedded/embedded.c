@@ -208,6 +208,33 @@ void do_acquire(struct self *self, const struct ask *ask, struct answer *answer)
         answer->token = hf_lease_token(self->leases[ask->lease]);
 }
 
+void do_resize(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    hf_error err = { 0 };
+
+    put(answer, hf_semaphore_resize(self->store, ask->name, HF_CSTRING, ask->capacity, &err), &err);
+}
+
+void do_size(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    hf_error err = { 0 };
+    hf_view *view = NULL;
+
+    put(answer, hf_store_inspect(self->store, ask->name, HF_CSTRING, 0, &view, &err), &err);
+    answer->number = 0;
+    if (answer->status == HF_OK && hf_view_count(view) > 0 && hf_view_entry(view, 0)->resized)
+        answer->number = hf_view_entry(view, 0)->capacity;
+    hf_free(view);
+}
+
+void do_slot(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+
+    answer->status = hf_lease_get(self->leases[ask->lease], &info);
+    answer->number = info.slot_count > 0 ? (int64_t)info.slots[0] : -1;
+}
+
 void do_release(struct self *self, const struct ask *ask, struct answer *answer)
 {
     hf_error err = { 0 };

@@ -109,6 +109,9 @@ void actor_quit(struct actor *actor); /* let it close its store and go */
 /* What actors can do. */
 actor_fn do_open, do_acquire, do_release, do_state, do_break, do_renew, do_close, do_nothing;
 actor_fn do_count_waiters, do_count_holders; /* of ask.name, in answer.number */
+actor_fn do_resize;                          /* ask.name to ask.capacity */
+actor_fn do_size; /* answer.number: the size of ask.name that was set; 0: none */
+actor_fn do_slot; /* answer.number: the first number of the lease; -1: it has none */
 
 /* Shorter. A wait is HF_FOREVER unless said otherwise. */
 struct ask mutex(const char *name);

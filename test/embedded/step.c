@@ -39,6 +39,7 @@ static void do_marked(struct self *self, const struct ask *ask, struct answer *a
     }
 MARKED(acquire)
 MARKED(release)
+MARKED(resize)
 MARKED(open)
 MARKED(close)
 
@@ -447,6 +448,65 @@ static void stay_on_one_processor(void)
     sched_setaffinity(0, sizeof one_of_them, &one_of_them);
 }
 
+/* ---- setting a size: the durable file and the lease file agree, whatever was done of it ------------- */
+
+/* The last record of the file `sizes`, as sizes.c has it. */
+static uint32_t size_on_disk(void)
+{
+    unsigned char bytes[1 << 16];
+    uint32_t head[3] = { 0 }, capacity = 0;
+    int fd = open(in_place("sizes"), O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? read(fd, bytes, sizeof bytes) : 0;
+
+    assert_true(len >= 0 && len < (ssize_t)sizeof bytes);
+    for (ssize_t at = 0; at + (ssize_t)sizeof head <= len; at += (ssize_t)sizeof head + head[2]) {
+        memcpy(head, bytes + at, sizeof head);
+        capacity = head[1];
+    }
+    if (fd >= 0)
+        close(fd);
+    return capacity;
+}
+
+static void set_resizing(struct actor **ret_victim, actor_fn **ret_fn, struct ask *ret_ask)
+{
+    struct ask ask = permits_of("n", 1, 1);
+
+    OK(actor_do(keeper, do_resize, ask));
+    *ret_victim = practised();
+    grew(take(keeper, ask));
+    wait_for(waiter, ask);
+    *ret_fn = marked_resize;
+    *ret_ask = permits_of("n", 2, 1);
+}
+
+static void look_resizing(struct actor *victim, bool killed)
+{
+    struct answer answer = actor_do(keeper, do_size, mutex("n"));
+
+    OK(answer);
+    assert_true(answer.number == 1 || answer.number == 2);
+    assert_int_equal(answer.number, size_on_disk());
+    if (!killed) {
+        assert_int_equal(answer.number, 2);
+        actor_kill(victim);
+    }
+    if (answer.number == 1)
+        give(keeper, 0);
+    answer = actor_answer(waiter); /* by the new size, or by the release */
+    OK(answer);
+    grew(answer.token);
+    give(waiter, 0);
+    if (actor_do(keeper, do_count_holders, mutex("n")).number > 0)
+        give(keeper, 0);
+}
+
+static void killed_while_resizing(void **state)
+{
+    (void)state;
+    sweep(&(struct scene){ set_resizing, look_resizing });
+}
+
 int main(void)
 {
 #define SCENE(function) cmocka_unit_test_setup_teardown(function, begin, place_teardown)
@@ -455,7 +515,7 @@ int main(void)
         SCENE(killed_before_the_wake_up), SCENE(killed_while_queueing),
         SCENE(killed_while_opening),      SCENE(killed_while_making),
         SCENE(killed_while_closing),      SCENE(killed_while_clearing),
-        SCENE(killed_while_rebuilding),
+        SCENE(killed_while_rebuilding),   SCENE(killed_while_resizing),
     };
 
     stay_on_one_processor();

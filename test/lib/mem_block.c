@@ -54,8 +54,7 @@ static hf_status acquire(struct block_store *store, struct hfi_op *op);
 static hf_status release(struct block_store *store, struct hfi_op *op);
 static hf_status adopt(struct block_store *store, struct hfi_op *op);
 static hf_status renew(struct block_store *store, struct hfi_op *op);
-static hf_status break_one(struct block_store *store, struct hfi_op *op);
-static hf_status ask_holders(struct block_store *store, struct hfi_op *op);
+static hf_status ask_about(struct block_store *store, struct hfi_op *op);
 static hf_status cell_op(struct block_store *store, struct hfi_op *op);
 static hf_status change_wait(struct block_store *store, struct hfi_op *op);
 static struct hfi_claim **find_held(struct block_store *store, const struct hfi_claim *claim);
@@ -127,10 +126,8 @@ static void block_submit(void *self, struct hfi_op *op)
         status = adopt(store, op);
     else if (op->kind == HFI_OP_RENEW)
         status = renew(store, op);
-    else if (op->kind == HFI_OP_BREAK)
-        status = break_one(store, op);
-    else if (op->kind == HFI_OP_ASK)
-        status = ask_holders(store, op);
+    else if (op->kind == HFI_OP_BREAK || op->kind == HFI_OP_RESIZE || op->kind == HFI_OP_ASK)
+        status = ask_about(store, op);
     else if (op->kind == HFI_OP_LIST || op->kind == HFI_OP_LOOK)
         status = mem_inspect(&store->base, op, true);
     else if (op->kind == HFI_OP_CHANGE_WAIT)
@@ -140,7 +137,7 @@ static void block_submit(void *self, struct hfi_op *op)
     mem_world_changed(store->base.world);
     pthread_mutex_unlock(&mem_lock);
 
-    if (status != HF_OK && (status != HF_MISMATCH || op->kind != HFI_OP_ACQUIRE)) /* that has one */
+    if (status != HF_OK && !op->error.text[0])
         hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     hfi_op_finish(op, status);
 }
@@ -282,21 +279,17 @@ static hf_status renew(struct block_store *store, struct hfi_op *op)
     return HF_OK;
 }
 
-static hf_status break_one(struct block_store *store, struct hfi_op *op)
-{
-    struct mem_request request = { .verb = MEM_BREAK, .token = op->u.brk.token };
-
-    request.name_len = op->u.brk.name.len;
-    memcpy(request.name, op->u.brk.name.bytes, op->u.brk.name.len);
-    return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms()).status;
-}
-
-static hf_status ask_holders(struct block_store *store, struct hfi_op *op)
+/* BREAK, RESIZE, ASK. */
+static hf_status ask_about(struct block_store *store, struct hfi_op *op)
 {
     struct mem_request request;
+    struct mem_reply reply;
 
-    mem_request_fill_ask(op, &request);
-    return mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms()).status;
+    mem_request_fill_named(op, &request);
+    reply = mem_server_call(mem_conn_server(&store->base), &request, hfi_now_ms());
+    if (reply.status == HF_MISMATCH)
+        return hfi_mismatch_set(&op->error, reply.mode, reply.capacity);
+    return reply.status;
 }
 
 static hf_status change_wait(struct block_store *store, struct hfi_op *op)
@@ -474,7 +467,6 @@ static struct hfi_claim **find_held(struct block_store *store, const struct hfi_
 static const hf_engine_lack lacks[] = {
     { HF_CAP_PROCESS | HF_CAP_SCRIPTS | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY,
       "as on a server that has little" },
-    { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },
     { 0, NULL },
 };
 
@@ -495,7 +487,7 @@ const struct hfi_engine mem_block_engine = {
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
                     HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_COMMIT | HF_CAP_CELL_TTL |
                     HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER |
-                    HF_CAP_CONVERT,
+                    HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE,
             .on_crash = "freed after the ttl",
             .on_pause = "freed after the ttl",
             .on_clock_jump = "unaffected",

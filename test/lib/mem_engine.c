@@ -588,11 +588,20 @@ void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enu
         ret_request->bytes = mem_cells_keep(store->world->cells, op->u.cell.bytes, op->u.cell.len);
 }
 
-void mem_request_fill_ask(const struct hfi_op *op, struct mem_request *ret_request)
+void mem_request_fill_named(const struct hfi_op *op, struct mem_request *ret_request)
 {
-    *ret_request = (struct mem_request){ .verb = MEM_ASK, .name_len = op->u.ask.name.len };
-    memcpy(ret_request->name, op->u.ask.name.bytes, op->u.ask.name.len);
-    snprintf(ret_request->label, sizeof ret_request->label, "%s", op->u.ask.text);
+    const struct hfi_name *name = op->kind == HFI_OP_BREAK    ? &op->u.brk.name
+                                  : op->kind == HFI_OP_RESIZE ? &op->u.resize.name
+                                                              : &op->u.ask.name;
+
+    *ret_request = (struct mem_request){ .verb = mem_verb_of(op->kind), .name_len = name->len };
+    memcpy(ret_request->name, name->bytes, name->len);
+    if (op->kind == HFI_OP_BREAK)
+        ret_request->token = op->u.brk.token;
+    else if (op->kind == HFI_OP_RESIZE)
+        ret_request->capacity = op->u.resize.capacity;
+    else
+        snprintf(ret_request->label, sizeof ret_request->label, "%s", op->u.ask.text);
 }
 
 void mem_tell_hears(struct mem_store *store)
@@ -654,6 +663,7 @@ enum mem_verb mem_verb_of(enum hfi_op_kind kind)
         [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP,
         [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT,
         [HFI_OP_TIME] = MEM_TIME,
+        [HFI_OP_RESIZE] = MEM_RESIZE,
         [HFI_OP_ASK] = MEM_ASK,
         [HFI_OP_CELLS_COMMIT] = MEM_CELL_COMMIT,
     };
@@ -669,6 +679,8 @@ void mem_claim_fill(struct mem_store *store, struct hfi_claim *claim, const stru
     claim->granted_ttl_ms = reply->ttl_ms;
     claim->sent_ms = sent_ms;
     claim->others_wait = reply->others_wait;
+    claim->flags |= reply->flags & HFI_CLAIM_NUMBERED; /* of an adopted one */
+    memcpy(claim->slots, reply->slots, sizeof claim->slots);
 }
 
 void mem_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid)

@@ -200,13 +200,8 @@ static bool send_call(struct event_store *store, struct call *call, enum mem_ver
         requests[0].verb = verb;
     else if (verb >= MEM_CELL_READ)
         mem_request_fill_cell(&store->base, op, verb, call->owner, &requests[0]);
-    else if (op->kind == HFI_OP_BREAK) {
-        requests[0].verb = verb;
-        requests[0].name_len = op->u.brk.name.len;
-        memcpy(requests[0].name, op->u.brk.name.bytes, op->u.brk.name.len);
-        requests[0].token = op->u.brk.token;
-    } else if (op->kind == HFI_OP_ASK)
-        mem_request_fill_ask(op, &requests[0]);
+    else if (op->kind == HFI_OP_BREAK || op->kind == HFI_OP_RESIZE || op->kind == HFI_OP_ASK)
+        mem_request_fill_named(op, &requests[0]);
     else if (op->kind != HFI_OP_RENEW)
         mem_request_fill(&store->base, op->claim, verb, op->claim->ttl_ms, op->may_wait,
                          &requests[0]);
@@ -555,6 +550,10 @@ static hf_status take_in(struct event_store *store, struct call *call,
     case HFI_OP_CELLS_COMMIT:
     case HFI_OP_TIME:
         return mem_cell_fill(op, replies);
+    case HFI_OP_RESIZE:
+        return replies->status == HF_MISMATCH
+                   ? hfi_mismatch_set(&op->error, replies->mode, replies->capacity)
+                   : replies->status;
     default:
         return replies->status;
     }
@@ -572,7 +571,7 @@ static void end_call(struct event_store *store, struct call *call, hf_status sta
     pthread_mutex_unlock(&mem_lock);
 
     hfi_free(call);
-    if (status != HF_OK && (status != HF_MISMATCH || op->kind != HFI_OP_ACQUIRE)) /* that has one */
+    if (status != HF_OK && !op->error.text[0])
         hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     if (op->kind == HFI_OP_RENEW && status != HF_OK)
         for (size_t i = 0; i < op->u.renew.count; i++)
@@ -609,7 +608,6 @@ static const struct hfi_admin event_admin = { .doctor = mem_doctor };
 
 static const hf_engine_lack lacks[] = {
     { HF_CAP_PROCESS | HF_CAP_SCRIPTS, "as on Redis" },
-    { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },
     { 0, NULL },
 };
 
@@ -633,7 +631,8 @@ const struct hfi_engine mem_event_engine = {
                     HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                     HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
                     HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_COMMIT | HF_CAP_CONVERT },
+                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_COMMIT | HF_CAP_CONVERT |
+                    HF_CAP_NUMBERED | HF_CAP_RESIZE },
     .passed = mem_passed,
 };
 

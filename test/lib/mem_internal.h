@@ -85,8 +85,8 @@ void mem_request_fill(struct mem_store *store, const struct hfi_claim *claim, en
 void mem_request_fill_cell(struct mem_store *store, const struct hfi_op *op, enum mem_verb verb,
                            const unsigned char owner[HFI_OWNER_LEN],
                            struct mem_request *ret_request);
-/* A request to ask the holders of a name. */
-void mem_request_fill_ask(const struct hfi_op *op, struct mem_request *ret_request);
+/* A request about a name: BREAK, RESIZE, ASK. */
+void mem_request_fill_named(const struct hfi_op *op, struct mem_request *ret_request);
 /* With mem_lock held, which is dropped in between: tell core whether it would hear a push. */
 void mem_tell_hears(struct mem_store *store);
 /* Copy the server's answer into the op. Returns the status to finish it with. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The permit model, see mem_server.h. A name lives while it is held, waited for
- * or closed by a lock_delay; the token counter is one for all names, so it can
+ * The permit model, see mem_server.h. A name lives while it is held, waited for,
+ * closed by a lock_delay, or has a size that was set; the token counter is one for all names, so it can
  * outlive them. An owner that has ended or was refused stays known for a while (`ended`), so that a
  * late copy of its acquire cannot be granted.
  */
@@ -26,8 +26,9 @@ struct party {
     uint64_t first, held; /* holder: its block's first token, and the one that holds now */
     uint64_t last;        /* holder: the last token that it has ever been given */
     int64_t tid;
-    bool idle; /* holder: so it says */
-    bool told; /* holder: that others wait */
+    bool idle;                    /* holder: so it says */
+    bool told;                    /* holder: that others wait */
+    uint32_t slots[HF_SLOTS_MAX]; /* holder with NUMBERED */
 };
 
 struct name {
@@ -35,7 +36,9 @@ struct name {
     unsigned char bytes[HF_NAME_MAX];
     uint32_t len;
     enum hfi_mode mode;
-    uint32_t capacity, taken;
+    uint32_t capacity;
+    uint32_t set; /* the size that was set; 0: as requests say */
+    uint64_t taken;
     int64_t closed_until_ms; /* 0: open */
     struct party *holders, *waiters;
 };
@@ -88,7 +91,7 @@ static struct mem_reply answer(hf_status status)
 
 static struct mem_reply granted(const struct party *holder)
 {
-    return (struct mem_reply){
+    struct mem_reply reply = {
         .status = HF_OK,
         .token = holder->first,
         .tokens = holder->ask.tokens_wanted,
@@ -97,8 +100,35 @@ static struct mem_reply granted(const struct party *holder)
         .mode = holder->ask.mode,
         .capacity = holder->ask.capacity,
         .permits = holder->ask.permits,
+        .flags = holder->ask.flags,
         .others_wait = holder->told,
     };
+
+    memcpy(reply.slots, holder->slots, sizeof reply.slots);
+    return reply;
+}
+
+static bool has_slot(const struct party *holder, uint32_t slot)
+{
+    for (uint32_t i = 0; i < holder->ask.permits; i++)
+        if (holder->slots[i] == slot)
+            return true;
+    return false;
+}
+
+/* The lowest numbers that no holder has. `party` is not among the holders yet. */
+static void number(const struct name *name, struct party *party)
+{
+    uint32_t count = 0;
+
+    for (uint32_t slot = 0; count < party->ask.permits; slot++) {
+        const struct party *p = name->holders;
+
+        while (p && !(p->ask.flags & HFI_CLAIM_NUMBERED && has_slot(p, slot)))
+            p = p->next;
+        if (!p)
+            party->slots[count++] = slot;
+    }
 }
 
 static uint32_t at_most(const struct mem_server *server, uint32_t tokens)
@@ -121,6 +151,8 @@ static hf_status grant(struct mem_server *server, struct name *name, struct part
     party->since_ms = party->granted_ms = now_ms;
     party->until_ms = party->ask.ttl_ms ? now_ms + party->ask.ttl_ms : HFI_NEVER;
     party->told = name->waiters != NULL && party->ask.flags & HFI_CLAIM_WATCHED;
+    if (party->ask.flags & HFI_CLAIM_NUMBERED)
+        number(name, party);
     party->next = name->holders;
     name->holders = party;
     name->taken += party->ask.permits;
@@ -137,7 +169,7 @@ static struct mem_reply refuse(struct mem_server *server, const struct mem_reque
 
 static bool fits(const struct name *name, uint32_t permits)
 {
-    return !name->closed_until_ms && permits <= name->capacity - name->taken;
+    return !name->closed_until_ms && name->taken + permits <= name->capacity;
 }
 
 /* The holder whose place it takes, if it fits there; NULL: there is none, or it does not fit. */
@@ -169,6 +201,15 @@ static void repeat_wanted(struct mem_server *server, struct name *name)
     tell_holders(server, name);
 }
 
+/* Is the name what the request takes it for? */
+static bool agrees(const struct name *name, const struct mem_request *ask)
+{
+    if (name->set)
+        return ask->mode == HFI_MODE_SEMAPHORE && ask->permits <= name->set;
+    return (!name->holders && !name->waiters) ||
+           (name->mode == ask->mode && name->capacity == ask->capacity);
+}
+
 static struct mem_reply acquire(struct mem_server *server, const struct mem_request *ask,
                                 int64_t now_ms)
 {
@@ -188,8 +229,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     }
     if (has_ended(server, ask->owner))
         return answer(HF_LOST);
-    if (name && (name->holders || name->waiters) &&
-        (name->mode != ask->mode || name->capacity != ask->capacity))
+    if (name && !agrees(name, ask))
         return (struct mem_reply){ .status = HF_MISMATCH,
                                    .mode = name->mode,
                                    .capacity = name->capacity };
@@ -315,6 +355,30 @@ static struct mem_reply renew(struct mem_server *server, const struct mem_reques
     return reply;
 }
 
+/* Set the size of a semaphore, or go back to what requests say. */
+static struct mem_reply resize(struct mem_server *server, const struct mem_request *ask,
+                               int64_t now_ms)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+
+    if (name && (name->holders || name->waiters) && name->mode != HFI_MODE_SEMAPHORE)
+        return (struct mem_reply){ .status = HF_MISMATCH,
+                                   .mode = name->mode,
+                                   .capacity = name->capacity };
+    if (!name && ask->capacity == 0)
+        return answer(HF_OK);
+    name = get_name(server, ask);
+    name->set = ask->capacity;
+    if (name->set) {
+        name->mode = HFI_MODE_SEMAPHORE;
+        name->capacity = name->set;
+    }
+    server->seq++;
+    settle(server, name, now_ms);
+    drop_if_idle(server, name);
+    return answer(HF_OK);
+}
+
 /* Tell every holder that listens. */
 static struct mem_reply ask_holders(struct mem_server *server, const struct mem_request *ask)
 {
@@ -384,6 +448,8 @@ struct mem_reply mem_server_call(struct mem_server *server, const struct mem_req
         return renew(server, request, now_ms);
     case MEM_BREAK:
         return break_one(server, request, now_ms);
+    case MEM_RESIZE:
+        return resize(server, request, now_ms);
     case MEM_ASK:
         return ask_holders(server, request);
     case MEM_INSPECT:
@@ -502,8 +568,10 @@ static bool emit_holders(const struct name *name, struct hfi_sink *sink, int64_t
             .lingers = (p->ask.flags & HFI_CLAIM_LINGERS) != 0,
             .idle = p->idle,
             .watched = (p->ask.flags & HFI_CLAIM_WATCHED) != 0,
+            .slot_count = p->ask.flags & HFI_CLAIM_NUMBERED ? p->ask.permits : 0,
             .label = p->ask.label,
         };
+        memcpy(holder.slots, p->slots, sizeof holder.slots);
         if (!sink->holder(sink, &holder))
             return false;
     }
@@ -536,8 +604,9 @@ static bool emit(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
         .name_len = name->len,
         .kind = hfi_shown_kind(name->mode, 1),
         .capacity = name->capacity,
-        .taken = name->taken,
+        .taken = (uint32_t)name->taken,
         .closed_ms = name->closed_until_ms ? name->closed_until_ms - now_ms : 0,
+        .resized = name->set != 0,
     };
 
     return sink->entry(sink, &entry) && emit_holders(name, sink, now_ms) &&
@@ -610,6 +679,7 @@ void mem_server_forget(struct mem_server *server)
             while (name->waiters)
                 end_party(server, &name->waiters);
             name->closed_until_ms = 0;
+            name->set = 0;
             drop_if_idle(server, name);
         }
     server->seq++;
@@ -663,7 +733,7 @@ static struct name *get_name(struct mem_server *server, const struct mem_request
         name->next = server->names[bucket];
         server->names[bucket] = name;
     }
-    if (!name->holders && !name->waiters) {
+    if (!name->holders && !name->waiters && !name->set) {
         name->mode = ask->mode;
         name->capacity = ask->capacity;
     }
@@ -674,7 +744,7 @@ static void drop_if_idle(struct mem_server *server, struct name *name)
 {
     struct name **at = &server->names[bucket_of(name->bytes, name->len)];
 
-    if (name->holders || name->waiters || name->closed_until_ms)
+    if (name->holders || name->waiters || name->closed_until_ms || name->set)
         return;
     while (*at != name)
         at = &(*at)->next;

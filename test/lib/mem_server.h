@@ -23,6 +23,7 @@ enum mem_verb {
     MEM_RENEW,
     MEM_ADOPT,
     MEM_BREAK,
+    MEM_RESIZE,    /* `capacity` is the size, or 0 */
     MEM_ASK,       /* tell the holders that listen; `label` is the text */
     MEM_INSPECT,   /* only counted and delayed; mem_inspect() does it */
     MEM_CELL_READ, /* these: mem_cells.h */
@@ -66,6 +67,8 @@ struct mem_reply {
     int64_t granted_ms; /* server time of the grant or renewal */
     enum hfi_mode mode;
     uint32_t capacity, permits;
+    unsigned flags; /* of a holder */
+    uint32_t slots[HF_SLOTS_MAX];
     uint64_t version;  /* of a cell */
     const void *bytes; /* of a cell; MEM_CELL_COMMIT: the version of each item */
     size_t len;

@@ -661,6 +661,22 @@ static bool fine_or_unknown(hf_status status)
     return status == HF_UNKNOWN || status == HF_UNAVAILABLE ? false : fine(status);
 }
 
+/* A size that could not be set to its end may be set. */
+static void do_resize(hf_store *store)
+{
+    hf_acquire_request request = mutex_request("slots");
+    hf_lease *lease;
+
+    request.kind = HF_KIND_SEMAPHORE;
+    request.capacity = 3;
+    request.permits = 2;
+    request.flags = HF_FLAG_NUMBERED;
+    (void)fine_or_unknown(hf_semaphore_resize(store, "slots", 5, 5, &contract_error));
+    if (fine(hf_acquire(store, &request, &lease, &contract_error)))
+        drop(lease);
+    (void)fine_or_unknown(hf_semaphore_resize(store, "slots", 5, 0, &contract_error));
+}
+
 /* One at any version, which is read first, and one with a ttl. */
 static void do_commits(hf_store *store)
 {
@@ -806,6 +822,7 @@ static const struct scenario {
     { "inspecting", do_inspect, true, HF_CAP_INSPECT },
     { "breaking", do_break, true, HF_CAP_BREAK },
     { "detached", do_detached, true, HF_CAP_DETACHED },
+    { "resize", do_resize, true, HF_CAP_NUMBERED | HF_CAP_RESIZE },
     { "asynchronous", do_async, true, 0 },
     { "async_forms", do_async_forms, true, 0 },
     { "several", do_several, true, 0 },

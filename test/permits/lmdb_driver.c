@@ -5,11 +5,11 @@
  * store's queue. The clock shows what the last `clock` line said.
  *
  *   clock MS | acquire NAME ID MODE CAPACITY PERMITS FLAGS TOKENS TTL DELAY | release ID | cancel ID | renew ID TTL ... |
- *   adopt NAME ID TOKEN TTL | pass ID TOKEN TID | break NAME TOKEN
+ *   adopt NAME ID TOKEN TTL | pass ID TOKEN TID | break NAME TOKEN | resize NAME CAPACITY
  *
- * FLAGS: 1 wait, 2 barge, 4 detached. After each line every waiter checks its position until
+ * FLAGS: 1 wait, 2 barge, 4 detached, 64 numbered. After each line every waiter checks its position until
  * nothing changes any more, as it would later by itself. The output is the answer; `granted ID
- * TOKEN TOKENS SENT_MS` and `lost ID` for other events; `name`, `holder` and `waiter` lines, which
+ * TOKEN TOKENS SENT_MS SLOT...` and `lost ID` for other events; `name`, `holder` and `waiter` lines, which
  * describe the whole store; and a dot. Holders and waiters are identified by their labels.
  */
 #include "engine/lmdb/internal.h"
@@ -137,23 +137,36 @@ static int64_t next_number(void)
 
 /* ---- the store, as it shows itself ------------------------------------------------------------- */
 
+static void print_slots(const uint32_t *slots, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        printf(" %u", slots[i]);
+    printf("\n");
+}
+
+static void print_slots_of(const struct hfi_claim *claim)
+{
+    print_slots(claim->slots, claim->flags & HFI_CLAIM_NUMBERED ? claim->permits : 0);
+}
+
 static bool print_entry(struct hfi_sink *sink, const hf_entry *entry)
 {
     (void)sink;
-    printf("name %.*s %d %u %u %lld\n", (int)entry->name_len, (const char *)entry->name,
+    printf("name %.*s %d %u %u %lld %d\n", (int)entry->name_len, (const char *)entry->name,
            entry->kind == HF_KIND_MUTEX    ? 0
            : entry->kind == HF_KIND_SHARED ? 1
                                            : 2,
-           entry->capacity, entry->taken, (long long)entry->closed_ms);
+           entry->capacity, entry->taken, (long long)entry->closed_ms, entry->resized);
     return true;
 }
 
 static bool print_holder(struct hfi_sink *sink, const hf_holder *h)
 {
     (void)sink;
-    printf("holder %s %llu %llu %u %u %lld %lld %lld\n", h->label, (unsigned long long)h->token,
+    printf("holder %s %llu %llu %u %u %lld %lld %lld", h->label, (unsigned long long)h->token,
            (unsigned long long)h->first, h->permits, h->detached, (long long)h->age_ms,
            (long long)h->ttl_ms, (long long)h->tid);
+    print_slots(h->slots, h->slot_count);
     return true;
 }
 
@@ -238,8 +251,9 @@ static int take_grants(void)
             fail("an acquire", item->op.error.text);
         item->phase = HELD;
         count++;
-        printf("granted %d %llu %u %lld\n", i, (unsigned long long)item->claim.token,
+        printf("granted %d %llu %u %lld", i, (unsigned long long)item->claim.token,
                item->claim.tokens, (long long)item->claim.sent_ms);
+        print_slots_of(&item->claim);
     }
     return count;
 }
@@ -300,7 +314,8 @@ static void do_acquire(void)
     item->claim.tokens_wanted = (uint32_t)next_number();
     item->claim.ttl_ms = next_number();
     item->claim.lock_delay_ms = next_number();
-    item->claim.flags = (flags & 2 ? HFI_CLAIM_BARGE : 0) | (flags & 4 ? HFI_CLAIM_DETACHED : 0);
+    item->claim.flags = (flags & 2 ? HFI_CLAIM_BARGE : 0) | (flags & 4 ? HFI_CLAIM_DETACHED : 0) |
+                        (flags & 64 ? HFI_CLAIM_NUMBERED : 0);
     memset(&item->op, 0, sizeof item->op);
     item->op = (struct hfi_op){ .kind = HFI_OP_ACQUIRE,
                                 .deadline_ms = HFI_NEVER,
@@ -316,10 +331,11 @@ static void do_acquire(void)
     }
     status = (hf_status)(atomic_load(&item->done) - 1);
     item->phase = status == HF_OK ? HELD : UNUSED;
-    if (status == HF_OK)
-        printf("G %llu %u %lld\n", (unsigned long long)item->claim.token, item->claim.tokens,
+    if (status == HF_OK) {
+        printf("G %llu %u %lld", (unsigned long long)item->claim.token, item->claim.tokens,
                (long long)item->claim.sent_ms);
-    else
+        print_slots_of(&item->claim);
+    } else
         printf("%s\n", status == HF_BUSY ? "B" : status == HF_MISMATCH ? "M" : item->op.error.text);
 }
 
@@ -381,9 +397,10 @@ static void do_adopt(void)
     status = submit(item, HFI_OP_ADOPT);
     if (status == HF_OK) {
         item->phase = HELD;
-        printf("A %d %u %u %llu %lld %lld\n", (int)item->claim.mode, item->claim.capacity,
+        printf("A %d %u %u %llu %lld %lld", (int)item->claim.mode, item->claim.capacity,
                item->claim.permits, (unsigned long long)item->claim.token,
                (long long)item->claim.ttl_ms, (long long)item->claim.lock_delay_ms);
+        print_slots_of(&item->claim);
         return;
     }
     item->claim = old.claim;
@@ -417,6 +434,20 @@ static void do_break(void)
     printf("%s\n", atomic_load(&one.done) == 1 + HF_OK          ? "R"
                    : atomic_load(&one.done) == 1 + HF_NOT_FOUND ? "N"
                                                                 : one.op.error.text);
+}
+
+static void do_resize(void)
+{
+    struct item one = { .phase = UNUSED };
+    const char *name = strtok(NULL, " \n");
+
+    one.op = (struct hfi_op){ .kind = HFI_OP_RESIZE, .deadline_ms = HFI_NEVER, .done = op_done };
+    name_of(name, &one.op.u.resize.name);
+    one.op.u.resize.capacity = (uint32_t)next_number();
+    hfi_engine_entry()->submit(store, &one.op);
+    printf("%s\n", atomic_load(&one.done) == 1 + HF_OK         ? "R"
+                   : atomic_load(&one.done) == 1 + HF_MISMATCH ? "M"
+                                                               : one.op.error.text);
 }
 
 static void do_lost(void)
@@ -454,6 +485,8 @@ static void obey(char *line)
         do_pass();
     else if (strcmp(what, "break") == 0)
         do_break();
+    else if (strcmp(what, "resize") == 0)
+        do_resize();
     else if (strcmp(what, "lost") == 0)
         do_lost();
     else

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The permit rules (model.py) as the embedded store has them."""
-from model import BARGE, DETACHED, Model, Record
+from model import BARGE, DETACHED, NUMBERED, Model, Record
 
 
 class Lmdb(Model):
@@ -12,7 +12,7 @@ class Lmdb(Model):
     """
     OVER_AT_END = True
     HANDS_OVER_FOR = 'ttl'
-    KEPT = DETACHED | BARGE
+    KEPT = DETACHED | BARGE | NUMBERED
     RENEWAL_SETS_TTL = False
 
     def __init__(self):
@@ -79,7 +79,13 @@ class Lmdb(Model):
     def adopt(self, key, owner, token, ttl):
         answer = super().adopt(key, owner, token, ttl)
         if answer[0] == 'A':
+            answer[8:] = answer[8] if len(answer) > 8 else []  # its numbers
             del answer[5]  # earlier local passes are not known: the rest of its block is not used
+        self.settle()
+        return answer
+
+    def resize(self, key, capacity):
+        answer = super().resize(key, capacity)[:1]
         self.settle()
         return answer
 
@@ -87,9 +93,9 @@ class Lmdb(Model):
         n = self.name(key)
         self.expire(n)
         closed = max([0] + [end - self.now for end in (n.closed, n.closing[0]) if not self.over(end)])
-        if not n.holders and not n.waiters and not closed:
+        if not n.holders and not n.waiters and not closed and not n.sized:
             return ['N']
-        return ['L', n.mode, n.capacity, self.taken(n), closed,
+        return ['L', n.mode, n.capacity, self.taken(n), closed, int(n.sized),
                 sorted([o, h.token, h.first, h.permits, 1 if h.flags & DETACHED else 0, self.now - h.since,
-                        -1 if h.deadline is None else h.deadline - self.now, h.tid] for o, h in n.holders.items()),
+                        -1 if h.deadline is None else h.deadline - self.now, h.tid] + h.numbers for o, h in n.holders.items()),
                 [[w.owner, i + 1, w.permits, self.now - w.since] for i, w in enumerate(n.waiters)]]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The permit rules (model.py) as PostgreSQL's and MariaDB's routines have them."""
-from model import DETACHED, HEARD, LINGERS, Model
+from model import DETACHED, HEARD, LINGERS, NUMBERED, Model
 
 
 class Sql(Model):
@@ -10,7 +10,7 @@ class Sql(Model):
     tombstones: a call that was not answered is not sent again on another connection. `inbox` is the client's number.
     A lease that lingers has its first block, and further ones up to the last token of the name: any of them breaks it.
     """
-    KEPT = DETACHED | HEARD | LINGERS
+    KEPT = DETACHED | HEARD | LINGERS | NUMBERED
     TICK_US = 1
     DEAD_KEEP_KIND = True
     AGAIN_RAISES_TTL = False
@@ -34,6 +34,24 @@ class Sql(Model):
 
     def deaf(self, waiter):
         return waiter.flags & HEARD and waiter.inbox not in self.heard
+
+    def with_numbers(self, h, answer):
+        return answer  # only those of a grant at once; a client that was handed something asks. The records have them
+
+    def in_row(self, n, want):
+        """Who has all of a name is in its row: not of one whose size was set, nor with numbers."""
+        return want.permits == n.capacity and not n.sized and not want.flags & NUMBERED
+
+    def resize(self, key, capacity):
+        answer = super().resize(key, capacity)
+        if answer == ['R'] and capacity:
+            for h in self.name(key).holders.values():
+                self.moved(h)
+        return answer
+
+    def moved(self, h):
+        """Out of the row of the name."""
+        h.in_row = False
 
     def searches(self, n):
         """Are the dead looked for, at the head of the queue?"""
@@ -122,12 +140,12 @@ class Sql(Model):
         n = self.name(key)
         self.expire(n)
         waiters, closed = self.living(n), self.shut_ms(n)
-        if not n.holders and not waiters and not closed:
+        if not n.holders and not waiters and not closed and not n.sized:
             return ['N']
         return ['L', n.mode, n.capacity, closed,
                 sorted([h.token, h.first, h.permits, h.flags & DETACHED, self.age(h.since),
-                        self.left(min(h.deadline, self.most(h))), h.tid, h.label] for h in n.holders.values()),
-                [[w.permits, w.flags & DETACHED, self.age(w.since), w.label] for w in waiters]]
+                        self.left(min(h.deadline, self.most(h))), h.tid, h.label, h.numbers] for h in n.holders.values()),
+                [[w.permits, w.flags & DETACHED, self.age(w.since), w.label] for w in waiters], n.sized]
 
 
 class Postgres(Sql):
@@ -140,7 +158,8 @@ class Postgres(Sql):
     def holder(self, n, want, duration, block):
         h = super().holder(n, want, duration, block)
         h.ttl = max(want.ttl, duration)  # one column: the longest that was promised
-        if h.permits == n.capacity:
+        h.in_row = self.in_row(n, want)
+        if h.in_row:
             n.delay = h.delay
         return h
 
@@ -169,7 +188,7 @@ class Postgres(Sql):
         n = self.name(key)
         self.expire(n)
         h = n.holders.get(owner)
-        if h and h.permits == n.capacity and (
+        if h and h.in_row and (
                 h.first <= token < h.first + h.tokens or h.flags & LINGERS and h.first <= token <= n.last):
             h.token, h.tid = token, tid
 
@@ -204,8 +223,13 @@ class MariaDB(Sql):
     def grant(self, n, want, duration):
         h = super().grant(n, want, duration)
         if h:
-            h.in_row = h.permits == n.capacity and not self.waiter(n, want.owner)  # granted at once: it has no window
+            h.in_row = self.in_row(n, want) and not self.waiter(n, want.owner)  # granted at once: it has no window
         return h
+
+    def moved(self, h):
+        if h.in_row:
+            h.window = 0
+        super().moved(h)
 
     def held_again(self, n, h, want):
         h.confirmed = True

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from model import DETACHED
+from model import DETACHED, NUMBERED, SEMAPHORE
 from model_lmdb import Lmdb
 from sequence import Mismatch, Sequence
 
@@ -43,7 +43,8 @@ class Driver:
 
 class Run(Sequence):
     """An owner is the number of an acquisition: each has its own."""
-    OPS = (['acquire'] * 34 + ['release'] * 16 + ['cancel'] * 6 + ['renew'] * 10 + ['adopt'] * 5 + ['pass'] * 6 + ['break'] * 6)
+    OPS = (['acquire'] * 34 + ['release'] * 16 + ['cancel'] * 6 + ['renew'] * 10 + ['adopt'] * 5 + ['pass'] * 6 + ['break'] * 6 +
+           ['resize'] * 3)
     TTLS = [0, 0, 10, 20, 100, 100, 1000, 3000000]
 
     def __init__(self, seed):
@@ -85,6 +86,8 @@ class Run(Sequence):
         r = self.random
         mode, capacity, permits = self.kind_of(name)
         flags = self.flags() & 7
+        if mode == SEMAPHORE:
+            flags |= r.choice([0, NUMBERED, NUMBERED])
         ttl = r.choice(self.TTLS[2:] if flags & DETACHED else self.TTLS)
         delay = r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])])
         tokens = r.choice([1, 1, 65, 1000])
@@ -140,6 +143,11 @@ class Run(Sequence):
         self.ask('pass', owner, token, 4711)
         self.model.note(name, owner, token, 4711)
 
+    def op_resize(self, name, _, capacity=None):
+        if capacity is None:
+            capacity = self.random.choice([0, 0, 1, 3, 4, 5, 8])
+        self.check('resize', self.ask('resize', name, capacity), self.model.resize(name, capacity))
+
     def op_break(self, name, _):
         _, token = self.some_token(name, None)
         before = dict(self.model.name(name).holders)
@@ -158,8 +166,8 @@ class Run(Sequence):
 
     def check_grants(self):
         """Tokens are the store's: above all that were given before, and in the order of the queue."""
-        new = sorted((line[2], line[1], line[3], line[4]) for line in self.lines if line[0] == 'granted')
-        for token, owner, tokens, sent in new:
+        new = sorted((line[2], line[1], line[3], line[4], line[5:]) for line in self.lines if line[0] == 'granted')
+        for token, owner, tokens, sent, numbers in new:
             name, h = next(((k, n.holders[owner]) for k, n in self.model.names.items() if owner in n.holders), (None, None))
             if not h or h.first is not None:
                 raise Mismatch('%d was granted %d' % (owner, token))
@@ -168,6 +176,8 @@ class Run(Sequence):
             if any(o < owner and h.first is None and h.since == self.model.now for o, h in self.model.name(name).holders.items()
                    if o in self.model.queued):
                 raise Mismatch('%d was granted before one that stood before it' % owner)
+            if numbers != h.numbers:
+                raise Mismatch('%d was granted the slots %r and not %r' % (owner, numbers, h.numbers))
             h.first = h.token = token
             self.highest = token + tokens - 1
             self.held[owner] = name
@@ -188,19 +198,22 @@ class Run(Sequence):
             if line[0] == 'name':
                 current = got[line[1]] = ['L'] + line[2:] + [[], []]
             elif line[0] == 'holder':
-                current[5].append(line[1:])
-            elif line[0] == 'waiter':
                 current[6].append(line[1:])
+            elif line[0] == 'waiter':
+                current[7].append(line[1:])
         for name in self.NAMES:
             answer = got.get(name, ['N'])
             if answer[0] == 'L':
-                answer[5].sort()
+                answer[6].sort()
             expected = self.model.look(name)
             if answer != expected:
                 raise Mismatch('%s is %r and not %r' % (name, answer, expected))
 
     def finish(self):
         """Whoever holds gives it back, until nobody waits."""
+        for name in self.NAMES:
+            self.op_resize(name, None, 8)  # else a waiter may ask for more than there is
+            self.check_all_records()
         while self.held:
             owner = min(self.held)
             self.check('release', self.ask('release', owner), self.model.release(self.held.pop(owner), owner))

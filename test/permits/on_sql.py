@@ -12,9 +12,9 @@ import re
 import subprocess
 import time
 
-from model import DETACHED, LINGERS, WAIT
+from model import DETACHED, LINGERS, NUMBERED, SEMAPHORE, WAIT
 from model_sql import MariaDB, Postgres
-from sequence import Mismatch, Sequence
+from sequence import Mismatch, Sequence, equal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENGINE = os.path.join(HERE, '..', '..', 'src', 'engine')
@@ -50,13 +50,17 @@ def number(value):
     return int(value) if re.fullmatch(r'-?\d+', value) else value
 
 
+def numbers(text):
+    return [int(v) for v in str(text).split(',')]
+
+
 class Run(Sequence):
     """What both have in common. Who inherits says how a routine is called."""
     OWNERS = list(range(12))
     INBOXES = [1, 2, 3]  # clients that have a connection that listens
     CLIENTS = INBOXES + [4]
     OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 14 + ['renew'] * 8 + ['adopt'] * 6 +
-           ['refill'] * 5 + ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['poke'] * 5)
+           ['refill'] * 5 + ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['poke'] * 5 + ['resize'] * 6)
 
     def __init__(self, sql, model, seed):
         super().__init__(model, seed)
@@ -116,7 +120,8 @@ class Run(Sequence):
         n = self.model.name(name)
         known = n.holders.get(owner) or self.model.waiter(n, owner)
         mode, capacity, permits = self.kind_of(name)
-        flags = self.flags() | (r.choice([0, 0, LINGERS]) if permits == capacity else 0)  # only an exclusive lease lingers
+        flags = self.flags() | (r.choice([0, 0, LINGERS]) if permits == capacity and mode != SEMAPHORE else 0)  # an exclusive lease
+        flags |= known.flags & NUMBERED if known else r.choice([0, NUMBERED]) if mode == SEMAPHORE else 0
         ttl = r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])])
         delay = r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])])
         window = r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])])
@@ -130,10 +135,22 @@ class Run(Sequence):
         if flags & WAIT and r.random() < 0.5:  # as a client does that lives
             self.op_beat(name, owner, args['inbox'])
         self.record('acquire', name, args)
-        answer = self.acquire(name, args, (flags >> 1) & self.SENT_FLAGS | flags & LINGERS)
+        answer = self.acquire(name, args, (flags >> 1) & self.SENT_FLAGS | flags & (LINGERS | NUMBERED), bool(known))
         self.check('acquire', answer, self.model.acquire(name, **args))
+        if answer[0] == 'G' and flags & NUMBERED and self.numbers != n.holders[owner].numbers:
+            raise Mismatch('it has %r and not %r' % (self.numbers, n.holders[owner].numbers))
         if answer[0] == 'B' and self.lingers != self.model.lingers(name):
             raise Mismatch('it lingers: %r' % self.lingers)
+
+    def op_resize(self, name, owner, capacity=None):
+        capacity = self.random.choice([0, 0, 0, 0, 1, 2, 3, 4, 6]) if capacity is None else capacity
+        self.record('resize', name, capacity)
+        row = [number(v) for v in self.call('resize', self.text(name), capacity)[0]]
+        self.check('resize', row[:1] if row[0] == 'R' else row, self.model.resize(name, capacity))
+
+    def slots(self, name, owner):
+        rows = self.call('slots', self.text(name), self.bytes(owner))
+        return numbers(rows[0][0]) if rows else []
 
     def op_release(self, name, owner):
         owner = self.owner_of(name, owner)
@@ -224,15 +241,18 @@ class Run(Sequence):
 
     def op_look(self, name, owner):
         self.record('look', name)
-        answer, holders, waiters = ['N'], [], []
+        answer, holders, waiters, sized = ['N'], [], [], False
         for row in self.call('look', self.text(name)):
             kind, _, mode, capacity, closed, token, first, permits, flags, age, left, tid, label = [number(v) for v in row]
-            detached = (flags << 1) & DETACHED
+            detached, sized = (flags << 1) & DETACHED, flags & 128 > 0
             if kind == 'H':
-                holders.append([token, first, permits, detached, max(0, age), left, tid, self.plain(label)])
+                holders.append([token, first, permits, detached, max(0, age), left, tid, self.plain(label), []])
+            elif kind == 'N':
+                equal([token, first, permits], holders[-1][:3])
+                holders[-1][-1] = numbers(self.plain(label))
             elif kind == 'W':
                 waiters.append([permits, detached, max(0, age), self.plain(label)])
-            answer = ['L', mode, capacity, closed, holders, waiters]
+            answer = ['L', mode, capacity, closed, holders, waiters, sized]
         holders.sort()
         self.check('look', answer, self.model.look(name))
 
@@ -254,7 +274,9 @@ class Run(Sequence):
             must(not n.holders and not n.waiters and not n.last, 'it is gone')
             return
         must(row['taken'] == sum(h['permits'] for h in holders.values()), 'permits are counted')
-        must(row['holders'] == len(holders), 'holders are counted')
+        must(row['sized'] == n.sized, 'its size was set: %r' % n.sized)
+        must(row['capacity'] == n.capacity or not (n.sized or n.holders or n.waiters), 'its capacity is %d' % n.capacity)
+        must(row['holders'] == len(holders) + n.sized, 'holders are counted')
         must(row['waiters'] == len(waiters), 'waiters are counted')
         must(row['last'] == n.last, 'the last token is %d' % n.last)
         if row['closed'] != n.closed and not (model.over(row['closed']) and model.over(n.closed)):
@@ -275,6 +297,7 @@ class Run(Sequence):
         for field, value in (('permits', mine.permits), ('token', mine.first), ('tokens', mine.tokens),
                              ('current', mine.token), ('tid', mine.tid), ('ttl', mine.ttl), ('delay', mine.delay)):
             must(h[field] == value, '%s is %d' % (field, value))
+        must(h['slots'] == mine.numbers, 'its numbers are %r' % mine.numbers)
 
     def finish(self):
         """All that counts ends by itself: then everybody is let in."""
@@ -282,6 +305,7 @@ class Run(Sequence):
         self.model.us = max(ends + [self.model.us]) + 3600 * 1000000
         self.set_clock()
         for name in self.NAMES:
+            self.op_resize(name, None, 0)
             self.op_poke(name, None)
             self.check_all_records()
             if self.model.name(name).holders or self.call('look', self.text(name)):
@@ -301,6 +325,7 @@ def by_name(rows, names_columns):
         elif kind == 'h':
             fields = dict(zip(FIELDS, map(int, values[1:9])))
             fields['state'] = values[9]
+            fields['slots'] = numbers(values[10]) if values[10] not in ('', 'NULL') else []
             holders.setdefault(name, {})[values[0].lower()] = fields
         else:
             waiters.setdefault(name, []).append((values[0].lower(), int(values[1])))
@@ -367,12 +392,13 @@ def begin_postgres(sources):
 class OnPostgres(Run):
     SENT_FLAGS = 7
     RECORDS = """
-        SELECT 'n', encode(name, 'hex'), '', taken, holders, waiters, last, closed, '', '', '', '' FROM {0}names
+        SELECT 'n', encode(name, 'hex'), '', taken, holders, waiters, last, closed, capacity::text,
+            (SELECT count(*)::text FROM {0}holders z WHERE z.name = n.name AND z.owner = ''), '', '', '' FROM {0}names n
         UNION ALL SELECT 'h', encode(name, 'hex'), encode(owner, 'hex'), capacity, soon, token, tokens, current, tid::text,
-            ttl::text, delay::text, '' FROM {0}names WHERE owner IS NOT NULL
+            ttl::text, delay::text, '', '' FROM {0}names WHERE owner IS NOT NULL
         UNION ALL SELECT 'h', encode(name, 'hex'), encode(owner, 'hex'), permits, until, token, tokens, current, tid::text,
-            ttl::text, delay::text, '' FROM {0}holders
-        UNION ALL (SELECT 'w', encode(name, 'hex'), encode(owner, 'hex'), client, 0, 0, 0, 0, '', '', '', '' FROM {0}waiters
+            ttl::text, delay::text, '', array_to_string(slots, ',') FROM {0}holders WHERE owner <> ''
+        UNION ALL (SELECT 'w', encode(name, 'hex'), encode(owner, 'hex'), client, 0, 0, 0, 0, '', '', '', '', '' FROM {0}waiters
             ORDER BY seq);""".format(PREFIX)
 
     def clear(self):
@@ -409,13 +435,21 @@ class OnPostgres(Run):
                 return rows
         return self.ask('SELECT * FROM %s%s_1(%s);' % (PREFIX, routine, ', '.join(map(str, args))))
 
-    def acquire(self, name, a, flags):
+    def acquire(self, name, a, flags, known):
         self.told = []
         args = '(%s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s);' % (
             self.text(name), self.bytes(a['owner']), a['mode'], a['capacity'], a['permits'], flags, a['ttl'], a['delay'],
             a['tokens'], a['flags'] & 1, a['window'], a['inbox'], self.bytes(a['label'].encode().hex()))
-        rows = self.ask('EXECUTE acquire' + args) or self.ask('SELECT * FROM %sacquire_1%s' % (PREFIX, args))
-        row = [number(v) for v in rows[0]]
+        if flags & NUMBERED:
+            rows = self.ask('SELECT * FROM %sclaim_1%s, NULL);' % (PREFIX, args[:-2]))
+        else:
+            rows = self.ask('EXECUTE acquire' + args) or self.ask('SELECT * FROM %sacquire_1%s' % (PREFIX, args))
+        if flags & NUMBERED and rows[0][0] == 'G':
+            self.numbers = numbers(rows[0][4])
+            told, self.told = self.told, []
+            equal(self.slots(name, a['owner']), self.numbers)
+            self.told = told
+        row = [number(v) for v in rows[0][:4]]
         self.lingers = row[2] == 1
         return {'G': row, 'Q': ['Q', row[3], row[1]], 'B': ['B', row[3]], 'M': ['M', row[1], row[3]],
                 'F': ['F']}[row[0]]
@@ -451,8 +485,8 @@ class OnPostgres(Run):
 
     def records(self):
         rows = [row[:2] + row[2:] for row in self.sql(self.RECORDS)]
-        return by_name([[r[0], r[1]] + (r[2:8] if r[0] == 'n' else r[2:12]) for r in rows],
-                       'taken holders waiters last closed'.split())
+        return by_name([[r[0], r[1]] + (r[2:10] if r[0] == 'n' else r[2:13]) for r in rows],
+                       'taken holders waiters last closed capacity sized'.split())
 
 
 # ---- MariaDB ----------------------------------------------------------------------------------------------
@@ -491,16 +525,18 @@ def begin_mariadb(sources):
 class OnMariaDB(Run):
     SENT_FLAGS = 3
     RECORDS = """
-        SELECT 'n', HEX(name), '', taken, holders, waiters, token, closed, '', '', '', '' FROM {0}names
+        SELECT 'n', HEX(name), '', taken, holders, waiters, token, closed, capacity,
+            (SELECT COUNT(*) FROM {0}claims z WHERE z.name = n.name AND z.flags & 128), '', '', '' FROM {0}names n
         UNION ALL SELECT 'h', HEX(name), HEX(x_owner), capacity, x_until, x_token, x_tokens, x_holds, x_tid, x_ttl, x_delay,
-            'X' FROM {0}names WHERE x_owner <> ''
-        UNION ALL SELECT 'h', HEX(name), HEX(owner), permits, until, token, tokens, holds, tid, ttl, delay, state
-            FROM {0}claims WHERE state IN ('G', 'H')
-        UNION ALL (SELECT 'w', HEX(name), HEX(owner), client, 0, 0, 0, 0, '', '', '', '' FROM {0}claims
+            'X', '' FROM {0}names WHERE x_owner <> ''
+        UNION ALL SELECT 'h', HEX(name), HEX(owner), permits, until, token, tokens, holds, tid, ttl, delay, state,
+            IF(flags & 64, (SELECT GROUP_CONCAT(s.number ORDER BY s.number) FROM {0}slots s WHERE s.name = c.name
+              AND s.ticket = c.ticket), '') FROM {0}claims c WHERE state IN ('G', 'H') AND permits > 0
+        UNION ALL (SELECT 'w', HEX(name), HEX(owner), client, 0, 0, 0, 0, '', '', '', '', '' FROM {0}claims
             WHERE state = 'W' ORDER BY ticket LIMIT 1000);""".format(PREFIX)
 
     def clear(self):
-        for table in ('names', 'claims', 'clients', 'watches'):
+        for table in ('names', 'claims', 'clients', 'watches', 'slots'):
             self.sql('DELETE FROM %s%s;' % (PREFIX, table))
 
     def set_clock(self):
@@ -518,10 +554,15 @@ class OnMariaDB(Run):
     def call(self, routine, *args):
         return self.sql('CALL %s%s(%s);' % (PREFIX, routine, ', '.join(map(str, args))))
 
-    def acquire(self, name, a, flags):
-        row = [number(v) for v in self.call(
-            'acquire', self.text(name), self.bytes(a['owner']), a['mode'], a['capacity'], a['permits'], flags, a['ttl'],
-            a['delay'], a['tokens'], a['flags'] & 1, a['window'], a['inbox'], "'%s'" % a['label'])[0]]
+    def acquire(self, name, a, flags, known):
+        args = [self.text(name), self.bytes(a['owner']), a['mode'], a['capacity'], a['permits'], flags, a['ttl'], a['delay'],
+                a['tokens'], a['flags'] & 1, a['window'], a['inbox'], "'%s'" % a['label']]
+        row = self.call(*['claim'] + args + ['NULL'] if flags & NUMBERED else ['acquire'] + args)[0]
+        if flags & NUMBERED and row[0] == 'G':
+            self.numbers = self.slots(name, a['owner'])
+            if not known:
+                equal(numbers(row[4]), self.numbers)
+        row = [number(v) for v in row[:4]]
         self.lingers = row[2] == 1
         return {'G': row[:4], 'Q': ['Q', row[3], row[1]], 'B': ['B', row[3]], 'M': ['M', row[1], row[3]],
                 'F': ['F']}[row[0]]
@@ -553,8 +594,8 @@ class OnMariaDB(Run):
         must(h['state'] == ('X' if mine.in_row else 'H' if mine.confirmed else 'G'), 'what its client is told of it')
 
     def records(self):
-        return by_name([r[:2] + (r[2:8] if r[0] == 'n' else r[2:12]) for r in self.sql(self.RECORDS)],
-                       'taken holders waiters last closed'.split())
+        return by_name([r[:2] + (r[2:10] if r[0] == 'n' else r[2:13]) for r in self.sql(self.RECORDS)],
+                       'taken holders waiters last closed capacity sized'.split())
 
 
 ENGINES = {'postgres': begin_postgres, 'mariadb': begin_mariadb}

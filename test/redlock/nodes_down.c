@@ -67,6 +67,37 @@ static void giving_up_needs_a_majority_too(void **state)
     EXPECT(HF_OK, hf_cancel_close(cancel));
 }
 
+/* A node has told a holder that others wait, and cannot tell any more that they have left. */
+static void a_dead_node_wants_nothing(void **state)
+{
+    hf_store *holder = open_at(nodes_url("")), *store = open_at(nodes_url(""));
+    hf_acquire_request request = mutex_request("name"), patient = request;
+    struct attempt attempt;
+    hf_cancel *cancel;
+    hf_lease *lease;
+
+    (void)state;
+    settle(holder, ALL);
+    settle(store, ALL);
+    request.flags = HF_FLAG_WATCH;
+    lease = take(holder, &request);
+    EXPECT(HF_OK, hf_cancel_open(&cancel));
+    patient.wait_ms = HF_FOREVER;
+    patient.cancel = cancel;
+    attempt_start(&attempt, store, &patient);
+    AWAIT(hf_lease_wanted(lease));
+    nap_ms(500); /* by now most of them have told it, and one that has not is no danger */
+    server_kill(nodes[1]);
+    AWAIT(hf_lease_wanted(lease));
+    EXPECT(HF_OK, hf_cancel_fire(cancel));
+    EXPECT(HF_CANCELLED, attempt_join(&attempt));
+    AWAIT(!hf_lease_wanted(lease));
+    give(lease);
+    close_hard(store);
+    close_hard(holder);
+    EXPECT(HF_OK, hf_cancel_close(cancel));
+}
+
 /* Its bytes are kept somewhere until the release has come by another way. */
 static void a_late_acquire_finds_a_tombstone(void **state)
 {
@@ -305,6 +336,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         NODES_TEST(a_dead_and_a_stopped_node_cost_their_votes),
         NODES_TEST(giving_up_needs_a_majority_too),
+        NODES_TEST(a_dead_node_wants_nothing),
         NODES_TEST(a_late_acquire_finds_a_tombstone),
         NODES_TEST(a_release_reaches_nodes_that_were_away),
         NODES_TEST(minority_grants_go_at_once),

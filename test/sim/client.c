@@ -188,7 +188,7 @@ static void take_again(struct sim *sim, struct sim_client *client, int64_t now_m
     sim_judge_used(sim, client);
 }
 
-/* As hfi_idle_ttl(): the whole ttl only for a hold that lasts. */
+/* As hfi_idle_ttl(), but harsher: the whole ttl only for a hold that lasts, and the least for others, whatever they have left. */
 static int64_t renewal_ttl(const struct sim_client *client)
 {
     if (client->linger_ms == 0 ||

@@ -546,6 +546,12 @@ static void least_rights(void **state)
            hf_lease_break(store, "right", 5, hf_lease_token(attempt.lease), &contract_error));
     await_lost(attempt.lease);
     EXPECT(HF_LOST, hf_release(attempt.lease, &contract_error));
+    request = mutex_request("size");
+    request.kind = HF_KIND_SEMAPHORE;
+    request.capacity = 3;
+    request.flags = HF_FLAG_NUMBERED;
+    EXPECT(HF_OK, hf_semaphore_resize(store, "size", 4, 2, &contract_error));
+    give(take(store, &request));
     close_store(second);
     close_store(store);
 }
@@ -593,6 +599,8 @@ int main(int argc, char **argv)
     count += leases_linger_count;
     memcpy(cases + count, leases_convert_cases, leases_convert_count * sizeof *cases);
     count += leases_convert_count;
+    memcpy(cases + count, leases_size_cases, leases_size_count * sizeof *cases);
+    count += leases_size_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

@@ -27,8 +27,9 @@ void leases_clock_end(void);
 
 extern const struct CMUnitTest leases_fault_cases[], leases_heir_cases[], leases_clock_cases[],
     leases_token_cases[], leases_upgrade_cases[], leases_wake_cases[], leases_linger_cases[],
-    leases_convert_cases[];
+    leases_convert_cases[], leases_size_cases[];
 extern const size_t leases_fault_count, leases_heir_count, leases_clock_count, leases_token_count,
-    leases_upgrade_count, leases_wake_count, leases_linger_count, leases_convert_count;
+    leases_upgrade_count, leases_wake_count, leases_linger_count, leases_convert_count,
+    leases_size_count;
 
 #endif

@@ -23,12 +23,17 @@ static void make_old(void)
         db_do(leases_db,
               "CREATE OR REPLACE FUNCTION hfold_turn_1(n hfold_names) RETURNS hfold_names "
               "LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''old''; END'");
-        db_do(leases_db, "DROP FUNCTION IF EXISTS hfold_claim_1; " /* not before version 9 */
-                         "ALTER TABLE hfold_waiters DROP COLUMN IF EXISTS replaces");
+        db_do(
+            leases_db,
+            "DROP FUNCTION IF EXISTS hfold_claim_1, hfold_slots_1, hfold_resize_1; " /* of version 9 and 10 */
+            "ALTER TABLE hfold_waiters DROP COLUMN IF EXISTS replaces; "
+            "ALTER TABLE hfold_holders DROP COLUMN IF EXISTS slots");
         return;
     }
     db_do(leases_db, "DELETE FROM hfold_meta WHERE item = 'routines'");
-    db_do(leases_db, "DROP PROCEDURE IF EXISTS hfold_claim"); /* not before 7 */
+    db_do(leases_db, "DROP PROCEDURE IF EXISTS hfold_claim");  /* not before 7 */
+    db_do(leases_db, "DROP PROCEDURE IF EXISTS hfold_resize"); /* nor the rest before 8 */
+    db_do(leases_db, "DROP TABLE IF EXISTS hfold_slots");
     db_do(leases_db, "CREATE OR REPLACE PROCEDURE hfold_settle (IN p_name VARBINARY(512), INOUT "
                      "io_rings TEXT CHARACTER SET ascii) SIGNAL SQLSTATE '45000'");
 }
@@ -93,6 +98,15 @@ static void routines_are_replaced(void **state)
     lease = take(old, &writer);
     EXPECT(HF_OK, hf_convert(&lease, HF_KIND_UPGRADEABLE, 0, &contract_error));
     EXPECT(HF_OK, hf_convert(&lease, HF_KIND_EXCLUSIVE, LIMIT_MS, &contract_error));
+    give(lease);
+    writer.kind = HF_KIND_SEMAPHORE;
+    writer.name = "sem";
+    writer.name_len = 3;
+    writer.capacity = 3;
+    writer.flags = HF_FLAG_NUMBERED;
+    EXPECT(HF_OK, hf_semaphore_resize(old, "sem", 3, 2, &contract_error));
+    lease = take(old, &writer);
+    give(take(store, &writer));
     give(lease);
     close_store(store);
     EXPECT(HF_OK, hf_open(leases_url("old", "&create=off"), NULL, &store, &contract_error));

@@ -173,6 +173,48 @@ static void take_and_release(hf_store *store, const char *how, unsigned which)
     CHECK(status == HF_OK || status == HF_LOST || status == HF_UNKNOWN || status == HF_UNAVAILABLE);
 }
 
+/* A lease with numbers of a semaphore whose size is set, and a writer that becomes a reader. */
+static void size_and_convert(hf_store *store, const char *how, unsigned which)
+{
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
+    hf_lease_info info = HF_LEASE_INFO_INIT;
+    hf_lease *lease = NULL;
+    hf_status status;
+    char name[64];
+
+    snprintf(name, sizeof name, "size-%s-%u", how, which);
+    status = hf_semaphore_resize(store, name, HF_CSTRING, 4, &contract_error);
+    CHECK(status != HF_INTERNAL && status != HF_NO_MEMORY);
+    request.name = name;
+    request.name_len = HF_CSTRING;
+    request.kind = HF_KIND_SEMAPHORE;
+    request.capacity = 4;
+    request.permits = 2;
+    request.flags = HF_FLAG_NUMBERED | HF_FLAG_DETACHED;
+    status = hf_acquire(store, &request, &lease, &contract_error);
+    CHECK(status != HF_INTERNAL && status != HF_NO_MEMORY);
+    if (status == HF_OK) {
+        CHECK(hf_lease_get(lease, &info) == HF_OK);
+        CHECK(info.slot_count == 2 && info.slots[0] < info.slots[1]);
+        (void)hf_release(lease, &contract_error);
+    }
+    snprintf(name, sizeof name, "convert-%s-%u", how, which);
+    request.kind = HF_KIND_EXCLUSIVE;
+    request.capacity = request.permits = 0;
+    request.flags = 0;
+    if (hf_acquire(store, &request, &lease, &contract_error) == HF_OK) {
+        status = hf_convert(&lease, HF_KIND_SHARED, 0, &contract_error);
+        CHECK(status != HF_INTERNAL && status != HF_NO_MEMORY);
+        (void)hf_release(lease, &contract_error);
+    }
+}
+
+static void sizing_and_converting(void **state)
+{
+    (void)state;
+    each_answer(size_and_convert, "");
+}
+
 static void taking(void **state)
 {
     (void)state;
@@ -214,6 +256,11 @@ static void looking(void **state)
     (void)state;
     request.name = "looked-at";
     request.name_len = HF_CSTRING;
+    EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
+    request.name = "with-numbers";
+    request.kind = HF_KIND_SEMAPHORE;
+    request.capacity = request.permits = 3;
+    request.flags = HF_FLAG_NUMBERED;
     EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
     each_answer(look, "");
     EXPECT(HF_OK, hf_close(other, HF_CLOSE_FLAG_RELEASE));
@@ -300,7 +347,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(opening),           cmocka_unit_test(taking),
         cmocka_unit_test(taking_by_session), cmocka_unit_test(taking_by_row),
         cmocka_unit_test(looking),           cmocka_unit_test(cells),
-        cmocka_unit_test(waiting),
+        cmocka_unit_test(waiting),           cmocka_unit_test(sizing_and_converting),
     };
     int failed, status;
     pid_t mangler;

@@ -529,6 +529,26 @@ static void refusals(void **state)
     user_close(user);
 }
 
+/* What the last statement of the text gives. */
+static int64_t run_text(struct user *user, const char *name, hf_kind kind, int64_t wait_ms)
+{
+    hf_sql_lock_request request = request_of(user, name, HF_CSTRING, kind, wait_ms);
+    char *sql = NULL, *next;
+    int64_t last = 0;
+
+    EXPECT(HF_OK, hf_sql_get_lock(&request, &sql, &contract_error));
+    CHECK(strlen(sql) > 2 && strcmp(sql + strlen(sql) - 2, ";\n") == 0);
+    for (char *at = sql; *at; at = next) {
+        char one[4096];
+
+        next = strstr(at, ";\n") + 2;
+        snprintf(one, sizeof one, "%.*s", (int)(next - at - 2), at);
+        last = user_do(user, one);
+    }
+    hf_free(sql);
+    return last;
+}
+
 /* The text does the same as the call. */
 static void the_text(void **state)
 {
@@ -536,29 +556,47 @@ static void the_text(void **state)
 
     (void)state;
     IN_EACH_MODE({
-        hf_sql_lock_request request = request_of(a, "te'xt", HF_CSTRING, HF_KIND_MUTEX, HF_FOREVER);
-        char *sql = NULL;
-        char *next;
-
-        EXPECT(HF_OK, hf_sql_get_lock(&request, &sql, &contract_error));
-        CHECK(strlen(sql) > 2 && strcmp(sql + strlen(sql) - 2, ";\n") == 0);
         for (int committed = 0; committed < 2; committed++) {
             user_do(a, "BEGIN");
-            for (char *at = sql; *at; at = next) {
-                char one[4096];
-
-                next = strstr(at, ";\n") + 2;
-                snprintf(one, sizeof one, "%.*s", (int)(next - at - 2), at);
-                if (*next)
-                    user_do(a, one);
-                else
-                    CHECK(user_do(a, one) == 1);
-            }
+            CHECK(run_text(a, "te'xt", HF_KIND_MUTEX, HF_FOREVER) == 1);
             if (committed)
                 EXPECT(HF_BUSY, try_once(b, "te'xt", HF_KIND_MUTEX));
             user_do(a, "COMMIT");
         }
-        hf_free(sql);
+    });
+    user_close(a);
+    user_close(b);
+}
+
+/* That of a try waits for nobody who holds it: here the one who would free it is this thread. */
+static void the_text_of_a_try(void **state)
+{
+    struct user *a = user_open(db, false), *b = user_open(db, false);
+    char longest[HF_NAME_MAX + 1];
+
+    (void)state;
+    memset(longest, '~', HF_NAME_MAX);
+    longest[HF_NAME_MAX] = 0;
+    IN_EACH_MODE({
+        for (int reader = 0; reader < 2; reader++) {
+            hf_kind kind = reader ? HF_KIND_SHARED : HF_KIND_MUTEX;
+            const char *name = reader ? longest : "try-w";
+
+            for (int committed = 0; committed < 2; committed++) {
+                user_do(a, "BEGIN");
+                CHECK(run_text(a, name, kind, 0) == 1);
+                user_do(a, "COMMIT");
+            }
+            user_do(a, "BEGIN");
+            CHECK(run_text(a, name, HF_KIND_MUTEX, 0) == 1);
+            user_do(b, "BEGIN");
+            CHECK(run_text(b, name, kind, 0) != 1);
+            user_do(b, "COMMIT");
+            user_do(a, "COMMIT");
+            user_do(b, "BEGIN");
+            CHECK(run_text(b, name, kind, 0) == 1);
+            user_do(b, "COMMIT");
+        }
     });
     user_close(a);
     user_close(b);
@@ -596,6 +634,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(hostile_names),
         cmocka_unit_test(refusals),
         cmocka_unit_test(the_text),
+        cmocka_unit_test(the_text_of_a_try),
     };
     int failed;
 

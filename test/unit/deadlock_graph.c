@@ -178,6 +178,16 @@ static void semaphores(void **state)
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 0, 'a', 1);
     waits(&w, 1, 'a', 2), waits(&w, 2, 'b', 1);
     EXPECT_CYCLE(w, 2);
+    /* The size was set lower: more is held than there is, and that is a circle as before. */
+    begin(&w, 2, 1);
+    holds(&w, 1, 'a', 3), holds(&w, 2, 'b', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
+    EXPECT_CYCLE(w, 2);
+    /* One that asks for more than there is waits for a larger size, and so do those behind it. */
+    begin(&w, 2, 1);
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 2);
+    EXPECT_NONE(w);
 }
 
 static void queues(void **state)

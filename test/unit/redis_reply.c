@@ -2,6 +2,7 @@
 /* What error replies mean: every code that has a meaning, in the words of real servers. */
 #include "unit.h"
 
+#include "engine/redis/protocol.h"
 #include "engine/redis/reply.h"
 
 #include <string.h>
@@ -139,13 +140,40 @@ static void parts(void **state)
     assert_false(hfi_reply_is_error(NULL, "x"));
 }
 
+static bool reads(const char *bytes, size_t len, uint32_t permits)
+{
+    uint32_t slots[HF_SLOTS_MAX];
+
+    return redis_numbers_read(bytes, len, permits, slots);
+}
+
+/* The numbers of permits: as many as there are permits, in order, below every capacity. */
+static void numbers(void **state)
+{
+    static const char good[] = "\0\0\0\0\1\2\0\0", same[] = "\1\0\0\0\1\0\0\0",
+                      large[] = "\xff\xc9\x9a\x3b\x00\xca\x9a\x3b"; /* 999999999, 1000000000 */
+    char many[4 * (HF_SLOTS_MAX + 1)];
+    uint32_t slots[HF_SLOTS_MAX];
+
+    (void)state;
+    assert_true(redis_numbers_read(good, 8, 2, slots));
+    assert_true(slots[0] == 0 && slots[1] == 513);
+    assert_false(reads(good, 8, 1) || reads(good, 8, 3) || reads(good, 7, 2) || reads(good, 0, 1));
+    assert_false(reads(same, 8, 2));
+    assert_true(reads(large, 4, 1));
+    assert_false(reads(large, 8, 2) || reads("\xff\xff\xff\xff", 4, 1));
+    memset(many, 0, sizeof many);
+    for (size_t i = 0; i <= HF_SLOTS_MAX; i++)
+        many[4 * i] = (char)i;
+    assert_true(reads(many, sizeof many - 4, HF_SLOTS_MAX));
+    assert_false(reads(many, sizeof many, HF_SLOTS_MAX + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code),
-        cmocka_unit_test(long_text),
-        cmocka_unit_test(not_an_error),
-        cmocka_unit_test(parts),
+        cmocka_unit_test(every_code), cmocka_unit_test(long_text), cmocka_unit_test(not_an_error),
+        cmocka_unit_test(parts),      cmocka_unit_test(numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

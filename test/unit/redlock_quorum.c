@@ -489,6 +489,45 @@ static void every_combination_of_five(void **state)
     every_combination(5, 12);
 }
 
+/* What a node says is checked before it is a number of ours. */
+static void slots_of_a_node(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t permits;
+        bool fine;
+    } cases[] = {
+        { "0", 1, true },
+        { "0,3", 2, true },
+        { "999999999", 1, true },
+        { "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", 16, true },
+        { "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", 17, false },
+        { "", 0, false },
+        { "", 1, false },
+        { "0", 2, false },
+        { "0,3", 1, false },
+        { "3,0", 2, false },
+        { "3,3", 2, false },
+        { "1000000000", 1, false },
+        { "99999999999999999999", 1, false },
+        { "-1", 1, false },
+        { " 1", 1, false },
+        { "1,", 2, false },
+        { "1,", 1, false },
+        { ",1", 2, false },
+        { "1;2", 2, false },
+    };
+    uint32_t slots[HF_SLOTS_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(
+            hfi_slots_read(cases[i].text, strlen(cases[i].text), cases[i].permits, slots),
+            cases[i].fine);
+    assert_true(hfi_slots_read("2,17,400", 8, 3, slots));
+    assert_true(slots[0] == 2 && slots[1] == 17 && slots[2] == 400);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +544,7 @@ int main(void)
         cmocka_unit_test(reasons),
         cmocka_unit_test(waiting),
         cmocka_unit_test(tallies),
+        cmocka_unit_test(slots_of_a_node),
         cmocka_unit_test(every_combination_of_three),
         cmocka_unit_test(every_combination_of_four),
         cmocka_unit_test(every_combination_of_five),

@@ -26,6 +26,7 @@ struct acquire {
     bool others_wait;
     uint64_t token;
     uint32_t tokens;
+    uint32_t slots[HF_SLOTS_MAX]; /* NUMBERED */
     int64_t now_ms;
 };
 
@@ -87,7 +88,8 @@ static struct lmdb_holder holder_of(struct lmdb_txn *t, const struct hfi_claim *
     h.tokens = claim->tokens_wanted;
     h.permits = claim->permits;
     h.slot = claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : slot;
-    h.flags = claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0;
+    h.flags = (claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0) |
+              (claim->flags & HFI_CLAIM_NUMBERED ? LMDB_HOLDER_NUMBERED : 0);
     h.ttl_ms = claim->ttl_ms;
     return h;
 }
@@ -129,7 +131,7 @@ static int acquire_body(struct lmdb_txn *t, void *arg)
     rec.mode = (uint8_t)claim->mode;
     rec.capacity = claim->capacity;
     h = holder_of(t, claim, t->directory->slot);
-    rc = lmdb_holder_grant(t, claim->name.hash, &rec, &h, label, label_len);
+    rc = lmdb_holder_grant(t, claim->name.hash, &rec, &h, label, label_len, a->slots);
     if (rc != 0)
         return rc;
     value.mv_size = lmdb_name_seal(&rec, claim->name.hash);
@@ -143,6 +145,15 @@ static int acquire_body(struct lmdb_txn *t, void *arg)
     a->tokens = h.tokens;
     count(t, a);
     return 0;
+}
+
+/* Is the name what the claim takes it for? A size that was set counts, whatever the claim says. */
+static bool agrees(const struct lmdb_name *rec, const struct hfi_claim *claim)
+{
+    if (lmdb_mode(rec) != claim->mode)
+        return false;
+    return rec->mode & LMDB_MODE_SET ? claim->permits <= rec->capacity
+                                     : claim->capacity == rec->capacity;
 }
 
 /* The name has a record (`value`; NULL: none, but the store is closed for grants). */
@@ -165,15 +176,16 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         rc = lmdb_expire(t, hash, &rec);
     if (rc != 0)
         return rc;
-    if (rec.first.token == 0 && rec.further == 0 && rec.waiters == 0) {
+    if (rec.first.token == 0 && rec.further == 0 && rec.waiters == 0 &&
+        !(rec.mode & LMDB_MODE_SET)) {
         rec.mode = (uint8_t)claim->mode;
         rec.capacity = claim->capacity;
         rec.taken = 0;
     }
 
-    if ((enum hfi_mode)rec.mode != claim->mode || rec.capacity != claim->capacity) {
+    if (!agrees(&rec, claim)) {
         rc = lmdb_find_dead(t, hash, &rec, false);
-        return rc != 0 ? rc : stop(a, hfi_mismatch_set(a->err, rec.mode, rec.capacity));
+        return rc != 0 ? rc : stop(a, hfi_mismatch_set(a->err, lmdb_mode(&rec), rec.capacity));
     }
     if (claim->flags & HFI_CLAIM_REPLACES)
         return acquire_replacing(t, a, &rec, open, missing);
@@ -240,7 +252,7 @@ static int grant(struct lmdb_txn *t, struct acquire *a, struct lmdb_name *rec, i
         return MDB_MAP_FULL;
     if (h.deadline_ms < least_ms)
         h.deadline_ms = least_ms;
-    rc = lmdb_holder_grant(t, claim->name.hash, rec, &h, label, label_len);
+    rc = lmdb_holder_grant(t, claim->name.hash, rec, &h, label, label_len, a->slots);
     a->token = h.token;
     a->tokens = h.tokens;
     a->others_wait = rec->waiters > 0 && claim->flags & HFI_CLAIM_WATCHED;
@@ -299,6 +311,8 @@ static void acquire_after(struct lmdb_txn *t, void *arg)
     claim->granted_ttl_ms = claim->ttl_ms;
     claim->sent_ms = a->now_ms;
     claim->others_wait = a->others_wait;
+    if (claim->flags & HFI_CLAIM_NUMBERED)
+        memcpy(claim->slots, a->slots, claim->permits * sizeof a->slots[0]);
 }
 
 static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err)

@@ -205,8 +205,8 @@ static hf_status open_or_make(struct lmdb_directory *d, hf_error *err)
  * version of the library run in this process? */
 static bool old_format(struct lmdb_directory *d, const char *boot_id)
 {
-    return d->header && d->header->magic == LMDB_CONTROL_MAGIC && d->header->format == 1 &&
-           d->header->shape == shape() &&
+    return d->header && d->header->magic == LMDB_CONTROL_MAGIC &&
+           d->header->format < LMDB_CONTROL_FORMAT && d->header->shape == shape() &&
            memcmp(d->header->boot_id, boot_id, sizeof d->header->boot_id) == 0;
 }
 
@@ -291,6 +291,8 @@ static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_
     h->state = LMDB_READY;
     d->epoch = h->epoch;
     status = lmdb_leases_open(d, true, err);
+    if (status == HF_OK)
+        status = lmdb_sizes_load(d, true, err);
     if (status != HF_OK)
         return status; /* without the magic it does not count */
     atomic_thread_fence(memory_order_release);
@@ -309,8 +311,9 @@ static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_
 hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
     struct lmdb_header *h = d->header;
-    bool unfinished = false;
+    bool unfinished = false, died = false;
     int rc = pthread_mutex_trylock(&h->mutex);
+    hf_status status = HF_OK;
 
     if (rc == EBUSY)
         rc = lock_slowly(d, &h->mutex, deadline_ms);
@@ -319,20 +322,20 @@ hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err
         h->last_txn = 0; /* it may have committed or not */
         lmdb_wake_all(d);
         unfinished = h->rebuilt > h->epoch; /* killed while it began a new epoch */
+        died = true;
         rc = 0;
     }
     if (rc != 0)
         return not_locked(d, rc, atomic_load_explicit(&h->lock_pid, memory_order_relaxed), err);
     atomic_store_explicit(&h->lock_pid, d->pid, memory_order_relaxed);
 
-    if (__builtin_expect(h->epoch != d->epoch || unfinished, 0)) {
-        hf_status status = unfinished ? lmdb_rebuild(d, err) : lmdb_follow(d, err);
-
-        if (status != HF_OK)
-            lmdb_unlock(d);
-        return status;
-    }
-    return HF_OK;
+    if (__builtin_expect(h->epoch != d->epoch || unfinished, 0))
+        status = unfinished ? lmdb_rebuild(d, err) : lmdb_follow(d, err);
+    if (__builtin_expect(died && status == HF_OK && d->env, 0))
+        status = lmdb_sizes_load(d, false, err); /* killed between the two files */
+    if (status != HF_OK)
+        lmdb_unlock(d);
+    return status;
 }
 
 void lmdb_unlock(struct lmdb_directory *d)

@@ -224,8 +224,10 @@ static void lmdb_submit(void *self, struct hfi_op *op)
     case HFI_OP_ASK:
         lmdb_ask(store, op);
         return;
-    case HFI_OP_COUNT:
     case HFI_OP_RESIZE:
+        lmdb_resize(store, op);
+        return;
+    case HFI_OP_COUNT:
     case HFI_OP_COUNTER:
     case HFI_OP_LIMIT:
     case HFI_OP_SCRIPT:
@@ -262,7 +264,6 @@ static void lmdb_engine_cancel(void *self, struct hfi_op *op, hf_status status)
 static const hf_engine_lack lacks[] = {
     { HF_CAP_SCRIPTS, "there is no server that could run one" },
     { HF_CAP_LINGER, "there is no round trip that it could save; a pair takes a microsecond" },
-    { HF_CAP_NUMBERED | HF_CAP_RESIZE, "not built yet" },
     { 0, NULL },
 };
 
@@ -279,7 +280,8 @@ static const struct hfi_engine engine = {
                     HF_CAP_PROCESS | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                     HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
                     HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
-                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_CONVERT | HF_CAP_COMMIT,
+                    HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_CONVERT | HF_CAP_COMMIT |
+                    HF_CAP_NUMBERED | HF_CAP_RESIZE,
             .lacks = lacks,
             .tokens = HF_TOKEN_STRENGTH_STRICT,
             .on_crash = "freed at once by the kernel",

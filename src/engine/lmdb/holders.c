@@ -43,10 +43,20 @@ void lmdb_remember_latest(struct lmdb_txn *t, int64_t until_ms)
 }
 
 int lmdb_holder_grant(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
-                      struct lmdb_holder *h, const char *label, size_t label_len)
+                      struct lmdb_holder *h, const char *label, size_t label_len,
+                      uint32_t ret_slots[HF_SLOTS_MAX])
 {
-    int rc = lmdb_token_take(t, h->tokens, &h->token);
+    char text[HF_LABEL_MAX + 1];
+    int rc = 0;
 
+    if (h->flags & LMDB_HOLDER_NUMBERED) {
+        rc = lmdb_numbers_give(t, hash, rec, h->permits, ret_slots);
+        if (rc != 0)
+            return rc;
+        label_len = lmdb_numbers_put(ret_slots, h->permits, label, label_len, text);
+        label = text;
+    }
+    rc = lmdb_token_take(t, h->tokens, &h->token);
     return rc != 0 ? rc : lmdb_holder_add(t, hash, rec, h, label, label_len);
 }
 
@@ -184,7 +194,7 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
     struct lmdb_waiter w;
     uint64_t ticket = 0;
     uint32_t missing;
-    uint32_t grants = 0, label_len;
+    uint32_t grants = 0, label_len, slots[HF_SLOTS_MAX];
     const char *label;
     int64_t least_ms;
     bool look = false, others;
@@ -223,7 +233,9 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
                                  .permits = w.permits,
                                  .ttl_ms = w.ttl_ms,
                                  .slot = w.flags & LMDB_WAITER_DETACHED ? LMDB_NO_SLOT : w.slot,
-                                 .flags = w.flags & LMDB_WAITER_WATCHED ? LMDB_HOLDER_WATCHED : 0 };
+                                 .flags =
+                                     (w.flags & LMDB_WAITER_WATCHED ? LMDB_HOLDER_WATCHED : 0) |
+                                     (w.flags & LMDB_WAITER_NUMBERED ? LMDB_HOLDER_NUMBERED : 0) };
 
         if (h.deadline_ms < least_ms)
             h.deadline_ms = least_ms;
@@ -231,7 +243,7 @@ int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *r
         rc = lmdb_waiter_del(t, hash, ticket);
         label = lmdb_waiter_label(&w, &label_len);
         if (rc == 0)
-            rc = lmdb_holder_grant(t, hash, rec, &h, label, label_len);
+            rc = lmdb_holder_grant(t, hash, rec, &h, label, label_len, slots);
         rec->waiters--;
         grants++;
         wake.token = h.token;

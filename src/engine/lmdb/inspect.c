@@ -105,6 +105,10 @@ static bool emit_holder(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
                        .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - lmdb_now(t),
                        .label = text };
 
+    view.slot_count = (uint32_t)(lmdb_numbers_len(h) / sizeof view.slots[0]);
+    memcpy(view.slots, label, lmdb_numbers_len(h));
+    label += lmdb_numbers_len(h);
+    label_len -= lmdb_numbers_len(h);
     memcpy(text, label, label_len);
     text[label_len] = '\0';
     if (h->slot != LMDB_NO_SLOT) {
@@ -124,7 +128,7 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     uint32_t label_len;
     hf_waiter view = { .position = position,
                        .permits = w->permits,
-                       .kind = hfi_shown_kind(rec->mode, w->permits),
+                       .kind = hfi_shown_kind(lmdb_mode(rec), w->permits),
                        .age_ms = lmdb_now(t) - w->since_ms,
                        .pid = pid_for_us(t->directory, w->slot),
                        .label = text };
@@ -161,8 +165,9 @@ static int emit_name(struct lmdb_txn *t, struct hfi_sink *sink, const uint64_t h
 {
     hf_entry entry = { .name = rec->text,
                        .name_len = rec->name_len,
-                       .kind = hfi_shown_kind(rec->mode, 1),
+                       .kind = hfi_shown_kind(lmdb_mode(rec), 1),
                        .capacity = rec->capacity,
+                       .resized = (rec->mode & LMDB_MODE_SET) != 0,
                        .closed_ms =
                            !lmdb_past(t, rec->closed_ms) ? rec->closed_ms - lmdb_now(t) : 0 };
     struct lmdb_further further;
@@ -184,7 +189,7 @@ static int emit_name(struct lmdb_txn *t, struct hfi_sink *sink, const uint64_t h
     }
     if (rc != 0)
         return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
-    if (holders == 0 && rec->waiters == 0 && entry.closed_ms == 0)
+    if (holders == 0 && rec->waiters == 0 && entry.closed_ms == 0 && !entry.resized)
         return 0;
 
     if (!sink->entry(sink, &entry))

@@ -436,9 +436,11 @@ const char *lmdb_label(const struct lmdb_store *store, const struct hfi_claim *c
 void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct lmdb_store *store);
 void lmdb_claim_unlink(struct lmdb_directory *d,
                        struct hfi_claim *claim); /* no harm if it is not linked */
-/* Add a holder with a token of its own (set in *h), or with the one it has. The caller puts `rec`. */
+/* Add a holder with a token of its own (set in *h), and numbers if it is NUMBERED, or with the token that it has. The caller puts
+ * `rec`. */
 int lmdb_holder_grant(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
-                      struct lmdb_holder *h, const char *label, size_t label_len);
+                      struct lmdb_holder *h, const char *label, size_t label_len,
+                      uint32_t ret_slots[HF_SLOTS_MAX]);
 int lmdb_holder_add(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
                     const struct lmdb_holder *h, const char *label, size_t label_len);
 /* After the latest of these no lease that no process remembers can still be valid. */
@@ -449,6 +451,34 @@ void lmdb_acquire(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_release(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_renew(struct lmdb_store *store, struct hfi_op *op);
 void lmdb_adopt(struct lmdb_store *store, struct hfi_op *op);
+
+/* ---- numbers.c: the numbers of a semaphore's slots; sizes.c: sizes that were set ---- */
+
+/* How many bytes of its label are numbers; are they all there? */
+static inline size_t lmdb_numbers_len(const struct lmdb_holder *h)
+{
+    return h->token && h->flags & LMDB_HOLDER_NUMBERED ? h->permits * sizeof(uint32_t) : 0;
+}
+static inline bool lmdb_numbers_whole(const struct lmdb_holder *h, size_t label_len)
+{
+    return lmdb_numbers_len(h) == 0 ||
+           (h->permits <= HF_SLOTS_MAX && lmdb_numbers_len(h) <= label_len);
+}
+/* Numbers and label in one text; returns its length. */
+size_t lmdb_numbers_put(const uint32_t *slots, uint32_t count, const char *label, size_t label_len,
+                        char ret_text[HF_LABEL_MAX + 1]);
+/* The lowest that no holder has. */
+int lmdb_numbers_give(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                      uint32_t count, uint32_t ret_slots[HF_SLOTS_MAX]);
+/* Those of this holder, which is in `rec` or in a record of its own. */
+int lmdb_numbers_get(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                     const struct lmdb_holder *h, uint32_t ret_slots[HF_SLOTS_MAX]);
+/* The claim was granted by a hand-over: read its numbers. false: they are not there, or it could not be read. */
+bool lmdb_numbers_fetch(struct lmdb_directory *d, struct hfi_claim *claim);
+void lmdb_resize(struct lmdb_store *store, struct hfi_op *op);
+/* Put the sizes of the durable file into the lease file: all, into a new one, or the last one, which a process that was killed may
+ * not have put there. Under the mutex, with no transaction open. */
+hf_status lmdb_sizes_load(struct lmdb_directory *d, bool all, hf_error *err);
 
 /* ---- wait.c, queue.c: waiting in the queue of a name ------------------------------- */
 

@@ -9,6 +9,7 @@
  *              about who is alive. Not inherited by fork, freed by the kernel after
  *              the last thread of the process is gone, the same in every PID namespace.
  *   leases.N   the LMDB file of epoch N: names, holders, waiters
+ *   sizes      durable: sizes of semaphores that were set (sizes.c)
  *   cells.mdb  durable LMDB environment for versioned cells (cells.c)
  *   init       flock(2)ed while a process creates or checks the others
  *
@@ -30,11 +31,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define LMDB_FORMAT 1u /* of the durable file */
-#define LMDB_CONTROL_FORMAT \
-    2u /* of the control file; 1 had the bytes of AT_RANDOM in a slot's image */
-#define LMDB_STORE_MAGIC   UINT64_C(0x31736c6f68746668) /* durable file */
-#define LMDB_CONTROL_MAGIC UINT64_C(0x316c746368746668) /* control file */
+/* Of the durable file: a store is made with the first one, and has ours from the first size on that is set (sizes.c). */
+#define LMDB_FORMAT_FIRST 1u
+#define LMDB_FORMAT       2u
+/* Of the control file. 1 had the bytes of AT_RANDOM in a slot's image; 2 did not know LMDB_MODE_SET and LMDB_HOLDER_NUMBERED. */
+#define LMDB_CONTROL_FORMAT 3u
+#define LMDB_STORE_MAGIC    UINT64_C(0x31736c6f68746668) /* durable file */
+#define LMDB_CONTROL_MAGIC  UINT64_C(0x316c746368746668) /* control file */
 
 #define LMDB_PAGE       4096
 #define LMDB_SLOTS_MAX  16384 /* processes at once */
@@ -205,11 +208,13 @@ struct lmdb_holder {
     uint32_t tokens;
     uint32_t permits;
     uint32_t slot;  /* LMDB_NO_SLOT: detached */
-    uint32_t flags; /* LMDB_HOLDER_WATCHED */
+    uint32_t flags; /* LMDB_HOLDER_* */
     int64_t ttl_ms; /* as asked for; 0: none */
 };
 
 #define LMDB_HOLDER_WATCHED 1u /* HFI_CLAIM_WATCHED: tell it that others wait */
+/* HFI_CLAIM_NUMBERED: its label begins with the numbers of its permits, 4 bytes each, and is cut so that both fit. */
+#define LMDB_HOLDER_NUMBERED 2u
 
 #define LMDB_WAITER_BARGE    1u
 #define LMDB_WAITER_DETACHED 2u
@@ -217,6 +222,8 @@ struct lmdb_holder {
 /* HFI_CLAIM_REPLACES: its ticket is before all others, and its label begins with the token of the holder whose place it takes, 8 bytes. (A
  * new member would be another form, and a process of an earlier version shows these bytes at worst.) */
 #define LMDB_WAITER_REPLACES 8u
+
+#define LMDB_WAITER_NUMBERED 16u
 
 struct lmdb_waiter {
     uint32_t checksum;
@@ -238,7 +245,7 @@ struct lmdb_waiter {
 struct lmdb_name {
     uint32_t checksum; /* of all that follows */
     uint16_t name_len;
-    uint8_t mode;      /* enum hfi_mode */
+    uint8_t mode;      /* enum hfi_mode; LMDB_MODE_SET: `capacity` was set by a call */
     uint8_t label_len; /* of the first holder; 0: its slot's label */
     uint32_t capacity;
     uint32_t taken;   /* permits */
@@ -249,6 +256,13 @@ struct lmdb_name {
     unsigned char
         text[HF_NAME_MAX + HF_LABEL_MAX + 1]; /* name, label; stored up to their lengths */
 };
+
+#define LMDB_MODE_SET 0x80u
+
+static inline enum hfi_mode lmdb_mode(const struct lmdb_name *rec)
+{
+    return (enum hfi_mode)(rec->mode & ~LMDB_MODE_SET);
+}
 
 /* A further holder. */
 struct lmdb_further {

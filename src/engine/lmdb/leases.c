@@ -234,6 +234,8 @@ hf_status lmdb_rebuild(struct lmdb_directory *d, hf_error *err)
 
     d->epoch = old + 1;
     status = lmdb_leases_open(d, true, err);
+    if (status == HF_OK)
+        status = lmdb_sizes_load(d, true, err);
     if (status != HF_OK) {
         d->epoch = old - 1; /* not the header's: the next lock tries again */
         return status;
@@ -450,6 +452,7 @@ static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
     struct lmdb_name rec;
     size_t label_len;
     const char *label = lmdb_label(lmdb_claim_of(claim)->store, claim, &label_len);
+    char text[HF_LABEL_MAX + 1];
     int rc = lmdb_name_get(t, &claim->name, &rec);
 
     if (next && token_of(d, next) != 0)
@@ -479,6 +482,12 @@ static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
                                      claim->flags & HFI_CLAIM_WATCHED ? LMDB_HOLDER_WATCHED : 0 };
 
         memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
+        /* A grant that its thread has not seen yet: its numbers were in the file only, and lmdb_numbers_fetch() finds none. */
+        if (claim->flags & HFI_CLAIM_NUMBERED && claim->token == token) {
+            h.flags |= LMDB_HOLDER_NUMBERED;
+            label_len = lmdb_numbers_put(claim->slots, claim->permits, label, label_len, text);
+            label = text;
+        }
         if (claim->ttl_ms)
             h.deadline_ms = known ? hfi_after_ms(claim->sent_ms, claim->granted_ttl_ms)
                                   : hfi_after_ms(lmdb_now(t), claim->ttl_ms);

@@ -64,6 +64,7 @@ int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w,
     record.flags = (claim->flags & HFI_CLAIM_BARGE ? LMDB_WAITER_BARGE : 0) |
                    (claim->flags & HFI_CLAIM_DETACHED ? LMDB_WAITER_DETACHED : 0) |
                    (claim->flags & HFI_CLAIM_WATCHED ? LMDB_WAITER_WATCHED : 0) |
+                   (claim->flags & HFI_CLAIM_NUMBERED ? LMDB_WAITER_NUMBERED : 0) |
                    (claim->flags & HFI_CLAIM_REPLACES ? LMDB_WAITER_REPLACES : 0);
     if (w->replaced) {
         memcpy(record.label, &w->replaced, sizeof w->replaced);

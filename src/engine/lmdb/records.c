@@ -105,7 +105,7 @@ int lmdb_name_parse(const void *key, const MDB_val *value, struct lmdb_name *ret
         return LMDB_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
     if (name_size(ret) != value->mv_size || ret->name_len == 0 || ret->name_len > HF_NAME_MAX ||
-        ret->label_len > HF_LABEL_MAX ||
+        ret->label_len > HF_LABEL_MAX || !lmdb_numbers_whole(&ret->first, ret->label_len) ||
         ret->checksum != checksum(key, LMDB_KEY_NAME, ret, value->mv_size))
         return LMDB_E_CORRUPT;
     return 0;
@@ -130,7 +130,7 @@ int lmdb_name_get(struct lmdb_txn *t, const struct hfi_name *name, struct lmdb_n
 
 /*
  * Read a name's record and, in the same search of the tree, delete it if it contains only this
- * owner: nobody else holds or waits, and it has no deadline or lock delay. *ret_deleted says so.
+ * owner: nobody else holds or waits, and it has no deadline, lock delay or size that was set. *ret_deleted says so.
  */
 int lmdb_name_take(struct lmdb_txn *t, const struct hfi_name *name,
                    const unsigned char owner[HFI_OWNER_LEN], struct lmdb_name *ret,
@@ -149,7 +149,7 @@ int lmdb_name_take(struct lmdb_txn *t, const struct hfi_name *name,
     if (rc == 0 && (ret->name_len != name->len || memcmp(ret->text, name->bytes, name->len) != 0))
         rc = LMDB_E_COLLISION;
     if (rc == 0 && ret->further == 0 && ret->waiters == 0 && ret->closed_ms == 0 &&
-        ret->first.token && ret->first.deadline_ms == HFI_NEVER &&
+        !(ret->mode & LMDB_MODE_SET) && ret->first.token && ret->first.deadline_ms == HFI_NEVER &&
         memcmp(ret->first.owner, owner, HFI_OWNER_LEN) == 0) {
         rc = mdb_cursor_del(cursor, 0);
         *ret_deleted = rc == 0;
@@ -162,9 +162,9 @@ int lmdb_name_put(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *
 {
     MDB_val key = name_key(hash), value;
 
-    /* A lock_delay keeps a record without holders and waiters; expire() drops it later. */
+    /* A lock_delay keeps a record without holders and waiters; expire() drops it later. So does a size that was set. */
     if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 &&
-        lmdb_past(t, rec->closed_ms)) {
+        !(rec->mode & LMDB_MODE_SET) && lmdb_past(t, rec->closed_ms)) {
         int rc = mdb_del(t->mdb, t->directory->dbi, &key, NULL);
 
         return rc == MDB_NOTFOUND ? 0 : rc;
@@ -191,7 +191,7 @@ static int further_parse(const struct key *key, const MDB_val *value, struct lmd
         return LMDB_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
     if (LMDB_FURTHER_FIXED + (size_t)ret->label_len != value->mv_size ||
-        ret->label_len > HF_LABEL_MAX ||
+        ret->label_len > HF_LABEL_MAX || !lmdb_numbers_whole(&ret->holder, ret->label_len) ||
         ret->checksum != checksum(key->bytes, LMDB_KEY_FULL, ret, value->mv_size))
         return LMDB_E_CORRUPT;
     return 0;

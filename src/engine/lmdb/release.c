@@ -8,6 +8,8 @@
 
 #include "util/error.h"
 
+#include <string.h>
+
 struct release {
     struct hfi_claim *claim;
     hf_status status;
@@ -176,6 +178,7 @@ struct adopt {
     struct hfi_op *op;
     struct lmdb_name rec;
     struct lmdb_holder h;
+    uint32_t slots[HF_SLOTS_MAX]; /* NUMBERED */
     int64_t now_ms;
 };
 
@@ -197,7 +200,9 @@ static int adopt_body(struct lmdb_txn *t, void *arg)
     if (claim->ttl_ms)
         a->h.ttl_ms = claim->ttl_ms;
     a->now_ms = lmdb_now(t);
-    rc = set_deadline(t, claim->name.hash, &a->rec, &a->h, a->h.ttl_ms);
+    rc = lmdb_numbers_get(t, claim->name.hash, &a->rec, &a->h, a->slots);
+    if (rc == 0)
+        rc = set_deadline(t, claim->name.hash, &a->rec, &a->h, a->h.ttl_ms);
     return rc != 0 ? rc : lmdb_name_put(t, claim->name.hash, &a->rec);
 }
 
@@ -208,10 +213,14 @@ static void adopt_after(struct lmdb_txn *t, void *arg)
 
     if (a->h.token == 0)
         return;
-    claim->mode = (enum hfi_mode)a->rec.mode;
+    claim->mode = lmdb_mode(&a->rec);
     claim->capacity = a->rec.capacity;
     claim->permits = a->h.permits;
     claim->flags |= HFI_CLAIM_DETACHED;
+    if (a->h.flags & LMDB_HOLDER_NUMBERED) {
+        claim->flags |= HFI_CLAIM_NUMBERED;
+        memcpy(claim->slots, a->slots, sizeof a->slots);
+    }
     claim->lock_delay_ms = a->h.lock_delay_ms;
     claim->token = a->h.token;
     claim->tokens = 1; /* earlier local passes are not known here */

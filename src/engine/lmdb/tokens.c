@@ -112,7 +112,7 @@ static hf_status make(struct lmdb_directory *d, int fd, hf_error *err)
 
     memset(&file, 0, sizeof file);
     file.magic = LMDB_STORE_MAGIC;
-    file.format = LMDB_FORMAT;
+    file.format = LMDB_FORMAT_FIRST;
     file.first = mark_of(1, start);
     if (pwrite(fd, &file, sizeof file, 0) != (ssize_t)sizeof file || fsync(fd) != 0 ||
         fsync(d->dir_fd) != 0) {

@@ -249,6 +249,12 @@ static void granted(struct lmdb_directory *d, struct lmdb_wait *w, struct hfi_op
 {
     struct hfi_claim *claim = op->claim;
 
+    /* Before the token is known: a rebuild in between registers it without numbers then. */
+    if (claim->flags & HFI_CLAIM_NUMBERED && !lmdb_numbers_fetch(d, claim)) {
+        leave_list(d, w);
+        finish(op, hfi_error_set(&op->error, HF_UNKNOWN, 0, "its numbers could not be read"));
+        return;
+    }
     claim->token = token & ~LMDB_OTHERS_WAIT;
     claim->others_wait = token & LMDB_OTHERS_WAIT;
     claim->tokens = claim->tokens_wanted;

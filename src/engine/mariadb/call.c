@@ -21,6 +21,7 @@ static const struct shape {
 } shapes[SQL_CALLS] = {
     [SQL_ACQUIRE] = { "acquire", 13, NULL, NULL },
     [SQL_CLAIM] = { "claim", 14, NULL, NULL },
+    [SQL_SLOTS] = { "slots", 2, NULL, NULL },
     [SQL_RELEASE] = { "release", 2, NULL, NULL },
     [SQL_RENEW] = { "renew", 0, "noi", "1" },
     [SQL_REFILL] = { "refill", 0, "noii", "iii" },
@@ -37,6 +38,7 @@ static const struct shape {
     [SQL_CELL_WATCH] = { "cell_look", 2, "ni", "ii" },
     [SQL_TOKEN] = { "token", 2, NULL, NULL },
     [SQL_ASK] = { "ask", 2, NULL, NULL },
+    [SQL_RESIZE] = { "resize", 2, NULL, NULL },
 };
 
 #define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"

@@ -98,6 +98,15 @@ static hf_status verify(struct sql_connection *connection, enum sql_mode mode, i
     return status;
 }
 
+#define SHARED_TRY "/*M! LOCK IN SHARE MODE SKIP LOCKED *//*!80000 FOR SHARE SKIP LOCKED */"
+
+/* Every INSERT of a row that is there waits for the one who has locked it. So: lock it, if that can be; then see whether it is there
+ * at all, by a plain read, which comes behind a lock that was granted (prim/sql_lock.c says why); and only then make it. */
+#define MAKE_TRY(how)                                                 \
+    "SELECT 1 INTO @holdfast FROM {R} WHERE name = X'{H}' " how ";\n" \
+    "SELECT COUNT(*) INTO @holdfast FROM {R} WHERE name = X'{H}';\n"  \
+    "INSERT IGNORE INTO {R} (name) SELECT X'{H}' FROM DUAL WHERE @holdfast = 0"
+
 const struct sql_lock_sql maria_lock_sql = {
     .limits = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('wait_timeout', 'interactive_timeout',"
               " 'idle_transaction_timeout', 'idle_write_transaction_timeout',"
@@ -121,13 +130,13 @@ const struct sql_lock_sql maria_lock_sql = {
     .row = { [HFI_SQL_LOCK] = "SELECT 1 FROM {R} WHERE name = X'{H}' FOR UPDATE",
              [HFI_SQL_LOCK_TRY] = "SELECT 1 FROM {R} WHERE name = X'{H}' FOR UPDATE SKIP LOCKED",
              [HFI_SQL_LOCK_SHARED] = "SELECT 1 FROM {R} WHERE name = X'{H}' LOCK IN SHARE MODE",
-             [HFI_SQL_LOCK_SHARED_TRY] =
-                 "SELECT 1 FROM {R} WHERE name = X'{H}' /*M! LOCK IN SHARE MODE SKIP LOCKED */"
-                 "/*!80000 FOR SHARE SKIP LOCKED */",
+             [HFI_SQL_LOCK_SHARED_TRY] = "SELECT 1 FROM {R} WHERE name = X'{H}' " SHARED_TRY,
              [HFI_SQL_ROW_KNOWN] = "SELECT 1 FROM {R} WHERE name = X'{H}'",
              [HFI_SQL_ROW_MAKE] = "INSERT INTO {R} (name) VALUES (X'{H}')"
                                   " ON DUPLICATE KEY UPDATE name = VALUES(name)",
-             [HFI_SQL_ROW_MAKE_SHARED] = "INSERT IGNORE INTO {R} (name) VALUES (X'{H}')" },
+             [HFI_SQL_ROW_MAKE_SHARED] = "INSERT IGNORE INTO {R} (name) VALUES (X'{H}')",
+             [HFI_SQL_ROW_MAKE_TRY] = MAKE_TRY("FOR UPDATE SKIP LOCKED"),
+             [HFI_SQL_ROW_MAKE_SHARED_TRY] = MAKE_TRY(SHARED_TRY) },
     /* NOLINTEND(bugprone-suspicious-missing-comma) */
     .waits_live = "SELECT GET_LOCK(CONCAT('holdfast.', LOWER(HEX({C}))), 0)",
     .waits_sweep = "DELETE FROM {W} WHERE IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(client))))"

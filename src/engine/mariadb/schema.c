@@ -65,16 +65,17 @@ hf_status maria_probe(struct sql_connection *connection, int64_t deadline_ms,
     char sql[1280];
 
     *ret_found = SQL_FOUND_NONE;
-    snprintf(sql, sizeof sql,
-             "SELECT number, (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "
-             "DATABASE()"
-             " AND TABLE_NAME IN "
-             "('%snames','%sclaims','%sclients','%scells','%swatches','%sletters','%smeta')"
-             " AND ENGINE <> 'InnoDB') + 0, (SYSDATE(6) = NOW(6)) + SLEEP(0.001) * 0"
-             " + (SYSDATE(6) = NOW(6)),"
-             " COALESCE((SELECT number FROM `%smeta` WHERE item = 'routines'), 1) + 0"
-             " FROM `%smeta` WHERE item = 'schema'",
-             prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix);
+    snprintf(
+        sql, sizeof sql,
+        "SELECT number, (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "
+        "DATABASE()"
+        " AND TABLE_NAME IN "
+        "('%snames','%sclaims','%sclients','%scells','%swatches','%sletters','%sslots','%smeta')"
+        " AND ENGINE <> 'InnoDB') + 0, (SYSDATE(6) = NOW(6)) + SLEEP(0.001) * 0"
+        " + (SYSDATE(6) = NOW(6)),"
+        " COALESCE((SELECT number FROM `%smeta` WHERE item = 'routines'), 1) + 0"
+        " FROM `%smeta` WHERE item = 'schema'",
+        prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix);
     outcome = maria_text(connection, sql, deadline_ms, &rows, &trouble);
     if (outcome == SQL_REFUSED && trouble.no_table)
         return HF_OK;

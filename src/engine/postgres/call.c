@@ -25,6 +25,7 @@ static const struct {
 } calls[SQL_CALLS] = {
     [SQL_ACQUIRE] = { "acquire", "bbiiiiiiiiiib", NULL },
     [SQL_CLAIM] = { "claim", "bbiiiiiiiiiibb", NULL },
+    [SQL_SLOTS] = { "slots", "bb", NULL },
     [SQL_RELEASE] = { "release", "bb", NULL },
     [SQL_RENEW] = { "renew", "BBI", NULL },
     [SQL_REFILL] = { "refill", "BBII", NULL },
@@ -43,6 +44,7 @@ static const struct {
     [SQL_TIME] = { "time", "", NULL },
     [SQL_TOKEN] = { "token", "bi", NULL },
     [SQL_ASK] = { "ask", "bb", NULL },
+    [SQL_RESIZE] = { "resize", "bi", NULL },
     [SQL_LOCK_TRY] = { "lock_try", "i", "SELECT pg_try_advisory_lock($1)::int::int8" },
     [SQL_LOCK_WAIT] = { "lock_wait", "i", "SELECT pg_advisory_lock($1)::text" },
     [SQL_LOCK_FREE] = { "lock_free", "i", "SELECT pg_advisory_unlock($1)::int::int8" },

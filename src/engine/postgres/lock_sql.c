@@ -97,7 +97,9 @@ const struct sql_lock_sql postgres_lock_sql = {
                       "SELECT pg_catalog.pg_try_advisory_xact_lock_shared({K})::int4",
                   [HFI_SQL_ROW_KNOWN] = "",
                   [HFI_SQL_ROW_MAKE] = "",
-                  [HFI_SQL_ROW_MAKE_SHARED] = "" },
+                  [HFI_SQL_ROW_MAKE_SHARED] = "",
+                  [HFI_SQL_ROW_MAKE_TRY] = "",
+                  [HFI_SQL_ROW_MAKE_SHARED_TRY] = "" },
     /* NOLINTBEGIN(bugprone-suspicious-missing-comma): NAME stands between two parts */
     .row = { [HFI_SQL_LOCK] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR UPDATE",
              [HFI_SQL_LOCK_TRY] = "SELECT 1 FROM {R} WHERE name = " NAME " FOR UPDATE SKIP LOCKED",
@@ -106,7 +108,9 @@ const struct sql_lock_sql postgres_lock_sql = {
                  "SELECT 1 FROM {R} WHERE name = " NAME " FOR SHARE SKIP LOCKED",
              [HFI_SQL_ROW_KNOWN] = "SELECT 1 FROM {R} WHERE name = " NAME,
              [HFI_SQL_ROW_MAKE] = MAKE,
-             [HFI_SQL_ROW_MAKE_SHARED] = MAKE },
+             [HFI_SQL_ROW_MAKE_SHARED] = MAKE,
+             [HFI_SQL_ROW_MAKE_TRY] = MAKE, /* which does not wait for a row that is locked */
+             [HFI_SQL_ROW_MAKE_SHARED_TRY] = MAKE },
     /* NOLINTEND(bugprone-suspicious-missing-comma) */
     .waits_live = "SELECT pg_advisory_lock_shared({C})::text",
     .waits_sweep = "DELETE FROM {W} w WHERE NOT EXISTS (SELECT FROM pg_locks l, pg_database d WHERE"

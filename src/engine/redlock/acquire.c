@@ -47,32 +47,10 @@ uint64_t redlock_choice(const char *slots, size_t len)
     return hash[0] ? hash[0] : 1;
 }
 
-bool redlock_slots_read(const char *text, size_t len, uint32_t permits,
-                        uint32_t ret_slots[HF_SLOTS_MAX])
-{
-    const char *end = text + len;
-
-    if (permits == 0 || permits > HF_SLOTS_MAX)
-        return false;
-    for (uint32_t i = 0; i < permits; i++) {
-        const char *from = text;
-        uint32_t slot = 0;
-
-        for (; text < end && *text >= '0' && *text <= '9' && slot < HF_CAPACITY_MAX; text++)
-            slot = 10 * slot + (uint32_t)(*text - '0');
-        if (text == from || slot >= HF_CAPACITY_MAX || (i > 0 && slot <= ret_slots[i - 1]))
-            return false;
-        ret_slots[i] = slot;
-        if (i + 1 < permits && (text == end || *text++ != ','))
-            return false;
-    }
-    return text == end;
-}
-
 bool redlock_note_slots(struct redlock_wait *wait, unsigned node, const char *text, size_t len)
 {
     return !(wait->claim->flags & HFI_CLAIM_NUMBERED) ||
-           redlock_slots_read(text, len, wait->claim->permits, wait->slots[node]);
+           hfi_slots_read(text, len, wait->claim->permits, wait->slots[node]);
 }
 
 /* ---- beginning and ending ---------------------------------------------------------------- */
@@ -123,7 +101,7 @@ void redlock_acquire(void *self, struct hfi_op *op)
      * until the clock has caught up: then every process exceeds the limit by one block at most. */
     if (store->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
-    if (claim->mode == HFI_MODE_SEMAPHORE && !(claim->flags & HFI_CLAIM_NUMBERED))
+    if (claim->mode == HFI_MODE_SEMAPHORE)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
     redlock_op(op)->wait = wait;

@@ -37,8 +37,8 @@ static bool take_adoption(struct adoption *adoption, unsigned node, const struct
         return false;
     adoption->said[adoption->count].numbered = hfi_reply_int_at(reply, 10) > 0;
     if (adoption->said[adoption->count].numbered &&
-        !redlock_slots_read(slots->text, slots->len, (uint32_t)number[2],
-                            adoption->said[adoption->count].slots))
+        !hfi_slots_read(slots->text, slots->len, (uint32_t)number[2],
+                        adoption->said[adoption->count].slots))
         return false;
     adoption->said[adoption->count].attempt = (uint64_t)number[5];
     adoption->said[adoption->count].choice = redlock_choice(slots->text, slots->len);

@@ -76,7 +76,7 @@ static bool take_holder(struct redlock_view *view, unsigned node, const struct h
     record->tid = number(item, 11);
     record->choice = redlock_choice(slots->text, slots->len);
     if (number(item, 5) & 1 &&
-        redlock_slots_read(slots->text, slots->len, record->permits, record->slots))
+        hfi_slots_read(slots->text, slots->len, record->permits, record->slots))
         record->slot_count = record->permits;
     return true;
 }

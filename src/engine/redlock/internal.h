@@ -384,9 +384,6 @@ bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct h
                         int64_t sent_ms);
 int64_t redlock_window_ms(const struct redlock_store *store, const struct hfi_claim *claim);
 uint64_t redlock_choice(const char *slots, size_t len); /* 0: none */
-/* "0,3" as numbers. false: they are not `permits` numbers in ascending order, each below the largest capacity. */
-bool redlock_slots_read(const char *text, size_t len, uint32_t permits,
-                        uint32_t ret_slots[HF_SLOTS_MAX]);
 /* NUMBERED: keep the slots of this node's grant. false: they are not as they must be. */
 bool redlock_note_slots(struct redlock_wait *wait, unsigned node, const char *text, size_t len);
 
@@ -469,7 +466,8 @@ void redlock_ask_holder(void *self, struct hfi_op *op);
 /* "W owner attempt 1" (or 0), "A owner attempt words" */
 void redlock_wanted_message(struct redlock_node *node, const struct redis_message *message);
 /* A node has renewed: do others wait there? Returns whether they do anywhere. */
-bool redlock_others_wait(struct redlock_hold *hold, unsigned node, bool others);
+bool redlock_others_wait(const struct redlock_store *store, struct redlock_hold *hold,
+                         unsigned node, bool others);
 /* The inbox of a node is up, or down. */
 void redlock_hears(struct redlock_store *store);
 hf_status redlock_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err);

@@ -408,7 +408,8 @@ static void renewed(struct redlock_round *round, unsigned node, enum hfi_outcome
                 renewal->tally[i].nodes |= 1u << node;
             hold->counts |= 1u << node;
             if (!renewal->tally[i].decided)
-                renewal->items[i].others_wait = redlock_others_wait(hold, node, list != NULL);
+                renewal->items[i].others_wait =
+                    redlock_others_wait(round->store, hold, node, list != NULL);
         } else if (answer) {
             renewal->tally[i].no++;
         } else if (problem) {

@@ -100,7 +100,7 @@ static void confirmed(struct redlock_round *round, unsigned node, enum hfi_outco
         return;
     if (outcome == HFI_ANSWERED && answer && (uint64_t)answer->integer == hold->top) {
         round->yes++;
-        wait->claim->others_wait = redlock_others_wait(hold, node, list != NULL);
+        wait->claim->others_wait = redlock_others_wait(round->store, hold, node, list != NULL);
     } else if (outcome == HFI_ANSWERED) {
         round->no++;
     }

@@ -312,3 +312,25 @@ enum hfi_tally hfi_tally(unsigned n, unsigned yes, unsigned no, unsigned open)
         return HFI_TALLY_NO;
     return open ? HFI_TALLY_OPEN : HFI_TALLY_UNKNOWN;
 }
+
+bool hfi_slots_read(const char *text, size_t len, uint32_t permits,
+                    uint32_t ret_slots[HF_SLOTS_MAX])
+{
+    const char *end = text + len;
+
+    if (permits == 0 || permits > HF_SLOTS_MAX)
+        return false;
+    for (uint32_t i = 0; i < permits; i++) {
+        const char *from = text;
+        uint32_t slot = 0;
+
+        for (; text < end && *text >= '0' && *text <= '9' && slot < HF_CAPACITY_MAX; text++)
+            slot = 10 * slot + (uint32_t)(*text - '0');
+        if (text == from || slot >= HF_CAPACITY_MAX || (i > 0 && slot <= ret_slots[i - 1]))
+            return false;
+        ret_slots[i] = slot;
+        if (i + 1 < permits && (text == end || *text++ != ','))
+            return false;
+    }
+    return text == end;
+}

@@ -15,6 +15,8 @@
 #ifndef HFI_REDLOCK_QUORUM_H
 #define HFI_REDLOCK_QUORUM_H
 
+#include "holdfast/holdfast.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -126,6 +128,11 @@ struct hfi_ballot_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, boo
 enum hfi_tally { HFI_TALLY_OPEN, HFI_TALLY_YES, HFI_TALLY_NO, HFI_TALLY_UNKNOWN };
 /* YES: a majority said so. NO: those that did not say no are too few. UNKNOWN: neither, and nothing is open. */
 enum hfi_tally hfi_tally(unsigned n, unsigned yes, unsigned no, unsigned open);
+
+/* The slots that a node gave, "0,3", as numbers. false: they are not `permits` numbers in ascending order, each below the largest
+ * capacity. */
+bool hfi_slots_read(const char *text, size_t len, uint32_t permits,
+                    uint32_t ret_slots[HF_SLOTS_MAX]);
 
 /* ---- epochs, start and heal ---------------------------------------------------------------- */
 

@@ -14,11 +14,20 @@
 
 /* ---- what nodes say ------------------------------------------------------------------------- */
 
+/* What a node has said counts while it is up: one that is down would never say that nobody waits any more. */
+static void note(const struct redlock_store *store, struct redlock_hold *hold, unsigned node,
+                 bool wait)
+{
+    uint32_t bit = 1u << node;
+
+    hold->wanted = (hold->wanted & redlock_nodes_up(store) & ~bit) | (wait ? bit : 0);
+}
+
 static void others(struct redlock_store *store, struct redlock_hold *hold, unsigned node, bool wait)
 {
     uint32_t before = hold->wanted, bit = 1u << node;
 
-    hold->wanted = wait ? before | bit : before & ~bit;
+    note(store, hold, node, wait);
     if (hold->wait)
         return; /* the grant will say it */
     /* A node that says it again repeats it for core too. */
@@ -38,15 +47,16 @@ void redlock_wanted_message(struct redlock_node *node, const struct redis_messag
         return;
     if (message->letter == 'W' && message->count == 2)
         others(store, hold, node->index, message->numbers[1] != 0);
-    else if (message->letter == 'A' && !hold->wait && message->rest_len > 0 &&
+    else if (message->letter == 'A' && message->rest_len > 0 &&
              message->rest[0] == ':') /* so that words may begin with a number */
         hfi_reactor_wanted(&store->reactor, hold->entry.claim, HFI_WANTED_ASKED, message->rest + 1,
                            message->rest_len - 1);
 }
 
-bool redlock_others_wait(struct redlock_hold *hold, unsigned node, bool wait)
+bool redlock_others_wait(const struct redlock_store *store, struct redlock_hold *hold,
+                         unsigned node, bool wait)
 {
-    hold->wanted = wait ? hold->wanted | 1u << node : hold->wanted & ~(1u << node);
+    note(store, hold, node, wait);
     return hold->wanted != 0;
 }
 

@@ -192,10 +192,13 @@ static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wa
 {
     struct hfi_op *op = a->wait.op;
     char letter = sql_letter(&r->rows, 0, 0);
+    uint32_t slots;
 
     switch (hfi_waiter_answered(HFI_WAITER_ASKING, letter == 'g' ? 'G' : letter)) {
     case HFI_ANSWER_GRANTED:
         op->claim->others_wait = letter == 'g';
+        a->numbered = sql_slots_parse(sql_at(&r->rows, 0, 4), op->claim->slots, &slots) &&
+                      slots == op->claim->permits;
         return take_grant(a, (uint64_t)sql_int(&r->rows, 0, 1), (uint32_t)sql_int(&r->rows, 0, 2),
                           r->sent_ms, sql_int(&r->rows, 0, 3));
     case HFI_ANSWER_QUEUED:
@@ -230,7 +233,8 @@ static enum sql_step ask(struct sql_acquire *a)
     int64_t flags = (c->flags & HFI_CLAIM_BARGE ? SQL_FLAG_BARGE : 0) |
                     (c->flags & HFI_CLAIM_DETACHED ? SQL_FLAG_DETACHED : 0) |
                     (c->flags & HFI_CLAIM_WATCHED ? SQL_FLAG_WATCHED : 0) |
-                    (c->flags & HFI_CLAIM_LINGERS ? SQL_FLAG_LINGERS : 0) | SQL_FLAG_LISTENS;
+                    (c->flags & HFI_CLAIM_LINGERS ? SQL_FLAG_LINGERS : 0) |
+                    (c->flags & HFI_CLAIM_NUMBERED ? SQL_FLAG_NUMBERED : 0) | SQL_FLAG_LISTENS;
     uint32_t tokens = c->flags & HFI_CLAIM_LINGERS ? HFI_TOKEN_AHEAD_US : SQL_BLOCK_MAX;
     struct sql_value params[14] = {
         sql_bytes(c->name.bytes, c->name.len),
@@ -246,13 +250,13 @@ static enum sql_step ask(struct sql_acquire *a)
         sql_int_of(sql_window_ms(store, c->ttl_ms)),
         sql_int_of(store->client),
         sql_bytes(label, strlen(label)),
-        sql_bytes(c->replaced, HFI_OWNER_LEN),
+        c->flags & HFI_CLAIM_REPLACES ? sql_bytes(c->replaced, HFI_OWNER_LEN) : sql_null(),
     };
-    bool replaces = c->flags & HFI_CLAIM_REPLACES;
+    bool more = c->flags & (HFI_CLAIM_REPLACES | HFI_CLAIM_NUMBERED);
     struct sql_request r = {
-        .call = replaces ? SQL_CLAIM : SQL_ACQUIRE,
+        .call = more ? SQL_CLAIM : SQL_ACQUIRE,
         .params = params,
-        .count = replaces ? 14 : 13,
+        .count = more ? 14 : 13,
         .deadline_ms = op->deadline_ms,
         .again = true, /* by the owner: a second copy finds what the first has done */
         .claim = c
@@ -261,6 +265,7 @@ static enum sql_step ask(struct sql_acquire *a)
     hf_status status;
 
     enter(a, HFI_WAITER_ASKING);
+    a->numbered = false;
     if (op->may_wait) {
         pthread_mutex_lock(&store->lock);
         wait = sql_listener_fresh(store);
@@ -421,12 +426,36 @@ static enum sql_step confirm(struct sql_acquire *a)
     return end(a, HF_OK);
 }
 
+/* What was handed over says no numbers. */
+static enum sql_step confirm_numbers(struct sql_acquire *a)
+{
+    struct hfi_op *op = a->wait.op;
+    hf_status status =
+        sql_slots_get(a->wait.store, op->claim, hfi_now_ms() + SQL_CANCEL_MS, &op->error);
+
+    if (status == HF_OK) {
+        a->numbered = true;
+        return SQL_STEP_END;
+    }
+    if (status != HF_NOT_FOUND)
+        return end(a, HF_UNKNOWN);
+    a->in_store = false; /* it has expired: ask again */
+    return SQL_STEP_ASK;
+}
+
 static enum sql_step take_grant(struct sql_acquire *a, uint64_t token, uint32_t tokens,
                                 int64_t from_ms, int64_t lasts_ms)
 {
     struct hfi_claim *c = a->wait.claim;
-    int64_t left_ms = from_ms + lasts_ms - hfi_now_ms();
+    int64_t left_ms;
 
+    if (c->flags & HFI_CLAIM_NUMBERED && !a->numbered) {
+        enum sql_step step = confirm_numbers(a);
+
+        if (!a->numbered)
+            return step;
+    }
+    left_ms = from_ms + lasts_ms - hfi_now_ms();
     if (token == 0 || tokens == 0 || tokens > c->tokens_wanted)
         return end(a, hfi_error_set(&a->wait.op->error, HF_UNKNOWN, 0, "an odd grant"));
     c->token = token;

@@ -192,6 +192,9 @@ static void submit_lease(struct sql_store *store, struct hfi_op *op)
     case HFI_OP_ASK:
         sql_ask(store, op);
         return;
+    case HFI_OP_RESIZE:
+        sql_resize(store, op);
+        return;
     default:
         sql_finish(op, HF_UNSUPPORTED, NULL);
         return;

@@ -16,6 +16,8 @@ enum hfi_sql_statement {
     HFI_SQL_ROW_KNOWN,       /* gives a row if there is one to lock; "": no row is needed */
     HFI_SQL_ROW_MAKE,        /* makes it, if it is not there */
     HFI_SQL_ROW_MAKE_SHARED, /* likewise, for a reader */
+    HFI_SQL_ROW_MAKE_TRY, /* likewise, without a wait for one that holds it; may be several statements */
+    HFI_SQL_ROW_MAKE_SHARED_TRY,
     HFI_SQL_STATEMENTS
 };
 

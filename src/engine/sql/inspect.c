@@ -47,6 +47,10 @@ static bool emit_line(const struct sql_rows *rows, uint32_t row, uint32_t positi
                              .watched = (sql_int(rows, row, FLAGS) & SQL_FLAG_WATCHED) != 0,
                              .label = label };
 
+        if (sql_letter(rows, row + 1, KIND) == 'N' &&
+            sql_int(rows, row + 1, FIRST) == sql_int(rows, row, FIRST) &&
+            !sql_slots_parse(sql_at(rows, row + 1, LABEL), holder.slots, &holder.slot_count))
+            holder.slot_count = 0; /* no numbers that we know */
         return sink->holder(sink, &holder);
     }
     if (sql_letter(rows, row, KIND) == 'W') {
@@ -70,7 +74,8 @@ static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_
                        .name_len = name->len,
                        .kind = hfi_shown_kind(sql_int(rows, row, MODE), 1),
                        .capacity = (uint32_t)sql_int(rows, row, CAPACITY),
-                       .closed_ms = sql_int(rows, row, CLOSED) };
+                       .closed_ms = sql_int(rows, row, CLOSED),
+                       .resized = (sql_int(rows, row, FLAGS) & SQL_FLAG_SIZED) != 0 };
     uint32_t first = row, position = 0, last = row;
 
     for (; last < rows->count && same_name(rows, last, first); last++)

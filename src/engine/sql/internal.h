@@ -129,9 +129,11 @@ struct sql_connection {
  *           lingers has it, and nobody waits); Q queued (token: the highest given so far, a message
  *           with a token up to it is an old one; ms: as HEARTBEAT says it); M another kind (token: its mode, ms: its
  *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
- * CLAIM     as ACQUIRE, and the owner of the holder that it replaces (HFI_CLAIM_REPLACES)
- *           -> verdict, token, tokens, ms, slots (NULL)
- *           As ACQUIRE; N there is no such holder. It stands before all that wait.
+ * CLAIM     as ACQUIRE, and the owner of the holder that it replaces (HFI_CLAIM_REPLACES) or NULL (NUMBERED)
+ *           -> verdict, token, tokens, ms, slots
+ *           As ACQUIRE; N there is no such holder. One that replaces stands before all that wait. slots: of one that is NUMBERED and
+ *           granted, the numbers, ascending, with commas between them, "0,3"; NULL: ask for them (SLOTS).
+ * SLOTS     name, owner           -> slots        no row: it does not hold, or has no numbers
  * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
  *                                                 over to the next waiter, and notifies the winners' listeners.
  * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; 3: 1, and others wait (WATCHED); of
@@ -153,7 +155,7 @@ struct sql_connection {
  *           client is notified; N no such lease
  * NOTE      n times (name, owner, token, tid), sorted by name -> nothing. Which token of the block holds now, for INSPECT and BREAK;
  *           tid SQL_TID_IDLE: no thread has it, it lingers
- * INSPECT   name, or NULL: all    -> kind of row (H holder, W waiter in order, C closed), name, mode, capacity, closed ms (0: open),
+ * INSPECT   name, or NULL: all    -> kind of row (H holder, N its numbers, in the label, W waiter in order, C closed, or has a size), name, mode, capacity, closed ms (0: open),
  *                                    token, first token, permits, flags, age ms, ttl ms left, tid, label; sorted by name
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
@@ -162,6 +164,8 @@ struct sql_connection {
  *           of each    C all were done, and it has this version now (0: none); V none was, and it has this one: of one at least it is another
  * CELL_WATCH client, window, n times (name, version), sorted by name: tell me (SQL_NOTICE_CELL, once) when one of them has another
  *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each heartbeat.
+ * RESIZE    name, capacity (0: as claims say) -> verdict, mode, capacity    R done, and waiters that fit now were granted; M it is in use as
+ *           this other kind
  * ASK       name, text            -> verdict      T told each holder of the name that is WATCHED; B none is; N nobody holds it
  * TIME                            -> us
  * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_lock_sql): the lock of
@@ -172,6 +176,7 @@ struct sql_connection {
 enum sql_call {
     SQL_ACQUIRE,
     SQL_CLAIM,
+    SQL_SLOTS,
     SQL_RELEASE,
     SQL_RENEW,
     SQL_REFILL,
@@ -190,6 +195,7 @@ enum sql_call {
     SQL_TIME,
     SQL_TOKEN,
     SQL_ASK,
+    SQL_RESIZE,
     SQL_LOCK_TRY,
     SQL_LOCK_WAIT,
     SQL_LOCK_FREE,
@@ -206,7 +212,9 @@ enum sql_call {
     16 /* its holder is told that others wait; where the engine declares HF_CAP_WANTED */
 #define SQL_FLAG_LINGERS \
     32 /* with WATCHED: its process may keep it unused; its tokens may be HFI_TOKEN_AHEAD_US ahead */
-#define SQL_TID_IDLE (-1)
+#define SQL_FLAG_NUMBERED 64  /* its permits have numbers */
+#define SQL_FLAG_SIZED    128 /* INSPECT: the size of the name was set */
+#define SQL_TID_IDLE      (-1)
 #define SQL_FLAG_NAPS \
     8 /* our listener naps: who grants ends the nap (PostgreSQL); not before version 3 */
 
@@ -526,6 +534,9 @@ bool sql_fits(struct sql_rows *rows, const char *columns, uint32_t least, uint32
 hf_status sql_odd(struct sql_connection *connection, const char *what, struct sql_rows *rows,
                   hf_error *err);
 bool sql_only_reads(enum sql_call call);
+/* "0,3,17", ascending. false: that is no list of numbers. */
+bool sql_slots_parse(const struct sql_value *value, uint32_t ret_slots[HF_SLOTS_MAX],
+                     uint32_t *ret_count);
 const char *sql_call_name(enum sql_call call);
 
 static inline struct sql_value sql_int_of(int64_t number)
@@ -578,6 +589,7 @@ void sql_renew(struct sql_store *store, struct hfi_op *op);
 void sql_adopt(struct sql_store *store, struct hfi_op *op);
 void sql_break(struct sql_store *store, struct hfi_op *op);
 void sql_ask(struct sql_store *store, struct hfi_op *op);
+void sql_resize(struct sql_store *store, struct hfi_op *op);
 void sql_passed(void *self, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void sql_list(struct sql_store *store, struct hfi_op *op);
 void sql_look(struct sql_store *store, struct hfi_op *op);

@@ -286,6 +286,32 @@ void sql_renew(struct sql_store *store, struct hfi_op *op)
     sql_finish(op, HF_OK, NULL);
 }
 
+/* ---- numbers -------------------------------------------------------------------------------------------- */
+
+hf_status sql_slots_get(struct sql_store *store, struct hfi_claim *claim, int64_t deadline_ms,
+                        hf_error *err)
+{
+    struct sql_value params[2] = { sql_bytes(claim->name.bytes, claim->name.len),
+                                   sql_bytes(claim->owner, HFI_OWNER_LEN) };
+    struct sql_request r = {
+        .call = SQL_SLOTS, .params = params, .count = 2, .deadline_ms = deadline_ms, .again = true
+    };
+    hf_status status = sql_call(store, &r);
+    uint32_t count = 0;
+
+    if (status != HF_OK) {
+        *err = r.trouble.error;
+        return status;
+    }
+    if (r.rows.count == 0)
+        status = HF_NOT_FOUND;
+    else if (!sql_slots_parse(sql_at(&r.rows, 0, 0), claim->slots, &count) ||
+             count != claim->permits)
+        status = hfi_error_set(err, HF_CORRUPT, 0, "the server says other numbers than permits");
+    sql_rows_free(&r.rows);
+    return status;
+}
+
 /* ---- adopt --------------------------------------------------------------------------------------------- */
 
 static hf_status adopt(struct sql_store *store, struct hfi_op *op, hf_error *err)
@@ -315,7 +341,12 @@ static hf_status adopt(struct sql_store *store, struct hfi_op *op, hf_error *err
     }
     status = r.rows.count == 1 ? HF_OK : HF_NOT_FOUND;
     sql_rows_free(&r.rows);
-    return status;
+    if (status != HF_OK || claim->mode != HFI_MODE_SEMAPHORE)
+        return status;
+    status = sql_slots_get(store, claim, op->deadline_ms, err);
+    if (status == HF_OK)
+        claim->flags |= HFI_CLAIM_NUMBERED;
+    return status == HF_NOT_FOUND ? HF_OK : status;
 }
 
 void sql_adopt(struct sql_store *store, struct hfi_op *op)
@@ -392,6 +423,32 @@ void sql_ask(struct sql_store *store, struct hfi_op *op)
     letter = sql_letter(&r.rows, 0, 0);
     sql_rows_free(&r.rows);
     sql_finish(op, letter == 'T' ? HF_OK : letter == 'B' ? HF_BUSY : HF_NOT_FOUND, NULL);
+}
+
+/* ---- resize --------------------------------------------------------------------------------------------- */
+
+/* Not sent again by itself: a copy that was cut off might come after one with another size. */
+void sql_resize(struct sql_store *store, struct hfi_op *op)
+{
+    struct sql_value params[2] = { sql_bytes(op->u.resize.name.bytes, op->u.resize.name.len),
+                                   sql_int_of(op->u.resize.capacity) };
+    struct sql_request r = {
+        .call = SQL_RESIZE, .params = params, .count = 2, .deadline_ms = op->deadline_ms
+    };
+    hf_status status = sql_call(store, &r);
+    char letter;
+
+    if (status != HF_OK) {
+        sql_finish(op, status, &r.trouble.error);
+        return;
+    }
+    letter = sql_letter(&r.rows, 0, 0);
+    if (letter == 'M')
+        status = hfi_mismatch_set(&op->error, sql_int(&r.rows, 0, 1), sql_int(&r.rows, 0, 2));
+    else if (letter != 'R')
+        status = HF_UNKNOWN;
+    sql_rows_free(&r.rows);
+    sql_finish(op, status, status == HF_MISMATCH ? &op->error : NULL);
 }
 
 /* ---- local passes ----------------------------------------------------------------------------------------- */

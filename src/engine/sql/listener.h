@@ -63,6 +63,7 @@ struct sql_acquire {
     int64_t rest_ms;
     bool unsure;   /* a copy of our ACQUIRE may still be executed */
     bool in_store; /* the server may have us in its queue */
+    bool numbered; /* the grant's numbers are in claim->slots */
 };
 
 static inline struct sql_wait *sql_wait_of(struct hfi_op *op)
@@ -121,6 +122,10 @@ void sql_listener_note(struct sql_store *store);
 
 /* With the lock: it must not sleep past that. */
 void sql_listener_by(struct sql_store *store, int64_t at_ms);
+
+/* Ask for the numbers of a NUMBERED lease. HF_OK; HF_NOT_FOUND: it does not hold, or has none. */
+hf_status sql_slots_get(struct sql_store *store, struct hfi_claim *claim, int64_t deadline_ms,
+                        hf_error *err);
 
 int64_t sql_window_ms(const struct sql_store *store, int64_t ttl_ms);
 

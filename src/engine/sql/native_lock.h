@@ -31,7 +31,7 @@
 
 #define SQL_LOCKS_MAX     512  /* names per connection, mode=session */
 #define SQL_KNOWN         1024 /* names that this store has recorded, remembered by their hash */
-#define SQL_SQL_ROOM      4096 /* a name of HF_NAME_MAX bytes in hex, twice, and words around it */
+#define SQL_SQL_ROOM      4096 /* a name of HF_NAME_MAX bytes in hex, three times, and words around it */
 #define SQL_KEY_ROOM      128
 #define SQL_KNOWN_KEY_MAX 47 /* of a key that the server tells */
 #define SQL_TABLE_ROOM    256

@@ -21,7 +21,7 @@
  *   l  one letter          b  bytes               n  bytes, of a name       d  bytes, of a cell
  *   i  any number          t  a token, or microseconds since 1970           v  a version of a cell
  *   c  a count, a kind     k  which kind of name  m  milliseconds; beyond HF_DURATION_MAX_MS they become that
- *   x  an index: which of the items that were asked about
+ *   x  an index: which of the items that were asked about      s  numbers of permits, "0,3,17"
  *
  * Rows: from `least` to `most`, of an index also not more than were asked about. No columns: nothing of it is read.
  */
@@ -32,7 +32,8 @@ static const struct {
     bool reads;             /* it changes nothing */
 } answers[SQL_CALLS] = {
     [SQL_ACQUIRE] = { "acquire", "lTCM", 1, 1, 0, 0, false },
-    [SQL_CLAIM] = { "claim", "lTCMB", 1, 1, 0, 0, false },
+    [SQL_CLAIM] = { "claim", "lTCMS", 1, 1, 0, 0, false },
+    [SQL_SLOTS] = { "slots", "s", 0, 1, 0, 0, true },
     [SQL_RELEASE] = { "release", "l", 1, 1, 0, 0, false },
     [SQL_RENEW] = { "renew", "xc", 0, ANY, 0, 3, false },
     [SQL_REFILL] = { "refill", "xctc", 0, ANY, 0, 4, false },
@@ -51,6 +52,7 @@ static const struct {
     [SQL_TIME] = { "time", "t", 1, 1, 0, 0, true },
     [SQL_TOKEN] = { "token", "t", 0, 1, 0, 0, false },
     [SQL_ASK] = { "ask", "l", 1, 1, 0, 0, false },
+    [SQL_RESIZE] = { "resize", "lKC", 1, 1, 0, 0, false },
     [SQL_LOCK_TRY] = { "lock", "c", 1, 1, 0, 0, false },
     [SQL_LOCK_WAIT] = { "lock", "b", 1, 1, 0, 0, false },
     [SQL_LOCK_FREE] = { "unlock", "c", 1, 1, 0, 0, false },
@@ -87,9 +89,39 @@ static bool number_fits(struct sql_value *value, char kind, uint32_t items)
     }
 }
 
+bool sql_slots_parse(const struct sql_value *value, uint32_t ret_slots[HF_SLOTS_MAX],
+                     uint32_t *ret_count)
+{
+    const char *text = value->bytes;
+    uint64_t number = 0;
+    uint32_t count = 0;
+    bool digits = false;
+
+    if (value->type != SQL_BYTES && value->type != SQL_TEXT)
+        return false;
+    for (size_t i = 0; i <= value->len; i++) {
+        if (i < value->len && isdigit((unsigned char)text[i])) {
+            number = 10 * number + (uint64_t)(text[i] - '0');
+            digits = true;
+            if (number >= HF_CAPACITY_MAX)
+                return false;
+            continue;
+        }
+        if ((i < value->len && text[i] != ',') || !digits || count == HF_SLOTS_MAX ||
+            (count > 0 && number <= ret_slots[count - 1]))
+            return false;
+        ret_slots[count++] = (uint32_t)number;
+        number = 0;
+        digits = false;
+    }
+    *ret_count = count;
+    return true;
+}
+
 static bool value_fits(struct sql_value *value, char kind, uint32_t items)
 {
     bool bytes = value->type == SQL_BYTES || value->type == SQL_TEXT;
+    uint32_t slots[HF_SLOTS_MAX], count;
 
     if (value->type == SQL_NULL)
         return isupper((unsigned char)kind);
@@ -102,6 +134,8 @@ static bool value_fits(struct sql_value *value, char kind, uint32_t items)
         return bytes && value->len >= 1 && value->len <= HF_NAME_MAX;
     case 'd':
         return bytes && value->len <= CELL_MAX;
+    case 's':
+        return sql_slots_parse(value, slots, &count);
     default:
         return number_fits(value, (char)tolower((unsigned char)kind), items);
     }

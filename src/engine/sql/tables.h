@@ -24,7 +24,7 @@
             HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |      \
             HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |      \
             HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_COMMIT |     \
-            HF_CAP_CONVERT,                                                                        \
+            HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE,                                      \
     .on_crash = "freed after the ttl", .on_pause = "freed after the ttl; the token fences",        \
     .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its " \
                      "name for a ttl more",                                                        \

@@ -23,6 +23,13 @@
 -- claims: W waits; G granted by hand-over and not renewed yet: the bell tells its client; H held; L was broken,
 -- its client is to be told.
 --
+-- A semaphore whose size was set (resize) has a claim in state H that holds nothing: an owner of zeros, no permits, flag 128, an end that never
+-- comes (9007199254740991). So it counts as in use, also for clients of older versions, and its capacity stays. While it is there no
+-- lease is in the row of the name; nor is ever one whose permits have numbers (flag 64).
+--
+-- slots: the numbers of a name, from 0 on without a gap, and which claim (by its ticket) had each of them last. A number is taken while that
+-- claim is in state G or H.
+--
 -- letters: what a holder that asked for it (flag 16) is told (want): kind W, U or A, for the claim of this owner. They stay for a while,
 -- each with a random number, by which its client knows it.
 CREATE TABLE IF NOT EXISTS `~names` (
@@ -99,6 +106,12 @@ CREATE TABLE IF NOT EXISTS `~letters` (
   words VARBINARY(256) NOT NULL,
   until BIGINT NOT NULL,
   PRIMARY KEY (client, letter)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET binary;
+CREATE TABLE IF NOT EXISTS `~slots` (
+  name VARBINARY(512) NOT NULL,
+  number INT NOT NULL,
+  ticket BIGINT NOT NULL,
+  PRIMARY KEY (name, number)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET binary;
 CREATE TABLE IF NOT EXISTS `~meta` (
   item VARBINARY(16) NOT NULL,

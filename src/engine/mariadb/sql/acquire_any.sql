@@ -26,7 +26,7 @@ acquire: BEGIN
     RESIGNAL;
   END;
 
-  IF p_permits = p_capacity THEN
+  IF p_permits = p_capacity AND p_flags & 64 = 0 THEN
     UPDATE `~names` SET x_owner = p_owner, mode = p_mode, capacity = p_capacity, taken = p_permits, x_flags = p_flags,
         x_ttl = p_ttl, x_since = v_us, x_until = v_us + p_ttl * 1000, x_delay = p_delay, x_tokens = p_tokens, x_client = p_client,
         x_label = p_label, x_token = GREATEST(token + 1, v_us), token = x_token + p_tokens - 1, x_holds = x_token,
@@ -80,8 +80,10 @@ acquire: BEGIN
     SET v_state = '';
   END IF;
 
-  -- Another kind. (Waiters that keep it closed to other kinds may all be dead.)
-  IF v_state = '' AND (v_holders > 0 OR v_waiters > 0) AND (v_mode <> p_mode OR v_capacity <> p_capacity) THEN
+  -- Another kind. (Waiters that keep it closed to other kinds may all be dead.) A size that was set counts instead of what is asked for.
+  IF v_state = '' AND (v_holders > 0 OR v_waiters > 0) AND (v_mode <> p_mode OR (v_capacity <> p_capacity AND (p_permits > v_capacity
+      OR NOT EXISTS (SELECT 1 FROM `~claims` FORCE INDEX (owner) WHERE owner = x'00000000000000000000000000000000'
+        AND name = p_name)))) THEN
     COMMIT;
     CALL `~ring`(v_rings);
     SELECT 'M', v_mode, 0, v_capacity, 0;
@@ -101,7 +103,7 @@ acquire: BEGIN
       LEAVE acquire;
     END IF;
     SET v_until = v_us + p_ttl * 1000;
-    IF p_permits = v_capacity THEN
+    IF p_permits = v_capacity AND v_holders = 0 AND p_flags & 64 = 0 THEN
       UPDATE `~names` SET x_owner = p_owner, x_client = p_client, x_flags = p_flags, x_token = v_first, x_tokens = p_tokens,
           x_holds = v_first, x_tid = 0, x_ttl = p_ttl, x_delay = p_delay, x_since = v_us, x_until = v_until, x_label = p_label,
           mode = v_mode, capacity = v_capacity, taken = p_permits, holders = 1, token = v_first + p_tokens - 1
@@ -116,6 +118,14 @@ acquire: BEGIN
           soon = IF(v_holders > 0, LEAST(v_soon, v_until), v_until),
           x_ttl = IF(v_holders > 0, GREATEST(x_ttl, p_ttl, p_window), GREATEST(p_ttl, p_window))
         WHERE name = p_name;
+      IF p_flags & 64 THEN
+        CALL `~number`(p_name, v_ticket + 1, p_permits);
+        COMMIT;
+        CALL `~ring`(v_rings);
+        SELECT IF(p_flags & 16 AND v_waiters > 0, 'g', 'G'), v_first, p_tokens, p_ttl,
+          (SELECT GROUP_CONCAT(number ORDER BY number) FROM `~slots` WHERE name = p_name AND ticket = v_ticket + 1);
+        LEAVE acquire;
+      END IF;
     END IF;
     COMMIT;
     CALL `~ring`(v_rings);
@@ -152,7 +162,7 @@ acquire: BEGIN
   END IF;
   COMMIT;
   CALL `~ring`(v_rings);
-  SELECT 'Q', v_token, 0, IF(v_place > 0, 0, GREATEST(1, 1 + (IF(v_closed >= v_us, v_closed,
+  SELECT 'Q', v_token, 0, IF(v_place > 0 OR (v_taken = 0 AND v_closed < v_us), 0, GREATEST(1, 1 + (IF(v_closed >= v_us, v_closed,
     LEAST(IF(v_x_owner <> '', v_x_until, 9007199254740992), IF(v_holders > (v_x_owner <> ''), v_soon, 9007199254740992)))
     - v_us) DIV 1000)), 0;
 END

@@ -13,7 +13,7 @@ BEGIN
 
   START TRANSACTION;
   CALL `~settle`(p_name, v_rings);
-  SELECT COALESCE(MAX(holders), 0) INTO v_holders FROM `~names` WHERE name = p_name FOR UPDATE;
+  SELECT COALESCE(MAX(taken), 0) INTO v_holders FROM `~names` WHERE name = p_name FOR UPDATE;
   COMMIT;
   CALL `~ring`(v_rings);
   SET v_rings = '';

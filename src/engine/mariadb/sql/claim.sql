@@ -1,6 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --
--- Acquire in the place of a holder, p_replaced: it stands before all that wait, that holder's permits count as free for it, and its
+-- Acquire, with what most claims do not need: numbers for its permits (flag 64), or the place of a holder. The numbers are the last column of
+-- the answer, or are asked for (slots).
+--
+-- In the place of a holder, p_replaced: it stands before all that wait, that holder's permits count as free for it, and its
 -- grant removes the holder in the same transaction, so nobody comes between. N: there is no such holder. All else as acquire says it.
 --
 -- Safe: the holder goes only where the claim fits without it, and then at once. A claim for no more than the holder has does not even wait
@@ -24,6 +27,11 @@ claim_it: BEGIN
     RESIGNAL;
   END;
 
+  IF p_replaced IS NULL THEN
+    CALL `~acquire_any`(p_name, p_owner, p_mode, p_capacity, p_permits, p_flags, p_ttl, p_delay, p_tokens, p_wait, p_window,
+      p_client, p_label);
+    LEAVE claim_it;
+  END IF;
   START TRANSACTION;
   SELECT waiters INTO v_waiters FROM `~names` WHERE name = p_name FOR UPDATE;
   IF v_waiters > 0 THEN

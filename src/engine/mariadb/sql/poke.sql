@@ -24,7 +24,7 @@ poke: BEGIN
   END IF;
   CALL `~settle`(p_name, v_rings);
   SET v_us = @NOW@;
-  SELECT IF(waiters = 0, 0, GREATEST(1, 1 + (IF(closed >= v_us, closed,
+  SELECT IF(waiters = 0 OR (taken = 0 AND closed < v_us), 0, GREATEST(1, 1 + (IF(closed >= v_us, closed,
       LEAST(IF(x_owner <> '', x_until, 9007199254740992), IF(holders > (x_owner <> ''), soon, 9007199254740992)))
       - v_us) DIV 1000))
     INTO v_next FROM `~names` WHERE name = p_name;

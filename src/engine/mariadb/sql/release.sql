@@ -2,7 +2,8 @@
 --
 -- End a lease, and hand the name to the next waiter, in the same transaction.
 --
--- Decided here: a claim that was handed over itself has all of the name, and the next waiter lives and wants all of it, and replaces nobody (claim). Whatever else
+-- Decided here: a claim that was handed over itself has all of the name, and the next waiter lives and wants all of it, replaces nobody
+-- (claim) and gets no numbers (number). Whatever else
 -- there is goes to release_any, which would decide this the same way. The number of statements, and of variables, is what a procedure
 -- costs. The next waiter's row is locked before the clock is read, as settle does it, and its bell is rung after the commit (ring).
 CREATE PROCEDURE `~release` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16))
@@ -20,9 +21,9 @@ release_it: BEGIN
   SELECT c.ticket, n.token, n.head, n.capacity INTO v_ticket, v_token, v_place, v_capacity
     FROM `~names` n STRAIGHT_JOIN `~claims` c FORCE INDEX (owner) ON c.owner = p_owner AND c.name = n.name
     WHERE n.name = p_name AND n.x_owner = '' AND n.waiters > 0 AND n.closed < @NOW@ AND c.state IN ('G', 'H')
-      AND c.permits = n.capacity AND c.until BETWEEN @NOW@ AND @NOW@ + GREATEST(c.ttl, c.claim_window) * 1000 FOR UPDATE;
+      AND c.permits = n.capacity AND n.taken = n.capacity AND c.until BETWEEN @NOW@ AND @NOW@ + GREATEST(c.ttl, c.claim_window) * 1000 FOR UPDATE;
   IF v_ticket > 0 THEN
-    SELECT ticket, IF(token > 0, 0, permits), claim_window, ttl, tokens, IF(flags & 32, 50000, 1000),
+    SELECT ticket, IF(token > 0 OR flags & 64, 0, permits), claim_window, ttl, tokens, IF(flags & 32, 50000, 1000),
         GREATEST(since + claim_window * 1000, COALESCE((SELECT until FROM `~clients` k WHERE k.client = w.client), 0)),
         IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(client))))
       INTO v_place, v_permits, v_window, v_ttl, v_tokens, v_ahead, v_alive, v_bell

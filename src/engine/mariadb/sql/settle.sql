@@ -24,7 +24,7 @@ CREATE PROCEDURE `~settle` (IN p_name VARBINARY(512), INOUT io_rings TEXT CHARAC
 settle: BEGIN
   DECLARE v_none, v_changed BOOL DEFAULT FALSE;
   DECLARE v_us, v_token, v_head, v_soon, v_closed, v_x_until, v_x_ttl, v_x_delay, v_first, v_alive BIGINT DEFAULT 0;
-  DECLARE v_capacity, v_taken, v_holders, v_waiters, v_dead, v_dead_permits INT DEFAULT 0;
+  DECLARE v_capacity, v_taken, v_holders, v_waiters, v_dead, v_dead_permits, v_granted INT DEFAULT 0;
   DECLARE v_x_owner VARBINARY(16) DEFAULT '';
   DECLARE v_ticket, v_client, v_window, v_ttl, v_since, v_delayed, v_delay, v_old, v_old_until BIGINT DEFAULT 0;
   DECLARE v_permits, v_tokens, v_flags, v_own INT DEFAULT 0;
@@ -52,7 +52,7 @@ settle: BEGIN
     SET v_x_owner = '', v_taken = v_taken - v_capacity, v_holders = v_holders - 1, v_changed = TRUE;
   END IF;
 
-  IF v_holders > (v_x_owner <> '') AND (v_soon < v_us OR v_soon > v_us + v_x_ttl * 1000) THEN
+  IF v_holders > (v_x_owner <> '') AND (v_soon < v_us OR (v_soon > v_us + v_x_ttl * 1000 AND v_soon < 9007199254740991)) THEN
     UPDATE `~claims` SET until = v_us + GREATEST(ttl, claim_window) * 1000
       WHERE name = p_name AND state IN ('G', 'H') AND until > v_us + GREATEST(ttl, claim_window) * 1000;
     SELECT COUNT(*), COALESCE(SUM(permits), 0), COALESCE(MAX(IF(delay > 0, until + delay * 1000, 0)), 0), COALESCE(MAX(delay), 0)
@@ -63,7 +63,7 @@ settle: BEGIN
       SET v_taken = v_taken - v_dead_permits, v_holders = v_holders - v_dead,
         v_closed = GREATEST(v_closed, v_delayed), v_x_delay = GREATEST(v_x_delay, v_delay);
     END IF;
-    SELECT COALESCE(MIN(until), 0), COALESCE(MAX(GREATEST(ttl, claim_window)), 0) INTO v_soon, v_x_ttl
+    SELECT COALESCE(MIN(until), 0), COALESCE(MAX(IF(permits > 0, GREATEST(ttl, claim_window), 0)), 0) INTO v_soon, v_x_ttl
       FROM `~claims` WHERE name = p_name AND state IN ('G', 'H');
     SET v_changed = TRUE;
   END IF;
@@ -104,12 +104,15 @@ settle: BEGIN
           SET v_taken = v_taken - v_own, v_holders = v_holders - 1,
             v_window = GREATEST(v_window, (v_old_until - v_us) DIV 1000 + 1);
         END IF;
+        IF v_flags & 64 THEN
+          CALL `~number`(p_name, v_ticket, v_permits);
+        END IF;
         UPDATE `~claims` SET state = 'G', token = v_first, tokens = v_tokens, holds = v_first, since = v_us,
           claim_window = v_window, until = v_us + v_window * 1000 WHERE name = p_name AND ticket = v_ticket;
         SET v_soon = IF(v_holders > (v_x_owner <> ''), LEAST(v_soon, v_us + v_window * 1000), v_us + v_window * 1000),
           v_x_ttl = IF(v_holders > 0, GREATEST(v_x_ttl, v_ttl, v_window), GREATEST(v_ttl, v_window)),
           v_taken = v_taken + v_permits, v_holders = v_holders + 1, v_waiters = v_waiters - 1,
-          v_token = v_first + v_tokens - 1, v_head = v_ticket + 1, v_changed = TRUE,
+          v_token = v_first + v_tokens - 1, v_head = v_ticket + 1, v_changed = TRUE, v_granted = v_granted + 1,
           io_rings = CONCAT_WS(',', NULLIF(io_rings, ''), v_client);
       END IF;
     END IF;
@@ -118,5 +121,8 @@ settle: BEGIN
     UPDATE `~names` SET taken = v_taken, holders = v_holders, waiters = v_waiters, token = v_token,
       head = v_head, soon = v_soon, closed = v_closed, x_owner = v_x_owner, x_until = v_x_until, x_ttl = v_x_ttl,
       x_delay = v_x_delay WHERE name = p_name;
+  END IF;
+  IF v_granted > 0 AND v_waiters = 0 AND v_holders > v_granted THEN -- those that hold beside the winners
+    CALL `~want`(p_name, 'U', '', io_rings);
   END IF;
 END

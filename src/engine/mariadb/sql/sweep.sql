@@ -32,7 +32,10 @@ BEGIN
       SET v_count = v_count + ROW_COUNT();
       DELETE FROM `~names` WHERE name = v_name AND holders = 0 AND waiters = 0 AND token < v_old AND closed < v_old
         AND NOT EXISTS (SELECT 1 FROM `~claims` WHERE name = v_name);
-      SET v_count = v_count + ROW_COUNT();
+      IF ROW_COUNT() > 0 THEN
+        SET v_count = v_count + 1;
+        DELETE FROM `~slots` WHERE name = v_name;
+      END IF;
       COMMIT;
       CALL `~ring`(v_rings);
       SET v_rings = '', v_none = FALSE;

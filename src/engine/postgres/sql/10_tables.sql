@@ -17,6 +17,10 @@
 --              clock unless that went back: a block of tokens is made shorter (of one at least) where it would end later
 --   token, tokens: of a holder, the block that it was granted. One that lingers has further ones, up to `last` (refill)
 --
+-- A semaphore whose size was set (resize) has a row in `holders` that holds nothing: owner '', no permits, flag 128, an end that never comes
+-- (9007199254740991). So it counts as in use, also for clients of older versions, and its capacity stays. While it is there no holder is in
+-- the row of the name; nor is ever one whose permits have numbers (flag 64).
+--
 -- Times are of the server's clock, in microseconds since 1970. Something is over when now > its end. No end is further
 -- ahead of the clock than the ttl beside it (or the delay), unless the clock was set back since: then turn cuts it.
 CREATE TABLE IF NOT EXISTS @names (
@@ -57,6 +61,7 @@ CREATE TABLE IF NOT EXISTS @holders (
     flags int8 NOT NULL,
     since int8 NOT NULL,
     label bytea,
+    slots int4[], -- flag 64: the numbers of its permits
     PRIMARY KEY (name, owner)
 ) WITH (fillfactor = 70);
 CREATE TABLE IF NOT EXISTS @waiters (

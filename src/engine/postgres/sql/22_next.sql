@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION @next_1(n @names, t int8) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN n.closed > t + n.delay * 1000 THEN 1
                 WHEN n.closed >= t THEN (n.closed - t) / 1000 + 1
-                WHEN n.holders > 0 AND n.soon > t + n.ttl * 1000 THEN 1
-                WHEN n.holders > 0 THEN greatest((n.soon - t) / 1000 + 1, 1)
+                WHEN n.taken > 0 AND n.soon > t + n.ttl * 1000 THEN 1
+                WHEN n.taken > 0 THEN greatest((n.soon - t) / 1000 + 1, 1)
                 ELSE 0 END
 $$;

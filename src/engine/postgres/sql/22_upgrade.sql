@@ -1,15 +1,6 @@
 -- Tables of version 2 have no bells.
 ALTER TABLE @clients ADD COLUMN IF NOT EXISTS bell int8 NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS pid int4 NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS role name;
--- Tables of version 8 have no column for those that replace a holder. The rows of names are locked first, as every function does it.
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = '@waiters'::regclass AND attname = 'replaces') THEN
-        LOCK TABLE @names IN EXCLUSIVE MODE;
-        ALTER TABLE @waiters ADD COLUMN replaces bytea;
-    END IF;
-END
-$$;
 -- Whoever may use the tables of before may use the one that was added.
 DO $$
 DECLARE
@@ -32,7 +23,7 @@ BEGIN
     LOCK TABLE @names IN EXCLUSIVE MODE;
     t := @us_1();
     UPDATE @holders SET ttl = (until - t) / 1000 + 1 WHERE until > t + ttl * 1000;
-    UPDATE @names SET ttl = (soon - t) / 1000 + 1 WHERE holders > 0 AND soon > t + ttl * 1000;
+    UPDATE @names SET ttl = (soon - t) / 1000 + 1 WHERE holders > 0 AND soon > t + ttl * 1000 AND soon < 9007199254740991;
     UPDATE @names SET delay = (closed - t) / 1000 + 1 WHERE closed > t + delay * 1000;
 END
 $$;

@@ -50,7 +50,7 @@ DECLARE
 BEGIN
     verdict := 'N';
     SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
-    IF NOT FOUND OR n.holders = 0 OR (n.owner IS NOT NULL AND n.soon < @us_1()) THEN RETURN; END IF;
+    IF NOT FOUND OR n.taken = 0 OR (n.owner IS NOT NULL AND n.soon < @us_1()) THEN RETURN; END IF;
     verdict := CASE WHEN @want_1(n, 'A', ' ' || encode(p_text, 'hex'), true) > 0 THEN 'T' ELSE 'B' END;
 END
 $$;

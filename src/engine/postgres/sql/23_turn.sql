@@ -31,6 +31,7 @@ DECLARE
     first int8;
     words text;
     naps bool;
+    granted int8 := 0;
 BEGIN
     n.closed := least(n.closed, t + n.delay * 1000 - 1);
     IF n.owner IS NOT NULL THEN
@@ -41,7 +42,7 @@ BEGIN
         n.owner := NULL;
         n.taken := 0;
         n.holders := 0;
-    ELSIF n.owner IS NULL AND n.holders > 0 AND (t > n.soon OR n.soon > t + n.ttl * 1000) THEN
+    ELSIF n.owner IS NULL AND n.holders > 0 AND (t > n.soon OR n.soon > t + n.ttl * 1000 AND n.soon < 9007199254740991) THEN
         UPDATE @holders h SET until = t + h.ttl * 1000 WHERE h.name = n.name AND h.until > t + h.ttl * 1000;
         FOR gone IN DELETE FROM @holders h WHERE h.name = n.name AND h.until < t
             RETURNING h.permits, h.until, h.delay LOOP
@@ -52,7 +53,8 @@ BEGIN
                 n.delay := gone.delay;
             END IF;
         END LOOP;
-        SELECT coalesce(min(h.until), 0), coalesce(max(h.ttl), 0) INTO n.soon, n.ttl FROM @holders h WHERE h.name = n.name;
+        SELECT coalesce(min(h.until), 0), coalesce(max(h.ttl) FILTER (WHERE h.permits > 0), 0) INTO n.soon, n.ttl
+        FROM @holders h WHERE h.name = n.name;
     END IF;
 
     IF n.waiters > 1 AND n.capacity - n.taken > 1 AND t > n.closed THEN
@@ -93,7 +95,7 @@ BEGIN
         n.waiters := n.waiters - 1;
         n.head := w.seq;
         n.last := first + w.tokens - 1;
-        IF w.permits = n.capacity THEN -- as hold, without the call
+        IF w.permits = n.capacity AND n.holders = 0 AND w.flags & 64 = 0 THEN -- as hold, without the call
             n.owner := w.owner;
             n.client := w.client;
             n.token := first;
@@ -111,6 +113,7 @@ BEGIN
         ELSE
             n := @hold_1(n, t, w.owner, w.client, w.permits, first, w.tokens, w.span, w.ttl, w.delay, w.flags, w.label);
         END IF;
+        granted := granted + 1;
         words := format('%s %s %s %s %s', CASE WHEN n.waiters > 0 AND w.flags & 16 = 16 THEN 'g' ELSE 'G' END,
             encode(w.owner, 'hex'), first, w.tokens, w.span);
         IF naps AND (c.role = current_user OR @may_ring_1(c.role)) THEN
@@ -120,6 +123,8 @@ BEGIN
             PERFORM pg_notify('@prefix' || w.client, words);
         END IF;
     END LOOP;
+    -- Those that hold beside the winners. Without a ring: we may be in a beat (22_want.sql).
+    IF granted > 0 AND n.waiters = 0 AND n.holders > granted THEN PERFORM @want_1(n, 'U', '', false); END IF;
     RETURN n;
 END
 $$;

@@ -7,6 +7,7 @@
 -- caller counts from its send. A holder that asked for it (flag 16) is told that somebody waits; its own answer is then g.
 -- If that one lingers (flag 32) it is idle mostly, and gives the name away as soon as it is told: this commit does not wait for the disk. A crash
 -- may lose the place in the queue, and then the next beat says so; a release that answers it is durable only together with it.
+-- Where the size of a semaphore was set, it counts instead of the capacity that is asked for.
 -- Whoever does not wait and meets a lease that lingers (flag 32), where nobody waits, is told so: B with 1 in o_tokens.
 CREATE OR REPLACE FUNCTION @acquire_1(p_name bytea, p_owner bytea, p_mode int8, p_capacity int8, p_permits int8,
     p_flags int8, p_ttl int8, p_delay int8, p_tokens int8, p_wait int8, p_window int8, p_client int8, p_label bytea,
@@ -78,7 +79,7 @@ BEGIN
     END IF;
 
     IF n.holders > 0 OR n.waiters > 0 THEN
-        IF n.mode <> p_mode OR n.capacity <> p_capacity THEN
+        IF n.mode <> p_mode OR (n.capacity <> p_capacity AND (p_permits > n.capacity OR NOT @sized_1(p_name))) THEN
             verdict := 'M';
             o_token := n.mode;
             ms := n.capacity;

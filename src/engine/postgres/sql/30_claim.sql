@@ -1,4 +1,6 @@
--- Acquire in the place of a holder, p_replaced: it stands before all that wait, that holder's permits count as free for it, and its
+-- Acquire, with what most claims do not need: numbers for its permits (flag 64), which are in the answer; or the place of a holder.
+--
+-- In the place of a holder, p_replaced: it stands before all that wait, that holder's permits count as free for it, and its
 -- grant removes the holder in the same transaction, so nobody comes between. N: there is no such holder. All else as acquire says it.
 --
 -- Safe: the holder goes only where the claim fits without it, and then at once. A claim for no more than the holder has does not even wait
@@ -16,6 +18,12 @@ DECLARE
     waiting int8;
     place int8;
 BEGIN
+    IF p_replaced IS NULL THEN
+        SELECT a.verdict, a.o_token, a.o_tokens, a.ms INTO verdict, o_token, o_tokens, ms FROM @acquire_1(p_name, p_owner, p_mode,
+            p_capacity, p_permits, p_flags, p_ttl, p_delay, p_tokens, p_wait, p_window, p_client, p_label) a;
+        IF verdict IN ('G', 'g') THEN SELECT s.o_slots INTO o_slots FROM @slots_1(p_name, p_owner) s; END IF;
+        RETURN;
+    END IF;
     verdict := 'N';
     SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
     IF NOT FOUND THEN RETURN; END IF;

@@ -114,7 +114,8 @@ local function save()
     if moved then call('PEXPIREAT', name, exp) end
     for i = 1, #said, 2 do redis.pcall('PUBLISH', said[i], said[i + 1]) end
     if untold then tell('W', ' 1') end
-    if watched > 0 and had > 0 and waiters == 0 and holders > 0 and not said[1] then tell('W', ' 0') end
+    -- Of those that this call has granted to, each knows by its grant.
+    if watched > 0 and had > 0 and waiters == 0 and holders > #said / 2 then tell('W', ' 0') end
 end
 
 -- Delete fields of a hash, however many.
