@@ -251,13 +251,25 @@ static int bad_value(const struct cli *cli, const char *as, const char *value, c
     return usage_error(cli, "%s '%s' %s", as, shown(value), wrong);
 }
 
+static bool takes_letter(const struct cli *cli, char letter)
+{
+    const struct option_def *option;
+
+    for (size_t i = 0; (option = option_at(cli, i)); i++)
+        if (option->letter == letter)
+            return true;
+    return false;
+}
+
 static int set_duration(struct cli *cli, int64_t *field, const char *value, const char *as)
 {
     int64_t ms = 0;
     const char *wrong = hfi_parse_duration(value, &ms);
 
     if (!wrong && ms == 0)
-        wrong = field == &cli->args.wait_ms ? "must not be 0; -n does not wait" : "must not be 0";
+        wrong = field == &cli->args.wait_ms && takes_letter(cli, 'n')
+                    ? "must not be 0; -n does not wait"
+                    : "must not be 0";
     if (wrong)
         return bad_value(cli, as, value, wrong);
     *field = ms;

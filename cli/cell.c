@@ -209,6 +209,28 @@ static hf_status delete_any(const hf_cell *old, hf_cell_change *change, void *ar
     return HF_OK;
 }
 
+/*
+ * What is left of a cell that was bound to a lease, now that the lease has ended. Its version is read first: if the cell is bound
+ * again meanwhile, it has another one, and stays. HF_MISMATCH: it is bound to a lease that is held, or is something else; *err stays.
+ */
+static hf_status delete_remnant(struct cli_store *store, hf_cell_request request, hf_error *err)
+{
+    hf_cell cell = HF_CELL_INIT;
+    uint64_t version;
+    hf_status status;
+
+    request.version = 0;
+    request.wait_ms = 0;
+    status = hf_cell_wait(store->store, &request, &version, NULL);
+    if (status == HF_OK)
+        status = hf_lease_cell_get(store->store, request.name, request.name_len, &cell, NULL);
+    if (status == HF_OK)
+        hf_free(cell.bytes);
+    if (status != HF_NOT_FOUND)
+        return HF_MISMATCH;
+    return hf_cell_delete(store->store, request.name, request.name_len, version, err);
+}
+
 static int rm(struct cli *cli, struct cli_store *store)
 {
     hf_cell_request request = cell_request(cli);
@@ -228,6 +250,8 @@ static int rm(struct cli *cli, struct cli_store *store)
         request.fn_arg = &there;
         request.wait_ms = HF_FOREVER;
         status = hf_cell_update(store->store, &request, NULL, &err);
+        if (status == HF_MISMATCH)
+            status = delete_remnant(store, request, &err);
     }
     if (status != HF_OK)
         return say_failure(&err);

@@ -447,6 +447,8 @@ static int check_words(struct cli *cli, const struct script_action *action)
         return usage_error(cli, "%s takes no --wait", action->name);
     if (action->takes_script && !args->name && !args->expression)
         return usage_error(cli, "no FILE given, and no text with -e");
+    if (args->expression && !*args->expression)
+        return usage_error(cli, "-e '' is no script");
     return EXIT_FINE;
 }
 

@@ -52,6 +52,7 @@ static inline void needs(const char *url, uint64_t caps)
         const char *what;
     } words[] = {
         { HF_CAP_SHARED, "let several readers share a name" },
+        { HF_CAP_CONVERT, "change the kind of a lease" },
         { HF_CAP_SEMAPHORE, "let several hold a name at once" },
         { HF_CAP_TTL, "let a lease end after a time" },
         { HF_CAP_DETACHED, "keep a lease that no process stands behind" },
@@ -62,6 +63,7 @@ static inline void needs(const char *url, uint64_t caps)
         { HF_CAP_CELLS, "keep cells" },
         { HF_CAP_COMMIT, "change several cells in one step" },
         { HF_CAP_CLOCK, "tell a time that all clients share" },
+        { HF_CAP_SCRIPTS, "run scripts" },
     };
     hf_store_info info = HF_STORE_INFO_INIT;
     hf_store *store;

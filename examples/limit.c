@@ -9,6 +9,8 @@
  *
  * All wait for their moment, which the store tells them once. Nobody asks again.
  *
+ * At the end the rule of a limit is changed while it is in use: hf_limit_set().
+ *
  *   example-limit [STORE]
  */
 #include <holdfast/primitives.h>
@@ -81,6 +83,44 @@ static void show(const char *what, const int64_t at_us[CALLS])
     printf("\n         at most %d within %d ms\n", most(at_us), PER_MS);
 }
 
+/* How many calls go through at once, of a program that believes in two an hour? */
+static int calls_now(hf_store *store, const hf_limit_request *two)
+{
+    hf_limit_result result = HF_LIMIT_RESULT_INIT;
+    hf_status status;
+    hf_error err;
+    int calls = 0;
+
+    while ((status = hf_limit_take(store, two, &result, &err)) == HF_OK)
+        calls++;
+    if (status != HF_BUSY)
+        must(status, &err);
+    printf("%d calls, and the rule is %" PRIu32 " an hour\n", calls, result.rate);
+    return calls;
+}
+
+static void change_rule(hf_store *store)
+{
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT, five;
+    char name[64];
+    hf_error err;
+
+    snprintf(name, sizeof name, "example/limit/%d", (int)getpid());
+    limit.name = name;
+    limit.name_len = HF_CSTRING;
+    limit.algorithm = HF_LIMIT_ALGORITHM_SLIDING;
+    limit.rate = 2;
+    limit.per_ms = 3600 * 1000;
+    expect(calls_now(store, &limit) == 2, "two an hour");
+
+    five = limit;
+    five.rate = 5;
+    must(hf_limit_set(store, &five, NULL, &err), &err);
+    expect(calls_now(store, &limit) == 3, "five an hour, of which two were used");
+    five.rate = 0; /* from now on it is again what the next request says */
+    must(hf_limit_set(store, &five, NULL, &err), &err);
+}
+
 int main(int argc, char **argv)
 {
     hf_store *store;
@@ -100,6 +140,7 @@ int main(int argc, char **argv)
     call(store, HF_LIMIT_ALGORITHM_SLIDING, 0, at_us);
     show("sliding", at_us);
     expect(most(at_us) <= RATE, "no more than the rate in any period");
+    change_rule(store);
     close_store(store);
     return 0;
 }

@@ -548,7 +548,8 @@ HF_API HF_USE hf_status hf_election_wait(hf_store *store, const hf_election_requ
  * asks the store whether the lease is still there, so it is never shown after the lease's end in the store. Needs HF_CAP_CELLS,
  * HF_CAP_INSPECT and HF_CAP_TOKEN. Names are those of cells; hf_cell_get() of such a cell is HF_MISMATCH, and so is hf_lease_cell_get()
  * of any other. A lease with such a cell is not passed on within the process, and does not linger. What is left of a cell after its
- * lease stays in the store, unseen, until another one is bound to its name.
+ * lease stays in the store, unseen, until another one is bound to its name, or until it is deleted: hf_cell_wait() with version 0
+ * tells its version, and hf_cell_delete() takes that. Until then hf_cell_set() of its name is HF_MISMATCH.
  */
 #define HF_LEASE_CELL_MAX 32768 /* bytes */
 

@@ -32,7 +32,7 @@ static const struct {
     { HF_CAP_CELL_WATCH, "does not tell of changes of a cell" },
     { HF_CAP_COMMIT, "changes one cell at a time" },
     { HF_CAP_CLOCK, "has no clock for all clients" },
-    { HF_CAP_SCRIPTS, "runs no scripts (cells do what one name needs)" },
+    { HF_CAP_SCRIPTS, "runs no scripts" },
     { HF_CAP_WANTED, "cannot tell a holder that others wait (HF_FLAG_WATCH), or ask it" },
     { HF_CAP_LINGER, "has no leases that stay with the process" },
 };
@@ -57,15 +57,17 @@ static const char *why_not(const struct hfi_promises *promises, uint64_t cap)
 hf_status hfi_unsupported(const struct hfi_promises *promises, uint64_t caps, const char *field,
                           hf_error *err)
 {
-    const char *why;
+    const char *why, *instead = "";
     size_t i = 0;
 
     while (i + 1 < COUNT && !(caps & ~promises->caps & capabilities[i].cap))
         i++;
     why = why_not(promises, capabilities[i].cap);
-    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s%sengine %s %s%s%s", field ? field : "",
+    if (capabilities[i].cap == HF_CAP_SCRIPTS && promises->caps & HF_CAP_CELLS)
+        instead = " (cells do what one name needs)";
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s%sengine %s %s%s%s%s", field ? field : "",
                          field ? ": " : "", promises->name ? promises->name : "without a name",
-                         capabilities[i].words, why ? ": " : "", why ? why : "");
+                         capabilities[i].words, instead, why ? ": " : "", why ? why : "");
 }
 
 bool hfi_lacks_are_whole(const struct hfi_promises *promises, uint64_t *ret_cap,

@@ -92,6 +92,11 @@ load helper
     waiter=$!
     exits 75 holdfast wait x -w 50ms
     says "'x' is still held"
+    exits 64 holdfast wait x -w 0s
+    says "must not be 0"
+    [[ $output != *"-n does not wait"* ]]
+    exits 64 holdfast run x -w 0s -- true
+    says "-n does not wait"
     exits 7 holdfast wait x -w 50ms -E 7
     exits 0 holdfast wait x -w 50ms -E 0
     [[ -z $output ]]

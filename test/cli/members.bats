@@ -60,3 +60,20 @@ are() { [[ $(holdfast -q members group) == "$1" ]]; }
     [[ $output == mine ]]
     exits 64 holdfast run other --cell address -- true
 }
+
+@test "a cell that was bound to a lease keeps its name until it is deleted; a lease that is held protects it" {
+    begin holdfast run job --cell address=10.0.0.7 -- sleep 1000
+    pid=$!
+    there() { [[ $(holdfast -q cell get address) == 10.0.0.7 ]]; }
+    eventually there
+    exits 65 holdfast cell rm address
+    there
+    kill "$pid"
+    eventually not there
+    exits 65 holdfast cell put address mine
+    exits 0 holdfast cell rm address
+    exits 1 holdfast cell rm address
+    exits 0 holdfast cell put address mine
+    holdfast run deploy -- holdfast guard site --set v1
+    exits 65 holdfast cell rm site # no remnant: it is a guarded thing
+}

@@ -156,6 +156,9 @@ is_busy() { [[ $(raw ping) == *BUSY* ]]; }
     exits 64 holdfast script load x y
     exits 64 holdfast script load --read-only x
     exits 64 holdfast script flush -e 'return 1'
+    exits 64 holdfast script run -e ''
+    says "is no script"
+    exits 64 holdfast script load -e ''
     exits 66 holdfast script exists x y
     export HOLDFAST_STORE=file:$dir/store
     echo 'return 1' >one.lua

@@ -189,11 +189,45 @@ static void refused(void **state)
     close_store(store);
 }
 
+/* What is left of a cell keeps its name, and can be deleted by its version. */
+static void remnant_is_deleted(void **state)
+{
+    hf_acquire_request request = mutex_request("lock");
+    hf_cell_request plain = HF_CELL_REQUEST_INIT;
+    uint64_t version = 0, bound;
+    hf_lease *lease;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(NEEDED);
+    store = open_store();
+    lease = take(store, &request);
+    EXPECT(HF_OK, bind(lease, "here"));
+    give(lease);
+    CHECK(shows(store, NULL));
+    plain.name = "address";
+    plain.name_len = HF_CSTRING;
+    EXPECT(HF_MISMATCH, hf_cell_set(store, &plain, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_wait(store, &plain, &version, &contract_error));
+    CHECK(version > 0);
+
+    lease = take(store, &request); /* it is bound again: the version that was read is an old one */
+    EXPECT(HF_OK, bind(lease, "again"));
+    EXPECT(HF_CHANGED, hf_cell_delete(store, "address", HF_CSTRING, version, &contract_error));
+    CHECK(shows(store, "again"));
+    give(lease);
+    EXPECT(HF_OK, hf_cell_wait(store, &plain, &bound, &contract_error));
+    CHECK(bound != version);
+    EXPECT(HF_OK, hf_cell_delete(store, "address", HF_CSTRING, bound, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(store, &plain, NULL, &contract_error)); /* free for any use */
+    close_store(store);
+}
+
 int contract_bound(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(unsupported),     CASE(while_it_is_held), CASE(next_holder_does_not_inherit),
-        CASE(however_it_ends), CASE(refused),
+        CASE(however_it_ends), CASE(refused),          CASE(remnant_is_deleted),
     };
 
     return cmocka_run_group_tests_name("bound", cases, NULL, NULL);

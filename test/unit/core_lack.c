@@ -108,12 +108,27 @@ static void the_text_has_the_reason(void **state)
                                   "(HF_FLAG_BARGE)");
 }
 
+/* Cells are recommended only where there are some. */
+static void no_scripts(void **state)
+{
+    struct hfi_promises promises = { .name = "rock", .caps = HF_CAP_CELLS };
+    hf_error err;
+
+    (void)state;
+    assert_int_equal(hfi_unsupported(&promises, HF_CAP_SCRIPTS, NULL, &err), HF_UNSUPPORTED);
+    assert_string_equal(err.text, "engine rock runs no scripts (cells do what one name needs)");
+    promises.caps = 0;
+    assert_int_equal(hfi_unsupported(&promises, HF_CAP_SCRIPTS, NULL, &err), HF_UNSUPPORTED);
+    assert_string_equal(err.text, "engine rock runs no scripts");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_engine_says_why_not),
         cmocka_unit_test(wrong_lists_are_found),
         cmocka_unit_test(the_text_has_the_reason),
+        cmocka_unit_test(no_scripts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
