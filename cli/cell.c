@@ -260,14 +260,6 @@ static int rm(struct cli *cli, struct cli_store *store)
 
 /* ---- watch ---------------------------------------------------------------------------- */
 
-/* Is our output still read? In a pipeline a watch ends when its reader does: that is no error. */
-static bool is_read(void)
-{
-    struct pollfd polled = { .fd = STDOUT_FILENO };
-
-    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
-}
-
 static void tell(const struct cli *cli, const hf_cell *cell)
 {
     if (cli->args.json) {
@@ -325,7 +317,7 @@ static int watch(struct cli *cli, struct cli_store *store)
         if (status == HF_UNAVAILABLE && !away)
             say(cli, "%s; waiting for it", err.text);
         away = status == HF_UNAVAILABLE;
-        if (!is_read())
+        if (!out_is_read(0))
             return EXIT_FINE;
     } while (status == HF_OK || status == HF_TIMEOUT || away);
     return say_failure(&err);

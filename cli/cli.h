@@ -130,6 +130,9 @@ const char *shown(const char *text);
 
 /* Has everything been written? EXIT_FINE, or EXIT_OUTPUT after a message. */
 int out_finish(const struct cli *cli);
+/* Is our output still read? Waits at most wait_ms for the end of its reader. In a pipeline we end when the reader does: that is no
+ * error. */
+bool out_is_read(int wait_ms);
 /* Colours of standard output, "" where there are none. */
 enum tone { TONE_OFF, TONE_HEAD, TONE_GOOD, TONE_WARN, TONE_BAD, TONE_FAINT };
 const char *tone(const struct cli *cli, enum tone which);

@@ -83,14 +83,6 @@ static void print_leader(const struct cli *cli, const hf_leader *leader)
         printf("vacant  %s\n", shown(name));
 }
 
-/* Is our output still read? In a pipeline we end when the reader does: that is no error. */
-static bool is_read(void)
-{
-    struct pollfd polled = { .fd = STDOUT_FILENO };
-
-    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
-}
-
 static int observe_loop(struct cli *cli, hf_store *store)
 {
     hf_election_request request = HF_ELECTION_REQUEST_INIT;
@@ -119,7 +111,7 @@ static int observe_loop(struct cli *cli, hf_store *store)
             hf_free(last);
             return errno == EPIPE ? EXIT_FINE : out_finish(cli);
         }
-    } while (is_read());
+    } while (out_is_read(0));
     hf_free(last);
     return status == HF_OK || status == HF_TIMEOUT || away ? EXIT_FINE : say_failure(&err);
 }

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,14 +118,6 @@ static void print_changes(const struct cli *cli, const hf_members *before, const
     }
 }
 
-/* Is our output still read? In a pipeline we end when the reader does: that is no error. */
-static bool is_read(void)
-{
-    struct pollfd polled = { .fd = STDOUT_FILENO };
-
-    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
-}
-
 static int watch_loop(struct cli *cli, hf_store *store)
 {
     hf_members_request request = HF_MEMBERS_REQUEST_INIT;
@@ -155,7 +146,7 @@ static int watch_loop(struct cli *cli, hf_store *store)
             hf_free(last);
             return errno == EPIPE ? EXIT_FINE : out_finish(cli);
         }
-    } while (is_read());
+    } while (out_is_read(0));
     hf_free(last);
     return status == HF_OK || status == HF_TIMEOUT || away ? EXIT_FINE : say_failure(&err);
 }

@@ -9,6 +9,7 @@
 #include "util/text.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,13 @@ int out_finish(const struct cli *cli)
     if (error != EPIPE)
         say_error("write error: %s", strerror(error));
     return EXIT_OUTPUT;
+}
+
+bool out_is_read(int wait_ms)
+{
+    struct pollfd polled = { .fd = STDOUT_FILENO };
+
+    return poll(&polled, 1, wait_ms) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
 }
 
 static bool in_colour(const struct cli *cli)

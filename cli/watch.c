@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +28,6 @@ struct watching {
 };
 
 static void compare(const struct watching *watching, const hf_view *before, const hf_view *after);
-static bool is_read(int wait_ms);
 static int pause_ms(int64_t took_ms);
 static int64_t now_ms(void);
 
@@ -64,7 +62,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         }
         if (watching->told)
             status = hf_store_wait(store->store, &seq, LOOK_AGAIN_MS, NULL, &err);
-        if (!is_read(watching->told ? 0 : pause_ms(now_ms() - begun_ms)))
+        if (!out_is_read(watching->told ? 0 : pause_ms(now_ms() - begun_ms)))
             break;
         if (status != HF_OK && status != HF_TIMEOUT) {
             code = say_failure(&err);
@@ -73,15 +71,6 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
     }
     hf_free(before);
     return code;
-}
-
-/* Is our output still read? In a pipeline a watch ends when its reader does: that is no error.
- * Waits for that for up to wait_ms. */
-static bool is_read(int wait_ms)
-{
-    struct pollfd polled = { .fd = STDOUT_FILENO };
-
-    return poll(&polled, 1, wait_ms) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
 }
 
 /* How long to pause after a view that took `took_ms` to read. */

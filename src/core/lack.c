@@ -33,7 +33,7 @@ static const struct {
     { HF_CAP_COMMIT, "changes one cell at a time" },
     { HF_CAP_CLOCK, "has no clock for all clients" },
     { HF_CAP_SCRIPTS, "runs no scripts" },
-    { HF_CAP_WANTED, "cannot tell or ask a holder that others wait" },
+    { HF_CAP_WANTED, "cannot tell a holder that others wait (HF_FLAG_WATCH), or ask it" },
     { HF_CAP_LINGER, "has no leases that stay with the process" },
 };
 #define COUNT (sizeof capabilities / sizeof *capabilities)

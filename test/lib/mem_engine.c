@@ -679,7 +679,9 @@ void mem_claim_fill(struct mem_store *store, struct hfi_claim *claim, const stru
     claim->granted_ttl_ms = reply->ttl_ms;
     claim->sent_ms = sent_ms;
     claim->others_wait = reply->others_wait;
-    claim->flags |= reply->flags & HFI_CLAIM_NUMBERED; /* of an adopted one */
+    if (reply->flags & ~claim->flags &
+        HFI_CLAIM_NUMBERED) /* an adopted one; others may read the flags of the rest */
+        claim->flags |= HFI_CLAIM_NUMBERED;
     memcpy(claim->slots, reply->slots, sizeof claim->slots);
 }
 

@@ -89,6 +89,12 @@ static struct mem_reply answer(hf_status status)
     return (struct mem_reply){ .status = status };
 }
 
+/* Every token given so far is at most the one in this answer. */
+static struct mem_reply still_waiting(const struct mem_server *server)
+{
+    return (struct mem_reply){ .status = HF_OK, .queued = true, .token = server->next_token - 1 };
+}
+
 static struct mem_reply granted(const struct party *holder)
 {
     struct mem_reply reply = {
@@ -225,7 +231,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
         (*at)->until_ms = now_ms + MEM_WAITER_LIFE_MS;
         if (*at == name->waiters)
             repeat_wanted(server, name);
-        return (struct mem_reply){ .status = HF_OK, .queued = true };
+        return still_waiting(server);
     }
     if (has_ended(server, ask->owner))
         return answer(HF_LOST);
@@ -276,7 +282,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     *at = party;
     server->seq++;
     tell_holders(server, name);
-    return (struct mem_reply){ .status = HF_OK, .queued = true };
+    return still_waiting(server);
 }
 
 /* Whether it was in the queue or has not arrived yet: after this it will never be granted. */

@@ -61,7 +61,7 @@ struct mem_reply {
     bool queued;      /* with HF_OK: not granted yet, a push will follow */
     bool others_wait; /* grants and renewals of a WATCHED claim */
     bool lingers;     /* with HF_BUSY: the holder has a LINGERS claim, and nobody waits */
-    uint64_t token;
+    uint64_t token;   /* queued: the last one that was given */
     uint32_t tokens;
     int64_t ttl_ms;
     int64_t granted_ms; /* server time of the grant or renewal */

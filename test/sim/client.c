@@ -123,6 +123,7 @@ static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms)
     client->queued = false;
     client->min_valid_ms = sim_chance(sim, 30) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms) : 0;
     client->base_ms = now_ms;
+    client->floor = 0;
     client->next_ms = now_ms + beat_ms(sim);
     sim_send(sim, client, &client->ask, 0);
 }
@@ -188,13 +189,18 @@ static void take_again(struct sim *sim, struct sim_client *client, int64_t now_m
     sim_judge_used(sim, client);
 }
 
-/* As hfi_idle_ttl(), but harsher: the whole ttl only for a hold that lasts, and the least for others, whatever they have left. */
-static int64_t renewal_ttl(const struct sim_client *client)
+/* As hfi_idle_ttl(), but with a smaller least ttl, so that most schedules are above it. */
+static int64_t renewal_ttl(const struct sim_client *client, int64_t now_ms)
 {
-    if (client->linger_ms == 0 ||
-        (client->phase == SIM_HELD && client->since_ms < client->term.sent_ms))
-        return client->term.ttl_ms;
-    return client->term.min_ttl_ms;
+    const struct hfi_term *term = &client->term;
+    int64_t ttl_ms = term->min_ttl_ms;
+    bool held = client->phase == SIM_HELD;
+
+    if (client->linger_ms == 0 || (held && client->since_ms < term->sent_ms))
+        return term->ttl_ms;
+    if (held && ttl_ms < term->sent_ms + term->granted_ms - now_ms)
+        ttl_ms = term->sent_ms + term->granted_ms - now_ms;
+    return ttl_ms < term->ttl_ms ? ttl_ms : term->ttl_ms;
 }
 
 static void on_wanted(struct sim *sim, struct sim_client *client, const struct mem_reply *reply,
@@ -247,7 +253,7 @@ static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms)
     else if (step.what == HFI_TERM_RENEW ||
              (client->linger_ms > 0 && !term->renewing && client->more == 0 &&
               client->last - client->token <= 1 && sim_chance(sim, 50)))
-        start_renewal(sim, client, hfi_term_ask(term, renewal_ttl(client), now_ms), now_ms);
+        start_renewal(sim, client, hfi_term_ask(term, renewal_ttl(client, now_ms), now_ms), now_ms);
     else if (!term->renewing && client->phase == SIM_HELD && sim_chance(sim, 5)) {
         /* The user renews, for longer or for less. */
         int64_t ask_ms =
@@ -292,15 +298,17 @@ static void lose(struct sim *sim, struct sim_client *client, int64_t now_ms)
 
 /* ---- what comes back -------------------------------------------------------------------------- */
 
+/* An answer may name the rest of a grant: how long it lasts is the server's rule, here the ttl. */
 static bool is_short(const struct sim_client *client, int64_t left_ms)
 {
     const struct hfi_term *term = &client->term;
+    int64_t lasts_ms = MUTANT == SIM_REST_IS_WHOLE ? term->granted_ms : term->ttl_ms;
 
     if (MUTANT == SIM_NEVER_CONFIRM)
-        return hfi_grant_is_stale(left_ms, term->granted_ms);
+        return hfi_grant_is_stale(left_ms, lasts_ms);
     if (MUTANT == SIM_BELIEVE_OLD_NEWS)
         return false;
-    return hfi_grant_needs_renewal(left_ms, term->granted_ms, term->ttl_ms, client->min_valid_ms);
+    return hfi_grant_needs_renewal(left_ms, lasts_ms, term->ttl_ms, client->min_valid_ms);
 }
 
 /* Renew for the whole ttl before the user learns of the lease. */
@@ -348,24 +356,33 @@ static void on_answer(struct sim *sim, struct sim_client *client, const struct s
     const struct mem_reply *reply = &message->reply;
 
     if (reply->status == HF_OK && reply->queued) {
-        /* Still waiting: any grant is later than the send of this request. */
+        /* Still waiting: any grant with a larger token is later than the send of this request. */
         client->queued = true;
         if (message->sent_ms > client->base_ms)
             client->base_ms = message->sent_ms;
+        if (reply->token > client->floor && MUTANT != SIM_IGNORE_FLOOR)
+            client->floor = reply->token;
+        sim_judge_waits(sim, client, message->served_ns);
+    } else if (reply->status == HF_OK && reply->token <= client->floor) {
+        ; /* overtaken by a later answer. An engine has one request under way, and does not hear this */
     } else if (reply->status == HF_OK)
-        take(sim, client, reply, MUTANT == SIM_COUNT_FROM_REPLY ? now_ms : client->base_ms, now_ms);
+        take(sim, client, reply, MUTANT == SIM_COUNT_FROM_REPLY ? now_ms : message->sent_ms,
+             now_ms);
     else
         rest(sim, client, now_ms); /* busy */
 }
 
-/* The server has handed it over. Its owner is new with every acquisition and never granted twice: no token is an old one. */
+/*
+ * The server has handed it over. Its owner is new with every acquisition, but a server that has lost its data may have queued a late
+ * copy since: the message of the first grant is old then, and the floor shows that.
+ */
 static void on_handed_over(struct sim *sim, struct sim_client *client,
                            const struct mem_reply *reply, int64_t now_ms)
 {
     int64_t from_ms = MUTANT == SIM_COUNT_FROM_PUSH ? now_ms : client->base_ms;
     enum hfi_message verdict =
-        hfi_message_judge(client->queued ? HFI_WAITER_QUEUED : HFI_WAITER_ASKING, from_ms, 0,
-                          reply->token, reply->ttl_ms, now_ms);
+        hfi_message_judge(client->queued ? HFI_WAITER_QUEUED : HFI_WAITER_ASKING, from_ms,
+                          client->floor, reply->token, reply->ttl_ms, now_ms);
 
     if (MUTANT == SIM_BELIEVE_OLD_NEWS)
         verdict = HFI_MESSAGE_GRANT;

@@ -57,6 +57,7 @@ void sim_judge_grant(struct sim *sim, const unsigned char *owner, const struct m
         sim_wrong(sim, "token %llu came after %llu", (unsigned long long)reply->token,
                   (unsigned long long)sim->last_token);
     *grant = (struct sim_grant){ .token = reply->token,
+                                 .granted_ns = sim->now_ns,
                                  .forgotten = again,
                                  .overridden_ns = again ? grant->overridden_ns : 0 };
     memcpy(grant->owner, owner, HFI_OWNER_LEN);
@@ -112,6 +113,15 @@ void sim_judge_told(struct sim *sim, const struct sim_client *client)
         grant->told = true;
 }
 
+void sim_judge_waits(struct sim *sim, const struct sim_client *client, int64_t served_ns)
+{
+    struct sim_grant *grant = find_grant(sim, client->ask.owner);
+
+    if (grant && grant->overridden_ns && served_ns > grant->overridden_ns &&
+        served_ns > grant->granted_ns)
+        grant->told = true;
+}
+
 void sim_judge_end(struct sim *sim, const unsigned char *owner)
 {
     struct sim_grant *grant = find_grant(sim, owner);
@@ -137,7 +147,7 @@ void sim_judge_taken(struct sim *sim, const struct sim_client *client, bool conf
 
     if (confirmed || term->max_hold_ms > 0)
         return;
-    if (hfi_term_remaining(term, now_ms) < term->granted_ms / 4)
+    if (hfi_term_remaining(term, now_ms) < sim->ttl_ms / 4)
         sim_wrong(sim, "client %d is told of a lease of which only %lld ms are left",
                   client->number, (long long)hfi_term_remaining(term, now_ms));
     if (client->min_valid_ms <= term->ttl_ms - term->ttl_ms / 25 - 60 &&

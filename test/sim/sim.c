@@ -252,15 +252,23 @@ static void told_grant(struct sim *sim, const unsigned char *owner, struct mem_r
     sim_judge_grant(sim, owner, reply);
 }
 
+/* As engines answer: the grant may be an old one, and the answer says what is left of it. */
+static void grant_answered(struct sim *sim, const unsigned char *owner, struct mem_reply *reply)
+{
+    told_grant(sim, owner, reply);
+    reply->ttl_ms -= sim_server_ms(sim) - reply->granted_ms;
+}
+
 static void serve(struct sim *sim, const struct sim_message *message)
 {
     struct sim_message answer = *message;
 
     answer.to_server = false;
+    answer.served_ns = sim->now_ns;
     answer.reply = call_server(sim, &message->request);
     if (message->request.verb == MEM_ACQUIRE && answer.reply.status == HF_OK &&
         !answer.reply.queued)
-        told_grant(sim, message->request.owner, &answer.reply);
+        grant_answered(sim, message->request.owner, &answer.reply);
     if (message->request.verb == MEM_RELEASE && answer.reply.status == HF_OK)
         sim_judge_end(sim, message->request.owner);
     if (message->request.verb == MEM_RENEW && message->request.tokens_wanted > 0 &&

@@ -49,6 +49,8 @@ enum sim_mutant {
         21, /* tokens of a broken block that were not used are given once more */
     SIM_LOSS_FREES_TOKENS = 22, /* the server loses its counter of tokens too */
     SIM_LOST_STAYS_IDLE = 23,   /* an idle lease that is lost is taken again */
+    SIM_IGNORE_FLOOR = 24,      /* a message older than "still waiting" is a grant */
+    SIM_REST_IS_WHOLE = 25,     /* what is left of a grant is not compared with all of it */
     SIM_MUTANTS
 };
 
@@ -82,7 +84,8 @@ struct sim_client {
     struct hfi_term term;
     bool queued; /* ASKING: the server has said so */
     int64_t min_valid_ms;
-    int64_t base_ms; /* a grant cannot have begun before this, local */
+    int64_t base_ms; /* a grant above the floor cannot have begun before this, local */
+    uint64_t floor;  /* the highest token that a "still waiting" has named */
     int64_t
         next_ms; /* IDLE: begin; ASKING, RELEASING: ask again; CONFIRMING: give up; HELD: release */
     int64_t renewal_ms; /* an answer to the renewal is given up then */
@@ -102,8 +105,9 @@ struct sim_client {
 struct sim_message {
     bool to_server, push;
     int client;
-    unsigned renewal; /* number of the renewal that it asks or answers */
-    int64_t sent_ms;  /* local time at which the request was sent */
+    unsigned renewal;  /* number of the renewal that it asks or answers */
+    int64_t sent_ms;   /* local time at which the request was sent */
+    int64_t served_ns; /* when the server answered */
     struct mem_request request;
     struct mem_reply reply;
 };
@@ -121,6 +125,7 @@ struct sim_event {
 struct sim_grant {
     unsigned char owner[HFI_OWNER_LEN];
     uint64_t token;
+    int64_t granted_ns;
     bool ended;
     bool told;      /* its client knows that it is lost */
     bool forgotten; /* the server has lost its data since: a late copy may be granted again */
@@ -193,6 +198,8 @@ void sim_judge_end(struct sim *sim, const unsigned char *owner);
 void sim_judge_override(struct sim *sim, const unsigned char *owner);
 /* The client has learned that its lease is lost. */
 void sim_judge_told(struct sim *sim, const struct sim_client *client);
+/* The client has learned that it was waiting then: what the server lost before is no lease of it. */
+void sim_judge_waits(struct sim *sim, const struct sim_client *client, int64_t served_ns);
 const struct sim_grant *sim_judge_known(struct sim *sim, const unsigned char *owner);
 /* A client reports LOST at now_ms of its clock; its validity ended at valid_until_ms. */
 void sim_judge_lost(struct sim *sim, const struct sim_client *client, int64_t now_ms,
