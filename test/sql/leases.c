@@ -33,6 +33,17 @@ hf_store *leases_open(const char *more)
     return store;
 }
 
+hf_store *leases_open_behind(struct proxy *proxy, const char *more)
+{
+    uint16_t port = leases_db->port;
+    hf_store *store;
+
+    leases_db->port = proxy_port(proxy);
+    store = leases_open(more);
+    leases_db->port = port;
+    return store;
+}
+
 void leases_close(hf_store *store)
 {
     (void)hf_close(store, HF_CLOSE_FLAG_RELEASE);

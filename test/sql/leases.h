@@ -8,12 +8,14 @@
 
 #include "contract.h"
 #include "db.h"
+#include "proxy.h"
 
 extern struct db *leases_db;
 
 /* db_url() of `more` ("&op_timeout=900ms") with the id filled in; static, until the next call but three. */
 const char *leases_url(const char *id, const char *more);
 hf_store *leases_open(const char *more);
+hf_store *leases_open_behind(struct proxy *proxy, const char *more);
 /* A store that does not answer may keep us a while, and may have work left: that is fine. */
 void leases_close(hf_store *store);
 /* End all sessions of ours, as an administrator does. */

@@ -53,6 +53,186 @@ static void conversion_is_lost(void **state)
     leases_close(store);
 }
 
+/* ---- the answer does not come -------------------------------------------------------------- */
+
+/* One connection, on which a conversion was made before: so the next one is a single statement. */
+#define BEHIND "&op_timeout=900ms&connections=1"
+
+/* The stores of one such case. */
+struct cut_off {
+    struct proxy *proxy;
+    hf_store *store;        /* behind the proxy */
+    hf_store *direct;       /* another client */
+    hf_lease *lease, *warm; /* of `store` */
+    unsigned made;          /* connections, before the conversion */
+    struct attempt writer;
+};
+
+/* The listener has its connection: one more is made only when a connection of the pool was given up. */
+static void cut_off_begin(struct cut_off *c)
+{
+    hf_acquire_request warm = mutex_request("warm");
+
+    c->proxy = proxy_start(leases_db->port);
+    c->store = leases_open_behind(c->proxy, BEHIND);
+    c->direct = leases_open("");
+    warm.flags |= HF_FLAG_WATCH;
+    warm.ttl_ms = 10 * LIMIT_MS;
+    c->warm = take(c->store, &warm);
+    AWAIT(proxy_connections(c->proxy) > 1);
+}
+
+static void cut_off_end(struct cut_off *c)
+{
+    (void)hf_release(c->warm, NULL);
+    leases_close(c->store);
+    close_store(c->direct);
+    proxy_stop(c->proxy);
+}
+
+/* An upgradeable reader. What is left of the writer that it was is given back in the background. A conversion that comes too soon for that
+ * may wait for the connection, and not be sent: the cases try again then. */
+static void take_upgradeable(struct cut_off *c)
+{
+    hf_acquire_request request = rw("cut", HF_KIND_EXCLUSIVE);
+
+    request.wait_ms = LIMIT_MS;
+    c->lease = take(c->store, &request);
+    EXPECT(HF_OK, hf_convert(&c->lease, HF_KIND_UPGRADEABLE, 0, &contract_error));
+    nap_ms(20);
+}
+
+/* The try was not what the case wanted: nothing is left of it. */
+static void give_up_try(struct cut_off *c)
+{
+    proxy_heal(c->proxy);
+    (void)hf_release(c->lease, NULL);
+    AWAIT(count_holders(c->direct, "cut") == 0);
+}
+
+/* A writer of the other client waits: whoever is in the store now is in its way. */
+static void start_writer(struct cut_off *c)
+{
+    hf_acquire_request request = rw("cut", HF_KIND_EXCLUSIVE);
+
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&c->writer, c->direct, &request);
+    AWAIT(count_waiters(c->direct, "cut") == 1);
+}
+
+/* It is granted, long before the ttl of anything that might have been left. */
+static void writer_gets_it(struct cut_off *c)
+{
+    EXPECT(HF_OK, attempt_join(&c->writer));
+    CHECK(hf_lease_state(c->lease) == HF_STATE_LOST);
+    CHECK(count_holders(c->direct, "cut") == 1);
+    give(c->writer.lease);
+}
+
+/* Is the reader there that the lease was to become? */
+static bool is_converted(void)
+{
+    return db_do(leases_db, "SELECT count(*) FROM hfl_%s WHERE name = 'cut' AND permits = 1",
+                 leases_db->kind == DB_POSTGRES ? "holders" : "claims") == 1;
+}
+
+/* Begin a conversion that is executed, and whose answer is kept back. false: it was not sent. */
+static bool convert_unheard(struct cut_off *c, struct both *end)
+{
+    *end = (struct both){ .done = false };
+    take_upgradeable(c);
+    c->made = proxy_connections(c->proxy);
+    proxy_block(c->proxy, PROXY_DOWN, true);
+    EXPECT(HF_OK,
+           hf_convert_async(c->lease, HF_KIND_SHARED, 0, both_done, end, NULL, &contract_error));
+    AWAIT(hf_store_process(c->store) == HF_OK && (is_converted() || end->done));
+    if (!end->done)
+        return true;
+    give_up_try(c);
+    return false;
+}
+
+/* The network is well again before the call has ended. HF_OK: too soon, and the answer came. */
+static hf_status convert_cut_off(struct cut_off *c)
+{
+    struct both end;
+    hf_status status;
+
+    AWAIT(convert_unheard(c, &end));
+    start_writer(c);
+    AWAIT(proxy_connections(c->proxy) > c->made); /* it gave up the connection with the answer */
+    proxy_heal(c->proxy);
+    for (int i = 0; i < 1500 && !c->writer.ended; i++) /* longer than an engine tries */
+        nap_ms(2);
+    CHECK(!c->writer.ended || hf_lease_state(c->lease) == HF_STATE_LOST);
+    status = both_end(c->store, HF_OK, &end, &contract_error);
+    if (status == HF_OK) {
+        give(end.result.lease);
+        writer_gets_it(c);
+    }
+    return status;
+}
+
+/* The engine could give the claim back by itself. It must not: the holder counts on its lease until it is told, and the writer would be
+ * granted meanwhile. */
+static void answer_is_cut_off(void **state)
+{
+    struct cut_off c;
+    hf_status status;
+
+    (void)state;
+    cut_off_begin(&c);
+    AWAIT((status = convert_cut_off(&c)) != HF_OK);
+    CHECK(hf_lease_state(c.lease) == HF_STATE_LOST);
+    EXPECT(HF_UNKNOWN, status);
+    writer_gets_it(&c);
+    EXPECT(HF_LOST, hf_release(c.lease, NULL));
+    cut_off_end(&c);
+}
+
+/* Convert while nothing reaches the server. */
+static hf_status convert_into_the_void(struct cut_off *c)
+{
+    hf_lease *same;
+    hf_status status;
+
+    take_upgradeable(c);
+    same = c->lease;
+    proxy_block(c->proxy, PROXY_UP, true);
+    status = hf_convert(&c->lease, HF_KIND_SHARED, 0, &contract_error);
+    CHECK(c->lease == same);
+    if (status != HF_UNKNOWN)
+        give_up_try(c);
+    return status;
+}
+
+/* The statement arrives after core has given back what it might have done, while the holder that it replaces is still in the store: by then
+ * its session has been ended, so it grants nothing. */
+static void conversion_arrives_late(void **state)
+{
+    struct cut_off c;
+
+    (void)state;
+    cut_off_begin(&c);
+    AWAIT(convert_into_the_void(&c) == HF_UNKNOWN);
+    CHECK(hf_lease_state(c.lease) == HF_STATE_LOST);
+    CHECK(!is_converted() && count_holders(c.direct, "cut") == 1);
+    start_writer(&c);
+    proxy_cut_late(c.proxy);
+    c.made = proxy_connections(c.proxy);
+    proxy_heal(c.proxy);
+    AWAIT(proxy_connections(c.proxy) > c.made);
+    /* Core's release is answered meanwhile. If not, it comes after the statement, and undoes it. */
+    nap_ms(1500);
+    proxy_deliver(c.proxy);
+    EXPECT(HF_LOST, hf_release(c.lease, NULL));
+    EXPECT(HF_OK, attempt_join(&c.writer));
+    give(c.writer.lease);
+    cut_off_end(&c);
+}
+
+/* ---- the term ------------------------------------------------------------------------------ */
+
 /* Call the routine for a claim with a ttl of 50 ms and a window of 60, in the place of the only holder; `wait`: it may wait. */
 static void claim(const char *owner, int permits, int wait)
 {
@@ -132,6 +312,8 @@ static void term_is_not_shorter(void **state)
 
 const struct CMUnitTest leases_convert_cases[] = {
     cmocka_unit_test(conversion_is_lost),
+    cmocka_unit_test(answer_is_cut_off),
+    cmocka_unit_test(conversion_arrives_late),
     cmocka_unit_test(term_is_not_shorter),
 };
 const size_t leases_convert_count = sizeof leases_convert_cases / sizeof *leases_convert_cases;

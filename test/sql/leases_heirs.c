@@ -12,18 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A store behind the proxy. */
-static hf_store *open_behind(struct proxy *proxy, const char *more)
-{
-    uint16_t port = leases_db->port;
-    hf_store *store;
-
-    leases_db->port = proxy_port(proxy);
-    store = leases_open(more);
-    leases_db->port = port;
-    return store;
-}
-
 /* The client that waits for "warm" has just sent a heartbeat: the next one is a third of a window away. */
 static void await_heartbeat(void)
 {
@@ -55,7 +43,7 @@ static void message_of_a_lapsed_grant(void **state)
 {
     struct proxy *proxy = proxy_start(leases_db->port);
     hf_store *direct = leases_open(""), *next = leases_open("");
-    hf_store *store = open_behind(proxy, "&window=5s&op_timeout=30s&connections=1");
+    hf_store *store = leases_open_behind(proxy, "&window=5s&op_timeout=30s&connections=1");
     hf_acquire_request request = mutex_request("lapsed"), warm = mutex_request("warm");
     hf_acquire_request short_one;
     hf_lease *lease, *other = take(direct, &warm);
@@ -115,7 +103,7 @@ static void news_that_come_too_late(void **state)
 {
     struct proxy *proxy = proxy_start(leases_db->port);
     hf_store *direct = leases_open(""), *next = leases_open("");
-    hf_store *store = open_behind(proxy, "&window=3s&op_timeout=30s&connections=1");
+    hf_store *store = leases_open_behind(proxy, "&window=3s&op_timeout=30s&connections=1");
     hf_acquire_request request = waiting_request("warm"), patient;
     struct attempt late, heir;
     hf_lease *lease;
@@ -249,7 +237,7 @@ static void an_heir_that_reconnects(void **state)
 {
     struct proxy *proxy = proxy_start(leases_db->port);
     hf_store *direct = leases_open(LONG_WINDOW), *next = leases_open(LONG_WINDOW);
-    hf_store *store = open_behind(proxy, LONG_WINDOW);
+    hf_store *store = leases_open_behind(proxy, LONG_WINDOW);
     hf_acquire_request request = mutex_request("cut heir");
     hf_lease *lease = take(direct, &request);
     struct attempt first, second;
@@ -297,7 +285,7 @@ static hf_acquire_request watched_request(const char *name)
 static void wanted_before_it_is_granted(void **state)
 {
     struct proxy *proxy = proxy_start(leases_db->port);
-    hf_store *store = open_behind(proxy, "&op_timeout=30s&connections=1");
+    hf_store *store = leases_open_behind(proxy, "&op_timeout=30s&connections=1");
     hf_store *other = leases_open("&window=300s");
     hf_acquire_request told = watched_request("told"), early = watched_request("early");
     hf_acquire_request wait_told = waiting_request("told"), wait_early = waiting_request("early");
