@@ -13,7 +13,7 @@ static const struct {
     { HF_CAP_SHARED, "has no read-write locks" },
     { HF_CAP_CONVERT, "cannot change the kind of a lease" },
     { HF_CAP_SEMAPHORE, "has no semaphores" },
-    { HF_CAP_NUMBERED, "gives the slots of a semaphore no numbers" },
+    { HF_CAP_NUMBERED, "gives the slots of a semaphore no numbers (HF_FLAG_NUMBERED)" },
     { HF_CAP_RESIZE, "cannot set the size of a semaphore" },
     { HF_CAP_TTL, "has no leases with a ttl" },
     { HF_CAP_PROCESS, "has no leases that end with the process and without a ttl" },
