@@ -120,11 +120,11 @@ optional="user="
 # ---- capabilities ------------------------------------------------------------------------------------
 check_capabilities() {
     local cap file
-    for cap in $(grep -oE '^#define HF_CAP_[A-Z_]+' include/holdfast/holdfast.h | cut -d' ' -f2); do
+    while read -r _ cap; do
         for file in src/core/lack.c cli/matrix.c; do
             grep -qE "^ *\\{ $cap," "$file" || wrong "$file: nothing about $cap"
         done
-    done
+    done < <(grep -oE '^#define HF_CAP_[A-Z_]+' include/holdfast/holdfast.h)
 }
 
 # ---- verbs -------------------------------------------------------------------------------------------
