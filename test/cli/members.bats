@@ -50,6 +50,7 @@ are() { [[ $(holdfast -q members group) == "$1" ]]; }
 @test "a cell that is bound to a lease is there while the lease is" {
     begin holdfast run job --cell address=10.0.0.7 -- sleep 1000
     pid=$!
+    # shellcheck disable=SC2317 # called by eventually
     there() { [[ $(holdfast -q cell get address) == 10.0.0.7 ]]; }
     eventually there
     exits 75 holdfast run other --cell address=mine -- true
@@ -64,6 +65,7 @@ are() { [[ $(holdfast -q members group) == "$1" ]]; }
 @test "a cell that was bound to a lease keeps its name until it is deleted; a lease that is held protects it" {
     begin holdfast run job --cell address=10.0.0.7 -- sleep 1000
     pid=$!
+    # shellcheck disable=SC2317 # called by eventually
     there() { [[ $(holdfast -q cell get address) == 10.0.0.7 ]]; }
     eventually there
     exits 65 holdfast cell rm address

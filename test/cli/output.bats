@@ -46,7 +46,7 @@ sys.exit(subprocess.call(["holdfast", "completion", "bash"], stdout=w))'
     exits 0 holdfast engines --matrix
     says "a lmdb"
     says "rate limit"
-    ! grep -E '^.{81}' <<<"$output"
+    [[ $(grep -cE '^.{81}' <<<"$output") == 0 ]]
     json=$(holdfast engines --matrix --json)
     jq -e '.matrix | length > 0 and all(.can.mutex)' <<<"$json"
     # what cannot be done has a reason, and what can has none
