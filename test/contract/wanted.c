@@ -373,12 +373,15 @@ static void readers(void **state)
     }
     write.kind = HF_KIND_EXCLUSIVE;
     waiter_start(&waiter, second, write);
-    AWAIT(told[0].wanted == 1 && told[1].wanted == 1);
+    AWAIT(told[0].wanted > 0 && told[1].wanted > 0);
     give(leases[0]);
+    AWAIT(hf_lease_wanted(leases[1]) || !several_nodes());
     CHECK(hf_lease_wanted(leases[1]));
     waiter_cancel(&waiter);
-    AWAIT(told[1].unwanted == 1);
-    CHECK(told[0].total == 1 && told[1].total == 2 && told[2].total == 0);
+    AWAIT(told[1].unwanted > 0 && told[1].unwanted == told[1].wanted);
+    CHECK(told[2].total == 0);
+    CHECK((told[0].total == 1 && told[1].total == 2) ||
+          several_nodes()); /* those tell one after the other */
     give(leases[1]);
     give(leases[2]);
     close_store(second);
