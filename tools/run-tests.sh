@@ -11,8 +11,8 @@
 # otherwise.
 # Several builds run side by side: most tests wait, and what one build waits for another one uses. What a build
 # has to say comes in one piece, when it has ended.
-# TEST_JOBS: tests at a time in each build; by default as many as processors, and one more in the first build, which has
-# the most tests; or one more than twice as many if it is the only build.
+# TEST_JOBS: tests at a time in each build; by default as many as processors, or one more than twice as many if it is the
+# only build.
 set -u
 
 # After "SKIPPED: " on a line of its own, by a test that ends with its SKIP_RETURN_CODE.
@@ -108,7 +108,7 @@ pids=()
 if [ $# -gt 1 ]; then
     trap 'trap - INT TERM; kill 0; exit 130' INT TERM # background processes do not receive Ctrl-C
     for run in "$@"; do
-        run_build "$run" "$tmp/${#pids[@]}.counts" $(($(nproc) + (${#pids[@]} == 0))) \
+        run_build "$run" "$tmp/${#pids[@]}.counts" "$(nproc)" \
             >"$tmp/${#pids[@]}.log" 2>&1 &
         pids+=($!)
     done

@@ -420,6 +420,7 @@ hf_store *open_store(void)
     hf_store *store = NULL;
 
     options.label = "contract";
+    options.open_wait_ms = LIMIT_MS; /* the machine may be busy */
     EXPECT(HF_OK, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(store != NULL);
     know_store(store, true);
