@@ -261,7 +261,8 @@ static void an_update_begins_again(void **state)
     expect_text(store, "cell", "rival");
     EXPECT(HF_OK, hf_cancel_open(&wish.cancel));
     EXPECT(HF_CANCELLED, update(store, &wish, HF_FOREVER, NULL));
-    CHECK(wish.calls > 0); /* the asynchronous form may have begun again before it hears of it */
+    /* The asynchronous form may have begun again before it hears of it. */
+    CHECK(wish.calls == 1 || (contract_pumped && wish.calls > 1));
     EXPECT(HF_CANCELLED, update(store, &wish, HF_FOREVER, NULL));
     CHECK(wish.calls == 0);
     EXPECT(HF_OK, hf_cancel_close(wish.cancel));

@@ -39,7 +39,7 @@ class Sql(Model):
         return answer  # only those of a grant at once; a client that was handed something asks. The records have them
 
     def in_row(self, n, want):
-        """Who has all of a name is in its row: not of one whose size was set, nor with numbers."""
+        """A holder of all permits stands in the row of the name, unless a size was set or it has numbers."""
         return want.permits == n.capacity and not n.sized and not want.flags & NUMBERED
 
     def resize(self, key, capacity):

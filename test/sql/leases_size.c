@@ -93,7 +93,7 @@ static void size_is_kept(void **state)
     close_store(store);
 }
 
-/* Who holds all of a semaphore does so in another way when its size is set: it is renewed, seen and released as before. */
+/* A holder of all permits gets another record when a size is set: it is renewed, seen and released as before. */
 static void holder_of_all_is_moved(void **state)
 {
     hf_acquire_request all = slots("all", 3, 3), one = slots("all", 1, 3);

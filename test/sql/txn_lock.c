@@ -568,7 +568,7 @@ static void the_text(void **state)
     user_close(b);
 }
 
-/* That of a try waits for nobody who holds it: here the one who would free it is this thread. */
+/* The text of a try does not wait for the holder: here this thread itself would have to free it. */
 static void the_text_of_a_try(void **state)
 {
     struct user *a = user_open(db, false), *b = user_open(db, false);

@@ -100,7 +100,7 @@ static hf_status verify(struct sql_connection *connection, enum sql_mode mode, i
 
 #define SHARED_TRY "/*M! LOCK IN SHARE MODE SKIP LOCKED *//*!80000 FOR SHARE SKIP LOCKED */"
 
-/* Every INSERT of a row that is there waits for the one who has locked it. So: lock it, if that can be; then see whether it is there
+/* An INSERT waits for the lock of a row that exists, even if it would change nothing. So: lock it without waiting; then see whether it is there
  * at all, by a plain read, which comes behind a lock that was granted (prim/sql_lock.c says why); and only then make it. */
 #define MAKE_TRY(how)                                                 \
     "SELECT 1 INTO @holdfast FROM {R} WHERE name = X'{H}' " how ";\n" \
