@@ -107,6 +107,7 @@ static void a_waiter_gets_it_when_it_is_free(void **state)
     foreign_frees(ALL, "name");
     EXPECT(HF_OK, attempt_join(&attempt));
     give(attempt.lease);
+    AWAIT(keys("name") == 0);
 
     CHECK(foreign_takes(ALL, "name", 1000) == NODES); /* and nobody frees it */
     lease = take(store, &request);
