@@ -23,18 +23,19 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
+.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
 	@echo 'make build    $(BUILD)/bin/holdfast, $(BUILD)/lib/libholdfast.so, $(BUILD)/lib/holdfast/*.so'
 	@echo 'make test     all tests; also under ASan+UBSan and TSan (TEST_LABELS, ASAN_LABELS, TSAN_LABELS)'
 	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
+	@echo 'make test-bindings   all languages: their own tests, and all of them on one lock (LANGUAGES="go rust": only these)'
 	@echo 'make fuzz     every decoder under libFuzzer, SECONDS=60 for each (FUZZ="url resp": only these)'
 	@echo 'make interop-npm, interop-redisson, interop-redsync, interop-redlock-py   with real clients, which are fetched'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
-	@echo 'make bench    speed, as ratios to raw loops; bench-peers: beside other lock libraries, which are fetched (PEERS)'
+	@echo 'make bench    speed, as ratios to raw loops; bench-peers: beside other lock libraries, which are fetched (PEERS); bench-bindings: each language beside C'
 	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
@@ -72,6 +73,12 @@ tsan:
 	@$(call configure,build-tsan,$(with_tsan))
 	@$(call compile,build-tsan)
 	@tools/run-tests.sh "tsan:build-tsan:$(TSAN_LABELS)"
+
+test-bindings bench-bindings:
+	@tools/packages.sh bindings
+	@$(call configure,$(BUILD),$(with_prefix))
+	@$(call compile,$(BUILD),product with_server together)
+	@bindings/$(@:%-bindings=%).sh '$(BUILD)' $(LANGUAGES)
 
 interop-npm interop-redisson interop-redsync interop-redlock-py:
 	@tools/packages.sh test

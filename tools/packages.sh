@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint
+# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint|bindings
 #
 # It says which packages it is about to install, and installs them with apt-get as root or by a sudo
 # that asks for no password. With neither it prints the command to run and fails.
+# A word COMMAND:PACKAGE is a toolchain, which may have come from elsewhere: its package is not needed if there is such a command.
 # "packages.sh missing JOB" never installs: it prints the command if something is missing.
 # Says nothing and takes no time when all are there.
 set -eu
@@ -24,6 +25,8 @@ of_engines() {
 build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev$(of_engines build)"
 test="$build$(of_engines test) make libcmocka-dev bats strace jq python3 util-linux procps zsh fish mandoc bsdextrautils spin"
 fuzz="$test clang libclang-rt-dev"
+# The language bindings: C++ and Python belong to the tests; the others are heavier.
+bindings="$test go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven cargo:cargo rustc:rustc"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 may_install=yes
@@ -33,8 +36,9 @@ build) want=$build ;;
 test) want=$test ;;
 fuzz) want=$fuzz ;;
 lint) want=$lint ;;
+bindings) want=$bindings ;;
 *)
-    echo "usage: $0 [missing] build|test|fuzz|lint" >&2
+    echo "usage: $0 [missing] build|test|fuzz|lint|bindings" >&2
     exit 64
     ;;
 esac
@@ -43,6 +47,15 @@ if ! command -v dpkg-query >/dev/null; then
     echo "packages: not a Debian system; these should be there: $want" >&2
     exit 0
 fi
+
+packages=
+for word in $want; do
+    case $word in
+    *:*) command -v "${word%%:*}" >/dev/null || packages="$packages ${word#*:}" ;;
+    *) packages="$packages $word" ;;
+    esac
+done
+want=$packages
 
 # shellcheck disable=SC2086 # a list of words
 there=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' $want 2>/dev/null) || true
