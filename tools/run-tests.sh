@@ -12,8 +12,8 @@
 # otherwise.
 # Several builds run side by side: most tests wait, and what one build waits for another one uses. What a build
 # has to say comes in one piece, when it has ended.
-# TEST_JOBS: tests at a time in each build; by default as many as processors, or one more than twice as many if it is the
-# only build.
+# TEST_JOBS: tests at a time in each build. By default three for each processor, which the builds share so that they end at about the same
+# time; one more than twice the processors, if it is the only build.
 set -u
 
 # After "SKIPPED: " on a line of its own, by a test that ends with its SKIP_RETURN_CODE.
@@ -30,6 +30,7 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
     without_aslr=(setarch "$(uname -m)" -R)
 fi
 
+declare -A share=([plain]=3 [asan]=2 [tsan]=1) # of six, for two processors
 declare -A sanitizers=([asan]='address undefined' [tsan]=thread)
 caught=$(dirname "$0")/../test/sanitizers/caught.sh
 
@@ -146,7 +147,7 @@ pids=()
 if [ $# -gt 1 ]; then
     trap 'trap - INT TERM; kill 0; exit 130' INT TERM # background processes do not receive Ctrl-C
     for run in "$@"; do
-        run_build "$run" "$tmp/${#pids[@]}.counts" "$(nproc)" \
+        run_build "$run" "$tmp/${#pids[@]}.counts" $(((${share[${run%%:*}]:-2} * $(nproc) + 1) / 2)) \
             >"$tmp/${#pids[@]}.log" 2>&1 &
         pids+=($!)
     done
