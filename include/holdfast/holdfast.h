@@ -443,8 +443,9 @@ HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
  * *lease is NULL, and nothing is held: HF_TIMEOUT, HF_BUSY (wait_ms 0), HF_CANCELLED (the store is being closed), HF_UNAVAILABLE,
  * HF_UNKNOWN, HF_DEADLOCK, as of hf_acquire().
  *
- * Threads of this process that wait for it get it first. The new request is that of the old lease, without HF_FLAG_BARGE and
- * `session`.
+ * Threads of this process that wait for it get it first; but a caller that holds other leases queues in the store by itself after
+ * deadlock_check=, and may overtake a thread that has not asked there by then. The new request is that of the old lease, without
+ * HF_FLAG_BARGE and `session`.
  */
 HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *err);
 

@@ -29,6 +29,7 @@ static void *party_run(void *arg)
     struct party *party = arg;
     hf_lease *first = take(party->store, &party->first), *second = NULL;
 
+    party->token = hf_lease_token(first);
     pthread_barrier_wait(party->ready);
     party->status = hf_acquire(party->store, &party->second, &second, &party->err);
     if (party->status == HF_OK)

@@ -29,6 +29,7 @@ struct party {
     hf_store *store;
     hf_acquire_request first, second;
     pthread_barrier_t *ready;
+    uint64_t token; /* of the first */
     hf_status status;
     hf_error err;
     _Atomic bool ended;

@@ -438,13 +438,35 @@ static long long counted(const char *what)
                  what);
 }
 
+static long long commits(void)
+{
+    return db_do(leases_db, "SELECT xact_commit FROM pg_stat_database WHERE datname = 'test'");
+}
+
+/* How many transactions the pairs take, and those of all others meanwhile: our own looks at the counters, a vacuum, sessions of
+ * earlier cases that tell late what they have counted. */
+static long long cost_of_pairs(const hf_acquire_request *request)
+{
+    long long before = commits(), updates = counted("n_tup_upd"), hot = counted("n_tup_hot_upd");
+    hf_store *store = NULL;
+
+    EXPECT(HF_OK, hf_open(leases_url("cost", "&connections=1"), NULL, &store, &contract_error));
+    for (int i = 0; i < PAIRS; i++)
+        give(take(store, request));
+    close_store(store);
+    AWAIT(counted("n_tup_upd") >= updates + 2 * PAIRS);
+    CHECK(counted("n_tup_upd") <= updates + 2 * PAIRS + 1);
+    CHECK(counted("n_tup_hot_upd") >= hot + 2 * PAIRS - 1 && counted("n_tup_ins") == 1);
+    return commits() - before;
+}
+
 /* An acquire that nobody contends is one transaction and one update of one row, and so is its release; no index is
  * touched. */
 static void a_pair_is_two_statements(void **state)
 {
     hf_acquire_request request = mutex_request("cost");
     hf_store *store = NULL;
-    long long commits;
+    long long cost;
 
     (void)state;
     if (!is_postgres())
@@ -452,18 +474,9 @@ static void a_pair_is_two_statements(void **state)
     EXPECT(HF_OK, hf_open(leases_url("cost", "&connections=1"), NULL, &store, &contract_error));
     give(take(store, &request));
     close_store(store); /* what it has counted is told at the end of a session */
-    AWAIT(counted("n_tup_ins") == 1);
-    commits = db_do(leases_db, "SELECT xact_commit FROM pg_stat_database WHERE datname = 'test'");
-    EXPECT(HF_OK, hf_open(leases_url("cost", "&connections=1"), NULL, &store, &contract_error));
-    for (int i = 0; i < PAIRS; i++)
-        give(take(store, &request));
-    close_store(store);
-    AWAIT(counted("n_tup_upd") >= 2 * PAIRS + 1);
-    CHECK(counted("n_tup_upd") <= 2 * PAIRS + 2 && counted("n_tup_ins") == 1);
-    CHECK(counted("n_tup_hot_upd") >= 2 * PAIRS);
-    commits = db_do(leases_db, "SELECT xact_commit FROM pg_stat_database WHERE datname = 'test'") -
-              commits;
-    CHECK(commits >= 2 * PAIRS && commits < 3 * PAIRS);
+    AWAIT(counted("n_tup_ins") == 1 && counted("n_tup_upd") >= 1);
+    AWAIT((cost = cost_of_pairs(&request)) < 3 * PAIRS);
+    CHECK(cost >= 2 * PAIRS);
 }
 
 static void try_url(hf_status want, const char *url, const char *word)

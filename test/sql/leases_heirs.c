@@ -134,6 +134,61 @@ static void news_that_come_too_late(void **state)
     proxy_stop(proxy);
 }
 
+#define WINDOW_MS 60000
+#define SPENT_MS  45000
+
+/* Three quarters of the window of a grant pass, as the server sees it, and what would tell the winner of it is lost. */
+static void let_time_pass(const char *name)
+{
+    db_do(leases_db, "UPDATE hfl_names SET soon = soon - %d000 WHERE name = '%s'", SPENT_MS, name);
+    if (leases_db->kind == DB_POSTGRES)
+        db_do(leases_db, "DELETE FROM hfl_mail");
+    else
+        db_do(leases_db,
+              "UPDATE hfl_claims SET until = until - %d000, state = 'H' WHERE name = '%s'",
+              SPENT_MS, name);
+}
+
+/* A waiter whose message is lost learns of its grant from its next heartbeat, or because it gives up. That tells what is left of
+ * the window, and not how long it was: little is left, so it is renewed before the caller gets it. */
+static void a_grant_that_is_nearly_over(void **state)
+{
+    struct proxy *proxy = proxy_start(leases_db->port);
+    hf_store *direct = leases_open("");
+    hf_store *store = leases_open_behind(proxy, "&window=60s&op_timeout=30s");
+    hf_acquire_request request = mutex_request("brief");
+
+    (void)state;
+    request.ttl_ms = 2 * (int64_t)WINDOW_MS;
+    for (int gives_up = 0; gives_up <= 1; gives_up++) {
+        hf_acquire_request patient = request;
+        hf_lease *lease = take(direct, &request);
+        struct attempt waiter;
+
+        patient.wait_ms = 2 * LIMIT_MS;
+        EXPECT(HF_OK, hf_cancel_open(&patient.cancel));
+        attempt_start(&waiter, store, &patient);
+        AWAIT(count_waiters(direct, "brief") == 1);
+        attempt_settled(&waiter);
+        proxy_choose(proxy, PROXY_PUSH);
+        proxy_block(proxy, PROXY_DOWN, true);
+        give(lease);
+        let_time_pass("brief");
+        if (gives_up)
+            EXPECT(HF_OK, hf_cancel_fire(patient.cancel));
+        else
+            proxy_cut(proxy); /* it sends a heartbeat when it listens again */
+        proxy_heal(proxy);
+        EXPECT(HF_OK, attempt_join(&waiter));
+        CHECK(hf_lease_remaining_ms(waiter.lease) > WINDOW_MS - SPENT_MS);
+        give(waiter.lease);
+        EXPECT(HF_OK, hf_cancel_close(patient.cancel));
+    }
+    close_store(store);
+    close_store(direct);
+    proxy_stop(proxy);
+}
+
 /* ---- nobody listens --------------------------------------------------------------------------------- */
 
 #define LONG_WINDOW \
@@ -323,6 +378,7 @@ static void wanted_before_it_is_granted(void **state)
 const struct CMUnitTest leases_heir_cases[] = {
     cmocka_unit_test(message_of_a_lapsed_grant),
     cmocka_unit_test(news_that_come_too_late),
+    cmocka_unit_test(a_grant_that_is_nearly_over),
     cmocka_unit_test(dead_heirs_are_passed_over),
     cmocka_unit_test(the_second_looks_after_an_overdue_name),
     cmocka_unit_test(an_heir_that_reconnects),

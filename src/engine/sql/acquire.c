@@ -443,6 +443,15 @@ static enum sql_step confirm_numbers(struct sql_acquire *a)
     return SQL_STEP_ASK;
 }
 
+/* For how long it was granted. The answer to a heartbeat (on PostgreSQL also to a cancel) says only what is left of that: lasts_ms. */
+static int64_t granted_for_ms(const struct sql_acquire *a, int64_t lasts_ms)
+{
+    int64_t ttl_ms = a->wait.claim->ttl_ms, window_ms = a->wait.window_ms;
+    int64_t least_ms = window_ms < ttl_ms ? window_ms : ttl_ms;
+
+    return lasts_ms > least_ms ? lasts_ms : least_ms;
+}
+
 static enum sql_step take_grant(struct sql_acquire *a, uint64_t token, uint32_t tokens,
                                 int64_t from_ms, int64_t lasts_ms)
 {
@@ -462,7 +471,7 @@ static enum sql_step take_grant(struct sql_acquire *a, uint64_t token, uint32_t 
     c->tokens = tokens;
     c->granted_ttl_ms = lasts_ms > 0 ? lasts_ms : 1; /* 0 would mean: no end */
     c->sent_ms = from_ms;
-    if (hfi_grant_needs_renewal(left_ms, lasts_ms, c->ttl_ms, c->min_valid_ms))
+    if (hfi_grant_needs_renewal(left_ms, granted_for_ms(a, lasts_ms), c->ttl_ms, c->min_valid_ms))
         return confirm(a);
     return end(a, HF_OK);
 }
