@@ -161,6 +161,8 @@ static void is_closed(const char *mode)
     for (int i = 0; i < 4; i++)
         attempt_start(&attempts[i], second, i % 2 ? &wait : &other);
     AWAIT(locks_waiting() == 2);
+    for (int i = 0; i < 4; i++) /* those that wait for a connection have begun, too */
+        attempt_settled(&attempts[i]);
     EXPECT(HF_OK, hf_close(second, HF_CLOSE_FLAG_RELEASE));
     for (int i = 0; i < 4; i++)
         EXPECT(HF_CANCELLED, attempt_join(&attempts[i]));
