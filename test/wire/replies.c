@@ -45,7 +45,7 @@ static void cut_at_every_byte(void **state)
 
 static void split_at_every_byte(void **state)
 {
-    static const struct fake_step steps[] = { GREET,   HEAR(1),       DRIP(REPLY REPLY),
+    static const struct fake_step steps[] = { GREET,   HEAR(2),       DRIP(REPLY REPLY),
                                               HEAR(1), SAY(":9\r\n"), END };
     struct fake *fake = fake_start(steps);
     struct call first, second, third;
