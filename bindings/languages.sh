@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash disable=SC2034 # for those that read this
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of those that read this
 # How a program of bindings/LANGUAGE/examples is run: read by test.sh and bench.sh, which set `build`.
 languages="cpp python go node java rust"
 

@@ -56,7 +56,7 @@ static uint64_t number_in(const struct judge *j, const char *word)
 
 static hf_status status_in(const struct judge *j, const char *word)
 {
-#define IS(name, number, text)      \
+#define IS(name, number, text)    \
     if (strcmp(word, #name) == 0) \
         return HF_##name;
     HF_STATUS_MAP(IS)

@@ -14,6 +14,13 @@ mkdir bin build
 cat >bin/ctest <<'STUB'
 #!/bin/bash
 echo "ctest $*"
+case " $* " in
+*" -N "*) # which tests have a label that is never repeated
+    case " $* " in *"^unit"*) echo 'Total Tests: 0' ;; *) echo 'Total Tests: 1' ;; esac
+    exit 0
+    ;;
+*" --repeat until-fail:3 "*) exit "$(cat alone 2>/dev/null || echo 8)" ;;
+esac
 while [ $# -gt 0 ]; do [ "$1" = --output-junit ] && cp report "$2"; shift; done
 exit "$(cat status)"
 STUB
@@ -66,6 +73,27 @@ expect 'nothing but skips has failed' 1 '0 passed, 0 failed, 1 skipped'
 rm report
 echo 8 >status
 expect 'no report has failed' 1 '0 passed, 1 failed'
+
+# What failed beside others is repeated alone.
+failed_case() { printf '\t<testcase name="%s" status="fail">\n\t\t<system-out>%s</system-out>\n\t</testcase>\n' "$1" "${2:-}"; }
+noisy='failed beside other tests, passed three times alone: plain'
+{ passed_case a; failed_case b.c; } | report 8 2 1 0
+expect 'one fails, alone too' 1 '1 passed, 1 failed' '== plain b.c, alone'
+echo 0 >alone
+expect 'one fails, and passes alone' 0 '2 passed, 0 failed' "$noisy b.c"
+{ passed_case a; failed_case unit-b; } | report 8 2 1 0
+expect 'a unit test is not repeated' 1 '1 passed, 1 failed'
+{ passed_case a; failed_case b '==1==ERROR: AddressSanitizer: heap-use-after-free'; } | report 8 2 1 0
+expect 'a finding of a sanitizer' 1 '1 passed, 1 failed'
+{ passed_case a; failed_case b '1 violations'; } | report 8 2 1 0
+expect 'two holders' 1 '1 passed, 1 failed'
+{ passed_case a; failed_case b '==1==ERROR: LeakSanitizer: detected memory leaks'; } | report 8 2 1 0
+expect 'a leak' 1 '1 passed, 1 failed'
+{ passed_case a; failed_case b $'[  FAILED  ] x\n==1==ERROR: LeakSanitizer: detected memory leaks'; } | report 8 2 1 0
+expect 'a leak that a failed case left' 0 '2 passed, 0 failed' "$noisy b"
+{ passed_case a; for i in 1 2 3 4 5 6 7; do failed_case "b$i"; done; } | report 8 8 7 0
+expect 'too many fail' 1 '1 passed, 7 failed'
+rm alone
 
 # Labels: some, all but some.
 for labels in 'a|b:-L ^(a|b)$' '!a|b:-LE ^(a|b)$'; do
