@@ -356,8 +356,9 @@ impl<F: FnMut(Option<&CellValue>) -> CellAction> Update<F> {
         &mut self,
         old: *const sys::hf_cell,
         change: *mut sys::hf_cell_change,
+        of_loop: bool,
     ) -> sys::hf_status {
-        let _inside = Callback::enter(true);
+        let _inside = Callback::enter(of_loop);
         let old = old
             .as_ref()
             .filter(|old| old.version != 0)
@@ -394,7 +395,7 @@ fn updated<F: FnMut(Option<&CellValue>) -> CellAction>(_: &Update<F>) -> sys::hf
         change: *mut sys::hf_cell_change,
         arg: *mut c_void,
     ) -> sys::hf_status {
-        (*arg.cast::<Update<F>>()).run(old, change)
+        (*arg.cast::<Update<F>>()).run(old, change, false)
     }
     run::<F>
 }
@@ -407,7 +408,7 @@ fn updated_shared<F: FnMut(Option<&CellValue>) -> CellAction>(
         change: *mut sys::hf_cell_change,
         arg: *mut c_void,
     ) -> sys::hf_status {
-        lock(&*arg.cast::<Mutex<Update<F>>>()).run(old, change)
+        lock(&*arg.cast::<Mutex<Update<F>>>()).run(old, change, true)
     }
     run::<F>
 }

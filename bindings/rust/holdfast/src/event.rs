@@ -107,11 +107,14 @@ impl SinkKey {
 
 impl Drop for SinkKey {
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            return; // after fork() a thread that is not here may hold the lock
+        }
         // The handler, which is the caller's code, is dropped without the lock.
         let sink = lock(&TABLE)
             .sinks
             .as_mut()
-            .and_then(|sinks| sinks.remove(&self.0));
+            .and_then(|sinks| sinks.remove(&self.key));
         drop(sink);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Leases: guards of what was granted.
 use crate::callback::Callback;
+use crate::ending::{end_in_background, end_now};
 use crate::error::{call, Room};
 use crate::event::SinkKey;
 use crate::input::{duration, duration_unless_zero, millis};
@@ -8,11 +9,11 @@ use crate::op::{ok, Begin, Op};
 use crate::store::Inner;
 use crate::{sys, Canceller, Error, Result, Status, Store, Wait};
 use std::future::Future;
-use std::os::raw::{c_char, c_void};
+use std::os::raw::c_char;
 use std::os::unix::io::RawFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use std::time::Duration;
 ///
 /// Dropping a lease that was acquired by a blocking call blocks for a round trip. Dropping one that a
 /// future has returned begins the release and does not block. A release that fails then is told to
-/// the hook of [`set_release_hook`]; [`release`](Lease::release) returns its result.
+/// the hook of [`set_release_hook`](crate::set_release_hook); [`release`](Lease::release) returns its result.
 ///
 /// A lease cannot be used after its release:
 ///
@@ -56,27 +57,6 @@ pub(crate) struct Core {
     sink: Option<Arc<SinkKey>>,
     /// It came from a future: its end must not block.
     asynchronous: bool,
-}
-
-type Hook = Arc<dyn Fn(&Error) + Send + Sync>;
-static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
-
-/// Tell `hook` of every release that failed while a lease was dropped, on the thread on which that
-/// is found out. It replaces the hook of before.
-pub fn set_release_hook(hook: impl Fn(&Error) + Send + Sync + 'static) {
-    *HOOK
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(Arc::new(hook));
-}
-
-fn tell_hook(error: &Error) {
-    let hook = HOOK
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-        .clone();
-    if let Some(hook) = hook {
-        hook(error);
-    }
 }
 
 /// Held, at risk or lost.
@@ -541,7 +521,7 @@ impl Future for LostFuture<'_> {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        let handle = *self.handle.get_mut();
+        let handle = self.take();
         if handle.is_null() {
             return;
         }
@@ -551,59 +531,6 @@ impl Drop for Core {
             end_now(handle);
         }
     }
-}
-
-fn end_now(handle: *mut sys::hf_lease) {
-    match call(|err| unsafe { sys::hf_release(handle, err) }) {
-        Ok(()) => (),
-        Err(error) if error.status() == Status::Forked => (), // it is the parent's
-        Err(error) => tell_hook(&error),
-    }
-}
-
-/// What `ended` needs.
-struct Ending {
-    store: Weak<Inner>,
-    _sink: Option<Arc<SinkKey>>,
-}
-
-/// Release it without waiting for the answer.
-fn end_in_background(store: &Arc<Inner>, handle: *mut sys::hf_lease, sink: Option<Arc<SinkKey>>) {
-    let ending = Box::into_raw(Box::new(Ending {
-        store: Arc::downgrade(store),
-        _sink: sink,
-    }));
-    store.drive.releasing.fetch_add(1, Ordering::AcqRel);
-    let status = unsafe {
-        sys::hf_release_async(
-            handle,
-            ended,
-            ending.cast(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        )
-    };
-    if status == sys::HF_OK {
-        store.drive.nudge();
-        return;
-    }
-    store.drive.releasing.fetch_sub(1, Ordering::AcqRel);
-    let _until_the_end = unsafe { Box::from_raw(ending) };
-    // Its store was closed: then this does not block. Or there was no memory to begin.
-    end_now(handle);
-}
-
-unsafe extern "C" fn ended(result: *const sys::hf_result, arg: *mut c_void) {
-    let _inside = Callback::enter(true);
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let ending = Box::from_raw(arg.cast::<Ending>());
-        if let Some(store) = ending.store.upgrade() {
-            store.drive.releasing.fetch_sub(1, Ordering::AcqRel);
-        }
-        if let Err(error) = ok(&*result) {
-            tell_hook(&error);
-        }
-    }));
 }
 
 impl std::fmt::Debug for Lease {

@@ -39,6 +39,7 @@ mod commit;
 mod counter;
 mod drive;
 mod election;
+mod ending;
 mod error;
 mod event;
 mod info;
@@ -63,6 +64,7 @@ pub use commit::{CellItem, Commit};
 pub use counter::{Counter, Guard, Swap};
 pub use drive::Driver;
 pub use election::{Election, Leader, Leadership};
+pub use ending::set_release_hook;
 pub use error::{Error, Result, Status};
 #[doc(hidden)]
 pub use event::sink_count;
@@ -72,7 +74,7 @@ pub use info::{
 };
 pub use input::{Scope, Wait};
 pub use inspect::{Deadlock, DeadlockWaiter, Entry, Finding, Holder, Level, View, Waiter};
-pub use lease::{set_release_hook, Kind, Lease, LeaseInfo, LostFuture, State, Yielded};
+pub use lease::{Kind, Lease, LeaseInfo, LostFuture, State, Yielded};
 pub use limit::{Algorithm, Limit, LimitInfo, Rule, Take};
 pub use members::{Group, Member, Members, Membership};
 pub use once::{Once, OnceMark, OnceName, Work};
