@@ -410,7 +410,8 @@ impl Lease {
     }
 
     /// [`convert`](Lease::convert) without blocking. If the future is dropped, the lease stays, as
-    /// one kind or the other: [`info`](Lease::info) says which.
+    /// one kind or the other: [`info`](Lease::info) says which. Until the call has really ended,
+    /// another conversion is [`Status::InUse`].
     pub fn convert_async(&mut self, kind: Kind, wait: impl Into<Wait>) -> Op<'_, ()> {
         let (core, wait, handle) = (self.core.clone(), wait.into().millis(), Raw(self.raw()));
         Op::new(
