@@ -227,13 +227,16 @@ fn loss() {
         assert_eq!(status(soon(lease.release_async()).await), Status::Lost);
         assert!(soon(events.recv()).await.is_none());
 
-        // A blocking release of a lost lease whose event nobody has run.
-        let lease = soon(store.mutex("m").acquire_async()).await.unwrap();
-        bed.open().break_lease("m", lease.token()).unwrap();
-        while lease.state() != State::Lost {
-            std::thread::yield_now();
+        // A blocking release of a lost lease whose event nobody has run. (On a server nobody would
+        // hear of the loss before the next renewal, because nobody drives the store meanwhile.)
+        if is_embedded() {
+            let lease = soon(store.mutex("m").acquire_async()).await.unwrap();
+            bed.open().break_lease("m", lease.token()).unwrap();
+            while lease.state() != State::Lost {
+                std::thread::yield_now();
+            }
+            assert_eq!(status(lease.release()), Status::Lost);
         }
-        assert_eq!(status(lease.release()), Status::Lost);
         let blocking = store.mutex("m").acquire().unwrap();
         assert_eq!(status(soon(blocking.lost()).await), Status::Invalid);
     });
