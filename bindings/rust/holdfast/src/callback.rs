@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! Whether this thread runs a callback of the library, in which a store must not be closed.
+#![allow(clippy::declare_interior_mutable_const)] // a false alarm of clippy 1.63
 use std::cell::Cell;
 
 thread_local! {

@@ -159,12 +159,11 @@ impl Store {
                 ok(result)?;
                 let leases = unsafe { std::slice::from_raw_parts(result.leases, result.count) };
                 // All become guards first: if one cannot, the others are released.
-                let leases: Vec<Result<Lease>> = leases
-                    .iter()
-                    .zip(sinks)
-                    .map(|(&lease, sink)| Lease::granted(&weak, lease, sink))
-                    .collect();
-                leases.into_iter().collect()
+                let mut guards = Vec::with_capacity(leases.len());
+                for (&lease, sink) in leases.iter().zip(sinks) {
+                    guards.push(Lease::granted(&weak, lease, sink));
+                }
+                guards.into_iter().collect()
             },
         )
     }

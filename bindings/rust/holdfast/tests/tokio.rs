@@ -366,12 +366,10 @@ fn a_store_closes_with_its_last_user() {
     let held = bed.open();
     let lease = held.mutex("m").acquire().unwrap();
     let runtime = one_thread();
-    let waiting = runtime.block_on(async {
-        let store = bed.open();
-        let waiting = tokio::spawn(store.mutex("m").acquire_async());
-        tokio::task::yield_now().await;
-        waiting
-    });
+    let store = bed.open();
+    let waiting = runtime.spawn(store.mutex("m").acquire_async());
+    drop(store);
+    runtime.block_on(tokio::task::yield_now());
     until("it waits", || waiters(&held, "m") == 1);
     runtime.block_on(async {
         waiting.abort(); // the task had the last reference to its store
