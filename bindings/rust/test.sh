@@ -108,11 +108,12 @@ step "examples" "$cargo" build --locked -p holdfast --features tokio --examples
 step "example, embedded" check_example "$examples/workers"
 step "worker, embedded" check_worker "$examples/worker" "file:$folder/store" 7 1
 step "bench, embedded" "$examples/bench" "file:$folder/store" 0.2
-redis() { "$with_server" redis sh -c '"$@" "$HOLDFAST_TEST_URL"' sh "$@"; }
+redis() { "$with_server" redis "$@" ""; }
 step "example, Redis" check_example redis "$examples/workers"
 
 # The Rust side has no instruments, but its memory comes from malloc(3): so leaks, and frees of what is not
-# ours, are seen on both sides; bad reads and writes, in the library only.
+# ours, are seen on both sides; bad reads and writes, in the library only. nothing_leaks forgets a lease on
+# purpose, and counts pages, which the sanitizer keeps.
 under_asan()
 {
     for program in locks primitives errors driver tokio; do
@@ -120,7 +121,7 @@ under_asan()
             sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
         "$@" env LD_PRELOAD="$(cc -print-file-name=libasan.so)" LD_LIBRARY_PATH="$HOLDFAST_BUILD_ASAN/lib" \
             ASAN_OPTIONS=strict_string_checks=1:detect_leaks=1:exitcode=99 UBSAN_OPTIONS=halt_on_error=1 \
-            "$file" || return 1
+            "$file" --skip nothing_leaks || return 1
     done
 }
 if [ -n "${HOLDFAST_BUILD_ASAN:-}" ]; then

@@ -118,23 +118,31 @@ fn dropping_a_future_cancels_it() {
         let (store, other) = (bed.open(), bed.open());
         let lease = soon(store.mutex("m").acquire_async()).await.unwrap();
         let waiting = tokio::spawn(other.mutex("m").acquire_async());
-        loop {
-            let view = soon(store.inspect_async("m")).await.unwrap();
-            if view.entry("m").unwrap().waiters.len() == 1 {
-                break;
-            }
-        }
+        waiters_become(&store, 1).await;
         waiting.abort();
-        loop {
-            let view = soon(store.inspect_async("m")).await.unwrap();
-            if view.entry("m").unwrap().waiters.is_empty() {
-                break;
-            }
-        }
+        waiters_become(&store, 0).await;
         drop(lease);
         drop(soon(other.mutex("m").acquire_async()).await.unwrap());
     });
     assert_free(&bed);
+}
+
+async fn waiters_become(store: &Store, count: usize) {
+    soon(async {
+        while store
+            .inspect_async("m")
+            .await
+            .unwrap()
+            .entry("m")
+            .unwrap()
+            .waiters
+            .len()
+            != count
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Nobody holds "m", or will: another process can have it.
