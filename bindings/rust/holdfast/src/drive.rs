@@ -15,8 +15,11 @@ pub(crate) struct Drive {
     attached: AtomicBool,
     /// Told when a call has begun: the timeout may be another one now.
     waker: Mutex<Option<Waker>>,
-    /// Releases of dropped guards that are under way.
-    pub(crate) releasing: AtomicUsize,
+    /// Calls that nobody waits for: releases of dropped guards, and calls whose future was dropped.
+    unattended: AtomicUsize,
+    /// Threads that are in hf_store_process(), and how often one has left it.
+    processing: AtomicUsize,
+    processed: AtomicUsize,
     /// The tasks that wait, so that each may start another driver if the present one ends with its
     /// runtime.
     #[cfg(feature = "tokio")]
@@ -28,9 +31,36 @@ impl Drive {
         Drive {
             attached: AtomicBool::new(false),
             waker: Mutex::new(None),
-            releasing: AtomicUsize::new(0),
+            unattended: AtomicUsize::new(0),
+            processing: AtomicUsize::new(0),
+            processed: AtomicUsize::new(0),
             #[cfg(feature = "tokio")]
             waiting: Mutex::new(std::collections::HashMap::new()),
+        }
+    }
+
+    /// From now on nobody waits for a call.
+    pub(crate) fn leave_alone(&self) {
+        self.unattended.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Such a call is done.
+    pub(crate) fn is_done(&self) {
+        self.unattended.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn has_unattended(&self) -> bool {
+        self.unattended.load(Ordering::Acquire) > 0
+    }
+
+    /// A call is pending in C until its callback has returned, which another thread may be running.
+    pub(crate) fn wait_for_callbacks(&self) {
+        let before = self.processed.load(Ordering::SeqCst);
+        let inside = self.processing.load(Ordering::SeqCst);
+        while self.processing.load(Ordering::SeqCst) > 0
+            && self.processed.load(Ordering::SeqCst).wrapping_sub(before) < inside
+        {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -112,7 +142,11 @@ impl Inner {
     }
 
     pub(crate) fn process(&self) -> Result<()> {
-        match unsafe { sys::hf_store_process(self.handle) } {
+        self.drive.processing.fetch_add(1, Ordering::SeqCst);
+        let status = unsafe { sys::hf_store_process(self.handle) };
+        self.drive.processed.fetch_add(1, Ordering::SeqCst);
+        self.drive.processing.fetch_sub(1, Ordering::SeqCst);
+        match status {
             sys::HF_OK => Ok(()),
             status => Err(Error::from_status(status)),
         }

@@ -7,7 +7,6 @@ use crate::op::ok;
 use crate::store::Inner;
 use crate::{sys, Error, Status};
 use std::os::raw::c_void;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock, Weak};
 
 type Hook = Arc<dyn Fn(&Error) + Send + Sync>;
@@ -55,7 +54,7 @@ pub(crate) fn end_in_background(
         store: Arc::downgrade(store),
         _sink: sink,
     }));
-    store.drive.releasing.fetch_add(1, Ordering::AcqRel);
+    store.drive.leave_alone();
     let status = unsafe {
         sys::hf_release_async(
             handle,
@@ -69,7 +68,7 @@ pub(crate) fn end_in_background(
         store.drive.nudge();
         return;
     }
-    store.drive.releasing.fetch_sub(1, Ordering::AcqRel);
+    store.drive.is_done();
     let _until_the_end = unsafe { Box::from_raw(ending) };
     // Its store was closed: then this does not block. Or there was no memory to begin.
     end_now(handle);
@@ -80,7 +79,7 @@ unsafe extern "C" fn ended(result: *const sys::hf_result, arg: *mut c_void) {
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let ending = Box::from_raw(arg.cast::<Ending>());
         if let Some(store) = ending.store.upgrade() {
-            store.drive.releasing.fetch_sub(1, Ordering::AcqRel);
+            store.drive.is_done();
         }
         if let Err(error) = ok(&*result) {
             tell_hook(&error);

@@ -3,13 +3,14 @@
 use crate::callback::Callback;
 use crate::error::Room;
 use crate::event::lock;
+use crate::store::Inner;
 use crate::{sys, Error, Result, Store};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::os::raw::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// A call that runs in its store. It begins when it is polled first.
@@ -63,6 +64,8 @@ enum Slot<T> {
 
 /// The argument of `done`.
 struct Ctx<T> {
+    /// Weak, so that a call that nobody waits for does not keep its store open.
+    store: Weak<Inner>,
     shared: Arc<Shared<T>>,
     finish: FinishFn<T>,
 }
@@ -93,6 +96,7 @@ impl<'a, T: Send + 'static> Op<'a, T> {
     fn begin(&mut self, begin: BeginFn, finish: FinishFn<T>, waker: &Waker) -> Result<()> {
         let shared = Arc::new(Shared(Mutex::new(Slot::Waiting(waker.clone()))));
         let ctx = Box::into_raw(Box::new(Ctx {
+            store: Arc::downgrade(&self.store.inner),
             shared: shared.clone(),
             finish,
         }));
@@ -120,7 +124,11 @@ unsafe extern "C" fn done<T: Send + 'static>(result: *const sys::hf_result, arg:
     // A panic (of a waker, say) must not unwind into C.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         let ctx = Box::from_raw(arg.cast::<Ctx<T>>());
-        let Ctx { shared, finish } = *ctx;
+        let Ctx {
+            store,
+            shared,
+            finish,
+        } = *ctx;
         let answer = finish(&*result);
         let mut slot = lock(&shared.0);
         match std::mem::replace(&mut *slot, Slot::Taken) {
@@ -134,6 +142,9 @@ unsafe extern "C" fn done<T: Send + 'static>(result: *const sys::hf_result, arg:
                 *slot = state;
                 drop(slot);
                 drop(answer);
+                if let Some(store) = store.upgrade() {
+                    store.drive.is_done();
+                }
             }
         }
     }));
@@ -199,7 +210,12 @@ impl<T: Send + 'static> Drop for Op<'_, T> {
                 .inner
                 .drive
                 .forget(Arc::as_ptr(&shared) as *const () as usize);
-            let before = std::mem::replace(&mut *lock(&shared.0), Slot::Abandoned);
+            let mut slot = lock(&shared.0);
+            let before = std::mem::replace(&mut *slot, Slot::Abandoned);
+            if let Slot::Waiting(_) = before {
+                self.store.inner.drive.leave_alone(); // with the lock: before `done` counts it
+            }
+            drop(slot);
             match before {
                 Slot::Waiting(_) => {
                     // Too late is fine: `done` finds nobody waiting, and gives a lease back.

@@ -127,7 +127,7 @@ impl Store {
     pub fn close(&self) -> Result<()> {
         match self.inner.close(0) {
             Err(error) if error.status() == Status::InUse => {
-                self.inner.finish_releases()?;
+                self.inner.finish_unattended()?;
                 self.inner.close(0)
             }
             other => other,
@@ -182,13 +182,15 @@ impl Inner {
         }
     }
 
-    /// Guards that were dropped by tasks are released by calls that may be pending.
-    fn finish_releases(&self) -> Result<()> {
+    /// What tasks have dropped, guards and futures, may have left calls behind that are pending. Wait
+    /// until they are done.
+    fn finish_unattended(&self) -> Result<()> {
         // A driver may take the event that we wait for, so look again after a while.
         let pause = Duration::from_millis(10);
-        while self.drive.releasing.load(Ordering::Acquire) > 0 {
+        while self.drive.has_unattended() {
             self.turn(Some(std::time::Instant::now() + pause))?;
         }
+        self.drive.wait_for_callbacks();
         Ok(())
     }
 }
