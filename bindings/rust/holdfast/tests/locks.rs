@@ -28,9 +28,9 @@ fn a_mutex_excludes_threads() {
             })
         })
         .collect();
-    threads
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     store.close().unwrap();
 }
 

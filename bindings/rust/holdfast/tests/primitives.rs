@@ -318,9 +318,9 @@ fn barriers() {
             })
         })
         .collect();
-    threads
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     let alone = store.barrier("c", 2);
     assert_eq!(
         status(alone.wait(Duration::from_millis(5))),
