@@ -344,23 +344,15 @@ fn two_runtimes() {
     let first = one_thread();
     let lease = first.block_on(store.mutex("m").acquire_async()).unwrap();
     let (sender, begun) = std::sync::mpsc::channel();
-    let second = {
-        let store = store.clone();
-        std::thread::spawn(move || {
-            one_thread().block_on(async move {
-                let waiting = tokio::spawn(store.mutex("m").acquire_async());
-                tokio::task::yield_now().await;
-                sender.send(()).unwrap();
-                soon(waiting)
-                    .await
-                    .unwrap()
-                    .unwrap()
-                    .release_async()
-                    .await
-                    .unwrap();
-            })
+    let second = std::thread::spawn(move || {
+        one_thread().block_on(async move {
+            let waiting = tokio::spawn(store.mutex("m").acquire_async());
+            tokio::task::yield_now().await;
+            sender.send(()).unwrap();
+            let lease = soon(waiting).await.unwrap().unwrap();
+            lease.release_async().await.unwrap();
         })
-    };
+    });
     begun.recv_timeout(LONG).unwrap();
     drop(first); // and the driver with it
     lease.release().unwrap();
