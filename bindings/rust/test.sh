@@ -116,7 +116,7 @@ step "example, Redis" check_example redis "$examples/workers"
 # purpose, and counts pages, which the sanitizer keeps.
 under_asan()
 {
-    for program in locks primitives errors driver tokio; do
+    for program in locks primitives errors driver tokio tokio_primitives; do
         file=$("$cargo" test --locked -p holdfast --features tokio --test $program --no-run --message-format=json 2>/dev/null |
             sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
         "$@" env LD_PRELOAD="$(cc -print-file-name=libasan.so)" LD_LIBRARY_PATH="$HOLDFAST_BUILD_ASAN/lib" \
