@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Build, lint and test the Rust binding: on the embedded store, on Redis and, if HOLDFAST_BUILD_ASAN names
+# a build of the library with the address sanitizer, under that. The last line counts the tests.
+#
+#   HOLDFAST_BUILD       the build folder of the library; default: build in the root of the repository
+#   HOLDFAST_BUILD_ASAN  the same with -DHOLDFAST_SANITIZE=address
+#   CARGO                cargo; default: the one on the PATH
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+HOLDFAST_BUILD=${HOLDFAST_BUILD:-$here/../../build}
+HOLDFAST_BUILD=$(cd "$HOLDFAST_BUILD" && pwd) || exit 2
+export HOLDFAST_BUILD
+# A build folder that others share is theirs: then ours is in the repository.
+target=$HOLDFAST_BUILD/bindings/rust
+mkdir -p "$target" 2>/dev/null && [ -w "$target" ] || target=$here/build
+export CARGO_TARGET_DIR="${HOLDFAST_RUST_TARGET:-$target}"
+export RUST_BACKTRACE=0
+cargo=${CARGO:-cargo}
+with_server=$HOLDFAST_BUILD/bin/test/with_server
+passed=0
+failed=0
+
+mkdir -p "$CARGO_TARGET_DIR"
+log=$CARGO_TARGET_DIR/test.log
+
+# step NAME COMMAND...: one test that is a command.
+step()
+{
+    name=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok: $name"
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        cat "$log"
+    fi
+}
+
+# suite NAME COMMAND...: a command that runs tests of cargo, which are counted.
+suite()
+{
+    name=$1
+    shift
+    "$@" >"$log" 2>&1
+    status=$?
+    good=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
+    bad=$(sed -n 's/^test result: .* \([0-9]*\) failed.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
+    # It did not even compile, or ended without a word.
+    if [ "$bad" -eq 0 ] && { [ "$status" -ne 0 ] || [ "$good" -eq 0 ]; }; then
+        bad=1
+    fi
+    passed=$((passed + good))
+    failed=$((failed + bad))
+    if [ "$bad" -eq 0 ]; then
+        echo "ok: $name, $good tests"
+    else
+        echo "FAILED: $name"
+        cat "$log"
+    fi
+}
+
+# The lines of the example, with tokens that grow.
+check_example()
+{
+    out=$CARGO_TARGET_DIR/example.out
+    "$@" >"$out" || return 1
+    sed -n 's/.*token \([0-9]*\)$/\1/p' "$out" | sort -nuc || return 1
+    sed -e 's/token [0-9][0-9]*$/token N/' "$out" >"$out.lines"
+    diff - "$out.lines" <<'END'
+first: holds report, token N
+first: wrote page
+first: lost report
+second: holds report, token N
+second: wrote page
+first: refused, a newer token was used
+second: released
+page: by second
+END
+}
+
+# A worker ends by itself, and writes nothing but what the judge knows.
+check_worker()
+{
+    "$@" >"$CARGO_TARGET_DIR/worker.out" || return 1
+    grep -q ' added ' "$CARGO_TARGET_DIR/worker.out" || return 1
+    ! grep -vE '^[0-9]+ (ask [0-9]+ (mutex|semaphore|counter) [12]|got [0-9]+ [0-9]+|not [0-9]+ [A-Z_]+|(still|lost|letting) [0-9]+|let [0-9]+ [A-Z_]+|(adding|added|fenced|unsure) [0-9]+ [0-9]+)$' \
+        "$CARGO_TARGET_DIR/worker.out"
+}
+
+cd "$here" || exit 2
+examples=$CARGO_TARGET_DIR/debug/examples
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 1' INT TERM HUP
+
+step "rustfmt" "$cargo" fmt --all -- --check
+step "clippy, tokio" "$cargo" clippy --locked --workspace --all-targets --features holdfast/tokio -- -D warnings
+step "clippy, no features" "$cargo" clippy --locked --workspace --all-targets -- -D warnings
+step "documentation" env RUSTDOCFLAGS="-D warnings" "$cargo" doc --locked --workspace --no-deps --features holdfast/tokio
+suite "declarations" "$cargo" test --locked -p holdfast-sys --tests
+suite "embedded store" "$cargo" test --locked -p holdfast --features tokio --lib --tests --no-fail-fast
+suite "examples of the documentation" env "LD_LIBRARY_PATH=$HOLDFAST_BUILD/lib" "$cargo" test --locked -p holdfast --features tokio --doc
+suite "Redis" "$with_server" redis "$cargo" test --locked -p holdfast --features tokio --tests --no-fail-fast
+step "examples" "$cargo" build --locked -p holdfast --features tokio --examples
+step "example, embedded" check_example "$examples/workers"
+step "worker, embedded" check_worker "$examples/worker" "file:$folder/store" 7 1
+step "bench, embedded" "$examples/bench" "file:$folder/store" 0.2
+redis() { "$with_server" redis "$@" ""; }
+step "example, Redis" check_example redis "$examples/workers"
+
+# The Rust side has no instruments, but its memory comes from malloc(3): so leaks, and frees of what is not
+# ours, are seen on both sides; bad reads and writes, in the library only. nothing_leaks forgets a lease on
+# purpose, and counts pages, which the sanitizer keeps.
+under_asan()
+{
+    for program in locks primitives errors driver tokio tokio_primitives; do
+        file=$("$cargo" test --locked -p holdfast --features tokio --test $program --no-run --message-format=json 2>/dev/null |
+            sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+        "$@" env LD_PRELOAD="$(cc -print-file-name=libasan.so)" LD_LIBRARY_PATH="$HOLDFAST_BUILD_ASAN/lib" \
+            ASAN_OPTIONS=strict_string_checks=1:detect_leaks=1:exitcode=99 UBSAN_OPTIONS=halt_on_error=1 \
+            "$file" --skip nothing_leaks || return 1
+    done
+}
+if [ -n "${HOLDFAST_BUILD_ASAN:-}" ]; then
+    suite "embedded store, address sanitizer" under_asan
+    suite "Redis, address sanitizer" under_asan "$with_server" redis
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
