@@ -162,8 +162,13 @@ class Mutex(StoreTest):
                 errors.append(error)
         self.assertEqual(len(errors), 1)
         self.assertEqual(self.store.deadlocks(), [])
-        with self.store.lock("a"), self.assertRaises(holdfast.Deadlock):
-            self.store.lock("a").acquire()  # of the main thread: it waits for itself
+
+        def alone() -> None:
+            with self.store.lock("a"), self.store.lock("a"):
+                pass
+
+        with self.assertRaises(holdfast.Deadlock):
+            self.thread(alone).end()
 
 
 class Exclusion(StoreTest):
@@ -208,7 +213,7 @@ class Kinds(StoreTest):
 
     def test_convert(self) -> None:
         with self.store.upgradeable("x") as lease:
-            with self.store.shared("x"):
+            with self.store.shared("x", scope=1):  # somebody else
                 with self.assertRaises(holdfast.Timeout):
                     lease.convert(Kind.EXCLUSIVE, wait=0.01)
             before = lease.token
