@@ -73,6 +73,7 @@ class Request:
                  session: Optional[str] = ..., on_event: Optional[Callable[[int, str], Any]] = ...) -> None: ...
 
 class Lease:
+    _taken: bool
     @property
     def token(self) -> int: ...
     @property

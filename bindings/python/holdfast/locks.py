@@ -66,6 +66,10 @@ class Acquirer(Generic[T]):
     def _took(self, got: Any) -> T:
         return cast(T, got)
 
+    def _mark(self, held: T) -> None:
+        """It has reached its caller. Until then a signal handler may raise, and the lease is given back when it goes away."""
+        raise NotImplementedError
+
     def _leave(self, held: T, error: Optional[BaseException]) -> None:
         raise NotImplementedError
 
@@ -86,7 +90,9 @@ class Acquirer(Generic[T]):
 
     def acquire(self, wait: WaitOrDefault = DEFAULT) -> T:
         """Acquire it. ``wait``: as of the object. ``Busy`` (wait 0), ``Timeout``, ``Cancelled``, ``Deadlock``, ..."""
-        return self._acquire(self._ms(wait))
+        held = self._acquire(self._ms(wait))
+        self._mark(held)
+        return held
 
     async def acquire_async(self, wait: WaitOrDefault = DEFAULT) -> T:
         """As acquire(). If the task is cancelled, nothing is held."""
@@ -95,9 +101,11 @@ class Acquirer(Generic[T]):
     def try_acquire(self) -> Optional[T]:
         """Acquire it if it is free; None: it is not."""
         try:
-            return self._acquire(0)
+            held = self._acquire(0)
         except Busy:
             return None
+        self._mark(held)
+        return held
 
     async def try_acquire_async(self) -> Optional[T]:
         """As try_acquire()."""
@@ -118,7 +126,17 @@ class Acquirer(Generic[T]):
         return held
 
     def __enter__(self) -> T:
-        return self._push(threading.get_ident(), self._acquire(self._wait_ms))
+        held = self._acquire(self._wait_ms)
+        entered = False
+        try:
+            self._push(threading.get_ident(), held)
+            entered = True
+            self._mark(held)
+        except BaseException:  # a signal handler
+            if entered:
+                self._pop(threading.get_ident())
+            raise
+        return held
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
@@ -197,6 +215,9 @@ class Lock(Acquirer[Lease]):
         # Events of a lease that is acquired here come to this loop, whichever loop has noticed them.
         return (self._make(functools.partial(_tell_loop, loop, threading.get_ident(), self._on_event)),)
 
+    def _mark(self, held: Lease) -> None:
+        held._taken = True
+
     def _leave(self, held: Lease, error: Optional[BaseException]) -> None:
         leave(held, error)
 
@@ -233,6 +254,10 @@ class AllLocks(Acquirer[List[Lease]]):
     def _requests(self, loop: Optional[asyncio.AbstractEventLoop]) -> Tuple[_holdfast.Request, ...]:
         return tuple(lock._requests(loop)[0] for lock in self.locks)
 
+    def _mark(self, held: List[Lease]) -> None:
+        for lease in held:
+            lease._taken = True
+
     def _leave(self, held: List[Lease], error: Optional[BaseException]) -> None:
         try:
             release_all(self._store, [lease for lease in held if lease.owned])
@@ -262,6 +287,9 @@ class AnyLock(Acquirer[Lease]):
 
     def _took(self, got: Any) -> Lease:
         return cast(Lease, got[1])
+
+    def _mark(self, held: Lease) -> None:
+        held._taken = True
 
     def _leave(self, held: Lease, error: Optional[BaseException]) -> None:
         leave(held, error)

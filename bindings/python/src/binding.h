@@ -42,6 +42,7 @@ typedef struct {
     pid_t pid;
     bool exported; /* it lives on without us: not forgotten */
     bool reported; /* as forgotten */
+    bool untaken;  /* an exception may yet come between the call and its caller */
 } LeaseObject;
 
 /* What an acquire asks for. The struct points into the objects. */
@@ -109,7 +110,8 @@ struct call {
 #define CALL_TRY_FIRST 2u /* wait_ms 0 has no effect if it is refused, so it can be tried directly */
 #define CALL_ENDS      4u /* the handles of its leases end */
 #define CALL_YIELDS    8u /* hf_yield() */
-#define CALL_CHANGES   16u /* its lease gets another handle */
+#define CALL_CHANGES   16u /* its lease gets another handle; it takes no hf_cancel */
+#define CALL_HANDS     32u /* Python code says when it has taken the leases that it gives */
 
 struct call_type {
     const char *name;

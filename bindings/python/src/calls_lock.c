@@ -206,9 +206,9 @@ FORMS(check, hf_store_check(c->at, &R.report, ERR), hf_store_check_async(c->at, 
 FORMS(deadlocks, hf_deadlock_list(c->at, &R.deadlocks, ERR), hf_deadlock_list_async(c->at, LATER))
 
 const struct call_type lock_calls[] = {
-    CALL(acquire, read_acquire, CALL_WAITS | CALL_TRY_FIRST, 0, give_lease),
-    CALL(acquire_all, read_acquire, CALL_WAITS | CALL_TRY_FIRST, 0, give_leases),
-    CALL(acquire_any, read_acquire, CALL_WAITS | CALL_TRY_FIRST, 0, give_any),
+    CALL(acquire, read_acquire, CALL_WAITS | CALL_TRY_FIRST | CALL_HANDS, 0, give_lease),
+    CALL(acquire_all, read_acquire, CALL_WAITS | CALL_TRY_FIRST | CALL_HANDS, 0, give_leases),
+    CALL(acquire_any, read_acquire, CALL_WAITS | CALL_TRY_FIRST | CALL_HANDS, 0, give_any),
     CALL(release, read_nothing, CALL_ENDS, 0, give_none),
     CALL(release_all, read_release_all, CALL_ENDS, 0, give_none),
     CALL(renew, read_ttl, 0, 0, give_none),

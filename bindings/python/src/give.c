@@ -35,8 +35,10 @@ static PyObject *take_lease(struct call *call, hf_lease *handle, size_t of)
     if (callback && listener_add(call->store, handle, callback) < 0)
         goto failed;
     lease = lease_make(call->store, handle);
-    if (lease)
+    if (lease) {
+        ((LeaseObject *)lease)->untaken = !call->callback && (call->type->flags & CALL_HANDS);
         return lease;
+    }
 failed:
     Py_BEGIN_ALLOW_THREADS;
     hf_release(handle, NULL);

@@ -3,7 +3,9 @@
  * holdfast._holdfast.Lease: the owner of one hold of a lease, and Request: what an acquire asks for.
  *
  * A lease that is forgotten is reported (ResourceWarning) and not released: the code that it protects may still run. In a forked
- * child nothing is reported, for the lease is the parent's.
+ * child nothing is reported, for the lease is the parent's. The exception is a lease that never reached its caller: a signal
+ * handler may raise after the call has returned and before Python code has stored its result. Nothing relies on such a lease,
+ * and it is given back.
  */
 #include "binding.h"
 
@@ -93,6 +95,17 @@ PyObject *lease_make(StoreObject *store, hf_lease *handle)
     return (PyObject *)lease;
 }
 
+static void give_back(LeaseObject *self)
+{
+    hf_lease *handle = self->handle;
+
+    self->handle = NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    hf_release(handle, NULL);
+    Py_END_ALLOW_THREADS;
+    listener_drop(self->store, handle);
+}
+
 static void lease_finalize(LeaseObject *self)
 {
     hf_lease_info info = HF_LEASE_INFO_INIT;
@@ -102,6 +115,10 @@ static void lease_finalize(LeaseObject *self)
         hf_lease_get(self->handle, &info) != HF_OK)
         return;
     self->reported = true;
+    if (self->untaken) {
+        give_back(self);
+        return;
+    }
     PyErr_Fetch(&type, &value, &trace);
     name = PyUnicode_DecodeUTF8((const char *)info.name, (Py_ssize_t)info.name_len, "replace");
     if (name && PyErr_ResourceWarning((PyObject *)self, 1,
@@ -229,6 +246,18 @@ static PyObject *lease_store(LeaseObject *self, void *none)
     return store;
 }
 
+static PyObject *lease_taken(LeaseObject *self, void *none)
+{
+    (void)none;
+    return PyBool_FromLong(!self->untaken);
+}
+static int lease_set_taken(LeaseObject *self, PyObject *value, void *none)
+{
+    (void)none;
+    self->untaken = value != Py_True;
+    return 0;
+}
+
 static PyMethodDef lease_methods[] = {
     { "_info", (PyCFunction)lease_info, METH_NOARGS, "hf_lease_get()" },
     { "_fence", (PyCFunction)lease_fence, METH_NOARGS, "hf_lease_fence()" },
@@ -245,6 +274,8 @@ static PyGetSetDef lease_fields[] = {
     { "_remaining_ms", (getter)lease_remaining, NULL, "hf_lease_remaining_ms()", NULL },
     { "wanted", (getter)lease_wanted, NULL, "With watch: do others wait for it?", NULL },
     { "owned", (getter)lease_owned, NULL, "False: this object has released it, or lost it in yield_().", NULL },
+    { "_taken", (getter)lease_taken, (setter)lease_set_taken, "False: nobody has it yet, and it is given back if it goes away.",
+      NULL },
     { "store", (getter)lease_store, NULL, "The store that it is of.", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };

@@ -289,7 +289,7 @@ bool call_block(struct call *call, CancelObject *cancel)
     bool quiet;
 
     call->found.result = (hf_result){ .size = sizeof call->found.result, .error = &call->found.error };
-    if ((call->type->flags & CALL_WAITS) && call->wait_ms != 0 &&
+    if ((call->type->flags & CALL_WAITS) && !(call->type->flags & CALL_CHANGES) && call->wait_ms != 0 &&
         (cancel || PyThread_get_thread_ident() == main_thread)) {
         hf_status status = hf_cancel_open(&one);
 
