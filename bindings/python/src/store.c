@@ -97,7 +97,10 @@ PyObject *module_call(PyObject *module, PyObject *args)
         return NULL;
     }
     value = call_finish(call, &call->found.result);
-    drop_listeners(call);
+    if (call->found.result.status == HF_FORKED)
+        put_handles_back(call); /* it was not ours, and has not ended */
+    else
+        drop_listeners(call);
     call_free(call);
     return value;
 }

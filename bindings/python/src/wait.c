@@ -224,7 +224,8 @@ static bool block_main(struct call *call)
 {
     int64_t wait_ms = call->wait_ms, began = now_ms();
 
-    if (call->type->flags & CALL_TRY_FIRST) {
+    /* A wait that is out of range is refused, whether it is free or not. */
+    if ((call->type->flags & CALL_TRY_FIRST) && wait_ms >= HF_FOREVER && wait_ms <= HF_DURATION_MAX_MS) {
         set_wait(call, 0);
         Py_BEGIN_ALLOW_THREADS;
         call->found.result.status = call->type->block(call, &call->found);
