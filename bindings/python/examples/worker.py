@@ -48,8 +48,8 @@ class Worker:
             self.say("not", self.number, error.status.name)
             return None
 
-    def release(self, lease: Lease) -> None:
-        if self.ttl is None or self.still(lease, "still", self.number):
+    def release(self, lease: Lease, valid: bool) -> None:
+        if valid and (self.ttl is None or self.still(lease, "still", self.number)):
             self.say("letting", self.number)
         try:
             lease.release()
@@ -87,11 +87,12 @@ class Worker:
         lease = self.acquire(lock)
         if lease is None:
             return
-        if self.still(lease, "got", self.number, lease.token):
+        valid = self.still(lease, "got", self.number, lease.token)
+        if valid:
             if what == "counter":
                 self.add(lease)
             time.sleep(self.random.uniform(0, 0.003))
-        self.release(lease)
+        self.release(lease, valid)
 
     def run(self) -> None:
         while time.monotonic() < self.end:

@@ -28,16 +28,15 @@
 /* ---- objects ------------------------------------------------------------------------- */
 
 typedef struct {
-    PyObject_HEAD
-    hf_store *handle; /* NULL: closed, or not open yet */
+    PyObject_HEAD hf_store *handle; /* NULL: closed, or not open yet */
     pid_t pid;
     bool reported; /* as not closed */
-    PyObject *listeners; /* {lease handle: (callback, holds)}: what on_event_arg points to stays alive */
+    PyObject
+        *listeners; /* {lease handle: (callback, holds)}: what on_event_arg points to stays alive */
 } StoreObject;
 
 typedef struct {
-    PyObject_HEAD
-    hf_lease *handle; /* NULL: it has ended for this object */
+    PyObject_HEAD hf_lease *handle; /* NULL: it has ended for this object */
     StoreObject *store;
     pid_t pid;
     bool exported; /* it lives on without us: not forgotten */
@@ -47,15 +46,13 @@ typedef struct {
 
 /* What an acquire asks for. The struct points into the objects. */
 typedef struct {
-    PyObject_HEAD
-    hf_acquire_request request;
+    PyObject_HEAD hf_acquire_request request;
     PyObject *name, *label, *session, *on_event;
 } RequestObject;
 
 /* Ends blocking calls from another thread. Each call has an hf_cancel of its own, for signals end one call and not all. */
 typedef struct {
-    PyObject_HEAD
-    bool fired;
+    PyObject_HEAD bool fired;
     PyObject *open; /* set of the hf_cancel handles of the calls that wait */
 } CancelObject;
 
@@ -80,9 +77,10 @@ struct call {
     const struct call_type *type;
     PyObject *args; /* keeps the inputs alive */
     StoreObject *store;
-    hf_store *at;             /* its handle */
-    LeaseObject *lease;       /* calls of a lease: the object, ... */
-    hf_lease *handle, *before; /* ... and what it had when the call began; hf_yield() and hf_convert() write the first */
+    hf_store *at;       /* its handle */
+    LeaseObject *lease; /* calls of a lease: the object, ... */
+    hf_lease *handle,
+        *before; /* ... and what it had when the call began; hf_yield() and hf_convert() write the first */
     Py_buffer name, bytes;
     const char *text, *more_text;
     unsigned long long token, version;
@@ -95,7 +93,7 @@ struct call {
     LeaseObject **leases;
     hf_lease **handles;
     hf_cell_item *items;
-    size_t many; /* of these arrays */
+    size_t many;       /* of these arrays */
     PyObject *capsule; /* what an observer saw last, ... */
     const void *last;  /* ... and what is in it */
     PyObject *fn;      /* hf_cell_update() */
@@ -106,12 +104,13 @@ struct call {
     struct found found; /* blocking form */
 };
 
-#define CALL_WAITS     1u /* it may block for as long as it likes: signals must interrupt it */
-#define CALL_TRY_FIRST 2u /* wait_ms 0 has no effect if it is refused, so it can be tried directly */
-#define CALL_ENDS      4u /* the handles of its leases end */
-#define CALL_YIELDS    8u /* hf_yield() */
-#define CALL_CHANGES   16u /* its lease gets another handle; it takes no hf_cancel */
-#define CALL_HANDS     32u /* Python code says when it has taken the leases that it gives */
+#define CALL_WAITS 1u /* it may block for as long as it likes: signals must interrupt it */
+#define CALL_TRY_FIRST \
+    2u                   /* wait_ms 0 has no effect if it is refused, so it can be tried directly */
+#define CALL_ENDS    4u  /* the handles of its leases end */
+#define CALL_YIELDS  8u  /* hf_yield() */
+#define CALL_CHANGES 16u /* its lease gets another handle; it takes no hf_cancel */
+#define CALL_HANDS   32u /* Python code says when it has taken the leases that it gives */
 
 struct call_type {
     const char *name;
@@ -119,7 +118,8 @@ struct call_type {
     uint64_t fine; /* beside HF_OK: bits of the statuses that are results and no errors */
     int (*read)(struct call *call); /* its arguments; 0: the exception is set */
     hf_status (*block)(struct call *call, struct found *found);
-    hf_status (*begin)(struct call *call, hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err);
+    hf_status (*begin)(struct call *call, hf_done_fn *done, void *arg, hf_op **ret_op,
+                       hf_error *err);
     PyObject *(*give)(struct call *call, const hf_result *result);
 };
 

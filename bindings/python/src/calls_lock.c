@@ -122,7 +122,8 @@ static int read_ask(struct call *c)
 }
 static int read_adopt(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&O&Lp", read_name, &c->name, read_text, &c->text, &c->ttl_ms, &c->flag);
+    return PyArg_ParseTuple(c->args, "O&O&Lp", read_name, &c->name, read_text, &c->text, &c->ttl_ms,
+                            &c->flag);
 }
 static int read_break(struct call *c)
 {
@@ -149,7 +150,8 @@ static hf_status found_all(struct call *c, struct found *f, hf_status status)
 static hf_status acquire_any(struct call *c, struct found *f)
 {
     size_t index = 0;
-    hf_status status = hf_acquire_any(c->at, c->requests, c->many, &index, &f->result.lease, &f->error);
+    hf_status status =
+        hf_acquire_any(c->at, c->requests, c->many, &index, &f->result.lease, &f->error);
 
     f->result.number = (int64_t)index;
     return status;
@@ -183,24 +185,31 @@ static hf_status store_wait(struct call *c, struct found *f)
 }
 
 /* "" means all names. */
-#define PATTERN \
-    c->flag && c->name.len == 0 ? NULL : c->name.buf, (size_t)c->name.len, c->flag ? HF_INSPECT_FLAG_PATTERN : 0
+#define PATTERN                                                            \
+    c->flag && c->name.len == 0 ? NULL : c->name.buf, (size_t)c->name.len, \
+        c->flag ? HF_INSPECT_FLAG_PATTERN : 0
 
-FORMS(acquire, hf_acquire(c->at, c->requests, &R.lease, ERR), hf_acquire_async(c->at, c->requests, LATER))
+FORMS(acquire, hf_acquire(c->at, c->requests, &R.lease, ERR),
+      hf_acquire_async(c->at, c->requests, LATER))
 FORMS(acquire_all, found_all(c, f, hf_acquire_all(c->at, c->requests, c->many, f->leases, ERR)),
       hf_acquire_all_async(c->at, c->requests, c->many, LATER))
 FORMS(acquire_any, acquire_any(c, f), hf_acquire_any_async(c->at, c->requests, c->many, LATER))
 FORMS(release, hf_release(c->handle, ERR), hf_release_async(c->handle, LATER))
-FORMS(release_all, hf_release_all(c->handles, c->many, ERR), hf_release_all_async(c->handles, c->many, LATER))
+FORMS(release_all, hf_release_all(c->handles, c->many, ERR),
+      hf_release_all_async(c->handles, c->many, LATER))
 FORMS(renew, hf_renew(c->handle, c->ttl_ms, ERR), hf_renew_async(c->handle, c->ttl_ms, LATER))
-FORMS(give_way, changed(c, f, hf_yield(&c->handle, c->wait_ms, ERR)), hf_yield_async(c->handle, c->wait_ms, LATER))
+FORMS(give_way, changed(c, f, hf_yield(&c->handle, c->wait_ms, ERR)),
+      hf_yield_async(c->handle, c->wait_ms, LATER))
 FORMS(convert, changed(c, f, hf_convert(&c->handle, (hf_kind)c->kind, c->wait_ms, ERR)),
       hf_convert_async(c->handle, (hf_kind)c->kind, c->wait_ms, LATER))
-FORMS(resize, hf_semaphore_resize(c->at, NAME, c->count, ERR), hf_semaphore_resize_async(c->at, NAME, c->count, LATER))
+FORMS(resize, hf_semaphore_resize(c->at, NAME, c->count, ERR),
+      hf_semaphore_resize_async(c->at, NAME, c->count, LATER))
 FORMS(ask, hf_ask(c->at, NAME, c->text, ERR), hf_ask_async(c->at, NAME, c->text, LATER))
 FORMS(adopt, hf_lease_adopt(c->at, ADOPT, &R.lease, ERR), hf_lease_adopt_async(c->at, ADOPT, LATER))
-FORMS(break_lease, hf_lease_break(c->at, NAME, c->token, ERR), hf_lease_break_async(c->at, NAME, c->token, LATER))
-FORMS(inspect, hf_store_inspect(c->at, PATTERN, &R.view, ERR), hf_store_inspect_async(c->at, PATTERN, LATER))
+FORMS(break_lease, hf_lease_break(c->at, NAME, c->token, ERR),
+      hf_lease_break_async(c->at, NAME, c->token, LATER))
+FORMS(inspect, hf_store_inspect(c->at, PATTERN, &R.view, ERR),
+      hf_store_inspect_async(c->at, PATTERN, LATER))
 FORMS(store_wait, store_wait(c, f), hf_store_wait_async(c->at, c->version, c->wait_ms, NULL, LATER))
 FORMS(check, hf_store_check(c->at, &R.report, ERR), hf_store_check_async(c->at, LATER))
 FORMS(deadlocks, hf_deadlock_list(c->at, &R.deadlocks, ERR), hf_deadlock_list_async(c->at, LATER))
@@ -212,7 +221,8 @@ const struct call_type lock_calls[] = {
     CALL(release, read_nothing, CALL_ENDS, 0, give_none),
     CALL(release_all, read_release_all, CALL_ENDS, 0, give_none),
     CALL(renew, read_ttl, 0, 0, give_none),
-    CALL(give_way, read_wait, CALL_WAITS | CALL_YIELDS | CALL_CHANGES, FINE(HF_YIELDED), give_same_lease),
+    CALL(give_way, read_wait, CALL_WAITS | CALL_YIELDS | CALL_CHANGES, FINE(HF_YIELDED),
+         give_same_lease),
     CALL(convert, read_convert, CALL_WAITS | CALL_CHANGES, 0, give_same_lease),
     CALL(resize, read_resize, 0, 0, give_none),
     CALL(ask, read_ask, 0, 0, give_none),

@@ -6,11 +6,13 @@
 
 static int read_cell_set(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&O&L", read_name, &c->name, read_bytes, &c->bytes, &c->ttl_ms);
+    return PyArg_ParseTuple(c->args, "O&O&L", read_name, &c->name, read_bytes, &c->bytes,
+                            &c->ttl_ms);
 }
 static int read_cell_swap(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&O&LK", read_name, &c->name, read_bytes, &c->bytes, &c->ttl_ms, &c->version);
+    return PyArg_ParseTuple(c->args, "O&O&LK", read_name, &c->name, read_bytes, &c->bytes,
+                            &c->ttl_ms, &c->version);
 }
 static int read_cell_update(struct call *c)
 {
@@ -32,8 +34,8 @@ static int read_item(hf_cell_item *item, PyObject *object)
     unsigned long long version;
     int action;
 
-    if (!PyTuple_Check(object) || !PyArg_ParseTuple(object, "O&KiO&L", read_name, &name, &version, &action,
-                                                    read_bytes, &bytes, &ttl_ms))
+    if (!PyTuple_Check(object) || !PyArg_ParseTuple(object, "O&KiO&L", read_name, &name, &version,
+                                                    &action, read_bytes, &bytes, &ttl_ms))
         return 0;
     *item = (hf_cell_item)HF_CELL_ITEM_INIT;
     item->name = name.buf;
@@ -83,13 +85,14 @@ static int read_token(struct call *c)
 }
 static int read_guard_set(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&KO&", read_name, &c->name, &c->token, read_bytes, &c->bytes);
+    return PyArg_ParseTuple(c->args, "O&KO&", read_name, &c->name, &c->token, read_bytes,
+                            &c->bytes);
 }
 /* (name, algorithm, rate, per_ms, burst, permits, wait_ms) */
 static int read_limit(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&iILIIL", read_name, &c->name, &c->kind, &c->count, &c->ttl_ms, &c->burst,
-                            &c->permits, &c->wait_ms);
+    return PyArg_ParseTuple(c->args, "O&iILIIL", read_name, &c->name, &c->kind, &c->count,
+                            &c->ttl_ms, &c->burst, &c->permits, &c->wait_ms);
 }
 static int read_count(struct call *c)
 {
@@ -102,7 +105,8 @@ static int read_who(struct call *c)
 /* (name, who, parties, wait_ms) */
 static int read_party(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&O&IL", read_name, &c->name, read_text, &c->text, &c->count, &c->wait_ms);
+    return PyArg_ParseTuple(c->args, "O&O&IL", read_name, &c->name, read_text, &c->text, &c->count,
+                            &c->wait_ms);
 }
 static int read_wait(struct call *c)
 {
@@ -118,7 +122,8 @@ static int read_campaign(struct call *c)
     unsigned long long scope;
     PyObject *requests;
 
-    return PyArg_ParseTuple(c->args, "O!LKO&", &PyTuple_Type, &requests, &c->wait_ms, &scope, read_bytes, &c->bytes) &&
+    return PyArg_ParseTuple(c->args, "O!LKO&", &PyTuple_Type, &requests, &c->wait_ms, &scope,
+                            read_bytes, &c->bytes) &&
            read_requests(c, requests, scope);
 }
 static int read_join(struct call *c)
@@ -126,7 +131,8 @@ static int read_join(struct call *c)
     unsigned long long scope;
     PyObject *requests;
 
-    return PyArg_ParseTuple(c->args, "O!LKO&", &PyTuple_Type, &requests, &c->wait_ms, &scope, read_text, &c->text) &&
+    return PyArg_ParseTuple(c->args, "O!LKO&", &PyTuple_Type, &requests, &c->wait_ms, &scope,
+                            read_text, &c->text) &&
            read_requests(c, requests, scope);
 }
 /* (requests, wait_ms, scope, for_ms) */
@@ -135,7 +141,8 @@ static int read_once(struct call *c)
     unsigned long long scope;
     PyObject *requests;
 
-    return PyArg_ParseTuple(c->args, "O!LKL", &PyTuple_Type, &requests, &c->wait_ms, &scope, &c->ttl_ms) &&
+    return PyArg_ParseTuple(c->args, "O!LKL", &PyTuple_Type, &requests, &c->wait_ms, &scope,
+                            &c->ttl_ms) &&
            read_requests(c, requests, scope);
 }
 /* (name, last or None, wait_ms) */
@@ -310,7 +317,8 @@ static hf_status commit(struct call *c, struct found *f)
     return status;
 }
 static hf_status limit(struct call *c, struct found *f,
-                       hf_status (*call)(hf_store *, const hf_limit_request *, hf_limit_result *, hf_error *))
+                       hf_status (*call)(hf_store *, const hf_limit_request *, hf_limit_result *,
+                                         hf_error *))
 {
     f->limit = (hf_limit_result)HF_LIMIT_RESULT_INIT;
     R.limit = &f->limit;
@@ -345,17 +353,22 @@ static hf_once_mark *mark_of(struct found *f)
 FORMS(cell_get, cell_get(c, f), hf_cell_get_async(c->at, NAME, LATER))
 FORMS(cell_set, hf_cell_set(c->at, CELL, &R.version, ERR), hf_cell_set_async(c->at, CELL, LATER))
 FORMS(cell_swap, hf_cell_swap(c->at, CELL, &R.version, ERR), hf_cell_swap_async(c->at, CELL, LATER))
-FORMS(cell_delete, hf_cell_delete(c->at, NAME, c->version, ERR), hf_cell_delete_async(c->at, NAME, c->version, LATER))
-FORMS(cell_update, hf_cell_update(c->at, CELL, &R.version, ERR), hf_cell_update_async(c->at, CELL, LATER))
+FORMS(cell_delete, hf_cell_delete(c->at, NAME, c->version, ERR),
+      hf_cell_delete_async(c->at, NAME, c->version, LATER))
+FORMS(cell_update, hf_cell_update(c->at, CELL, &R.version, ERR),
+      hf_cell_update_async(c->at, CELL, LATER))
 FORMS(cell_wait, hf_cell_wait(c->at, CELL, &R.version, ERR), hf_cell_wait_async(c->at, CELL, LATER))
 FORMS(commit, commit(c, f), hf_cells_commit_async(c->at, c->items, c->many, LATER))
 FORMS(counter_add, hf_counter_add(c->at, NAME, c->number, &R.number, ERR),
       hf_counter_add_async(c->at, NAME, c->number, LATER))
-FORMS(counter_get, hf_counter_get(c->at, NAME, &R.number, ERR), hf_counter_get_async(c->at, NAME, LATER))
-FORMS(counter_set, hf_counter_set(c->at, NAME, c->number, ERR), hf_counter_set_async(c->at, NAME, c->number, LATER))
+FORMS(counter_get, hf_counter_get(c->at, NAME, &R.number, ERR),
+      hf_counter_get_async(c->at, NAME, LATER))
+FORMS(counter_set, hf_counter_set(c->at, NAME, c->number, ERR),
+      hf_counter_set_async(c->at, NAME, c->number, LATER))
 FORMS(counter_swap, hf_counter_swap(c->at, NAME, c->number, c->more_number, &R.number, ERR),
       hf_counter_swap_async(c->at, NAME, c->number, c->more_number, LATER))
-FORMS(counter_delete, hf_counter_delete(c->at, NAME, ERR), hf_counter_delete_async(c->at, NAME, LATER))
+FORMS(counter_delete, hf_counter_delete(c->at, NAME, ERR),
+      hf_counter_delete_async(c->at, NAME, LATER))
 FORMS(guard_claim, hf_guard_claim(c->at, NAME, c->token, &R.bytes, &R.len, ERR),
       hf_guard_claim_async(c->at, NAME, c->token, LATER))
 FORMS(guard_set, hf_guard_set(c->at, NAME, c->token, BYTES, ERR),
@@ -363,28 +376,35 @@ FORMS(guard_set, hf_guard_set(c->at, NAME, c->token, BYTES, ERR),
 FORMS(limit_take, limit(c, f, hf_limit_take), hf_limit_take_async(c->at, LIMIT, LATER))
 FORMS(limit_get, limit(c, f, hf_limit_get), hf_limit_get_async(c->at, LIMIT, LATER))
 FORMS(limit_set, limit(c, f, hf_limit_set), hf_limit_set_async(c->at, LIMIT, LATER))
-FORMS(latch_create, hf_latch_create(c->at, NAME, c->count, ERR), hf_latch_create_async(c->at, NAME, c->count, LATER))
-FORMS(latch_count_down, latch_count_down(c, f), hf_latch_count_down_async(c->at, NAME, c->text, LATER))
-FORMS(latch_join, hf_latch_join(c->at, PARTY, &R.lease, ERR), hf_latch_join_async(c->at, PARTY, LATER))
+FORMS(latch_create, hf_latch_create(c->at, NAME, c->count, ERR),
+      hf_latch_create_async(c->at, NAME, c->count, LATER))
+FORMS(latch_count_down, latch_count_down(c, f),
+      hf_latch_count_down_async(c->at, NAME, c->text, LATER))
+FORMS(latch_join, hf_latch_join(c->at, PARTY, &R.lease, ERR),
+      hf_latch_join_async(c->at, PARTY, LATER))
 FORMS(latch_wait, hf_latch_wait(c->at, PARTY, ERR), hf_latch_wait_async(c->at, PARTY, LATER))
 FORMS(latch_get, latch_get(c, f), hf_latch_get_async(c->at, NAME, LATER))
 FORMS(latch_delete, hf_latch_delete(c->at, NAME, ERR), hf_latch_delete_async(c->at, NAME, LATER))
 FORMS(barrier_wait, hf_barrier_wait(c->at, PARTY, ERR), hf_barrier_wait_async(c->at, PARTY, LATER))
-FORMS(barrier_enter, hf_barrier_enter(c->at, PARTY, &R.lease, ERR), hf_barrier_enter_async(c->at, PARTY, LATER))
+FORMS(barrier_enter, hf_barrier_enter(c->at, PARTY, &R.lease, ERR),
+      hf_barrier_enter_async(c->at, PARTY, LATER))
 FORMS(barrier_leave, hf_barrier_leave(c->handle, c->wait_ms, c->cancel, ERR),
       hf_barrier_leave_async(c->handle, c->wait_ms, NULL, LATER))
 FORMS(campaign, hf_election_campaign(c->at, c->requests, BYTES, &R.lease, ERR),
       hf_election_campaign_async(c->at, c->requests, BYTES, LATER))
-FORMS(election_set, hf_election_set(c->handle, BYTES, ERR), hf_election_set_async(c->handle, BYTES, LATER))
+FORMS(election_set, hf_election_set(c->handle, BYTES, ERR),
+      hf_election_set_async(c->handle, BYTES, LATER))
 FORMS(resign, hf_election_resign(c->handle, ERR), hf_election_resign_async(c->handle, LATER))
-FORMS(election_wait, hf_election_wait(c->at, ELECTION, &R.leader, ERR), hf_election_wait_async(c->at, ELECTION, LATER))
+FORMS(election_wait, hf_election_wait(c->at, ELECTION, &R.leader, ERR),
+      hf_election_wait_async(c->at, ELECTION, LATER))
 FORMS(lease_cell_set, hf_lease_cell_set(c->handle, NAME, BYTES, ERR),
       hf_lease_cell_set_async(c->handle, NAME, BYTES, LATER))
 FORMS(lease_cell_get, lease_cell_get(c, f), hf_lease_cell_get_async(c->at, NAME, LATER))
 FORMS(join, hf_member_join(c->at, c->requests, c->text, &R.lease, ERR),
       hf_member_join_async(c->at, c->requests, c->text, LATER))
 FORMS(leave, hf_member_leave(c->handle, ERR), hf_member_leave_async(c->handle, LATER))
-FORMS(members_wait, hf_members_wait(c->at, MEMBERS, &R.members, ERR), hf_members_wait_async(c->at, MEMBERS, LATER))
+FORMS(members_wait, hf_members_wait(c->at, MEMBERS, &R.members, ERR),
+      hf_members_wait_async(c->at, MEMBERS, LATER))
 FORMS(once_begin, hf_once_begin(c->at, c->requests, c->ttl_ms, &R.lease, mark_of(f), ERR),
       hf_once_begin_async(c->at, c->requests, c->ttl_ms, LATER))
 FORMS(once_get, hf_once_get(c->at, NAME, mark_of(f), ERR), hf_once_get_async(c->at, NAME, LATER))

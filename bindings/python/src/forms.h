@@ -5,16 +5,16 @@
 
 #include "binding.h"
 
-#define FORMS(name, blocking, asynchronous)                                                  \
-    static hf_status block_##name(struct call *c, struct found *f)                           \
-    {                                                                                        \
-        (void)f;                                                                             \
-        return blocking;                                                                     \
-    }                                                                                        \
-    static hf_status begin_##name(struct call *c, hf_done_fn *done, void *arg, hf_op **op,   \
-                                  hf_error *err)                                             \
-    {                                                                                        \
-        return asynchronous;                                                                 \
+#define FORMS(name, blocking, asynchronous)                                                \
+    static hf_status block_##name(struct call *c, struct found *f)                         \
+    {                                                                                      \
+        (void)f;                                                                           \
+        return blocking;                                                                   \
+    }                                                                                      \
+    static hf_status begin_##name(struct call *c, hf_done_fn *done, void *arg, hf_op **op, \
+                                  hf_error *err)                                           \
+    {                                                                                      \
+        return asynchronous;                                                               \
     }
 
 #define NAME  c->name.buf, (size_t)c->name.len
@@ -26,10 +26,10 @@
 #define FINE(status) (UINT64_C(1) << (status))
 
 /* name, how it is read, flags, statuses that are results, what it gives */
-#define CALL(name_, read_, flags_, fine_, give_)                                              \
-    {                                                                                        \
-        .name = #name_, .flags = (flags_), .fine = (fine_), .read = read_,                   \
-        .block = block_##name_, .begin = begin_##name_, .give = give_                        \
+#define CALL(name_, read_, flags_, fine_, give_)                                                   \
+    {                                                                                              \
+        .name = #name_, .flags = (flags_), .fine = (fine_), .read = read_, .block = block_##name_, \
+        .begin = begin_##name_, .give = give_                                                      \
     }
 
 int read_requests(struct call *call, PyObject *requests, unsigned long long scope);

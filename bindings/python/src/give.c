@@ -105,12 +105,14 @@ PyObject *give_number(struct call *call, const hf_result *result)
 PyObject *give_swapped(struct call *call, const hf_result *result)
 {
     (void)call;
-    return Py_BuildValue("(NL)", PyBool_FromLong(result->status == HF_OK), (long long)result->number);
+    return Py_BuildValue("(NL)", PyBool_FromLong(result->status == HF_OK),
+                         (long long)result->number);
 }
 
 PyObject *give_bytes(struct call *call, const hf_result *result)
 {
-    PyObject *bytes = result->bytes ? PyBytes_FromStringAndSize(result->bytes, (Py_ssize_t)result->len) : NULL;
+    PyObject *bytes =
+        result->bytes ? PyBytes_FromStringAndSize(result->bytes, (Py_ssize_t)result->len) : NULL;
 
     (void)call;
     if (!result->bytes)
@@ -140,7 +142,8 @@ PyObject *give_commit(struct call *call, const hf_result *result)
 
     (void)call;
     if (result->status != HF_OK)
-        return Py_BuildValue("(OLK)", Py_None, (long long)result->number, (unsigned long long)result->version);
+        return Py_BuildValue("(OLK)", Py_None, (long long)result->number,
+                             (unsigned long long)result->version);
     versions = PyList_New(0);
     for (size_t i = 0; versions && i < result->count; i++)
         if (!list_add(versions, PyLong_FromUnsignedLongLong(result->versions[i])))
@@ -171,18 +174,20 @@ static PyObject *holder_of(const hf_holder *h)
         Py_XDECREF(label);
         return NULL;
     }
-    return Py_BuildValue("(KKINLLLLNKNNNN)", (unsigned long long)h->token, (unsigned long long)h->first, h->permits,
-                         PyBool_FromLong(h->detached), (long long)h->age_ms, (long long)h->ttl_ms, (long long)h->pid,
-                         (long long)h->tid, label, (unsigned long long)h->session, PyBool_FromLong(h->lingers),
-                         PyBool_FromLong(h->idle), PyBool_FromLong(h->watched), slots);
+    return Py_BuildValue(
+        "(KKINLLLLNKNNNN)", (unsigned long long)h->token, (unsigned long long)h->first, h->permits,
+        PyBool_FromLong(h->detached), (long long)h->age_ms, (long long)h->ttl_ms, (long long)h->pid,
+        (long long)h->tid, label, (unsigned long long)h->session, PyBool_FromLong(h->lingers),
+        PyBool_FromLong(h->idle), PyBool_FromLong(h->watched), slots);
 }
 
 static PyObject *waiter_of(const hf_waiter *w)
 {
     PyObject *label = text_of(w->label);
 
-    return label ? Py_BuildValue("(IIiLLNK)", w->position, w->permits, (int)w->kind, (long long)w->age_ms,
-                                 (long long)w->pid, label, (unsigned long long)w->session)
+    return label ? Py_BuildValue("(IIiLLNK)", w->position, w->permits, (int)w->kind,
+                                 (long long)w->age_ms, (long long)w->pid, label,
+                                 (unsigned long long)w->session)
                  : NULL;
 }
 
@@ -200,14 +205,16 @@ static PyObject *entry_of(const hf_entry *e)
         Py_XDECREF(waiters);
         return NULL;
     }
-    return Py_BuildValue("(y#iIILNNN)", (const char *)e->name, (Py_ssize_t)e->name_len, (int)e->kind, e->capacity,
-                         e->taken, (long long)e->closed_ms, PyBool_FromLong(e->resized), holders, waiters);
+    return Py_BuildValue("(y#iIILNNN)", (const char *)e->name, (Py_ssize_t)e->name_len,
+                         (int)e->kind, e->capacity, e->taken, (long long)e->closed_ms,
+                         PyBool_FromLong(e->resized), holders, waiters);
 }
 
 /* (are waiters known, [entry, ...]) */
 PyObject *give_view(struct call *call, const hf_result *result)
 {
-    PyObject *entries = PyList_New(0), *tracked = PyBool_FromLong(hf_view_waiters_tracked(result->view));
+    PyObject *entries = PyList_New(0),
+             *tracked = PyBool_FromLong(hf_view_waiters_tracked(result->view));
 
     (void)call;
     for (size_t i = 0; entries && i < hf_view_count(result->view); i++)
@@ -227,7 +234,8 @@ PyObject *give_report(struct call *call, const hf_result *result)
     for (size_t i = 0; list && i < hf_report_count(result->report); i++) {
         const hf_finding *one = hf_report_item(result->report, i);
 
-        if (!list_add(list, Py_BuildValue("(iNN)", (int)one->level, text_of(one->topic), text_of(one->text))))
+        if (!list_add(list, Py_BuildValue("(iNN)", (int)one->level, text_of(one->topic),
+                                          text_of(one->text))))
             Py_CLEAR(list);
     }
     hf_free(result->report);
@@ -241,9 +249,10 @@ static PyObject *cycle_of(const hf_deadlock *deadlock)
     for (size_t i = 0; list && i < deadlock->waiter_count; i++) {
         const hf_deadlock_waiter *w = hf_deadlock_get_waiter(deadlock, i);
 
-        if (!list_add(list, Py_BuildValue("(y#KKLLN)", (const char *)w->name, (Py_ssize_t)w->name_len,
-                                          (unsigned long long)w->token, (unsigned long long)w->session,
-                                          (long long)w->age_ms, (long long)w->pid, text_of(w->label))))
+        if (!list_add(list,
+                      Py_BuildValue("(y#KKLLN)", (const char *)w->name, (Py_ssize_t)w->name_len,
+                                    (unsigned long long)w->token, (unsigned long long)w->session,
+                                    (long long)w->age_ms, (long long)w->pid, text_of(w->label))))
             Py_CLEAR(list);
     }
     return list;
@@ -266,7 +275,8 @@ PyObject *lacks_of(const hf_engine_lack *lacks)
     PyObject *list = PyList_New(0);
 
     for (size_t i = 0; list && lacks && lacks[i].why; i++)
-        if (!list_add(list, Py_BuildValue("(KN)", (unsigned long long)lacks[i].caps, text_of(lacks[i].why))))
+        if (!list_add(list, Py_BuildValue("(KN)", (unsigned long long)lacks[i].caps,
+                                          text_of(lacks[i].why))))
             Py_CLEAR(list);
     return list;
 }
@@ -294,7 +304,8 @@ PyObject *give_leader(struct call *call, const hf_result *result)
     }
     return Py_BuildValue("(NKy#NK)", capsule, (unsigned long long)leader->token,
                          leader->leads ? (leader->value ? (const char *)leader->value : "") : NULL,
-                         (Py_ssize_t)leader->value_len, text_of(leader->label), (unsigned long long)leader->version);
+                         (Py_ssize_t)leader->value_len, text_of(leader->label),
+                         (unsigned long long)leader->version);
 }
 
 /* (capsule, [(token, value, age_ms, ttl_ms, pid), ...]); None: nothing new. */
@@ -314,8 +325,9 @@ PyObject *give_members(struct call *call, const hf_result *result)
     for (size_t i = 0; list && i < hf_members_count(result->members); i++) {
         const hf_member *m = hf_members_item(result->members, i);
 
-        if (!list_add(list, Py_BuildValue("(KNLLL)", (unsigned long long)m->token, text_of(m->value),
-                                          (long long)m->age_ms, (long long)m->ttl_ms, (long long)m->pid)))
+        if (!list_add(list,
+                      Py_BuildValue("(KNLLL)", (unsigned long long)m->token, text_of(m->value),
+                                    (long long)m->age_ms, (long long)m->ttl_ms, (long long)m->pid)))
             Py_CLEAR(list);
     }
     if (!list) {
@@ -335,9 +347,10 @@ PyObject *give_limit(struct call *call, const hf_result *result)
     (void)call;
     if (!l || result->status == HF_NOT_FOUND)
         Py_RETURN_NONE;
-    return Py_BuildValue("(iKLLLLILIiN)", (int)result->status, (unsigned long long)l->left, (long long)l->refill_ms,
-                         (long long)l->waited_ms, (long long)l->retry_ms, (long long)l->at_us, l->rate,
-                         (long long)l->per_ms, l->burst, (int)l->algorithm, PyBool_FromLong(l->is_set));
+    return Py_BuildValue("(iKLLLLILIiN)", (int)result->status, (unsigned long long)l->left,
+                         (long long)l->refill_ms, (long long)l->waited_ms, (long long)l->retry_ms,
+                         (long long)l->at_us, l->rate, (long long)l->per_ms, l->burst,
+                         (int)l->algorithm, PyBool_FromLong(l->is_set));
 }
 
 /* (count, left) */
@@ -349,14 +362,15 @@ PyObject *give_latch(struct call *call, const hf_result *result)
 
 static PyObject *mark_of(const hf_once_mark *mark)
 {
-    return Py_BuildValue("(KLLN)", (unsigned long long)mark->token, (long long)mark->at_ms, (long long)mark->ttl_ms,
-                         text_of(mark->label));
+    return Py_BuildValue("(KLLN)", (unsigned long long)mark->token, (long long)mark->at_ms,
+                         (long long)mark->ttl_ms, text_of(mark->label));
 }
 
 /* The mark; None: it has not been done. */
 PyObject *give_mark(struct call *call, const hf_result *result)
 {
-    bool is_done = result->status == (call->lease ? HF_DONE : HF_OK); /* hf_once_claim(), hf_once_get() */
+    bool is_done =
+        result->status == (call->lease ? HF_DONE : HF_OK); /* hf_once_claim(), hf_once_get() */
 
     if (!is_done || !result->mark)
         Py_RETURN_NONE;

@@ -111,8 +111,8 @@ static void lease_finalize(LeaseObject *self)
     hf_lease_info info = HF_LEASE_INFO_INIT;
     PyObject *type, *value, *trace, *name;
 
-    if (self->reported || !self->handle || self->exported || !self->store || !self->store->handle || self->pid != getpid() ||
-        hf_lease_get(self->handle, &info) != HF_OK)
+    if (self->reported || !self->handle || self->exported || !self->store || !self->store->handle ||
+        self->pid != getpid() || hf_lease_get(self->handle, &info) != HF_OK)
         return;
     self->reported = true;
     if (self->untaken) {
@@ -121,10 +121,12 @@ static void lease_finalize(LeaseObject *self)
     }
     PyErr_Fetch(&type, &value, &trace);
     name = PyUnicode_DecodeUTF8((const char *)info.name, (Py_ssize_t)info.name_len, "replace");
-    if (name && PyErr_ResourceWarning((PyObject *)self, 1,
-                                      "the lease of '%U' was forgotten; it stays held until its store is closed "
-                                      "or the process ends",
-                                      name) < 0 &&
+    if (name &&
+        PyErr_ResourceWarning(
+            (PyObject *)self, 1,
+            "the lease of '%U' was forgotten; it stays held until its store is closed "
+            "or the process ends",
+            name) < 0 &&
         PyErr_ExceptionMatches(PyExc_Warning))
         PyErr_WriteUnraisable((PyObject *)self);
     PyErr_Clear();
@@ -155,10 +157,10 @@ static PyObject *lease_info(LeaseObject *self, PyObject *none)
             Py_CLEAR(slots);
     tuple = slots ? PyList_AsTuple(slots) : NULL;
     Py_XDECREF(slots);
-    return tuple ? Py_BuildValue("(KiILLLy#NIiN)", (unsigned long long)i.token, (int)i.state, i.holds,
-                                 (long long)i.remaining_ms, (long long)i.age_ms, (long long)i.ttl_ms,
-                                 (const char *)i.name, (Py_ssize_t)i.name_len, PyBool_FromLong(i.wanted), i.asks,
-                                 (int)i.kind, tuple)
+    return tuple ? Py_BuildValue("(KiILLLy#NIiN)", (unsigned long long)i.token, (int)i.state,
+                                 i.holds, (long long)i.remaining_ms, (long long)i.age_ms,
+                                 (long long)i.ttl_ms, (const char *)i.name, (Py_ssize_t)i.name_len,
+                                 PyBool_FromLong(i.wanted), i.asks, (int)i.kind, tuple)
                  : NULL;
 }
 
@@ -264,18 +266,21 @@ static PyMethodDef lease_methods[] = {
     { "_export", (PyCFunction)lease_export, METH_NOARGS, "hf_lease_export()" },
     { "_session", (PyCFunction)lease_session, METH_VARARGS, "hf_session_get()" },
     { "fileno", (PyCFunction)lease_fileno, METH_NOARGS,
-      "fileno()\n--\n\nA descriptor that is readable when something has happened to the lease since info() was called, and "
+      "fileno()\n--\n\nA descriptor that is readable when something has happened to the lease "
+      "since info() was called, and "
       "always once it is lost." },
     { NULL, NULL, 0, NULL }
 };
 static PyGetSetDef lease_fields[] = {
-    { "token", (getter)lease_token, NULL, "The fencing token; 0: the lease has ended, or its engine has none.", NULL },
+    { "token", (getter)lease_token, NULL,
+      "The fencing token; 0: the lease has ended, or its engine has none.", NULL },
     { "_state", (getter)lease_state, NULL, "hf_lease_state()", NULL },
     { "_remaining_ms", (getter)lease_remaining, NULL, "hf_lease_remaining_ms()", NULL },
     { "wanted", (getter)lease_wanted, NULL, "With watch: do others wait for it?", NULL },
-    { "owned", (getter)lease_owned, NULL, "False: this object has released it, or lost it in yield_().", NULL },
-    { "_taken", (getter)lease_taken, (setter)lease_set_taken, "False: nobody has it yet, and it is given back if it goes away.",
-      NULL },
+    { "owned", (getter)lease_owned, NULL,
+      "False: this object has released it, or lost it in yield_().", NULL },
+    { "_taken", (getter)lease_taken, (setter)lease_set_taken,
+      "False: nobody has it yet, and it is given back if it goes away.", NULL },
     { "store", (getter)lease_store, NULL, "The store that it is of.", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
@@ -296,9 +301,10 @@ PyTypeObject lease_type = {
 
 static int request_read(RequestObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "name",        "kind",        "capacity", "permits", "flags",         "ttl_ms", "max_hold_ms",
-                             "min_valid_ms", "min_hold_ms", "lock_delay_ms", "linger_ms", "scope", "label", "session",
-                             "on_event",    NULL };
+    static char *names[] = { "name",        "kind",          "capacity",    "permits",
+                             "flags",       "ttl_ms",        "max_hold_ms", "min_valid_ms",
+                             "min_hold_ms", "lock_delay_ms", "linger_ms",   "scope",
+                             "label",       "session",       "on_event",    NULL };
     hf_acquire_request *r = &self->request;
     long long ttl = 0, max_hold = 0, min_valid = 0, min_hold = 0, delay = 0, linger = 0;
     unsigned long long flags = 0, scope = 0;
@@ -307,9 +313,10 @@ static int request_read(RequestObject *self, PyObject *args, PyObject *kwargs)
     Py_buffer name;
     int kind = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oi|IIKLLLLLLKOOO", names, &self->name, &kind, &capacity, &permits,
-                                     &flags, &ttl, &max_hold, &min_valid, &min_hold, &delay, &linger, &scope, &label,
-                                     &session, &on_event))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oi|IIKLLLLLLKOOO", names, &self->name, &kind,
+                                     &capacity, &permits, &flags, &ttl, &max_hold, &min_valid,
+                                     &min_hold, &delay, &linger, &scope, &label, &session,
+                                     &on_event))
         return self->name = NULL, -1;
     Py_INCREF(self->name);
     Py_INCREF(self->label = label);

@@ -61,10 +61,11 @@ const struct call_type *call_type_get(size_t index)
 
 static PyObject *engine_of(const hf_engine_info *e)
 {
-    return Py_BuildValue("(NNNKiNNNNNNNNNN)", text_of(e->name), text_of(e->schemes), PyBool_FromLong(e->available),
-                         (unsigned long long)e->caps, (int)e->tokens, text_of(e->on_crash), text_of(e->on_pause),
-                         text_of(e->on_clock_jump), text_of(e->on_server_loss), text_of(e->on_partition),
-                         text_of(e->fairness), text_of(e->wakeup), text_of(e->why_not), text_of(e->choice),
+    return Py_BuildValue("(NNNKiNNNNNNNNNN)", text_of(e->name), text_of(e->schemes),
+                         PyBool_FromLong(e->available), (unsigned long long)e->caps, (int)e->tokens,
+                         text_of(e->on_crash), text_of(e->on_pause), text_of(e->on_clock_jump),
+                         text_of(e->on_server_loss), text_of(e->on_partition), text_of(e->fairness),
+                         text_of(e->wakeup), text_of(e->why_not), text_of(e->choice),
                          lacks_of(e->lacks));
 }
 
@@ -101,7 +102,8 @@ static PyObject *module_status(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "i", &number))
         return NULL;
-    return Py_BuildValue("(ss)", hf_status_name((hf_status)number), hf_status_text((hf_status)number));
+    return Py_BuildValue("(ss)", hf_status_name((hf_status)number),
+                         hf_status_text((hf_status)number));
 }
 
 /* (class of leases, {status: class of errors}, class of other errors) */
@@ -142,7 +144,8 @@ static PyObject *module_stop(PyObject *module, PyObject *none)
 
 static PyMethodDef methods[] = {
     { "call", module_call, METH_VARARGS, "call(which, on, cancel, *args): the blocking form" },
-    { "begin", module_begin, METH_VARARGS, "begin(which, on, callback, *args): the asynchronous form" },
+    { "begin", module_begin, METH_VARARGS,
+      "begin(which, on, callback, *args): the asynchronous form" },
     { "op_cancel", module_op_cancel, METH_O, "hf_op_cancel()" },
     { "engines", module_engines, METH_NOARGS, "hf_engine_get_mode() of all" },
     { "status", module_status, METH_VARARGS, "hf_status_name() and hf_status_text()" },
@@ -166,7 +169,8 @@ static bool add_type(PyObject *module, const char *name, PyTypeObject *type)
 {
     if (PyType_Ready(type) != 0)
         return false;
-    Py_INCREF(type); /* which AddObject() steals only if it succeeds; a static type is never freed anyway */
+    Py_INCREF(
+        type); /* which AddObject() steals only if it succeeds; a static type is never freed anyway */
     return PyModule_AddObject(module, name, (PyObject *)type) == 0;
 }
 
@@ -191,8 +195,9 @@ PyMODINIT_FUNC PyInit__holdfast(void)
 {
     PyObject *module = PyModule_Create(&definition);
 
-    if (module && add_type(module, "Store", &store_type) && add_type(module, "Lease", &lease_type) &&
-        add_type(module, "Request", &request_type) && add_type(module, "Cancel", &cancel_type) && add_calls(module) &&
+    if (module && add_type(module, "Store", &store_type) &&
+        add_type(module, "Lease", &lease_type) && add_type(module, "Request", &request_type) &&
+        add_type(module, "Cancel", &cancel_type) && add_calls(module) &&
         PyModule_AddStringConstant(module, "VERSION", hf_version()) == 0)
         return module;
     Py_XDECREF(module);

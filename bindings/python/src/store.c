@@ -69,7 +69,8 @@ static struct call *read_call(PyObject *args, PyObject **ret_on, PyObject **ret_
     type = PyErr_Occurred() ? NULL : call_type_get(index);
     *ret_on = PyTuple_GET_ITEM(args, 1);
     *ret_second = PyTuple_GET_ITEM(args, 2);
-    if (!type || (!PyObject_TypeCheck(*ret_on, &store_type) && !PyObject_TypeCheck(*ret_on, &lease_type))) {
+    if (!type ||
+        (!PyObject_TypeCheck(*ret_on, &store_type) && !PyObject_TypeCheck(*ret_on, &lease_type))) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "no such call");
         return NULL;
@@ -132,7 +133,8 @@ static void done(const hf_result *result, void *arg)
     value = call_finish(call, result);
     if (!value)
         error = take_exception();
-    told = PyObject_CallFunctionObjArgs(call->callback, value ? value : Py_None, error ? error : Py_None, NULL);
+    told = PyObject_CallFunctionObjArgs(call->callback, value ? value : Py_None,
+                                        error ? error : Py_None, NULL);
     if (!told)
         PyErr_WriteUnraisable(call->callback);
     Py_XDECREF(told);
@@ -161,7 +163,8 @@ PyObject *module_begin(PyObject *module, PyObject *args)
     status = call->type->begin(call, done, call, &op, &error);
     Py_END_ALLOW_THREADS;
     if (status == HF_OK)
-        return PyLong_FromVoidPtr(op); /* `call` may be gone: another thread may have called done() */
+        return PyLong_FromVoidPtr(
+            op); /* `call` may be gone: another thread may have called done() */
     put_handles_back(call);
     call_free(call);
     return raise_error(&error);
@@ -253,7 +256,8 @@ static PyObject *store_close(StoreObject *self, PyObject *args)
     status = hf_close(handle, flags);
     Py_END_ALLOW_THREADS;
     if (status != HF_OK)
-        return raise_status(status, status == HF_IN_USE ? "leases are held, or calls wait" : "close");
+        return raise_status(status,
+                            status == HF_IN_USE ? "leases are held, or calls wait" : "close");
     self->handle = NULL;
     PyDict_Clear(self->listeners);
     Py_RETURN_NONE;
@@ -267,9 +271,9 @@ static PyObject *store_info(StoreObject *self, PyObject *none)
     (void)none;
     if (status != HF_OK)
         return raise_status(status, self->handle ? "store" : "the store is closed");
-    return Py_BuildValue("(NNKiLLLN)", text_of(i.engine), text_of(i.location), (unsigned long long)i.caps, (int)i.tokens,
-                         (long long)i.default_ttl_ms, (long long)i.min_ttl_ms, (long long)i.max_ttl_ms,
-                         lacks_of(i.lacks));
+    return Py_BuildValue("(NNKiLLLN)", text_of(i.engine), text_of(i.location),
+                         (unsigned long long)i.caps, (int)i.tokens, (long long)i.default_ttl_ms,
+                         (long long)i.min_ttl_ms, (long long)i.max_ttl_ms, lacks_of(i.lacks));
 }
 
 static PyObject *store_fd(StoreObject *self, PyObject *none)
@@ -332,10 +336,9 @@ static PyMethodDef store_methods[] = {
     { "_idle_release", (PyCFunction)store_idle_release, METH_NOARGS, "hf_idle_release()" },
     { NULL, NULL, 0, NULL }
 };
-static PyGetSetDef store_fields[] = {
-    { "is_open", (getter)store_is_open, NULL, "False after close().", NULL },
-    { NULL, NULL, NULL, NULL, NULL }
-};
+static PyGetSetDef store_fields[] = { { "is_open", (getter)store_is_open, NULL,
+                                        "False after close().", NULL },
+                                      { NULL, NULL, NULL, NULL, NULL } };
 
 PyTypeObject store_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast._holdfast.Store",

@@ -225,7 +225,8 @@ static bool block_main(struct call *call)
     int64_t wait_ms = call->wait_ms, began = now_ms();
 
     /* A wait that is out of range is refused, whether it is free or not. */
-    if ((call->type->flags & CALL_TRY_FIRST) && wait_ms >= HF_FOREVER && wait_ms <= HF_DURATION_MAX_MS) {
+    if ((call->type->flags & CALL_TRY_FIRST) && wait_ms >= HF_FOREVER &&
+        wait_ms <= HF_DURATION_MAX_MS) {
         set_wait(call, 0);
         Py_BEGIN_ALLOW_THREADS;
         call->found.result.status = call->type->block(call, &call->found);
@@ -289,9 +290,10 @@ bool call_block(struct call *call, CancelObject *cancel)
     hf_cancel *one = NULL;
     bool quiet;
 
-    call->found.result = (hf_result){ .size = sizeof call->found.result, .error = &call->found.error };
-    if ((call->type->flags & CALL_WAITS) && !(call->type->flags & CALL_CHANGES) && call->wait_ms != 0 &&
-        (cancel || PyThread_get_thread_ident() == main_thread)) {
+    call->found.result =
+        (hf_result){ .size = sizeof call->found.result, .error = &call->found.error };
+    if ((call->type->flags & CALL_WAITS) && !(call->type->flags & CALL_CHANGES) &&
+        call->wait_ms != 0 && (cancel || PyThread_get_thread_ident() == main_thread)) {
         hf_status status = hf_cancel_open(&one);
 
         if (status != HF_OK) {
@@ -354,21 +356,20 @@ static PyObject *cancel_fired(CancelObject *self, void *none)
     return PyBool_FromLong(self->fired);
 }
 
-static PyMethodDef cancel_methods[] = {
-    { "fire", (PyCFunction)cancel_fire, METH_NOARGS,
-      "fire()\n--\n\nEnd the waiting of every call that was given this canceller, now and from now on." },
-    { NULL, NULL, 0, NULL }
-};
-static PyGetSetDef cancel_fields[] = {
-    { "fired", (getter)cancel_fired, NULL, "True after fire().", NULL },
-    { NULL, NULL, NULL, NULL, NULL }
-};
+static PyMethodDef cancel_methods[] = { { "fire", (PyCFunction)cancel_fire, METH_NOARGS,
+                                          "fire()\n--\n\nEnd the waiting of every call that was "
+                                          "given this canceller, now and from now on." },
+                                        { NULL, NULL, 0, NULL } };
+static PyGetSetDef cancel_fields[] = { { "fired", (getter)cancel_fired, NULL, "True after fire().",
+                                         NULL },
+                                       { NULL, NULL, NULL, NULL, NULL } };
 
 PyTypeObject cancel_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.Cancel",
     .tp_basicsize = sizeof(CancelObject),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "Cancel()\n--\n\nEnds blocking calls from another thread: they raise holdfast.Cancelled.",
+    .tp_doc =
+        "Cancel()\n--\n\nEnds blocking calls from another thread: they raise holdfast.Cancelled.",
     .tp_new = cancel_new,
     .tp_dealloc = (destructor)cancel_dealloc,
     .tp_methods = cancel_methods,

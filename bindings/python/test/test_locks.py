@@ -267,7 +267,7 @@ class Kinds(StoreTest):
         self.assertTrue(self.is_free("a") and self.is_free("b"))
 
     def test_detached(self) -> None:
-        lease = self.store.lock("x", detached=True, ttl=60).acquire()
+        lease = self.store.lock("x", detached=True, ttl=9).acquire()
         text, token = lease.export(), lease.token
         adopted = self.open().adopt("x", text)
         self.assertEqual(adopted.token, token)
