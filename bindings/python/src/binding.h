@@ -38,7 +38,6 @@ typedef struct {
 typedef struct {
     PyObject_HEAD hf_lease *handle; /* NULL: it has ended for this object */
     StoreObject *store;
-    pid_t pid;
     bool exported; /* it lives on without us: not forgotten */
     bool reported; /* as forgotten */
     bool untaken;  /* an exception may yet come between the call and its caller */

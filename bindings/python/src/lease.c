@@ -9,8 +9,6 @@
  */
 #include "binding.h"
 
-#include <unistd.h>
-
 PyObject *lease_class;
 
 /* ---- callbacks of leases -------------------------------------------------------------------------- */
@@ -91,7 +89,6 @@ PyObject *lease_make(StoreObject *store, hf_lease *handle)
     Py_INCREF(store);
     lease->store = store;
     lease->handle = handle;
-    lease->pid = getpid();
     return (PyObject *)lease;
 }
 
@@ -112,7 +109,7 @@ static void lease_finalize(LeaseObject *self)
     PyObject *type, *value, *trace, *name;
 
     if (self->reported || !self->handle || self->exported || !self->store || !self->store->handle ||
-        self->pid != getpid() || hf_lease_get(self->handle, &info) != HF_OK)
+        hf_lease_get(self->handle, &info) != HF_OK) /* HF_FORKED: it is the parent's */
         return;
     self->reported = true;
     if (self->untaken) {

@@ -10,7 +10,7 @@ import holdfast
 from holdfast import Status, _holdfast
 from holdfast.types import to_ms, wait_to_ms
 
-from bed import StoreTest
+from bed import StoreTest, line_of
 
 
 class Errors(StoreTest):
@@ -63,9 +63,25 @@ class Errors(StoreTest):
             self.store.lock("\udc80").acquire()
 
     def test_labels_of_strangers(self) -> None:
-        with self.store.lock("x", label="ü" * 100) as lease:  # cut in the middle of a character
-            self.assertIn("ü", self.store.inspect("x").entries[0].holders[0].label)
-            self.assertTrue(lease.owned)
+        """Any bytes: a program in C has this label."""
+        code = """if True:
+            import ctypes, glob, os, sys, holdfast
+            c = ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(holdfast.__file__), "lib", "libholdfast.so.0"))[0])
+            options = (ctypes.c_uint64 * 9)(72, 0, ctypes.cast(ctypes.c_char_p(b"a\\xff\\xfeb"), ctypes.c_void_p).value)
+            store, lease = ctypes.c_void_p(), ctypes.c_void_p()
+            error = ctypes.create_string_buffer(1024)
+            assert c.hf_open(sys.argv[1].encode(), options, ctypes.byref(store), error) == 0, error.raw
+            class Request(ctypes.Structure):
+                _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("name_len", ctypes.c_size_t),
+                            ("rest", ctypes.c_uint64 * 32)]
+            request = Request(176, b"x", 1)
+            assert c.hf_acquire(store, ctypes.byref(request), ctypes.byref(lease), error) == 0, error.raw
+            print("held", flush=True)
+            sys.stdin.readline()
+        """
+        process = self.python(code)
+        self.assertEqual(line_of(process) or process.communicate()[1], "held")
+        self.assertEqual(self.store.inspect("x").entries[0].holders[0].label, "a\ufffd\ufffdb")
 
     def test_durations(self) -> None:
         for value, ms in ((0, 0), (1, 1000), (0.0001, 1), (1e-12, 1), (0.007, 7), (0.0070001, 8), (1.5, 1500),

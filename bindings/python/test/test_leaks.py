@@ -21,11 +21,17 @@ def rss_kb() -> int:
 
 
 class Leaks(StoreTest):
-    def no_growth(self, work: Callable[[], Any], rounds: int = 300) -> None:
-        """After some rounds, more rounds need no more: neither Python's memory, nor objects, nor descriptors."""
-        for _ in range(rounds // 3):
-            work()
-        gc.collect()
+    def no_growth(self, work: Callable[[], Any], rounds: int) -> None:
+        """More rounds need no more: neither Python's memory, nor blocks, nor descriptors. Caches grow for a while, a leak for
+        ever: so it is enough that one of several measurements finds nothing."""
+        problem = ""
+        for _ in range(5):
+            problem = self.growth(work, rounds)
+            if not problem:
+                return
+        self.fail(problem)
+
+    def growth(self, work: Callable[[], Any], rounds: int) -> str:
         tracemalloc.start()
         try:
             work()
@@ -37,9 +43,10 @@ class Leaks(StoreTest):
             after = (tracemalloc.get_traced_memory()[0], sys.getallocatedblocks(), len(os.listdir("/proc/self/fd")))
         finally:
             tracemalloc.stop()
-        self.assertLess(after[0] - before[0], rounds * 20 + 8000, "bytes of Python")
-        self.assertLess(after[1] - before[1], rounds // 3, "blocks of Python")
-        self.assertLessEqual(after[2], before[2] + 2, "descriptors")
+        grown = [now - then for now, then in zip(after, before)]
+        if grown[0] < rounds * 30 and grown[1] < rounds * 2 // 3 and grown[2] <= 2:
+            return ""
+        return f"{rounds} rounds: {grown[0]} bytes, {grown[1]} blocks, {grown[2]} descriptors more"
 
     def test_blocking(self) -> None:
         def on_event(event: Any, text: str) -> None:
@@ -58,7 +65,7 @@ class Leaks(StoreTest):
             self.store.cell("c").get()
 
         references = sys.getrefcount(on_event)
-        self.no_growth(work, 200)
+        self.no_growth(work, 100)
         self.assertEqual(sys.getrefcount(on_event), references)
 
     def test_failures(self) -> None:
@@ -90,7 +97,8 @@ class Leaks(StoreTest):
                 await self.store.cell("c").set_async(b"x" * 1000)
 
         loop = asyncio.new_event_loop()
-        self.no_growth(lambda: loop.run_until_complete(round()), 200)
+        loop.set_debug(False)
+        self.no_growth(lambda: loop.run_until_complete(round()), 80)
         loop.close()
 
     def test_loops_come_and_go(self) -> None:
@@ -98,7 +106,7 @@ class Leaks(StoreTest):
             async with self.store.lock("x"):
                 pass
 
-        self.no_growth(lambda: asyncio.run(main()), 300)  # asyncio itself needs a while to settle
+        self.no_growth(lambda: asyncio.run(main(), debug=False), 60)  # debugging asyncio keeps texts
 
     def test_forgotten(self) -> None:
         """A forgotten lease keeps its slot in the library; its objects are freed."""
@@ -115,6 +123,7 @@ class Leaks(StoreTest):
         """What the library returned is freed: views, bytes, errors."""
         cell = self.store.cell("c")
         cell.set(b"x" * 60000)
+        held = self.store.all([self.store.lock(f"{n} of many", label="l" * 120) for n in range(60)]).acquire()
 
         def work(count: int) -> None:
             for _ in range(count):
@@ -122,10 +131,11 @@ class Leaks(StoreTest):
                 with self.store.lock("x"):
                     self.store.inspect()
 
-        work(300)
+        work(200)
         before = rss_kb()
-        work(1500)
-        self.assertLess(rss_kb() - before, 20000, "1500 cells that were not freed are 90 MB")
+        work(1000)
+        self.assertLess(rss_kb() - before, 10000, "1000 cells that were not freed are 60 MB, as many views 20 MB")
+        self.store.release_all(held)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,7 @@ class Mutex(StoreTest):
         told = threading.Event()
         lock = self.store.lock("x", reentrant=True, on_event=lambda event, text: told.set())
         first, second = lock.acquire(), lock.acquire()
+        del lock  # which has the callback too
         first.release()
         self.store.break_lease("x", second.token)
         self.assertTrue(told.wait(LONG))

@@ -79,7 +79,10 @@ class Signals(StoreTest):
         for i in range(60):
             lease = self.store.lock("x").acquire()
 
+            go = threading.Event()
+
             def work() -> None:
+                go.wait(LONG)
                 time.sleep(0.001)
                 lease.release()
                 for _ in range(i * 20):
@@ -90,6 +93,7 @@ class Signals(StoreTest):
             thread.start()
             got = None
             try:
+                go.set()
                 got = self.store.lock("x", scope=1).acquire()
                 while True:  # the signal comes later
                     time.sleep(0.001)
@@ -99,6 +103,22 @@ class Signals(StoreTest):
             if got is not None:
                 got.release()
             self.assertTrue(self.is_free("x"), f"round {i}")
+
+    def test_interrupt_after_the_grant(self) -> None:
+        """It is granted while the handler runs, which then raises: too late to be cancelled."""
+        lease = self.store.lock("x").acquire()
+
+        def handler(number: int, frame: Any) -> None:
+            lease.release()
+            await_that(lambda: any(holder.label == "waiting" for entry in self.store.inspect("x").entries
+                                   for holder in entry.holders))
+            raise Interrupt
+
+        signal.signal(signal.SIGUSR1, handler)
+        self.kill_when(lambda: self.waiters("x"))
+        with self.assertRaises(Interrupt):
+            self.store.lock("x", strict=True, scope=1, label="waiting").acquire()
+        self.assertTrue(self.is_free("x"))
 
     def test_interrupts_the_other_waits(self) -> None:
         store = self.store
