@@ -86,14 +86,11 @@ def build_library(folder):
     if shutil.which("ccache"):
         options += ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"]
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(os.cpu_count() or 1)
-    targets = ["holdfast"] + [f"engine_{name}" for name in engines]
-    for command in (["cmake", "-S", ROOT, "-B", folder, *options],
-                    ["cmake", "--build", folder, "-j", jobs, "--target", "holdfast"]):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    known = subprocess.run(["cmake", "--build", folder, "--target", "help"], capture_output=True, text=True).stdout
-    if "engine_tls" in known:
-        targets.append("engine_tls")
-    subprocess.run(["cmake", "--build", folder, "-j", jobs, "--target", *targets], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, *options], check=True, stdout=subprocess.DEVNULL)
+    known = subprocess.run(["cmake", "--build", folder, "--target", "help"], check=True, capture_output=True, text=True).stdout
+    modules = sorted(set(re.findall(r"\bengine_\w+", known)))  # also those that engines share: TLS
+    subprocess.run(["cmake", "--build", folder, "-j", jobs, "--target", "holdfast", *modules], check=True,
+                   stdout=subprocess.DEVNULL)
     return folder
 
 

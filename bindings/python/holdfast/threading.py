@@ -237,6 +237,8 @@ class Barrier:
 
     def __init__(self, store: Store, name: Name, parties: int, action: Optional[Callable[[], Any]] = None,
                  timeout: Optional[float] = None) -> None:
+        if parties < 1:
+            raise ValueError("parties must be >= 1")
         self._cell = store.cell(name)
         self._parties = parties
         self._action = action

@@ -86,7 +86,8 @@ class StoreTest(unittest.TestCase):
     def python(self, code: str, *args: str, **options: Any) -> "subprocess.Popen[str]":
         """Another process of this Python, with the store's URL in sys.argv[1]."""
         process = subprocess.Popen([sys.executable, "-c", code, self.url, *args], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
+                                   **options)
         self.addCleanup(finish, process)
         return process
 

@@ -109,7 +109,7 @@ class Asyncio(StoreTest):
                     await task
                 self.assertEqual(self.waiters("x"), 0)
                 with self.assertRaises(asyncio.TimeoutError):
-                    await asyncio.wait_for(self.store.lock("x").acquire_async(), 0.05)
+                    await asyncio.wait_for(self.store.lock("x", scope=1).acquire_async(), 0.05)
 
         asyncio.run(main())
         self.assertTrue(self.is_free("x"))

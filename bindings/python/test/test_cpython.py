@@ -2,6 +2,7 @@
 """CPython's own tests of locks (test/lock_tests.py, in Debian's libpython3.11-testsuite) on the objects of holdfast.threading."""
 
 import itertools
+import sys
 import unittest
 import warnings
 from typing import Any, Dict, List
@@ -90,8 +91,8 @@ if lock_tests is not None:
 
 class Table(unittest.TestCase):
     def test_what_is_left_out_exists(self) -> None:
-        if lock_tests is None:
-            self.skipTest("Debian's libpython3.11-testsuite is not installed")
+        if lock_tests is None or sys.version_info < (3, 11):
+            self.skipTest("lock_tests.py is not installed, or has fewer cases")
         for name in LEFT_OUT:
             suite, _, case = name.partition(".")
             self.assertTrue(hasattr(getattr(lock_tests, suite), case), name)
