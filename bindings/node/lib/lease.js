@@ -35,6 +35,7 @@ class Holding {
     this.holds = 1;
     this.ended = false; // released, or being released
     this.lost = undefined; // why
+    this.silent = false; // the library has no callback for it: it must be watched
     this.lease = undefined; // reentrant leases only: the same object again
     this.emitter = undefined;
     this.streams = undefined;
@@ -45,7 +46,8 @@ class Holding {
   tell(type, text) {
     if (type === 'lost') {
       if (this.lost !== undefined) return;
-      this.lost = text || 'lost';
+      text ||= 'the lease is lost';
+      this.lost = text;
     }
     queueMicrotask(() => {
       if (type === 'lost') this.controller?.abort(makeError(STATUS.LOST, this.lost));
@@ -53,6 +55,13 @@ class Holding {
       if (this.streams) for (const stream of this.streams) stream.push(event);
       this.emitter?.emit(type, event);
     });
+  }
+
+  /** Somebody listens from now on. */
+  listen() {
+    if (!this.silent || this.ended || this.core.closed) return;
+    this.silent = false;
+    native.leaseWatch(this.core.handle, this.index);
   }
 
   end() {
@@ -74,6 +83,7 @@ class EventStream {
     if (this.signal?.aborted) this.over = true;
     else this.signal?.addEventListener('abort', this.onAbort, { once: true });
     (holding.streams ??= new Set()).add(this);
+    holding.listen();
     if (holding.lost !== undefined) this.push({ type: 'lost', text: holding.lost });
   }
 
@@ -187,6 +197,7 @@ class Lease {
     const holding = this.#holding;
     if (!holding.controller) {
       holding.controller = new AbortController();
+      holding.listen();
       if (holding.lost !== undefined) holding.controller.abort(makeError(STATUS.LOST, holding.lost));
     }
     return holding.controller.signal;
@@ -282,13 +293,18 @@ class Lease {
     return new EventStream(this.#holding, options.signalOf({ signal }));
   }
 
+  #emitter() {
+    this.#holding.listen();
+    return (this.#holding.emitter ??= new EventEmitter());
+  }
+
   on(type, listener) {
-    (this.#holding.emitter ??= new EventEmitter()).on(type, listener);
+    this.#emitter().on(type, listener);
     return this;
   }
 
   once(type, listener) {
-    (this.#holding.emitter ??= new EventEmitter()).once(type, listener);
+    this.#emitter().once(type, listener);
     return this;
   }
 

@@ -246,7 +246,7 @@ class Latch {
 
   async join(who, opts) {
     const [wait, signal] = waits(opts);
-    return this._core.call(native.latchJoin, [this.name, who, 0, wait], settleGrant, signal, { name: this.name, Kind: Lease });
+    return this._core.call(native.latchJoin, [this.name, who, 0, wait], settleGrant, signal, { name: this.name, Kind: Lease, silent: true });
   }
 
   async wait(opts) {
@@ -285,7 +285,7 @@ class Barrier {
 
   async enter({ who, ...opts } = {}) {
     const [wait, signal] = waits(opts);
-    const context = { name: this.name, Kind: Party };
+    const context = { name: this.name, Kind: Party, silent: true };
     return this._core.call(native.barrierEnter, [this.name, who, this.parties, wait], settleGrant, signal, context);
   }
 }

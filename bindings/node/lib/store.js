@@ -31,6 +31,7 @@ function settleGrant(core, call, status, value, code, text) {
   const { name, Kind, orNull, reentrant } = call.context;
   if (status === STATUS.OK) {
     const holding = core.granted(core.out[1], core.out[0], name);
+    holding.silent = call.context.silent === true;
     return call.signal?.aborted ? giveBack(core, call, holding) : call.resolve(wrap(holding, Kind, reentrant));
   }
   core.early.clear(); // of requests that were not granted
@@ -198,7 +199,7 @@ class Store {
 
   async adopt(name, text, { ttl, renew = false } = {}) {
     const args = [name, text, options.duration(ttl, 'ttl'), renew ? 1 : 0];
-    return this.#core.call(native.adopt, args, settleGrant, undefined, { name, Kind: Lease });
+    return this.#core.call(native.adopt, args, settleGrant, undefined, { name, Kind: Lease, silent: true });
   }
 
   // ---- administration

@@ -44,6 +44,8 @@ static napi_value begin_call(napi_env env, napi_callback_info info)
         return make_int(env, args.slot->index);
     }
     args.err->status = status;
+    if (args.slot->target)
+        watch_resume(args.slot->target);
     slot_free(args.slot);
     return make_int(env, -1);
 }
@@ -135,7 +137,18 @@ static napi_value lease_wanted(napi_env env, napi_callback_info info)
     return make_bool(env, slot && hf_lease_wanted(slot->lease));
 }
 
-/* leaseInfo(store, lease, out): fills an object in; undefined: it has ended. */
+/* leaseWatch(store, lease): somebody listens, and the library has no callback for it. */
+static napi_value lease_watch(napi_env env, napi_callback_info info)
+{
+    napi_value value[ARGS_MAX];
+    struct slot *slot = lease_arg(env, info, value);
+
+    if (slot)
+        watch_start(slot);
+    return NULL;
+}
+
+/* leaseInfo(store, lease): undefined: it has ended. */
 static napi_value lease_info(napi_env env, napi_callback_info info)
 {
     napi_value value[ARGS_MAX], object, slots;
@@ -361,6 +374,7 @@ NAPI_MODULE_INIT()
         { "leaseState", lease_state },
         { "leaseRemaining", lease_remaining },
         { "leaseWanted", lease_wanted },
+        { "leaseWatch", lease_watch },
         { "leaseInfo", lease_info },
         { "leaseFence", lease_fence },
         { "leaseExport", lease_export },

@@ -82,6 +82,8 @@ static hf_lease *target(struct args *args, napi_value value, bool ends, bool rep
     args->slot->target = lease;
     args->slot->ends = ends;
     args->slot->replaces = replaces;
+    if (lease)
+        watch_pause(lease);
     return lease ? lease->lease : NULL;
 }
 
@@ -272,6 +274,7 @@ napi_value direct_release(napi_env env, napi_callback_info info)
     slot = args_lease(&args, value[1]);
     if (!slot)
         return make_int(env, HF_INVALID);
+    watch_pause(slot);
     status = hf_release(slot->lease, args.err);
     if (--slot->holds == 0)
         slot_free(slot);

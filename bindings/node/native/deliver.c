@@ -44,6 +44,8 @@ static void settle_target(struct slot *slot, const hf_result *result)
 
     if (target && slot->replaces && result->lease)
         target->lease = result->lease;
+    if (target && slot->replaces && (result->lease || !slot->ends))
+        watch_resume(target);
     else if (target && slot->ends && --target->holds == 0)
         slot_free(target);
 }

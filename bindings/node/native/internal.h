@@ -60,6 +60,9 @@ struct slot {
     size_t part_count;
     napi_ref fn;            /* of an update: the callback */
     void *written;          /* ... and what it said last */
+    uv_poll_t *watch;       /* of a lease without a callback for events: watch.c */
+    bool watched;
+    hf_state told;
 };
 
 #define SLOTS_IN_CHUNK 256
@@ -80,6 +83,8 @@ struct store {
     size_t pending;
     bool processing, dead; /* dead: the environment ends, JavaScript is not called any more */
     bool embedded;
+    void (*work)(struct slot *); /* store_run() */
+    struct slot *work_slot;
     napi_async_cleanup_hook_handle hook;
     napi_async_context context;
     napi_ref resource, deliver, event;
@@ -112,6 +117,8 @@ void store_begun(struct store *store); /* a call is pending */
 void store_ended(struct store *store); /* it is not any more */
 bool store_here(const struct store *store); /* on its thread, with JavaScript? */
 void store_keep(struct store *store, bool keep); /* as if a call was pending */
+/* Run something that may call JavaScript; reactions of promises run at its end. */
+void store_run(struct store *store, void (*work)(struct slot *), struct slot *slot);
 
 /* ---- letter.c: what other threads have to tell ---------------------------------------------- */
 
@@ -127,6 +134,13 @@ void on_event(hf_lease *lease, hf_event event, const char *text, void *slot);
 void deliver_result(struct slot *slot, const hf_result *result);
 void deliver_event(struct slot *slot, hf_event event, const char *text);
 hf_status on_update(const hf_cell *old, hf_cell_change *change, void *slot);
+
+/* ---- watch.c: leases without a callback for events --------------------------------------------- */
+
+void watch_start(struct slot *slot);
+void watch_pause(struct slot *slot); /* before a call that may end its handle */
+void watch_resume(struct slot *slot);
+void watches(struct store *store, void (*each)(struct slot *));
 
 /* ---- results.c ------------------------------------------------------------------------------- */
 

@@ -315,6 +315,8 @@ static hf_lease *ending(struct args *args, napi_value value)
 {
     args->slot->target = args_lease(args, value);
     args->slot->ends = true;
+    if (args->slot->target)
+        watch_pause(args->slot->target);
     return args->slot->target ? args->slot->target->lease : NULL;
 }
 

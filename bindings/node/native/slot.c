@@ -46,6 +46,8 @@ struct slot *slot_new(struct store *store, enum use use)
     slot->part_count = 0;
     slot->fn = NULL;
     slot->written = NULL;
+    slot->watch = NULL;
+    slot->watched = false;
     return slot;
 }
 
@@ -55,6 +57,7 @@ void slot_free(struct slot *slot)
 
     if (slot->fn && store->env)
         napi_delete_reference(store->env, slot->fn);
+    watch_pause(slot);
     free(slot->parts);
     free(slot->written);
     slot->fn = NULL;
@@ -94,6 +97,7 @@ void slots_end_leases(struct store *store)
 
         if (!slot || !slot->lease)
             continue;
+        watch_pause(slot);
         (void)hf_release(slot->lease, NULL); /* HF_LOST, at once: it only frees the handle */
         slot->lease = NULL;
     }

@@ -18,6 +18,8 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_timer(uv_timer_t *timer);
 static void on_prepare(uv_prepare_t *prepare);
 static void on_letters(uv_async_t *async);
+static void with_scope(struct store *store, void (*work)(struct store *));
+static void run_work(struct store *store);
 static void on_cleanup(napi_async_cleanup_hook_handle hook, void *arg);
 
 /* ---- its life ------------------------------------------------------------------------------------ */
@@ -209,6 +211,18 @@ void store_ended(struct store *store)
     store_keep(store, false);
 }
 
+void store_run(struct store *store, void (*work)(struct slot *), struct slot *slot)
+{
+    store->work = work;
+    store->work_slot = slot;
+    with_scope(store, run_work);
+}
+
+static void run_work(struct store *store)
+{
+    store->work(store->work_slot);
+}
+
 /* Run `work` so that it may call JavaScript; reactions of promises run at its end. */
 static void with_scope(struct store *store, void (*work)(struct store *))
 {
@@ -241,6 +255,10 @@ static void turn(struct store *store)
         return;
     store->refs++;
     with_scope(store, process);
+    /* The library has rung its descriptor for what it delivered just now, too: while the answers to what JavaScript began in the
+     * meantime are on their way, this quiets it, so that libuv sleeps instead of turning once more. */
+    if (store->handle && store->poll && store->pending > 0)
+        with_scope(store, process);
     ask_for_timeout(store);
     unref(store);
 }
@@ -423,6 +441,7 @@ static void close_done(napi_env env, napi_status status, void *data)
         let_go(store);
     } else {
         (void)start_poll(store); /* still open */
+        watches(store, watch_resume);
         ask_for_timeout(store);
     }
     if (napi_open_handle_scope(env, &scope) == napi_ok) {
@@ -461,7 +480,8 @@ napi_value store_close(napi_env env, napi_callback_info info)
     closing->flags = (uint64_t)flags;
     napi_create_reference(env, value[2], 1, &closing->closed);
     store->refs++;
-    close_poll(store); /* hf_close() closes its descriptor */
+    close_poll(store); /* hf_close() closes its descriptor, and those of leases */
+    watches(store, watch_pause);
     uv_timer_stop(&store->timer);
     uv_prepare_stop(&store->prepare);
     napi_queue_async_work(env, closing->work);
@@ -476,6 +496,7 @@ static void on_cleanup(napi_async_cleanup_hook_handle hook, void *arg)
     (void)hook;
     store->dead = true;
     close_poll(store);
+    watches(store, watch_pause);
     if (store->handle)
         (void)hf_close(store->handle, HF_CLOSE_FLAG_RELEASE);
     store->handle = NULL;
