@@ -21,18 +21,17 @@ if [ -z "$include" ]; then
     exit 1
 fi
 
-if [ -f "$build/lib/libholdfast.so" ]; then
-    flags="-I$root/include"
-    libs="-L$build/lib -Wl,-rpath,$build/lib -lholdfast"
-else
-    flags=$(pkg-config --cflags holdfast)
-    libs=$(pkg-config --libs holdfast)
-fi
-
 # Built again only if something is newer.
 target=$out/holdfast.node
 if [ -f "$target" ] && [ -z "$(find "$here/native" "$here/build.sh" "$root/include" -newer "$target" 2>/dev/null)" ]; then exit 0; fi
-# shellcheck disable=SC2086
+
+if [ -f "$build/lib/libholdfast.so" ]; then
+    set -- "-I$root/include" "-L$build/lib" "-Wl,-rpath,$build/lib" -lholdfast
+else
+    # shellcheck disable=SC2046 # a list of words
+    set -- $(pkg-config --cflags --libs holdfast)
+fi
+# shellcheck disable=SC2086 # CFLAGS is a list of words
 ${CC:-cc} -std=gnu11 -O2 -g -fPIC -shared -fvisibility=hidden -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
-    -isystem "$include" $flags ${CFLAGS:-} -o "$target.new" "$here"/native/*.c $libs -lpthread
+    ${CFLAGS:-} -o "$target.new" "$here"/native/*.c -isystem "$include" "$@" -lpthread
 mv "$target.new" "$target"

@@ -48,7 +48,6 @@ const parts = {
     await lease.release();
     process.stdout.write('got it\n');
     await store.close();
-    process.disconnect?.();
   },
 
   async forget() {

@@ -199,8 +199,8 @@ test('deadlocks are found', () =>
     const second = store.lock('dead-a', { scope: two, strict: true });
     // One of the two is told, and gives way to the other.
     const [error, mine, other] = await Promise.any([
-      failure(first).then((error) => [error, a, second]),
-      failure(second).then((error) => [error, b, first]),
+      failure(first).then((told) => [told, a, second]),
+      failure(second).then((told) => [told, b, first]),
     ]);
     assert.ok(error instanceof holdfast.DeadlockError);
     assert.deepEqual(await store.deadlocks(), []);
