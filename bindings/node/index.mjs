@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+import holdfast from './index.js';
+
+export const {
+  open,
+  engines,
+  newScope,
+  version,
+  asyncDispose,
+  Store,
+  Lease,
+  Leader,
+  Member,
+  Party,
+  Task,
+  HoldfastError,
+  BusyError,
+  TimeoutError,
+  CancelledError,
+  MismatchError,
+  LostError,
+  NotFoundError,
+  InvalidError,
+  ConfigError,
+  UnsupportedError,
+  UnavailableError,
+  DeniedError,
+  UnknownError,
+  InUseError,
+  FencedError,
+  DeadlockError,
+  ChangedError,
+  BrokenError,
+} = holdfast;
+export default holdfast;
