@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -60,7 +61,8 @@ template <typename Predicate> bool await(Predicate done)
     return true;
 }
 
-// How many wait for a name, as the store sees it.
+// How many wait for a name, as the store sees it: not those of the same handle as the holder, which
+// wait within the process.
 inline std::size_t waiters(const holdfast::store &store, std::string_view name)
 {
     const holdfast::view seen = store.inspect(name);
@@ -110,15 +112,15 @@ inline bool ended_well(pid_t pid)
 
 } // namespace check
 
-#define CHECK(condition)                                          \
-    do {                                                          \
-        if (!(condition))                                         \
-            check::complain(__FILE__, __LINE__, #condition);      \
+#define CHECK(condition)                                     \
+    do {                                                     \
+        if (!(condition))                                    \
+            check::complain(__FILE__, __LINE__, #condition); \
     } while (0)
 #define CHECK_THROWS(error, call) CHECK(check::throws<error>([&] { (void)(call); }))
-#define CASE(name)                                      \
-    static void name();                                 \
-    static const check::add add_##name(#name, name);    \
+#define CASE(name)                                   \
+    static void name();                              \
+    static const check::add add_##name(#name, name); \
     static void name()
 
 int main(int argc, char **argv)

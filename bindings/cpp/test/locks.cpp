@@ -15,14 +15,14 @@ struct timed_lockable<
     L, std::void_t<decltype(std::declval<L &>().lock()), decltype(std::declval<L &>().unlock()),
                    std::enable_if_t<std::is_same_v<bool, decltype(std::declval<L &>().try_lock())>>,
                    decltype(std::unique_lock<L>(std::declval<L &>(), 1ms)),
-                   decltype(std::unique_lock<L>(std::declval<L &>(),
-                                                std::chrono::system_clock::now()))>>
-    : std::true_type {
+                   decltype(std::unique_lock<L>(
+                       std::declval<L &>(), std::chrono::system_clock::now()))>> : std::true_type {
 };
 static_assert(timed_lockable<holdfast::mutex>::value);
 static_assert(timed_lockable<holdfast::recursive_mutex>::value);
 static_assert(timed_lockable<holdfast::shared_mutex>::value);
-static_assert(std::is_same_v<bool, decltype(std::declval<holdfast::shared_mutex &>().try_lock_shared_for(1ns))>);
+static_assert(std::is_same_v<
+              bool, decltype(std::declval<holdfast::shared_mutex &>().try_lock_shared_for(1ns))>);
 static_assert(noexcept(std::declval<holdfast::mutex &>().unlock()));
 
 CASE(unique_lock_and_try)
@@ -136,13 +136,16 @@ CASE(readers_and_writers)
         std::shared_lock two(other, check::patience);
         CHECK(two.owns_lock());
         CHECK(!other.try_lock());
-        CHECK(!other.try_lock_for(10ms));
-        CHECK(!other.try_lock_until(std::chrono::steady_clock::now() + 10ms));
+        CHECK_THROWS(holdfast::deadlock_error, other.try_lock_for(check::patience));
+        std::thread([&] {
+            CHECK(!other.try_lock_for(10ms));
+            CHECK(!other.try_lock_until(std::chrono::steady_clock::now() + 10ms));
+        }).join();
     }
     std::unique_lock writer(rw);
     CHECK(rw.fence() != 0);
     CHECK(!other.try_lock_shared());
-    CHECK(!other.try_lock_shared_for(10ms));
+    std::thread([&] { CHECK(!other.try_lock_shared_for(10ms)); }).join();
     CHECK(!other.try_lock_shared_until(std::chrono::steady_clock::now()));
     writer.unlock();
     CHECK(other.try_lock_shared());

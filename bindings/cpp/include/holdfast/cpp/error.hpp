@@ -187,7 +187,13 @@ class error : public std::system_error
         return why_.native();
     }
 
-    /// The library's text alone; what() has the text of the status behind it.
+    /// The library's text, which says more than that of the status.
+    const char *what() const noexcept override
+    {
+        return why_.text().c_str();
+    }
+
+    /// The same text.
     const std::string &text() const noexcept
     {
         return why_.text();

@@ -56,7 +56,7 @@ class limit : public named
         request.permits = permits;
         request.wait_ms = wait.ms();
         request.cancel = detail::native(cancel);
-        return call<detail::answers<HF_BUSY, HF_TIMEOUT>>(std::move(mode), request, hf_limit_take,
+        return make<detail::answers<HF_BUSY, HF_TIMEOUT>>(std::move(mode), request, hf_limit_take,
                                                           hf_limit_take_async);
     }
 
@@ -70,7 +70,7 @@ class limit : public named
     /// What is left of it. Takes nothing.
     template <typename Mode = throwing_t> answer<limit_state, Mode> get(Mode mode = {}) const
     {
-        return call<detail::answers<>>(std::move(mode), asking(rule_), hf_limit_get,
+        return make<detail::answers<>>(std::move(mode), asking(rule_), hf_limit_get,
                                        hf_limit_get_async);
     }
 
@@ -79,7 +79,7 @@ class limit : public named
     template <typename Mode = throwing_t>
     answer<limit_state, Mode> set(const limit_rule &rule, Mode mode = {})
     {
-        return call<detail::answers<>>(std::move(mode), asking(rule), hf_limit_set,
+        return make<detail::answers<>>(std::move(mode), asking(rule), hf_limit_set,
                                        hf_limit_set_async);
     }
 
@@ -97,7 +97,7 @@ class limit : public named
     }
 
     template <typename Answers, typename Mode, typename Call, typename Begin>
-    answer<limit_state, Mode> call(Mode mode, const hf_limit_request &request, Call call,
+    answer<limit_state, Mode> make(Mode mode, const hf_limit_request &request, Call call,
                                    Begin begin) const
     {
         hf_limit_result found = HF_LIMIT_RESULT_INIT;
