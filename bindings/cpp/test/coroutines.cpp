@@ -54,7 +54,7 @@ static task<> refused(store &s)
         thrown = true;
     }
     CHECK(thrown);
-    co_await s.acquire("", {}, async); // it does not even begin
+    (void)co_await s.acquire("", {}, async); // it does not even begin
 }
 
 CASE(exceptions_come_out)

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: MIT
 # workers.sh PROGRAM URL: does the example tell its story, and in this order? Tokens are numbers that grow.
 said=$("$1" "$2") || exit 1
-tokens=$(printf '%s\n' "$said" | sed -n 's/.*, token //p')
-read -r first second <<END
-$(echo $tokens)
-END
+first=$(printf '%s\n' "$said" | sed -n 's/^first: .*, token //p')
+second=$(printf '%s\n' "$said" | sed -n 's/^second: .*, token //p')
 wanted="first: holds report, token $first
 first: wrote page
 first: lost report

@@ -237,6 +237,7 @@ using broken_error = status_error<status::broken>;           ///< A participant 
 inline void failure::raise() const
 {
     switch (status_) {
+/// @cond internal
 #define HOLDFAST_RAISE(name) \
     case status::name:       \
         throw status_error<status::name>(*this);
@@ -258,6 +259,7 @@ inline void failure::raise() const
         HOLDFAST_RAISE(deadlock)
         HOLDFAST_RAISE(broken)
 #undef HOLDFAST_RAISE
+        /// @endcond
     default:
         throw error(*this);
     }

@@ -202,6 +202,7 @@ class [[nodiscard]] lease
     /// None.
     lease() = default;
 
+    /// The other one has none then.
     lease(lease &&) noexcept = default;
 
     /// The one that was here before is released.

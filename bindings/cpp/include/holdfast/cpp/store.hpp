@@ -62,6 +62,7 @@ class store
         return store(handle);
     }
 
+    /// The other one has none then.
     store(store &&other) noexcept : handle_(std::exchange(other.handle_, nullptr))
     {
     }

@@ -97,6 +97,7 @@ template <typename T = void> class [[nodiscard]] task
     {
     }
 
+    /// The other one is empty then.
     task(task &&other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr))
     {
     }
@@ -104,7 +105,8 @@ template <typename T = void> class [[nodiscard]] task
     /// The one that was here before is destroyed.
     task &operator=(task &&other) noexcept
     {
-        std::swap(coroutine_, other.coroutine_);
+        task before(std::move(*this));
+        coroutine_ = std::exchange(other.coroutine_, nullptr);
         return *this;
     }
 
