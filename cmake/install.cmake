@@ -12,7 +12,7 @@ file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_I
 configure_file(cmake/holdfast.pc.in ${CMAKE_BINARY_DIR}/holdfast.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/holdfast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# find_package(Holdfast) gives Holdfast::holdfast.
+# find_package(Holdfast) gives Holdfast::holdfast, and Holdfast::cpp of bindings/cpp.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Holdfast)
 install(EXPORT holdfast NAMESPACE Holdfast:: FILE HoldfastTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/HoldfastConfig.cmake.in ${CMAKE_BINARY_DIR}/HoldfastConfig.cmake

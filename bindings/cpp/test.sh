@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The checks of the C++ binding: test.sh. HOLDFAST_BUILD is a finished build of the library (default: build in the root); what is
+# made here is in its folder bindings/cpp. The test programs are built as C++20 with the address and undefined-behaviour
+# sanitizers; `ctest -L bindings` runs them as C++17 without. CXX (default g++) is their compiler.
+set -u
+cd "$(dirname "$0")" || exit 1
+root=$(cd ../.. && pwd)
+build=$(cd "${HOLDFAST_BUILD:-$root/build}" && pwd) || exit 1
+out=$build/bindings/cpp
+cxx=${CXX:-g++}
+passed=0
+failed=0
+mkdir -p "$out"
+export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1
+
+count() { # count NAME PASSED FAILED
+    passed=$((passed + $2))
+    failed=$((failed + $3))
+    [ "$3" -eq 0 ] || echo "FAILED: $1"
+}
+check() { # check NAME COMMAND...
+    local name=$1
+    shift
+    if "$@"; then count "$name" 1 0; else count "$name" 0 1; fi
+}
+
+warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor -Werror)
+paths=(-Iinclude "-I$root/include")
+tests=(locks leases primitives errors callbacks coroutines)
+
+# once NAME COMMAND...: unless it succeeded since a source was changed.
+once() {
+    local stamp=$out/$1.done
+    shift
+    [ -e "$stamp" ] && [ -z "$(find include "$root/include" test examples test.sh -newer "$stamp" -type f | head -1)" ] && return
+    "$@" && touch "$stamp"
+}
+program() { # program NAME SOURCE FLAGS...
+    local name=$1 source=$2
+    shift 2
+    once "$name" "$cxx" "$@" "${warnings[@]}" "${paths[@]}" "$source" -o "$out/$name" "-L$build/lib" -lholdfast \
+        "-Wl,-rpath,$build/lib" -pthread
+}
+on_file() { "$root/tools/with-store.sh" "$@"; }
+# shellcheck disable=SC2016 # for the shell that has a server
+on_redis() { "$build/bin/test/with_server" redis sh -c '"$0" "$@" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$@"; }
+
+# ---- build -----------------------------------------------------------------------------------------------
+for name in "${tests[@]}"; do
+    check "build $name" program "$name" "test/$name.cpp" -std=c++20 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
+done
+for name in workers worker bench; do
+    check "build $name" program "$name" "examples/$name.cpp" -std=c++17 -g -O2
+done
+
+# ---- lint ------------------------------------------------------------------------------------------------
+sources=(include/holdfast/*.hpp include/holdfast/cpp/*.hpp test/*.cpp test/*.hpp examples/*.cpp)
+for source in "${sources[@]}"; do
+    [ "$(wc -l <"$source")" -le 600 ] || count "$source has more than 600 lines" 0 1
+done
+if command -v clang-format >/dev/null; then
+    check layout clang-format --dry-run --Werror --ferror-limit=3 "${sources[@]}"
+else
+    echo "skipped: clang-format is missing"
+fi
+if command -v clang++ >/dev/null; then
+    for name in "${tests[@]}"; do
+        check "clang++ $name" once "clang-$name" clang++ -std=c++17 -fsyntax-only "${warnings[@]}" "${paths[@]}" "test/$name.cpp"
+    done
+    check "clang++ coroutines, C++20" once clang-20 clang++ -std=c++20 -fsyntax-only "${warnings[@]}" "${paths[@]}" test/coroutines.cpp
+else
+    echo "skipped: clang++ is missing"
+fi
+if command -v clang-tidy >/dev/null; then
+    tidy() { clang-tidy --quiet --header-filter='bindings/cpp/include/.*' "$1" -- -std=c++20 "${paths[@]}" 2>/dev/null; }
+    for name in locks coroutines; do
+        check "clang-tidy $name" once "tidy-$name" tidy "test/$name.cpp"
+    done
+else
+    echo "skipped: clang-tidy is missing"
+fi
+if command -v shellcheck >/dev/null; then
+    check shellcheck shellcheck test.sh test/*.sh
+fi
+
+# ---- documentation ---------------------------------------------------------------------------------------
+if command -v doxygen >/dev/null; then
+    document() { (cat Doxyfile && echo "OUTPUT_DIRECTORY = $out") | doxygen - >"$out/doxygen.log" 2>&1 || { cat "$out/doxygen.log"; return 1; }; }
+    check doxygen document
+else
+    echo "skipped: doxygen is missing"
+fi
+
+# ---- run -------------------------------------------------------------------------------------------------
+for name in "${tests[@]}"; do
+    for where in file redis; do
+        on_$where "$out/$name" >"$out/log" 2>&1
+        status=$?
+        read -r good bad < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$out/log")
+        if [ "$status" -ne 0 ] || [ -z "${good:-}" ]; then cat "$out/log"; fi
+        [ "$status" -eq 0 ] || [ "${bad:-0}" -gt 0 ] || bad=1
+        count "$name on $where" "${good:-0}" "${bad:-0}"
+        unset good bad
+    done
+done
+for where in file redis; do
+    check "example workers on $where" on_$where test/workers.sh "$out/workers"
+    check "example worker on $where" on_$where test/worker.sh "$out/worker"
+done
+# shellcheck disable=SC2016 # for another shell
+check "example workers without a URL" sh -c '"$0" | tail -1 | grep -qx "page: by second"' "$out/workers"
+# shellcheck disable=SC2016 # for another shell
+check "example bench" on_file sh -c '"$0" "$1" 0.2 | grep -Eqx "pairs_per_second [1-9][0-9]*"' "$out/bench"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
