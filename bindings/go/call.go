@@ -98,7 +98,7 @@ type call struct {
 
 //export goDone
 func goDone(r *C.hf_result, arg unsafe.Pointer) {
-	c, ok := ids.remove(arg).(*call)
+	c, ok := ids.take(arg).(*call)
 	if !ok {
 		return
 	}
@@ -135,7 +135,7 @@ func (r *result) dispose(hopes []*holding) {
 	back := &call{done: make(chan struct{}), hopes: hopes}
 	back.key = ids.add(back)
 	if C.hf_release_all_async(&leases[0], C.size_t(len(leases)), doneFn, back.key, nil, nil) != C.HF_OK {
-		ids.remove(back.key) // the store is being closed, and they end with it
+		ids.remove(back.key, back) // the store is being closed, and they end with it
 		discardAll(hopes)
 	}
 }
@@ -178,7 +178,7 @@ func (s *Store) begin(fn beginFunc, hopes []*holding) (*call, error) {
 	var e C.hf_error
 	var op *C.hf_op
 	if status := fn(c.key, &op, &e); status != C.HF_OK {
-		ids.remove(c.key)
+		ids.remove(c.key, c)
 		discardAll(hopes)
 		return nil, errorOf(status, &e)
 	}

@@ -188,7 +188,7 @@ func (c *Cell) Update(ctx context.Context, fn func(old CellValue) (CellChange, e
 	defer a.release()
 	u := &update{fn: fn}
 	key := ids.add(u)
-	defer ids.remove(key)
+	defer ids.remove(key, u)
 	r := c.request(&a, nil, 0, 0)
 	r.fn, r.fn_arg, r.wait_ms = decideFn, key, waitOf(ctx, Forever)
 	res, err := c.store.run(ctx, settles, func(arg unsafe.Pointer, op **C.hf_op, e *C.hf_error) C.hf_status {

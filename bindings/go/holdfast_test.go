@@ -555,6 +555,22 @@ func TestCloseReleaseEndsWaiters(t *testing.T) {
 	})
 }
 
+// A lease that ends twice, with its store and by a release, does not end what has its key by then.
+func TestKeysAreNotMixedUp(t *testing.T) {
+	store := openAt(t, "file:"+t.TempDir()+"/store")
+	lease, err := store.Lock(bg, "x")
+	must(t, err)
+	must(t, store.CloseRelease())
+	other := &call{}
+	key := ids.add(other)
+	defer ids.remove(key, other)
+	equal(t, key, lease.h.key) // the last one that was freed
+	want(t, lease.Release(), ErrLost)
+	if ids.get(key) != other {
+		t.Fatal("its callback would not be found")
+	}
+}
+
 func TestErrors(t *testing.T) {
 	_, err := Open(bg, "nonsense://x")
 	want(t, err, ErrConfig)

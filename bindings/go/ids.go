@@ -44,16 +44,28 @@ func (t *idTable) get(key unsafe.Pointer) interface{} {
 	return t.objects[key]
 }
 
-// remove returns what the key meant, nil if nothing.
-func (t *idTable) remove(key unsafe.Pointer) interface{} {
+// take returns what the key meant, nil if nothing, and ends it.
+func (t *idTable) take(key unsafe.Pointer) interface{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	object, ok := t.objects[key]
-	if ok {
+	object := t.objects[key]
+	t.drop(key, object)
+	return object
+}
+
+// remove ends a key if it still means this object: by now it may mean another one.
+func (t *idTable) remove(key unsafe.Pointer, object interface{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(key, object)
+}
+
+// drop is called with the lock.
+func (t *idTable) drop(key unsafe.Pointer, object interface{}) {
+	if object != nil && t.objects[key] == object {
 		delete(t.objects, key)
 		t.free = append(t.free, key)
 	}
-	return object
 }
 
 // count returns how many callbacks are expected or possible.

@@ -64,10 +64,10 @@ func (s *Store) newHolding(set *settings) *holding {
 	return h
 }
 
-// discard ends a holding that was never granted.
+// discard is called when no event can come any more; perhaps more than once.
 func (h *holding) discard() {
 	if h.key != nil {
-		ids.remove(h.key)
+		ids.remove(h.key, h)
 	}
 }
 

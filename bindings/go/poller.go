@@ -53,9 +53,11 @@ func startPoller(store *C.hf_store) (*poller, error) {
 }
 
 func (p *poller) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.stopping = false
 	p.stopped = make(chan struct{})
-	go p.run()
+	go p.run(p.stopped)
 }
 
 // pause ends the goroutine and waits for that.
@@ -63,14 +65,15 @@ func (p *poller) pause() {
 	p.mu.Lock()
 	p.stopping = true
 	p.setDeadline(time.Unix(1, 0))
+	stopped := p.stopped
 	p.mu.Unlock()
-	<-p.stopped
+	<-stopped
 }
 
 func (p *poller) close() { p.file.Close() }
 
-func (p *poller) run() {
-	defer close(p.stopped)
+func (p *poller) run(stopped chan<- struct{}) {
+	defer close(stopped)
 	for p.arm() {
 		p.sleep()
 		C.hf_store_process(p.store)
