@@ -1,0 +1,765 @@
+// SPDX-License-Identifier: MIT
+
+package holdfast
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestReadWrite(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		one, err := store.RLock(ctx, "rw")
+		must(t, err)
+		two, err := store.TryRLock(ctx, "rw")
+		must(t, err)
+		_, err = store.TryWLock(ctx, "rw")
+		want(t, err, ErrBusy)
+		_, err = one.Fence()
+		want(t, err, ErrUnsupported)
+		up, err := store.ULock(ctx, "rw")
+		must(t, err)
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		want(t, up.Convert(short, KindExclusive), context.DeadlineExceeded)
+		cancel()
+		equal(t, up.State(), StateHeld)
+		must(t, one.Release())
+		must(t, two.Release())
+		before := up.Token()
+		must(t, up.Convert(ctx, KindExclusive))
+		if up.Token() == before {
+			t.Fatal("the token is the same")
+		}
+		fence, err := up.Fence()
+		must(t, err)
+		equal(t, fence, up.Token())
+		_, err = store.TryRLock(ctx, "rw")
+		want(t, err, ErrBusy)
+		must(t, up.Convert(ctx, KindShared))
+		want(t, up.Convert(ctx, KindExclusive), ErrInvalid)
+		must(t, store.Break(ctx, "rw", up.Token())) // the new handle is the one that is watched
+		closed(t, "loss", up.Done())
+		want(t, up.Release(), ErrLost)
+		must(t, store.Close())
+	})
+}
+
+func TestSemaphore(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		info, err := store.Info()
+		must(t, err)
+		options := []Option{}
+		if info.Caps.Has(CapNumbered) {
+			options = append(options, Numbered())
+		}
+		two, err := store.Semaphore(ctx, "s", 3, 2, options...)
+		must(t, err)
+		_, err = store.TrySemaphore(ctx, "s", 3, 2)
+		want(t, err, ErrBusy)
+		_, err = store.TrySemaphore(ctx, "s", 4, 1)
+		want(t, err, ErrMismatch)
+		if info.Caps.Has(CapNumbered) {
+			about, err := two.Info()
+			must(t, err)
+			equal(t, about.Slots, "[0 1]")
+		}
+		if info.Caps.Has(CapResize) {
+			must(t, store.Resize(ctx, "s", 5))
+			more, err := store.TrySemaphore(ctx, "s", 3, 3)
+			must(t, err)
+			must(t, more.Release())
+			must(t, store.Resize(ctx, "s", 0))
+		}
+		must(t, two.Release())
+		must(t, store.Close())
+	})
+}
+
+func TestSeveralNames(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		abc := []Request{{Name: "c"}, {Name: "a"}, {Name: "b", Kind: KindSemaphore, Capacity: 2}}
+		leases, err := store.All(ctx, abc, Label("all"))
+		must(t, err)
+		for i, lease := range leases {
+			info, err := lease.Info()
+			must(t, err)
+			equal(t, info.Name, abc[i].Name)
+		}
+		_, err = store.All(ctx, abc[:2], Wait(0))
+		want(t, err, ErrBusy)
+		_, _, err = store.Any(ctx, abc[:2], Wait(time.Millisecond))
+		want(t, err, ErrTimeout)
+		stopped, cancel := context.WithCancel(ctx)
+		done := make(chan error)
+		go func() {
+			_, _, err := store.Any(stopped, abc[:2])
+			done <- err
+		}()
+		local(t, 1)
+		cancel()
+		want(t, <-done, context.Canceled)
+		must(t, leases[1].Release())
+		lease, index, err := store.Any(ctx, abc[:2])
+		must(t, err)
+		equal(t, index, 1)
+		must(t, lease.Release())
+		want(t, leases.Release(), ErrInvalid) // one was released before
+		must(t, store.Close())
+	})
+}
+
+func TestReentrant(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := WithScope(patient(t))
+		outer, err := store.Lock(ctx, "x", Reentrant())
+		must(t, err)
+		inner, err := store.Lock(ctx, "x", Reentrant())
+		must(t, err)
+		equal(t, inner.Token(), outer.Token())
+		_, err = store.TryLock(WithScope(bg), "x", Reentrant())
+		want(t, err, ErrBusy)
+		must(t, inner.Release())
+		want(t, inner.Release(), ErrInvalid) // and not the outer hold
+		must(t, outer.Err())
+		equal(t, outer.State(), StateHeld)
+		again, err := store.Lock(bg, "x", Reentrant(), Scope(ctx.Value(scopeKey{}).(uint64)))
+		must(t, err)
+		must(t, store.Break(ctx, "x", outer.Token()))
+		closed(t, "outer", outer.Done())
+		closed(t, "again", again.Done())
+		want(t, again.Release(), ErrLost)
+		want(t, outer.Release(), ErrLost)
+		must(t, store.Close())
+	})
+}
+
+func TestDeadlock(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		one, two := WithScope(patient(t)), WithScope(patient(t))
+		a, err := store.Lock(one, "a")
+		must(t, err)
+		b, err := store.Lock(two, "b")
+		must(t, err)
+		done := make(chan error, 2)
+		cross := func(ctx context.Context, name string, mine *Lease) {
+			lease, err := store.Lock(ctx, name)
+			if err == nil {
+				err = lease.Release()
+			}
+			_ = mine.Release()
+			done <- err
+		}
+		go cross(one, "b", a)
+		go cross(two, "a", b)
+		first, second := <-done, <-done
+		if (first == nil) == (second == nil) {
+			t.Fatal(first, second)
+		}
+		if first == nil {
+			first = second
+		}
+		want(t, first, ErrDeadlock)
+		list, err := store.Deadlocks(patient(t))
+		must(t, err)
+		equal(t, len(list), 0)
+	})
+}
+
+func TestWatch(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store, other := openAt(t, url), openAt(t, url)
+		ctx := patient(t)
+		lease, err := store.Lock(ctx, "x", Watch())
+		must(t, err)
+		yielded, err := lease.Yield(ctx)
+		must(t, err)
+		equal(t, yielded, false)
+		derived := lease.Context(ctx)
+		events := lease.Events()
+		must(t, other.Ask(ctx, "x", "please"))
+		equal(t, <-events, Event{EventAsked, "please"})
+		done := make(chan error)
+		go func() {
+			got, err := other.Lock(ctx, "x", Label("other"))
+			if err == nil {
+				err = got.Release()
+			}
+			done <- err
+		}()
+		equal(t, (<-events).Kind, EventWanted)
+		equal(t, lease.Wanted(), true)
+		before := lease.Token()
+		must(t, derived.Err())
+		yielded, err = lease.Yield(ctx)
+		must(t, err)
+		equal(t, yielded, true)
+		must(t, <-done)
+		if lease.Token() <= before {
+			t.Fatal("the token did not grow")
+		}
+		closed(t, "the context of before", derived.Done())
+		want(t, Cause(derived), ErrYielded)
+		must(t, lease.Release())
+		for range events { // it is closed
+		}
+		want(t, other.Ask(ctx, "x", ""), ErrNotFound)
+		plain, err := store.Lock(ctx, "x")
+		must(t, err)
+		_, err = plain.Yield(ctx)
+		want(t, err, ErrInvalid)
+		must(t, plain.Release())
+	})
+}
+
+// A yield that does not come back holds nothing.
+func TestYieldCancelled(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store, other := openAt(t, url), openAt(t, url)
+		ctx, cancel := context.WithCancel(patient(t))
+		lease, err := store.Lock(ctx, "x", Watch())
+		must(t, err)
+		got := make(chan *Lease)
+		go func() {
+			lease, _ := other.Lock(bg, "x")
+			got <- lease
+		}()
+		await(t, "wanted", lease.Wanted)
+		go func() {
+			holder := <-got
+			cancel()
+			got <- holder
+		}()
+		_, err = lease.Yield(ctx)
+		want(t, err, context.Canceled)
+		closed(t, "the end", lease.Done())
+		want(t, lease.Release(), ErrInvalid)
+		must(t, store.Close())
+		must(t, (<-got).Release())
+	})
+}
+
+func TestDetached(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		lease, err := store.Lock(ctx, "x", Detached(), TTL(time.Minute))
+		if errors.Is(err, ErrUnsupported) {
+			t.Skip(err)
+		}
+		must(t, err)
+		text, err := lease.Export()
+		must(t, err)
+		must(t, store.CloseRelease()) // it lives on
+		store = openAt(t, url)
+		_, err = store.TryLock(ctx, "x")
+		want(t, err, ErrBusy)
+		_, err = store.Adopt(ctx, AdoptRequest{Name: "x", Text: "nonsense"})
+		want(t, err, ErrInvalid)
+		lease, err = store.Adopt(ctx, AdoptRequest{Name: "x", Text: text, TTL: 3 * time.Second, Renew: true})
+		must(t, err)
+		derived := lease.Context(ctx)                                                  // its loss is learned by its descriptor, at the next renewal at the latest
+		if err := store.Break(ctx, "x", lease.Token()); !errors.Is(err, ErrNotFound) { // on a slow machine it has expired
+			must(t, err)
+		}
+		closed(t, "loss", lease.Done())
+		closed(t, "the derived context", derived.Done())
+		want(t, lease.Release(), ErrLost)
+		must(t, store.Close())
+	})
+}
+
+func TestCells(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		cell := store.Cell("c")
+		_, err := cell.Get(ctx)
+		want(t, err, ErrNotFound)
+		first, err := cell.Set(ctx, []byte("one\x00"), 0)
+		must(t, err)
+		value, err := cell.Get(ctx)
+		must(t, err)
+		equal(t, fmt.Sprintf("%q %v %v", value.Bytes, value.Version == first, value.TTL), `"one\x00" true -1ns`)
+		_, err = cell.Swap(ctx, first+12345, []byte("no"), 0)
+		want(t, err, ErrChanged)
+		second, err := cell.Swap(ctx, first, nil, time.Hour)
+		must(t, err)
+		value, err = cell.Get(ctx)
+		must(t, err)
+		if value.Bytes == nil || len(value.Bytes) != 0 || value.TTL <= 0 {
+			t.Fatal(value)
+		}
+		woken := make(chan uint64)
+		go func() {
+			version, err := cell.Wait(ctx, second)
+			if err != nil {
+				t.Error(err)
+			}
+			woken <- version
+		}()
+		local(t, 1)
+		var all sync.WaitGroup
+		for i := 0; i < 10; i++ {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				_, err := store.Cell("sum").Update(ctx, func(old CellValue) (CellChange, error) {
+					n, _ := strconv.Atoi(string(old.Bytes))
+					return CellChange{Action: CellWrite, Bytes: []byte(strconv.Itoa(n + 1))}, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		all.Wait()
+		value, err = store.Cell("sum").Get(ctx)
+		must(t, err)
+		equal(t, string(value.Bytes), "10")
+		mine := errors.New("mine")
+		_, err = cell.Update(ctx, func(CellValue) (CellChange, error) { return CellChange{}, mine })
+		equal(t, err, mine)
+		func() {
+			defer func() { equal(t, recover(), "ouch") }()
+			_, _ = cell.Update(ctx, func(CellValue) (CellChange, error) { panic("ouch") })
+		}()
+		must(t, cell.Delete(ctx, second))
+		equal(t, <-woken, 0)
+		want(t, cell.Delete(ctx, second), ErrChanged)
+
+		versions, err := store.Commit(ctx, CellItem{Name: "p", Action: CellWrite, Bytes: []byte("1")},
+			CellItem{Name: "q", Version: AnyVersion, Action: CellWrite, Bytes: []byte("2")})
+		must(t, err)
+		_, err = store.Commit(ctx, CellItem{Name: "p", Version: versions[0]}, CellItem{Name: "q", Action: CellWrite})
+		want(t, err, ErrChanged)
+		var changed *ChangedError
+		if !errors.As(err, &changed) || changed.Index != 1 || changed.Version != versions[1] {
+			t.Fatal(err, changed)
+		}
+		_, err = store.Commit(ctx)
+		want(t, err, ErrInvalid)
+
+		lease, err := store.Lock(ctx, "x")
+		must(t, err)
+		must(t, lease.SetCell(ctx, "bound", []byte("b")))
+		value, err = store.LeaseCell(ctx, "bound")
+		must(t, err)
+		equal(t, string(value.Bytes), "b")
+		must(t, lease.Release())
+		_, err = store.LeaseCell(ctx, "bound")
+		want(t, err, ErrNotFound)
+	})
+}
+
+func TestCountersAndGuards(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		counter := store.Counter("n")
+		sum, err := counter.Add(ctx, 5)
+		must(t, err)
+		equal(t, sum, 5)
+		now, err := counter.Swap(ctx, 4, 9)
+		want(t, err, ErrChanged)
+		equal(t, now, 5)
+		now, err = counter.Swap(ctx, 5, 9)
+		must(t, err)
+		equal(t, now, 9)
+		must(t, counter.Set(ctx, 1<<63-1))
+		_, err = counter.Add(ctx, 1)
+		want(t, err, ErrOverflow)
+		must(t, counter.Delete(ctx))
+		now, err = counter.Get(ctx)
+		must(t, err)
+		equal(t, now, 0)
+
+		guard := store.Guard("g")
+		bytes, err := guard.Claim(ctx, 5)
+		must(t, err)
+		if bytes != nil {
+			t.Fatal(bytes)
+		}
+		must(t, guard.Set(ctx, 5, []byte("five")))
+		bytes, err = guard.Claim(ctx, 7)
+		must(t, err)
+		equal(t, string(bytes), "five")
+		want(t, guard.Set(ctx, 5, nil), ErrFenced)
+		_, err = guard.Claim(ctx, 6)
+		want(t, err, ErrFenced)
+	})
+}
+
+func TestLimits(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		limit := store.Limit("l", Rule{Bucket, 2, time.Hour, 2})
+		state, err := limit.Take(ctx, 1)
+		must(t, err)
+		equal(t, state.Left, 1)
+		if state.At.Year() < 2020 {
+			t.Fatal(state.At)
+		}
+		_, err = limit.TryTake(ctx, 1)
+		must(t, err)
+		state, err = limit.TryTake(ctx, 1)
+		want(t, err, ErrBusy)
+		if state.Retry <= 0 {
+			t.Fatal(state)
+		}
+		_, err = limit.Take(ctx, 1)
+		want(t, err, ErrTimeout) // said at once
+		stopped, cancel := context.WithCancel(bg)
+		done := make(chan error)
+		go func() {
+			_, err := limit.Take(stopped, 1)
+			done <- err
+		}()
+		local(t, 1)
+		cancel()
+		want(t, <-done, context.Canceled)
+		state, err = limit.Get(ctx)
+		must(t, err)
+		equal(t, state.Rule, Rule{Bucket, 2, time.Hour, 2})
+		state, err = store.Limit("l", Rule{Bucket, 5, time.Hour, 5}).Set(ctx)
+		must(t, err)
+		equal(t, state.IsSet, true)
+	})
+}
+
+func TestLatchesAndBarriers(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		latch := store.Latch("l")
+		want(t, latch.Wait(ctx), ErrNotFound)
+		must(t, latch.Create(ctx, 2))
+		lease, err := latch.Join(ctx, "one")
+		must(t, err)
+		left, err := latch.CountDown(ctx, "one")
+		must(t, err)
+		equal(t, left, 1)
+		must(t, lease.Release())
+		done := make(chan error, 10)
+		go func() { done <- latch.Wait(ctx) }()
+		_, err = latch.CountDown(ctx, "two")
+		must(t, err)
+		must(t, <-done)
+		count, left, err := latch.Get(ctx)
+		must(t, err)
+		equal(t, []uint32{count, left}, "[2 0]")
+		must(t, latch.Delete(ctx))
+
+		barrier := store.Barrier("b", 3)
+		for i := 0; i < 3; i++ {
+			go func() { done <- barrier.Wait(ctx, "") }()
+		}
+		for i := 0; i < 3; i++ {
+			must(t, <-done)
+		}
+		stopped, cancel := context.WithCancel(ctx)
+		go func() { done <- barrier.Wait(stopped, "me") }()
+		local(t, 1)
+		cancel()
+		want(t, <-done, context.Canceled)
+
+		var inside int32
+		for i := 0; i < 2; i++ {
+			go func(who string) {
+				party, err := store.Barrier("d", 2).Enter(ctx, who)
+				if err == nil {
+					atomic.AddInt32(&inside, 1)
+					err = party.Leave(ctx)
+				}
+				if err == nil && atomic.LoadInt32(&inside) != 2 {
+					err = errors.New("left alone")
+				}
+				done <- err
+			}(fmt.Sprint("p", i))
+		}
+		must(t, <-done)
+		must(t, <-done)
+		must(t, store.Close())
+	})
+}
+
+func TestElectionsAndGroups(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		election := store.Election("e")
+		none, err := election.Wait(ctx, nil)
+		must(t, err)
+		equal(t, none.Leads, false)
+		leader, err := election.Campaign(ctx, []byte("here"), Label("boss"))
+		must(t, err)
+		seen, err := election.Wait(ctx, none)
+		must(t, err)
+		equal(t, string(seen.Value), "here")
+		equal(t, seen.Token, leader.Token())
+		must(t, leader.Publish(ctx, []byte("there")))
+		seen, err = election.Wait(ctx, seen)
+		must(t, err)
+		equal(t, string(seen.Value), "there")
+		must(t, leader.Resign())
+		want(t, leader.Release(), ErrInvalid)
+		seen, err = election.Wait(ctx, seen)
+		must(t, err)
+		equal(t, seen.Leads, false)
+
+		group := store.Group("g")
+		member, err := group.Join(ctx, "tcp:1")
+		must(t, err)
+		members, err := group.Wait(ctx, nil)
+		must(t, err)
+		equal(t, members.List[0].Value, "tcp:1")
+		second, err := group.Join(ctx, "tcp:2")
+		must(t, err)
+		members, err = group.Wait(ctx, members)
+		must(t, err)
+		equal(t, len(members.List), 2)
+		must(t, member.Leave())
+		must(t, second.Leave())
+		members, err = group.Wait(ctx, members)
+		must(t, err)
+		if len(members.List) == 2 {
+			t.Fatal(members.List)
+		}
+		must(t, store.Close())
+	})
+}
+
+func TestOnce(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		ctx := patient(t)
+		once := store.Once("o")
+		_, err := once.Get(ctx)
+		want(t, err, ErrNotFound)
+		failed := errors.New("failed")
+		equal(t, once.Do(ctx, func(context.Context) error { return failed }), failed)
+		runs := 0
+		for i := 0; i < 2; i++ {
+			must(t, once.Do(ctx, func(ctx context.Context) error { runs++; return ctx.Err() }, Label("me")))
+		}
+		equal(t, runs, 1)
+		lease, mark, err := once.Begin(ctx, 0)
+		want(t, err, ErrDone)
+		if lease != nil || mark == nil || mark.Label != "me" {
+			t.Fatal(lease, mark)
+		}
+		must(t, once.Delete(ctx))
+		lease, _, err = once.Begin(ctx, 0)
+		must(t, err)
+		must(t, lease.Release())
+		lease, err = store.Lock(ctx, "o")
+		must(t, err)
+		_, err = once.Claim(ctx, lease, 0)
+		must(t, err)
+		must(t, once.Finish(ctx, lease))
+		must(t, lease.Release())
+		must(t, store.Close())
+	})
+}
+
+func TestStoreCalls(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url, OpenLabel("tester"))
+		ctx := patient(t)
+		info, err := store.Info()
+		must(t, err)
+		if info.Engine == "" || !info.Caps.Has(CapCells|CapToken) || info.Tokens == TokenNone {
+			t.Fatal(info)
+		}
+		findings, err := store.Check(ctx)
+		must(t, err)
+		if len(findings) == 0 {
+			t.Fatal("no findings")
+		}
+		lease, err := store.Lock(ctx, "x", MaxHold(time.Hour), MinValid(time.Millisecond), LockDelay(time.Second))
+		must(t, err)
+		session, err := lease.Session("")
+		if err == nil && session == "" {
+			t.Fatal("no session")
+		}
+		view, err := store.InspectPattern(ctx, "")
+		must(t, err)
+		equal(t, len(view.Entries), 1)
+		if info.Caps.Has(CapWatch) {
+			done := make(chan error)
+			go func() {
+				_, err := store.Wait(ctx, 0)
+				done <- err
+			}()
+			local(t, 1)
+			for ended := false; !ended; { // 0 is from the moment on that the wait has begun
+				select {
+				case err := <-done:
+					must(t, err)
+					ended = true
+				default:
+					extra, err := store.Lock(ctx, "y")
+					must(t, err)
+					must(t, extra.Release())
+				}
+			}
+		}
+		must(t, lease.Release())
+		must(t, store.IdleRelease())
+	})
+	if len(Engines()) < 2 || Version() == "" || VersionNumber() < 100 {
+		t.Fatal(Engines(), Version(), VersionNumber())
+	}
+}
+
+func TestLockers(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url)
+		mutex := store.Mutex("m")
+		n := 0
+		var all sync.WaitGroup
+		for i := 0; i < 8; i++ {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				mutex.Lock()
+				defer mutex.Unlock()
+				n++
+			}()
+		}
+		all.Wait()
+		equal(t, n, 8)
+		equal(t, mutex.TryLock(), true)
+		equal(t, mutex.TryLock(), false)
+		must(t, store.Break(bg, "m", mutex.Lease().Token()))
+		closed(t, "loss", mutex.Lease().Done())
+		panics(t, mutex.Unlock)
+		panics(t, mutex.Unlock)
+		rw := store.RWMutex("rw")
+		rw.RLock()
+		rw.RLocker().Lock()
+		equal(t, rw.TryRLock(), true)
+		equal(t, rw.TryLock(), false)
+		rw.RUnlock()
+		rw.RUnlock()
+		rw.RLocker().Unlock()
+		panics(t, rw.RUnlock)
+		rw.Lock()
+		equal(t, rw.TryRLock(), false)
+		rw.Unlock()
+		must(t, store.Close())
+	})
+}
+
+func panics(t *testing.T, fn func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Fatal("it did not panic")
+		}
+	}()
+	fn()
+}
+
+// ---- processes ---------------------------------------------------------------------
+
+// TestMain is also the main function of the processes that TestProcesses starts.
+func TestMain(m *testing.M) {
+	if url := os.Getenv("HOLDFAST_GO_CHILD"); url != "" {
+		if err := child(url, os.Getenv("HOLDFAST_GO_FILE")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const childRounds = 60
+
+// child adds to a number in a file, without any other protection than the lock.
+func child(url, path string) error {
+	ctx, cancel := context.WithTimeout(bg, 2*patience)
+	defer cancel()
+	store, err := Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < childRounds; i++ {
+		lease, err := store.Lock(ctx, "file")
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Microsecond)
+		if err := os.WriteFile(path, []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+			return err
+		}
+		if err := lease.Release(); err != nil {
+			return err
+		}
+	}
+	fmt.Println("done")
+	return store.Close()
+}
+
+func TestProcesses(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		store := openAt(t, url) // while children are started: their descriptors must not be ours
+		lease, err := store.Lock(patient(t), "file")
+		must(t, err)
+		path := filepath.Join(t.TempDir(), "number")
+		must(t, os.WriteFile(path, []byte("0"), 0o600))
+		var all sync.WaitGroup
+		for i := 0; i < 3; i++ {
+			command := exec.Command(os.Args[0], "-test.run=^$")
+			command.Env = append(os.Environ(), "HOLDFAST_GO_CHILD="+url, "HOLDFAST_GO_FILE="+path)
+			command.Stderr = os.Stderr
+			out, err := command.StdoutPipe()
+			must(t, err)
+			must(t, command.Start())
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				line, _ := bufio.NewReader(out).ReadString('\n')
+				if err := command.Wait(); err != nil || line != "done\n" {
+					t.Error(line, err)
+				}
+			}()
+		}
+		text, err := os.ReadFile(path)
+		must(t, err)
+		equal(t, string(text), "0")
+		must(t, lease.Release())
+		all.Wait()
+		text, err = os.ReadFile(path)
+		must(t, err)
+		equal(t, string(text), 3*childRounds)
+	})
+}
