@@ -4,6 +4,7 @@ package holdfast;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -17,13 +18,14 @@ final class Sink {
     private final Name name;
     private final Consumer<LeaseEvent> listener;
     private final Executor executor;
-    private final Runnable onEnd;
+    private final Consumer<Sink> onEnd;
     private final ConcurrentLinkedQueue<LeaseEvent> events = new ConcurrentLinkedQueue<>();
     /** Held while the listener runs. */
     private final ReentrantLock running = new ReentrantLock();
     private final AtomicInteger holds = new AtomicInteger(1);
+    private final AtomicBoolean ended = new AtomicBoolean();
 
-    Sink(Request request, Executor executor, Runnable onEnd) {
+    Sink(Request request, Executor executor, Consumer<Sink> onEnd) {
         this.name = request.name();
         this.listener = request.listener();
         this.executor = executor;
@@ -69,9 +71,16 @@ final class Sink {
         if (holds.decrementAndGet() > 0) {
             return false;
         }
-        Native.remove(this);
-        onEnd.run();
-        drain();
+        endAll();
         return true;
+    }
+
+    /** All holds have ended: so it is when the store is closed, also for leases that were forgotten. */
+    void endAll() {
+        if (ended.compareAndSet(false, true)) {
+            Native.remove(this);
+            onEnd.accept(this);
+        }
+        drain();
     }
 }

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -27,6 +28,8 @@ public final class Store implements AutoCloseable {
     private final Poller poller;
     /** The sinks of reentrant leases, by their handles: all holds of one have the same. */
     private final Map<Long, Sink> reentrant = new ConcurrentHashMap<>();
+    /** All sinks of leases that have not ended. */
+    private final Set<Sink> sinks = ConcurrentHashMap.newKeySet();
     private volatile boolean closed;
     /** A direct call ended in trouble: until an asynchronous one goes well again, no thread is held in C for so long. */
     private volatile boolean troubled;
@@ -87,6 +90,7 @@ public final class Store implements AutoCloseable {
         } else {
             closed = true;
             poller.close();
+            sinks.forEach(Sink::endAll);
         }
         if (status != Status.OK && !(status == Status.INVALID && flags == RELEASE)) {
             throw HoldfastException.of(status, 0, null);
@@ -219,12 +223,17 @@ public final class Store implements AutoCloseable {
         if (request.listener() == null) {
             return null;
         }
-        if (!polled) {
-            return new Sink(request, executor, () -> {
-            });
+        if (polled) {
+            poller.enter();
         }
-        poller.enter();
-        return new Sink(request, executor, poller::leave);
+        Sink sink = new Sink(request, executor, ended -> {
+            sinks.remove(ended);
+            if (polled) {
+                poller.leave();
+            }
+        });
+        sinks.add(sink);
+        return sink;
     }
 
     /** A call that acquires something as `request` says. `first` goes before the request. */

@@ -338,7 +338,9 @@ abstract class LeaseSuite extends Bed {
         get(other).lease().close();
         any.lease().close();
         CompletableFuture<List<Lease>> gone = store.acquireAllAsync(both);
-        gone.cancel(true);
+        if (!gone.cancel(true)) {
+            store.releaseAll(get(gone));
+        }
         get(store.acquireAllAsync(both)).forEach(Lease::close);
     }
 
@@ -356,6 +358,19 @@ abstract class LeaseSuite extends Bed {
             adopted.close();
         }
         assertEquals(Status.LOST, lease.release());
+    }
+
+    @Test
+    void leasesLinger() throws Exception {
+        Request request = Request.mutex(name("linger")).linger(Duration.ofSeconds(10));
+        if (!store.info().capabilities().contains(Capability.LINGER)) {
+            assertThrows(HoldfastException.Unsupported.class, () -> store.acquire(request));
+            return;
+        }
+        store.acquire(request).close();
+        assertTrue(store.inspect(request.name()).orElseThrow().holders().get(0).lingers());
+        store.releaseIdle();
+        assertTrue(store.inspect(request.name()).isEmpty());
     }
 
     @Test
