@@ -3,6 +3,7 @@
 # "N passed, N failed". HOLDFAST_BUILD: the build folder of the C library (default: build in the root of the repository).
 # HOLDFAST_JAVA_OUT: where everything goes (default: $HOLDFAST_BUILD/bindings/java). JAVA_NEWER: a newer JDK, for virtual
 # threads (default: the newest that is installed in the usual place).
+# shellcheck disable=SC2317  # functions are called by step
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -82,12 +83,14 @@ suite() {
     fi
     echo "      $what: $(echo "$line" | sed 's/^[^T]*//')"
     run=$(echo "$line" | sed 's/.*Tests run: \([0-9]*\).*/\1/')
-    fell=$(echo "$line" | sed 's/.*Failures: \([0-9]*\), Errors: \([0-9]*\).*/\1 + \2/')
+    failures=$(echo "$line" | sed 's/.*Failures: \([0-9]*\).*/\1/')
+    errors=$(echo "$line" | sed 's/.*Errors: \([0-9]*\).*/\1/')
+    fell=$((failures + errors))
     skipped=$(echo "$line" | sed 's/.*Skipped: \([0-9]*\).*/\1/')
-    passed=$((passed + run - ($fell) - skipped))
-    failed=$((failed + $fell))
+    passed=$((passed + run - fell - skipped))
+    failed=$((failed + fell))
     [ "$result" -eq 0 ] || grep -E '^FAILED |^\[ERROR\]' "$log" | head -n 40
-    [ "$result" -eq 0 ] || [ $(($fell)) -gt 0 ] || bad "$what: Maven failed"
+    [ "$result" -eq 0 ] || [ "$fell" -gt 0 ] || bad "$what: Maven failed"
 }
 
 # A URL without a server would skip the tests on Redis: with_server makes sure that there is one.

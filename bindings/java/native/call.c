@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Every asynchronous call of the library by its number, which is its place in Op.java. Inputs come in the order of the C call. */
-#include "binding.h"
+#include "call.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define BEGIN(name)                                                                               \
-    static hf_status begin_##name(void *handle, struct in *in, struct call *call, hf_op **ret_op, \
-                                  hf_error *err)
-/* The end of every asynchronous call's arguments. */
-#define DONE on_done, call, ret_op, err
-
-struct name {
-    const void *bytes;
-    size_t len;
-};
-
-static struct name in_name(struct in *in)
-{
-    struct name name;
-
-    name.bytes = in_bytes(in, &name.len);
-    return name;
-}
 
 void read_wanted(struct in *in, hf_acquire_request *ret_request)
 {
@@ -51,7 +32,7 @@ void set_sink(hf_acquire_request *request, int64_t sink)
     }
 }
 
-static void read_acquire(struct in *in, hf_acquire_request *ret_request)
+void read_acquire(struct in *in, hf_acquire_request *ret_request)
 {
     int64_t wait_ms = in_number(in);
     uint64_t scope = (uint64_t)in_number(in);
@@ -63,7 +44,7 @@ static void read_acquire(struct in *in, hf_acquire_request *ret_request)
     set_sink(ret_request, sink);
 }
 
-BEGIN(acquire)
+static BEGIN(acquire)
 {
     hf_acquire_request request;
 
@@ -88,23 +69,23 @@ static hf_status begin_several(bool all, void *handle, struct in *in, struct cal
     return status;
 }
 
-BEGIN(acquire_all)
+static BEGIN(acquire_all)
 {
     return begin_several(true, handle, in, call, ret_op, err);
 }
 
-BEGIN(acquire_any)
+static BEGIN(acquire_any)
 {
     return begin_several(false, handle, in, call, ret_op, err);
 }
 
-BEGIN(release)
+static BEGIN(release)
 {
     (void)in;
     return hf_release_async(handle, DONE);
 }
 
-BEGIN(release_all)
+static BEGIN(release_all)
 {
     hf_lease *leases[HF_ACQUIRE_ALL_MAX] = { NULL };
     size_t count = (size_t)in_number(in);
@@ -115,38 +96,38 @@ BEGIN(release_all)
     return hf_release_all_async(leases, count, DONE);
 }
 
-BEGIN(renew)
+static BEGIN(renew)
 {
     return hf_renew_async(handle, in_number(in), DONE);
 }
 
-BEGIN(yield)
+static BEGIN(yield)
 {
     return hf_yield_async(handle, in_number(in), DONE);
 }
 
-BEGIN(convert)
+static BEGIN(convert)
 {
     hf_kind kind = (hf_kind)in_number(in);
 
     return hf_convert_async(handle, kind, in_number(in), DONE);
 }
 
-BEGIN(resize)
+static BEGIN(resize)
 {
     struct name name = in_name(in);
 
     return hf_semaphore_resize_async(handle, name.bytes, name.len, (uint32_t)in_number(in), DONE);
 }
 
-BEGIN(ask)
+static BEGIN(ask)
 {
     struct name name = in_name(in);
 
     return hf_ask_async(handle, name.bytes, name.len, in_text(in), DONE);
 }
 
-BEGIN(adopt)
+static BEGIN(adopt)
 {
     hf_adopt_request request = HF_ADOPT_REQUEST_INIT;
 
@@ -157,403 +138,37 @@ BEGIN(adopt)
     return hf_lease_adopt_async(handle, &request, DONE);
 }
 
-BEGIN(break)
+static BEGIN(break)
 {
     struct name name = in_name(in);
 
     return hf_lease_break_async(handle, name.bytes, name.len, (uint64_t)in_number(in), DONE);
 }
 
-BEGIN(inspect)
+static BEGIN(inspect)
 {
     struct name name = in_name(in);
 
     return hf_store_inspect_async(handle, name.bytes, name.len, (uint64_t)in_number(in), DONE);
 }
 
-BEGIN(store_wait)
+static BEGIN(store_wait)
 {
     uint64_t seq = (uint64_t)in_number(in);
 
     return hf_store_wait_async(handle, seq, in_number(in), NULL, DONE);
 }
 
-BEGIN(check)
+static BEGIN(check)
 {
     (void)in;
     return hf_store_check_async(handle, DONE);
 }
 
-BEGIN(deadlocks)
+static BEGIN(deadlocks)
 {
     (void)in;
     return hf_deadlock_list_async(handle, DONE);
-}
-
-/* ---- cells ------------------------------------------------------------------------------ */
-
-static void read_cell(struct in *in, hf_cell_request *ret_request)
-{
-    memset(ret_request, 0, sizeof *ret_request);
-    ret_request->size = sizeof *ret_request;
-    ret_request->name = in_bytes(in, &ret_request->name_len);
-    ret_request->bytes = in_bytes(in, &ret_request->len);
-    ret_request->ttl_ms = in_number(in);
-    ret_request->version = (uint64_t)in_number(in);
-    ret_request->wait_ms = in_number(in);
-}
-
-BEGIN(cell_get)
-{
-    struct name name = in_name(in);
-
-    return hf_cell_get_async(handle, name.bytes, name.len, DONE);
-}
-
-BEGIN(cell_set)
-{
-    hf_cell_request request;
-
-    read_cell(in, &request);
-    return hf_cell_set_async(handle, &request, DONE);
-}
-
-BEGIN(cell_swap)
-{
-    hf_cell_request request;
-
-    read_cell(in, &request);
-    return hf_cell_swap_async(handle, &request, DONE);
-}
-
-BEGIN(cell_update)
-{
-    hf_cell_request request;
-
-    read_cell(in, &request);
-    request.fn = on_update;
-    request.fn_arg = call;
-    return hf_cell_update_async(handle, &request, DONE);
-}
-
-BEGIN(cell_wait)
-{
-    hf_cell_request request;
-
-    read_cell(in, &request);
-    return hf_cell_wait_async(handle, &request, DONE);
-}
-
-BEGIN(cells_commit)
-{
-    size_t count = (size_t)in_number(in);
-    hf_cell_item *items = calloc(count + 1, sizeof *items);
-    hf_status status;
-
-    if (!items)
-        return HF_NO_MEMORY;
-    for (size_t i = 0; i < count; i++) {
-        items[i].size = sizeof *items;
-        items[i].name = in_bytes(in, &items[i].name_len);
-        items[i].version = (uint64_t)in_number(in);
-        items[i].action = (hf_cell_action)in_number(in);
-        items[i].bytes = in_bytes(in, &items[i].len);
-        items[i].ttl_ms = in_number(in);
-    }
-    status = hf_cells_commit_async(handle, items, count, DONE);
-    free(items);
-    return status;
-}
-
-BEGIN(cell_delete)
-{
-    struct name name = in_name(in);
-
-    return hf_cell_delete_async(handle, name.bytes, name.len, (uint64_t)in_number(in), DONE);
-}
-
-BEGIN(lease_cell_set)
-{
-    struct name name = in_name(in);
-    struct name value = in_name(in);
-
-    return hf_lease_cell_set_async(handle, name.bytes, name.len, value.bytes, value.len, DONE);
-}
-
-BEGIN(lease_cell_get)
-{
-    struct name name = in_name(in);
-
-    return hf_lease_cell_get_async(handle, name.bytes, name.len, DONE);
-}
-
-/* ---- counters, guards, limits ----------------------------------------------------------- */
-
-BEGIN(counter_add)
-{
-    struct name name = in_name(in);
-
-    return hf_counter_add_async(handle, name.bytes, name.len, in_number(in), DONE);
-}
-
-BEGIN(counter_get)
-{
-    struct name name = in_name(in);
-
-    return hf_counter_get_async(handle, name.bytes, name.len, DONE);
-}
-
-BEGIN(counter_set)
-{
-    struct name name = in_name(in);
-
-    return hf_counter_set_async(handle, name.bytes, name.len, in_number(in), DONE);
-}
-
-BEGIN(counter_swap)
-{
-    struct name name = in_name(in);
-    int64_t expected = in_number(in);
-
-    return hf_counter_swap_async(handle, name.bytes, name.len, expected, in_number(in), DONE);
-}
-
-BEGIN(counter_delete)
-{
-    struct name name = in_name(in);
-
-    return hf_counter_delete_async(handle, name.bytes, name.len, DONE);
-}
-
-BEGIN(guard_claim)
-{
-    struct name name = in_name(in);
-
-    return hf_guard_claim_async(handle, name.bytes, name.len, (uint64_t)in_number(in), DONE);
-}
-
-BEGIN(guard_set)
-{
-    struct name name = in_name(in);
-    uint64_t token = (uint64_t)in_number(in);
-    struct name value = in_name(in);
-
-    return hf_guard_set_async(handle, name.bytes, name.len, token, value.bytes, value.len, DONE);
-}
-
-static void read_limit(struct in *in, hf_limit_request *ret_request)
-{
-    memset(ret_request, 0, sizeof *ret_request);
-    ret_request->size = sizeof *ret_request;
-    ret_request->name = in_bytes(in, &ret_request->name_len);
-    ret_request->algorithm = (hf_limit_algorithm)in_number(in);
-    ret_request->rate = (uint32_t)in_number(in);
-    ret_request->per_ms = in_number(in);
-    ret_request->burst = (uint32_t)in_number(in);
-    ret_request->permits = (uint32_t)in_number(in);
-    ret_request->wait_ms = in_number(in);
-}
-
-BEGIN(limit_take)
-{
-    hf_limit_request request;
-
-    read_limit(in, &request);
-    return hf_limit_take_async(handle, &request, DONE);
-}
-
-BEGIN(limit_get)
-{
-    hf_limit_request request;
-
-    read_limit(in, &request);
-    return hf_limit_get_async(handle, &request, DONE);
-}
-
-BEGIN(limit_set)
-{
-    hf_limit_request request;
-
-    read_limit(in, &request);
-    return hf_limit_set_async(handle, &request, DONE);
-}
-
-/* ---- latches and barriers --------------------------------------------------------------- */
-
-static void read_party(struct in *in, hf_party_request *ret_request)
-{
-    memset(ret_request, 0, sizeof *ret_request);
-    ret_request->size = sizeof *ret_request;
-    ret_request->name = in_bytes(in, &ret_request->name_len);
-    ret_request->who = in_text(in);
-    ret_request->parties = (uint32_t)in_number(in);
-    ret_request->wait_ms = in_number(in);
-}
-
-BEGIN(latch_create)
-{
-    struct name name = in_name(in);
-
-    return hf_latch_create_async(handle, name.bytes, name.len, (uint32_t)in_number(in), DONE);
-}
-
-BEGIN(latch_count_down)
-{
-    struct name name = in_name(in);
-
-    return hf_latch_count_down_async(handle, name.bytes, name.len, in_text(in), DONE);
-}
-
-BEGIN(latch_join)
-{
-    hf_party_request request;
-
-    read_party(in, &request);
-    return hf_latch_join_async(handle, &request, DONE);
-}
-
-BEGIN(latch_wait)
-{
-    hf_party_request request;
-
-    read_party(in, &request);
-    return hf_latch_wait_async(handle, &request, DONE);
-}
-
-BEGIN(latch_get)
-{
-    struct name name = in_name(in);
-
-    return hf_latch_get_async(handle, name.bytes, name.len, DONE);
-}
-
-BEGIN(latch_delete)
-{
-    struct name name = in_name(in);
-
-    return hf_latch_delete_async(handle, name.bytes, name.len, DONE);
-}
-
-BEGIN(barrier_wait)
-{
-    hf_party_request request;
-
-    read_party(in, &request);
-    return hf_barrier_wait_async(handle, &request, DONE);
-}
-
-BEGIN(barrier_enter)
-{
-    hf_party_request request;
-
-    read_party(in, &request);
-    return hf_barrier_enter_async(handle, &request, DONE);
-}
-
-BEGIN(barrier_leave)
-{
-    return hf_barrier_leave_async(handle, in_number(in), NULL, DONE);
-}
-
-/* ---- elections, members, once ----------------------------------------------------------- */
-
-BEGIN(campaign)
-{
-    struct name value = in_name(in);
-    hf_acquire_request request;
-
-    read_acquire(in, &request);
-    return hf_election_campaign_async(handle, &request, value.bytes, value.len, DONE);
-}
-
-BEGIN(election_set)
-{
-    struct name value = in_name(in);
-
-    return hf_election_set_async(handle, value.bytes, value.len, DONE);
-}
-
-BEGIN(resign)
-{
-    (void)in;
-    return hf_election_resign_async(handle, DONE);
-}
-
-BEGIN(election_wait)
-{
-    hf_election_request request = HF_ELECTION_REQUEST_INIT;
-    hf_leader last = { 0 };
-
-    request.name = in_bytes(in, &request.name_len);
-    request.wait_ms = in_number(in);
-    if (in_number(in) != 0) {
-        last.leads = in_number(in) != 0;
-        last.token = (uint64_t)in_number(in);
-        last.value = in_bytes(in, &last.value_len);
-        last.label = in_text(in);
-        last.version = (uint64_t)in_number(in);
-        request.last = &last;
-    }
-    return hf_election_wait_async(handle, &request, DONE);
-}
-
-BEGIN(member_join)
-{
-    const char *value = in_text(in);
-    hf_acquire_request request;
-
-    read_acquire(in, &request);
-    return hf_member_join_async(handle, &request, value, DONE);
-}
-
-BEGIN(member_leave)
-{
-    (void)in;
-    return hf_member_leave_async(handle, DONE);
-}
-
-BEGIN(members_wait)
-{
-    hf_members_request request = HF_MEMBERS_REQUEST_INIT;
-
-    request.name = in_bytes(in, &request.name_len);
-    request.wait_ms = in_number(in);
-    request.last = handle_of(in_number(in));
-    return hf_members_wait_async(handle, &request, DONE);
-}
-
-BEGIN(once_begin)
-{
-    int64_t for_ms = in_number(in);
-    hf_acquire_request request;
-
-    read_acquire(in, &request);
-    return hf_once_begin_async(handle, &request, for_ms, DONE);
-}
-
-BEGIN(once_get)
-{
-    struct name name = in_name(in);
-
-    return hf_once_get_async(handle, name.bytes, name.len, DONE);
-}
-
-BEGIN(once_claim)
-{
-    return hf_once_claim_async(handle, in_number(in), DONE);
-}
-
-BEGIN(once_finish)
-{
-    (void)in;
-    return hf_once_finish_async(handle, DONE);
-}
-
-BEGIN(once_delete)
-{
-    struct name name = in_name(in);
-
-    return hf_once_delete_async(handle, name.bytes, name.len, DONE);
 }
 
 typedef hf_status begin_fn(void *handle, struct in *in, struct call *call, hf_op **ret_op,

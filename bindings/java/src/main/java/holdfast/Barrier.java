@@ -88,15 +88,16 @@ public final class Barrier {
     }
 
     /**
-     * Leave, and wait until all have left. The lease has ended, whatever happens. Not interruptible.
+     * Leave, and wait until all have left. The lease has ended, whatever happens.
      *
      * @param party of {@link #enter(Duration)}
      * @param wait how long to wait; null: for ever
+     * @throws InterruptedException if the thread was interrupted; we have left all the same
      * @throws HoldfastException.Broken if a participant died before it left, or our own lease was lost
      * @throws HoldfastException.TimedOut if the others have not left in time; we have
      */
-    public void leave(Lease party, Duration wait) {
-        store.endAndJoin(party, Op.BARRIER_LEAVE, new Args().number(Args.waitMillis(wait)));
+    public void leave(Lease party, Duration wait) throws InterruptedException {
+        store.calls().endAndAwait(party, Op.BARRIER_LEAVE, new Args().number(Args.waitMillis(wait)));
     }
 
     /**
@@ -107,6 +108,6 @@ public final class Barrier {
      * @return completed when all have left
      */
     public CompletableFuture<Void> leaveAsync(Lease party, Duration wait) {
-        return store.end(party, Op.BARRIER_LEAVE, new Args().number(Args.waitMillis(wait)));
+        return store.calls().end(party, Op.BARRIER_LEAVE, new Args().number(Args.waitMillis(wait)));
     }
 }

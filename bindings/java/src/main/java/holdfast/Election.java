@@ -85,7 +85,7 @@ public final class Election {
      * @param leader the lease of the leader
      */
     public void resign(Lease leader) {
-        store.endAndJoin(leader, Op.RESIGN, new Args());
+        store.calls().endAndJoin(leader, Op.RESIGN, new Args());
     }
 
     /**
@@ -95,7 +95,7 @@ public final class Election {
      * @return completed when it has ended
      */
     public CompletableFuture<Void> resignAsync(Lease leader) {
-        return store.end(leader, Op.RESIGN, new Args());
+        return store.calls().end(leader, Op.RESIGN, new Args());
     }
 
     private Plan<Leader> awaitPlan(Leader last, Duration wait) {

@@ -58,7 +58,7 @@ public final class Group {
      * @param member the lease of the member
      */
     public void leave(Lease member) {
-        store.endAndJoin(member, Op.MEMBER_LEAVE, new Args());
+        store.calls().endAndJoin(member, Op.MEMBER_LEAVE, new Args());
     }
 
     /**
@@ -68,7 +68,7 @@ public final class Group {
      * @return completed when it has left
      */
     public CompletableFuture<Void> leaveAsync(Lease member) {
-        return store.end(member, Op.MEMBER_LEAVE, new Args());
+        return store.calls().end(member, Op.MEMBER_LEAVE, new Args());
     }
 
     private Plan<Members> awaitPlan(Members last, Duration wait) {

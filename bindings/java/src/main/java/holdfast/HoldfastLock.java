@@ -42,7 +42,7 @@ public final class HoldfastLock implements Lock {
      */
     @Override
     public void lock() {
-        keep(store.acquireUninterruptibly(request));
+        keep(store.holds().acquireUninterruptibly(request));
     }
 
     @Override
@@ -52,7 +52,7 @@ public final class HoldfastLock implements Lock {
 
     @Override
     public boolean tryLock() {
-        return keep(store.tryNow(request));
+        return keep(store.holds().tryNow(request));
     }
 
     @Override

@@ -78,7 +78,7 @@ public final class Lease implements AutoCloseable {
     void ended() {
         cleanable.clean();
         if (sink != null && sink.end()) {
-            store.forget(sink);
+            store.holds().forget(sink);
         }
     }
 
@@ -172,7 +172,7 @@ public final class Lease implements AutoCloseable {
             return;
         }
         try {
-            store.release(handle);
+            store.holds().release(handle);
         } catch (HoldfastException e) {
             if (e.status() == Status.FORKED) {
                 untake(handle);
@@ -205,7 +205,7 @@ public final class Lease implements AutoCloseable {
      * @return completed when the store has confirmed it; exceptionally as {@link #close()}
      */
     public CompletableFuture<Void> closeAsync() {
-        return store.end(this, Op.RELEASE, new Args());
+        return store.calls().end(this, Op.RELEASE, new Args());
     }
 
     // ---- its time
@@ -251,7 +251,12 @@ public final class Lease implements AutoCloseable {
      * @throws HoldfastException if it did not come back; the lease has ended then
      */
     public boolean yield(Duration wait) throws InterruptedException {
-        return store.await(yieldPlan(wait));
+        try {
+            return store.await(yieldPlan(wait));
+        } catch (InterruptedException e) {
+            release(); /* if it was interrupted before it began */
+            throw e;
+        }
     }
 
     /**
@@ -287,7 +292,7 @@ public final class Lease implements AutoCloseable {
     /** Another handle for the same lease. If it was closed meanwhile, the new one has no owner and is given back. */
     private void replace(long old, long now) {
         if (now != 0 && now != old && !track.compareAndSet(old, now)) {
-            store.release(now);
+            store.holds().release(now);
         }
     }
 

@@ -93,7 +93,7 @@ final class Poller implements Runnable {
             }
             stop = false;
             ended = new CountDownLatch(1);
-            thread = new Thread(this, "holdfast-poller");
+            thread = new Thread(null, this, "holdfast-poller", 0, false);
             thread.setDaemon(true);
             thread.start();
             started = true;

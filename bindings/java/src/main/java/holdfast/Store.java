@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: MIT
 package holdfast;
 
-import java.lang.ref.Reference;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 
 /**
@@ -24,20 +18,16 @@ public final class Store implements AutoCloseable {
     private static final long RELEASE = 1;
 
     private final long handle;
-    private final Executor executor;
     private final Poller poller;
-    /** The sinks of reentrant leases, by their handles: all holds of one have the same. */
-    private final Map<Long, Sink> reentrant = new ConcurrentHashMap<>();
-    /** All sinks of leases that have not ended. */
-    private final Set<Sink> sinks = ConcurrentHashMap.newKeySet();
+    private final Calls calls;
+    private final Holds holds;
     private volatile boolean closed;
-    /** A direct call ended in trouble: until an asynchronous one goes well again, no thread is held in C for so long. */
-    private volatile boolean troubled;
 
     Store(long handle, Executor executor) {
         this.handle = handle;
-        this.executor = executor;
         poller = new Poller(handle);
+        calls = new Calls(poller, executor);
+        holds = new Holds(this, calls, poller, executor);
     }
 
     long handle() {
@@ -46,6 +36,30 @@ public final class Store implements AutoCloseable {
 
     boolean isClosed() {
         return closed;
+    }
+
+    Holds holds() {
+        return holds;
+    }
+
+    Calls calls() {
+        return calls;
+    }
+
+    <T> T join(Plan<T> plan) {
+        return calls.join(plan);
+    }
+
+    <T> T await(Plan<T> plan) throws InterruptedException {
+        return calls.await(plan);
+    }
+
+    <T> CompletableFuture<T> async(Plan<T> plan) {
+        return calls.async(plan);
+    }
+
+    Plan<Lease> acquirePlan(Op op, Args first, Request request, boolean waits) {
+        return holds.acquirePlan(op, first, request, waits);
     }
 
     // ---- the store itself
@@ -90,7 +104,7 @@ public final class Store implements AutoCloseable {
         } else {
             closed = true;
             poller.close();
-            sinks.forEach(Sink::endAll);
+            holds.close();
         }
         if (status != Status.OK && !(status == Status.INVALID && flags == RELEASE)) {
             throw HoldfastException.of(status, 0, null);
@@ -127,190 +141,6 @@ public final class Store implements AutoCloseable {
         Native.releaseIdle(handle);
     }
 
-    // ---- calls
-
-    private void begin(Plan<?> plan, Call call) {
-        try {
-            poller.enter();
-        } catch (Throwable failure) {
-            plan.failed();
-            throw failure;
-        }
-        call.id = Native.add(call);
-        try {
-            call.op = Native.begin(plan.op.ordinal(), plan.handle, plan.args, call.id);
-        } catch (Throwable failure) {
-            call.abandon();
-            plan.failed();
-            throw failure;
-        } finally {
-            Reference.reachabilityFence(plan);
-        }
-        poller.look();
-    }
-
-    private Call.Waited beginWaited(Plan<?> plan) {
-        if (poller.isCurrent()) {
-            plan.failed();
-            throw new IllegalStateException("a function of a cell cannot wait for its own store");
-        }
-        Call.Waited call = new Call.Waited(poller, plan.function);
-        begin(plan, call);
-        return call;
-    }
-
-    /** Wait for the end of a call that takes a round trip. Interrupts stay pending. */
-    <T> T join(Plan<T> plan) {
-        Call.Waited call = beginWaited(plan);
-        return call.decode(plan, call.result.join());
-    }
-
-    /** Wait for the end of a call that waits. After an interrupt the call is cancelled, and what it got is given back. */
-    <T> T await(Plan<T> plan) throws InterruptedException {
-        if (Thread.interrupted()) {
-            plan.failed();
-            throw new InterruptedException();
-        }
-        Call.Waited call = beginWaited(plan);
-        Result result;
-        try {
-            result = call.result.get();
-        } catch (ExecutionException e) {
-            throw new AssertionError(e);
-        } catch (InterruptedException e) {
-            call.cancel();
-            drop(plan, call);
-            throw e;
-        }
-        return call.decode(plan, result);
-    }
-
-    private <T> void drop(Plan<T> plan, Call.Waited call) {
-        T value;
-        try {
-            value = call.decode(plan, call.result.join());
-        } catch (HoldfastException e) {
-            return; /* cancelled, most likely */
-        }
-        plan.undo(value);
-    }
-
-    <T> CompletableFuture<T> async(Plan<T> plan) {
-        CompletableFuture<T> future = new CompletableFuture<>();
-        Call.Promised<T> call = new Call.Promised<>(poller, plan, executor, future);
-        try {
-            begin(plan, call);
-        } catch (HoldfastException e) {
-            return CompletableFuture.failedFuture(e);
-        }
-        call.watch();
-        return future;
-    }
-
-    // ---- leases
-
-    /** The request with what is left open in it. */
-    private static Args encode(Args args, Request request, long scope, Sink sink) {
-        return args.number(request.waitMillis()).number(scope).number(sink == null ? 0 : sink.id).raw(request.wanted());
-    }
-
-    private static long scope(Request request, boolean waits) {
-        return request.scope() != 0 || !waits ? request.scope() : Threads.scope();
-    }
-
-    /** Events of a lease that is acquired asynchronously come through the poller. */
-    private Sink sink(Request request, boolean polled) {
-        if (request.listener() == null) {
-            return null;
-        }
-        if (polled) {
-            poller.enter();
-        }
-        Sink sink = new Sink(request, executor, ended -> {
-            sinks.remove(ended);
-            if (polled) {
-                poller.leave();
-            }
-        });
-        sinks.add(sink);
-        return sink;
-    }
-
-    /** A call that acquires something as `request` says. `first` goes before the request. */
-    Plan<Lease> acquirePlan(Op op, Args first, Request request, boolean waits) {
-        Sink sink = sink(request, true);
-        Args args = encode(first, request, scope(request, waits), sink);
-        return new Plan<>(op, handle, args, result -> {
-            troubled = false;
-            return lease(request, result.check().lease, sink);
-        }).undo(Lease::close).sinks(sink == null ? List.of() : List.of(sink));
-    }
-
-    Lease lease(Request request, long found, Sink given) {
-        Sink sink = given;
-        if (sink != null && request.isReentrant()) {
-            sink = share(found, sink);
-        }
-        return new Lease(this, request.name(), found, sink);
-    }
-
-    private Sink share(long found, Sink mine) {
-        Sink shared = reentrant.compute(found, (key, old) -> {
-            if (old != null) {
-                old.hold();
-            }
-            return old != null ? old : mine;
-        });
-        if (shared != mine) {
-            mine.end();
-        }
-        return shared;
-    }
-
-    void forget(Sink sink) {
-        reentrant.values().remove(sink);
-    }
-
-    /** One try on this thread, in C. null: it is busy. */
-    private Lease acquireNow(Request request) {
-        Sink sink = sink(request, false);
-        long found = 0;
-        try {
-            found = Native.acquireNow(handle, request.wanted(), scope(request, true), sink == null ? 0 : sink.id);
-        } catch (HoldfastException e) {
-            troubled = e.status() == Status.UNAVAILABLE || e.status() == Status.UNKNOWN;
-            throw e;
-        } finally {
-            if (found == 0 && sink != null) {
-                sink.end();
-            }
-        }
-        return found == 0 ? null : lease(request, found, sink);
-    }
-
-    /** May this thread be held in C for a round trip? A virtual thread would hold its carrier too. */
-    private boolean isDirect() {
-        return !troubled && !Threads.isVirtual();
-    }
-
-    /**
-     * What is free is granted by one call of C, on this thread. Only if it is not does the thread wait, parked. null: this
-     * form cannot say, and the request has to be queued.
-     */
-    private Lease acquireFree(Request request) {
-        if (!isDirect()) {
-            return null;
-        }
-        try {
-            return acquireNow(request);
-        } catch (HoldfastException e) {
-            if (request.waitMillis() == 0) {
-                throw e;
-            }
-            return null; /* the call that waits tries again, or says it */
-        }
-    }
-
     /**
      * Acquire what a request asks for.
      *
@@ -322,30 +152,7 @@ public final class Store implements AutoCloseable {
      * @throws HoldfastException.Deadlock if to wait would be a deadlock
      */
     public Lease acquire(Request request) throws InterruptedException {
-        if (Thread.interrupted()) {
-            throw new InterruptedException();
-        }
-        Lease lease = acquireFree(request);
-        return lease != null ? lease : await(acquirePlan(Op.ACQUIRE, new Args(), request, true));
-    }
-
-    /** As acquire(), but an interrupt stays pending. */
-    Lease acquireUninterruptibly(Request request) {
-        Lease lease = acquireFree(request);
-        return lease != null ? lease : join(acquirePlan(Op.ACQUIRE, new Args(), request, true));
-    }
-
-    /** One try. null: it is busy. */
-    Lease tryNow(Request request) {
-        Request once = request.waitMillis() == 0 ? request : request.tryOnce();
-        if (isDirect()) {
-            return acquireNow(once);
-        }
-        try {
-            return join(acquirePlan(Op.ACQUIRE, new Args(), once, true));
-        } catch (HoldfastException.Busy e) {
-            return null;
-        }
+        return holds.acquire(request);
     }
 
     /**
@@ -355,7 +162,7 @@ public final class Store implements AutoCloseable {
      * @return the lease; empty: it is busy
      */
     public Optional<Lease> tryAcquire(Request request) {
-        return Optional.ofNullable(tryNow(request));
+        return Optional.ofNullable(holds.tryNow(request));
     }
 
     /**
@@ -384,91 +191,7 @@ public final class Store implements AutoCloseable {
         return async(acquirePlan(Op.ACQUIRE, new Args(), request, false));
     }
 
-    /** Give back a lease by its handle. */
-    void release(long lease) {
-        if (isDirect()) {
-            try {
-                Native.releaseNow(lease);
-            } catch (HoldfastException.Unavailable | HoldfastException.Unknown e) {
-                troubled = true;
-                throw e;
-            }
-        } else {
-            join(Plan.of(Op.RELEASE, lease, new Args()));
-        }
-    }
-
-    /** A call that ends a lease, whatever it returns, unless it does not begin. It is not cancelled with its future. */
-    CompletableFuture<Void> end(Lease lease, Op op, Args args) {
-        CompletableFuture<Void> future = new CompletableFuture<>();
-        long taken = lease.take();
-        if (taken == 0) {
-            return op == Op.RELEASE ? CompletableFuture.completedFuture(null)
-                    : CompletableFuture.failedFuture(HoldfastException.of(Status.INVALID, 0, "the lease has ended"));
-        }
-        try {
-            Plan<Void> plan = ending(lease, op, taken, args);
-            begin(plan, new Call.Promised<>(poller, plan, executor, future));
-        } catch (HoldfastException e) {
-            lease.untake(taken);
-            return CompletableFuture.failedFuture(e);
-        }
-        return future;
-    }
-
-    /** The same, and the thread waits: not interruptible. */
-    void endAndJoin(Lease lease, Op op, Args args) {
-        long taken = lease.take();
-        if (taken == 0) {
-            throw HoldfastException.of(Status.INVALID, 0, "the lease has ended");
-        }
-        Plan<Void> plan = ending(lease, op, taken, args);
-        Call.Waited call;
-        try {
-            call = beginWaited(plan);
-        } catch (RuntimeException e) {
-            lease.untake(taken);
-            throw e;
-        }
-        call.decode(plan, call.result.join());
-    }
-
-    private static Plan<Void> ending(Lease lease, Op op, long taken, Args args) {
-        return new Plan<>(op, taken, args, result -> {
-            lease.ended();
-            result.check();
-            return null;
-        });
-    }
-
     // ---- several names at once
-
-    private Args encodeAll(List<Request> requests, boolean waits, List<Sink> sinks) {
-        Args args = new Args().number(requests.size());
-        for (Request request : requests) {
-            Sink sink = sink(request, true);
-            sinks.add(sink);
-            encode(args, request, scope(request, waits), sink);
-        }
-        return args;
-    }
-
-    private static List<Sink> real(List<Sink> sinks) {
-        return sinks.stream().filter(sink -> sink != null).toList();
-    }
-
-    private Plan<List<Lease>> allPlan(List<Request> requests, boolean waits) {
-        List<Sink> sinks = new ArrayList<>();
-        Args args = encodeAll(requests, waits, sinks);
-        return new Plan<>(Op.ACQUIRE_ALL, handle, args, result -> {
-            List<Long> found = result.check().numbers();
-            List<Lease> leases = new ArrayList<>();
-            for (int i = 0; i < found.size(); i++) {
-                leases.add(lease(requests.get(i), found.get(i), sinks.get(i)));
-            }
-            return List.copyOf(leases);
-        }).undo(this::releaseAll).sinks(real(sinks));
-    }
 
     /**
      * Acquire all that the requests ask for, or nothing. At most 64; all have the same time to wait, which is the limit for
@@ -479,7 +202,7 @@ public final class Store implements AutoCloseable {
      * @throws InterruptedException if the thread was interrupted; nothing is held
      */
     public List<Lease> acquireAll(List<Request> requests) throws InterruptedException {
-        return await(allPlan(List.copyOf(requests), true));
+        return await(holds.allPlan(List.copyOf(requests), true));
     }
 
     /**
@@ -489,18 +212,7 @@ public final class Store implements AutoCloseable {
      * @return the leases
      */
     public CompletableFuture<List<Lease>> acquireAllAsync(List<Request> requests) {
-        return async(allPlan(List.copyOf(requests), false));
-    }
-
-    private Plan<AnyLease> anyPlan(List<Request> requests, boolean waits) {
-        List<Sink> sinks = new ArrayList<>();
-        Args args = encodeAll(requests, waits, sinks);
-        return new Plan<>(Op.ACQUIRE_ANY, handle, args, result -> {
-            int index = (int) result.check().number;
-            Sink mine = sinks.get(index);
-            real(sinks).stream().filter(sink -> sink != mine).forEach(Sink::end);
-            return new AnyLease(lease(requests.get(index), result.lease, mine), index);
-        }).undo(any -> any.lease().close()).sinks(real(sinks));
+        return async(holds.allPlan(List.copyOf(requests), false));
     }
 
     /**
@@ -511,7 +223,7 @@ public final class Store implements AutoCloseable {
      * @throws InterruptedException if the thread was interrupted; nothing is held
      */
     public AnyLease acquireAny(List<Request> requests) throws InterruptedException {
-        return await(anyPlan(List.copyOf(requests), true));
+        return await(holds.anyPlan(List.copyOf(requests), true));
     }
 
     /**
@@ -521,36 +233,17 @@ public final class Store implements AutoCloseable {
      * @return the lease
      */
     public CompletableFuture<AnyLease> acquireAnyAsync(List<Request> requests) {
-        return async(anyPlan(List.copyOf(requests), false));
+        return async(holds.anyPlan(List.copyOf(requests), false));
     }
 
     /**
-     * Release leases of this store, whatever happens. At most 64.
+     * Release leases of this store, whatever happens.
      *
      * @param leases the leases
      * @throws HoldfastException with the first status that was not OK
      */
     public void releaseAll(List<Lease> leases) {
-        List<Lease> mine = new ArrayList<>();
-        Args args = new Args();
-        List<Long> handles = new ArrayList<>();
-        for (Lease lease : leases) {
-            long taken = lease.take();
-            if (taken != 0) {
-                mine.add(lease);
-                handles.add(taken);
-            }
-        }
-        if (mine.isEmpty()) {
-            return;
-        }
-        args.number(handles.size());
-        handles.forEach(args::number);
-        try {
-            join(Plan.of(Op.RELEASE_ALL, handle, args));
-        } finally {
-            mine.forEach(Lease::ended);
-        }
+        holds.releaseAll(leases);
     }
 
     // ---- administration

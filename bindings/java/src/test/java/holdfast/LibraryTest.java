@@ -210,7 +210,7 @@ class LibraryTest extends Bed {
         for (int i = 0; i < times; i++) {
             try (Lease lease = store.acquire(Request.mutex("leak").onEvent(event -> {
             }))) {
-                get(store.cell("leak").setAsync(new byte[1000]));
+                get(store.cell("leak").setAsync(new byte[50_000]));
                 assertTrue(lease.isValid());
                 store.cell("leak").get();
                 assertTrue(store.tryAcquire(Request.mutex("leak")).isEmpty());
@@ -222,10 +222,10 @@ class LibraryTest extends Bed {
 
     @Test
     void nothingGrows() throws Exception {
-        useIt(1000);
+        useIt(500);
         System.gc();
         long before = residentKb();
-        useIt(4000);
+        useIt(2000);
         System.gc();
         assertTrue(residentKb() - before < 40_000, "memory: " + before + " kB, then " + residentKb() + " kB");
         assertEquals(0, Native.registered());

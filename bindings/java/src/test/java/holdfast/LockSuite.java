@@ -258,6 +258,22 @@ abstract class LockSuite extends Bed {
         assertEquals(0, Native.registered());
     }
 
+    /** All of them end within one call of C: references that C leaves behind would pile up there. */
+    @Test
+    void closingEndsAThousandWaiters() throws Exception {
+        Request request = Request.mutex(name("crowd"));
+        assertTrue(store.acquire(request).isValid());
+        List<CompletableFuture<Lease>> all = new ArrayList<>();
+        for (int i = 0; i < MANY; i++) {
+            all.add(store.acquireAsync(request));
+        }
+        store.close();
+        for (CompletableFuture<Lease> one : all) {
+            assertInstanceOf(HoldfastException.Cancelled.class, failure(one));
+        }
+        assertEquals(0, Native.registered());
+    }
+
     @Test
     void unusedStoresCloseQuietly() {
         Store other = Holdfast.open(url);

@@ -174,6 +174,12 @@ abstract class PrimitiveSuite extends Bed {
         barrier.leave(inside, LONG);
         get(leaving);
         assertThrows(HoldfastException.Invalid.class, () -> barrier.leave(inside, LONG));
+        CompletableFuture<Lease> again = barrier.enterAsync(LONG);
+        Lease mine = barrier.enter(LONG);
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, () -> barrier.leave(mine, LONG));
+        assertFalse(mine.isValid());
+        barrier.leave(get(again), LONG);
     }
 
     @Test
