@@ -100,11 +100,10 @@ example() { # example STORE COMMAND...: the lines of workers.py, whatever the to
     "$@" >"$out/workers.txt" && sed 's/token [0-9]*$/token T/' "$out/workers.txt" | diff "$here/test/workers.expected" -
 }
 
-run="$venv/bin/python -X dev -B $here/test/run.py"
-suite "embedded" $run
+suite "embedded" "$venv/bin/python" -X dev -B "$here/test/run.py"
 step "workers.py, embedded" example "$venv/bin/python" -B "$here/examples/workers.py"
 if [ -x "$with_server" ] && command -v redis-server >/dev/null; then
-    suite "redis" "$with_server" redis $run
+    suite "redis" "$with_server" redis "$venv/bin/python" -X dev -B "$here/test/run.py"
     step "workers.py, redis" example "$with_server" redis sh -c "exec '$venv/bin/python' -B '$here/examples/workers.py' \"\$HOLDFAST_TEST_URL\""
 else
     echo "redis-server or with_server is not there: nothing is tested on Redis"

@@ -218,6 +218,14 @@ class Lock(Acquirer[Lease]):
     def _mark(self, held: Lease) -> None:
         held._taken = True
 
+    def acquire(self, wait: WaitOrDefault = DEFAULT) -> Lease:
+        """Acquire it. ``wait``: as of the object. ``Busy`` (wait 0), ``Timeout``, ``Cancelled``, ``Deadlock``, ..."""
+        # What Acquirer does, without its steps: this is the call that programs make in a loop.
+        ms = self._wait_ms if wait is DEFAULT else self._ms(wait)
+        held: Lease = _holdfast.call(_holdfast.ACQUIRE, self._store, self._cancel, self._as_tuple, ms, 0)
+        held._taken = True
+        return held
+
     def _leave(self, held: Lease, error: Optional[BaseException]) -> None:
         leave(held, error)
 

@@ -55,10 +55,12 @@ static bool has_ended(struct call *call)
 
 struct call *call_new(const struct call_type *type, PyObject *on, PyObject *args, Py_ssize_t skip)
 {
-    struct call *call = PyMem_RawCalloc(1, sizeof *call);
+    struct call *call = PyMem_RawMalloc(sizeof *call);
 
     if (!call)
         return (struct call *)PyErr_NoMemory();
+    memset(call, 0,
+           offsetof(struct call, found)); /* the rest is large, and written before it is read */
     call->type = type;
     if (PyObject_TypeCheck(on, &lease_type)) {
         call->lease = (LeaseObject *)on;

@@ -82,7 +82,8 @@ void listener_move(StoreObject *store, hf_lease *from, hf_lease *to)
 
 PyObject *lease_make(StoreObject *store, hf_lease *handle)
 {
-    LeaseObject *lease = (LeaseObject *)PyObject_CallNoArgs(lease_class);
+    PyTypeObject *type = (PyTypeObject *)lease_class;
+    LeaseObject *lease = (LeaseObject *)type->tp_alloc(type, 0); /* it has no __init__ */
 
     if (!lease)
         return NULL;

@@ -112,8 +112,12 @@ static PyObject *module_register(PyObject *module, PyObject *args)
     PyObject *lease, *classes, *base;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!O", &lease, &PyDict_Type, &classes, &base))
+    if (!PyArg_ParseTuple(args, "O!O!O", &PyType_Type, &lease, &PyDict_Type, &classes, &base))
         return NULL;
+    if (!PyType_IsSubtype((PyTypeObject *)lease, &lease_type)) {
+        PyErr_SetString(PyExc_TypeError, "not a class of leases");
+        return NULL;
+    }
     Py_INCREF(lease);
     Py_INCREF(classes);
     Py_INCREF(base);

@@ -166,7 +166,14 @@ class Signals(StoreTest):
             with self.assertRaises(Interrupt):
                 writer.convert(holdfast.Kind.EXCLUSIVE)
             reader.release()
-            await_that(lambda: writer.info().kind == holdfast.Kind.EXCLUSIVE)
+
+            def is_converted() -> bool:
+                try:
+                    return writer.info().kind == holdfast.Kind.EXCLUSIVE
+                except holdfast.Invalid:  # it has another handle, which the object gets next
+                    return False
+
+            await_that(is_converted)
         self.await_free("rw")
 
     def test_wakeup_fd_is_put_back(self) -> None:
