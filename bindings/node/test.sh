@@ -42,7 +42,7 @@ types() {
 doc() {
     printf '{ "extends": "%s/tsconfig.json", "compilerOptions": { "typeRoots": ["%s"] }, "files": ["%s/index.d.ts"] }\n' \
         "$here" "$out/tools/node_modules/@types" "$here" >"$out/tsconfig.json"
-    tool typedoc/bin/typedoc --entryPoints index.d.ts --tsconfig "$out/tsconfig.json" --readme none --out "$out/doc" \
+    tool typedoc/bin/typedoc --entryPoints index.d.ts --tsconfig "$out/tsconfig.json" --readme none --disableSources --out "$out/doc" \
         --treatWarningsAsErrors
 }
 

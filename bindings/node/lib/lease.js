@@ -229,7 +229,9 @@ class Lease {
   }
 
   export() {
-    return this.#found(native.leaseExport(this.#check().handle, this.#holding.index));
+    const text = this.#found(native.leaseExport(this.#check().handle, this.#holding.index));
+    forgotten.unregister(this.#holding); // it may live on with another owner
+    return text;
   }
 
   session(around = undefined) {

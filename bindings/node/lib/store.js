@@ -305,6 +305,11 @@ class Store {
     return new primitives.Once(this.#core, this, name);
   }
 
+  /** For the tests: what the addon keeps for calls and leases. */
+  _used() {
+    return native.used(this.#core.handle);
+  }
+
   // ---- the end
 
   get closed() {

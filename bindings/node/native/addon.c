@@ -96,6 +96,15 @@ static napi_value keep(napi_env env, napi_callback_info info)
     return NULL;
 }
 
+/* used(store): how many calls are pending and leases held. */
+static napi_value used(napi_env env, napi_callback_info info)
+{
+    napi_value value[ARGS_MAX];
+
+    return read_args(env, info, value, NULL) ? make_int(env, slots_used(store_arg(env, value[0])))
+                                             : NULL;
+}
+
 /* ---- leases ---------------------------------------------------------------------------------------- */
 
 /* NULL: it has ended. */
@@ -369,6 +378,7 @@ NAPI_MODULE_INIT()
         { "error", last_error },
         { "keep", keep },
         { "cancel", cancel_call },
+        { "used", used },
         { "directAcquire", direct_acquire },
         { "directRelease", direct_release },
         { "leaseState", lease_state },

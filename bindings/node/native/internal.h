@@ -105,6 +105,7 @@ void slot_free(struct slot *slot);
 struct slot *slot_at(struct store *store, uint32_t index, enum use use); /* NULL: none */
 struct slot *slot_of_lease(struct store *store, const hf_lease *lease);
 void slots_free(struct store *store);
+uint32_t slots_used(struct store *store); /* for the tests */
 /* After hf_close(): what is left of the leases. */
 void slots_end_leases(struct store *store);
 

@@ -103,6 +103,15 @@ void slots_end_leases(struct store *store)
     }
 }
 
+uint32_t slots_used(struct store *store)
+{
+    uint32_t free_count = 0;
+
+    for (struct slot *slot = store->free_slots; slot; slot = slot->next_free)
+        free_count++;
+    return store->chunk_count * SLOTS_IN_CHUNK - free_count;
+}
+
 void slots_free(struct store *store)
 {
     for (uint32_t i = 0; i < store->chunk_count; i++) {

@@ -26,7 +26,9 @@ export const redis = !folder;
 export async function withStore(work, options) {
   const store = await open(url, options);
   try {
-    return await work(store);
+    const result = await work(store);
+    assert.equal(store._used(), 0, 'calls or leases are left');
+    return result;
   } finally {
     await store.close({ release: true });
   }

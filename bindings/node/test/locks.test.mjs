@@ -147,6 +147,7 @@ test('a detached lease is handed to another store', () =>
     assert.equal(adopted.token, lease.token);
     await adopted.release();
     assert.ok(await isFree(store, 'detached'));
+    assert.equal((await failure(lease.release())).status, 'LOST');
     await other.close();
     const plain = await store.lock('plain');
     assert.throws(() => plain.export(), holdfast.UnsupportedError);
