@@ -181,13 +181,24 @@ CASE(destroyed_coroutines_hold_nothing)
 // An awaitable that nobody awaits is cancelled.
 CASE(never_awaited)
 {
-    store s(check::url);
+    store s(check::url), other(check::url);
     holdfast::driver driver(s);
+    const auto waiting = [&](std::size_t count) {
+        return check::await([&] {
+            driver.process();
+            return check::waiters(other, "co/never") == count;
+        });
+    };
     {
-        const lease held = s.acquire("co/never");
-        auto waiting = s.acquire_async("co/never");
-        waiting.cancel();
-        auto other = s.acquire_async("co/never");
+        const lease held = other.acquire("co/never");
+        {
+            auto forgotten = s.acquire_async("co/never");
+            CHECK(waiting(1));
+        }
+        CHECK(waiting(0)); // it has left the queue
+        auto cancelled = s.acquire_async("co/never");
+        cancelled.cancel();
+        CHECK(waiting(0));
     }
     {
         auto ignored = s.acquire_async("co/never");
