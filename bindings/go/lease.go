@@ -447,7 +447,8 @@ type AdoptRequest struct {
 	Renew bool          // go on renewing it
 }
 
-// Adopt takes over a detached lease by its text. ErrNotFound: there is no such lease any more.
+// Adopt takes over a detached lease by its text. ErrNotFound: there is no such lease any more. If the context ends while
+// the store is asked, and the lease is ours all the same, it is released: nobody else would.
 func (s *Store) Adopt(ctx context.Context, request AdoptRequest) (*Lease, error) {
 	var a arena
 	defer a.release()
