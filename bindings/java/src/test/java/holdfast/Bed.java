@@ -3,13 +3,18 @@ package holdfast;
 
 import static org.junit.jupiter.api.Assertions.fail;
 
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Comparator;
+import java.util.Queue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Timeout;
@@ -23,6 +28,19 @@ import org.junit.jupiter.api.extension.TestWatcher;
 abstract class Bed {
     static final Duration LONG = Duration.ofSeconds(60);
     private static final AtomicLong COUNT = new AtomicLong();
+    private static final Queue<Path> DIRECTORIES = new ConcurrentLinkedQueue<>();
+
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> DIRECTORIES.forEach(Bed::delete)));
+    }
+
+    private static void delete(Path directory) {
+        try (Stream<Path> files = Files.walk(directory)) {
+            files.sorted(Comparator.reverseOrder()).forEach(file -> file.toFile().delete());
+        } catch (IOException e) {
+            System.err.println("left behind: " + e);
+        }
+    }
 
     /** What failed is named at once. */
     static final class Names implements TestWatcher {
@@ -61,7 +79,7 @@ abstract class Bed {
 
     static String embeddedUrl() throws Exception {
         Path directory = Files.createTempDirectory("holdfast-java");
-        directory.toFile().deleteOnExit();
+        DIRECTORIES.add(directory);
         return "file:" + directory;
     }
 
