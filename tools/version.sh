@@ -13,7 +13,6 @@ version=$(part MAJOR).$(part MINOR).$(part PATCH)
 # File, and a regular expression with what stands before the version and what stands after it, around any version.
 packages() {
     cat <<'END'
-bindings/python/pyproject.toml	^(version = ")[^"]*(")
 bindings/node/package.json	^(  "version": ")[^"]*(",)
 bindings/java/pom.xml	^(  <version>)[^<]*(<\/version>)
 bindings/rust/holdfast/Cargo.toml	^(version = ")[^"]*(")

@@ -7,6 +7,7 @@
 #   GO              the go command (default: go)
 #
 # The last line is "N passed, N failed".
+# shellcheck disable=SC2089,SC2090 # cgo reads the quotes in its variables
 set -u
 cd "$(dirname "$0")" || exit 1
 here=$(pwd)

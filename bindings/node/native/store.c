@@ -365,7 +365,8 @@ static char *copy_string(napi_env env, napi_value value)
     char *text;
 
     if (is_nothing(env, value) ||
-        napi_get_value_string_utf8(env, value, NULL, 0, &len) != napi_ok || !(text = malloc(len + 1)))
+        napi_get_value_string_utf8(env, value, NULL, 0, &len) != napi_ok ||
+        !(text = malloc(len + 1)))
         return NULL;
     napi_get_value_string_utf8(env, value, text, len + 1, &len);
     return text;
