@@ -55,10 +55,9 @@ static hf_status begin_acquire_all(struct args *args, napi_value *value)
     uint32_t count;
     hf_acquire_request *requests = read_requests(args, value[0], &count);
 
-    return unless_begun(args, REFUSED(args)
-                                  ? args->err->status
-                                  : hf_acquire_all_async(args->store->handle, requests, count,
-                                                         DONE(args)));
+    return unless_begun(args, REFUSED(args) ? args->err->status
+                                            : hf_acquire_all_async(args->store->handle, requests,
+                                                                   count, DONE(args)));
 }
 
 static hf_status begin_acquire_any(struct args *args, napi_value *value)
@@ -66,10 +65,9 @@ static hf_status begin_acquire_any(struct args *args, napi_value *value)
     uint32_t count;
     hf_acquire_request *requests = read_requests(args, value[0], &count);
 
-    return unless_begun(args, REFUSED(args)
-                                  ? args->err->status
-                                  : hf_acquire_any_async(args->store->handle, requests, count,
-                                                         DONE(args)));
+    return unless_begun(args, REFUSED(args) ? args->err->status
+                                            : hf_acquire_any_async(args->store->handle, requests,
+                                                                   count, DONE(args)));
 }
 
 /* ---- leases -------------------------------------------------------------------------------- */
@@ -137,10 +135,10 @@ static hf_status begin_resize(struct args *args, napi_value *value)
 {
     struct bytes name = args_bytes(args, value[0], "name");
 
-    return REFUSED(args) ? args->err->status
-                         : hf_semaphore_resize_async(args->store->handle, name.at, name.len,
-                                                     (uint32_t)args_int(args, value[1]),
-                                                     DONE(args));
+    return REFUSED(args)
+               ? args->err->status
+               : hf_semaphore_resize_async(args->store->handle, name.at, name.len,
+                                           (uint32_t)args_int(args, value[1]), DONE(args));
 }
 
 static hf_status begin_ask(struct args *args, napi_value *value)
@@ -148,9 +146,8 @@ static hf_status begin_ask(struct args *args, napi_value *value)
     struct bytes name = args_bytes(args, value[0], "name");
     const char *text = args_text(args, value[1], "text");
 
-    return REFUSED(args)
-               ? args->err->status
-               : hf_ask_async(args->store->handle, name.at, name.len, text, DONE(args));
+    return REFUSED(args) ? args->err->status
+                         : hf_ask_async(args->store->handle, name.at, name.len, text, DONE(args));
 }
 
 static hf_status begin_break(struct args *args, napi_value *value)

@@ -50,17 +50,17 @@ struct slot {
     enum use use;
     enum result result;
     struct slot *next_free;
-    hf_op *op;              /* of a call */
-    hf_lease *lease;        /* of a lease */
-    uint32_t holds;         /* of a lease: how often it was acquired (reentrant) */
-    struct slot *target;    /* of a call: the lease that it ends or replaces */
-    bool ends, replaces;    /* ... which of the two */
-    bool reentrant;         /* of an acquire: it may get a lease that we have */
-    struct slot **parts;    /* of a call: the slots of its requests */
+    hf_op *op;           /* of a call */
+    hf_lease *lease;     /* of a lease */
+    uint32_t holds;      /* of a lease: how often it was acquired (reentrant) */
+    struct slot *target; /* of a call: the lease that it ends or replaces */
+    bool ends, replaces; /* ... which of the two */
+    bool reentrant;      /* of an acquire: it may get a lease that we have */
+    struct slot **parts; /* of a call: the slots of its requests */
     size_t part_count;
-    napi_ref fn;            /* of an update: the callback */
-    void *written;          /* ... and what it said last */
-    uv_poll_t *watch;       /* of a lease without a callback for events: watch.c */
+    napi_ref fn;      /* of an update: the callback */
+    void *written;    /* ... and what it said last */
+    uv_poll_t *watch; /* of a lease without a callback for events: watch.c */
     bool watched;
     hf_state told;
 };
@@ -68,6 +68,12 @@ struct slot {
 #define SLOTS_IN_CHUNK 256
 
 struct letter;
+
+/* Opened by the first call of JavaScript in a turn of the loop. */
+struct scopes {
+    napi_handle_scope handles;
+    napi_callback_scope callbacks;
+};
 
 struct store {
     napi_env env;
@@ -82,6 +88,7 @@ struct store {
     unsigned refs; /* JavaScript's object, the handles of libuv */
     size_t pending;
     bool processing, dead; /* dead: the environment ends, JavaScript is not called any more */
+    struct scopes *scopes; /* NULL: not in a turn of the loop */
     bool embedded;
     void (*work)(struct slot *); /* store_run() */
     struct slot *work_slot;
@@ -114,9 +121,10 @@ void slots_end_leases(struct store *store);
 napi_value store_open(napi_env env, napi_callback_info info);
 napi_value store_close(napi_env env, napi_callback_info info);
 struct store *store_arg(napi_env env, napi_value value);
-void store_begun(struct store *store); /* a call is pending */
-void store_ended(struct store *store); /* it is not any more */
-bool store_here(const struct store *store); /* on its thread, with JavaScript? */
+void store_begun(struct store *store);           /* a call is pending */
+void store_ended(struct store *store);           /* it is not any more */
+bool store_here(const struct store *store);      /* on its thread, with JavaScript? */
+bool store_enter_js(struct store *store);        /* before values are made for JavaScript */
 void store_keep(struct store *store, bool keep); /* as if a call was pending */
 /* Run something that may call JavaScript; reactions of promises run at its end. */
 void store_run(struct store *store, void (*work)(struct slot *), struct slot *slot);
@@ -206,7 +214,7 @@ struct call {
 
 extern const struct call lease_calls[], primitive_calls[]; /* ended by a name that is NULL */
 
-#define DONE(args) on_done, (args)->slot, &(args)->slot->op, (args)->err
+#define DONE(args)    on_done, (args)->slot, &(args)->slot->op, (args)->err
 #define REFUSED(args) ((args)->err->status != HF_OK)
 
 napi_value direct_acquire(napi_env env, napi_callback_info info);

@@ -56,8 +56,8 @@ static hf_status begin_cell_delete(struct args *args, napi_value *value)
     struct bytes name = args_bytes(args, value[0], "name");
     uint64_t version = args_big(args, value[1]);
 
-    return UNLESS_REFUSED(args, hf_cell_delete_async(args->store->handle, name.at, name.len,
-                                                     version, DONE(args)));
+    return UNLESS_REFUSED(
+        args, hf_cell_delete_async(args->store->handle, name.at, name.len, version, DONE(args)));
 }
 
 static hf_status begin_cell_update(struct args *args, napi_value *value)
@@ -114,8 +114,8 @@ static hf_status begin_lease_cell_set(struct args *args, napi_value *value)
     struct bytes name = args_bytes(args, value[1], "name");
     struct bytes bytes = args_bytes(args, value[2], "bytes");
 
-    return UNLESS_REFUSED(args, hf_lease_cell_set_async(lease, name.at, name.len, bytes.at,
-                                                        bytes.len, DONE(args)));
+    return UNLESS_REFUSED(
+        args, hf_lease_cell_set_async(lease, name.at, name.len, bytes.at, bytes.len, DONE(args)));
 }
 
 static hf_status begin_lease_cell_get(struct args *args, napi_value *value)
@@ -133,8 +133,8 @@ static hf_status begin_counter_add(struct args *args, napi_value *value)
     struct bytes name = args_bytes(args, value[0], "name");
     int64_t delta = (int64_t)args_big(args, value[1]);
 
-    return UNLESS_REFUSED(args, hf_counter_add_async(args->store->handle, name.at, name.len, delta,
-                                                     DONE(args)));
+    return UNLESS_REFUSED(
+        args, hf_counter_add_async(args->store->handle, name.at, name.len, delta, DONE(args)));
 }
 
 static hf_status begin_counter_get(struct args *args, napi_value *value)
@@ -150,8 +150,8 @@ static hf_status begin_counter_set(struct args *args, napi_value *value)
     struct bytes name = args_bytes(args, value[0], "name");
     int64_t number = (int64_t)args_big(args, value[1]);
 
-    return UNLESS_REFUSED(args, hf_counter_set_async(args->store->handle, name.at, name.len, number,
-                                                     DONE(args)));
+    return UNLESS_REFUSED(
+        args, hf_counter_set_async(args->store->handle, name.at, name.len, number, DONE(args)));
 }
 
 static hf_status begin_counter_swap(struct args *args, napi_value *value)
@@ -177,8 +177,8 @@ static hf_status begin_guard_claim(struct args *args, napi_value *value)
     struct bytes name = args_bytes(args, value[0], "name");
     uint64_t token = args_big(args, value[1]);
 
-    return UNLESS_REFUSED(args, hf_guard_claim_async(args->store->handle, name.at, name.len, token,
-                                                     DONE(args)));
+    return UNLESS_REFUSED(
+        args, hf_guard_claim_async(args->store->handle, name.at, name.len, token, DONE(args)));
 }
 
 static hf_status begin_guard_set(struct args *args, napi_value *value)
@@ -261,8 +261,8 @@ static hf_status begin_latch_count_down(struct args *args, napi_value *value)
     struct bytes name = args_bytes(args, value[0], "name");
     const char *who = args_text(args, value[1], "who");
 
-    return UNLESS_REFUSED(args, hf_latch_count_down_async(args->store->handle, name.at, name.len,
-                                                          who, DONE(args)));
+    return UNLESS_REFUSED(
+        args, hf_latch_count_down_async(args->store->handle, name.at, name.len, who, DONE(args)));
 }
 
 static hf_status begin_latch_join(struct args *args, napi_value *value)
@@ -360,8 +360,8 @@ static hf_status begin_election_set(struct args *args, napi_value *value)
     hf_lease *leader = args_handle(args, value[0]);
     struct bytes published = args_bytes(args, value[1], "value");
 
-    return UNLESS_REFUSED(
-        args, hf_election_set_async(leader, published.at, published.len, DONE(args)));
+    return UNLESS_REFUSED(args,
+                          hf_election_set_async(leader, published.at, published.len, DONE(args)));
 }
 
 static hf_status begin_election_wait(struct args *args, napi_value *value)
