@@ -27,9 +27,12 @@ if [ -f "$target" ] && [ -z "$(find "$here/native" "$here/build.sh" "$root/inclu
 
 if [ -f "$build/lib/libholdfast.so" ]; then
     set -- "-I$root/include" "-L$build/lib" "-Wl,-rpath,$build/lib" -lholdfast
+elif flags=$(pkg-config --cflags --libs holdfast 2>/dev/null); then
+    # shellcheck disable=SC2086 # a list of words
+    set -- $flags
 else
-    # shellcheck disable=SC2046 # a list of words
-    set -- $(pkg-config --cflags --libs holdfast)
+    echo "build.sh: no library: neither $build/lib/libholdfast.so nor an installed one; set HOLDFAST_BUILD" >&2
+    exit 1
 fi
 # shellcheck disable=SC2086 # CFLAGS is a list of words
 ${CC:-cc} -std=gnu11 -O2 -g -fPIC -shared -fvisibility=hidden -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \

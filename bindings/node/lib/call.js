@@ -9,6 +9,10 @@ const native = require('./native.js');
 const { makeError, invalid, cancelled, status: STATUS } = require('./errors.js');
 const { Holding, EVENTS } = require('./lease.js');
 
+function closed() {
+  return invalid('store: it is closed');
+}
+
 /** One call: what becomes of its answer. */
 class Call {
   constructor(resolve, reject, settle, context) {
@@ -63,7 +67,7 @@ class Core {
   }
 
   check() {
-    if (this.closed) throw invalid('store: it is closed');
+    if (this.closed) throw closed();
   }
 
   /**
@@ -71,14 +75,19 @@ class Core {
    * one, the value. `signal` cancels the call.
    */
   call(begin, args, settle, signal, context) {
+    if (this.closed) return Promise.reject(closed());
+    if (signal?.aborted) return Promise.reject(cancelled(signal));
+    return this.begun(begin(this.handle, ...args), settle, signal, context);
+  }
+
+  /** A call that the addon has begun, or refused. */
+  begun(index, settle, signal, context) {
     return new Promise((resolve, reject) => {
-      this.check();
-      if (signal?.aborted) throw cancelled(signal);
-      const index = begin(this.handle, ...args);
-      if (index < 0) throw this.error();
+      if (index < 0) return reject(this.error());
       const call = new Call(resolve, reject, settle, context);
       this.calls[index] = call;
       if (signal) this.listen(call, index, signal);
+      return undefined;
     });
   }
 
@@ -92,9 +101,9 @@ class Core {
     const call = this.calls[index];
     this.calls[index] = undefined;
     if (call.onAbort) call.signal.removeEventListener('abort', call.onAbort);
+    if (!call.settle) return status === STATUS.OK ? call.resolve(value) : this.fail(call, status, code, text);
     try {
-      if (call.settle) return call.settle(this, call, status, value, code, text);
-      return status === STATUS.OK ? call.resolve(value) : this.fail(call, status, code, text);
+      return call.settle(this, call, status, value, code, text);
     } catch (error) {
       return call.reject(error);
     }

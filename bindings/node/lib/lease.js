@@ -275,7 +275,8 @@ class Lease {
     }
     if (--holding.holds === 0) holding.end();
     if (begin === native.release && core.embedded) return endNow(core, holding);
-    return core.call(begin, [holding.index, wait], holding.ended ? settleEnd : undefined, signal, holding);
+    if (signal?.aborted) signal = undefined; // it has left all the same; the call ends when the store has been told
+    return core.begun(begin(core.handle, holding.index, wait), holding.ended ? settleEnd : undefined, signal, holding);
   }
 
   /** For calls of its own kinds (publish, finish, ...). */

@@ -11,6 +11,7 @@ const ACTIONS = { leave: 0, write: 1, delete: 2 };
 const ALGORITHMS = ['fixed', 'sliding', 'bucket'];
 
 let settleGrant;
+let silentGrant;
 
 function waits({ wait, signal } = {}) {
   return [options.waiting(wait), options.signalOf({ signal })];
@@ -246,7 +247,7 @@ class Latch {
 
   async join(who, opts) {
     const [wait, signal] = waits(opts);
-    return this._core.call(native.latchJoin, [this.name, who, 0, wait], settleGrant, signal, { name: this.name, Kind: Lease, silent: true });
+    return this._core.call(native.latchJoin, [this.name, who, 0, wait], settleGrant, signal, silentGrant(this.name, Lease));
   }
 
   async wait(opts) {
@@ -285,7 +286,7 @@ class Barrier {
 
   async enter({ who, ...opts } = {}) {
     const [wait, signal] = waits(opts);
-    const context = { name: this.name, Kind: Party, silent: true };
+    const context = silentGrant(this.name, Party);
     return this._core.call(native.barrierEnter, [this.name, who, this.parties, wait], settleGrant, signal, context);
   }
 }
@@ -449,7 +450,8 @@ function markOf(mark) {
 
 module.exports = {
   Cell, Counter, Guard, Limit, Latch, Party, Barrier, Leader, Election, Member, Group, Task, Once, commit, leaseCell,
-  use: (settle) => {
+  use: (settle, silent) => {
     settleGrant = settle;
+    silentGrant = silent;
   },
 };

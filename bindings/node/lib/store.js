@@ -26,15 +26,33 @@ function wrap(holding, Kind, reentrant) {
   return holding.lease;
 }
 
-/** The context of a call that acquires: what the lease becomes, and what busy means. */
+/** The context of a call that acquires: what the lease becomes, and what busy and done mean. */
+class Grant {
+  constructor(name, Kind, orNull, reentrant, onDone) {
+    this.name = name;
+    this.Kind = Kind;
+    this.orNull = orNull;
+    this.reentrant = reentrant;
+    this.onDone = onDone;
+    this.silent = false;
+  }
+}
+
+/** A lease of which the library has no events: it must be watched. */
+function silentGrant(name, Kind) {
+  const grant = new Grant(name, Kind, false, false, undefined);
+  grant.silent = true;
+  return grant;
+}
+
 function settleGrant(core, call, status, value, code, text) {
   const { name, Kind, orNull, reentrant } = call.context;
   if (status === STATUS.OK) {
     const holding = core.granted(core.out[1], core.out[0], name);
-    holding.silent = call.context.silent === true;
+    if (call.context.silent) holding.silent = true;
     return call.signal?.aborted ? giveBack(core, call, holding) : call.resolve(wrap(holding, Kind, reentrant));
   }
-  core.early.clear(); // of requests that were not granted
+  if (core.early.size > 0) core.early.clear(); // of requests that were not granted
   if (status === STATUS.BUSY && orNull) return call.resolve(null);
   if (status === STATUS.DONE) return call.resolve(call.context.onDone(value));
   return core.fail(call, status, code, text);
@@ -135,12 +153,16 @@ class Store {
   _acquire(name, kind, opts, tries) {
     const core = this.#core;
     try {
+      core.check();
+      if (opts === undefined && !core.embedded) {
+        const index = native.acquire(core.handle, name, kind, 0, 0, 0, tries ? 0 : options.FOREVER, 0, undefined);
+        return core.begun(index, settleGrant, undefined, new Grant(name, Lease, tries, false, undefined));
+      }
       const signal = options.signalOf(opts);
+      if (signal?.aborted) throw cancelled(signal);
       const request = options.request(name, kind, opts, tries ? 0 : options.FOREVER);
       if (tries) request[5] = 0;
       if (core.embedded && !(request[4] & 2)) {
-        core.check();
-        if (signal?.aborted) throw cancelled(signal);
         const index = native.directAcquire(
           core.handle, request[0], request[1], request[2], request[3], request[4], 0, request[6], request[7],
         );
@@ -156,7 +178,7 @@ class Store {
 
   /** Begin something that gives a lease of `request`; `more` arguments follow it. */
   _begin(begin, request, more, { signal, orNull = false, Kind = Lease, onDone = undefined }) {
-    const context = { name: request[0], Kind, orNull, reentrant: (request[4] & 2) !== 0, onDone };
+    const context = new Grant(request[0], Kind, orNull, (request[4] & 2) !== 0, onDone);
     return this.#core.call(begin, more.length > 0 ? [...request, ...more] : request, settleGrant, signal, context);
   }
 
@@ -199,7 +221,7 @@ class Store {
 
   async adopt(name, text, { ttl, renew = false } = {}) {
     const args = [name, text, options.duration(ttl, 'ttl'), renew ? 1 : 0];
-    return this.#core.call(native.adopt, args, settleGrant, undefined, { name, Kind: Lease, silent: true });
+    return this.#core.call(native.adopt, args, settleGrant, undefined, silentGrant(name, Lease));
   }
 
   // ---- administration
@@ -362,5 +384,5 @@ function newScope() {
   return (BigInt(require('node:worker_threads').threadId) << 54n) + scopes;
 }
 
-module.exports = { Store, open, engines, newScope, settleGrant };
-primitives.use(settleGrant);
+module.exports = { Store, open, engines, newScope };
+primitives.use(settleGrant, silentGrant);

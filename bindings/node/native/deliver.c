@@ -59,7 +59,7 @@ void deliver_result(struct slot *slot, const hf_result *result)
     bool failed = result->status != HF_OK && result->error;
 
     store_ended(store);
-    if (napi_open_handle_scope(env, &scope) != napi_ok) {
+    if (!store_enter_js(store) || napi_open_handle_scope(env, &scope) != napi_ok) {
         result_free(result);
         return;
     }
@@ -97,7 +97,7 @@ void deliver_event(struct slot *slot, hf_event event, const char *text)
     napi_handle_scope scope;
     napi_value values[3];
 
-    if (napi_open_handle_scope(env, &scope) != napi_ok)
+    if (!store_enter_js(store) || napi_open_handle_scope(env, &scope) != napi_ok)
         return;
     values[0] = make_int(env, slot->index);
     values[1] = make_int(env, event);
@@ -144,7 +144,7 @@ hf_status on_update(const hf_cell *old, hf_cell_change *change, void *arg)
     napi_value values[2], fn, resource, answer;
     bool ok;
 
-    if (slot->store->dead || !store_here(slot->store) ||
+    if (slot->store->dead || !store_here(slot->store) || !store_enter_js(slot->store) ||
         napi_open_handle_scope(env, &scope) != napi_ok)
         return HF_CANCELLED;
     values[0] = old->version ? make_bytes(env, old->bytes, old->len) : NULL;

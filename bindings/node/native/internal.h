@@ -69,6 +69,12 @@ struct slot {
 
 struct letter;
 
+/* Opened by the first call of JavaScript in a turn of the loop. */
+struct scopes {
+    napi_handle_scope handles;
+    napi_callback_scope callbacks;
+};
+
 struct store {
     napi_env env;
     hf_store *handle; /* NULL: closed */
@@ -82,6 +88,7 @@ struct store {
     unsigned refs; /* JavaScript's object, the handles of libuv */
     size_t pending;
     bool processing, dead; /* dead: the environment ends, JavaScript is not called any more */
+    struct scopes *scopes; /* NULL: not in a turn of the loop */
     bool embedded;
     void (*work)(struct slot *); /* store_run() */
     struct slot *work_slot;
@@ -117,6 +124,7 @@ struct store *store_arg(napi_env env, napi_value value);
 void store_begun(struct store *store);           /* a call is pending */
 void store_ended(struct store *store);           /* it is not any more */
 bool store_here(const struct store *store);      /* on its thread, with JavaScript? */
+bool store_enter_js(struct store *store);        /* before values are made for JavaScript */
 void store_keep(struct store *store, bool keep); /* as if a call was pending */
 /* Run something that may call JavaScript; reactions of promises run at its end. */
 void store_run(struct store *store, void (*work)(struct slot *), struct slot *slot);

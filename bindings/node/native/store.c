@@ -223,22 +223,39 @@ static void run_work(struct store *store)
     store->work(store->work_slot);
 }
 
-/* Run `work` so that it may call JavaScript; reactions of promises run at its end. */
+/* Run `work` so that it may call JavaScript; reactions of promises run at its end. Scopes cost more than many a turn of the loop, so
+ * the first call of JavaScript opens them: store_enter_js(). */
 static void with_scope(struct store *store, void (*work)(struct store *))
 {
+    struct scopes scopes = { .handles = NULL };
+
+    if (store->dead)
+        return;
+    if (store->scopes) { /* within JavaScript that we have called */
+        work(store);
+        return;
+    }
+    store->scopes = &scopes;
+    work(store);
+    store->scopes = NULL;
+    if (scopes.callbacks)
+        napi_close_callback_scope(store->env, scopes.callbacks);
+    if (scopes.handles)
+        napi_close_handle_scope(store->env, scopes.handles);
+}
+
+bool store_enter_js(struct store *store)
+{
+    struct scopes *scopes = store->scopes;
     napi_env env = store->env;
-    napi_handle_scope scope;
-    napi_callback_scope callbacks;
     napi_value resource;
 
-    if (store->dead || napi_open_handle_scope(env, &scope) != napi_ok)
-        return;
-    if (napi_get_reference_value(env, store->resource, &resource) == napi_ok &&
-        napi_open_callback_scope(env, resource, store->context, &callbacks) == napi_ok) {
-        work(store);
-        napi_close_callback_scope(env, callbacks);
-    }
-    napi_close_handle_scope(env, scope);
+    if (!scopes || scopes->callbacks)
+        return true;
+    if (!scopes->handles && napi_open_handle_scope(env, &scopes->handles) != napi_ok)
+        return false;
+    return napi_get_reference_value(env, store->resource, &resource) == napi_ok &&
+           napi_open_callback_scope(env, resource, store->context, &scopes->callbacks) == napi_ok;
 }
 
 static void process(struct store *store)
