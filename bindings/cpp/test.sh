@@ -12,6 +12,7 @@ cxx=${CXX:-g++}
 passed=0
 failed=0
 mkdir -p "$out"
+rm -f "$out"/later.*
 export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1
 
 count() { # count NAME PASSED FAILED
@@ -23,6 +24,28 @@ check() { # check NAME COMMAND...
     local name=$1
     shift
     if "$@"; then count "$name" 1 0; else count "$name" 0 1; fi
+}
+
+# later NAME COMMAND...: as check, beside others of its kind; settle waits for them all.
+jobs=0
+later() {
+    local name=$1
+    shift
+    if [ "$jobs" -ge "$(nproc)" ]; then
+        wait -n
+        jobs=$((jobs - 1))
+    fi
+    started=$((started + 1))
+    { if "$@" >&2; then echo "1 0 $name"; else echo "0 1 $name"; fi; } >"$out/later.$started" &
+    jobs=$((jobs + 1))
+}
+started=0
+settle() {
+    local good bad name
+    wait
+    while read -r good bad name; do count "$name" "$good" "$bad"; done < <(cat "$out"/later.*)
+    rm -f "$out"/later.*
+    jobs=0
 }
 
 warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor -Werror)
@@ -48,10 +71,10 @@ on_redis() { "$build/bin/test/with_server" redis sh -c '"$0" "$@" "redis://127.0
 
 # ---- build -----------------------------------------------------------------------------------------------
 for name in "${tests[@]}"; do
-    check "build $name" program "$name" "test/$name.cpp" -std=c++20 -g1 -O0 -fsanitize=address,undefined -fno-sanitize-recover=all
+    later "build $name" program "$name" "test/$name.cpp" -std=c++20 -g1 -O0 -fsanitize=address,undefined -fno-sanitize-recover=all
 done
 for name in workers worker bench; do
-    check "build $name" program "$name" "examples/$name.cpp" -std=c++17 -g -O2
+    later "build $name" program "$name" "examples/$name.cpp" -std=c++17 -g -O2
 done
 
 # ---- lint ------------------------------------------------------------------------------------------------
@@ -66,19 +89,20 @@ else
 fi
 if command -v clang++ >/dev/null; then
     for name in "${tests[@]}"; do
-        check "clang++ $name" once "clang-$name" "test/$name.cpp" clang++ -std=c++17 -fsyntax-only "${warnings[@]}" "${paths[@]}" "test/$name.cpp"
+        later "clang++ $name" once "clang-$name" "test/$name.cpp" clang++ -std=c++17 -fsyntax-only "${warnings[@]}" "${paths[@]}" "test/$name.cpp"
     done
-    check "clang++ coroutines, C++20" once clang-20 test/coroutines.cpp clang++ -std=c++20 -fsyntax-only "${warnings[@]}" "${paths[@]}" test/coroutines.cpp
+    later "clang++ coroutines, C++20" once clang-20 test/coroutines.cpp clang++ -std=c++20 -fsyntax-only "${warnings[@]}" "${paths[@]}" test/coroutines.cpp
 else
     echo "skipped: clang++ is missing"
 fi
 if command -v clang-tidy >/dev/null; then
-    tidy() { clang-tidy --quiet --header-filter='bindings/cpp/include/.*' "$1" -- -std=c++20 "${paths[@]}" 2>/dev/null; }
+    tidy() { clang-tidy --quiet --header-filter="bindings/cpp/include/.*" "$1" -- -std=c++20 "${paths[@]}" 2>/dev/null >"$out/tidy.log" || { cat "$out/tidy.log" >&2; return 1; }; }
     # One is enough for the headers; the analyzer takes minutes for coroutines.
-    check clang-tidy once tidy test/locks.cpp tidy test/locks.cpp
+    later clang-tidy once tidy test/locks.cpp tidy test/locks.cpp
 else
     echo "skipped: clang-tidy is missing"
 fi
+settle
 if command -v shellcheck >/dev/null; then
     check shellcheck shellcheck test.sh test/*.sh
 fi
