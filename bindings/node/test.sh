@@ -88,9 +88,9 @@ tests() {
     shift
     "$@" node --expose-gc --test test/*.test.mjs >"$out/$name.tap" 2>&1 </dev/null
     status=$?
-    good=$(sed -nE 's/^# pass ([0-9]+)/\1/p' "$out/$name.tap" | tail -n 1)
-    bad=$(sed -nE 's/^# fail ([0-9]+)/\1/p' "$out/$name.tap" | tail -n 1)
-    cancelled=$(sed -nE 's/^# cancelled ([0-9]+)/\1/p' "$out/$name.tap" | tail -n 1)
+    good=$(sed -nE 's/^(#|ℹ) pass ([0-9]+)/\2/p' "$out/$name.tap" | tail -n 1)
+    bad=$(sed -nE 's/^(#|ℹ) fail ([0-9]+)/\2/p' "$out/$name.tap" | tail -n 1)
+    cancelled=$(sed -nE 's/^(#|ℹ) cancelled ([0-9]+)/\2/p' "$out/$name.tap" | tail -n 1)
     bad=$((${bad:-0} + ${cancelled:-0}))
     if [ $status -ne 0 ] && [ $bad -eq 0 ]; then bad=1; fi
     if [ "${good:-0}" -eq 0 ]; then bad=$((bad + 1)); fi
