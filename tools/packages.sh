@@ -4,7 +4,8 @@
 #
 # It says which packages it is about to install, and installs them with apt-get as root or by a sudo
 # that asks for no password. With neither it prints the command to run and fails.
-# A word COMMAND:PACKAGE is a toolchain, which may have come from elsewhere: its package is not needed if there is such a command.
+# A word COMMAND:PACKAGE is a toolchain, which may have come from elsewhere: its package is not needed if there is such a command
+# (or such a file, if it begins with a slash).
 # "packages.sh missing JOB" never installs: it prints the command if something is missing.
 # Says nothing and takes no time when all are there.
 set -eu
@@ -25,8 +26,14 @@ of_engines() {
 build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev$(of_engines build)"
 test="$build$(of_engines test) make libcmocka-dev bats strace jq python3 util-linux procps zsh fish mandoc bsdextrautils spin"
 fuzz="$test clang libclang-rt-dev"
-# The language bindings: C++ and Python belong to the tests; the others are heavier.
-bindings="$test go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven cargo:cargo rustc:rustc"
+# The language bindings. Python is Debian's own, and so are CPython's tests of locks, whose package has Python's version in its name.
+cpp="g++"
+python="python3-dev python3-pip python3-setuptools python3-wheel python3-venv mypy"
+go="go:golang-go"
+node="node:nodejs npm:npm /usr/include/node/node_api.h:libnode-dev"
+java="javac:default-jdk-headless mvn:maven"
+rust="cargo:cargo rustc:rustc cargo-clippy:rust-clippy rustfmt:rustfmt"
+bindings="$test $cpp $python $go $node $java $rust"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 may_install=yes
@@ -36,7 +43,10 @@ build) want=$build ;;
 test) want=$test ;;
 fuzz) want=$fuzz ;;
 lint) want=$lint ;;
-bindings) want=$bindings ;;
+bindings)
+    version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || version=3.11
+    want="$bindings libpython$version-testsuite"
+    ;;
 *)
     echo "usage: $0 [missing] build|test|fuzz|lint|bindings" >&2
     exit 64
@@ -51,6 +61,7 @@ fi
 packages=
 for word in $want; do
     case $word in
+    /*:*) [ -e "${word%%:*}" ] || packages="$packages ${word#*:}" ;;
     *:*) command -v "${word%%:*}" >/dev/null || packages="$packages ${word#*:}" ;;
     *) packages="$packages $word" ;;
     esac

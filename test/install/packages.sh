@@ -50,6 +50,15 @@ packages build
 expect 'all are there: silent' [ "$status$output" = 0 ]
 expect 'all are there: nothing is installed' not called .
 
+machine 0 golang-go g++
+stub go :
+packages missing bindings
+expect 'a toolchain from elsewhere needs no package' not said golang-go
+expect 'what is a package is missing' said 'g++'
+rm "$dir/bin/go"
+packages missing bindings
+expect 'a toolchain that is not there needs one' said golang-go
+
 machine 0 cmake liblmdb-dev
 packages build
 expect 'as root: installs' ended 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file
-/// A store: where names are kept. It gives leases, and shows who has them.
+/// A store: where names are kept. It gives leases, and lists their holders.
 #ifndef HOLDFAST_CPP_STORE_HPP
 #define HOLDFAST_CPP_STORE_HPP
 

@@ -13,8 +13,8 @@ import java.util.List;
  * @param taken how many are taken; a writer takes all
  * @param closed what is left of a lock delay; zero: open
  * @param resized the capacity was set
- * @param holders who holds it
- * @param waiters who waits for it, in order
+ * @param holders its holders
+ * @param waiters its waiters, in order
  */
 public record Entry(Name name, Kind kind, int capacity, int taken, Duration closed, boolean resized, List<Holder> holders,
         List<Waiter> waiters) {

@@ -5,7 +5,7 @@ package holdfast;
  * The answer to {@link Once#begin(Request, java.time.Duration)}.
  *
  * @param lease it is ours to do, under this lease; null: it has been done
- * @param mark who has done it; null: nobody
+ * @param mark what the worker left that did it; null: it is not done
  */
 public record OnceAttempt(Lease lease, OnceMark mark) {
     /**

@@ -294,7 +294,7 @@ public final class Request {
     }
 
     /**
-     * For people: who holds it. The default is the label of the store.
+     * A name of the holder, for people. The default is the label of the store.
      *
      * @param label the label
      * @return the request
