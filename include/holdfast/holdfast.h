@@ -888,8 +888,10 @@ HF_API HF_USE const hf_finding *hf_report_item(const hf_report *report, size_t i
  * requested with HF_FLAG_NO_DEADLOCK_CHECK: otherwise the library assumes that the requesting
  * thread releases it.
  *
- * There are no false positives: a holder that is not known to wait is assumed to release; for a
- * semaphore every way to enough permits must be blocked; two successive views must agree.
+ * There are no false positives among leases that are held: a holder that is not known to wait is assumed
+ * to release; for a semaphore every way to enough permits must be blocked; two successive views must
+ * agree. A lease that was broken (hf_lease_break()) counts as held until its own process has heard of
+ * that: a thread that breaks its own lease waits for HF_EVENT_LOST before it asks for the name again.
  */
 
 #define HF_SESSION_TEXT_MAX 160 /* with its NUL */
