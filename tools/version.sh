@@ -16,9 +16,19 @@ packages() {
 bindings/node/package.json	^(  "version": ")[^"]*(",)
 bindings/java/pom.xml	^(  <version>)[^<]*(<\/version>)
 bindings/rust/holdfast/Cargo.toml	^(version = ")[^"]*(")
+bindings/rust/holdfast/Cargo.toml	^(holdfast-sys = .* version = "=)[^"]*(")
+bindings/rust/holdfast/tests/primitives.rs	(assert_eq!\(version\(\), ")[^"]*(")
 bindings/rust/holdfast-sys/Cargo.toml	^(version = ")[^"]*(")
+bindings/rust/holdfast-sys/build.rs	("holdfast >= )[^"]*(")
+bindings/go/README.md	(-require=holdfast@v)[0-9.]*[0-9]( )
+bindings/java/README.md	(# build\/maven\/holdfast-)[0-9.]*[0-9](\.jar)
+bindings/java/README.md	(-cp build\/maven\/holdfast-)[0-9.]*[0-9](\.jar)
 END
 }
+
+# Of the two crates in Cargo.lock, which has other packages, too: the line after the name.
+lock=bindings/rust/Cargo.lock
+locked() { sed -nE '/^name = "holdfast(-sys)?"$/{n;s/^version = "(.*)"$/\1/p}' $lock | grep -vFx "$version"; }
 
 case ${1:-} in
 '')
@@ -27,7 +37,6 @@ case ${1:-} in
 --check | --write)
     bad=0
     while IFS=$'\t' read -r file pattern; do
-        [ -f "$file" ] || continue
         found=$(sed -nE "s/$pattern.*/&/p" "$file" | head -n 1 | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
         [ "$found" != "$version" ] || continue
         if [ "$1" = --write ]; then
@@ -37,6 +46,12 @@ case ${1:-} in
             bad=1
         fi
     done < <(packages)
+    if [ "$1" = --write ]; then
+        sed -i -E '/^name = "holdfast(-sys)?"$/{n;s/".*"/"'"$version"'"/}' $lock
+    elif locked >/dev/null; then
+        echo "version: $lock has another one, and the header $version: tools/version.sh --write"
+        bad=1
+    fi
     exit $bad
     ;;
 *)

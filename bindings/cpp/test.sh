@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The checks of the C++ binding: test.sh. HOLDFAST_BUILD is a finished build of the library (default: build in the root); what is
-# made here is in its folder bindings/cpp. The test programs are built as C++20 with the address and undefined-behaviour
-# sanitizers; `ctest -L bindings` runs them as C++17 without. CXX (default g++) is their compiler.
+# The checks of the C++ binding: test.sh; test.sh build: only the programs of examples. HOLDFAST_BUILD is a finished build of the
+# library (default: build in the root); what is made here is in its folder bindings/cpp. The test programs are built with the address
+# and undefined-behaviour sanitizers, as C++17, and as C++20 where they need coroutines. CXX (default g++) is their compiler.
 set -u
 cd "$(dirname "$0")" || exit 1
 root=$(cd ../.. && pwd)
@@ -50,7 +50,7 @@ settle() {
 
 warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor -Werror)
 paths=(-Iinclude "-I$root/include")
-tests=(locks leases primitives errors callbacks coroutines)
+tests=(locks leases primitives errors callbacks processes coroutines)
 
 # once NAME SOURCE COMMAND...: unless it succeeded since the source, or what all have in common, was changed.
 once() {
@@ -70,12 +70,28 @@ on_file() { "$root/tools/with-store.sh" "$@"; }
 on_redis() { "$build/bin/test/with_server" redis sh -c '"$0" "$@" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$@"; }
 
 # ---- build -----------------------------------------------------------------------------------------------
-for name in "${tests[@]}"; do
-    later "build $name" program "$name" "test/$name.cpp" -std=c++20 -g1 -O0 -fsanitize=address,undefined -fno-sanitize-recover=all
-done
 for name in workers worker bench; do
     later "build $name" program "$name" "examples/$name.cpp" -std=c++17 -g -O2
 done
+if [ "${1:-}" = build ]; then
+    settle
+    exit $((failed > 0))
+fi
+for name in "${tests[@]}"; do
+    flags=(-std=c++17 -g1 -O0 "-fsanitize=address,undefined" -fno-sanitize-recover=all)
+    case $name in
+    coroutines) flags[0]=-std=c++20 ;;
+    processes) flags=(-std=c++17 -g1 -O0) ;; # it forks: see there
+    esac
+    later "build $name" program "$name" "test/$name.cpp" "${flags[@]}"
+done
+
+without_exceptions() {
+    "$1" -std=c++17 "${warnings[@]}" "${paths[@]}" -fno-exceptions -DOTHER -c test/no_exceptions.cpp -o "$out/other-$1.o" &&
+        "$1" -std=c++17 "${warnings[@]}" "${paths[@]}" -fno-exceptions test/no_exceptions.cpp "$out/other-$1.o" -o "$out/no_exceptions-$1" \
+            "-L$build/lib" -lholdfast "-Wl,-rpath,$build/lib" -pthread
+}
+later "build no_exceptions" once "no_exceptions-$cxx" test/no_exceptions.cpp without_exceptions "$cxx"
 
 # ---- lint ------------------------------------------------------------------------------------------------
 sources=(include/holdfast/*.hpp include/holdfast/cpp/*.hpp test/*.cpp test/*.hpp examples/*.cpp)
@@ -89,9 +105,10 @@ else
 fi
 if command -v clang++ >/dev/null; then
     for name in "${tests[@]}"; do
-        later "clang++ $name" once "clang-$name" "test/$name.cpp" clang++ -std=c++17 -fsyntax-only "${warnings[@]}" "${paths[@]}" "test/$name.cpp"
+        later "clang++ $name" once "clang-$name" "test/$name.cpp" clang++ -std=c++20 -fsyntax-only "${warnings[@]}" "${paths[@]}" "test/$name.cpp"
     done
-    later "clang++ coroutines, C++20" once clang-20 test/coroutines.cpp clang++ -std=c++20 -fsyntax-only "${warnings[@]}" "${paths[@]}" test/coroutines.cpp
+    later "clang++ no_exceptions" once no_exceptions-clang++ test/no_exceptions.cpp without_exceptions clang++
+    later "clang++ coroutines, C++17" once clang-17 test/coroutines.cpp clang++ -std=c++17 -fsyntax-only "${warnings[@]}" "${paths[@]}" test/coroutines.cpp
 else
     echo "skipped: clang++ is missing"
 fi
@@ -118,7 +135,7 @@ fi
 # ---- run -------------------------------------------------------------------------------------------------
 for name in "${tests[@]}"; do
     for where in file redis; do
-        on_$where "$out/$name" >"$out/log" 2>&1
+        on_$where timeout 300 "$out/$name" >"$out/log" 2>&1
         status=$?
         read -r good bad < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$out/log")
         if [ "$status" -ne 0 ] || [ -z "${good:-}" ]; then cat "$out/log"; fi
@@ -131,6 +148,16 @@ for where in file redis; do
     check "example workers on $where" on_$where test/workers.sh "$out/workers"
     check "example worker on $where" on_$where test/worker.sh "$out/worker"
 done
+# The program of the README, word by word but for its URL.
+quickstart() {
+    awk '/^```cpp/ { on = 1; next } /^```/ && on { exit } on' README.md | sed "s|redis://localhost|$1|" >"$out/quickstart.cpp"
+    "$cxx" -std=c++17 "${warnings[@]}" "${paths[@]}" "$out/quickstart.cpp" -o "$out/quickstart" "-L$build/lib" -lholdfast "-Wl,-rpath,$build/lib" -pthread &&
+        timeout 120 "$out/quickstart"
+}
+folder=$(mktemp -d)
+check "quickstart of the README" quickstart "file:$folder"
+rm -rf "$folder"
+check "without exceptions, two files" on_file "$out/no_exceptions-$cxx"
 # shellcheck disable=SC2016 # for another shell
 check "example workers without a URL" sh -c '"$0" | tail -1 | grep -qx "page: by second"' "$out/workers"
 # shellcheck disable=SC2016 # for another shell

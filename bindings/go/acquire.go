@@ -53,8 +53,9 @@ type settings struct {
 	scope                                              uint64
 }
 
-// Wait limits how long the call waits, beside its context. 0: try once, then [ErrBusy]. Forever: no
-// limit, which is the default of all calls but the Try forms.
+// Wait limits how long the call waits, beside its context. 0: try once, then [ErrBusy]. [Forever]: no
+// limit, which is the default of all calls but the Try forms. Any other negative duration is refused,
+// because what is left of a deadline that has passed must not become a wait without end.
 func Wait(d time.Duration) Option { return func(s *settings) { s.wait = d } }
 
 // TTL is how long the lease is valid without a renewal. 0: the engine's default.
@@ -121,6 +122,9 @@ func settingsOf(ctx context.Context, wait time.Duration, lists ...[]Option) (*se
 		for _, option := range list {
 			option(set)
 		}
+	}
+	if set.wait < 0 && set.wait != Forever {
+		return nil, newError(ErrInvalid, "wait: negative")
 	}
 	if set.scope == 0 {
 		if set.flags&C.HF_FLAG_REENTRANT != 0 {

@@ -150,24 +150,17 @@ type update struct {
 }
 
 //export goDecide
-func goDecide(old *C.hf_cell, change *C.hf_cell_change, arg unsafe.Pointer) (status C.hf_status) {
+func goDecide(old *C.hf_cell, change *C.hf_cell_change, arg unsafe.Pointer) C.hf_status {
 	u, ok := ids.get(arg).(*update)
 	if !ok {
 		return C.HF_INTERNAL
 	}
-	defer func() {
-		if p := recover(); p != nil { // it is raised again in Update
-			u.panicked = p
-			status = C.HF_CANCELLED
-		}
-	}()
 	value := CellValue{Version: uint64(old.version), TTL: goDuration(old.ttl_ms)}
 	if old.bytes != nil {
 		value.Bytes = C.GoBytes(old.bytes, C.int(old.len))
 	}
-	wanted, err := u.fn(value)
-	if err != nil {
-		u.err = err
+	wanted, ok := u.decide(value)
+	if !ok {
 		return C.HF_CANCELLED
 	}
 	C.free(u.memory)
@@ -178,10 +171,27 @@ func goDecide(old *C.hf_cell, change *C.hf_cell_change, arg unsafe.Pointer) (sta
 	return C.HF_OK
 }
 
+// decide asks fn, on a goroutine of its own: runtime.Goexit in fn (as t.FailNow does it) would end the poller. false: fn has
+// not decided, and u says why.
+func (u *update) decide(value CellValue) (change CellChange, ok bool) {
+	u.err = newError(ErrCancelled, "the function of the update has ended its goroutine")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			u.panicked = recover() // it is raised again in Update
+		}()
+		change, u.err = u.fn(value)
+		ok = u.err == nil
+	}()
+	<-done
+	return change, ok
+}
+
 // Update reads the cell, lets fn decide, and writes if nobody else wrote in the meantime; else it begins again. It returns the
 // version that the cell has then, 0: there is none. If fn returns an error, Update ends with it, and nothing is done.
 //
-// fn may be called several times. It runs on the goroutine that runs the callbacks of the store: it must be
+// fn may be called several times, on another goroutine. All callbacks of the store wait for it: it must be
 // short, and must not call this store.
 func (c *Cell) Update(ctx context.Context, fn func(old CellValue) (CellChange, error)) (uint64, error) {
 	var a arena

@@ -453,6 +453,10 @@ func TestErrors(t *testing.T) {
 		want(t, err, ErrInvalid)
 		_, err = store.Lock(bg, "x", Reentrant())
 		want(t, err, ErrInvalid)
+		_, err = store.Lock(bg, "x", Wait(time.Until(time.Now().Add(-time.Second)))) // not for ever
+		want(t, err, ErrInvalid)
+		_, err = store.All(bg, []Request{{Name: "x"}}, Wait(-time.Second))
+		want(t, err, ErrInvalid)
 		_, err = store.Semaphore(bg, "s", 0, 1)
 		want(t, err, ErrInvalid)
 		_, err = store.All(bg, nil)

@@ -94,17 +94,23 @@ func TestNothingLeaks(t *testing.T) {
 		}
 		round(50)
 		await(t, "goroutines end", func() bool { return runtime.NumGoroutine() < 20 })
-		base, fds, objects, rss := runtime.NumGoroutine(), descriptors(t), ids.count(), field(t, "VmRSS")
-		for i := 0; i < 5; i++ {
-			round(100)
+		base, fds, objects := runtime.NumGoroutine(), descriptors(t), ids.count()
+		// The race detector and the collector take memory when they like. What leaks grows every time.
+		grown := 0
+		for try := 0; try < 5; try++ {
+			rss := field(t, "VmRSS")
+			for i := 0; i < 5; i++ {
+				round(100)
+			}
+			await(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= base })
+			equal(t, ids.count(), objects)
+			await(t, "descriptors are closed", func() bool { return descriptors(t) <= fds })
+			runtime.GC()
+			if grown = field(t, "VmRSS") - rss; grown <= 32<<10 {
+				return
+			}
 		}
-		await(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= base })
-		equal(t, ids.count(), objects)
-		await(t, "descriptors are closed", func() bool { return descriptors(t) <= fds })
-		runtime.GC()
-		if grown := field(t, "VmRSS") - rss; grown > 32<<10 {
-			t.Fatalf("%d KiB more than before", grown)
-		}
+		t.Fatalf("%d KiB more than before", grown)
 	})
 }
 

@@ -19,7 +19,7 @@ struct hfgo_frame {
     char name[HF_NAME_MAX];
 };
 
-/* The canceller is fired from another goroutine, if the call takes long. */
+/* One cgo call each: the frame has the request, and room for what comes back. */
 hf_status hfgo_acquire(hf_store *store, struct hfgo_frame *frame);
 hf_status hfgo_release(hf_lease *lease, struct hfgo_frame *frame);
 

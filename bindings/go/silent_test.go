@@ -120,3 +120,31 @@ func TestSilentServer(t *testing.T) {
 		})
 	}
 }
+
+// Without a context only the library's own clock can end a call: the poller must drive the store in time.
+func TestSilentServerWithoutContext(t *testing.T) {
+	target := os.Getenv("HOLDFAST_TEST_URL")
+	if target == "" {
+		t.Skip("HOLDFAST_TEST_URL is not set")
+	}
+	p := newProxy(t, strings.Replace(target, "{id}", fmt.Sprintf("clock%d", os.Getpid()), 1)+
+		"&op_timeout=500ms")
+	store := openAt(t, p.url)
+	_, err := store.Counter("n").Add(bg, 1)
+	must(t, err)
+	atomic.StoreInt32(&p.frozen, 1)
+	defer atomic.StoreInt32(&p.frozen, 0)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := store.Counter("n").Get(bg)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if status := StatusOf(err); status != ErrUnavailable && status != ErrUnknown {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it waits for ever")
+	}
+}

@@ -89,6 +89,18 @@ END
     diff "$out/workers.want" "$out/workers.got"
 }
 
+# The function of the README, word by word but for its URL, in a module of its own.
+quickstart() {
+    mine=$out/quickstart
+    rm -rf "$mine" && mkdir -p "$mine" || return 1
+    {
+        printf 'package main\n\nimport (\n"context"\n"time"\n\n"holdfast"\n)\n\nfunc main() {\nif err := report(context.Background()); err != nil {\npanic(err)\n}\n}\n\n'
+        awk '/^```go/ { on = 1; next } /^```/ && on { exit } on' README.md | sed "s|redis://localhost|file:$mine/store|"
+    } >"$mine/main.go"
+    printf 'module mine\n\ngo 1.19\n' >"$mine/go.mod"
+    (cd "$mine" && "$go" mod edit -require=holdfast@v0.0.0 -replace=holdfast="$here" && "$go" run .)
+}
+
 # Two workers at once; every line has its form, and each has held something.
 are_workers_fine() { # URL
     "$out/bin/worker" "$1" 1 2 >"$out/worker.1" &
@@ -129,6 +141,7 @@ if [ $status -ne 0 ]; then
 fi
 grep -- '--- SKIP' "$out/tests.txt"
 
+step "quickstart of the README" quickstart
 dir=$(mktemp -d "$out/store.XXXXXX")
 step "workers, embedded" is_as_told "$out/bin/workers"
 step "workers, Redis" env HOLDFAST_BUILD="$build" HOLDFAST_OUT="$out" "$build/bin/test/with_server" redis "$here/test.sh" on-redis workers

@@ -8,7 +8,7 @@ set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-HOLDFAST_BUILD=${HOLDFAST_BUILD:-$root/build}
+HOLDFAST_BUILD=$(cd "${HOLDFAST_BUILD:-$root/build}" && pwd) || exit 1
 HOLDFAST_JAVA_OUT=${HOLDFAST_JAVA_OUT:-$HOLDFAST_BUILD/bindings/java}
 export HOLDFAST_BUILD HOLDFAST_JAVA_OUT
 out=$HOLDFAST_JAVA_OUT
@@ -125,6 +125,25 @@ examples() {
 }
 step "examples compile without warnings" examples
 
+# A relative HOLDFAST_BUILD is not recorded as it is: the library must be found from every folder.
+relative() {
+    (cd "$HOLDFAST_BUILD" && rm -rf "$out/relative" && HOLDFAST_BUILD=. "$here/native/build.sh" "$out/relative") || return 1
+    ldd "$out/relative/libholdfast_jni.so" | grep -F "libholdfast.so.0 => $HOLDFAST_BUILD/lib/"
+}
+step "a relative HOLDFAST_BUILD" relative
+
+# The program of the README, word by word but for its URL.
+quickstart() {
+    rm -rf "$out/quickstart" && mkdir -p "$out/quickstart" || return 1
+    awk '/^```java/ { n++; next } /^```/ { if (n == 1) exit } n == 1' README.md |
+        sed "s|redis://localhost|file:$out/quickstart/store|" >"$out/quickstart/Program.java"
+    java -Dholdfast.library="$out/native/libholdfast_jni.so" -cp "$out/holdfast.jar" "$out/quickstart/Program.java"
+}
+step "quickstart of the README" quickstart
+without_library() {
+    java -Djava.library.path=/nowhere -cp "$out/holdfast.jar" "$out/quickstart/Program.java" 2>&1 | grep "holdfast.library=PATH"
+}
+step "the error without the native library names the property" without_library
 step "example workers on the embedded store" workers
 redis_workers() { "$with_server" redis "$here/test.sh" --workers; }
 step "example workers on Redis" redis_workers

@@ -26,6 +26,7 @@ target=$out/holdfast.node
 if [ -f "$target" ] && [ -z "$(find "$here/native" "$here/build.sh" "$root/include" -newer "$target" 2>/dev/null)" ]; then exit 0; fi
 
 if [ -f "$build/lib/libholdfast.so" ]; then
+    build=$(cd "$build" && pwd) # what is recorded must be true in every folder
     set -- "-I$root/include" "-L$build/lib" "-Wl,-rpath,$build/lib" -lholdfast
 elif flags=$(pkg-config --cflags --libs holdfast 2>/dev/null); then
     # shellcheck disable=SC2086 # a list of words

@@ -78,6 +78,17 @@ embedded() {
     rm -rf "$folder"
     return $status
 }
+# The program of the README, word by word but for its URL, in a project of its own.
+quickstart() {
+    mkdir -p "$out/quickstart/node_modules" && ln -sfn "$here" "$out/quickstart/node_modules/holdfast" || return
+    awk '/^```js/ { on = 1; next } /^```/ && on { exit } on' README.md | sed "s|redis://localhost|$1|" >"$out/quickstart/program.mjs"
+    timeout 120 node "$out/quickstart/program.mjs"
+}
+# A relative HOLDFAST_BUILD is not recorded as it is: the addon must find the library from every folder.
+relative() {
+    (cd "$HOLDFAST_BUILD" && rm -rf "$out/relative" && HOLDFAST_BUILD=. "$here/build.sh" "$out/relative") || return
+    ldd "$out/relative/holdfast.node" | grep -F "libholdfast.so.0 => $HOLDFAST_BUILD/lib/"
+}
 export expected
 export -f example worker bench
 redis() { "$HOLDFAST_BUILD/bin/test/with_server" redis bash -c "$1 \"\${HOLDFAST_TEST_URL/\\{id\\}/example-$1}\""; }
@@ -106,6 +117,8 @@ if [ $failed -eq 0 ]; then
     step types types
     step documentation doc
     step example example
+    step 'quickstart of the README' embedded quickstart
+    step 'a relative HOLDFAST_BUILD' relative
     step worker embedded worker
     step bench embedded bench
     step 'example on Redis' redis example

@@ -80,7 +80,7 @@ def build_library(folder):
     engines = choose_engines()
     if not engines:
         sys.exit("holdfast: no engine can be built")
-    options = [f"-DHOLDFAST_ENGINES={';'.join(engines)}", "-DHOLDFAST_TESTS=OFF", "-DHOLDFAST_BENCH=OFF"]
+    options = [f"-DHOLDFAST_ENGINES={';'.join(engines)}", "-DHOLDFAST_TESTS=OFF", "-DHOLDFAST_BENCH=OFF", "-DHOLDFAST_SEE=OFF"]
     if shutil.which("ninja"):
         options += ["-G", "Ninja"]
     if shutil.which("ccache"):

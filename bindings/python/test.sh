@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Build the Python binding, check it, and run its tests on the embedded store and on Redis: test.sh
+# Build the Python binding, check it, and run its tests on the embedded store and on Redis: test.sh; test.sh build: only build it.
 #
 # HOLDFAST_BUILD is a finished build of the C library (default: build of the source tree); everything is written below
 # $HOLDFAST_BUILD/bindings/python, or HOLDFAST_PYTHON_OUT. PYTHON: which Python (default /usr/bin/python3).
@@ -47,6 +47,7 @@ if newest; then
     "$venv/bin/pip" install -q --disable-pip-version-check --no-index --no-deps "$out"/wheel/*.whl
     touch "$out/stamp"
 fi
+[ "${1:-}" != build ] || exit 0
 
 # ---- lint ---------------------------------------------------------------------------------------------
 
@@ -100,6 +101,13 @@ example() { # example STORE COMMAND...: the lines of workers.py, whatever the to
     "$@" >"$out/workers.txt" && sed 's/token [0-9]*$/token T/' "$out/workers.txt" | diff "$here/test/workers.expected" -
 }
 
+quickstart() { # the program of the README, word by word but for its URL
+    rm -rf "$out/quickstart" && mkdir -p "$out/quickstart" || return 1
+    awk '/^```python/ { on = 1; next } /^```/ && on { exit } on' "$here/README.md" |
+        sed "s|redis://127.0.0.1|file:$out/quickstart/store|" >"$out/quickstart/program.py"
+    "$venv/bin/python" -X dev -W error -B "$out/quickstart/program.py"
+}
+step "quickstart of the README" quickstart
 suite "embedded" "$venv/bin/python" -X dev -B "$here/test/run.py"
 step "workers.py, embedded" example "$venv/bin/python" -B "$here/examples/workers.py"
 if [ -x "$with_server" ] && command -v redis-server >/dev/null; then

@@ -15,8 +15,11 @@ import tempfile
 ROUNDS = 5
 
 
-def pairs(command, url, seconds):
-    found = subprocess.run(shlex.split(command) + [url, str(seconds)], stdout=subprocess.PIPE, check=True)
+def pairs(language, command, url, seconds):
+    try:
+        found = subprocess.run(shlex.split(command) + [url, str(seconds)], stdout=subprocess.PIPE, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"speed: {language} does not run ({error}). Was it built? make test-bindings LANGUAGES={language}") from None
     words = found.stdout.decode().split()
     if len(words) != 2 or words[0] != "pairs_per_second":
         raise SystemExit(f"speed: {command} printed {words}")
@@ -27,8 +30,8 @@ def measure(name, url, seconds, c, commands):
     for language, command in commands.items():
         ratios, rates = [], []
         for _ in range(ROUNDS):
-            base = pairs(c, url, seconds)
-            rate = pairs(command, url, seconds)
+            base = pairs("c", c, url, seconds)
+            rate = pairs(language, command, url, seconds)
             ratios.append(rate / base)
             rates.append(rate)
         rate = statistics.median(rates)
@@ -39,6 +42,8 @@ def measure(name, url, seconds, c, commands):
 
 def main():
     build, seconds = sys.argv[1], float(sys.argv[2])
+    cores = len(os.sched_getaffinity(0))
+    print(f"on {cores} core{'s' * (cores > 1)}", flush=True)
     commands = dict(word.split("=", 1) for word in sys.argv[3:])
     c = shlex.quote(f"{build}/bin/bindings/together_bench")
     with tempfile.TemporaryDirectory() as folder:

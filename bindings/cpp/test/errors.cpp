@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Errors, durations, secrets, and what a child after fork() may do.
+// Errors, durations and secrets.
 #include "check.hpp"
 
 using namespace std::chrono_literals;
@@ -127,33 +127,4 @@ CASE(closed_and_moved)
     CHECK_THROWS(holdfast::invalid_error, gone.close());
     gone = store(check::url);
     CHECK(gone.try_acquire("errors/closed").has_value());
-}
-
-static std::atomic<int> reported{ 0 };
-
-// A child has copies of the parent's guards: each call says so, and their ends release nothing.
-CASE(a_child_after_fork)
-{
-    auto s = std::make_unique<store>(check::url);
-    auto held = std::make_unique<holdfast::lease>(s->acquire("errors/fork"));
-    auto locked = std::make_unique<holdfast::mutex>(*s, "errors/fork-mutex");
-
-    holdfast::set_release_hook([](const holdfast::failure &) { reported++; });
-    locked->lock();
-    CHECK(check::ended_well(check::in_child([&] {
-        CHECK_THROWS(holdfast::forked_error, s->acquire("errors/fork"));
-        CHECK_THROWS(holdfast::forked_error, held->renew());
-        CHECK(!held->held() && held->token() == 0);
-        locked->unlock();
-        locked.reset();
-        held.reset();
-        s.reset();
-        CHECK(reported == 0);
-        store mine(check::url);
-        CHECK(!mine.try_acquire("errors/fork") && !mine.try_acquire("errors/fork-mutex"));
-    })));
-    CHECK(held->held() && locked->held());
-    CHECK(held->release(std::nothrow) && locked->release());
-    CHECK(reported == 0);
-    holdfast::set_release_hook(nullptr);
 }

@@ -307,34 +307,6 @@ CASE(numbered_permits)
     CHECK(s.inspect("leases/numbers").entries[0].holders[0].slots.size() == 2);
 }
 
-CASE(exported_and_adopted)
-{
-    store s(check::url);
-    options how;
-    std::string text;
-
-    if (!s.info().can(HF_CAP_DETACHED))
-        return;
-    how.detached = true;
-    how.ttl = 60s;
-    {
-        lease got = s.acquire("leases/detached", how);
-        text = got.export_text();
-        got.forget();
-        CHECK(!got);
-    }
-    CHECK(check::ended_well(check::in_child([&] {
-        store mine(check::url);
-        CHECK(!mine.try_acquire("leases/detached"));
-        CHECK_THROWS(holdfast::invalid_error, mine.adopt("leases/detached", "nonsense"));
-        mine.adopt("leases/detached", text).release();
-    })));
-    CHECK_THROWS(holdfast::not_found_error, s.adopt("leases/detached", text));
-    CHECK(s.try_acquire("leases/detached").has_value());
-    lease plain = s.acquire("leases/plain");
-    CHECK_THROWS(holdfast::unsupported_error, plain.export_text());
-}
-
 CASE(sessions_and_deadlocks)
 {
     store s(check::url);

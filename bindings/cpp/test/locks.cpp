@@ -99,33 +99,6 @@ CASE(one_object_and_many_threads)
     CHECK(plain == 800);
 }
 
-CASE(exclusion_between_processes)
-{
-    std::FILE *shared = std::tmpfile();
-    std::vector<pid_t> children;
-    const int fd = fileno(shared);
-
-    // A read and a write that are two steps: without the lock some are lost.
-    for (int c = 0; c < 4; c++)
-        children.push_back(check::in_child([&] {
-            store mine(check::url);
-            holdfast::mutex m(mine, "locks/processes");
-            for (int i = 0; i < 100; i++) {
-                std::lock_guard lock(m);
-                int number = 0;
-                CHECK(pread(fd, &number, sizeof number, 0) >= 0);
-                std::this_thread::yield();
-                number++;
-                CHECK(pwrite(fd, &number, sizeof number, 0) == sizeof number);
-            }
-        }));
-    for (pid_t child : children)
-        CHECK(check::ended_well(child));
-    int number = 0;
-    CHECK(pread(fd, &number, sizeof number, 0) == sizeof number && number == 400);
-    std::fclose(shared);
-}
-
 CASE(readers_and_writers)
 {
     store s(check::url);

@@ -16,6 +16,10 @@ bench) class=Bench ;;
     ;;
 esac
 shift
+if [ ! -e "$out/examples/$class.class" ]; then
+    echo "examples/run.sh: there is no $class.class in $out/examples: run test.sh first" >&2
+    exit 1
+fi
 # shellcheck disable=SC2086
 exec "${JAVA:-java}" ${JAVA_OPTIONS:-} -Dholdfast.library="$out/native/libholdfast_jni.so" \
     -cp "$out/holdfast.jar:$out/examples" "$class" "$@"

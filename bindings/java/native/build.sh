@@ -13,6 +13,7 @@ if [ ! -e "$build/lib/libholdfast.so" ]; then
     echo "native/build.sh: $build/lib/libholdfast.so is missing: build the C library first" >&2
     exit 1
 fi
+build=$(cd "$build" && pwd) # what is recorded must be true in every folder
 mkdir -p "$out"
 library=$out/libholdfast_jni.so
 if [ -e "$library" ] && [ -z "$(find "$here" "$root/include" -newer "$library" -type f)" ]; then

@@ -20,6 +20,7 @@ class Call {
     this.reject = reject;
     this.settle = settle;
     this.context = context;
+    this.index = -1;
     this.signal = undefined;
     this.onAbort = undefined;
   }
@@ -33,6 +34,7 @@ class Core {
     this.early = new Map(); // events that came before their acquire was answered
     this.out = new Float64Array(2);
     this.closed = false;
+    this.closing = undefined; // the promise of the last close
     this.embedded = false;
   }
 
@@ -50,15 +52,16 @@ class Core {
 
   /** Without `release` a store that is in use stays open. */
   close(release) {
-    if (this.closed) return Promise.resolve();
+    if (this.closed) return release ? this.closing.catch(() => this.close(true)) : this.closing;
     this.closed = true;
-    return new Promise((resolve, reject) => {
+    this.closing = new Promise((resolve, reject) => {
       native.close(this.handle, release ? 1 : 0, (status) => {
         if (status === STATUS.OK) return resolve();
         this.closed = false;
         return reject(makeError(status, 'close: leases are held, or calls are pending'));
       });
     });
+    return this.closing;
   }
 
   error() {
@@ -85,6 +88,7 @@ class Core {
     return new Promise((resolve, reject) => {
       if (index < 0) return reject(this.error());
       const call = new Call(resolve, reject, settle, context);
+      call.index = index;
       this.calls[index] = call;
       if (signal) this.listen(call, index, signal);
       return undefined;
@@ -114,7 +118,9 @@ class Core {
     return call.reject(makeError(status, text, code));
   }
 
+  /** `event` 0: what was kept for this index is not for the next lease that gets it. */
   event(index, event, text) {
+    if (event === 0) return this.early.delete(index);
     const holding = this.leases[index];
     if (holding) return holding.tell(EVENTS[event], text);
     if (!this.early.has(index)) this.early.set(index, []);

@@ -76,7 +76,7 @@ class EventStream {
   constructor(holding, signal) {
     this.holding = holding;
     this.queue = [];
-    this.waiter = undefined;
+    this.waiters = []; // next() may be called again before the last answer
     this.over = holding.ended;
     this.signal = signal;
     this.onAbort = () => this.finish();
@@ -89,14 +89,13 @@ class EventStream {
 
   push(event) {
     if (this.over) return;
-    if (this.waiter) this.answer({ value: event, done: false });
+    if (this.waiters.length > 0) this.answer({ value: event, done: false });
     else this.queue.push(event);
     if (event.type === 'lost') this.finish();
   }
 
   answer(result) {
-    const waiter = this.waiter;
-    this.waiter = undefined;
+    const waiter = this.waiters.shift();
     native.keep(this.holding.core.handle, false);
     waiter(result);
   }
@@ -105,7 +104,7 @@ class EventStream {
     this.over = true;
     this.holding.streams?.delete(this);
     this.signal?.removeEventListener('abort', this.onAbort);
-    if (this.waiter) this.answer({ value: undefined, done: true });
+    while (this.waiters.length > 0) this.answer({ value: undefined, done: true });
   }
 
   /** A loop that waits keeps the program running, as any call that waits. */
@@ -114,7 +113,7 @@ class EventStream {
     if (this.over) return Promise.resolve({ value: undefined, done: true });
     native.keep(this.holding.core.handle, true);
     return new Promise((resolve) => {
-      this.waiter = resolve;
+      this.waiters.push(resolve);
     });
   }
 

@@ -5,6 +5,7 @@
 const { invalid } = require('./errors.js');
 
 const FOREVER = -1;
+const LONGEST = 3650 * 24 * 3600 * 1000; // HF_DURATION_MAX_MS
 const KINDS = ['mutex', 'shared', 'exclusive', 'semaphore', 'upgradeable'];
 const FLAGS = new Map(
   ['barge', 'reentrant', 'noRenew', 'detached', 'strict', 'noDeadlockCheck', 'watch', 'numbered'].map((name, bit) => [name, 1 << bit]),
@@ -18,15 +19,15 @@ const RARE = ['maxHold', 'minValid', 'lockDelay', 'minHold', 'linger', 'scope', 
 /** A duration in ms. One that is not zero never becomes zero. */
 function duration(value, what) {
   if (value === undefined) return 0;
-  if (typeof value !== 'number' || !(value >= 0)) throw invalid(`${what}: must be a number of milliseconds`);
+  if (typeof value !== 'number' || !(value >= 0)) throw invalid(`${what}: must be a number of milliseconds that is not negative`);
   if (value > 2 ** 52) throw invalid(`${what}: too long`);
   return Math.ceil(value);
 }
 
-/** How long to wait: Infinity is for ever. */
+/** How long to wait: Infinity is for ever, and so is what is longer than the library knows. */
 function waiting(value, otherwise = FOREVER) {
   if (value === undefined) return otherwise;
-  return value === Infinity ? FOREVER : duration(value, 'wait');
+  return typeof value === 'number' && value >= LONGEST ? FOREVER : duration(value, 'wait');
 }
 
 function count(value, what) {

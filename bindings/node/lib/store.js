@@ -52,7 +52,7 @@ function settleGrant(core, call, status, value, code, text) {
     if (call.context.silent) holding.silent = true;
     return call.signal?.aborted ? giveBack(core, call, holding) : call.resolve(wrap(holding, Kind, reentrant));
   }
-  if (core.early.size > 0) core.early.clear(); // of requests that were not granted
+  if (core.early.size > 0) core.early.delete(call.index); // it was not granted
   if (status === STATUS.BUSY && orNull) return call.resolve(null);
   if (status === STATUS.DONE) return call.resolve(call.context.onDone(value));
   return core.fail(call, status, code, text);
@@ -348,7 +348,12 @@ class Store {
 }
 
 /** Open the store at `url` (undefined: the default embedded store). */
-async function open(url = undefined, opts = {}) {
+async function open(url = undefined, given = undefined) {
+  const opts = given ?? {};
+  if (typeof opts !== 'object') throw invalid('options: must be an object');
+  for (const key of Object.keys(opts)) {
+    if (!(key in OPEN_FLAGS) && !['label', 'wait', 'signal'].includes(key)) throw invalid(`options: there is no option '${key}'`);
+  }
   const signal = options.signalOf(opts);
   if (url !== undefined && url !== null && typeof url !== 'string') throw invalid('url: must be a string');
   if (opts.label !== undefined && typeof opts.label !== 'string') throw invalid('label: must be a string');
@@ -384,5 +389,5 @@ function newScope() {
   return (BigInt(require('node:worker_threads').threadId) << 54n) + scopes;
 }
 
-module.exports = { Store, open, engines, newScope };
+module.exports = { Store, open, engines, newScope, _settleGrant: settleGrant };
 primitives.use(settleGrant, silentGrant);

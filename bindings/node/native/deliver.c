@@ -99,6 +99,8 @@ void deliver_event(struct slot *slot, hf_event event, const char *text)
 
     if (!store_enter_js(store) || napi_open_handle_scope(env, &scope) != napi_ok)
         return;
+    if (slot->use == USE_CALL)
+        slot->early = true;
     values[0] = make_int(env, slot->index);
     values[1] = make_int(env, event);
     values[2] = make_text(env, text);

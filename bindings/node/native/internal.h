@@ -56,6 +56,7 @@ struct slot {
     struct slot *target; /* of a call: the lease that it ends or replaces */
     bool ends, replaces; /* ... which of the two */
     bool reentrant;      /* of an acquire: it may get a lease that we have */
+    bool early;          /* ... and lib/ keeps an event for it */
     struct slot **parts; /* of a call: the slots of its requests */
     size_t part_count;
     napi_ref fn;      /* of an update: the callback */

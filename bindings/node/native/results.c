@@ -82,9 +82,13 @@ static napi_value all_leases(napi_env env, struct slot *slot, const hf_result *r
 
 static void free_parts(struct slot *slot, const struct slot *but)
 {
-    for (size_t i = 0; i < slot->part_count; i++)
-        if (slot->parts[i] != but)
-            slot_free(slot->parts[i]);
+    for (size_t i = 0; i < slot->part_count; i++) {
+        if (slot->parts[i] == but)
+            continue;
+        if (slot->parts[i]->early)
+            deliver_event(slot->parts[i], 0, NULL); /* lib/ forgets what it keeps for this index */
+        slot_free(slot->parts[i]);
+    }
 }
 
 static napi_value any_lease(napi_env env, struct slot *slot, const hf_result *result)

@@ -41,7 +41,7 @@ struct slot *slot_new(struct store *store, enum use use)
     slot->lease = NULL;
     slot->holds = 0;
     slot->target = NULL;
-    slot->ends = slot->replaces = slot->reentrant = false;
+    slot->ends = slot->replaces = slot->reentrant = slot->early = false;
     slot->parts = NULL;
     slot->part_count = 0;
     slot->fn = NULL;

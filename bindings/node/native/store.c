@@ -272,8 +272,8 @@ static void turn(struct store *store)
         return;
     store->refs++;
     with_scope(store, process);
-    /* The library has rung its descriptor for what it delivered just now, too: while the answers to what JavaScript began in the
-     * meantime are on their way, this quiets it, so that libuv sleeps instead of turning once more. */
+    /* What JavaScript has begun in there is often answered by now (a server on the same machine): to look is cheaper than a turn of
+     * the loop. Once: a program that begins again and again must not keep the loop. */
     if (store->handle && store->poll && store->pending > 0)
         with_scope(store, process);
     ask_for_timeout(store);

@@ -50,6 +50,27 @@ const parts = {
     await store.close();
   },
 
+  /** process.exit() while calls wait, in a callback below the library, and in an event. */
+  async exit() {
+    const store = await open(url);
+    const lease = await store.lock(args[0]); // on Redis it outlives us
+    store.lock('held').catch(() => {});
+    if (args[0] === 'update') await store.cell('c').update(() => process.exit(3));
+    lease.on('lost', () => process.exit(3));
+    if (args[0] === 'event') await store.breakLease(args[0], lease.token);
+    else process.exit(3);
+  },
+
+  /** A callback below the library that never returns. */
+  async busy() {
+    const store = await open(url);
+    await store.lock('busy');
+    await store.cell('c').update(() => {
+      say('busy');
+      for (;;);
+    });
+  },
+
   async forget() {
     const store = await open(url);
     await (async () => {

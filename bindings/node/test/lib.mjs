@@ -12,7 +12,7 @@ import { open } from '../index.mjs';
 export const LIMIT = Number(process.env.HOLDFAST_TEST_LIMIT ?? 60_000); // no test depends on a time being short
 
 // A test that hangs fails, instead of the whole run.
-export const test = (name, body) => plainTest(name, { timeout: 3 * LIMIT }, body);
+export const test = (name, options, body = options) => plainTest(name, { timeout: 3 * LIMIT, skip: options.skip }, body);
 
 const folder = process.env.HOLDFAST_TEST_URL ? undefined : mkdtempSync(path.join(tmpdir(), 'holdfast-node-'));
 if (folder) after(() => rmSync(folder, { recursive: true, force: true }));

@@ -150,7 +150,10 @@ class Acquirer(Generic[T]):
         await self._leave_async(self._pop(asyncio.current_task()), error)
 
     def __call__(self, function: F) -> F:
-        """As a decorator: the function, also a coroutine function, holds it while it runs."""
+        """As a decorator: the function, also a coroutine function, holds it while it runs. Generators are refused: their bodies
+        run when the call has returned, without the lock."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError("a generator function cannot be decorated with a lock: use a block in its body")
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)

@@ -22,10 +22,17 @@ NO_LIMIT_MS = 2**63 - 1
 
 def to_ms(value: Duration) -> int:
     """A duration in milliseconds, rounded up: one that is not zero never becomes zero."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    if math.isnan(seconds) or seconds < 0:
-        raise ValueError("a duration must not be negative")
-    if math.isinf(seconds):
+    if isinstance(value, bool) or not (isinstance(value, timedelta) or hasattr(value, "__float__")):
+        raise TypeError(f"a duration is a number of seconds or a timedelta, not {value!r}")
+    try:
+        seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    except OverflowError:  # an int of hundreds of digits
+        seconds = math.inf
+    if math.isnan(seconds):
+        raise ValueError("a duration must be a number")
+    if seconds < 0:
+        raise ValueError(f"a duration must not be negative: {value!r}")
+    if seconds * 1000 >= NO_LIMIT_MS:
         raise ValueError("a duration must be finite; None waits for ever")
     # 0.007 * 1000 is 7.000000000000001: what is a millionth of a millisecond too much is no reason to round up.
     ms = math.ceil(seconds * 1000 - 1e-6)

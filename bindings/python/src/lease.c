@@ -132,10 +132,24 @@ static void lease_finalize(LeaseObject *self)
     PyErr_Restore(type, value, trace);
 }
 
+/* A store may have its own leases among its attributes. tp_finalize comes first, so it has its store. */
+static int lease_traverse(LeaseObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->store);
+    return 0;
+}
+
+static int lease_clear(LeaseObject *self)
+{
+    Py_CLEAR(self->store);
+    return 0;
+}
+
 static void lease_dealloc(LeaseObject *self)
 {
     if (PyObject_CallFinalizerFromDealloc((PyObject *)self) < 0)
         return;
+    PyObject_GC_UnTrack(self);
     Py_XDECREF(self->store);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -286,8 +300,10 @@ static PyGetSetDef lease_fields[] = {
 PyTypeObject lease_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast._holdfast.Lease",
     .tp_basicsize = sizeof(LeaseObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "One hold of a lease. Made by acquiring.",
+    .tp_traverse = (traverseproc)lease_traverse,
+    .tp_clear = (inquiry)lease_clear,
     .tp_new = PyType_GenericNew,
     .tp_dealloc = (destructor)lease_dealloc,
     .tp_finalize = (destructor)lease_finalize,

@@ -161,14 +161,6 @@ static PyMethodDef methods[] = {
 
 /* ---- the module -------------------------------------------------------------------------------------- */
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_holdfast",
-    .m_doc = "libholdfast for the modules of the package holdfast; not for programs.",
-    .m_size = -1,
-    .m_methods = methods,
-};
-
 static bool add_type(PyObject *module, const char *name, PyTypeObject *type)
 {
     if (PyType_Ready(type) != 0)
@@ -195,15 +187,30 @@ static bool add_calls(PyObject *module)
     return true;
 }
 
+/* In each interpreter that imports it. Callbacks of the library enter the main one (PyGILState_Ensure), and our types are of one. */
+static int fill(PyObject *module)
+{
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "holdfast works only in the main interpreter");
+        return -1;
+    }
+    if (add_type(module, "Store", &store_type) && add_type(module, "Lease", &lease_type) &&
+        add_type(module, "Request", &request_type) && add_type(module, "Cancel", &cancel_type) &&
+        add_calls(module) && PyModule_AddStringConstant(module, "VERSION", hf_version()) == 0)
+        return 0;
+    return -1;
+}
+
+static PyModuleDef_Slot slots[] = { { Py_mod_exec, fill }, { 0, NULL } };
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_holdfast",
+    .m_doc = "libholdfast for the modules of the package holdfast; not for programs.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
 PyMODINIT_FUNC PyInit__holdfast(void)
 {
-    PyObject *module = PyModule_Create(&definition);
-
-    if (module && add_type(module, "Store", &store_type) &&
-        add_type(module, "Lease", &lease_type) && add_type(module, "Request", &request_type) &&
-        add_type(module, "Cancel", &cancel_type) && add_calls(module) &&
-        PyModule_AddStringConstant(module, "VERSION", hf_version()) == 0)
-        return module;
-    Py_XDECREF(module);
-    return NULL;
+    return PyModuleDef_Init(&definition);
 }

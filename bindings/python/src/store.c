@@ -255,7 +255,8 @@ static PyObject *store_close(StoreObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS;
     status = hf_close(handle, flags);
     Py_END_ALLOW_THREADS;
-    if (status != HF_OK)
+    /* HF_INVALID: another thread was faster, and it is closed. */
+    if (status != HF_OK && status != HF_INVALID)
         return raise_status(status,
                             status == HF_IN_USE ? "leases are held, or calls wait" : "close");
     self->handle = NULL;

@@ -32,7 +32,7 @@ class Result(unittest.TextTestResult):
 
 
 def main() -> int:
-    faulthandler.dump_traceback_later(170, exit=True)
+    faulthandler.dump_traceback_later(500, exit=True)
     sys.path.insert(0, HERE)
     names: List[str] = sys.argv[1:] or sorted(name[:-3] for name in os.listdir(HERE) if name.startswith("test_"))
     warnings.simplefilter("error", ResourceWarning)

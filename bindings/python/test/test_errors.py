@@ -88,9 +88,12 @@ class Errors(StoreTest):
                           (datetime.timedelta(microseconds=1), 1), (datetime.timedelta(seconds=2), 2000)):
             self.assertEqual(to_ms(value), ms, value)
         self.assertEqual(wait_to_ms(None), -1)
-        for bad in (-1, -0.001, float("nan"), float("inf")):
+        for bad in (-1, -0.001, float("nan"), float("inf"), float("-inf"), 1e300, 10**400):
             with self.assertRaises(ValueError):
                 to_ms(bad)
+        for wrong in (True, False, "5", b"5", [1]):  # wait=True is somebody's idea of blocking=True, and not one second
+            with self.assertRaisesRegex(TypeError, "a duration is a number of seconds or a timedelta"):
+                to_ms(wrong)  # type: ignore[arg-type]
         with self.assertRaises(holdfast.Invalid):
             self.store.lock("x", wait=3600 * 24 * 36500).acquire()
 

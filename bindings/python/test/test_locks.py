@@ -5,6 +5,7 @@ import datetime
 import math
 import threading
 import unittest
+from typing import AsyncIterator, Iterator
 
 import holdfast
 from holdfast import Event, Kind, State
@@ -72,6 +73,19 @@ class Mutex(StoreTest):
         self.assertEqual(alone(1, b=3), 4)
         self.assertEqual(alone.__doc__, "doc")
         self.assertTrue(self.is_free("x"))
+
+    def test_no_decorator_of_generators(self) -> None:
+        """Their bodies run when the call has returned, and the lock with it."""
+
+        def numbers() -> Iterator[int]:
+            yield 1
+
+        async def more_numbers() -> AsyncIterator[int]:
+            yield 1
+
+        for function in (numbers, more_numbers):
+            with self.assertRaisesRegex(TypeError, "generator"):
+                self.store.locked("x")(function)
 
     def test_one_object_many_threads(self) -> None:
         lock = self.store.lock("x")

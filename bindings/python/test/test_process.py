@@ -6,6 +6,8 @@ import gc
 import multiprocessing
 import os
 import pickle
+import sys
+import threading
 import traceback
 import unittest
 import warnings
@@ -140,6 +142,54 @@ class Processes(StoreTest):
         with self.assertWarnsRegex(ResourceWarning, "not closed"):
             del store
             gc.collect()
+
+    def test_forgotten_in_a_cycle(self) -> None:
+        """A store that has its own lease: the collector finds both, and both are reported."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            store: Any = holdfast.open(self.url)
+            store.mine = store.lock("cycle").acquire()
+            del store
+            gc.collect()
+        texts = sorted(str(one.message) for one in caught)
+        self.assertEqual(len(texts), 2, texts)
+        self.assertIn("a store was not closed", texts[0])
+        self.assertIn("the lease of 'cycle' was forgotten", texts[1])
+
+    def test_closed_by_several_threads(self) -> None:
+        """All of them find it closed."""
+        errors: List[BaseException] = []
+
+        def close(store: holdfast.Store) -> None:
+            try:
+                store.close(release=True)
+            except BaseException as error:
+                errors.append(error)
+
+        for _ in range(50):
+            store = holdfast.open(self.url)
+            threads = [threading.Thread(target=close, args=(store,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertFalse(store.is_open)
+        self.assertEqual(errors, [])
+
+    def test_no_subinterpreter(self) -> None:
+        """Callbacks come to the main interpreter: another one is refused, and this one goes on."""
+        try:
+            import _xxsubinterpreters as interpreters  # its name before Python 3.13
+        except ImportError:
+            self.skipTest("this Python has no _xxsubinterpreters")
+        one = interpreters.create()
+        try:
+            with self.assertRaisesRegex(Exception, "ImportError.*only in the main interpreter"):
+                interpreters.run_string(one, f"import sys; sys.path[:] = {sys.path!r}; import holdfast")
+        finally:
+            interpreters.destroy(one)
+        with self.store.lock("x") as lease:
+            self.assertIsInstance(lease, holdfast.Lease)
 
     def test_close_in_use(self) -> None:
         store = self.open()

@@ -29,10 +29,24 @@ fn main() {
         panic!("no libholdfast.so in {}", folder.display());
     }
     let folder = folder.canonicalize().expect("the folder of libholdfast.so");
-    println!("cargo:rustc-link-search=native={}", folder.display());
+    println!(
+        "cargo:rustc-link-search=native={}",
+        within_target(&folder).display()
+    );
     println!("cargo:rustc-link-arg=-Wl,-rpath,{}", folder.display());
     // For the build script of a crate that depends on this one: DEP_HOLDFAST_LIBDIR.
     println!("cargo:libdir={}", folder.display());
+}
+
+/// The same folder, by a link in the target folder: `cargo run` and `cargo test` of every crate above this one look for shared
+/// libraries in the target folder only.
+fn within_target(folder: &Path) -> PathBuf {
+    let link = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("lib");
+    let _ = std::fs::remove_file(&link);
+    match std::os::unix::fs::symlink(folder, &link) {
+        Ok(()) => link,
+        Err(_) => folder.to_path_buf(),
+    }
 }
 
 fn has_library(folder: &Path) -> bool {

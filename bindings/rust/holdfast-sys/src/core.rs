@@ -245,7 +245,9 @@ pub struct hf_adopt_request {
     pub text: *const c_char,
     pub ttl_ms: i64,
     pub renew: bool,
-    pub reserved: [u64; 4],
+    pub on_event: Option<hf_event_fn>,
+    pub on_event_arg: *mut c_void,
+    pub reserved: [u64; 2],
 }
 
 #[repr(C)]

@@ -161,7 +161,9 @@ pub struct hf_party_request {
     pub parties: u32,
     pub wait_ms: i64,
     pub cancel: *mut hf_cancel,
-    pub reserved: [u64; 4],
+    pub on_event: Option<hf_event_fn>,
+    pub on_event_arg: *mut c_void,
+    pub reserved: [u64; 2],
 }
 
 #[repr(C)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Driving a store: somebody waits for its descriptor and runs what is due.
 use crate::event::lock;
+use crate::orphans::tend;
 use crate::store::Inner;
 use crate::{sys, Error, Result, Status, Store};
 use std::os::raw::{c_int, c_short, c_ulong};
@@ -17,6 +18,8 @@ pub(crate) struct Drive {
     waker: Mutex<Option<Waker>>,
     /// Calls that nobody waits for: releases of dropped guards, and calls whose future was dropped.
     unattended: AtomicUsize,
+    /// A thread takes care of them, because there is no driver.
+    tended: AtomicBool,
     /// Threads that are in hf_store_process(), and how often one has left it.
     processing: AtomicUsize,
     processed: AtomicUsize,
@@ -32,6 +35,7 @@ impl Drive {
             attached: AtomicBool::new(false),
             waker: Mutex::new(None),
             unattended: AtomicUsize::new(0),
+            tended: AtomicBool::new(false),
             processing: AtomicUsize::new(0),
             processed: AtomicUsize::new(0),
             #[cfg(feature = "tokio")]
@@ -41,7 +45,7 @@ impl Drive {
 
     /// From now on nobody waits for a call.
     pub(crate) fn leave_alone(&self) {
-        self.unattended.fetch_add(1, Ordering::AcqRel);
+        self.unattended.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Such a call is done.
@@ -50,7 +54,21 @@ impl Drive {
     }
 
     pub(crate) fn has_unattended(&self) -> bool {
-        self.unattended.load(Ordering::Acquire) > 0
+        self.unattended.load(Ordering::SeqCst) > 0
+    }
+
+    /// There are such calls, and no driver.
+    pub(crate) fn has_orphans(&self) -> bool {
+        self.has_unattended() && !self.attached.load(Ordering::SeqCst)
+    }
+
+    /// True: the caller takes care of them from now on.
+    pub(crate) fn begin_tending(&self) -> bool {
+        self.has_orphans() && !self.tended.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn end_tending(&self) {
+        self.tended.store(false, Ordering::SeqCst);
     }
 
     /// A call is pending in C until its callback has returned, which another thread may be running.
@@ -87,7 +105,7 @@ impl Drive {
 
     pub(crate) fn detach(&self) {
         self.set_waker(None);
-        self.attached.store(false, Ordering::Release);
+        self.attached.store(false, Ordering::SeqCst);
         #[cfg(feature = "tokio")]
         {
             let waiting = std::mem::take(&mut *lock(&self.waiting));
@@ -159,12 +177,12 @@ impl Inner {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        poll_readable(self.fd()?, timeout);
+        let fd = unsafe { BorrowedFd::borrow_raw(self.fd()?) };
+        poll_readable(&fd, timeout);
         self.process()
     }
 
     /// A copy of the descriptor, which stays good when the store closes its own.
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     pub(crate) fn fd_copy(&self) -> Result<OwnedFd> {
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd()?) };
         fd.try_clone_to_owned()
@@ -184,13 +202,13 @@ extern "C" {
 }
 
 /// poll(2): is it readable within `timeout` (`None`: no limit)?
-pub(crate) fn poll_readable(fd: RawFd, timeout: Option<Duration>) -> bool {
+pub(crate) fn poll_readable(fd: &impl AsRawFd, timeout: Option<Duration>) -> bool {
     const POLLIN: c_short = 1;
     let millis = timeout.map_or(-1, |timeout| {
         c_int::try_from(crate::input::millis(timeout)).unwrap_or(c_int::MAX)
     });
     let mut slot = PollFd {
-        fd,
+        fd: fd.as_raw_fd(),
         events: POLLIN,
         revents: 0,
     };
@@ -285,6 +303,7 @@ impl AsRawFd for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.store.inner.drive.detach();
+        tend(&self.store.inner);
     }
 }
 

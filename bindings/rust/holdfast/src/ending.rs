@@ -4,6 +4,7 @@ use crate::callback::Callback;
 use crate::error::call;
 use crate::event::SinkKey;
 use crate::op::ok;
+use crate::orphans::tend;
 use crate::store::Inner;
 use crate::{sys, Error, Status};
 use std::os::raw::c_void;
@@ -66,6 +67,7 @@ pub(crate) fn end_in_background(
     };
     if status == sys::HF_OK {
         store.drive.nudge();
+        tend(store);
         return;
     }
     store.drive.is_done();

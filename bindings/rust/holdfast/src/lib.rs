@@ -51,6 +51,7 @@ mod members;
 mod named;
 mod once;
 mod op;
+mod orphans;
 mod party;
 mod request;
 mod store;

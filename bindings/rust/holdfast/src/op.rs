@@ -3,6 +3,7 @@
 use crate::callback::Callback;
 use crate::error::Room;
 use crate::event::lock;
+use crate::orphans::tend;
 use crate::store::Inner;
 use crate::{sys, Error, Result, Store};
 use std::future::Future;
@@ -184,47 +185,58 @@ impl<T: Send + 'static> Future for Op<'_, T> {
             Slot::Ready(answer) => {
                 drop(slot);
                 this.stage = Stage::Over;
-                this.store
-                    .inner
-                    .drive
-                    .forget(Arc::as_ptr(&shared) as *const () as usize);
+                this.store.inner.drive.forget(key(&shared));
                 Poll::Ready(answer)
             }
             _ => {
                 *slot = Slot::Waiting(cx.waker().clone());
                 drop(slot);
-                this.store
-                    .inner
-                    .drive
-                    .remember(Arc::as_ptr(&shared) as *const () as usize, cx.waker());
+                this.store.inner.drive.remember(key(&shared), cx.waker());
+                // A driver that has gone before we were in its list has not woken us.
+                if let Err(error) = this.store.inner.drive.ensure(&this.store) {
+                    this.abandon();
+                    return Poll::Ready(Err(error));
+                }
                 Poll::Pending
             }
         }
     }
 }
 
-impl<T: Send + 'static> Drop for Op<'_, T> {
-    fn drop(&mut self) {
+impl<T: Send + 'static> Op<'_, T> {
+    /// Nobody waits for it any more.
+    fn abandon(&mut self) {
         if let Stage::Begun(shared, op) = std::mem::replace(&mut self.stage, Stage::Over) {
-            self.store
-                .inner
-                .drive
-                .forget(Arc::as_ptr(&shared) as *const () as usize);
+            let inner = &self.store.inner;
+            inner.drive.forget(key(&shared));
             let mut slot = lock(&shared.0);
             let before = std::mem::replace(&mut *slot, Slot::Abandoned);
             if let Slot::Waiting(_) = before {
-                self.store.inner.drive.leave_alone(); // with the lock: before `done` counts it
+                inner.drive.leave_alone(); // with the lock: before `done` counts it
             }
             drop(slot);
             match before {
                 Slot::Waiting(_) => {
                     // Too late is fine: `done` finds nobody waiting, and gives a lease back.
-                    unsafe { sys::hf_op_cancel(op.0) };
-                    self.store.inner.drive.nudge();
+                    if unsafe { sys::hf_op_cancel(op.0) } != sys::HF_FORKED {
+                        inner.drive.nudge();
+                        tend(inner);
+                    }
                 }
                 answer => drop(answer),
             }
         }
+    }
+}
+
+/// What the driver knows a waiting call by.
+fn key<T>(shared: &Arc<Shared<T>>) -> usize {
+    Arc::as_ptr(shared) as *const () as usize
+}
+
+impl<T: Send + 'static> Drop for Op<'_, T> {
+    fn drop(&mut self) {
+        self.abandon();
     }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! One task for each store, in the runtime in which a future of the store was polled first.
 use crate::drive::poll_readable;
+use crate::orphans::tend;
 use crate::store::Inner;
 use crate::{Error, Result, Status, Store};
 use std::future::Future;
-use std::os::unix::io::{AsRawFd, OwnedFd};
+use std::os::unix::io::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -31,6 +32,7 @@ impl Drop for Attached {
     fn drop(&mut self) {
         if let Some(store) = self.0.upgrade() {
             store.drive.detach();
+            tend(&store);
         }
     }
 }
@@ -73,7 +75,7 @@ impl Task {
             Poll::Pending => (),
         }
         // The runtime reports edges. What was left unread before has no edge any more.
-        if poll_readable(self.fd.as_raw_fd(), Some(std::time::Duration::ZERO)) {
+        if poll_readable(&self.fd, Some(std::time::Duration::ZERO)) {
             return None;
         }
         let deadline = match store.timeout() {

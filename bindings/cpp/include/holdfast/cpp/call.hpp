@@ -96,9 +96,12 @@ result<T> value_of(const hf_result &raw, Take &take)
 template <typename T, typename Answers, typename Take>
 result<T> value_in_callback(const hf_result &raw, Take &take)
 {
-    try {
+    HOLDFAST_TRY
+    {
         return value_of<T, Answers>(raw, take);
-    } catch (const std::bad_alloc &) {
+    }
+    HOLDFAST_CATCH(const std::bad_alloc &)
+    {
         return failure(status::no_memory, "");
     }
 }

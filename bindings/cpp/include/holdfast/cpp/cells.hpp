@@ -100,11 +100,14 @@ struct updating {
         auto *self = static_cast<updating *>(arg);
         std::optional<cell_value> seen;
 
-        try {
+        HOLDFAST_TRY
+        {
             if (old->version != 0)
                 seen = { bytes_of(old->bytes, old->len), old->version, from_ms(old->ttl_ms) };
             self->change = self->function(seen);
-        } catch (...) {
+        }
+        HOLDFAST_CATCH(...)
+        {
             self->thrown = std::current_exception();
             return HF_CANCELLED;
         }

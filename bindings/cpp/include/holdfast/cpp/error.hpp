@@ -9,10 +9,23 @@
 #include <holdfast/holdfast.h>
 #include <holdfast/primitives.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+
+/// @cond internal
+// Without exceptions (-fno-exceptions) the forms with std::nothrow work; what would throw prints why, and aborts.
+#ifdef __cpp_exceptions
+#define HOLDFAST_TRY         try
+#define HOLDFAST_CATCH(what) catch (what)
+#else
+#define HOLDFAST_TRY         if (true)
+#define HOLDFAST_CATCH(what) else
+#endif
+/// @endcond
 
 namespace holdfast
 {
@@ -236,6 +249,10 @@ using broken_error = status_error<status::broken>;           ///< A participant 
 
 inline void failure::raise() const
 {
+#ifndef __cpp_exceptions
+    std::fprintf(stderr, "holdfast: %s\n", error(*this).what());
+    std::abort();
+#else
     switch (status_) {
 /// @cond internal
 #define HOLDFAST_RAISE(name) \
@@ -263,6 +280,7 @@ inline void failure::raise() const
     default:
         throw error(*this);
     }
+#endif
 }
 
 /// A value, or the reason why there is none: what the forms with std::nothrow return.
@@ -316,9 +334,19 @@ template <typename T> class [[nodiscard]] result
     {
         return *value_;
     }
+    /// As above.
+    const T &operator*() const noexcept
+    {
+        return *value_;
+    }
 
     /// The value, which must be there.
     T *operator->() noexcept
+    {
+        return &*value_;
+    }
+    /// As above.
+    const T *operator->() const noexcept
     {
         return &*value_;
     }

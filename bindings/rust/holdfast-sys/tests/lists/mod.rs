@@ -132,6 +132,8 @@ pub fn layouts() -> Vec<Layout> {
             text,
             ttl_ms,
             renew,
+            on_event,
+            on_event_arg,
             reserved
         }),
         layout!(hf_result {
@@ -320,6 +322,8 @@ pub fn layouts() -> Vec<Layout> {
             parties,
             wait_ms,
             cancel,
+            on_event,
+            on_event_arg,
             reserved
         }),
         layout!(hf_leader {

@@ -36,7 +36,17 @@ final class Args {
         if (text != null && text.indexOf('\0') >= 0) {
             throw HoldfastException.of(Status.INVALID, 0, "a text must not contain a NUL character");
         }
-        return bytes(text == null ? null : text.getBytes(StandardCharsets.UTF_8));
+        return bytes(text == null ? null : utf8(text));
+    }
+
+    /** getBytes() writes "?" for half a surrogate pair: then two names would silently be one. */
+    static byte[] utf8(String text) {
+        for (int i = 0; i < text.length(); i++) {
+            if (Character.isSurrogate(text.charAt(i)) && !Character.isSupplementaryCodePoint(text.codePointAt(i++))) {
+                throw HoldfastException.of(Status.INVALID, 0, "a text must not contain half a surrogate pair");
+            }
+        }
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     Args raw(byte[] encoded) {
@@ -70,7 +80,7 @@ final class Args {
             return 0;
         }
         if (duration.isNegative()) {
-            throw HoldfastException.of(Status.INVALID, 0, "a duration must not be negative");
+            throw HoldfastException.of(Status.INVALID, 0, "a duration must not be negative: " + duration);
         }
         if (duration.compareTo(LONGEST) >= 0) {
             return Long.MAX_VALUE;

@@ -3,7 +3,6 @@ package holdfast;
 
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 
 /** An asynchronous call that is under way. C tells its end exactly once. */
 abstract class Call {
@@ -106,8 +105,8 @@ abstract class Call {
             Runnable task = () -> deliver(found);
             try {
                 executor.execute(task);
-            } catch (RejectedExecutionException e) {
-                Threads.CALLBACKS.execute(task); /* a lease may be in it */
+            } catch (RuntimeException e) {
+                Threads.CALLBACKS.execute(task); /* shut down, or it failed: a lease may be in it */
             }
         }
 

@@ -39,7 +39,7 @@ final class Calls {
     private Call.Waited beginWaited(Plan<?> plan) {
         if (poller.isCurrent()) {
             plan.failed();
-            throw new IllegalStateException("a function of a cell cannot wait for its own store");
+            throw new IllegalStateException("a function of a cell, or an executor that runs on the poller, cannot wait for its own store");
         }
         Call.Waited call = new Call.Waited(poller, plan.function);
         begin(plan, call);
@@ -76,8 +76,8 @@ final class Calls {
         T value;
         try {
             value = call.decode(plan, call.result.join());
-        } catch (HoldfastException e) {
-            return; /* cancelled, most likely */
+        } catch (RuntimeException | Error e) {
+            return; /* cancelled, most likely. A failure of the program's own function must not hide the interrupt either. */
         }
         plan.undo(value);
     }

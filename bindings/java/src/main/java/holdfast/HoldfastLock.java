@@ -16,6 +16,12 @@ import java.util.concurrent.locks.Lock;
  *
  * <p>No monitor is held while a thread waits, and a virtual thread that waits is not pinned. A virtual thread is an owner like
  * any other: locks are reentrant by the thread's id.
+ *
+ * <p>Keep the object: only the object that was locked can be unlocked. Another one of the same name, of the same store, excludes
+ * other threads and is reentrant, but does not know what this one holds.
+ *
+ * <p>A lock of a thread that has ended stays locked, as with ReentrantLock. It is reported as a forgotten lease when a thread
+ * has tried to lock it.
  */
 public final class HoldfastLock implements Lock {
     private final Store store;
@@ -35,6 +41,11 @@ public final class HoldfastLock implements Lock {
         return lease != null;
     }
 
+    /** A thread that has ended cannot unlock it. Without this the lock would keep its lease, and no collector could report it. */
+    private void dropTheDead() {
+        held.keySet().removeIf(thread -> !thread.isAlive());
+    }
+
     /**
      * Lock it; wait for as long as it takes, or as the request says. An interrupt stays pending.
      *
@@ -42,11 +53,13 @@ public final class HoldfastLock implements Lock {
      */
     @Override
     public void lock() {
+        dropTheDead();
         keep(store.holds().acquireUninterruptibly(request));
     }
 
     @Override
     public void lockInterruptibly() throws InterruptedException {
+        dropTheDead();
         keep(store.acquire(request));
     }
 
@@ -57,6 +70,7 @@ public final class HoldfastLock implements Lock {
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
+        dropTheDead();
         Duration wait = time <= 0 ? Duration.ZERO : Duration.ofNanos(unit.toNanos(time));
         return keep(store.tryAcquire(request, wait).orElse(null));
     }

@@ -43,8 +43,15 @@ final class Holds {
         return args.number(request.waitMillis()).number(scope).number(sink == null ? 0 : sink.id).raw(request.wanted());
     }
 
+    /** Without a scope C takes the calling thread for the owner, also of an asynchronous reentrant request. A future has no thread. */
     private static long scope(Request request, boolean waits) {
-        return request.scope() != 0 || !waits ? request.scope() : Threads.scope();
+        if (request.scope() != 0) {
+            return request.scope();
+        }
+        if (waits) {
+            return Threads.scope();
+        }
+        return request.isReentrant() ? Threads.nobody() : 0;
     }
 
     /** Events of a lease that is acquired asynchronously come through the poller. */

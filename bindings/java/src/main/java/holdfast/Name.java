@@ -17,9 +17,10 @@ public final class Name {
      *
      * @param text the text
      * @return the name
+     * @throws HoldfastException.Invalid if it has half a surrogate pair, which UTF-8 cannot express
      */
     public static Name of(String text) {
-        return new Name(text.getBytes(StandardCharsets.UTF_8));
+        return new Name(Args.utf8(text));
     }
 
     /**

@@ -28,10 +28,18 @@ final class Native {
         if (path != null) {
             System.load(path);
         } else {
-            System.loadLibrary("holdfast_jni");
+            loadFromPath();
         }
         if (versionNumber() / 100 != Holdfast.BUILT_FOR / 100) {
             throw new UnsatisfiedLinkError("libholdfast is of version " + version() + ", which this binding was not made for");
+        }
+    }
+
+    private static void loadFromPath() {
+        try {
+            System.loadLibrary("holdfast_jni");
+        } catch (UnsatisfiedLinkError e) {
+            throw new UnsatisfiedLinkError(e.getMessage() + " (-Dholdfast.library=PATH names another libholdfast_jni.so)");
         }
     }
 

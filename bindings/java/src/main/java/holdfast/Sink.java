@@ -3,7 +3,6 @@ package holdfast;
 
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
@@ -38,7 +37,7 @@ final class Sink {
         events.add(new LeaseEvent(LeaseEvent.Type.of(event), name, token, text));
         try {
             executor.execute(this::drain);
-        } catch (RejectedExecutionException e) {
+        } catch (RuntimeException e) {
             Threads.CALLBACKS.execute(this::drain);
         }
     }

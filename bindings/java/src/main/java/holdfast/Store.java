@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
+import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * A store of locks and of what is built on them. Any thread may use it.
@@ -22,6 +23,8 @@ public final class Store implements AutoCloseable {
     private final Calls calls;
     private final Holds holds;
     private volatile boolean closed;
+    /** One attempt to close at a time: one that fails starts the poller again. */
+    private final ReentrantLock closing = new ReentrantLock();
 
     Store(long handle, Executor executor) {
         this.handle = handle;
@@ -97,14 +100,22 @@ public final class Store implements AutoCloseable {
         if (poller.isCurrent()) {
             throw new IllegalStateException("a store cannot be closed by a function of one of its own cells");
         }
-        poller.stop();
-        Status status = Status.of(Native.close(handle, flags));
-        if (status == Status.IN_USE) {
-            poller.resume();
-        } else {
-            closed = true;
-            poller.close();
-            holds.close();
+        Status status;
+        closing.lock();
+        try {
+            poller.stop();
+            status = Status.of(Native.close(handle, flags));
+            if (status == Status.IN_USE) {
+                poller.resume();
+            } else {
+                closed = true;
+                poller.close();
+            }
+        } finally {
+            closing.unlock();
+        }
+        if (status != Status.IN_USE) {
+            holds.close(); /* without the lock: it waits for listeners */
         }
         if (status != Status.OK && !(status == Status.INVALID && flags == RELEASE)) {
             throw HoldfastException.of(status, 0, null);

@@ -7,6 +7,7 @@ import java.lang.invoke.MethodType;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinWorkerThread;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 
 /** What newer Java versions know of threads, found at run time: this compiles for Java 17. */
 final class Threads {
@@ -15,6 +16,10 @@ final class Threads {
 
     /** Scopes with this bit are threads; those that a program chooses are positive. */
     private static final long THREAD = Long.MIN_VALUE;
+
+    /** Scopes with this bit too are of no thread. */
+    private static final long NOBODY = THREAD | 1L << 62;
+    private static final AtomicLong NOBODIES = new AtomicLong();
 
     /** Where futures are completed and listeners are called, if the program names no executor. A thread that blocks in it is
      * replaced, so a continuation may wait. */
@@ -44,6 +49,11 @@ final class Threads {
         } catch (Throwable e) {
             throw new LinkageError("Thread.isVirtual", e);
         }
+    }
+
+    /** An identity that nothing else has. */
+    static long nobody() {
+        return NOBODY | NOBODIES.incrementAndGet();
     }
 
     /** The calling thread as an identity for reentrancy and deadlock detection. */
