@@ -587,12 +587,14 @@ HF_API HF_USE hf_status hf_lease_export(hf_lease *lease, char ret_text[HF_LEASE_
 
 typedef struct hf_adopt_request {
     size_t size;
-    const void *name; /* of the lease: 1 to HF_NAME_MAX bytes */
-    size_t name_len;  /* HF_CSTRING: it ends with a NUL */
-    const char *text; /* what hf_lease_export() returned */
-    int64_t ttl_ms;   /* renewed for this long from now; 0: as before */
-    bool renew;       /* go on renewing it */
-    uint64_t reserved[4];
+    const void *name;      /* of the lease: 1 to HF_NAME_MAX bytes */
+    size_t name_len;       /* HF_CSTRING: it ends with a NUL */
+    const char *text;      /* what hf_lease_export() returned */
+    int64_t ttl_ms;        /* renewed for this long from now; 0: as before */
+    bool renew;            /* go on renewing it */
+    hf_event_fn *on_event; /* as in hf_acquire_request; NULL: none */
+    void *on_event_arg;
+    uint64_t reserved[2];
 } hf_adopt_request;
 #define HF_ADOPT_REQUEST_INIT HF_INIT(hf_adopt_request)
 
@@ -616,7 +618,7 @@ HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *
  * and is good until `done` is called.
  *
  * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`;
- * hf_guard_claim_sql() and hf_sql_lock(), which block only in a function of the caller; hf_idle_release(), which is for the end of a process.
+ * hf_guard_claim_sql() and hf_sql_lock(), which block only in a function of the caller; hf_idle_release(), which is for the end of a process; hf_observer_set(), which waits only for a callback of the caller.
  */
 typedef struct hf_op hf_op;
 
@@ -793,7 +795,9 @@ typedef struct hf_view hf_view;
  * List holders and waiters. Without HF_INSPECT_FLAG_PATTERN `name` is one exact name; with it, NULL
  * and length 0 mean all names. A name that nobody holds or waits for has no entry. Each entry is
  * consistent in itself; a large view is read in pieces. A semaphore whose size was set has an entry also while it is free, if
- * one exact name is asked for. *ret_view is freed by hf_free(). */
+ * one exact name is asked for. Only waiters that stand in the store are listed. Threads that ask one hf_store for a name, exclusively
+ * and with equal options, queue up in the process: at most the first of them stands in the store, and none if another of them
+ * holds the name. *ret_view is freed by hf_free(). */
 HF_API HF_USE hf_status hf_store_inspect(hf_store *store, const void *name, size_t name_len,
                                          uint64_t flags, hf_view **ret_view, hf_error *err);
 
@@ -809,7 +813,8 @@ HF_API HF_USE const hf_waiter *hf_entry_waiter(const hf_entry *entry, size_t ind
 HF_API HF_USE bool hf_view_waiters_tracked(const hf_view *view);
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * End exactly the lease that holds `name` with `token`, whoever owns it; its holder is told (LOST).
+ * End exactly the lease that holds `name` with `token`, whoever owns it; its holder is told (LOST). A lease of this store is
+ * lost when the call returns (hf_lease_break_async(): when `done` is called).
  * HF_NOT_FOUND: no lease has that token now. */
 HF_API HF_USE hf_status hf_lease_break(hf_store *store, const void *name, size_t name_len,
                                        uint64_t token, hf_error *err);
@@ -890,8 +895,7 @@ HF_API HF_USE const hf_finding *hf_report_item(const hf_report *report, size_t i
  *
  * There are no false positives among leases that are held: a holder that is not known to wait is assumed
  * to release; for a semaphore every way to enough permits must be blocked; two successive views must
- * agree. A lease that was broken (hf_lease_break()) counts as held until its own process has heard of
- * that: a thread that breaks its own lease waits for HF_EVENT_LOST before it asks for the name again.
+ * agree. A lease that was broken by another process or store (hf_lease_break()) counts as held until its own store has heard of that.
  */
 
 #define HF_SESSION_TEXT_MAX 160 /* with its NUL */

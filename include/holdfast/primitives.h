@@ -415,7 +415,11 @@ typedef struct hf_party_request {
     uint32_t parties;  /* barriers: how many; the same in all requests, else HF_MISMATCH */
     int64_t wait_ms;   /* 0: try once; HF_FOREVER; else at most this long */
     hf_cancel *cancel; /* hf_cancel_fire() ends the waiting; NULL: none */
-    uint64_t reserved[4];
+    /* hf_latch_join(), hf_barrier_enter(): what happens to the lease that they return, as in
+     * hf_acquire_request; NULL: none. HF_INVALID for calls that return none. */
+    hf_event_fn *on_event;
+    void *on_event_arg;
+    uint64_t reserved[2];
 } hf_party_request;
 #define HF_PARTY_REQUEST_INIT HF_INIT(hf_party_request)
 

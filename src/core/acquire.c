@@ -15,6 +15,7 @@
 #include "core/count.h"
 #include "core/idle.h"
 #include "core/local_queue.h"
+#include "core/observer.h"
 #include "core/owner.h"
 #include "core/table.h"
 #include "core/task.h"
@@ -195,6 +196,8 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_check
         status = hfi_acquire_prepare_async(call, err);
     if (call->replaced)
         call->lease->in_loop = call->replaced->in_loop;
+    if (status == HF_OK && hfi_observed())
+        hfi_observe_begin(call->lease);
     if (status == HF_OK)
         enter(handle, call);
     return status;
@@ -220,6 +223,8 @@ static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handl
 
     if (status == HF_MISMATCH)
         set_no_reentry(&call->lease->claim, &other);
+    if (status != HF_OK)
+        hfi_stats_failed(call->lease, status);
     hfi_call_result(call, status, handle, "acquire", &call->lease->claim.name,
                     status == HF_MISMATCH ? &other : NULL);
     hfi_lease_free(call->lease);
@@ -275,6 +280,7 @@ static void enter(hf_store *handle, struct hfi_call *call)
         answer_here(call, HF_OK, again);
         break;
     case HFI_ENTRY_AGAIN:
+        hfi_stats_reentered(call->lease);
         answer_here(call, HF_OK, again);
         break;
     case HFI_ENTRY_COUNT:
@@ -301,6 +307,10 @@ void hfi_acquire_reentered(struct hfi_call *call, hf_status status, hf_lease *ha
         enter((hf_store *)(uintptr_t)atomic_load(&call->store->slot.handle), call); /* NOLINT */
         return;
     }
+    if (status == HF_OK)
+        hfi_stats_reentered(call->lease);
+    else
+        hfi_stats_failed(call->lease, status);
     hfi_call_result(call, status, status == HF_OK ? handle : NULL, "acquire",
                     &call->lease->claim.name, inner);
     hfi_lease_free(call->lease);
@@ -349,6 +359,7 @@ static void answered_late(struct hfi_call *call, hf_status status, const hf_erro
 static void submit_here(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
+    struct hfi_lease *lease = call->lease;
     struct hfi_op *op = &call->op;
 
     if (store->drive == HFI_BLOCKING) {
@@ -362,6 +373,10 @@ static void submit_here(struct hfi_call *call)
     }
     op->blocking = call->may_wait;
     hfi_call_submit(call);
+    if (store->drive == HFI_BLOCKING)
+        call->waited = op->blocking; /* so the clock is read at the grant */
+    if (store->drive == HFI_INLINE && !hfi_op_finished(op) && lease->begun_ms == 0)
+        lease->begun_ms = hfi_now_ms();
     if (store->drive == HFI_INLINE && hfi_op_finished(op)) {
         hfi_acquire_answered(call, hfi_op_status(op), &op->error);
     } else if (store->drive != HFI_BLOCKING) {
@@ -387,6 +402,8 @@ void hfi_acquire_submit(struct hfi_call *call)
         lease->claim.tokens_wanted = store->pass_limit + 1; /* local waiting has been seen */
     if (lease->claim.flags & HFI_CLAIM_LINGERS)
         lease->linger.from_ns = hfi_now_ns();
+    if (lease->begun_ms == 0 && (store->drive != HFI_INLINE || !hfi_call_has_thread(call)))
+        lease->begun_ms = hfi_now_ms(); /* else it begins to wait after submit() */
     op = hfi_call_op(call, HFI_OP_ACQUIRE);
     op->claim = &lease->claim;
     op->may_wait = call->may_wait;
@@ -407,6 +424,7 @@ static void give_up(struct hfi_call *call)
     struct hfi_store *store = call->store;
 
     hfi_call_unlisten(call);
+    hfi_stats_failed(call->lease, HF_UNKNOWN);
     hfi_call_result(call, HF_UNKNOWN, NULL, "acquire", &call->lease->claim.name, NULL);
     hfi_lease_lose_replaced(call->lease);
     step_down(call->lease);
@@ -521,6 +539,7 @@ void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_erro
     if (thread && call->waits)
         hfi_wait_leave(&call->wait);
     if (__builtin_expect(granted, 1)) {
+        lease->handed = call->op.ret_queued;
         status = hfi_acquire_granted(lease, call->min_valid_ms, call->waited, &handle);
         inner = NULL;
     } else if (status == HF_TIMEOUT && (!call->may_wait || call->tries)) {
@@ -530,6 +549,8 @@ void hfi_acquire_answered(struct hfi_call *call, hf_status status, const hf_erro
     }
     if (__builtin_expect(status == HF_OK, 1))
         hfi_acquire_note_held(call, handle);
+    else
+        hfi_stats_failed(lease, status);
     hfi_call_result(call, status, handle, "acquire", &lease->claim.name, inner);
 
     if (status != HF_OK && !granted) {

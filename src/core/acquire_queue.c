@@ -18,6 +18,8 @@ static void leave_queue(struct hfi_call *call, hf_status status, hf_lease *handl
         hfi_acquire_note_held(call, handle);
     if (status == HF_TIMEOUT && call->tries)
         status = HF_BUSY;
+    if (!handle)
+        hfi_stats_failed(lease, status);
     hfi_call_result(call, status, handle, "acquire", &lease->claim.name, NULL);
     hfi_lease_leave(lease);
     hfi_call_end(call);

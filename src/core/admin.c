@@ -30,6 +30,8 @@ struct named_kind {
     uint64_t cap;
     /* Set op->u but for the name. false: out of memory. */
     bool (*set)(struct named_call *call, struct hfi_op *op);
+    /* The store has done it. NULL: nothing is left to do. */
+    void (*did)(const struct named_call *call);
 };
 
 static hf_status named_step(struct hfi_task *task, hf_status got)
@@ -38,6 +40,8 @@ static hf_status named_step(struct hfi_task *task, hf_status got)
     struct named_call *call = hfi_container(task, struct named_call, task);
     struct hfi_op *op;
 
+    if (task->state > 0 && got == HF_OK && call->kind->did)
+        call->kind->did(call);
     if (task->state++ > 0)
         return got == HF_OK
                    ? hfi_ok(&task->error)
@@ -97,10 +101,17 @@ static bool break_set(struct named_call *call, struct hfi_op *op)
     return true;
 }
 
+/* Our own lease is lost before the caller hears of it: otherwise it would count as held by us, and be a deadlock if we asked for it again. */
+static void break_did(const struct named_call *call)
+{
+    hfi_lease_broken(call->task.store, &call->name, call->token);
+}
+
 static hf_status break_init(struct named_call *call, hf_store *handle, const void *name,
                             size_t name_len, uint64_t token, hf_error *err)
 {
-    static const struct named_kind kind = { "break", HFI_OP_BREAK, HF_CAP_BREAK, break_set };
+    static const struct named_kind kind = { "break", HFI_OP_BREAK, HF_CAP_BREAK, break_set,
+                                            break_did };
     hf_status status = named_init(call, &kind, handle, name, name_len, err);
 
     if (status != HF_OK)
@@ -142,7 +153,8 @@ static bool resize_set(struct named_call *call, struct hfi_op *op)
 static hf_status resize_init(struct named_call *call, hf_store *handle, const void *name,
                              size_t name_len, uint32_t capacity, hf_error *err)
 {
-    static const struct named_kind kind = { "resize", HFI_OP_RESIZE, HF_CAP_RESIZE, resize_set };
+    static const struct named_kind kind = { "resize", HFI_OP_RESIZE, HF_CAP_RESIZE, resize_set,
+                                            NULL };
     hf_status status = named_init(call, &kind, handle, name, name_len, err);
 
     if (status != HF_OK)
@@ -191,7 +203,7 @@ static bool ask_set(struct named_call *call, struct hfi_op *op)
 static hf_status ask_init(struct named_call *call, hf_store *handle, const void *name,
                           size_t name_len, const char *text, hf_error *err)
 {
-    static const struct named_kind kind = { "ask", HFI_OP_ASK, HF_CAP_WANTED, ask_set };
+    static const struct named_kind kind = { "ask", HFI_OP_ASK, HF_CAP_WANTED, ask_set, NULL };
     hf_status status = named_init(call, &kind, handle, name, name_len, err);
     size_t len;
 

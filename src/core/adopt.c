@@ -94,6 +94,7 @@ static void adopt_late(void *memory, struct hfi_op *op)
     struct hfi_lease *lease = memory;
 
     lease->term.renew = false;
+    hfi_events_begin(&lease->events, NULL, NULL); /* the caller has been told that it has none */
     if (hfi_op_finished(op) && hfi_op_status(op) == HF_OK)
         (void)begin(lease);
     else
@@ -136,18 +137,21 @@ static void adopt_finish(struct hfi_task *task, hf_result *result)
 
 /* Take a slot, put it into the table, and reserve its timer. */
 static hf_status take_slot(struct adopt_call *call, hf_store *handle,
-                           const struct hfi_checked_request *checked, const char *text, bool renew,
-                           hf_error *err)
+                           const struct hfi_checked_request *checked, const hf_adopt_request *given,
+                           bool in_loop, hf_error *err)
 {
     struct hfi_store *store = call->task.store;
     struct hfi_lease *lease;
     unsigned char owner[HFI_OWNER_LEN];
+    unsigned threads = HFI_STARTED_KEEPER;
     uint64_t token;
     hf_lease *again;
 
-    if (!parse(text, owner, &token))
+    if (!parse(given->text, owner, &token))
         return hfi_error_set(err, HF_INVALID, 0, "text: not that of a lease");
-    if (!hfi_store_start(store, HFI_STARTED_KEEPER))
+    if (given->on_event && !in_loop)
+        threads |= HFI_STARTED_NOTIFY;
+    if (!hfi_store_start(store, threads))
         return hfi_error_memory(err);
     lease = hfi_lease_new(store, checked);
     if (!lease)
@@ -156,7 +160,8 @@ static hf_status take_slot(struct adopt_call *call, hf_store *handle,
     memcpy(lease->claim.owner, owner, sizeof owner);
     lease->claim.token = token;
     lease->claim.tokens = 1;
-    lease->term.renew = renew;
+    lease->term.renew = given->renew;
+    lease->in_loop = in_loop;
     lease->exported = true; /* another process may have its text */
     if (hfi_local_queue_enter(handle, lease, NULL, false, 0, &again) != HFI_ENTRY_GO) {
         hfi_lease_free(lease);
@@ -187,7 +192,7 @@ static hf_status check_adopt(const struct hfi_promises *promises, const hf_adopt
 
 /* HF_OK: the store is entered. */
 static hf_status adopt_init(struct adopt_call *call, hf_store *handle,
-                            const hf_adopt_request *given, bool wanted, hf_error *err)
+                            const hf_adopt_request *given, bool in_loop, hf_error *err)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     struct hfi_checked_request checked = {
@@ -208,10 +213,11 @@ static hf_status adopt_init(struct adopt_call *call, hf_store *handle,
                               "HF_ADOPT_REQUEST_INIT", err);
     if (status == HF_OK)
         status = check_adopt(hfi_store_promises(store), &whole, &checked, err);
-    if (status == HF_OK && !wanted)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (status == HF_OK)
-        status = take_slot(call, handle, &checked, whole.text, whole.renew, err);
+    if (status == HF_OK) {
+        request.on_event = whole.on_event;
+        request.on_event_arg = whole.on_event_arg;
+        status = take_slot(call, handle, &checked, &whole, in_loop, err);
+    }
     if (status != HF_OK)
         hfi_store_leave(store);
     return status;
@@ -221,7 +227,8 @@ hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *request, hf_le
                          hf_error *err)
 {
     struct adopt_call call;
-    hf_status status = adopt_init(&call, store, request, ret_lease != NULL, err);
+    hf_status status = ret_lease ? adopt_init(&call, store, request, false, err)
+                                 : hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
 
     if (status != HF_OK)
         return status;
@@ -241,7 +248,6 @@ hf_status hf_lease_adopt_async(hf_store *store, const hf_adopt_request *request,
         return hfi_error_memory(err);
     status = adopt_init(call, store, request, true, err);
     if (status == HF_OK) {
-        call->lease->in_loop = true;
         status = hfi_task_begin(&call->task, done, arg, ret_op, err);
         if (status == HF_OK)
             return HF_OK;

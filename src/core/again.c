@@ -54,7 +54,7 @@ void hfi_again_set(struct hfi_again *again, const struct hfi_lease *lease, int64
     request->ttl_ms = lease->term.ttl_ms;
     request->max_hold_ms = lease->term.max_hold_ms;
     request->min_hold_ms = left_ms(lease->stay_ms);
-    request->min_valid_ms = claim->min_valid_ms;
+    request->min_valid_ms = lease->min_valid_ms;
     request->lock_delay_ms = claim->lock_delay_ms;
     request->linger_ms = linger_of(lease);
     request->scope = lease->scoped ? lease->scope : 0;

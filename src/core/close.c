@@ -150,7 +150,7 @@ static bool lose_held(struct hfi_shard *shard)
         for (struct hfi_lease *lease = shard->buckets[b]; lease && !next; lease = lease->next) {
             stop_queue(lease);
             if (atomic_load(&lease->phase) == HFI_HELD && !lets_close(lease))
-                next = hfi_lease_lose(lease, "its store was closed");
+                next = hfi_lease_lose(lease, HF_LOSS_CLOSED, "its store was closed");
         }
     pthread_mutex_unlock(&shard->lock);
     if (next)
@@ -241,7 +241,8 @@ static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orph
     atomic_store(&lease->phase, HFI_ENDING);
     if (!hfi_lease_lost(lease)) {
         lease->events.fn = NULL; /* it is not lost: it stays in the store */
-        (void)hfi_lease_lose(lease, "its store was closed; it lives on by its handle");
+        (void)hfi_lease_lose(lease, HF_LOSS_CLOSED,
+                             "its store was closed; it lives on by its handle");
         hfi_lease_uncount(lease);
     }
     lease->next = *list;

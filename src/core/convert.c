@@ -154,7 +154,8 @@ static struct hfi_wait *keep(struct hfi_lease *lease, hf_status status)
     lease->converting = false;
     if (nothing_done(status))
         return NULL;
-    return hfi_lease_lose(lease, "the store did not have it any more when it was converted");
+    return hfi_lease_lose(lease, HF_LOSS_FORGOTTEN,
+                          "the store did not have it any more when it was converted");
 }
 
 static void keep_old(hf_lease *handle, hf_status status)

@@ -55,8 +55,8 @@ static void lose(hf_lease *handle)
         return;
     if (!next && !hfi_lease_lost(lease)) {
         atomic_store(&lease->gone, 1);
-        next =
-            hfi_lease_lose(lease, "the store did not have it any more when its holds were counted");
+        next = hfi_lease_lose(lease, HF_LOSS_FORGOTTEN,
+                              "the store did not have it any more when its holds were counted");
     }
     hfi_lease_unlock(lease, next);
 }
@@ -103,6 +103,7 @@ bool hfi_count_await(struct hfi_call *call)
     hfi_call_result(call, HF_UNKNOWN, NULL, up ? "acquire" : "release", &call->op.u.count.name,
                     NULL);
     if (up) {
+        hfi_stats_failed(call->lease, HF_UNKNOWN);
         (void)hfi_release_without(call->old, NULL);
         hfi_lease_free(call->lease);
     }

@@ -8,6 +8,7 @@
 #include "core/adapt.h"
 #include "core/call.h"
 #include "core/local_queue.h"
+#include "core/observer.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "util/clock.h"
@@ -29,6 +30,8 @@ struct taker {
     unsigned flags; /* of its claim */
     bool passable;  /* not one of those that never share a claim, or not with one that lingers */
     bool reentrant, scoped, in_loop, watch, unchecked;
+    bool begins; /* the request has not been observed yet */
+    uint64_t id; /* else what the observer knows it by */
     uint64_t scope;
     hf_event_fn *fn;
     void *arg;
@@ -167,6 +170,18 @@ static void wake(struct hfi_lease *idle)
     atomic_store_explicit(&idle->phase, HFI_HELD, memory_order_relaxed);
 }
 
+/* The numbers of a hold that begins with an idle lease. */
+static void count_taken(struct hfi_lease *idle, const struct taker *taker)
+{
+    atomic_load_explicit(&idle->shard, memory_order_relaxed)->stats.lingered++;
+    if (!hfi_observed())
+        return;
+    idle->id = taker->id;
+    if (taker->begins)
+        hfi_observe_begin(idle);
+    hfi_observe(idle, (hf_observation){ .what = HF_OBSERVED_GRANTED, .local = true });
+}
+
 static hf_lease *take(struct hfi_lease *idle, const struct taker *taker, int64_t now_ms)
 {
     struct hfi_store *store = idle->store;
@@ -185,6 +200,7 @@ static hf_lease *take(struct hfi_lease *idle, const struct taker *taker, int64_t
                           : 0;
     hfi_events_begin(&idle->events, taker->fn, taker->arg);
     hfi_lease_fresh(idle);
+    count_taken(idle, taker);
     if (idle->linger.noted)
         hfi_store_engine(store)->passed(store->opened, &idle->claim, idle->token, hfi_thread_tid());
     idle->linger.noted = false;
@@ -213,6 +229,7 @@ bool hfi_idle_acquire(hf_store *handle, struct hfi_store *store,
         .scoped = request->scope != 0,
         .watch = request->flags & HF_FLAG_WATCH,
         .unchecked = request->flags & HF_FLAG_NO_DEADLOCK_CHECK,
+        .begins = true,
         .scope = request->scope ? request->scope : hfi_thread_id(),
         .fn = request->on_event,
         .arg = request->on_event_arg,
@@ -254,6 +271,7 @@ enum hfi_idle_entrance hfi_idle_enter(struct hfi_shard *shard, struct hfi_lease 
         .watch = lease->watch,
         .unchecked = lease->unchecked,
         .scope = lease->scope,
+        .id = lease->id,
         .fn = lease->events.fn,
         .arg = lease->events.arg,
     };
@@ -300,6 +318,10 @@ bool hfi_idle_begin(struct hfi_lease *lease)
     now_ms = hfi_now_ms();
     if (hfi_term_remaining(&lease->term, now_ms) == 0)
         return false;
+    hfi_stats_hold_released(lease, now_ms);
+    lease->id = 0;
+    lease->waited_ms = 0;
+    lease->handed = false;
     hfi_slot_retire(&lease->slot);
     (void)hfi_lease_drop(lease, HFI_PART_HANDLE);
     atomic_store_explicit(&lease->phase, HFI_IDLE, memory_order_relaxed);
@@ -447,7 +469,7 @@ void hfi_idle_renewed(struct hfi_lease *lease, const struct hfi_renewal *item, b
         }
         if (has_token(lease)) {
             wake(lease);
-            ret_end->passed = hfi_local_queue_pass(lease);
+            ret_end->passed = hfi_local_queue_pass(lease, false);
             if (ret_end->passed) {
                 hfi_idle_arm(lease, hfi_term_next(&lease->term, now_ms).at_ms);
                 return;

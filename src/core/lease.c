@@ -8,6 +8,7 @@
  */
 #include "core/idle.h"
 #include "core/local_queue.h"
+#include "core/observer.h"
 #include "core/op.h"
 #include "core/owner.h"
 #include "core/spare.h"
@@ -23,7 +24,7 @@
 #include <assert.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct hfi_lease) < 1024, "100,000 of them should be cheap");
+_Static_assert(sizeof(struct hfi_lease) <= 1024, "100,000 of them should be cheap");
 
 #define SLOT_SIZE ((sizeof(struct hfi_lease) + 63) / 64 * 64)
 
@@ -34,6 +35,16 @@ static bool set_texts(struct hfi_lease *lease, const struct hfi_checked_request 
 static char *tagged(const char *label, const struct hfi_tag *tag);
 
 /* ---- making -------------------------------------------------------------------- */
+
+/* What a grant must have left, or the engine renews it before it finishes the acquire. A lease that is handed over may begin with a part of its ttl,
+ * because its first renewal brings the rest. Where no renewal is certain to come, most of the ttl must be there from the beginning. */
+static int64_t least_valid_ms(const struct hfi_checked_request *checked, bool detached)
+{
+    int64_t asked_ms = checked->request->min_valid_ms;
+    int64_t most_ms = checked->ttl_ms - checked->ttl_ms / 4;
+
+    return (checked->renew && !detached) || asked_ms > most_ms ? asked_ms : most_ms;
+}
 
 static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request *checked,
                       const struct hfi_engine *engine)
@@ -56,7 +67,7 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request 
     claim->tokens_wanted = 1;
     claim->ttl_ms = checked->ttl_ms;
     claim->lock_delay_ms = checked->request->lock_delay_ms;
-    claim->min_valid_ms = checked->request->min_valid_ms;
+    claim->min_valid_ms = least_valid_ms(checked, detached);
     claim->token = 0;
     claim->tokens = 0;
     if (claim->flags & HFI_CLAIM_NUMBERED)
@@ -93,6 +104,11 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checke
     lease->in_loop = false;
     atomic_store_explicit(&lease->wanted, false, memory_order_relaxed);
     lease->heard = false;
+    lease->begun_ms = 0;
+    lease->waited_ms = 0;
+    lease->min_valid_ms = request->min_valid_ms;
+    lease->handed = false;
+    lease->id = 0;
     lease->linger.ms = 0;
     lease->linger.look_ms = HFI_NEVER;
     lease->linger.refill = false;
@@ -324,6 +340,11 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     if (lease->claim.others_wait)
         atomic_store_explicit(&lease->wanted, true, memory_order_relaxed);
     lease->since_ms = lease->granted_ms = since_ms;
+    if (lease->begun_ms > 0)
+        lease->waited_ms = hfi_stats_waited(lease->begun_ms, since_ms);
+    if (hfi_observed()) /* before anything else can happen to it */
+        hfi_observe(lease,
+                    (hf_observation){ .what = HF_OBSERVED_GRANTED, .waited_ms = lease->waited_ms });
     handle = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
 
     /* The store may have reported already that it is gone: either we see that here, or
@@ -332,7 +353,8 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     hfi_closing_tell(lease->store); /* likewise: it is to be lost */
     if (atomic_load(&lease->gone) && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
         if (!next)
-            next = hfi_lease_lose(lease, "it ended in the store as soon as it was granted");
+            next = hfi_lease_lose(lease, HF_LOSS_BROKEN,
+                                  "it ended in the store as soon as it was granted");
         hfi_lease_unlock(lease, next);
     } else if (watch && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
         hfi_lease_note(lease); /* others wait behind it */
@@ -344,17 +366,19 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
 
 struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease)
 {
-    int64_t now_ms = hfi_now_ms();
+    int64_t now_ms = lease->looked_ms = hfi_now_ms();
 
     if (hfi_lease_lost(lease) || hfi_term_remaining(&lease->term, now_ms) > 0)
         return NULL;
     if (now_ms >= lease->term.hold_valid_ms)
-        return hfi_lease_lose(lease, "it was held for as long as max_hold allows");
-    return hfi_lease_lose(lease, lease->term.renew ? "its validity ended before it could be renewed"
-                                                   : "its validity ended");
+        return hfi_lease_lose(lease, HF_LOSS_MAX_HOLD,
+                              "it was held for as long as max_hold allows");
+    return hfi_lease_lose(lease, HF_LOSS_EXPIRED,
+                          lease->term.renew ? "its validity ended before it could be renewed"
+                                            : "its validity ended");
 }
 
-struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
+struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, hf_loss loss, const char *why)
 {
     if (hfi_lease_lost(lease))
         return NULL;
@@ -362,6 +386,7 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
     lease->term.state = HF_STATE_LOST;
     lease->pass = false;
     lease->why = why;
+    hfi_stats_hold_ended(lease, loss, why, hfi_now_ms());
     hfi_lease_note(lease);
     return hfi_local_queue_hand_on(lease);
 }
@@ -374,8 +399,56 @@ void hfi_lease_lose_replaced(struct hfi_lease *lease)
     if (!lease->replaces || hfi_lease_lock(lease->replaces, &old, &next) != HF_OK)
         return;
     if (!next)
-        next = hfi_lease_lose(old, "it may have been converted, and the answer did not come");
+        next = hfi_lease_lose(old, HF_LOSS_FORGOTTEN,
+                              "it may have been converted, and the answer did not come");
     hfi_lease_unlock(old, next);
+}
+
+/* The store has it no more. With the lock. Returns likewise; `end` is finished without the lock. */
+static struct hfi_wait *gone(struct hfi_lease *lease, const char *why, struct hfi_idle_end *end)
+{
+    /* The counterpart of hfi_lease_begin(): set the mark first, then read the phase. */
+    atomic_store(&lease->gone, 1);
+    if (atomic_load(&lease->phase) == HFI_IDLE) {
+        hfi_idle_end(lease, end);
+    } else if (atomic_load(&lease->phase) == HFI_HELD && !hfi_lease_lost(lease)) {
+        lease->why_copy = hfi_strndup(why, strnlen(why, HFI_WHY_MAX - 1));
+        return hfi_lease_lose(lease, HF_LOSS_BROKEN,
+                              lease->why_copy ? lease->why_copy : "the store ended it");
+    }
+    return NULL;
+}
+
+/* Is this the claim that a break with `token` ended? It may have been passed on here since the store was asked, with the next tokens of its
+ * block. */
+static bool had_token(const struct hfi_lease *lease, uint64_t token)
+{
+    const struct hfi_claim *claim = &lease->claim;
+
+    return token == lease->token ||
+           (token < lease->token && token >= claim->token && token - claim->token < claim->tokens);
+}
+
+void hfi_lease_broken(struct hfi_store *store, const struct hfi_name *name, uint64_t token)
+{
+    struct hfi_shard *shard = hfi_store_shard(store, name->hash);
+    struct hfi_wait *next = NULL;
+    struct hfi_idle_end end = { NULL, NULL, NULL };
+
+    pthread_mutex_lock(&shard->lock);
+    for (struct hfi_lease *lease = hfi_table_chain(shard, name->hash); lease; lease = lease->next) {
+        int phase = atomic_load(&lease->phase);
+
+        if ((phase == HFI_HELD || phase == HFI_IDLE) && had_token(lease, token) &&
+            hfi_table_same(&lease->claim.name, name)) {
+            next = gone(lease, "it was broken", &end);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&shard->lock);
+    if (next)
+        hfi_wait_tell(next, HFI_WAIT_GO);
+    hfi_idle_finish(&end);
 }
 
 void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
@@ -392,16 +465,8 @@ void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
     phase = atomic_load(&lease->phase);
     if ((phase == HFI_GOING || phase == HFI_HELD || phase == HFI_IDLE) &&
         atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard &&
-        memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
-        /* The counterpart of hfi_lease_begin(): set the mark first, then read the phase. */
-        atomic_store(&lease->gone, 1);
-        if (phase == HFI_IDLE) {
-            hfi_idle_end(lease, &end);
-        } else if (atomic_load(&lease->phase) == HFI_HELD && !hfi_lease_lost(lease)) {
-            lease->why_copy = hfi_strndup(why, strnlen(why, HFI_WHY_MAX - 1));
-            next = hfi_lease_lose(lease, lease->why_copy ? lease->why_copy : "the store ended it");
-        }
-    }
+        memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0)
+        next = gone(lease, why, &end);
     pthread_mutex_unlock(&shard->lock);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);

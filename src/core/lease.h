@@ -27,6 +27,7 @@
 #include "core/linger.h"
 #include "core/notify.h"
 #include "core/term.h"
+#include "holdfast/observe.h"
 #include "util/list.h"
 
 #include <string.h>
@@ -75,6 +76,7 @@ struct hfi_lease {
     bool in_loop;   /* acquired asynchronously: its callback comes from hf_store_process() */
     bool watch;     /* HF_FLAG_WATCH, of the holder */
     bool unchecked; /* HF_FLAG_NO_DEADLOCK_CHECK, likewise */
+    bool handed;    /* the store granted it after a wait in its queue */
     bool
         converting; /* hf_convert() is under way: another claim may have taken its place in the store */
     bool changed;   /* since the last hf_lease_get(): its descriptor is readable */
@@ -83,16 +85,24 @@ struct hfi_lease {
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
     uint64_t scope;
     uint64_t token;
-    int64_t since_ms;    /* held since */
+    int64_t since_ms; /* held since */
+    union {
+        int64_t
+            begun_ms; /* before the grant: its request began to wait then; 0: it has not waited */
+        int64_t looked_ms; /* held: when hfi_lease_expire() read the clock last */
+    };
+    uint64_t id;         /* for the observer; 0: there was none when it began */
     int64_t granted_ms;  /* the store granted the claim then: the present hold may be a later one */
     int64_t min_hold_ms; /* 0: none; else ... */
     int64_t stay_ms;     /* ... the name stays held until then: its claim is not released before */
     struct hfi_term term;
     struct hfi_linger linger;
 
-    uint32_t asks;    /* how often its holder was asked for it ... */
-    int64_t asked_ms; /* ... and when it was told so last; 0: never */
-    int fd;           /* * for hf_lease_fd() */
+    uint32_t waited_ms;   /* how long its holder has waited for it */
+    uint32_t asks;        /* how often its holder was asked for it ... */
+    int64_t asked_ms;     /* ... and when it was told so last; 0: never */
+    int64_t min_valid_ms; /* of the request; that of the claim may be more */
+    int fd;               /* * for hf_lease_fd() */
     struct hfi_events events;
     struct hfi_list queue;  /* * local waiters (struct hfi_wait), in order */
     struct hfi_timer timer; /* * */
@@ -142,7 +152,7 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms);
 
 /* It is lost; `why` is a literal. With the lock. Returns the local waiter that goes to the store now, or
  * NULL. */
-struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why);
+struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, hf_loss loss, const char *why);
 
 /* The claim in this slot may have taken the place of another lease, and is not to be used: that one is lost before this one is
  * released. Without the lock. */
@@ -190,6 +200,9 @@ static inline bool hfi_lease_stays(const struct hfi_lease *lease, int64_t now_ms
     return lease->stay_ms > now_ms && !atomic_load_explicit(&lease->gone, memory_order_relaxed);
 }
 
+/* The store has ended the lease of `name` with `token`, as a call of this process asked: if it is ours, it is lost now, and not only when the
+ * store's message comes. Without locks. */
+void hfi_lease_broken(struct hfi_store *store, const struct hfi_name *name, uint64_t token);
 /* host->lost() */
 struct hfi_host;
 void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,

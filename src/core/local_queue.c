@@ -3,6 +3,7 @@
 #include "core/local_queue.h"
 
 #include "core/idle.h"
+#include "core/observer.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "util/clock.h"
@@ -80,6 +81,8 @@ enum hfi_entrance hfi_local_queue_enter(hf_store *handle, struct hfi_lease *leas
         if (fresh)
             hfi_wait_init(wait, lease->store, lease, min_valid_ms);
         hfi_list_append(&held->queue, &wait->queued);
+        if (lease->begun_ms == 0)
+            lease->begun_ms = hfi_now_ms();
         if (held->watch && atomic_load(&held->phase) == HFI_HELD)
             hfi_lease_note(held);
         shard->entered++;
@@ -207,12 +210,20 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait, int6
     lease->unchecked = from->unchecked;
     hfi_lease_fresh(lease);
     lease->since_ms = now_ms;
+    lease->waited_ms = hfi_stats_waited(from->begun_ms, now_ms);
+    lease->handed = false;
+    lease->id = from->id;
+    atomic_load_explicit(&lease->shard, memory_order_relaxed)->stats.passes++;
+    if (hfi_observed())
+        hfi_observe(lease, (hf_observation){ .what = HF_OBSERVED_GRANTED,
+                                             .waited_ms = lease->waited_ms,
+                                             .local = true });
     if (lease->fd >= 0)
         close(lease->fd);
     lease->fd = -1;
 }
 
-struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
+struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease, bool released)
 {
     struct hfi_store *store = lease->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
@@ -240,6 +251,8 @@ struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
     }
 
     hfi_list_remove(&wait->queued);
+    if (released)
+        hfi_stats_hold_ended(lease, HF_LOSS_NONE, "", now_ms);
     lease->passes++;
     if (lease->claim.flags & HFI_CLAIM_LINGERS)
         hfi_idle_next_token(lease);

@@ -45,7 +45,7 @@ bool hfi_local_queue_surface(struct hfi_wait *wait);
 
 /* The lease is being released: pass it to the next local waiter, which the caller tells PASSED
  * after unlocking. NULL: release it in the store. */
-struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease);
+struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease, bool released);
 
 /* The slot leaves, lost or ended: its queue moves to the first waiter, which the caller tells GO
  * after unlocking. NULL: nobody waits. */

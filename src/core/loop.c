@@ -37,11 +37,16 @@ static void ring(struct hfi_store *store)
 
 void hfi_loop_add(struct hfi_store *store, struct hfi_list *due)
 {
+    bool ours = hfi_self.processes == store; /* this thread calls back as soon as it has driven */
+
     /* All under one lock: once the call is in the list and the lock is free, hf_store_process() may
      * call back, and hf_close() may end the store. */
     pthread_mutex_lock(&store->loop.lock);
     hfi_list_append(&store->loop.done, due);
-    ring(store);
+    if (ours)
+        hfi_closing_tell(store);
+    else
+        ring(store);
     pthread_mutex_unlock(&store->loop.lock);
 }
 
@@ -54,7 +59,8 @@ void hfi_loop_ring(struct hfi_store *store)
 
 void hfi_loop_ring_timeout(struct hfi_store *store)
 {
-    if (hfi_loop_drives(store))
+    /* The loop of a thread in hf_store_process() asks for the timeout before it sleeps. */
+    if (hfi_self.processes != store && hfi_loop_drives(store))
         hfi_loop_ring(store);
 }
 
@@ -141,7 +147,9 @@ hf_status hf_store_process(hf_store *handle)
         store->loop.rung = false;
     pthread_mutex_unlock(&store->loop.lock);
 
+    hfi_self.processes = store;
     hfi_drive_poll(store);
+    hfi_self.processes = NULL;
     hfi_notify_run(store, HFI_WAY_LOOP);
     hfi_loop_run(store);
     hfi_store_leave(store);
@@ -170,6 +178,9 @@ void hfi_loop_run(struct hfi_store *store)
     pthread_mutex_lock(&loop->lock);
     last = loop->done.prev;
     while ((node = hfi_list_pop(&loop->done))) {
+        /* A callback may take its time: another thread of the caller may deliver the others. */
+        if (!hfi_list_empty(&loop->done))
+            ring(store);
         pthread_mutex_unlock(&loop->lock);
         deliver(hfi_container(node, struct hfi_call, due));
         pthread_mutex_lock(&loop->lock);

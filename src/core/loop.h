@@ -4,7 +4,8 @@
  *
  * An asynchronous call is counted from its begin until its callback was called.
  * The thread that gets the answer puts it into `done` and makes the descriptor readable; callbacks
- * run only in hf_store_process().
+ * run only in hf_store_process(). A thread that gets it in hf_store_process() calls back before it returns, and
+ * touches the descriptor only if there are more: an answer costs no write(2) and read(2) of its own.
  */
 #ifndef HFI_LOOP_H
 #define HFI_LOOP_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Events of leases: see notify.h. */
 #include "core/call.h"
+#include "core/observer.h"
 #include "core/thread.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -161,6 +162,21 @@ static enum hfi_level level_of(const struct hfi_lease *lease)
                : HFI_LEVEL_QUIET;
 }
 
+/* The loss of a lease has been observed before: hfi_lease_lose(). */
+static void observe(const struct hfi_lease *lease, bool moved, enum hfi_level before,
+                    enum hfi_level level)
+{
+    bool risk = lease->term.state == HF_STATE_AT_RISK;
+
+    if (moved && lease->term.state != HF_STATE_LOST)
+        hfi_observe(lease, (hf_observation){ .what = risk ? HF_OBSERVED_AT_RISK : HF_OBSERVED_HELD,
+                                             .text = risk ? lease->why : "" });
+    if (level != before && level != HFI_LEVEL_LOST)
+        hfi_observe(lease,
+                    (hf_observation){ .what = level == HFI_LEVEL_WANTED ? HF_OBSERVED_WANTED
+                                                                        : HF_OBSERVED_UNWANTED });
+}
+
 void hfi_lease_note(struct hfi_lease *lease)
 {
     enum hfi_level before = atomic_load_explicit(&lease->level, memory_order_relaxed);
@@ -174,6 +190,8 @@ void hfi_lease_note(struct hfi_lease *lease)
                                           : "a renewal was not confirmed";
     lease->noted = lease->term.state;
     atomic_store_explicit(&lease->level, (unsigned char)level, memory_order_relaxed);
+    if (hfi_observed())
+        observe(lease, moved, before, level);
     ring_fd(lease);
     if (!lease->events.fn)
         return;

@@ -210,6 +210,12 @@ static inline void take_out(struct hfi_lease *lease, struct hfi_release_plan *pl
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
 
+    if (__builtin_expect(!hfi_lease_lost(lease), 1)) {
+        hfi_stats_hold_released(lease, lease->term.valid_until_ms != HFI_NEVER ? lease->looked_ms
+                                       : hfi_observed()                        ? hfi_now_ms()
+                                                        : hfi_stats_now(lease->since_ms));
+    }
+
     hfi_slot_retire(&lease->slot);
     atomic_store_explicit(&lease->phase, HFI_ENDING, memory_order_relaxed);
     hfi_table_unlink(shard, lease);
@@ -272,7 +278,7 @@ static inline hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_
         ret_plan->what = HFI_ENDING_STORE;
         take_out(lease, ret_plan);
         ret_plan->next = hfi_local_queue_hand_on(lease);
-    } else if (!hfi_list_empty(&lease->queue) && (passed = hfi_local_queue_pass(lease))) {
+    } else if (!hfi_list_empty(&lease->queue) && (passed = hfi_local_queue_pass(lease, true))) {
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(passed, HFI_WAIT_PASSED);
         return HF_OK;
@@ -464,6 +470,8 @@ static void lease_error(struct hfi_call *call, hf_status status, const hf_error 
         call->status = lost_error(call->store, call->lease, call->err);
         call->handle = NULL;
     } else {
+        if (status == HF_UNKNOWN || status == HF_UNAVAILABLE)
+            hfi_stats_release_unknown(call->lease);
         hfi_call_result(call, status, NULL, "release", &call->lease->claim.name, inner);
     }
 }

@@ -210,6 +210,10 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
     bool lost = hfi_term_renewed(&lease->term, status, item->claim->sent_ms,
                                  item->claim->granted_ttl_ms, now_ms);
 
+    if (item->status == HF_OK)
+        atomic_load_explicit(&lease->shard, memory_order_relaxed)->stats.renewals++;
+    else
+        atomic_load_explicit(&lease->shard, memory_order_relaxed)->stats.renewals_failed++;
     if (!held || hfi_lease_lost(lease))
         return NULL;
     /* What was heard since the renewal was sent is newer than its answer. */
@@ -222,10 +226,12 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
         return NULL;
     if (lost && (item->status == HF_LOST || item->status == HF_NOT_FOUND)) {
         atomic_store(&lease->gone, 1);
-        return hfi_lease_lose(lease, "the store did not have it any more when it was renewed");
+        return hfi_lease_lose(lease, HF_LOSS_FORGOTTEN,
+                              "the store did not have it any more when it was renewed");
     }
     if (lost)
-        return hfi_lease_lose(lease, "its validity ended before it could be renewed");
+        return hfi_lease_lose(lease, HF_LOSS_EXPIRED,
+                              "its validity ended before it could be renewed");
     hfi_lease_note(lease);
     if (lease->timed)
         hfi_idle_arm(lease,

@@ -5,6 +5,7 @@
 #include "core/call.h"
 #include "core/conf.h"
 #include "core/lack.h"
+#include "core/observer.h"
 #include "core/registry.h"
 #include "core/request.h"
 #include "core/thread.h"
@@ -223,6 +224,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
         shard->idles = 0;
         shard->entered = 0;
         atomic_store(&shard->left, 0);
+        hfi_stats_init(shard);
         pthread_mutex_unlock(&shard->lock);
     }
     pthread_mutex_lock(&store->lock);
@@ -250,6 +252,9 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     store->host.hears = hfi_store_hears;
     store->host.wake = hfi_drive_host_wake;
     store->host.resume = hfi_workers_resume;
+    store->host.reconnected = hfi_observe_reconnected;
+    atomic_store(&store->host.reconnects, 0);
+    atomic_store(&store->host.commands, 0);
     store->host.label = store->label;
     hfi_keeper_init(&store->keeper);
     hfi_notify_init(&store->notify);

@@ -25,7 +25,9 @@
 #include "core/lease.h"
 #include "core/loop.h"
 #include "core/notify.h"
+#include "core/observer.h"
 #include "core/pool.h"
+#include "core/stats.h"
 #include "deadlock/detector.h"
 #include "deadlock/session.h"
 #include "engine/engine.h"
@@ -53,6 +55,7 @@ struct hfi_shard {
     uint32_t idles;        /* slots that are IDLE */
     uint64_t entered;      /* slots that came in */
     _Atomic uint64_t left; /* slots that are done; entered - left keep the store open */
+    struct hfi_stats stats;
 } __attribute__((aligned(64)));
 
 /* How hf_close() learns that something which it waits for has ended. */
@@ -182,6 +185,17 @@ static inline hf_status hfi_ok(hf_error *err)
         err->text[0] = 0;
     }
     return HF_OK;
+}
+
+/* A hold ends at now_ms, and not by a loss. With the lock. */
+static inline void hfi_stats_hold_released(struct hfi_lease *lease, int64_t now_ms)
+{
+    if (__builtin_expect((lease->id | lease->waited_ms | lease->handed) == 0 &&
+                             now_ms <= lease->since_ms && !hfi_observed(),
+                         1))
+        atomic_load_explicit(&lease->shard, memory_order_relaxed)->stats.quick++;
+    else
+        hfi_stats_hold_ended(lease, HF_LOSS_NONE, "", now_ms);
 }
 
 #endif

@@ -32,6 +32,8 @@ struct hfi_self {
     const struct hfi_calling
         *calling;      /* the innermost callback that this thread is in; NULL: none */
     unsigned stopping; /* it is stopping waits, perhaps with locks held */
+    const struct hfi_store *
+        processes; /* it drives this store in hf_store_process(), and calls back next; NULL: none */
 
     struct hfi_spares leases, calls; /* spare.h */
     bool watched;                    /* the end of this thread is noticed */

@@ -87,8 +87,10 @@ static hf_status parse_text(struct hfi_url *url, hf_error *err)
         if (*at >= 'A' && *at <= 'Z')
             *at = (char)(*at - 'A' + 'a');
     if (*at != ':')
-        return hfi_error_set(err, HF_CONFIG, 0, "store URL: the scheme must end in ':' at byte %zu",
-                             (size_t)(at - url->scheme));
+        return hfi_error_set(
+            err, HF_CONFIG, 0,
+            "store URL: no ':' after the scheme at byte %zu; a URL begins like file: or redis:",
+            (size_t)(at - url->scheme));
 
     *at = 0;
     url->rest = at + 1;

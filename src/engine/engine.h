@@ -44,7 +44,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HFI_ENGINE_ABI  9u
+#define HFI_ENGINE_ABI  10u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53) /* a grant that would reach it is refused: HF_FULL */
 #define HFI_TOKEN_AHEAD_US \
@@ -355,7 +355,9 @@ struct hfi_op {
      * far enough for cancel() to find the op, so submit() looks here before it sleeps. */
     _Atomic int stop;
 
-    bool ret_lingers;     /* ACQUIRE, with HF_BUSY: a holder with HFI_CLAIM_LINGERS has the name */
+    bool ret_lingers; /* ACQUIRE, with HF_BUSY: a holder with HFI_CLAIM_LINGERS has the name */
+    bool
+        ret_queued; /* ACQUIRE: it stood in the queue of the name before it was granted; for hf_stats_get() */
     hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
     _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
     /* The engine's own struct. Core zeroes op_size bytes before submit(). */
@@ -397,6 +399,10 @@ struct hfi_host {
     /* BLOCKING engines: submit() left `op` suspended, or is about to return from that. Once for each time that it was
      * suspended. It only queues the op for a worker: it may be called with a lock of the engine held. */
     void (*resume)(struct hfi_host *host, struct hfi_op *op);
+    /* For hf_stats_get(). A connection is up again after it was lost: locks of the engine may be held. And how many requests
+     * were sent: hfi_host_sent(). An engine that cannot count them leaves it 0. */
+    void (*reconnected)(struct hfi_host *host);
+    _Atomic uint64_t reconnects, commands;
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
     /* The name of this store in messages, without secrets. It is conf->location unless open() sets another text,
      * which must live as long as the store. */
@@ -416,6 +422,17 @@ struct hfi_host {
      * lost. An engine whose promises stand on what open() finds at the server answers HF_UNSUPPORTED. */
     bool no_wait;
 };
+
+static inline void hfi_host_sent(struct hfi_host *host)
+{
+    atomic_fetch_add_explicit(&host->commands, 1, memory_order_relaxed);
+}
+
+static inline void hfi_host_reconnected(struct hfi_host *host)
+{
+    if (host->reconnected) /* tests of an engine alone may have none */
+        host->reconnected(host);
+}
 
 /* What a store can do, and what holds whatever goes wrong. There is one for each set of promises that a URL can
  * choose (wire, mode, tokens=). */

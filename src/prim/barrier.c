@@ -336,6 +336,8 @@ static hf_status prepare_come(hf_store *store, const hf_party_request *given, bo
         return hfi_error_memory(err);
     task = &call->task;
     status = hfi_party_request(&request, given, err);
+    if (status == HF_OK && !twice)
+        status = hfi_party_no_events(&request, err);
     if (status == HF_OK)
         status = hfi_prim_enter(&task->prim, store, "barrier", request.name, request.name_len,
                                 HF_CAP_CELLS, err);
@@ -345,6 +347,8 @@ static hf_status prepare_come(hf_store *store, const hf_party_request *given, bo
     }
     call->parties = request.parties;
     call->twice = twice;
+    call->presence.on_event = request.on_event;
+    call->presence.on_event_arg = request.on_event_arg;
     task->core.cancel = request.cancel;
     if (!hfi_until(request.wait_ms, &task->until_ms))
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");

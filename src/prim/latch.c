@@ -305,6 +305,8 @@ static hf_status prepare_wait(hf_store *store, const hf_party_request *given,
     int64_t until_ms;
     hf_status status = hfi_party_request(&request, given, err);
 
+    if (status == HF_OK)
+        status = hfi_party_no_events(&request, err);
     if (status != HF_OK)
         return status;
     if (!hfi_until(request.wait_ms, &until_ms))
@@ -381,6 +383,8 @@ static hf_status prepare_join(hf_store *store, const hf_party_request *given,
         return status;
     *ret_call = call;
     call->joins = true;
+    call->presence.on_event = request.on_event;
+    call->presence.on_event_arg = request.on_event_arg;
     call->task.step = step_join;
     call->task.until_ms = until_ms;
     call->task.core.cancel = request.cancel;

@@ -35,6 +35,14 @@ hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *giv
                             "HF_PARTY_REQUEST_INIT", err);
 }
 
+hf_status hfi_party_no_events(const hf_party_request *request, hf_error *err)
+{
+    return request->on_event
+               ? hfi_error_set(err, HF_INVALID, 0,
+                               "on_event: must be NULL, for the call returns no lease")
+               : HF_OK;
+}
+
 hf_status hfi_presence_name(struct hfi_presence *presence, const struct hfi_prim *prim,
                             const char *who, hf_error *err)
 {
@@ -60,6 +68,8 @@ hf_status hfi_presence_acquire(struct hfi_presence *presence, struct hfi_prim_ta
                        : task->until_ms > now_ms   ? task->until_ms - now_ms
                                                    : 0;
     request->cancel = task->core.cancel;
+    request->on_event = presence->on_event;
+    request->on_event_arg = presence->on_event_arg;
     return hfi_begin_acquire(task, state, request);
 }
 

@@ -15,6 +15,8 @@ struct hfi_presence {
     char who[HF_PARTICIPANT_MAX + 1];
     unsigned char name[HF_NAME_MAX];
     uint32_t len;
+    hf_event_fn *on_event; /* of its lease; NULL: none */
+    void *on_event_arg;
     hf_acquire_request request;
     hf_lease *lease; /* NULL: none */
     uint64_t id;     /* its token, or a random number if the engine has no tokens; never 0 */
@@ -22,6 +24,8 @@ struct hfi_presence {
 
 /* Copy a request, in full size. */
 hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *given, hf_error *err);
+/* For a call that returns no lease. */
+hf_status hfi_party_no_events(const hf_party_request *request, hf_error *err);
 /* Can `who` take part in what `prim` is about? */
 hf_status hfi_presence_name(struct hfi_presence *presence, const struct hfi_prim *prim,
                             const char *who, hf_error *err);

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ["holdfast", "primitives", "redis"]
+HEADERS = ["holdfast", "primitives", "redis", "observe"]
 
 
 def preprocess(cc, include):

@@ -8,7 +8,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
 {
-    for header in holdfast primitives redis; do
+    for header in holdfast primitives redis observe; do
         echo "#include <holdfast/$header.h>"
     done
     echo 'int use(void); int use(void) { size_t sizes = 0;'
@@ -36,7 +36,7 @@ for compiler in g++ clang++; do
 done
 
 # Each header alone.
-for header in holdfast primitives redis; do
+for header in holdfast primitives redis observe; do
     echo "#include <holdfast/$header.h>" >"$dir/alone.c"
     cc -std=c99 "${warnings[@]}" "$dir/alone.c"
 done

@@ -563,5 +563,5 @@ int contract_async(void)
 
     };
 
-    return cmocka_run_group_tests_name("async", cases, NULL, NULL) + async_forms();
+    return cmocka_run_group_tests_name("async", cases, NULL, NULL) + async_forms() + async_wakes();
 }

@@ -6,6 +6,7 @@
 #include "agree.h"
 #include "calls.h"
 #include "holdfast/primitives.h"
+#include "loop.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -355,6 +356,59 @@ static void a_cancelled_call_has_not_come(void **state)
     close_store(store);
 }
 
+struct told {
+    _Atomic int lost;
+    hf_lease *lease;
+};
+
+static void on_event(hf_lease *lease, hf_event event, const char *why, void *arg)
+{
+    struct told *told = arg;
+
+    CHECK(event == HF_EVENT_LOST && why && why[0]);
+    told->lease = lease;
+    told->lost++;
+}
+
+/* A participant is called back when its lease is lost; a call that returns no lease takes no callback. */
+static void a_party_is_told(void **state)
+{
+    hf_party_request request = HF_PARTY_REQUEST_INIT;
+    struct told told[2] = { { .lost = 0 } };
+    hf_lease *leases[2] = { NULL, NULL };
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_INSPECT | HF_CAP_BREAK | HF_CAP_TOKEN);
+    store = open_store();
+    EXPECT(HF_OK, hf_latch_create(store, "ring", HF_CSTRING, 1, &contract_error));
+    request.name = "ring";
+    request.name_len = HF_CSTRING;
+    request.who = "a";
+    request.on_event = on_event;
+    request.on_event_arg = &told[0];
+    EXPECT(HF_OK, hf_latch_join(store, &request, &leases[0], &contract_error));
+    EXPECT(HF_INVALID, hf_latch_wait(store, &request, &contract_error));
+    CHECK(strstr(contract_error.text, "on_event"));
+    break_party(store, "a");
+    LOOP_UNTIL(store, told[0].lost == 1);
+    CHECK(told[0].lease == leases[0]);
+    EXPECT(HF_LOST, hf_release(leases[0], &contract_error));
+    EXPECT(HF_OK, hf_latch_delete(store, "ring", HF_CSTRING, &contract_error));
+
+    request.who = "b";
+    request.parties = 1;
+    request.on_event_arg = &told[1];
+    EXPECT(HF_INVALID, hf_barrier_wait(store, &request, &contract_error));
+    CHECK(strstr(contract_error.text, "on_event"));
+    EXPECT(HF_OK, hf_barrier_enter(store, &request, &leases[1], &contract_error));
+    break_party(store, "b");
+    LOOP_UNTIL(store, told[1].lost == 1);
+    CHECK(told[1].lease == leases[1] && told[0].lost == 1);
+    EXPECT(HF_LOST, hf_release(leases[1], &contract_error));
+    close_store(store);
+}
+
 int agree_barrier(void)
 {
     const struct CMUnitTest cases[] = {
@@ -366,6 +420,7 @@ int agree_barrier(void)
         CASE(closing_ends_the_wait),
         CASE(many_need_no_threads),
         CASE(a_cancelled_call_has_not_come),
+        CASE(a_party_is_told),
     };
 
     return cmocka_run_group_tests_name("barrier", cases, NULL, NULL);

@@ -133,7 +133,7 @@ struct contract_group {
     X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
     X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
     X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer) X(deadlock) X(several) X(any) X(members) X(bound) \
-    X(handover) X(crowd) X(wanted) X(yield) X(linger) X(convert) X(numbered) X(resize)
+    X(handover) X(crowd) X(wanted) X(yield) X(linger) X(convert) X(numbered) X(resize) X(stats)
 /* clang-format on */
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)

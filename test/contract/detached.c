@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Leases that outlive their process, and the handles by which others take them over. */
 #include "calls.h"
+#include "loop.h"
 #include "peer.h"
 
 #include <string.h>
@@ -99,6 +100,37 @@ static void is_shown_as_detached(void **state)
     CHECK(strcmp(hf_entry_holder(hf_view_entry(view, 0), 0)->label, "from a script") == 0);
     hf_free(view);
     give(lease);
+    close_store(store);
+}
+
+/* A grant that is handed over is short until its first renewal: not so where none will come. */
+static void waited_for_and_not_short(void **state)
+{
+    hf_acquire_request request = detached_request(LONG_MS), try = mutex_request("away");
+    hf_store *store;
+    hf_lease *lease;
+    hf_view *view = NULL;
+    struct peer peer;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_WAITERS);
+    store = open_store();
+    peer_start(&peer);
+    for (int i = 0; i < 2; i++) {
+        request.flags = HF_FLAG_DETACHED | (i ? HF_FLAG_NO_RENEW : 0);
+        request.wait_ms = HF_FOREVER;
+        lease = take(store, &try);
+        peer_begin(&peer, 0, &request);
+        AWAIT(count_waiters(store, "away") == 1);
+        give(lease);
+        EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+        EXPECT(HF_OK, hf_store_inspect(store, "away", 4, 0, &view, &contract_error));
+        CHECK(hf_view_count(view) == 1 && hf_view_entry(view, 0)->holder_count == 1);
+        CHECK(hf_entry_holder(hf_view_entry(view, 0), 0)->ttl_ms > LONG_MS / 2);
+        hf_free(view);
+        EXPECT(HF_OK, peer_release(&peer, 0));
+    }
+    peer_stop(&peer);
     close_store(store);
 }
 
@@ -421,18 +453,65 @@ static void min_hold_refusals(void **state)
     close_store(store);
 }
 
+struct told {
+    _Atomic int lost;
+    hf_lease *lease;
+};
+
+static void on_event(hf_lease *lease, hf_event event, const char *why, void *arg)
+{
+    struct told *told = arg;
+
+    CHECK(event == HF_EVENT_LOST && why && why[0]);
+    told->lease = lease;
+    told->lost++;
+}
+
+/* An adopted lease has events like any other: its holder is called back when it is lost. */
+static void adopter_is_told(void **state)
+{
+    hf_acquire_request request = detached_request(LONG_MS);
+    hf_adopt_request adoption = HF_ADOPT_REQUEST_INIT;
+    struct told told = { .lost = 0 };
+    char handle[HF_LEASE_TEXT_MAX];
+    hf_store *store, *second;
+    hf_lease *lease, *adopted = NULL;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED | HF_CAP_BREAK | HF_CAP_TOKEN);
+    store = open_store();
+    second = open_store();
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_lease_export(lease, handle));
+    EXPECT(HF_OK, hf_close(store, 0));
+    adoption.name = "away";
+    adoption.name_len = HF_CSTRING;
+    adoption.text = handle;
+    adoption.on_event = on_event;
+    adoption.on_event_arg = &told;
+    EXPECT(HF_OK, hf_lease_adopt(second, &adoption, &adopted, &contract_error));
+    CHECK(told.lost == 0);
+    EXPECT(HF_OK, hf_lease_break(second, "away", 4, hf_lease_token(adopted), &contract_error));
+    LOOP_UNTIL(second, told.lost == 1);
+    CHECK(told.lease == adopted);
+    EXPECT(HF_LOST, hf_release(adopted, &contract_error));
+    close_store(second);
+}
+
 int contract_detached(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(outlives_its_store),
         CASE(given_to_a_peer),
         CASE(is_shown_as_detached),
+        CASE(waited_for_and_not_short),
         CASE(ends_with_its_ttl),
         CASE(expired_is_not_adopted),
         CASE(only_detached_is_adopted),
         CASE(adopting_renews),
         CASE(not_a_handle),
         CASE(adopter_hands_off),
+        CASE(adopter_is_told),
         CASE(min_hold_outlasts_the_release),
         CASE(min_hold_outlasts_the_store),
         CASE(min_hold_closes_at_once),

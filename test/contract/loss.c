@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Losing a lease: by hf_lease_break() with the exact token, and how the holder learns of it. */
+#include "loop.h"
 #include "peer.h"
 
 #include <poll.h>
@@ -125,6 +126,57 @@ static void only_the_exact_token(void **state)
     await_lost(lease);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     give(elsewhere);
+    close_store(store);
+}
+
+static void on_broken(const hf_result *result, void *arg)
+{
+    struct notice *broken = arg;
+
+    EXPECT(HF_OK, result->status);
+    CHECK(hf_lease_state(broken->lease) == HF_STATE_LOST);
+    broken->count++;
+}
+
+static void break_in_loop(hf_store *store, const char *name, hf_lease *lease)
+{
+    struct notice broken = { .lease = lease };
+
+    EXPECT(HF_OK, hf_lease_break_async(store, name, strlen(name), hf_lease_token(lease), on_broken,
+                                       &broken, NULL, &contract_error));
+    LOOP_UNTIL(store, broken.count == 1);
+}
+
+/* A thread breaks its own lease: it is lost when the call returns (the callback of the asynchronous form comes). The thread may ask for the
+ * name again at once, without a limit, and is no deadlock. */
+static void own_lease_is_lost_at_once(void **state)
+{
+    hf_acquire_request request = waiting_request("own");
+    struct notice notice = { .count = 0 };
+    hf_store *store;
+    hf_lease *lease, *next;
+
+    (void)state;
+    NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
+    store = open_store();
+    request.wait_ms = HF_FOREVER;
+    request.on_event = on_lost;
+    request.on_event_arg = &notice;
+    lease = take(store, &request);
+    for (int i = 1; i <= 50; i++) {
+        if (i % 2)
+            EXPECT(HF_OK, break_lease(store, "own", hf_lease_token(lease)));
+        else
+            break_in_loop(store, "own", lease);
+        CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+        next = take(store, &request);
+        AWAIT(notice.count == i);
+        CHECK(notice.lease == lease && notice.has_why && notice.ok);
+        EXPECT(HF_LOST, hf_release(lease, &contract_error));
+        CHECK(hf_lease_state(next) == HF_STATE_HELD);
+        lease = next;
+    }
+    give(lease);
     close_store(store);
 }
 
@@ -337,7 +389,7 @@ int contract_loss(void)
         CASE(break_hands_off),      CASE(callback_may_release),
         CASE(callback_may_acquire), CASE(expiry_is_told),
         CASE(max_hold_is_told),     CASE(descriptor_asked_for_late),
-        CASE(released_is_not_lost),
+        CASE(released_is_not_lost), CASE(own_lease_is_lost_at_once),
     };
 
     return cmocka_run_group_tests_name("loss", cases, NULL, NULL);

@@ -213,6 +213,7 @@ static hf_status acquire(struct block_store *store, struct hfi_op *op)
     self.grant = ask(store, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, op->may_wait);
     status = self.grant.status;
     if (status == HF_OK && self.grant.queued) {
+        op->ret_queued = true;
         status = sleep_for_grant(store, &self);
         sent_ms = self.grant.granted_ms;
     }

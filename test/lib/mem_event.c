@@ -470,6 +470,7 @@ static hf_status take_in_acquire(struct event_store *store, struct call *call,
     bool was_queued = call->beat_ms != HFI_NEVER || call->cancel != HF_OK;
 
     if (reply->status == HF_OK && reply->queued) {
+        call->op->ret_queued = true;
         *ret_finished = false; /* also if our cancel is under way: that will be answered */
         if (call->cancel == HF_OK) {
             call->answer_by_ms = HFI_NEVER;

@@ -239,6 +239,57 @@ static void foreign_cancel(void **state)
     close_hard(plain);
 }
 
+static void note_end(const hf_result *result, void *arg)
+{
+    *(hf_status *)arg = result->status;
+}
+
+/* Cancel an acquire whose request was sent, or was even granted, and whose answer does not come. A call that waited for the connection's own
+ * time limit would not end in time. */
+static void cancelled_and_no_answer(void **state)
+{
+    static const enum proxy_way ways[] = { PROXY_UP, PROXY_DOWN };
+    hf_acquire_request request = with_ttl(waiting_request("n"), LONG_MS);
+    struct attempt attempt;
+
+    (void)state;
+    request.wait_ms = HF_FOREVER;
+    for (int i = 0; i < 4; i++) {
+        hf_store *through = open_at(proxy_url(proxy, "?op_timeout=5m"));
+        hf_status status = HF_INTERNAL;
+        hf_op *op = NULL;
+
+        settle();
+        proxy_choose(proxy, PROXY_ANY);
+        proxy_block(proxy, ways[i % 2], true);
+        request.cancel = NULL;
+        if (i < 2) {
+            EXPECT(HF_OK, hf_cancel_open(&request.cancel));
+            attempt_start(&attempt, through, &request);
+        } else {
+            EXPECT(HF_OK,
+                   hf_acquire_async(through, &request, note_end, &status, &op, &contract_error));
+        }
+        AWAIT(proxy_held(proxy, ways[i % 2]) > 0);
+        if (i < 2) {
+            EXPECT(HF_OK, hf_cancel_fire(request.cancel));
+            AWAIT(attempt.ended);
+            status = attempt_join(&attempt);
+            hf_cancel_close(request.cancel);
+        } else {
+            EXPECT(HF_OK, hf_op_cancel(op));
+            for (int64_t until_ms = now_ms() + LIMIT_MS; status == HF_INTERNAL; nap_ms(1)) {
+                CHECK(now_ms() < until_ms);
+                EXPECT(HF_OK, hf_store_process(through));
+            }
+        }
+        CHECK(status == HF_UNKNOWN || status == HF_CANCELLED);
+        proxy_heal(proxy);
+        is_free_again("n", 0); /* a grant is given back in the background */
+        close_hard(through);
+    }
+}
+
 static void mark(const hf_result *result, void *arg)
 {
     CHECK(result->status == HF_LOST);
@@ -375,6 +426,7 @@ int main(int argc, char **argv)
         NET(dead_heirs_are_passed_over),
         NET(deaf_heir_keeps_its_place),
         NET(lost_and_no_answer),
+        NET(cancelled_and_no_answer),
     };
 
     bed_main(argc, argv);

@@ -131,6 +131,8 @@ static void watch(struct etcd_store *store, struct etcd_wait *wait, const struct
                   const struct etcd_key *to, uint64_t whom)
 {
     wait->state = ETCD_WAIT_WATCH;
+    if (wait->op)
+        wait->op->ret_queued = true;
     if (wait->watch && wait->watched == whom) {
         if (wait->dirty)
             etcd_wait_look(store, wait);

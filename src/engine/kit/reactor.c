@@ -369,17 +369,35 @@ static int reactor_timeout_ms(void *store, int64_t now_ms)
     return timeout_ms;
 }
 
+/* Must epoll be asked now? With the lock. */
+static bool looks(struct hfi_reactor *reactor, const struct plan *plan, int64_t now_ms)
+{
+    bool look =
+        !plan->at || now_ms - reactor->looked_ms >= (plan->listens ? LOOK_MS : LOOK_IDLE_MS);
+
+    if (look)
+        reactor->looked_ms = now_ms;
+    return look;
+}
+
+/* For a caller's loop, which knows only that some descriptor is readable. Most often that is the one source that expects answers: it is
+ * read without asking epoll. What else is readable stays so until epoll is asked. */
 static void reactor_process(void *store, int64_t now_ms)
 {
     struct hfi_reactor *reactor = of(store);
-    struct events events;
+    struct events events = { .count = 0, .slept_at = NULL };
+    struct plan plan;
+    bool look;
 
-    if (reactor->preparers) {
-        pthread_mutex_lock(&reactor->lock);
-        prepare_all(reactor, now_ms);
-        pthread_mutex_unlock(&reactor->lock);
-    }
-    poll_sources(reactor, 0, &events);
+    pthread_mutex_lock(&reactor->lock);
+    prepare_all(reactor, now_ms);
+    plan = plan_sleep(reactor);
+    look = looks(reactor, &plan, now_ms);
+    pthread_mutex_unlock(&reactor->lock);
+    if (!look && plan.at->calls->read(plan.at, false))
+        events.slept_at = plan.at;
+    else
+        poll_sources(reactor, 0, &events);
     work(reactor, &events, true);
 }
 
@@ -404,9 +422,7 @@ void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms)
     /* An exact time limit comes before the end of a slice: use epoll, which can be exact. */
     if (plan.exact_ms - now_ms < HFI_REACTOR_SLICE_MS)
         plan.at = NULL;
-    look = !plan.at || now_ms - reactor->looked_ms >= (plan.listens ? LOOK_MS : LOOK_IDLE_MS);
-    if (look)
-        reactor->looked_ms = now_ms;
+    look = looks(reactor, &plan, now_ms);
     if (!plan.at) {
         /* Note the time before sleeping: an earlier time limit from now on wakes us. */
         reactor->nap_until_ms = plan.due_ms;
@@ -421,7 +437,7 @@ void hfi_reactor_turn(struct hfi_reactor *reactor, int64_t until_ms)
     for (int i = 0; plan.at && i < events.count; i++)
         heard = heard || events.all[i].data.u64 >> 32 == plan.at->slot;
     if (plan.at && !heard && plan.due_ms > now_ms) {
-        plan.at->calls->read(plan.at, true);
+        (void)plan.at->calls->read(plan.at, true);
         events.slept_at = plan.at;
     }
     work(reactor, &events, false);
@@ -446,7 +462,7 @@ static void poll_sources(struct hfi_reactor *reactor, int timeout_ms, struct eve
         }
         source = reactor->sources[event->data.u64 >> 32];
         if (source && source->calls->read)
-            source->calls->read(source, false);
+            (void)source->calls->read(source, false);
         ret_events->all[ret_events->count++] = *event;
     }
 }

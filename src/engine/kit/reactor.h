@@ -31,8 +31,8 @@ struct hfi_source_calls {
     /* One of its descriptors has events (see epoll(7)); fd -1, events 0: read() has slept on it. */
     void (*ready)(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms);
     /* Without the lock, before ready(): read what has arrived. `wait`: sleep for it,
-     * HFI_REACTOR_SLICE_MS at most. */
-    void (*read)(struct hfi_source *source, bool wait);
+     * HFI_REACTOR_SLICE_MS at most. false: nothing has, and ready() need not be called. */
+    bool (*read)(struct hfi_source *source, bool wait);
     /* Its time has come (hfi_source_at()), and is HFI_NEVER again; it may set another. */
     void (*due)(struct hfi_source *source, int64_t now_ms);
     /* Instead of hfi_source_at(), for a time that is computed from many: the latest time at which

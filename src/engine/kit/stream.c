@@ -89,6 +89,9 @@ void hfi_stream_up(struct hfi_stream *stream)
 {
     assert(stream->state == HFI_STREAM_GREETING);
     stream->state = HFI_STREAM_UP;
+    if (stream->was_up && stream->source.reactor && stream->source.reactor->host)
+        hfi_host_reconnected(stream->source.reactor->host);
+    stream->was_up = true;
 }
 
 void hfi_stream_settled(struct hfi_stream *stream)

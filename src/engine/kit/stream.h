@@ -87,7 +87,8 @@ struct hfi_stream {
     char why[480];
     hf_status unusable; /* becomes `failed` after what was read has been acted on; HF_OK: usable */
 
-    bool kept; /* opened again when it is down ... */
+    bool was_up; /* before: then another UP is a reconnection */
+    bool kept;   /* opened again when it is down ... */
     unsigned failures;
     int64_t open_ms; /* ... but not before */
 
@@ -167,7 +168,7 @@ void hfi_stream_flush(struct hfi_stream *stream);
 bool hfi_stream_has_news(const struct hfi_stream *stream);
 
 /* The calls of its source, for the reactor and for tests. */
-void hfi_stream_read(struct hfi_source *source, bool wait);
+bool hfi_stream_read(struct hfi_source *source, bool wait);
 void hfi_stream_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms);
 void hfi_stream_due(struct hfi_source *source, int64_t now_ms);
 void hfi_stream_flush_source(struct hfi_source *source);

@@ -48,6 +48,8 @@ void hfi_stream_expect(struct hfi_stream *stream, struct hfi_sent *sent, uint64_
         stream->oldest = sent;
     stream->newest = sent;
     stream->in_flight++;
+    if (stream->source.reactor && stream->source.reactor->host)
+        hfi_host_sent(stream->source.reactor->host);
     if (!stream->listens)
         stream->source.awaited++;
     hfi_source_by(&stream->source, hfi_after_ms(sent->sent_ms, stream->target.op_ms));
@@ -116,14 +118,14 @@ static bool encrypt(struct hfi_stream *stream)
  * One recv(2). The socket is blocking with a time limit, so that a wait needs no other system call;
  * a call that must not wait passes MSG_DONTWAIT.
  */
-void hfi_stream_read(struct hfi_source *source, bool wait)
+bool hfi_stream_read(struct hfi_source *source, bool wait)
 {
     struct hfi_stream *stream = (struct hfi_stream *)source;
     int fd = atomic_load_explicit(&stream->read_fd, memory_order_acquire);
     ssize_t got;
 
     if (fd < 0 || stream->in_len > 0)
-        return;
+        return stream->in_len > 0;
 
     got = recv(fd, stream->in, HFI_STREAM_INPUT, wait ? 0 : MSG_DONTWAIT);
     if (got > 0)
@@ -132,6 +134,7 @@ void hfi_stream_read(struct hfi_source *source, bool wait)
         stream->in_end = true;
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
         stream->in_error = errno;
+    return got >= 0 || stream->in_error;
 }
 
 void hfi_stream_take_input(struct hfi_stream *stream, int64_t now_ms)

@@ -301,6 +301,7 @@ static void acquire_after(struct lmdb_txn *t, void *arg)
         return;
     lmdb_claim_link(t->directory, claim, a->store);
     if (a->waiting) {
+        a->op->ret_queued = true;
         lmdb_claim_of(claim)->wait = a->wait;
         a->cookie = a->wait->cookie;
         a->by_mail = a->wait->cell >= LMDB_CELLS;

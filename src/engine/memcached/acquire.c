@@ -363,6 +363,7 @@ static void found_busy(struct memcached_store *store, struct memcached_hold *hol
         hold->seen.ticket = reply->flags;
         hold->seen.marked = reply->stale;
         memcached_pace_saw(&hold->pace, &hold->seen, now_us());
+        hold->op->ret_queued = true;
         wait_on(store, hold);
     }
 }

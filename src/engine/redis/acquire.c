@@ -13,8 +13,9 @@
 
 #include <string.h>
 
-#define RETRY_MS  250  /* pause after a temporary refusal (LOADING, READONLY) */
-#define CANCEL_MS 1000 /* how long a cancel waits for a connection that is down */
+#define RETRY_MS 250 /* pause after a temporary refusal (LOADING, READONLY) */
+#define CANCEL_MS \
+    1000 /* how long a cancel waits for a connection that is down, or for its answer */
 
 #define FLAG_WATCHED  16 /* of an acquire; the others are those of Redlock too (protocol.h) */
 #define FLAG_LINGERS  32
@@ -330,11 +331,12 @@ static void cancel_native(struct redis_store *store, struct redis_wait *wait)
         return;
     }
     wait->state = HFI_WAITER_CANCELLING;
-    wait->heartbeat_ms = HFI_NEVER;
+    wait->cancelling = call;
     call->data = wait;
     call->idempotent = true;
-    call->request.give_up_ms =
-        hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
+    /* After that it is UNKNOWN, and core settles it: its caller wants to leave, and the time limit of the connection may be long. */
+    call->request.give_up_ms = wait->heartbeat_ms = hfi_now_ms() + CANCEL_MS;
+    hfi_source_by(&store->heartbeat, wait->heartbeat_ms);
     redis_add_keys(call, &wait->claim->name, true);
     hfi_command_add(&call->command, wait->claim->owner, HFI_OWNER_LEN);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
@@ -347,6 +349,10 @@ void redis_cancelled(struct redis_call *call, enum hfi_outcome outcome,
     struct redis_store *store = call->store;
     struct redis_wait *wait = call->data;
 
+    if (!wait)
+        return; /* too late: core settles it */
+    wait->cancelling = NULL;
+    wait->heartbeat_ms = HFI_NEVER;
     if (outcome != HFI_ANSWERED) {
         wait->unsure = true;
         redis_wait_end(store, wait, HF_UNKNOWN, err);
@@ -364,6 +370,14 @@ void redis_cancelled(struct redis_call *call, enum hfi_outcome outcome,
         redis_odd(store, wait);
         return;
     }
+}
+
+void redis_cancel_late(struct redis_store *store, struct redis_wait *wait)
+{
+    wait->cancelling->data = NULL; /* ignore its answer */
+    wait->cancelling = NULL;
+    wait->unsure = true;
+    redis_wait_end(store, wait, HF_UNKNOWN, NULL);
 }
 
 /* ---- the native way ------------------------------------------------------------------------------- */
@@ -387,6 +401,7 @@ static const struct hfi_op_calls native_ops[HFI_OP_KINDS] = {
     [HFI_OP_CELL_SWAP] = { redis_cell_swap, NULL },
     [HFI_OP_CELLS_COMMIT] = { redis_cells_commit, NULL },
     [HFI_OP_CELL_WAIT] = { redis_cell_wait, redis_cell_cancel },
+    [HFI_OP_CHANGE_WAIT] = { redis_change_wait, redis_change_cancel },
     [HFI_OP_TIME] = { redis_time, NULL },
     [HFI_OP_COUNTER] = { redis_counter, NULL },
     [HFI_OP_LIMIT] = { redis_limit, NULL },

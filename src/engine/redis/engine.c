@@ -12,7 +12,7 @@
 
 static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error *err);
 static void destroy(struct redis_store *store);
-static const struct hfi_promises *promises_of(enum hfi_wire wire);
+static const struct hfi_promises *promises_of(const struct hfi_redis_conf *conf);
 
 /* ---- open and close --------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ static hf_status redis_open(void *self, struct hfi_conf *conf, struct hfi_host *
     store->conf = (struct hfi_redis_conf *)conf;
     status = redis_conf_finish(store->conf, host->label, err);
     host->location = store->conf->location;
-    host->promises = promises_of(store->conf->wire);
+    host->promises = promises_of(store->conf);
     if (status == HF_OK)
         status = init(store, host, err);
     if (status == HF_OK)
@@ -40,6 +40,7 @@ static bool add_timers(struct redis_store *store)
                                                        .give_up = redis_call_give_up };
     static const struct hfi_source_calls heartbeat = { .due = redis_heartbeat_due };
     static const struct hfi_source_calls cell_read = { .due = redis_cell_read_due };
+    static const struct hfi_source_calls changes = { .due = redis_changes_due };
     static const struct hfi_source_calls notes = { .due = redis_notes_due };
 
     store->heartbeat.listens = true; /* for the message that grants */
@@ -47,6 +48,7 @@ static bool add_timers(struct redis_store *store)
                              sizeof(struct redis_call), CALLS_KEPT) &&
            hfi_source_add(&store->heartbeat, &store->reactor, &heartbeat) &&
            hfi_source_add(&store->cell_read, &store->reactor, &cell_read) &&
+           hfi_source_add(&store->changes.timer, &store->reactor, &changes) &&
            hfi_source_add(&store->notes, &store->reactor, &notes);
 }
 
@@ -56,6 +58,8 @@ static hf_status init(struct redis_store *store, struct hfi_host *host, hf_error
 
     hfi_list_init(&store->waits);
     hfi_list_init(&store->noted);
+    hfi_list_init(&store->changes.waits);
+    store->changes.number = 1;
     store->wire = store->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                   : store->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
                                                            : &redis_native;
@@ -125,8 +129,13 @@ static const hf_engine_lack foreign_lacks[] = {
 
 static const hf_engine_lack native_lacks[] = {
     { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
+    { 0, NULL },
+};
+
+static const hf_engine_lack cluster_lacks[] = {
+    { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
     { HF_CAP_WATCH,
-      "no key counts the changes of all names; in a cluster they are on different servers" },
+      "in a cluster the names are on different servers, and each tells only of its own" },
     { 0, NULL },
 };
 
@@ -153,28 +162,32 @@ static const struct hfi_promises redisson = { PROMISES,
                                               .counts = true,
                                               .caps = HF_CAP_TTL | HF_CAP_DETACHED };
 
-static const struct hfi_promises native = {
-    PROMISES,
-    .name = "redis",
-    .lacks = native_lacks,
-    .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
-    .fairness = "FIFO",
-    .on_pause = "freed after the ttl; the token fences",
-    .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its "
-                     "name for a ttl more",
-    .wakeup = "the release hands over by a message",
-    .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-            HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
-            HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL |
-            HF_CAP_CELL_WATCH | HF_CAP_CLOCK | HF_CAP_SCRIPTS | HF_CAP_WANTED | HF_CAP_LINGER |
-            HF_CAP_CONVERT | HF_CAP_COMMIT | HF_CAP_NUMBERED | HF_CAP_RESIZE,
-    .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT
-};
+/* Without a cluster and with one. */
+#define NATIVE                                                                                  \
+    PROMISES, .name = "redis", .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE, .fairness = "FIFO",   \
+              .on_pause = "freed after the ttl; the token fences",                              \
+              .on_clock_jump =                                                                  \
+                  "forward: leases end early, the token fences; back: a dead holder keeps its " \
+                  "name for a ttl more",                                                        \
+              .wakeup = "the release hands over by a message",                                  \
+              .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT
+
+#define NATIVE_CAPS                                                                                \
+    (HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_DETACHED | \
+     HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT |              \
+     HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |          \
+     HF_CAP_CLOCK | HF_CAP_SCRIPTS | HF_CAP_WANTED | HF_CAP_LINGER | HF_CAP_CONVERT |              \
+     HF_CAP_COMMIT | HF_CAP_NUMBERED | HF_CAP_RESIZE)
+
+static const struct hfi_promises native = { NATIVE, .lacks = native_lacks,
+                                            .caps = NATIVE_CAPS | HF_CAP_WATCH };
+
+static const struct hfi_promises cluster = { NATIVE, .lacks = cluster_lacks, .caps = NATIVE_CAPS };
 
 /* The URL chooses the wire, and the wire decides what can be promised. */
-static const struct hfi_promises *promises_of(enum hfi_wire wire)
+static const struct hfi_promises *promises_of(const struct hfi_redis_conf *conf)
 {
-    switch (wire) {
+    switch (conf->wire) {
     case HFI_WIRE_PLAIN:
         return &plain;
     case HFI_WIRE_REDISSON:
@@ -182,7 +195,7 @@ static const struct hfi_promises *promises_of(enum hfi_wire wire)
     case HFI_WIRE_NATIVE:
         break;
     }
-    return &native;
+    return conf->topology == REDIS_TOPOLOGY_CLUSTER ? &cluster : &native;
 }
 
 static const struct hfi_redis_extension extension = {

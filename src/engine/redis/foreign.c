@@ -306,8 +306,10 @@ static void asked(struct redis_call *call, enum hfi_outcome outcome, const struc
             end(store, wait, wait->stop, NULL);
         else if (!wait->op->may_wait)
             end(store, wait, HF_BUSY, NULL);
-        else
+        else {
+            wait->op->ret_queued = true;
             rest(store, wait, ms);
+        }
         return;
     case HFI_PLAIN_TAKEN:
     case HFI_PLAIN_ODD:

@@ -2,7 +2,7 @@
 /*
  * Heartbeats, in the native wire mode: a queued waiter reports at intervals that it still waits, in
  * one command with others, and learns of its grant if a message was lost. The same timer lets
- * resting waiters ask again.
+ * resting waiters ask again, and ends waiters whose cancel is not answered.
  */
 #include "engine/redis/internal.h"
 
@@ -28,6 +28,8 @@ void redis_queued(struct redis_store *store, struct redis_wait *wait, const stru
     if (next->integer > 0 && next->integer < beat_ms - HFI_RECHECK_MS)
         beat_ms = next->integer + HFI_RECHECK_MS;
     wait->state = HFI_WAITER_QUEUED;
+    if (wait->op)
+        wait->op->ret_queued = true;
     wait->heard_ms = sent_ms;
     wait->past = (uint64_t)last->integer;
     wait->heartbeat_ms = hfi_now_ms() + beat_ms;
@@ -49,6 +51,8 @@ void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms)
     hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         if (wait->heartbeat_ms <= now_ms && wait->state == HFI_WAITER_RESTING)
             store->wire->acquire(store, wait);
+        else if (wait->heartbeat_ms <= now_ms && wait->state == HFI_WAITER_CANCELLING)
+            redis_cancel_late(store, wait);
     beat_all(store, now_ms);
     hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         hfi_source_by(heartbeat, wait->heartbeat_ms);

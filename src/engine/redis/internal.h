@@ -18,6 +18,7 @@
  *   look.c      look: holders, waiters, and their labels
  *   cells.c     cells, and the server's clock
  *   cell_wait.c waiting for a cell to change
+ *   change.c    waiting for any change of a lease
  *   counter.c   counters
  *   script.c    scripts of the user's: running one; script_cache.c: what the servers have of them
  *   kill.c      ending a script that does not end
@@ -89,18 +90,20 @@ struct redis_wait {
     struct hfi_list listed; /* in store->waits */
     struct hfi_op *op;      /* its op; NULL: about to be finished */
     struct hfi_claim *claim;
-    struct redis_call *call;     /* its acquire command, while that is under way */
-    enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
-    bool listens;                /* redisson: its channel is subscribed */
-    bool tried;                  /* plain: SET NX has been sent */
+    struct redis_call *call;       /* its acquire command, while that is under way */
+    struct redis_call *cancelling; /* likewise its cancel */
+    enum hfi_waiter_state state;   /* foreign wires: only ASKING and RESTING */
+    bool listens;                  /* redisson: its channel is subscribed */
+    bool tried;                    /* plain: SET NX has been sent */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
     uint64_t past; /* the last token of the name at that time: our grant must have a larger one */
-    int64_t heartbeat_ms; /* the next heartbeat or attempt; HFI_NEVER: an answer is awaited */
-    hf_status confirmed;  /* CONFIRMING: what the renewal said */
-    hf_status stop;       /* HF_OK, or what the op is to end with */
+    int64_t
+        heartbeat_ms; /* the next heartbeat or attempt, or CANCELLING: when it gives up; HFI_NEVER: an answer is awaited */
+    hf_status confirmed; /* CONFIRMING: what the renewal said */
+    hf_status stop;      /* HF_OK, or what the op is to end with */
 };
 
 /* One server to which we connect. */
@@ -116,6 +119,26 @@ struct redis_node {
     hf_error said; /* its last temporary refusal */
     bool was_up;
     struct hfi_script_set scripts;
+};
+
+/* A CHANGE_WAIT. */
+struct redis_change_wait {
+    struct hfi_list listed; /* in changes->waits */
+    struct hfi_op *op;      /* NULL: it is to be finished */
+    bool late;              /* its time is up */
+    bool asked;             /* ... and the answer to the question under way ends it */
+};
+
+/* What change.c keeps about a store. */
+struct redis_changes {
+    enum { REDIS_CHANGES_OFF, REDIS_CHANGES_ASKED, REDIS_CHANGES_ON } state;
+    uint64_t number;        /* the change number; never 0 */
+    uint64_t turn;          /* how often it was turned off */
+    struct redis_sent sent; /* the SUBSCRIBE, while `subscribing` */
+    bool subscribing;
+    bool again; /* a wait is late that the question under way does not cover */
+    struct hfi_list waits;
+    struct hfi_source timer; /* to try again, and to turn it off */
 };
 
 struct redis_store {
@@ -150,6 +173,7 @@ struct redis_store {
     struct hfi_source heartbeat;    /* no wait has anything to do before */
     struct redis_channel *channels; /* channels of cells that are waited for */
     struct hfi_source cell_read;    /* the time of the next read of these */
+    struct redis_changes changes;
     uint64_t last_attempt;
     struct hfi_claims claims;
     unsigned char
@@ -162,10 +186,11 @@ struct redis_store {
 struct redis_op {
     struct hfi_reactor_op reactor; /* first */
     union {
-        struct redis_wait wait;            /* ACQUIRE */
-        struct redis_cell_wait *cell_wait; /* CELL_WAIT; NULL: it is to be finished */
-        struct redis_looking *looking;     /* LOOK, while labels are asked for */
-        unsigned shares;                   /* RENEW: its commands under way */
+        struct redis_wait wait;               /* ACQUIRE */
+        struct redis_cell_wait *cell_wait;    /* CELL_WAIT; NULL: it is to be finished */
+        struct redis_change_wait change_wait; /* CHANGE_WAIT */
+        struct redis_looking *looking;        /* LOOK, while labels are asked for */
+        unsigned shares;                      /* RENEW: its commands under way */
         struct {
             void *kept;    /* a copy of what the caller gave: script.c, script_cache.c */
             uint32_t node; /* the next server, if all are asked */
@@ -352,6 +377,8 @@ size_t redis_client_key(const struct redis_store *store,
 void redis_acquire(void *self, struct hfi_op *op);
 void redis_cancel(void *self, struct hfi_op *op, hf_status status);
 redis_answer_fn redis_cancelled; /* to a native cancel */
+/* No answer to that has come in time. */
+void redis_cancel_late(struct redis_store *store, struct redis_wait *wait);
 void redis_wait_end(struct redis_store *store, struct redis_wait *wait, hf_status status,
                     const hf_error *err);
 int64_t redis_window_ms(int64_t ttl_ms);
@@ -416,6 +443,14 @@ hf_status redis_kill_script(struct hfi_conf *conf, int64_t wait_ms, hf_error *er
 void redis_counter(void *self, struct hfi_op *op);
 void redis_cell_wait(void *self, struct hfi_op *op);
 void redis_cell_cancel(void *self, struct hfi_op *op, hf_status status);
+void redis_change_wait(void *self, struct hfi_op *op);
+void redis_change_cancel(void *self, struct hfi_op *op, hf_status status);
+void redis_changes_due(struct hfi_source *timer, int64_t now_ms);
+/* Both connections may be up now; one of them went down. */
+void redis_changes_up(struct redis_store *store);
+void redis_changes_down(struct redis_store *store);
+/* false: this channel is not about changes. */
+bool redis_change_message(struct redis_store *store, const char *channel, size_t len);
 void redis_cell_read_due(struct hfi_source *cell_read, int64_t now_ms);
 /* The inbox's connection is up or down; a message came on it that is not for the inbox. */
 void redis_channels_up(struct redis_store *store);

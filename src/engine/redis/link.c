@@ -380,8 +380,10 @@ static void dispatch_pushed(struct hfi_link *link, const struct hfi_reply *reply
     const struct redis_sent *oldest = (const struct redis_sent *)link->stream.oldest;
     bool mine = oldest && oldest->skip == 0;
 
-    if (first_is(reply, "message") && channel && payload && reply->count == 3)
-        link->owner->message(link, channel->text, channel->len, payload->text, payload->len);
+    if (first_is(reply, "message") && channel &&
+        reply->count == 3) /* CLIENT TRACKING sends a list */
+        link->owner->message(link, channel->text, channel->len, payload ? payload->text : "",
+                             payload ? payload->len : 0);
     else if (reply->type == HFI_REPLY_ERROR || mine == first_is(reply, "subscribe"))
         answer(link, reply);
     else

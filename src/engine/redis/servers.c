@@ -163,7 +163,10 @@ static void node_up(struct hfi_link *link)
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)
 {
-    note_down(hfi_link_data(link), status, why);
+    struct redis_node *node = hfi_link_data(link);
+
+    redis_changes_down(node->store);
+    note_down(node, status, why);
 }
 
 static void inbox_up(struct hfi_link *link)
@@ -196,6 +199,7 @@ static void inbox_answered(struct redis_sent *sent, const struct hfi_reply *repl
     store->inbox.why.text[0] = 0;
     redis_waits_hurry(store); /* grants may have been published while nobody listened */
     redis_channels_up(store);
+    redis_changes_up(store);
 }
 
 /* Nothing is subscribed any more: subscriptions end with the connection. */
@@ -206,6 +210,7 @@ static void hush(struct redis_store *store)
     hfi_list_each (struct redis_wait, wait, &store->waits, listed)
         wait->listens = false;
     redis_channels_down(store);
+    redis_changes_down(store);
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
@@ -224,6 +229,8 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
 
     if (redis_inbox_name_is(&store->inbox_name, channel, channel_len))
         redis_message(store, payload, len);
+    else if (redis_change_message(store, channel, channel_len))
+        return;
     else if (store->wire->heard)
         store->wire->heard(store, channel, channel_len);
     else

@@ -81,6 +81,8 @@ static void enter_queued(struct redlock_store *store, struct redlock_wait *wait)
     if (wait->state == HFI_WAITER_QUEUED)
         return;
     wait->state = HFI_WAITER_QUEUED;
+    if (wait->op)
+        wait->op->ret_queued = true;
     set_times(store, wait, hfi_now_ms() + beat_interval_ms(store, wait), HFI_NEVER);
 }
 

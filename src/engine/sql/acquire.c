@@ -170,6 +170,7 @@ static enum sql_step still_waiting(struct sql_acquire *a, const struct sql_rows 
 
     pthread_mutex_lock(&store->lock);
     wait->state = HFI_WAITER_QUEUED;
+    wait->op->ret_queued = true;
     wait->heard_ms = sent_ms;
     wait->floor = (uint64_t)sql_int(rows, 0, 1);
     wait->recheck_ms = recheck_ms > 0 ? hfi_now_ms() + recheck_ms + HFI_RECHECK_MS : HFI_NEVER;

@@ -136,8 +136,10 @@ static void sending(struct zk_call *call, bool leader)
 static void sent(struct zk_call *call, int rc)
 {
     zk_library_unlock();
-    if (rc == ZOK)
+    if (rc == ZOK) {
+        hfi_host_sent(call->store->reactor.host);
         return;
+    }
     call->rc = zk_is_reply(rc) ? ZSYSTEMERROR : rc;
     call->next = call->store->failed;
     call->store->failed = call;

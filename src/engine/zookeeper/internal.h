@@ -89,6 +89,7 @@ struct zk_store {
 
     zhandle_t *zh;
     bool connected;
+    bool met;     /* it was connected before */
     bool fresh;   /* it has reconnected: continue what was under way */
     bool expired; /* the session has ended: a new one is needed */
     bool denied;  /* authentication failed; for good */

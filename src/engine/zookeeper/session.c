@@ -91,7 +91,9 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
     if (state == ZOO_CONNECTED_STATE) {
         zk_validity_begin(&store->validity, store->primed_ms, zoo_recv_timeout(zh));
         atomic_store(&store->reactor.host->max_ttl_ms, store->validity.timeout_ms);
-        store->connected = store->fresh = true;
+        if (store->met)
+            hfi_host_reconnected(store->reactor.host);
+        store->met = store->connected = store->fresh = true;
         store->beat_ms = hfi_now_ms() + store->validity.timeout_ms / ZK_BEATS;
         return;
     }

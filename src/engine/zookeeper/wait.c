@@ -89,8 +89,10 @@ static void decide(struct zk_claim_node *node, const struct zk_position *positio
     case ZK_WAITS:
         if (!node->op->may_wait)
             zk_claim_node_end(node, HF_BUSY, NULL);
-        else
+        else {
+            node->op->ret_queued = true;
             wait_for(node, position, watches);
+        }
         return;
     case ZK_ABSENT: /* another client has deleted our node */
         zk_claim_node_restart(node);

@@ -128,7 +128,7 @@ static hf_status try_acquire(struct memory_store *store, struct hfi_op *op, bool
 {
     struct memory_lock *lock = find(store, &op->claim->name);
 
-    *ret_queued = lock && op->may_wait;
+    *ret_queued = op->ret_queued = lock && op->may_wait;
     if (*ret_queued) {
         room_of(op)->store = store;
         *(lock->last ? &room_of(lock->last)->next : &lock->first) = op;
