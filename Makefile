@@ -30,7 +30,7 @@ help:
 	@echo 'make build    $(BUILD)/bin/holdfast, $(BUILD)/lib/libholdfast.so, $(BUILD)/lib/holdfast/*.so'
 	@echo 'make test     all tests; also under ASan+UBSan and TSan (TEST_LABELS, ASAN_LABELS, TSAN_LABELS)'
 	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
-	@echo 'make test-bindings   all languages: their own tests, and all of them on one lock (LANGUAGES="go rust": only these)'
+	@echo 'make test-bindings   all languages: their own tests, and all of them on one lock (LANGUAGES="go rust": only these; together: all on one lock)'
 	@echo 'make fuzz     every decoder under libFuzzer, SECONDS=60 for each (FUZZ="url resp": only these)'
 	@echo 'make interop-npm, interop-redisson, interop-redsync, interop-redlock-py   with real clients, which are fetched'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
@@ -75,7 +75,7 @@ tsan:
 	@tools/run-tests.sh "tsan:build-tsan:$(TSAN_LABELS)"
 
 test-bindings bench-bindings:
-	@tools/packages.sh bindings
+	@tools/packages.sh bindings $(LANGUAGES)
 	@$(call configure,$(BUILD),$(with_prefix))
 	@$(call compile,$(BUILD),product with_server together)
 	@bindings/$(@:%-bindings=%).sh '$(BUILD)' $(LANGUAGES)

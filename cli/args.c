@@ -39,6 +39,7 @@ int args_parse(struct cli *cli, int argc, char **argv)
     cli->args.slots = cli->args.permits = cli->args.status_fd = -1;
     cli->args.for_pid = cli->args.token = cli->args.burst = -1;
     cli->args.parties = cli->args.count = -1;
+    cli->args.connections = cli->args.leases = cli->args.metrics_names = -1;
 
     while (code == EXIT_FINE && !dashes && *parser.next) {
         char *word = *parser.next++;
@@ -96,16 +97,16 @@ static bool takes_words(const struct cli *cli)
 
 static int parse_verb(struct parser *parser, char *word)
 {
-    const char *names[32];
+    const char *names[64];
     const char *near;
 
     parser->cli->verb = verb_find(word);
     if (parser->cli->verb)
         return EXIT_FINE;
 
-    for (size_t i = 0; i < verb_count; i++)
+    for (size_t i = 0; i < verb_count && i < 64; i++)
         names[i] = verbs[i].name;
-    near = closest(word, names, verb_count);
+    near = closest(word, names, verb_count < 64 ? verb_count : 64);
     if (near)
         return usage_error(parser->cli, "unknown verb '%s'; did you mean '%s'?", shown(word), near);
     return usage_error(parser->cli, "unknown verb '%s'", shown(word));
@@ -330,6 +331,10 @@ static int set(struct cli *cli, const struct option_def *option, char *value, co
         return EXIT_FINE;
     case VALUE_LIST:
         add_text(field, value);
+        return EXIT_FINE;
+    case VALUE_SECRETS:
+        add_text(field, must_strdup(value));
+        url_wipe(value);
         return EXIT_FINE;
     case VALUE_SECRET:
         *(char **)field = must_strdup(value);

@@ -74,13 +74,20 @@ struct args {
     int64_t wait_ms, open_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t min_valid_ms, lock_delay_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst, parties, count;
-    int on_lost, algorithm;
+    int on_lost, algorithm, log; /* log: 1 is json */
+    const char *metrics_file;
     const char *label, *rate, *who, *group, *ask_text;
     const char *on_wanted, *yield_signal; /* signals, as they were written */
     const char *cell_version;
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;
     struct texts also, any, cells;
+    struct texts stores; /* of verbs that look at several */
+    bool once;
+    const char *listen, *tokens, *cert, *key; /* serve */
+    struct texts hosts;
+    bool allow_insecure;
+    int64_t connections, leases, metrics_names;
     const char *expression; /* script: its text */
     struct texts more;      /* script: what comes behind the first FILE or SHA */
     bool read_only;
@@ -104,6 +111,8 @@ const char *closest(const char *word, const char *const *candidates, size_t coun
 
 /* From now on no message blocks: what cannot be written at once is written later, or dropped. */
 void say_without_waiting(void);
+/* From now on every message is a JSON object: {"time": ..., "event": "message", "text": ...}. */
+void say_in_json(void);
 /* Before we die of a signal: wait a moment until messages are written. exit() does so too. */
 void say_drain(void);
 /* Are there messages that could not be written yet? Any thread. */
@@ -138,6 +147,14 @@ enum tone { TONE_OFF, TONE_HEAD, TONE_GOOD, TONE_WARN, TONE_BAD, TONE_FAINT };
 const char *tone(const struct cli *cli, enum tone which);
 /* Print any bytes, escaped so that they are safe on a terminal. */
 void out_safe(const char *bytes, size_t len);
+
+/* ---- programs of ours: program.c -------------------------------------------- */
+
+/* Execute PROGRAM, beside us or in libexec. Returns only if that fails, with errno set. */
+void program_execute(const char *program, char **arguments);
+/* Likewise for a program of see/, which gets the stores (-S and those of --store) in a descriptor, as its first argument
+ * "--stores-fd=N". Returns only if that fails, with an exit code. */
+int program_see(struct cli *cli, const char *program, char **arguments);
 
 /* ---- names ------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 json_t *json_u64(uint64_t value)
 {
@@ -150,4 +151,17 @@ void json_print(json_t *json, bool indent)
     json_dumpf(json, stdout, (indent ? JSON_INDENT(2) : JSON_COMPACT));
     putchar('\n');
     json_decref(json);
+}
+
+void json_set_time(json_t *object)
+{
+    char text[32], whole[48];
+    struct timespec now;
+    struct tm parts;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(whole, sizeof whole, "%s.%03ldZ", text, now.tv_nsec / 1000000);
+    json_object_set_new(object, "time", json_string(whole));
 }

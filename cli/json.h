@@ -20,6 +20,10 @@ void json_set_name(json_t *object, const void *name, size_t len);
 json_t *json_holder(const hf_holder *holder);
 /* One name: kind, capacity, holders, waiters (null if they are not tracked). */
 json_t *json_entry(const hf_entry *entry, bool waiters_tracked);
+/* "time": now, in UTC, as "2026-11-18T09:30:00.123Z". */
+void json_set_time(json_t *object);
+/* To standard error, in one line, with the time: a message of a log (say.c). */
+void say_object(json_t *object);
 /* Print to stdout, with a line feed, and free it. */
 void json_print(json_t *json, bool indent);
 

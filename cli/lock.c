@@ -76,7 +76,7 @@ int verb_lock(struct cli *cli)
     struct keeper keeper = { .to = -1, .from = -1 };
     struct cli_store store;
     struct signals signals;
-    struct status_out nobody = { OUTLET_INIT(-1) };
+    struct status_out nobody = { .outlet = OUTLET_INIT(-1) };
     struct acquiring acquiring = {
         .cli = cli, .store = &store, .signals = &signals, .status = &nobody
     };

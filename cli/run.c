@@ -80,7 +80,7 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
                               .timer = -1,
                               .nest = { .fd = -1, .inherited = -1 },
                               .known = { .valid_until_ms = PLAN_NEVER } };
-    int code = run_read_any(cli);
+    int code = run_read_any(cli), opened = EXIT_FINE;
     bool closed;
 
     if (code == EXIT_FINE)
@@ -92,9 +92,15 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
         program_invocation_short_name = basename(cli->args.command[0]);
         code = status_open(&run.status, cli, cli->args.status_fd);
     }
+    if (cli->args.log == 1) {
+        say_in_json();
+        cli->stderr_tty = false; /* no line that is drawn anew */
+    }
     say_without_waiting(); /* opening a store may have something to say, too */
     if (code == EXIT_FINE)
-        code = store_open(cli, NULL, &run.store);
+        opened = code = store_open(cli, NULL, &run.store);
+    if (opened != EXIT_FINE)
+        metrics_file_write(&run, code); /* a store that is away must not go unseen */
     if (code != EXIT_FINE)
         return code;
 
@@ -105,6 +111,7 @@ int run_under(struct cli *cli, const struct run_hooks *hooks)
         code = run_all(&run);
     closed = store_close_within(&run.store, run.unsettled ? UNSETTLED_MS : RELEASE_MS);
     closed &= !run.unclosed;
+    metrics_file_write(&run, run.lost ? EXIT_LOST : code);
     status_drain(&run.status);
 
     /* A signal typed at the terminal must end the process that waits for us as it ended the
@@ -138,7 +145,7 @@ static int run_all(struct run *run)
             setenv(NEST_VARIABLE, around, 1);
         else
             unsetenv(NEST_VARIABLE);
-        run->lost = run->lost_by_limit = run->unsettled = false;
+        run->lost = run->lost_by_limit = run->unsettled = run->at_risk = false;
         run->ending = (struct run_ending){ 0 };
         run->stop = (struct run_stop){ 0 };
         run->known = (struct run_lease){ .valid_until_ms = PLAN_NEVER };
@@ -176,6 +183,8 @@ static int check(const struct cli *cli)
         return usage_error(cli, "no command: put it behind --");
     if (!args->command[0][0])
         return usage_error(cli, "the command is empty");
+    if (args->metrics_file && !args->metrics_file[0])
+        return usage_error(cli, "--metrics-file: the name of the file is empty");
     for (size_t i = 0; i < args->also.count; i++) {
         const char *name = args->also.items[i];
 
@@ -216,16 +225,34 @@ static int make_plan(struct run *run)
 
 /* ---- getting the lease --------------------------------------------------------------------- */
 
+/* In the log alone: a reader of --status-fd has the exit code. */
+static void say_not_acquired(struct run *run, int code)
+{
+    json_t *event = status_begin(&run->status, "not_acquired");
+
+    json_set_name(event, run->holds[0].name, run->holds[0].name_len);
+    json_object_set_new(event, "waited_ms", json_integer(run->waited_ms));
+    json_object_set_new(event, "status", json_integer(code));
+    say_object(event);
+    json_decref(event);
+}
+
 /* false: *ret_code, which may be 0 (-E 0), is the exit code. */
 static bool enter(struct run *run, int *ret_code)
 {
+    int64_t begun_ms = hfi_now_ms();
     json_t *event, *also;
 
-    if (!enter_nested(run, ret_code))
+    run->acquired = false;
+    run->held_ms = 0;
+    if (!enter_nested(run, ret_code) ||
+        (run->outer < 0 && !(run->hooks->acquire ? run->hooks->acquire(run, ret_code)
+                                                 : acquire_own(run, ret_code)))) {
+        run->waited_ms = hfi_now_ms() - begun_ms;
+        if (run->status.log)
+            say_not_acquired(run, *ret_code);
         return false;
-    if (run->outer < 0 &&
-        !(run->hooks->acquire ? run->hooks->acquire(run, ret_code) : acquire_own(run, ret_code)))
-        return false;
+    }
     run->leases[0] = run->lease;
     if (run->hooks->entered && !run->hooks->entered(run, ret_code)) {
         (void)hf_release(run->lease, NULL);
@@ -239,6 +266,8 @@ static bool enter(struct run *run, int *ret_code)
         return false;
     }
     run->held_since_ms = hfi_now_ms();
+    run->acquired = true;
+    run->waited_ms = run->held_since_ms - begun_ms;
     run->hold_until_ms = hfi_after_ms(run->held_since_ms, run->cli->args.min_hold_ms);
     for (size_t i = 0; i < run->count; i++)
         say_more(run->cli, "acquired '%s', token %" PRIu64 "%s", shown(run->holds[i].name),
@@ -246,6 +275,7 @@ static bool enter(struct run *run, int *ret_code)
     event = status_begin(&run->status, "acquired");
     json_set_name(event, run->holds[0].name, run->holds[0].name_len);
     json_object_set_new(event, "token", json_u64(run->tokens[0]));
+    json_object_set_new(event, "waited_ms", json_integer(run->waited_ms));
     json_object_set_new(event, "nested", json_boolean(run->outer >= 0));
     also = json_array();
     for (size_t i = 1; i < run->count; i++) {
@@ -561,6 +591,7 @@ static void leave(struct run *run)
 
     nest_close(&run->nest);
     wanted_end(run);
+    run->held_ms = hfi_now_ms() - run->held_since_ms;
     if (run->lease)
         status = release(run, &err);
     if (run->count > 1 && run->lease_fd >= 0)
@@ -576,6 +607,10 @@ static void leave(struct run *run)
     } else if (status != HF_OK && status != HF_LOST && !run->lost) {
         say_error("'%s' was not released: %s", shown(run->cli->args.name), err.text);
     }
-    if (!run->lost)
-        status_send(&run->status, status_begin(&run->status, "released"));
+    if (!run->lost) {
+        json_t *event = status_begin(&run->status, "released");
+
+        json_object_set_new(event, "held_ms", json_integer(run->held_ms));
+        status_send(&run->status, event);
+    }
 }

@@ -65,7 +65,10 @@ struct run {
     int outer;               /* nested: the connection; else -1 */
     int64_t outer_grace_ms;  /* nested: from TERM to KILL if the outer run is killed */
     int64_t held_since_ms;
-    int64_t hold_until_ms; /* --min-hold */
+    int64_t waited_ms, held_ms; /* how long, of the last round */
+    bool acquired;              /* likewise */
+    bool at_risk;               /* a renewal is late; that was said */
+    int64_t hold_until_ms;      /* --min-hold */
 
     struct child child;
     enum run_phase phase;
@@ -104,6 +107,11 @@ bool run_again(const struct run *run, hf_error *err, struct run_tries *tries);
 int run_read_any(struct cli *cli);
 /* --cell: what others see while we hold the (first) name. false: *ret_code, after a message. */
 bool run_bind_cells(const struct run *run, int *ret_code);
+
+/* ---- metrics_file.c */
+
+/* --metrics-file: how it went. `code`: the exit code. */
+void metrics_file_write(const struct run *run, int code);
 
 /* ---- supervise.c */
 

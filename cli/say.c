@@ -6,6 +6,7 @@
  */
 #include "cli.h"
 
+#include "json.h"
 #include "outlet.h"
 #include "secret.h"
 #include "table.h"
@@ -20,6 +21,7 @@
 
 static struct outlet outlet = OUTLET_INIT(STDERR_FILENO);
 static bool waits_for_nobody;
+static bool in_json;
 
 void say_without_waiting(void)
 {
@@ -47,6 +49,36 @@ void say_bytes(const char *bytes, size_t len)
         return;
 }
 
+void say_in_json(void)
+{
+    in_json = true;
+}
+
+void say_object(json_t *object)
+{
+    char *text;
+
+    json_set_time(object);
+    text = json_dumps(object, JSON_COMPACT);
+    if (text) {
+        size_t len = strlen(text);
+
+        text[len] = '\n'; /* in the place of its NUL */
+        say_bytes(text, len + 1);
+    }
+    free(text);
+}
+
+static void print_json(const char *text)
+{
+    json_t *object = json_object();
+
+    json_object_set_new(object, "event", json_string("message"));
+    json_object_set_new(object, "text", json_string(text));
+    say_object(object);
+    json_decref(object);
+}
+
 static void print(const char *format, va_list list)
 {
     static const char prefix[] = "holdfast: ";
@@ -60,6 +92,10 @@ static void print(const char *format, va_list list)
         return;
 
     hfi_disarm(text, true); /* shown() has quoted names; texts of the library have no lines */
+    if (in_json) {
+        print_json(text + sizeof prefix - 1);
+        return;
+    }
     used = strlen(text);
     text[used++] = '\n';
     say_bytes(text, used);

@@ -12,7 +12,7 @@ int status_open(struct status_out *status, const struct cli *cli, int64_t fd)
 {
     int flags;
 
-    *status = (struct status_out){ OUTLET_INIT(-1) };
+    *status = (struct status_out){ .outlet = OUTLET_INIT(-1), .log = cli->args.log == 1 };
     if (fd < 0)
         return EXIT_FINE;
 
@@ -34,14 +34,14 @@ int status_open(struct status_out *status, const struct cli *cli, int64_t fd)
 
 bool status_wanted(const struct status_out *status)
 {
-    return status->outlet.fd >= 0;
+    return status->outlet.fd >= 0 || status->log;
 }
 
 json_t *status_begin(const struct status_out *status, const char *event)
 {
     json_t *object;
 
-    if (status->outlet.fd < 0)
+    if (!status_wanted(status))
         return NULL;
     object = json_object();
     json_object_set_new(object, "event", json_string(event));
@@ -50,10 +50,12 @@ json_t *status_begin(const struct status_out *status, const char *event)
 
 void status_send(struct status_out *status, json_t *event)
 {
-    char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    char *text = event && status->outlet.fd >= 0 ? json_dumps(event, JSON_COMPACT) : NULL;
     size_t len = text ? strlen(text) : 0;
     char *line;
 
+    if (event && status->log)
+        say_object(event);
     json_decref(event);
     if (!text)
         return;

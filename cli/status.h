@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --status-fd: events of a `run`, one JSON object per line, for the program that started us. */
+/* --status-fd, --log json: events of a `run`, one JSON object per line, for the program that started us, or for a log. */
 #ifndef CLI_STATUS_H
 #define CLI_STATUS_H
 
@@ -8,6 +8,7 @@
 
 struct status_out {
     struct outlet outlet; /* its fd is -1: nobody listens */
+    bool log;             /* --log json: to standard error too, with the time */
 };
 
 /* Take over descriptor `fd` (-1: none): it is not inherited by the command. EXIT_FINE, or EXIT_USAGE

@@ -64,11 +64,22 @@ static bool is_working(const struct run *run)
 
 /* ---- the lease --------------------------------------------------------------------- */
 
+/* A renewal was not confirmed, or the next one was. */
+static void say_risk(struct run *run, bool risk)
+{
+    json_t *event = status_begin(&run->status, risk ? "at_risk" : "held");
+
+    run->at_risk = risk;
+    json_set_name(event, run->holds[0].name, run->holds[0].name_len);
+    status_send(&run->status, event);
+}
+
 static void look_at_lease(struct run *run)
 {
     int64_t now_ms = hfi_now_ms();
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
     int64_t left_ms = INT64_MAX;
+    bool risk = false;
 
     if (run->wanted.away)
         return; /* nothing runs, so nothing can be lost */
@@ -79,12 +90,15 @@ static void look_at_lease(struct run *run)
 
         run->known.lost =
             hf_lease_get(run->leases[i], &info) != HF_OK || info.state == HF_STATE_LOST;
+        risk |= info.state == HF_STATE_AT_RISK;
         left_ms = one_ms < left_ms ? one_ms : left_ms;
         if (run->known.lost)
             run->lost_name = i;
         else if (i + 1 == run->count)
             run->known.valid_until_ms = hfi_after_ms(now_ms, left_ms);
     }
+    if (risk != run->at_risk && !run->known.lost)
+        say_risk(run, risk);
     if (max_hold_ms && run->known.valid_until_ms > run->held_since_ms + max_hold_ms)
         run->known.valid_until_ms = run->held_since_ms + max_hold_ms;
     if (now_ms >= run->known.valid_until_ms)
@@ -169,6 +183,7 @@ static void lose(struct run *run)
                                    : next[run->plan.on_lost]);
     json_set_name(event, name, strlen(name));
     json_object_set_new(event, "reason", json_string(why));
+    json_object_set_new(event, "held_ms", json_integer(hfi_now_ms() - run->held_since_ms));
     status_send(&run->status, event);
 
     nest_hang_up(&run->nest); /* inner runs can no longer share it */

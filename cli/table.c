@@ -27,6 +27,11 @@
     {                                                              \
         letter, name, VALUE_SECRET, what, 0, 0, FIELD(field), help \
     }
+#define STORES_ROW                                                                             \
+    {                                                                                          \
+        'S', "store", VALUE_SECRETS, "URL|PROFILE", 0, 0, FIELD(stores),                       \
+            "which store; may be repeated (else HOLDFAST_STORE, the config file, the default)" \
+    }
 #define DURATION(letter, name, field, help)                         \
     {                                                               \
         letter, name, VALUE_DURATION, "D", 0, 0, FIELD(field), help \
@@ -103,6 +108,9 @@ static const struct option_def run_options[] = {
     TEXT(0, "yield-signal", "SIGNAL", yield_signal,
          "on this signal, if others wait: stop COMMAND, let them, and go on"),
     COMMAND_ROWS,
+    CHOICE(0, "log", "text|json", log, "json: all messages as JSON, one object a line, with times"),
+    TEXT(0, "metrics-file", "FILE", metrics_file,
+         "at the end, write there how it went, for Prometheus' node_exporter"),
 };
 
 static const struct option_def once_options[] = {
@@ -234,6 +242,27 @@ static const struct option_def limit_options[] = {
 static const struct option_def ls_options[] = {
     FLAG('1', "names", names_only, "print the names only, one a line"),
     FLAG('0', "null", names_raw, "print the names only, byte for byte, a NUL behind each"),
+};
+
+static const struct option_def top_options[] = {
+    STORES_ROW,
+    FLAG(0, "once", once, "print what there is once, and exit; with --json as JSON"),
+};
+
+static const struct option_def serve_options[] = {
+    STORES_ROW,
+    TEXT(0, "listen", "HOST:PORT|unix:PATH", listen, "where to listen (127.0.0.1:7411)"),
+    TEXT(0, "tokens", "FILE", tokens,
+         "lines of RIGHTS TOKEN NAME; without it everybody who connects may read, and no more"),
+    LIST(0, "host", "NAME", hosts, "another name under which it may be asked; may be repeated"),
+    TEXT(0, "cert", "FILE", cert, "TLS: the certificate"),
+    TEXT(0, "key", "FILE", key, "TLS: its key"),
+    FLAG(0, "allow-insecure", allow_insecure,
+         "listen beyond this machine without TLS or without tokens"),
+    NUMBER(0, "connections", "N", 4, 100000, connections, "at most N at a time (1000)"),
+    NUMBER(0, "leases", "N", 1, 1000000, leases, "at most N leases of one token (1000)"),
+    NUMBER(0, "metrics-names", "N", 0, 10000, metrics_names,
+           "series of their own for the first N names of a store (0)"),
 };
 
 static const struct option_def break_options[] = {
@@ -390,6 +419,17 @@ const struct verb verbs[] = {
       OPTIONS(wait_options), verb_wait },
     { "watch", OPERAND_GLOB, "[GLOB]", "print what changes, as it happens", NULL, NO_OPTIONS,
       verb_watch },
+    { "top", OPERAND_GLOB, "[--once] [GLOB]", "see names, holders and waiters live, in a terminal",
+      "Keys: j k or arrows move, Enter opens a name, / filters, s sorts, g graph, d doctor, a "
+      "asks\n"
+      "the holder, b breaks its lease, 1 to 9 choose a store, ? shows all keys, q quits.\n",
+      OPTIONS(top_options), verb_top },
+    { "serve", OPERAND_NONE, "[--listen HOST:PORT|unix:PATH] [--tokens FILE]",
+      "show stores on a live page, in metrics and by an API over HTTP",
+      "By default on this machine only, and read only. Breaking leases and giving them to "
+      "programs\n"
+      "need tokens, whose file says who may do what.\n",
+      OPTIONS(serve_options), verb_serve },
     { "deadlocks", OPERAND_NONE, "", "show requests that wait for each other in a circle",
       "Exit code 0: nobody does, 1: somebody does. One member of each circle gets an error after\n"
       "about a second, and gives up.\n",

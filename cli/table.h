@@ -9,10 +9,11 @@
 #include "cli.h"
 
 enum value {
-    VALUE_NONE,     /* a flag: bool */
-    VALUE_TEXT,     /* const char * */
-    VALUE_LIST,     /* struct texts: one more each time */
-    VALUE_SECRET,   /* char *, copied; what may be secret in argv is wiped */
+    VALUE_NONE,   /* a flag: bool */
+    VALUE_TEXT,   /* const char * */
+    VALUE_LIST,   /* struct texts: one more each time */
+    VALUE_SECRET, /* char *, copied; what may be secret in argv is wiped */
+    VALUE_SECRETS, /* struct texts of copies: one more each time; secrets of a URL in argv are wiped */
     VALUE_DURATION, /* int64_t ms, never 0 */
     VALUE_NUMBER,   /* int64_t from min to max */
     VALUE_CHOICE    /* int: index into `what`, "a|b|c" */
@@ -81,6 +82,8 @@ int verb_ls(struct cli *cli);
 int verb_show(struct cli *cli);
 int verb_wait(struct cli *cli);
 int verb_watch(struct cli *cli);
+int verb_top(struct cli *cli);
+int verb_serve(struct cli *cli);
 int verb_deadlocks(struct cli *cli);
 int verb_break(struct cli *cli);
 int verb_ask(struct cli *cli);

@@ -125,7 +125,7 @@ static void *watch(void *arg)
             status = hf_store_wait(store, &seq, line->drawing ? REDRAW_MS : HF_FOREVER,
                                    line->cancel, NULL);
         } while (status == HF_TIMEOUT);
-        if (status != HF_OK && status != HF_UNSUPPORTED)
+        if (status != HF_OK && status != HF_UNSUPPORTED && status != HF_DENIED)
             break;
     } while (pause_or_stop(line));
     return NULL;

@@ -28,8 +28,8 @@ struct watching {
 };
 
 static void compare(const struct watching *watching, const hf_view *before, const hf_view *after);
-static int pause_ms(int64_t took_ms);
-static int64_t now_ms(void);
+static int pause_ms(const struct watching *watching, int64_t took_us);
+static int64_t now_us(void);
 
 static int watch_loop(struct watching *watching, struct cli_store *store)
 {
@@ -42,7 +42,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         hf_store_wait(store->store, &seq, 0, NULL, NULL);
     watching->first = true;
     for (;;) {
-        int64_t begun_ms = now_ms();
+        int64_t took_us = -now_us();
         hf_view *after = NULL;
         hf_status status = HF_OK;
         hf_error err;
@@ -50,6 +50,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         code = look_view(store, watching->cli->args.name, true, &after);
         if (code != EXIT_FINE || !after)
             break;
+        took_us += now_us();
         watching->tracked = hf_view_waiters_tracked(after);
         compare(watching, before, after);
         hf_free(before);
@@ -62,7 +63,12 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         }
         if (watching->told)
             status = hf_store_wait(store->store, &seq, LOOK_AGAIN_MS, NULL, &err);
-        if (!out_is_read(watching->told ? 0 : pause_ms(now_ms() - begun_ms)))
+        if (status == HF_DENIED) { /* we may look, but the server must not tell us */
+            say_more(watching->cli, "%s: polling every %d ms", err.text, LOOK_AGAIN_MS);
+            watching->told = false;
+            status = HF_OK;
+        }
+        if (!out_is_read(pause_ms(watching, took_us)))
             break;
         if (status != HF_OK && status != HF_TIMEOUT) {
             code = say_failure(&err);
@@ -73,20 +79,21 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
     return code;
 }
 
-/* How long to pause after a view that took `took_ms` to read. */
-static int pause_ms(int64_t took_ms)
+/* How long to pause after a view that took `took_us` to read. Where changes are told, a busy store tells of the next one at once. */
+static int pause_ms(const struct watching *watching, int64_t took_us)
 {
-    if (took_ms <= LOOK_AGAIN_MS / LOOK_SHARE)
-        return LOOK_AGAIN_MS;
-    return took_ms > INT_MAX / LOOK_SHARE ? INT_MAX : (int)took_ms * LOOK_SHARE;
+    int64_t share_ms =
+        took_us / 1000 > INT_MAX / LOOK_SHARE ? INT_MAX : took_us * LOOK_SHARE / 1000;
+
+    return watching->told || share_ms > LOOK_AGAIN_MS ? (int)share_ms : LOOK_AGAIN_MS;
 }
 
-static int64_t now_ms(void)
+static int64_t now_us(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 int verb_watch(struct cli *cli)

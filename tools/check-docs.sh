@@ -16,7 +16,7 @@
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 1
 
-documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md)
+documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md see/README.md)
 bad=0
 wrong() {
     echo "$*" >&2
@@ -94,6 +94,8 @@ check_layers() {
     layer src/deadlock "$util|core/[^/]+"
     layer src/prim "$util|$contract|core/[^/]+|engine/[a-z]+/extension\.h"
     layer cli "$util|[^/]+"
+    layer see/model "$util|[^/]+"
+    layer see/top "$util|[^/]+|model/[^/]+"
 }
 
 check_links() {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint|bindings
+# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint, or
+# packages.sh bindings [LANGUAGE...]
 #
 # It says which packages it is about to install, and installs them with apt-get as root or by a sudo
 # that asks for no password. With neither it prints the command to run and fails.
@@ -23,17 +24,21 @@ of_engines() {
     echo "$found"
 }
 
-build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev$(of_engines build)"
-test="$build$(of_engines test) make libcmocka-dev bats strace jq python3 util-linux procps zsh fish mandoc bsdextrautils spin"
-fuzz="$test clang libclang-rt-dev"
-# The language bindings. Python is Debian's own, and so are CPython's tests of locks, whose package has Python's version in its name.
+build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev libncurses-dev libmicrohttpd-dev$(of_engines build)"
+# The bindings that make test covers. Python is Debian's own, and so are CPython's tests of locks, whose package has Python's version in its
+# name; on a machine without a Python yet, the package that depends on the right one.
+python_version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || python_version=3
 cpp="g++"
-python="python3-dev python3-pip python3-setuptools python3-wheel python3-venv mypy"
+python="python3-dev python3-pip python3-setuptools python3-wheel python3-venv mypy libpython$python_version-testsuite"
+test="$build$(of_engines test) make libcmocka-dev bats tmux strace jq python3 util-linux procps zsh fish mandoc bsdextrautils prometheus openssl spin $cpp $python chromium fonts-inter fonts-wqy-microhei"
+fuzz="$test clang libclang-rt-dev"
+# The other languages, and what makes the documents of C++.
+doc="doxygen"
 go="go:golang-go"
 node="node:nodejs npm:npm /usr/include/node/node_api.h:libnode-dev"
 java="javac:default-jdk-headless mvn:maven"
 rust="cargo:cargo rustc:rustc cargo-clippy:rust-clippy rustfmt:rustfmt"
-bindings="$test $cpp $python $go $node $java $rust"
+bindings="$test $doc $go $node $java $rust"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 may_install=yes
@@ -44,11 +49,23 @@ test) want=$test ;;
 fuzz) want=$fuzz ;;
 lint) want=$lint ;;
 bindings)
-    version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || version=3.11
-    want="$bindings libpython$version-testsuite"
+    want=$bindings
+    shift
+    [ $# -eq 0 ] || want=$test
+    for language; do
+        case $language in
+        cpp) want="$want $doc" ;;
+        python) ;;
+        go) want="$want $go" ;;
+        node) want="$want $node" ;;
+        java) want="$want $java" ;;
+        rust) want="$want $rust" ;;
+        *) want="$want $go $node $java $rust" ;; # all languages together
+        esac
+    done
     ;;
 *)
-    echo "usage: $0 [missing] build|test|fuzz|lint|bindings" >&2
+    echo "usage: $0 [missing] build|test|fuzz|lint|bindings [LANGUAGE...]" >&2
     exit 64
     ;;
 esac

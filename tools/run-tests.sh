@@ -12,7 +12,7 @@
 # otherwise.
 # Several builds run side by side: most tests wait, and what one build waits for another one uses. What a build
 # has to say comes in one piece, when it has ended.
-# TEST_JOBS: tests at a time in each build. By default three for each processor, which the builds share so that they end at about the same
+# TEST_JOBS: tests at a time in each build. By default nine for two processors, which the builds share so that they end at about the same
 # time; one more than twice the processors, if it is the only build.
 set -u
 
@@ -30,7 +30,7 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
     without_aslr=(setarch "$(uname -m)" -R)
 fi
 
-declare -A share=([plain]=3 [asan]=2 [tsan]=1) # of six, for two processors
+declare -A share=([plain]=4 [asan]=3 [tsan]=2) # of nine, for two processors
 declare -A sanitizers=([asan]='address undefined' [tsan]=thread)
 caught=$(dirname "$0")/../test/sanitizers/caught.sh
 
@@ -57,7 +57,7 @@ failed_tests() {
     ' "$1" 2>/dev/null
 }
 
-# The machine is small and noisy, and six tests at a time stall one another now and then. A test that failed is run three times more,
+# The machine is small and noisy, and nine tests at a time stall one another now and then. A test that failed is run three times more,
 # alone; it has passed if it passes three times, and is named at the end all the same. Not so where a failure needs no noise to
 # be explained: unit tests, models, simulations, fuzzers and histories; and not if more than REPEAT_MAX failed.
 REPEAT_MAX=6

@@ -132,7 +132,7 @@ db.two' ]]
     exits 65 holdfast run -n --slots 2 db.one -- true
 }
 
-@test "watch: what is there, then what changes, by looking again" {
+@test "watch: what is there, then what changes, as the server tells" {
     holdfast lock old >handle
     begin holdfast watch --json
     watch=$!

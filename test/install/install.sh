@@ -16,7 +16,7 @@ prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt")
 cd "$dir/stage$prefix"
 lib=$(find . -name 'libholdfast.so.0' -printf '%h')
 [ -n "$lib" ] || fail "no libholdfast.so.0"
-for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so" include/holdfast/holdfast.h include/holdfast/primitives.h include/holdfast/redis.h \
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so" include/holdfast/holdfast.h include/holdfast/primitives.h include/holdfast/redis.h include/holdfast/observe.h \
     "$lib/pkgconfig/holdfast.pc" "$lib/cmake/Holdfast/HoldfastConfig.cmake"; do
     [ -e "$file" ] || fail "$file is missing"
 done
@@ -27,7 +27,8 @@ done
 open_to_all=$(find "$dir/stage" ! -type l -perm /0002)
 [ -z "$open_to_all" ] || fail "others may write to: $open_to_all"
 
-[ ! -e libexec ] || fail "the bench is installed"
+[ ! -e libexec/holdfast/holdfast-bench ] || fail "the bench is installed"
+[ -x libexec/holdfast/holdfast-top ] || fail "holdfast-top is missing"
 
 # Nothing of ours leaks into other programs, and nothing remembers where it was built.
 for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so"; do

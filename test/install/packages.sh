@@ -58,6 +58,13 @@ expect 'what is a package is missing' said 'g++'
 rm "$dir/bin/go"
 packages missing bindings
 expect 'a toolchain that is not there needs one' said golang-go
+packages missing test
+expect 'make test needs C++, and no Go' said 'g++'
+expect 'make test needs C++, and no Go' not said golang-go
+packages missing bindings python
+expect 'one language: not the toolchain of another' not said golang-go
+packages missing bindings python together
+expect 'together: all toolchains' said golang-go
 
 machine 0 cmake liblmdb-dev
 packages build

@@ -72,6 +72,7 @@ static void bad_urls(void **state)
         { "/var/lib/holdfast", "byte 0" },
         { "1file:x", "byte 0" },
         { "file", "byte 4" },
+        { "localhost", "no ':' after the scheme at byte 9; a URL begins like" },
         { "fi_le:", "byte 2" },
         { "fi le:", "byte 2" },
         { "f\xc3\xa9:", "byte 1" },

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// The strip below the head: deadlocks and what doctor found, worst first, as short chips; and the whole list of findings.
+
+import { age, count, el, plainName, storeName, whoText } from "./format.js";
+import { circleAge } from "./graph.js";
+import { mark } from "./marks.js";
+import { t } from "./text.js";
+
+const RANK = { bad: 0, warning: 1, ok: 2 };
+const CHIPS_MAX = 4;
+
+function sorted(store) {
+  return [...(store?.doctor?.findings ?? [])].sort((a, b) => (RANK[a.level] ?? 1) - (RANK[b.level] ?? 1));
+}
+
+export class Doctor {
+  // nodes: {strip, page}; on.graph(), on.doctor()
+  constructor(nodes, on) {
+    Object.assign(this, { nodes, on, clocks: [] });
+  }
+
+  show(store, world) {
+    Object.assign(this, { store, world, clocks: [] });
+    this.nodes.strip.hidden = !store;
+    this.strip(store);
+    this.page(store);
+    this.tick();
+  }
+
+  tick() {
+    if (!this.store) return;
+    const now = this.world.now(this.store);
+    for (const clock of this.clocks) clock(now);
+  }
+
+  strip(store) {
+    if (!store) return;
+    const chips = [];
+    if (!store.up) chips.push(this.away(store));
+    else if (this.world.stopped_at !== null) chips.push(this.serverAway(store));
+    if (store.graph.circles.length) chips.push(this.deadlocks(store));
+    const findings = sorted(store);
+    const trouble = findings.filter((finding) => finding.level !== "ok");
+    for (const finding of trouble.slice(0, CHIPS_MAX)) {
+      const chip = el(`button.chip.${finding.level === "bad" ? "bad" : "warning"}`, mark(finding.level === "bad" ? "bad" : "warning", 14), el("b", plainName({ name: finding.topic ?? "" })), el("span", plainName({ name: finding.text ?? "" })));
+      chip.title = plainName({ name: finding.text ?? "" });
+      chip.addEventListener("click", () => this.on.doctor());
+      chips.push(chip);
+    }
+    if (trouble.length > CHIPS_MAX) chips.push(el("span.dim", t("more", trouble.length - CHIPS_MAX)));
+    const fine = findings.length - trouble.length;
+    if (fine) chips.push(el("span.chip.ok", mark("ok", 14), t("fine", fine)));
+    const looked = el("span.dim.right");
+    this.clocks.push((now) => { looked.textContent = store.doctor?.at ? t("looked", age(now - store.doctor.at)) : t("not_looked"); });
+    this.nodes.strip.replaceChildren(...chips, looked);
+  }
+
+  // What, since when, what happens next. This clock runs by the real time: the store is away, we are not.
+  away(store) {
+    const text = el("span");
+    this.clocks.push(() => {
+      const now = this.world.clock();
+      const next = store.next_try === null || store.next_try <= now ? t("trying") : t("trying_in", age(Math.ceil((store.next_try - now) / 1000) * 1000));
+      text.textContent = `${t("away", storeName(store), age(now - (store.since ?? now)), next)}. ${t("as_of", new Date(this.world.now(store)).toLocaleTimeString())}`;
+    });
+    const chip = el("span.chip.warning.long", mark("lost", 14), text);
+    if (store.text) chip.title = plainName({ name: store.text });
+    return chip;
+  }
+
+  serverAway(store) {
+    const text = el("span");
+    this.clocks.push(() => { text.textContent = `${t("server_away", age(this.world.clock() - this.world.stopped_at))}. ${t("as_of", new Date(this.world.now(store)).toLocaleTimeString())}`; });
+    return el("span.chip.warning.long", mark("warning", 14), text);
+  }
+
+  deadlocks(store) {
+    const { circles, nodes } = store.graph;
+    const by_id = new Map(nodes.map((node) => [node.id, node]));
+    const clients = new Set(circles.flatMap((circle) => circle.nodes));
+    const more = el("span.brief");
+    const names = el("span");
+    const chip = el("button.chip.deadlock", mark("deadlock", 14), el("b.brief", t("deadlocks", circles.length)), more, el("span.full", el("b", t("deadlock")), " ", names), el("span.arrow", "›"));
+    this.clocks.push((now) => {
+      const since = age(Math.max(...circles.map((circle) => circleAge(store, circle, now) ?? 0)));
+      more.textContent = t("clients_for", clients.size, since);
+      names.textContent = t("deadlock_line", since, [...clients].slice(0, 4).map((id) => whoText(by_id.get(id))).join(", "));
+    });
+    chip.addEventListener("click", () => this.on.graph());
+    return chip;
+  }
+
+  page(store) {
+    const list = sorted(store);
+    const looked = el("p.quiet");
+    this.clocks.push((now) => { looked.textContent = store?.doctor?.at ? t("looked", age(now - store.doctor.at)) : t("not_looked"); });
+    const lines = list.map((finding) => {
+      const level = finding.level === "ok" ? "ok" : finding.level === "bad" ? "bad" : "warning";
+      return el(`div.finding.${level}`, mark(level, 16), el("span.level", t(level)), el("b", plainName({ name: finding.topic ?? "" })), el("span", plainName({ name: finding.text ?? "" })));
+    });
+    this.nodes.page.replaceChildren(...lines, list.length && list.every((finding) => finding.level === "ok") ? el("p.quiet", t("all_fine")) : "", looked);
+  }
+
+  // The number for the tab of the phone.
+  count() {
+    return count(sorted(this.store).filter((finding) => finding.level !== "ok").length);
+  }
+}

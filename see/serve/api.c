@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* What is read: stores, names, one name; what is broken; the files of the page. */
+#include "serve.h"
+
+#include "body.h"
+#include "openapi.h"
+#include "page/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_DEFAULT 1000
+#define NAMES_MAX     10000
+
+void api_stores(struct request *request, struct store *unused)
+{
+    struct server *server = request->server;
+    struct out out = { 0 };
+
+    (void)unused;
+    out_open(&out, NULL, '{');
+    out_word(&out, "version", hf_version());
+    out_int(&out, "now", see_now_ms());
+    out_open(&out, "stores", '[');
+    for (size_t i = 0; i < server->store_count; i++) {
+        struct store *store = &server->stores[i];
+        const struct see_model *model;
+
+        out_open(&out, NULL, '{');
+        rows_store(&out, store);
+        model = see_source_lock(store->source);
+        rows_state(&out, model);
+        rows_totals(&out, "total", model);
+        rows_doctor(&out, model);
+        see_source_unlock(store->source);
+        out_close(&out, '}');
+    }
+    out_close(&out, ']');
+    out_close(&out, '}');
+    answer_json(request, MHD_HTTP_OK, &out);
+}
+
+/* ---- names: a page of them, by name ---------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    return see_name_compare(*(const struct see_row *const *)a, *(const struct see_row *const *)b);
+}
+
+static bool wanted(const struct see_row *row, const struct uri *uri)
+{
+    size_t shorter = row->name_len < uri->after.len ? row->name_len : uri->after.len;
+    int order;
+
+    if (uri->prefix.given && (row->name_len < uri->prefix.len ||
+                              memcmp(row->name, uri->prefix.at, uri->prefix.len) != 0))
+        return false;
+    if (!uri->after.given)
+        return true;
+    order = memcmp(row->name, uri->after.at, shorter);
+    return order > 0 || (order == 0 && row->name_len > uri->after.len);
+}
+
+static void put_names(struct out *out, const struct see_model *model, const struct uri *uri)
+{
+    const struct see_row **rows = see_model_sorted(model);
+    size_t count = 0, limit = uri->limit ? (size_t)uri->limit : NAMES_DEFAULT;
+    int64_t now_ms = see_now_ms();
+
+    limit = limit < NAMES_MAX ? limit : NAMES_MAX;
+    for (size_t i = 0; rows && i < model->present; i++)
+        if (wanted(rows[i], uri))
+            rows[count++] = rows[i];
+    if (rows)
+        qsort(rows, count, sizeof *rows, by_name);
+    out_open(out, "names", '[');
+    for (size_t i = 0; i < count && i < limit; i++)
+        rows_row(out, NULL, rows[i], now_ms);
+    out_close(out, ']');
+    if (count > limit) {
+        char key[KEY_MAX];
+
+        uri_key(rows[limit - 1]->name, rows[limit - 1]->name_len, key);
+        out_word(out, "after", key);
+    } else {
+        out_null(out, "after");
+    }
+    free(rows);
+}
+
+void api_names(struct request *request, struct store *store)
+{
+    const struct see_model *model = see_source_lock(store->source);
+    struct out out = { 0 };
+
+    out_open(&out, NULL, '{');
+    out_int(&out, "now", see_now_ms());
+    rows_state(&out, model);
+    rows_totals(&out, "total", model);
+    put_names(&out, model, &request->uri);
+    out_close(&out, '}');
+    see_source_unlock(store->source);
+    answer_json(request, MHD_HTTP_OK, &out);
+}
+
+void api_name(struct request *request, struct store *store)
+{
+    const struct bytes *name = &request->uri.name;
+    const struct see_model *model = see_source_lock(store->source);
+    const struct see_row *row = see_model_find(model, name->at, name->len);
+    bool up = model->looked;
+    struct out out = { 0 };
+
+    if (row && row->present) {
+        out_open(&out, NULL, '{');
+        out_int(&out, "now", see_now_ms());
+        rows_state(&out, model);
+        rows_row(&out, "row", row, see_now_ms());
+        rows_detail(&out, row);
+        out_close(&out, '}');
+    } else {
+        row = NULL;
+    }
+    see_source_unlock(store->source);
+    if (row)
+        answer_json(request, MHD_HTTP_OK, &out);
+    else if (!up)
+        answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "UNAVAILABLE",
+                     "the store has not answered yet");
+    else
+        answer_error(request, MHD_HTTP_NOT_FOUND, "NOT_FOUND",
+                     "nobody holds that name or waits for it");
+}
+
+/* ---- break ---------------------------------------------------------------------------- */
+
+struct breaking {
+    struct request *request; /* NULL: it has ended */
+    struct store *store;
+};
+
+static void breaking_gone(struct request *request, bool delivered)
+{
+    struct breaking *breaking = request->job;
+
+    (void)delivered;
+    if (breaking)
+        breaking->request = NULL;
+}
+
+static void broken(const hf_result *result, void *arg)
+{
+    struct breaking *breaking = arg;
+    struct request *request = breaking->request;
+    struct out out = { 0 };
+
+    breaking->store->broken += result->status == HF_OK;
+    see_source_poke(breaking->store->source);
+    free(breaking);
+    if (!request)
+        return;
+    request->job = NULL;
+    request->gone = NULL;
+    if (result->status != HF_OK) {
+        answer_status(request, result->error);
+        return;
+    }
+    out_open(&out, NULL, '{');
+    out_word(&out, "status", "OK");
+    out_close(&out, '}');
+    answer_json(request, MHD_HTTP_OK, &out);
+}
+
+void api_break(struct request *request, struct store *store)
+{
+    const struct bytes *name = &request->uri.name;
+    char why[BODY_TEXT_MAX];
+    struct break_body body;
+    const char *wrong = body_break(request->body, request->body_len, &body, why);
+    struct breaking *breaking;
+    hf_error err = { 0 };
+
+    if (!wrong && (body.name.len != name->len || memcmp(body.name.at, name->at, name->len) != 0))
+        wrong = "name: not the name of the URL";
+    if (wrong) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "INVALID", wrong);
+        return;
+    }
+    if (!store->handle) {
+        answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "UNAVAILABLE",
+                     "the store cannot be reached");
+        return;
+    }
+    breaking = calloc(1, sizeof *breaking);
+    if (!breaking)
+        return;
+    breaking->request = request;
+    breaking->store = store;
+    request->job = breaking;
+    request->gone = breaking_gone;
+    if (hf_lease_break_async(store->handle, name->at, name->len, body.token, broken, breaking, NULL,
+                             &err) != HF_OK) {
+        request->job = NULL;
+        request->gone = NULL;
+        free(breaking);
+        answer_status(request, &err);
+        return;
+    }
+    request_wait(request);
+}
+
+/* ---- files ---------------------------------------------------------------------------- */
+
+static void answer_file(struct request *request, const struct page_file *file)
+{
+    const char *have = request_header(request, "If-None-Match");
+    bool same = have && file->etag && strcmp(have, file->etag) == 0;
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        same ? 0 : file->len, (void *)(uintptr_t)file->bytes, MHD_RESPMEM_PERSISTENT);
+
+    if (!response)
+        return;
+    MHD_add_response_header(response, "Content-Type", file->type);
+    if (file->etag)
+        MHD_add_response_header(response, "ETag", file->etag);
+    MHD_add_response_header(response, "Cache-Control", "no-cache");
+    answer(request, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK, response);
+}
+
+void api_openapi(struct request *request, struct store *unused)
+{
+    struct page_file file = { NULL, "application/json", openapi_json, openapi_json_len, NULL };
+
+    (void)unused;
+    answer_file(request, &file);
+}
+
+void api_asset(struct request *request, struct store *unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < page_file_count; i++)
+        if (strcmp(page_files[i].path, request->uri.path) == 0) {
+            answer_file(request, &page_files[i]);
+            return;
+        }
+    answer_error(request, MHD_HTTP_NOT_FOUND, "NOT_FOUND", "no such path");
+}

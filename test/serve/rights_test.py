@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""Who may do what: tokens, Host, Origin, addresses, TLS, limits; and what every answer says to browsers."""
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import unittest
+import urllib.request
+
+from bed import ADMIN, LIMIT, OTHER, TAKER, TOKENS, VIEWER, Redis, Serve, until
+
+LEASE = '/api/v1/leases/' + '0' * 32
+ROUTES = [  # (method, path, right)
+    ('GET', '/api/v1/stores', 'read'), ('GET', '/api/v1/stores/0/names', 'read'), ('GET', '/api/v1/stores/0/names/x', 'read'),
+    ('GET', '/metrics', 'read'), ('POST', '/api/v1/stores/0/names/x/break', 'break'), ('POST', '/api/v1/stores/0/leases', 'lease'),
+    ('GET', LEASE, 'lease'), ('DELETE', LEASE, 'lease'), ('POST', LEASE + '/renew', 'lease')]
+RIGHTS = {ADMIN: 'read break lease', VIEWER: 'read', TAKER: 'lease', OTHER: 'read lease'}
+
+
+class Rights(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.redis = Redis()
+        cls.serve = Serve(cls.redis.url, options=['--host', 'locks.example']).ready()
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.serve.close()
+        cls.redis.close()
+        assert code == 0, 'holdfast-serve ended with %s' % code
+
+    def test_matrix(self):
+        for token, rights in RIGHTS.items():
+            for method, path, right in ROUTES:
+                code, _ = self.serve.call(method, path, {} if method == 'POST' else None, token)
+                if right in rights.split():
+                    self.assertNotIn(code, (401, 403), (token, method, path))
+                else:
+                    self.assertEqual(code, 403, (token, method, path))
+
+    def test_no_token(self):
+        for method, path, _ in ROUTES + [('GET', '/api/v1/watch', 'read')]:
+            for header in (None, 'Bearer nonsense-nonsense', 'Basic YTpi', 'Bearer ' + ADMIN[:-1], 'Bearer ' + ADMIN + 'x', 'Bearer '):
+                headers = {'Authorization': header} if header else None
+                self.assertEqual(self.serve.call(method, path, None, None, headers)[0], 401, (method, path, header))
+        self.assertIn('Bearer', self.serve.headers['WWW-Authenticate'])
+
+    def test_host(self):
+        for host, code in (('localhost', 200), ('127.0.0.1:1', 200), ('[::1]:80', 200), ('locks.example', 200), ('LOCKS.example:99', 200),
+                           ('evil.example', 403), ('localhost.evil.example', 403), ('', 403), ('localhost:80@evil', 403),
+                           ('127.0.0.1.evil', 403), ('[::1', 403)):
+            self.assertEqual(self.serve.call('GET', '/api/v1/stores', headers={'Host': host})[0], code, host)
+        self.assertEqual(self.serve.call('GET', '/', headers={'Host': 'evil.example'})[0], 403, 'not even the page')
+
+    def raw(self, text):
+        """What is answered until the connection ends."""
+        with socket.create_connection(('127.0.0.1', self.serve.port), LIMIT) as client:
+            client.sendall(text.encode())
+            return b''.join(iter(lambda: client.recv(65536), b'')).decode()
+
+    def test_a_request_that_can_be_read_in_two_ways(self):
+        """A proxy in front of us may choose the other one: what it takes for a body would be the next request."""
+        lease = 'POST /api/v1/stores/0/leases HTTP/1.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n' % ADMIN
+        inner = 'GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+        for headers, field in (('Host: localhost\r\nHost: evil.example\r\n', 'Host'),
+                               ('Host: localhost\r\nContent-Length: 2\r\nContent-Length: 50\r\n', 'Content-Length'),
+                               ('Host: localhost\r\nContent-Length: 50\r\nTransfer-Encoding: chunked\r\n', 'Transfer-Encoding'),
+                               ('Host: localhost\r\nTransfer-Encoding: gzip, chunked\r\n', 'Transfer-Encoding'),
+                               ('Host: localhost\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n', 'Transfer-Encoding'),
+                               ('Host: localhost\r\nContent-Length : 2\r\nContent-Length: 2\r\n', 'blank')):
+            answer = self.raw(lease + headers + '\r\n{}' + inner)
+            self.assertTrue(answer.startswith('HTTP/1.1 400 '), (headers, answer))
+            self.assertIn(field, answer.split('\r\n\r\n')[1], headers)
+            self.assertEqual(answer.count('HTTP/1.1 '), 1, 'nothing behind it is taken for a request: ' + headers)
+
+    def test_a_body_without_end(self):
+        """It is read on for a while, so that its client sees the answer; then the connection ends."""
+        with socket.create_connection(('127.0.0.1', self.serve.port), LIMIT) as client:
+            client.sendall(b'POST /api/v1/stores/0/leases HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n')
+            with self.assertRaises(OSError):
+                for _ in range(2000):
+                    client.sendall(b'8000\r\n' + b'x' * 32768 + b'\r\n')
+
+    def test_head(self):
+        head = ' HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n' % ADMIN
+        for path in ('/', '/metrics', '/api/v1/stores', '/api/v1/watch'):
+            self.assertTrue(self.raw('HEAD ' + path + head).endswith('\r\n\r\n'), path)
+            self.assertEqual(self.raw('HEAD ' + path + head).count('\r\n\r\n'), 1, 'no body: ' + path)
+
+    def test_origin(self):
+        for origin, code in (('http://localhost', 200), ('https://localhost', 200), ('http://evil.example', 403), ('null', 403),
+                             ('http://localhost.evil', 403), ('http://127.0.0.1', 403), ('file://localhost', 403)):
+            headers = {'Host': 'localhost', 'Origin': origin}
+            self.assertEqual(self.serve.call('GET', '/api/v1/stores', headers=headers)[0], code, origin)
+        self.assertEqual(self.serve.call('GET', '/metrics', headers={'Sec-Fetch-Site': 'cross-site'})[0], 403)
+
+    def test_a_form_of_another_site_does_nothing(self):
+        body = '{"name": "csrf"}'
+        code, _ = self.serve.call('POST', '/api/v1/stores/0/leases', body, headers={'Content-Type': 'text/plain'})
+        self.assertEqual(code, 415)
+        code, _ = self.serve.call('POST', '/api/v1/stores/0/leases', '{}', headers={'Content-Type': 'Application/JSON; charset=utf-8'})
+        self.assertEqual(code, 400, 'a type has no case')
+
+    def test_headers_of_every_answer(self):
+        for path in ('/', '/api/v1/stores', '/metrics', '/none', '/api/v1/stores/99/names'):
+            self.serve.call('GET', path)
+            self.assertIn("default-src 'none'", self.serve.headers['Content-Security-Policy'], path)
+            self.assertIn("frame-ancestors 'none'", self.serve.headers['Content-Security-Policy'])
+            self.assertNotIn('unsafe', self.serve.headers['Content-Security-Policy'])
+            self.assertEqual(self.serve.headers['X-Content-Type-Options'], 'nosniff')
+            self.assertEqual(self.serve.headers['Referrer-Policy'], 'no-referrer')
+            self.assertIsNone(self.serve.headers['Access-Control-Allow-Origin'])
+
+    def test_methods_and_paths(self):
+        self.assertEqual(self.serve.call('DELETE', '/api/v1/stores')[0], 405)
+        self.assertEqual(self.serve.headers['Allow'], 'GET')
+        self.assertEqual(self.serve.call('PATCH', '/api/v1/stores')[0], 405)
+        for path in ('/api/v1/', '/api/v2/stores', '/api/v1/stores/7/names', '/api/v1/stores/x/names', '/../etc/passwd', '/api/v1/leases/zz'):
+            self.assertEqual(self.serve.call('GET', path)[0], 404, path)
+        for path in ('/api/v1/stores/0/names/%zz', '/api/v1/stores/0/names?limit=x', '/api/v1/watch?open=nothing',
+                     '/api/v1/stores/0/names/' + 'x' * 513):
+            self.assertEqual(self.serve.call('GET', path)[0], 400, path)
+        self.assertEqual(self.serve.call('POST', '/api/v1/stores/0/leases', 'x' * 9000)[0], 413)
+
+    def test_limit_of_connections(self):
+        serve = Serve(self.redis.url, tokens=None, options=['--connections', '8'])
+        try:
+            until(lambda: serve.call('GET', '/api/v1/stores', token=None)[0] == 200, 'it answers')
+            idle = [socket.create_connection(('127.0.0.1', serve.port)) for _ in range(20)]
+            idle[0].close()
+            for one in idle:
+                one.close()
+            until(lambda: serve.call('GET', '/api/v1/stores', token=None)[0] == 200, 'it answers again')
+        finally:
+            self.assertEqual(serve.close(), 0)
+
+    def test_headers_byte_by_byte(self):
+        """A few bytes now and then are not enough to keep a connection: others get their turn."""
+        serve = Serve(self.redis.url, tokens=None, options=['--connections', '4'])
+        slow = [socket.create_connection(('127.0.0.1', serve.port)) for _ in range(4)]
+        try:
+            for one in slow:
+                one.sendall(b'GET / HTTP/1.1\r\nHost: localhost\r\nX: ')
+            with socket.create_connection(('127.0.0.1', serve.port)) as client:
+                client.sendall(b'GET /api/v1/stores HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                client.settimeout(5)
+                for _ in range(60):  # five minutes; it takes one
+                    try:
+                        self.assertTrue(client.recv(12).startswith(b'HTTP/1.1 200'))
+                        break
+                    except socket.timeout:
+                        for one in slow:
+                            with contextlib.suppress(OSError):
+                                one.sendall(b'x')
+                else:
+                    self.fail('never answered')
+        finally:
+            for one in slow:
+                one.close()
+            self.assertEqual(serve.close(), 0)
+
+
+class Alone(unittest.TestCase):
+    """How it starts, and what it refuses. There is no store behind it: that is no reason not to answer."""
+    store = 'redis://127.0.0.1:1'
+
+    def run_it(self, *options):
+        build = os.environ['HOLDFAST_BUILD']
+        return subprocess.run([os.path.join(build, 'bin', 'holdfast-serve'), '-S', self.store] + list(options),
+                              capture_output=True, text=True, timeout=LIMIT)
+
+    def test_others_need_tls_and_tokens(self):
+        done = self.run_it('--listen', '0.0.0.0:0')
+        self.assertEqual(done.returncode, 78, done)
+        self.assertIn('--allow-insecure', done.stderr)
+
+    def test_without_a_file_it_reads_only(self):
+        serve = Serve(self.store, tokens=None)
+        try:
+            self.assertEqual(serve.call('GET', '/api/v1/stores', token=None)[0], 200)
+            self.assertEqual(serve.call('POST', '/api/v1/stores/0/leases', {'name': 'x'}, None)[0], 401)
+            self.assertEqual(serve.call('POST', '/api/v1/stores/0/names/x/break', {'name': 'x', 'token': '1'}, None)[0], 401)
+        finally:
+            self.assertEqual(serve.close(), 0)
+
+    def test_no_password_in_any_answer(self):
+        """Also of a URL that is wrong: a / or a ? in a password has to be escaped."""
+        for url in ('redis://user:open-sesame@127.0.0.1:1', 'redis://user:open-sesame/x@127.0.0.1:1', 'redis://user:open-sesame?x@127.0.0.1:1',
+                    'redis://user:x@open-sesame/x@127.0.0.1:1', 'redis://127.0.0.1:1?password=open-sesame'):
+            serve = Serve(url)
+            try:
+                until(lambda: serve.call('GET', '/api/v1/stores')[1]['stores'][0]['text'], 'it says why the store is away')
+                for path in ('/api/v1/stores', '/metrics'):
+                    self.assertNotIn('open-sesame', str(serve.call('GET', path)[1]), (url, path))
+            finally:
+                self.assertEqual(serve.close(), 0)
+            self.assertNotIn('open-sesame', open(serve.errors.name).read())
+
+    def test_a_line_for_requests_without_a_token(self):
+        serve = Serve(self.store, tokens='read - anybody\nlease %s taker\n' % TAKER)
+        try:
+            self.assertEqual(serve.call('GET', '/api/v1/stores', token=None)[0], 200)
+            self.assertEqual(serve.call('GET', '/api/v1/stores', token=TAKER)[0], 403)
+        finally:
+            self.assertEqual(serve.close(), 0)
+
+    def test_bad_token_files(self):
+        serve = Serve(self.store)
+        try:
+            for text, why in (('read short x\n', 'TOKEN'), ('write %s x\n' % ADMIN, 'RIGHTS'), ('read %s\n' % ADMIN, 'NAME'), ('', 'no line'),
+                              ('lease - x\n', 'only read'), ('read %s a\nread %s b\n' % (ADMIN, ADMIN), 'twice'),
+                              ('read %s a b\n' % ADMIN, 'RIGHTS TOKEN NAME')):
+                serve.write_tokens(text)
+                done = self.run_it('--listen', '127.0.0.1:0', '--tokens', serve.tokens)
+                self.assertEqual(done.returncode, 78, (text, done))
+                self.assertIn(why, done.stderr)
+                self.assertNotIn(ADMIN, done.stderr, 'no secret in a message')
+            serve.write_tokens(TOKENS, 0o644)
+            self.assertIn('chmod 600', self.run_it('--listen', '127.0.0.1:0', '--tokens', serve.tokens).stderr)
+            # A bad file is no reason to lose the good one that was read before.
+            serve.process.send_signal(signal.SIGHUP)
+            until(lambda: 'stay as they are' in open(serve.errors.name).read(), 'the reload is refused')
+            self.assertEqual(serve.call('GET', '/api/v1/stores')[0], 200)
+            serve.write_tokens('read brand-new-token-0001 fresh\n')
+            serve.process.send_signal(signal.SIGHUP)
+            until(lambda: serve.call('GET', '/api/v1/stores', token='brand-new-token-0001')[0] == 200, 'the new token is known')
+            self.assertEqual(serve.call('GET', '/api/v1/stores')[0], 401)
+        finally:
+            self.assertEqual(serve.close(), 0)
+
+    def test_unix_socket(self):
+        serve = Serve(self.store)  # for its directory
+        path = os.path.join(serve.dir, 'socket')
+        process = subprocess.Popen([serve.process.args[0], 'serve', '-S', self.store, '--listen', 'unix:' + path],
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertIn('unix:' + path, process.stdout.readline())
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(LIMIT)
+                client.connect(path)
+                client.sendall(b'GET /api/v1/stores HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
+                self.assertTrue(client.recv(100).startswith(b'HTTP/1.1 200'))
+        finally:
+            process.terminate()
+            self.assertEqual(process.wait(LIMIT), 0)
+            process.stdout.close()
+            self.assertEqual(serve.close(), 0)
+        self.assertFalse(os.path.exists(path))
+
+    def test_tls(self):
+        serve = Serve(self.store)  # for its directory and tokens
+        cert, key = os.path.join(serve.dir, 'cert.pem'), os.path.join(serve.dir, 'key.pem')
+        subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', key, '-out',
+                        cert, '-days', '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'],
+                       check=True, capture_output=True)
+        os.chmod(key, 0o644)
+        self.assertIn('chmod 600', self.run_it('--listen', '127.0.0.1:0', '--cert', cert, '--key', key).stderr)
+        os.chmod(key, 0o600)
+        secure = Serve(self.store, options=['--cert', cert, '--key', key])
+        try:
+            self.assertTrue(secure.tls)
+            context = ssl.create_default_context(cafile=cert)
+            request = urllib.request.Request('https://127.0.0.1:%d/api/v1/stores' % secure.port,
+                                             headers={'Authorization': 'Bearer ' + ADMIN})
+            with urllib.request.urlopen(request, context=context, timeout=LIMIT) as answer:
+                self.assertEqual(answer.status, 200)
+        finally:
+            self.assertEqual(secure.close(), 0)
+            self.assertEqual(serve.close(), 0)
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
