@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a play happens. The director (the lab's main thread) starts actors, each a process of its own, and pauses, kills and awaits
+ * them; actors note what they do. Everybody waits for events, never for a time that should be enough: stage_await(), await().
+ *
+ * Lanes are numbered by the list of the way (way->lanes); the first client lane is client A.
+ *
+ * A play that does not come to its end is not a result. Whatever is awaited too long, or fails, makes the stage *unclear*
+ * (stage_unclear()): calls of the director do nothing from then on, so a play needs no checks of its own.
+ */
+#ifndef LAB_STAGE_H
+#define LAB_STAGE_H
+
+#include "../lab.h"
+#include "history.h"
+
+#include <sys/types.h>
+
+#define ACTORS_MAX 160
+#define AWAIT_MS   30000 /* an event that has not come by then will not come */
+
+struct actor;
+struct redisContext;
+struct server; /* test/redis/redis_server.h */
+
+struct stage {
+    struct history *history;
+    const struct experiment *experiment;
+    const struct way *way;
+    const char *
+        url; /* of the store for ours: "redis://127.0.0.1:PORT?prefix=..."; of --store, or of a server of our own */
+    const char *redis_host; /* for naive clients */
+    int redis_port;
+    char
+        prefix[32]; /* of the keys of naive clients: "lab:"; on a server of the user a random one */
+    struct server *redis; /* of our own; NULL: the user's */
+    void *own;            /* what the experiment's open() keeps here */
+    void *
+        shared; /* SHARED_BYTES of memory, zero at the begin of a play, that the director and all actors share */
+    bool unclear;
+    char why[256];
+    struct actor *actors[ACTORS_MAX];
+    int actor_count;
+};
+#define SHARED_BYTES 65536
+
+/* ---- for the director ---------------------------------------------------------------------------- */
+
+typedef void actor_fn(struct actor *me);
+/* Start a client in this lane; it runs `fn` and ends. `arg` is me->arg. */
+void stage_start(struct stage *stage, int lane, actor_fn *fn, void *arg);
+/* It runs no more, until it is resumed; returns when it has stopped. */
+void stage_pause(struct stage *stage, int lane);
+void stage_resume(struct stage *stage, int lane);
+void stage_kill(struct stage *stage, int lane);
+/* Wait for the end of the client of this lane (-1: of all). */
+void stage_join(struct stage *stage, int lane);
+/* Wait for events of a lane; see history_await(). */
+void stage_await(struct stage *stage, int lane, enum event_kind kind, unsigned count);
+/* Let time pass that the experiment is about (a ttl, a pause). Not in place of an event. */
+void stage_sleep(struct stage *stage, int64_t ms);
+/* The step with this number happens in this lane; `bad`: in red. */
+void stage_step(struct stage *stage, int lane, int step, bool bad);
+void stage_note(struct stage *stage, int lane, const struct phrase *text);
+/* The value of a resource at the begin. */
+void stage_value(struct stage *stage, int lane, int64_t value);
+void stage_signal(struct stage *stage, int64_t value); /* lane -1 */
+__attribute__((format(printf, 2, 3))) void stage_unclear(struct stage *stage, const char *format,
+                                                         ...);
+
+/* A process that asks a server again and again, some hundred times a second, which lane has the lock, and notes changes in `lane`.
+ * `ask` returns -1 for nobody, -2 for "no answer" (nothing is noted). */
+typedef int observe_fn(struct actor *me, uint64_t *ret_token);
+void stage_observe(struct stage *stage, int lane, observe_fn *ask, void *arg);
+/* Observers for the two common cases: a string key of naive clients whose value is the actor's id (or begins with it), and a name of Holdfast, whose
+ * holder's label is the actor's id. `arg` is the name. */
+observe_fn observe_key, observe_name;
+
+/* ---- for actors ----------------------------------------------------------------------------------- */
+
+struct actor {
+    struct stage *stage;
+    int lane;
+    int number; /* among the clients: 0 is A */
+    char id[8]; /* "A", "B", ...: value of a naive key, label of a lease */
+    void *arg;
+    struct redisContext *redis; /* opened by the first redis_*() call */
+    pid_t pid;                  /* for the director */
+    bool paused, observer;
+};
+
+void note(struct actor *me, enum event_kind kind);
+void note_got(struct actor *me, uint64_t token);
+void note_read(struct actor *me, int lane, int64_t value);
+void note_write(struct actor *me, int lane, int64_t value, uint64_t token);
+void note_refused(struct actor *me, int lane, uint64_t token, uint64_t highest);
+void note_step(struct actor *me, int step, bool bad);
+void note_signal(struct actor *me, int64_t value);
+/* The actor ends, and the play is unclear, if it does not come. */
+void await(struct actor *me, int lane, enum event_kind kind, unsigned count);
+void await_signal(struct actor *me, int64_t value);
+/* Work that takes a time: what the lock is for. */
+void work(struct actor *me, int64_t ms);
+/* An actor that cannot go on: the play is unclear, unless the play expects errors itself. */
+__attribute__((noreturn, format(printf, 2, 3))) void actor_fails(struct actor *me,
+                                                                 const char *format, ...);
+
+#endif
