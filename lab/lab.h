@@ -31,7 +31,7 @@ struct verdict {
     bool broken;
     bool unclear; /* it did not come to its end: nothing is known; `text` says why */
     char text[LANGS]
-             [256]; /* a sentence with its figures: "2 sold, but the stock went from 20 to 19." */
+             [320]; /* a sentence with its figures: "2 sold, but the stock went from 20 to 19." */
 };
 
 /* Format the sentence in both languages; the formats take the same arguments in the same order. */
@@ -44,6 +44,7 @@ struct way {
     struct phrase note;  /* "a lock with an expiry, nothing else" */
     bool breaks;         /* the experiment is about this: it should break. false: it must not */
     bool ours;           /* Holdfast's; drawn as such */
+    unsigned capacity;   /* how many may hold at once; 0: one */
     const char *shown;   /* its code: the name after "shown:" in a file of lab/play */
 
     /* One run. The actors of a stage and its history are fresh; servers of the experiment are up, and their data is empty. */
@@ -52,6 +53,11 @@ struct way {
     /* From top to bottom; the last has kind LANE_END. */
     const struct lane *lanes;
 };
+
+#define WAYS_END                    \
+    {                               \
+        .title = PHRASE(NULL, NULL) \
+    }
 
 /* What has to be installed, for messages; a set of bits. */
 enum need {
@@ -112,6 +118,7 @@ struct look {
     enum lang lang;
     int columns; /* of the terminal, at least 80 */
     bool utf8, color;
+    bool code; /* print the code of each way too */
 };
 
 void draw_terminal(FILE *out, const struct report *report, const struct look *look);

@@ -34,19 +34,19 @@ step_clang() { werror_build clang; }
 # va_start() for nothing.
 step_tidy() {
     [ -f build-clang/compile_commands.json ] || werror_build clang || return 1
-    jq -r '.[].file' build-clang/compile_commands.json | sort -u | grep -E "^$PWD/(src|cli|see|bench|examples)/" |
+    jq -r '.[].file' build-clang/compile_commands.json | sort -u | grep -E "^$PWD/(src|cli|see|lab|bench|examples)/" |
         xargs -r -P "$(nproc)" -n 1 clang-tidy -p build-clang --quiet 2>/dev/null
 }
 
 # Likewise; LeakSanitizer finds the leaks of tests.
 step_check() {
     local dirs=()
-    for dir in src cli see bench examples; do
+    for dir in src cli see lab bench examples; do
         [ -n "$(files "$dir/*.c")" ] && dirs+=("$dir")
     done
     cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 -j "$(nproc)" \
         --enable=warning,performance --suppressions-list=tools/cppcheck.suppress \
-        --library=posix --library=gnu -D__GNUC__=12 -D__x86_64__ -D_GNU_SOURCE -Iinclude -Isrc -Isee \
+        --library=posix --library=gnu -D__GNUC__=12 -D__x86_64__ -D_GNU_SOURCE -Iinclude -Isrc -Isee -Ilab -Itest/lib -Itest/redis \
         "${dirs[@]}"
 }
 

@@ -31,6 +31,11 @@ struct lane {
     struct phrase note;  /* below it, small: "stock"; or empty */
 };
 
+#define LANES_END                                     \
+    {                                                 \
+        .kind = LANE_END, .title = PHRASE(NULL, NULL) \
+    }
+
 enum bar_kind {
     BAR_HOLDS,    /* a client believes it holds, and runs */
     BAR_PAUSED,   /* a client is stopped (SIGSTOP), or a server is */
@@ -130,5 +135,10 @@ struct scene {
     struct high highs[SCENE_HIGHS];
     int high_lane; /* the resource that has them; -1: none */
 };
+
+/* What `history` says, in the lanes of `way`. */
+struct history;
+struct way;
+void scene_build(struct scene *scene, const struct way *way, const struct history *history);
 
 #endif

@@ -55,10 +55,12 @@ struct event {
 };
 
 #define HISTORY_EVENTS 16384
+#define HISTORY_LANES  32 /* of which beliefs are counted */
 
 struct history {
-    _Atomic uint32_t count; /* also what waiters sleep on */
-    _Atomic bool stopped;   /* the play is over, or has failed: nobody waits any more */
+    _Atomic uint32_t count;
+    _Atomic uint32_t told; /* raised after each event: what waiters sleep on */
+    _Atomic bool stopped;  /* the play is over, or has failed: nobody waits any more */
     int64_t begin_ns;
     struct event events[HISTORY_EVENTS];
 };
@@ -72,6 +74,8 @@ void history_add(struct history *history, struct event event);
 /* Wait until `lane` (-1: any) has noted `count` events of this kind, at most limit_ms. false: it did not come. */
 bool history_await(struct history *history, int lane, enum event_kind kind, unsigned count,
                    int64_t limit_ms);
+bool history_await_signal(struct history *history, int64_t value, int64_t limit_ms);
+void history_stop(struct history *history);
 int64_t history_now_ns(void);
 
 /* For readers, when all is over: events in the order of their times. The list is freed by free(). */

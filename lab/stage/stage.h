@@ -31,6 +31,8 @@ struct stage {
         url; /* of the store for ours: "redis://127.0.0.1:PORT?prefix=..."; of --store, or of a server of our own */
     const char *redis_host; /* for naive clients */
     int redis_port;
+    const char *redis_user, *redis_password; /* NULL: none */
+    int redis_db;
     char
         prefix[32]; /* of the keys of naive clients: "lab:"; on a server of the user a random one */
     struct server *redis; /* of our own; NULL: the user's */
@@ -39,20 +41,32 @@ struct stage {
         shared; /* SHARED_BYTES of memory, zero at the begin of a play, that the director and all actors share */
     bool unclear;
     char why[256];
+    char *said; /* SAID_ROOM, shared: what an actor said before it failed */
     struct actor *actors[ACTORS_MAX];
     int actor_count;
 };
 #define SHARED_BYTES 65536
+#define SAID_ROOM    256
+
+/* For lab/main.c: once; around each play, which leaves no process behind; at the end. */
+bool stage_init(struct stage *stage);
+void stage_begin(struct stage *stage, const struct way *way);
+void stage_end(struct stage *stage);
+void stage_done(struct stage *stage);
 
 /* ---- for the director ---------------------------------------------------------------------------- */
 
 typedef void actor_fn(struct actor *me);
 /* Start a client in this lane; it runs `fn` and ends. `arg` is me->arg. */
 void stage_start(struct stage *stage, int lane, actor_fn *fn, void *arg);
-/* It runs no more, until it is resumed; returns when it has stopped. */
+/* It runs no more, until it is resumed; returns when it has stopped. If its code has a pause_point(), use stage_pause_at(): it waits until
+ * the actor is there, and the actor does not go on before it is resumed, however slow the machine is. */
+void stage_pause_at(struct stage *stage, int lane);
 void stage_pause(struct stage *stage, int lane);
 void stage_resume(struct stage *stage, int lane);
 void stage_kill(struct stage *stage, int lane);
+/* Run `fn` in a process of its own, to its end: for what has to be there before the play (it notes nothing). */
+void stage_do(struct stage *stage, actor_fn *fn);
 /* Wait for the end of the client of this lane (-1: of all). */
 void stage_join(struct stage *stage, int lane);
 /* Wait for events of a lane; see history_await(). */
@@ -76,6 +90,9 @@ void stage_observe(struct stage *stage, int lane, observe_fn *ask, void *arg);
  * holder's label is the actor's id. `arg` is the name. */
 observe_fn observe_key, observe_name;
 
+/* The lane of the client with this id; -1: none has it. */
+int lane_of_id(const struct stage *stage, const char *id, size_t len);
+
 /* ---- for actors ----------------------------------------------------------------------------------- */
 
 struct actor {
@@ -85,7 +102,10 @@ struct actor {
     char id[8]; /* "A", "B", ...: value of a naive key, label of a lease */
     void *arg;
     struct redisContext *redis; /* opened by the first redis_*() call */
-    pid_t pid;                  /* for the director */
+    const char *redis_host;     /* redis_use(); NULL: the stage's */
+    int redis_port;
+    char redis_room[64], trouble[128];
+    pid_t pid; /* for the director */
     bool paused, observer;
 };
 
@@ -94,13 +114,21 @@ void note_got(struct actor *me, uint64_t token);
 void note_read(struct actor *me, int lane, int64_t value);
 void note_write(struct actor *me, int lane, int64_t value, uint64_t token);
 void note_refused(struct actor *me, int lane, uint64_t token, uint64_t highest);
-void note_step(struct actor *me, int step, bool bad);
+void note_claim(struct actor *me, int lane, uint64_t token, int64_t value);
+void note_text(struct actor *me, const struct phrase *text);
+void note_step(struct actor *me, int step, bool bad); /* 0: none */
 void note_signal(struct actor *me, int64_t value);
 /* The actor ends, and the play is unclear, if it does not come. */
 void await(struct actor *me, int lane, enum event_kind kind, unsigned count);
 void await_signal(struct actor *me, int64_t value);
+/* Where this actor will be paused: it waits here for stage_resume(). Only the client with number 0 (A) is. */
+void pause_point(struct actor *me);
+/* A try was refused: note it, and wait for this time before the next. */
+void again(struct actor *me, int64_t ms);
 /* Work that takes a time: what the lock is for. */
 void work(struct actor *me, int64_t ms);
+#define SIGNAL_AT_PAUSE   INT64_C(1000) /* + lane: of pause_point() */
+#define SIGNAL_PAUSE_OVER INT64_C(2000)
 /* An actor that cannot go on: the play is unclear, unless the play expects errors itself. */
 __attribute__((noreturn, format(printf, 2, 3))) void actor_fails(struct actor *me,
                                                                  const char *format, ...);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * holdfast-lab, which `holdfast lab` executes (cli/lab.c makes the arguments):
+ *
+ *   holdfast-lab [--stores-fd=N] [--lang en|zh] [--repeat N] [--svg FILE] [--html FILE] [--code] [--json] [--plain] NAME
+ *   holdfast-lab ... --all DIR      every experiment, and a gallery
+ *   holdfast-lab --list
+ *
+ * --stores-fd: the user's own server (cli/program.c); without it servers are started, and end with the program. Exit status: 0: everything
+ * went as told; 1: something did not; 69: a server is not installed; 64: usage; 74: a file cannot be written.
+ */
+#include "run.h"
+
+#include "util/text.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <langinfo.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define EXIT_OTHERWISE 1
+#define EXIT_USAGE     64
+#define EXIT_NO_SERVER 69
+#define EXIT_INTERNAL  70
+#define EXIT_FILE      74
+
+struct options {
+    const char *name, *svg, *html, *all;
+    bool list, json, code;
+    uint64_t repeat;
+    int stores_fd;
+    struct look look;
+};
+
+/* ---- arguments ---------------------------------------------------------------------------------------- */
+
+static bool take_word(struct options *options, const char *word, const char *next, int *skip)
+{
+    static const char fd_prefix[] = "--stores-fd=";
+    const struct {
+        const char *word;
+        const char **value;
+    } words[] = { { "--svg", &options->svg },
+                  { "--html", &options->html },
+                  { "--all", &options->all } };
+    uint64_t fd;
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(word, words[i].word) == 0 && next) {
+            *words[i].value = next;
+            *skip = 1;
+            return true;
+        }
+    if (strncmp(word, fd_prefix, strlen(fd_prefix)) == 0 &&
+        !hfi_parse_u64(word + strlen(fd_prefix), 0, INT_MAX, &fd))
+        options->stores_fd = (int)fd;
+    else if (strcmp(word, "--repeat") == 0 && next &&
+             !hfi_parse_u64(next, 1, 10000, &options->repeat))
+        *skip = 1;
+    else if (strcmp(word, "--lang") == 0 && next &&
+             (strcmp(next, "en") == 0 || strcmp(next, "zh") == 0)) {
+        options->look.lang = next[0] == 'z' ? LANG_ZH : LANG_EN;
+        *skip = 1;
+    } else if (strcmp(word, "--code") == 0)
+        options->look.code = true;
+    else if (strcmp(word, "--json") == 0)
+        options->json = true;
+    else if (strcmp(word, "--list") == 0)
+        options->list = true;
+    else if (strcmp(word, "--plain") == 0)
+        options->look.color = false;
+    else if (word[0] != '-' && !options->name)
+        options->name = word;
+    else
+        return false;
+    return true;
+}
+
+static bool parse(struct options *options, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        int skip = 0;
+
+        if (!take_word(options, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &skip))
+            return false;
+        i += skip;
+    }
+    return options->list || options->all || options->name;
+}
+
+static void look_around(struct look *look)
+{
+    struct winsize size;
+
+    look->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    look->color = isatty(STDOUT_FILENO) && !(getenv("NO_COLOR") && getenv("NO_COLOR")[0]);
+    look->columns = 80;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 80)
+        look->columns = size.ws_col;
+}
+
+/* The store of the user: a name and a URL, each with its NUL. */
+static bool read_store(int fd, char *url, size_t room)
+{
+    char both[8192];
+    ssize_t len = read(fd, both, sizeof both - 1);
+    char *second;
+
+    close(fd);
+    if (len <= 0)
+        return false;
+    both[len] = 0;
+    second = memchr(both, 0, (size_t)len);
+    if (!second || second + 1 >= both + len || strlen(second + 1) >= room)
+        return false;
+    strcpy(url, second + 1);
+    explicit_bzero(both, sizeof both);
+    return true;
+}
+
+/* ---- output ---------------------------------------------------------------------------------------------- */
+
+static void list(const struct options *options)
+{
+    for (size_t i = 0; experiments[i]; i++)
+        printf("%-14s %s\n", experiments[i]->id,
+               phrase(&experiments[i]->title, options->look.lang));
+}
+
+static const struct experiment *find(const char *name)
+{
+    for (size_t i = 0; experiments[i]; i++)
+        if (strcmp(experiments[i]->id, name) == 0)
+            return experiments[i];
+    return NULL;
+}
+
+typedef void draw_fn(FILE *out, const struct report *report, enum lang lang);
+
+static bool draw_file(const char *path, draw_fn *draw, const struct report *report, enum lang lang)
+{
+    FILE *file = fopen(path, "w");
+    bool good = file != NULL;
+
+    if (file) {
+        draw(file, report, lang);
+        good = !ferror(file);
+        good = fclose(file) == 0 && good;
+    }
+    if (!good)
+        fprintf(stderr, "holdfast lab: %s: %s\n", path, strerror(errno));
+    return good;
+}
+
+static json_t *json_of(const struct report *report, enum lang lang)
+{
+    json_t *ways = json_array();
+
+    for (size_t i = 0; i < report->ways; i++) {
+        const struct finding *finding = &report->findings[i];
+        const struct way *way = &report->experiment->ways[i];
+
+        json_array_append_new(
+            ways, json_pack("{s:s, s:b, s:b, s:i, s:i, s:i, s:s}", "way", phrase(&way->title, lang),
+                            "ours", way->ours, "should_break", way->breaks, "runs",
+                            (int)finding->runs, "broke", (int)finding->broke, "unclear",
+                            (int)finding->unclear, "verdict", finding->verdict.text[lang]));
+    }
+    return json_pack("{s:s, s:s, s:s, s:b, s:o}", "experiment", report->experiment->id, "title",
+                     phrase(&report->experiment->title, lang), "server", report->server, "as_told",
+                     report_as_told(report), "ways", ways);
+}
+
+static bool show(const struct options *options, const struct report *report)
+{
+    bool good = true;
+
+    if (options->json) {
+        json_t *json = json_of(report, options->look.lang);
+
+        json_dumpf(json, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(json);
+    } else {
+        draw_terminal(stdout, report, &options->look);
+    }
+    fflush(stdout);
+    if (options->svg)
+        good = draw_file(options->svg, draw_svg, report, options->look.lang) && good;
+    if (options->html)
+        good = draw_file(options->html, draw_html, report, options->look.lang) && good;
+    return good;
+}
+
+/* ---- one, or all ----------------------------------------------------------------------------------------- */
+
+static int run_one(const struct options *options, struct stage *stage)
+{
+    const struct experiment *experiment = find(options->name);
+    struct report *report = calloc(1, sizeof *report);
+    char text[256] = "";
+    int status = EXIT_INTERNAL;
+
+    if (!experiment) {
+        fprintf(stderr, "holdfast lab: there is no experiment '%s'; `holdfast lab` lists them\n",
+                options->name);
+        status = EXIT_USAGE;
+    } else if (report) {
+        switch (run_experiment(stage, experiment, (unsigned)options->repeat, report, text)) {
+        case RUN_DONE:
+            status = report_as_told(report) ? EXIT_SUCCESS : EXIT_OTHERWISE;
+            if (!show(options, report))
+                status = EXIT_FILE;
+            break;
+        case RUN_MISSING:
+            status = EXIT_NO_SERVER;
+            break;
+        case RUN_REFUSED:
+            status = EXIT_USAGE;
+            break;
+        case RUN_FAILED:
+            break;
+        }
+        if (text[0])
+            fprintf(stderr, "holdfast lab: %s\n", text);
+    }
+    free(report);
+    return status;
+}
+
+static int run_all(const struct options *options, struct stage *stage)
+{
+    const struct report *reports[64] = { NULL };
+    size_t count = 0;
+    int status = EXIT_SUCCESS;
+    char text[256];
+
+    for (size_t i = 0; experiments[i] && count < 64; i++) {
+        struct report *report = calloc(1, sizeof *report);
+        bool done = report && run_experiment(stage, experiments[i], (unsigned)options->repeat,
+                                             report, text) == RUN_DONE;
+
+        if (!done) {
+            fprintf(stderr, "holdfast lab: %s: left out: %s\n", experiments[i]->id, text);
+            free(report);
+            continue;
+        }
+        printf("%-14s %s\n", experiments[i]->id,
+               report_as_told(report) ? "as told" : "NOT as told");
+        fflush(stdout);
+        if (!report_as_told(report))
+            status = EXIT_OTHERWISE;
+        reports[count++] = report;
+    }
+    if (!draw_gallery(options->all, reports, count, options->look.lang, text)) {
+        fprintf(stderr, "holdfast lab: %s: %s\n", text, strerror(errno));
+        status = EXIT_FILE;
+    }
+    for (size_t i = 0; i < count; i++)
+        free((void *)(uintptr_t)reports[i]);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = { .repeat = 1, .stores_fd = -1 };
+    struct stage *stage = calloc(1, sizeof *stage);
+    static char url[4096];
+    int status;
+
+    setlocale(LC_CTYPE, "");
+    look_around(&options.look);
+    if (!parse(&options, argc, argv)) {
+        fputs("usage: see holdfast-lab(1)\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (options.list) {
+        list(&options);
+        return EXIT_SUCCESS;
+    }
+    if (!stage || !stage_init(stage)) {
+        fputs("holdfast lab: no memory\n", stderr);
+        return EXIT_INTERNAL;
+    }
+    if (options.stores_fd >= 0 &&
+        (!read_store(options.stores_fd, url, sizeof url) || !run_at(stage, url))) {
+        fputs("holdfast lab: --store must be a redis:// URL of one server, for naive clients too\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    status = options.all ? run_all(&options, stage) : run_one(&options, stage);
+    stage_done(stage);
+    free(stage);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* An experiment from begin to end: servers, plays, verdicts. */
+#ifndef LAB_RUN_H
+#define LAB_RUN_H
+
+#include "stage/stage.h"
+
+enum run_end {
+    RUN_DONE,
+    RUN_MISSING, /* a server is not installed; `text` says which package */
+    RUN_REFUSED, /* --store is not for this one; `text` says why */
+    RUN_FAILED,  /* `text` says why */
+};
+
+/* Play `experiment` `repeat` times. The stage says where: stage->url is set for a server of the user, else NULL. */
+enum run_end run_experiment(struct stage *stage, const struct experiment *experiment,
+                            unsigned repeat, struct report *ret_report, char text[256]);
+
+/* The user's own Redis server, for naive clients too: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]. `url` is kept, and cut into pieces in a copy
+ * that lives as long as the program. false: not such a URL. */
+bool run_at(struct stage *stage, const char *url);
+
+#endif
