@@ -161,6 +161,59 @@ export interface StoreInfo {
   lacks: Lack[];
 }
 
+/** Durations in ms, counted by their length. */
+export class Histogram {
+  private constructor();
+  readonly count: number;
+  /** In ms. */
+  readonly sum: number;
+  /** Not cumulative: `buckets[i]` counts durations below `Histogram.bounds[i]`, and not below the bound before. */
+  readonly buckets: readonly number[];
+  /** The upper bounds of the buckets in ms: 1, 2, 4, ...; `Infinity` for the last one. */
+  static readonly bounds: readonly number[];
+  /** The bound in ms below which this share of the durations lies (0.5: the median). 0: there are none. */
+  quantile(share: number): number;
+}
+
+/** What this process has done with a store since it was opened. Every number but `held` only grows. */
+export interface StoreStats {
+  /** Acquisitions by their outcome; this one and the six behind it. */
+  granted: number;
+  busy: number;
+  timeouts: number;
+  cancelled: number;
+  deadlocks: number;
+  /** Settled in the background. */
+  unknown: number;
+  /** With any other status. */
+  failed: number;
+  /** One hold more of what was held; not in `granted`. */
+  reentries: number;
+  /** Granted by the store, after a wait there. */
+  handovers: number;
+  /** Granted by a call of this process that released it. */
+  passes: number;
+  /** It had stayed with the process: `linger`. */
+  lingered: number;
+  /** Of granted acquisitions. */
+  waits: Histogram;
+  /** Held now. */
+  held: number;
+  /** Of holds that have ended, lost ones too. */
+  holds: Histogram;
+  renewals: number;
+  /** Refused, or not confirmed. */
+  renewalsFailed: number;
+  /** By reason. */
+  losses: { expired: number; maxHold: number; broken: number; forgotten: number; closed: number } & Record<string, number>;
+  /** Settled in the background. */
+  releasesUnknown: number;
+  /** Connections that were made again. */
+  reconnects: number;
+  /** Requests that were sent to servers. */
+  commands: number;
+}
+
 export interface Finding {
   level: 'ok' | 'warning' | 'bad';
   topic: string;
@@ -274,6 +327,8 @@ export class Store {
   /** Is this store safe for what it promises? */
   check(): Promise<Finding[]>;
   info(): StoreInfo;
+  /** What this process has done with this store, as numbers: for metrics. */
+  stats(): StoreStats;
 
   cell(name: Name): Cell;
   /** Write several cells in one step, if all have the versions that are expected; else a {@link ChangedError}. */

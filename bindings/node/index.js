@@ -5,6 +5,7 @@ const { Store, open, engines, newScope } = require('./lib/store.js');
 const { Lease, asyncDispose } = require('./lib/lease.js');
 const { classes } = require('./lib/errors.js');
 const { Leader, Member, Party, Task } = require('./lib/primitives.js');
+const { Histogram } = require('./lib/stats.js');
 const { version } = require('./lib/native.js');
 
 module.exports = {
@@ -14,6 +15,7 @@ module.exports = {
   version,
   asyncDispose,
   Store,
+  Histogram,
   Lease,
   Leader,
   Member,

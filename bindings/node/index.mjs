@@ -8,6 +8,7 @@ export const {
   version,
   asyncDispose,
   Store,
+  Histogram,
   Lease,
   Leader,
   Member,

@@ -330,6 +330,33 @@ CASE(sessions_and_deadlocks)
     CHECK(victims == 1);
 }
 
+CASE(numbers_of_a_store)
+{
+    store s(check::url);
+
+    CHECK(s.stats().granted == 0 && s.stats().waits.quantile(0.5) == 0ms);
+    lease got = s.acquire("leases/numbers");
+    CHECK(!s.try_acquire("leases/numbers"));
+    holdfast::store_stats now = s.stats();
+    CHECK(now.granted == 1 && now.busy == 1 && now.held == 1 && now.waits.count() == 1);
+    CHECK(now.waits.quantile(0.5) >= 1ms && now.holds.count() == 0);
+    s.break_lease("leases/numbers", got.token());
+    CHECK(got.release(std::nothrow).status() == status::lost);
+    now = s.stats();
+    CHECK(now.held == 0 && now.holds.count() == 1);
+    // Who notices first decides the reason: the store's word, or our release.
+    CHECK(now.losses.at("broken") + now.losses.at("forgotten") == 1 &&
+          now.losses.at("expired") == 0);
+
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < holdfast::histogram::size(); i++)
+        sum += now.holds[i];
+    CHECK(sum == 1 && now.holds[holdfast::histogram::size()] == 0);
+    CHECK(holdfast::histogram::bound(0) == 1ms && holdfast::histogram::bound(3) == 8ms);
+    CHECK(holdfast::histogram::bound(holdfast::histogram::size()) ==
+          std::chrono::milliseconds::max());
+}
+
 CASE(a_store_that_is_watched_and_checked)
 {
     store s(check::url);

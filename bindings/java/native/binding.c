@@ -260,6 +260,19 @@ static jbyteArray get_store(JNIEnv *env, jclass self, jlong store)
     return close_or_throw(&out, env);
 }
 
+static jbyteArray get_stats(JNIEnv *env, jclass self, jlong store)
+{
+    struct out out = { 0 };
+    hf_status status = stats_get(handle_of(store), &out);
+
+    (void)self;
+    if (status != HF_OK) {
+        throw_error(env, status, NULL);
+        return NULL;
+    }
+    return close_or_throw(&out, env);
+}
+
 static void release_idle(JNIEnv *env, jclass self, jlong store)
 {
     hf_error error;
@@ -516,6 +529,9 @@ static const JNINativeMethod methods[] = {
     METHOD("open", "([B)J", open_store),
     METHOD("close", "(JJ)I", close_store),
     METHOD("storeInfo", "(J)[B", get_store),
+    METHOD("stats", "(J)[B", get_stats),
+    METHOD("bound", "(I)J", stats_bound),
+    METHOD("quantile", "([JD)J", stats_quantile),
     METHOD("releaseIdle", "(J)V", release_idle),
     METHOD("storeFd", "(J)I", get_store_fd),
     METHOD("timeout", "(J)I", get_timeout),

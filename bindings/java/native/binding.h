@@ -71,6 +71,13 @@ void free_result(const hf_result *result);
 hf_status begin_call(int number, void *handle, struct in *in, struct call *call, hf_op **ret_op,
                      hf_error *err);
 
+/* ---- numbers: stats.c ------------------------------------------------------------------- */
+
+/* HF_OK: `out` has them. */
+hf_status stats_get(hf_store *store, struct out *out);
+jlong stats_bound(JNIEnv *env, jclass self, jint bucket);
+jlong stats_quantile(JNIEnv *env, jclass self, jlongArray buckets, jdouble share);
+
 /* ---- callbacks into Java: binding.c ----------------------------------------------------- */
 
 void on_done(const hf_result *result, void *arg);

@@ -8,6 +8,7 @@ const { makeError, invalid, cancelled, status: STATUS } = require('./errors.js')
 const { Lease, asText, asyncDispose } = require('./lease.js');
 const options = require('./options.js');
 const primitives = require('./primitives.js');
+const { stats } = require('./stats.js');
 
 const [MUTEX, SHARED, EXCLUSIVE, SEMAPHORE, UPGRADEABLE] = [0, 1, 2, 3, 4];
 const LEVELS = ['ok', 'warning', 'bad'];
@@ -279,6 +280,14 @@ class Store {
       maxTtl: info.maxTtl,
       lacks: info.lacks.map((lack) => ({ caps: options.names(lack.caps), why: lack.why })),
     };
+  }
+
+  /** What this process has done with this store, as numbers. */
+  stats() {
+    this.#core.check();
+    const found = stats(this.#core.handle);
+    if (!found) throw makeError(STATUS.INVALID, 'store: it is closed');
+    return found;
   }
 
   // ---- what is built on leases and cells

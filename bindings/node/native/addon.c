@@ -375,6 +375,8 @@ NAPI_MODULE_INIT()
         { "open", store_open },
         { "close", store_close },
         { "info", store_info },
+        { "stats", store_stats },
+        { "quantile", quantile },
         { "error", last_error },
         { "keep", keep },
         { "cancel", cancel_call },
@@ -398,5 +400,6 @@ NAPI_MODULE_INIT()
     export_calls(env, exports, lease_calls);
     export_calls(env, exports, primitive_calls);
     put(env, exports, "version", make_text(env, hf_version()));
+    put(env, exports, "bounds", make_bounds(env));
     return exports;
 }

@@ -221,4 +221,10 @@ extern const struct call lease_calls[], primitive_calls[]; /* ended by a name th
 napi_value direct_acquire(napi_env env, napi_callback_info info);
 napi_value direct_release(napi_env env, napi_callback_info info);
 
+/* ---- stats.c ------------------------------------------------------------------------------------ */
+
+napi_value store_stats(napi_env env, napi_callback_info info);
+napi_value quantile(napi_env env, napi_callback_info info);
+napi_value make_bounds(napi_env env);
+
 #endif

@@ -223,6 +223,26 @@ test('a store tells what it is', () =>
     assert.match(holdfast.version, /^\d+\.\d+\.\d+$/);
   }));
 
+test('a store counts', () =>
+  withStore(async (store) => {
+    assert.equal(store.stats().granted, 0);
+    assert.equal(store.stats().waits.quantile(0.5), 0);
+    const lease = await store.lock('counted');
+    assert.equal(await store.tryLock('counted'), null);
+    const now = store.stats();
+    assert.deepEqual([now.granted, now.busy, now.held, now.waits.count, now.holds.count], [1, 1, 1, 1, 0]);
+    assert.ok(now.waits.quantile(0.5) >= 1);
+    assert.throws(() => now.waits.quantile('0.5'), holdfast.InvalidError);
+    await store.breakLease('counted', lease.token);
+    assert.ok((await failure(lease.release())) instanceof holdfast.LostError);
+    const { held, holds, losses } = store.stats();
+    assert.deepEqual([held, holds.count, holds.buckets.reduce((sum, one) => sum + one), losses.expired], [0, 1, 1, 0]);
+    assert.equal(Object.values(losses).reduce((sum, one) => sum + one), 1);
+    assert.deepEqual([holdfast.Histogram.bounds[0], holdfast.Histogram.bounds[3]], [1, 8]);
+    assert.equal(holdfast.Histogram.bounds.length, holds.buckets.length);
+    assert.equal(holdfast.Histogram.bounds.at(-1), Infinity);
+  }));
+
 test('a store in use is not closed, unless it releases', async () => {
   const store = await holdfast.open(url);
   const lease = await store.lock('closing');

@@ -25,12 +25,13 @@ export async function locks(url: string, signal: AbortSignal): Promise<number> {
   await store.releaseAll([any, ...(await store.acquireAll(['c']))]);
   const result: string = await store.withLock('x', { wait: 1 }, async (held) => held.name);
   const plain: number = await store.withLock('x', () => 5);
+  const median: number = store.stats().waits.quantile(0.5) + store.stats().losses.expired;
   const view: View = await store.inspect({ pattern: 'a*' });
   const waiting: string | undefined = view.entries[0]?.waiters[0]?.kind;
   await fetch('http://localhost', { signal: lease.signal });
   await lease[asyncDispose]();
   await store.close({ release: true });
-  return token + index + result.length + plain + (waiting?.length ?? 0) + engines().length + version.length;
+  return token + index + median + result.length + plain + (waiting?.length ?? 0) + engines().length + version.length;
 }
 
 export async function primitives(store: Store): Promise<void> {

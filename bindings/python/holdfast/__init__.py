@@ -28,9 +28,9 @@ from .locks import AllLocks, AnyLock, Lock
 from .primitives import (DELETE, Barrier, Cell, CellItem, CommitChanged, Counter, Election, Guard, Latch, Limit, Members,
                          Once, assert_cell, delete_cell, write_cell)
 from .store import Store, open, open_async
-from .types import (Algorithm, Cap, CellValue, DeadlockWaiter, EngineInfo, Entry, Event, Finding, Holder, Kind, Lack,
-                    LatchInfo, Leader, LeaseInfo, Level, LimitResult, Mark, Member, MemberList, State, StoreInfo,
-                    TokenStrength, View, Waiter)
+from .types import (Algorithm, Cap, CellValue, DeadlockWaiter, EngineInfo, Entry, Event, Finding, Histogram, Holder, Kind,
+                    Lack, LatchInfo, Leader, LeaseInfo, Level, LimitResult, Mark, Member, MemberList, State, StoreInfo,
+                    StoreStats, TokenStrength, View, Waiter)
 
 __version__ = _holdfast.VERSION
 
@@ -59,9 +59,9 @@ def engines() -> _List[EngineInfo]:
 __all__ = [
     "Algorithm", "AllLocks", "AnyLock", "Barrier", "Broken", "Busy", "Cancel", "Cancelled", "Cap", "Cell", "CellItem",
     "CellValue", "Changed", "CommitChanged", "Config", "Counter", "DELETE", "Deadlock", "DeadlockWaiter", "Denied", "Election",
-    "EngineInfo", "Entry", "Event", "Fenced", "Finding", "Forked", "Guard", "HoldfastError", "Holder", "InUse", "Invalid",
-    "Kind", "Lack", "Latch", "LatchInfo", "Leader", "Lease", "LeaseInfo", "Level", "Limit", "LimitResult", "Lock", "Lost",
-    "Mark", "Member", "MemberList", "Members", "Mismatch", "NotFound", "Once", "Overflow", "State", "Status", "Store",
-    "StoreInfo", "Timeout", "TokenStrength", "TooShort", "Unavailable", "Unknown", "Unsupported", "View", "Waiter",
+    "EngineInfo", "Entry", "Event", "Fenced", "Finding", "Forked", "Guard", "Histogram", "HoldfastError", "Holder", "InUse",
+    "Invalid", "Kind", "Lack", "Latch", "LatchInfo", "Leader", "Lease", "LeaseInfo", "Level", "Limit", "LimitResult", "Lock",
+    "Lost", "Mark", "Member", "MemberList", "Members", "Mismatch", "NotFound", "Once", "Overflow", "State", "Status", "Store",
+    "StoreInfo", "StoreStats", "Timeout", "TokenStrength", "TooShort", "Unavailable", "Unknown", "Unsupported", "View", "Waiter",
     "assert_cell", "delete_cell", "engines", "open", "open_async", "version", "write_cell",
 ]

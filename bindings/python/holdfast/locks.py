@@ -196,6 +196,8 @@ class Lock(Acquirer[Lease]):
         self._set(store, wait, cancel)
         self.name = name
         self.kind = kind
+        if on_event is not None and not callable(on_event):
+            raise TypeError(f"on_event must be callable, not {on_event!r}")
         self._on_event = on_event
         unknown = set(flags) - set(FLAGS)
         if unknown:

@@ -11,8 +11,8 @@ from .lease import Lease
 from .locks import AllLocks, AnyLock, Lock, OnEvent, release_all, release_all_async
 from .primitives import (Barrier, Cell, CellItem, Counter, Election, Guard, Latch, Limit, Members, Once, committed,
                          items_for_c)
-from .types import (Algorithm, CellValue, DeadlockWaiter, Duration, Finding, Kind, Level, Name, StoreInfo, View, Wait, or_zero,
-                    wait_to_ms)
+from .types import (Algorithm, CellValue, DeadlockWaiter, Duration, Finding, Kind, Level, Name, StoreInfo, StoreStats, View, Wait,
+                    or_zero, wait_to_ms)
 
 EXISTING, ONCE, NO_WAIT = 1, 2, 4
 NameOrLock = Union[Name, Lock]
@@ -69,6 +69,10 @@ class Store(_holdfast.Store):
     def info(self) -> StoreInfo:
         """What this store is, and what it can do."""
         return StoreInfo.of(self._info())
+
+    def stats(self) -> StoreStats:
+        """What this process has done with this store, as numbers: for metrics."""
+        return StoreStats.of(self._stats())
 
     def check(self) -> List[Finding]:
         """Is this store safe for what it promises?"""

@@ -2,9 +2,12 @@
 """Plain values: kinds, events, and what calls report. Durations in them are seconds."""
 
 import math
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum, IntFlag
-from typing import Any, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+
+from . import _holdfast
 
 Name = Union[str, bytes]
 """A name of a lock, cell, ...: text is encoded as UTF-8."""
@@ -170,6 +173,61 @@ class StoreInfo(NamedTuple):
         engine, location, caps, tokens, ttl, min_ttl, max_ttl, lacks = raw
         return cls(engine, location, Cap(caps), TokenStrength(tokens), ttl / 1000 or None, min_ttl / 1000,
                    max_ttl / 1000 or None, _lacks(lacks))
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Durations, counted by their length. ``sum`` is in seconds. Bucket 0 counts those below a millisecond, bucket i those of at
+    least 2**(i-1) and less than 2**i milliseconds, and the last one all longer ones."""
+
+    count: int
+    sum: float
+    buckets: Tuple[int, ...]
+
+    @classmethod
+    def of(cls, raw: Any) -> "Histogram":
+        count, sum_ms, buckets = raw
+        return cls(count, sum_ms / 1000, buckets)
+
+    @staticmethod
+    def bound(bucket: int) -> float:
+        """The upper bound of a bucket in seconds; infinity for the last one."""
+        return to_seconds(_holdfast.bound_ms(bucket))
+
+    def quantile(self, share: float) -> float:
+        """The bound, in seconds, below which this share of the durations lies (0.5: the median). 0: there are none."""
+        return to_seconds(_holdfast.quantile_ms(self.buckets, share))
+
+
+class StoreStats(NamedTuple):
+    """What this process has done with a store since it was opened; docs/observe.md says what each number means. Every number but
+    ``held`` only grows. ``losses`` has the number for each reason: ``losses["expired"]``."""
+
+    granted: int
+    busy: int
+    timeouts: int
+    cancelled: int
+    deadlocks: int
+    unknown: int
+    failed: int
+    reentries: int
+    handovers: int
+    passes: int
+    lingered: int
+    waits: Histogram
+    held: int
+    holds: Histogram
+    renewals: int
+    renewals_failed: int
+    losses: Dict[str, int]
+    releases_unknown: int
+    reconnects: int
+    commands: int
+
+    @classmethod
+    def of(cls, raw: Any) -> "StoreStats":
+        made = cls._make(raw)
+        return made._replace(waits=Histogram.of(made.waits), holds=Histogram.of(made.holds))
 
 
 class EngineInfo(NamedTuple):

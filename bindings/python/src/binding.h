@@ -136,6 +136,9 @@ PyObject *call_finish(struct call *call, const hf_result *result);
 void call_discard(struct call *call, const hf_result *result);
 int read_name(PyObject *object, void *buffer);
 int read_text(PyObject *object, void *text);
+/* An unsigned int, an unsigned long long. The formats "I" and "K" of PyArg_ParseTuple() wrap what does not fit: -1, 2**32 + 2. */
+int read_u32(PyObject *object, void *number);
+int read_u64(PyObject *object, void *number);
 
 /* wait.c: make the call; the status is in call->found.result. false: a signal handler raised, and the caller discards the
  * result, unless it is `abandoned`: then it does not touch the call any more. */
@@ -189,6 +192,11 @@ void callbacks_forked(void);
 /* store.c */
 PyObject *module_call(PyObject *module, PyObject *args);
 PyObject *module_begin(PyObject *module, PyObject *args);
+
+/* stats.c */
+PyObject *store_stats(StoreObject *self, PyObject *none);
+PyObject *module_bound_ms(PyObject *module, PyObject *bucket);
+PyObject *module_quantile_ms(PyObject *module, PyObject *args);
 
 /* module.c */
 PyObject *raise_error(const hf_error *error);

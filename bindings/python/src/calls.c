@@ -2,6 +2,8 @@
 /* A call from its arguments to its result: see binding.h. With the GIL. */
 #include "binding.h"
 
+#include <stdio.h>
+
 /* ---- reading arguments ----------------------------------------------------------------------- */
 
 /* A name: text or bytes. Both are immutable, and the arguments of the call keep them. */
@@ -41,6 +43,41 @@ int read_text(PyObject *object, void *text)
         return 0;
     }
     return *ret_text != NULL;
+}
+
+/* A number that is not negative and at most `max`: Invalid, as the library says it of numbers that it does not like. */
+static int read_up_to(PyObject *object, unsigned long long max, unsigned long long *ret_number)
+{
+    PyObject *index = PyNumber_Index(object);
+    hf_error error = { .status = HF_INVALID };
+
+    if (!index)
+        return 0;
+    *ret_number = PyLong_AsUnsignedLongLong(index);
+    Py_DECREF(index);
+    if (!PyErr_Occurred() && *ret_number <= max)
+        return 1;
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_OverflowError))
+        return 0;
+    PyErr_Clear();
+    snprintf(error.text, sizeof error.text, "a number must be from 0 to %llu", max);
+    raise_error(&error);
+    return 0;
+}
+
+int read_u32(PyObject *object, void *number)
+{
+    unsigned long long found;
+
+    if (!read_up_to(object, UINT32_MAX, &found))
+        return 0;
+    *(unsigned int *)number = (unsigned int)found;
+    return 1;
+}
+
+int read_u64(PyObject *object, void *number)
+{
+    return read_up_to(object, UINT64_MAX, number);
 }
 
 /* ---- the life of a call ------------------------------------------------------------------------ */

@@ -65,7 +65,8 @@ static int read_acquire(struct call *c)
     unsigned long long scope;
     PyObject *requests;
 
-    return PyArg_ParseTuple(c->args, "O!LK", &PyTuple_Type, &requests, &c->wait_ms, &scope) &&
+    return PyArg_ParseTuple(c->args, "O!LO&", &PyTuple_Type, &requests, &c->wait_ms, read_u64,
+                            &scope) &&
            read_requests(c, requests, scope);
 }
 
@@ -114,7 +115,7 @@ static int read_convert(struct call *c)
 }
 static int read_resize(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&I", read_name, &c->name, &c->count);
+    return PyArg_ParseTuple(c->args, "O&O&", read_name, &c->name, read_u32, &c->count);
 }
 static int read_ask(struct call *c)
 {
@@ -127,7 +128,7 @@ static int read_adopt(struct call *c)
 }
 static int read_break(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&K", read_name, &c->name, &c->token);
+    return PyArg_ParseTuple(c->args, "O&O&", read_name, &c->name, read_u64, &c->token);
 }
 static int read_inspect(struct call *c)
 {
@@ -135,7 +136,7 @@ static int read_inspect(struct call *c)
 }
 static int read_store_wait(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "KL", &c->version, &c->wait_ms);
+    return PyArg_ParseTuple(c->args, "O&L", read_u64, &c->version, &c->wait_ms);
 }
 
 /* ---- forms ------------------------------------------------------------------------------------ */

@@ -11,8 +11,8 @@ static int read_cell_set(struct call *c)
 }
 static int read_cell_swap(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&O&LK", read_name, &c->name, read_bytes, &c->bytes,
-                            &c->ttl_ms, &c->version);
+    return PyArg_ParseTuple(c->args, "O&O&LO&", read_name, &c->name, read_bytes, &c->bytes,
+                            &c->ttl_ms, read_u64, &c->version);
 }
 static int read_cell_update(struct call *c)
 {
@@ -20,11 +20,12 @@ static int read_cell_update(struct call *c)
 }
 static int read_cell_wait(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&KL", read_name, &c->name, &c->version, &c->wait_ms);
+    return PyArg_ParseTuple(c->args, "O&O&L", read_name, &c->name, read_u64, &c->version,
+                            &c->wait_ms);
 }
 static int read_versioned(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&K", read_name, &c->name, &c->version);
+    return PyArg_ParseTuple(c->args, "O&O&", read_name, &c->name, read_u64, &c->version);
 }
 
 static int read_item(hf_cell_item *item, PyObject *object)
@@ -34,8 +35,8 @@ static int read_item(hf_cell_item *item, PyObject *object)
     unsigned long long version;
     int action;
 
-    if (!PyTuple_Check(object) || !PyArg_ParseTuple(object, "O&KiO&L", read_name, &name, &version,
-                                                    &action, read_bytes, &bytes, &ttl_ms))
+    if (!PyTuple_Check(object) || !PyArg_ParseTuple(object, "O&O&iO&L", read_name, &name, read_u64,
+                                                    &version, &action, read_bytes, &bytes, &ttl_ms))
         return 0;
     *item = (hf_cell_item)HF_CELL_ITEM_INIT;
     item->name = name.buf;
@@ -81,22 +82,23 @@ static int read_numbers(struct call *c)
 }
 static int read_token(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&K", read_name, &c->name, &c->token);
+    return PyArg_ParseTuple(c->args, "O&O&", read_name, &c->name, read_u64, &c->token);
 }
 static int read_guard_set(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&KO&", read_name, &c->name, &c->token, read_bytes,
+    return PyArg_ParseTuple(c->args, "O&O&O&", read_name, &c->name, read_u64, &c->token, read_bytes,
                             &c->bytes);
 }
 /* (name, algorithm, rate, per_ms, burst, permits, wait_ms) */
 static int read_limit(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&iILIIL", read_name, &c->name, &c->kind, &c->count,
-                            &c->ttl_ms, &c->burst, &c->permits, &c->wait_ms);
+    return PyArg_ParseTuple(c->args, "O&iO&LO&O&L", read_name, &c->name, &c->kind, read_u32,
+                            &c->count, &c->ttl_ms, read_u32, &c->burst, read_u32, &c->permits,
+                            &c->wait_ms);
 }
 static int read_count(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&I", read_name, &c->name, &c->count);
+    return PyArg_ParseTuple(c->args, "O&O&", read_name, &c->name, read_u32, &c->count);
 }
 static int read_who(struct call *c)
 {
@@ -105,8 +107,8 @@ static int read_who(struct call *c)
 /* (name, who, parties, wait_ms) */
 static int read_party(struct call *c)
 {
-    return PyArg_ParseTuple(c->args, "O&O&IL", read_name, &c->name, read_text, &c->text, &c->count,
-                            &c->wait_ms);
+    return PyArg_ParseTuple(c->args, "O&O&O&L", read_name, &c->name, read_text, &c->text, read_u32,
+                            &c->count, &c->wait_ms);
 }
 static int read_wait(struct call *c)
 {
@@ -122,8 +124,8 @@ static int read_campaign(struct call *c)
     unsigned long long scope;
     PyObject *requests;
 
-    return PyArg_ParseTuple(c->args, "O!LKO&", &PyTuple_Type, &requests, &c->wait_ms, &scope,
-                            read_bytes, &c->bytes) &&
+    return PyArg_ParseTuple(c->args, "O!LO&O&", &PyTuple_Type, &requests, &c->wait_ms, read_u64,
+                            &scope, read_bytes, &c->bytes) &&
            read_requests(c, requests, scope);
 }
 static int read_join(struct call *c)
@@ -131,8 +133,8 @@ static int read_join(struct call *c)
     unsigned long long scope;
     PyObject *requests;
 
-    return PyArg_ParseTuple(c->args, "O!LKO&", &PyTuple_Type, &requests, &c->wait_ms, &scope,
-                            read_text, &c->text) &&
+    return PyArg_ParseTuple(c->args, "O!LO&O&", &PyTuple_Type, &requests, &c->wait_ms, read_u64,
+                            &scope, read_text, &c->text) &&
            read_requests(c, requests, scope);
 }
 /* (requests, wait_ms, scope, for_ms) */
@@ -141,8 +143,8 @@ static int read_once(struct call *c)
     unsigned long long scope;
     PyObject *requests;
 
-    return PyArg_ParseTuple(c->args, "O!LKL", &PyTuple_Type, &requests, &c->wait_ms, &scope,
-                            &c->ttl_ms) &&
+    return PyArg_ParseTuple(c->args, "O!LO&L", &PyTuple_Type, &requests, &c->wait_ms, read_u64,
+                            &scope, &c->ttl_ms) &&
            read_requests(c, requests, scope);
 }
 /* (name, last or None, wait_ms) */

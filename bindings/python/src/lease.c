@@ -327,10 +327,10 @@ static int request_read(RequestObject *self, PyObject *args, PyObject *kwargs)
     Py_buffer name;
     int kind = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oi|IIKLLLLLLKOOO", names, &self->name, &kind,
-                                     &capacity, &permits, &flags, &ttl, &max_hold, &min_valid,
-                                     &min_hold, &delay, &linger, &scope, &label, &session,
-                                     &on_event))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oi|O&O&KLLLLLLO&OOO", names, &self->name, &kind,
+                                     read_u32, &capacity, read_u32, &permits, &flags, &ttl,
+                                     &max_hold, &min_valid, &min_hold, &delay, &linger, read_u64,
+                                     &scope, &label, &session, &on_event))
         return self->name = NULL, -1;
     Py_INCREF(self->name);
     Py_INCREF(self->label = label);

@@ -331,6 +331,7 @@ static PyMethodDef store_methods[] = {
     { "_open", (PyCFunction)store_open, METH_VARARGS, "hf_open()" },
     { "_close", (PyCFunction)store_close, METH_VARARGS, "hf_close()" },
     { "_info", (PyCFunction)store_info, METH_NOARGS, "hf_store_get()" },
+    { "_stats", (PyCFunction)store_stats, METH_NOARGS, "hf_stats_get()" },
     { "_fd", (PyCFunction)store_fd, METH_NOARGS, "hf_store_fd()" },
     { "_timeout_ms", (PyCFunction)store_timeout, METH_NOARGS, "hf_store_timeout_ms()" },
     { "_process", (PyCFunction)store_process, METH_NOARGS, "hf_store_process()" },

@@ -97,6 +97,25 @@ class Errors(StoreTest):
         with self.assertRaises(holdfast.Invalid):
             self.store.lock("x", wait=3600 * 24 * 36500).acquire()
 
+    def test_numbers_that_do_not_fit(self) -> None:
+        """A size of 2**32 + 2 is not one of 2, and a token of 2**64 + 1 is not 1."""
+        for bad in (-1, 2**32 + 2, 2**64 + 2):
+            for call in (lambda: self.store.semaphore("s", bad), lambda: self.store.semaphore("s", 5, bad),
+                         lambda: self.store.resize("s", bad), lambda: self.store.latch("l").create(bad),
+                         lambda: self.store.barrier("b", bad).wait(0), lambda: self.store.limit("r", bad).take(wait=0)):
+                with self.assertRaises(holdfast.Invalid):
+                    call()
+        self.store.cell("c").set(b"1")
+        for bad in (-1, 2**64 + 1):
+            for call in (lambda: self.store.cell("c").swap(bad, b"2"), lambda: self.store.guard("g").claim(bad),
+                         lambda: self.store.break_lease("x", bad), lambda: self.store.lock("x", scope=bad)):
+                with self.assertRaises(holdfast.Invalid):
+                    call()
+        with self.assertRaises(TypeError):
+            self.store.semaphore("s", 1.5)  # type: ignore[arg-type]
+        with self.assertRaises(TypeError):
+            self.store.lock("x", on_event=5)  # type: ignore[arg-type]
+
     def test_bad_arguments_of_the_extension(self) -> None:
         for args in ((), (0, self.store, None), (9999, self.store, None), (0, 1, None), (0, self.store, None, (1,), 0, 0),
                      (0, self.store, 1, (), 0, 0)):

@@ -385,6 +385,26 @@ class Events(StoreTest):
             self.assertEqual(len(self.store.inspect().entries), 3)
         thread.end()
 
+    def test_stats(self) -> None:
+        self.assertEqual(self.store.stats().granted, 0)
+        self.assertEqual(self.store.stats().waits.quantile(0.5), 0)
+        lease = self.store.lock("x").acquire()
+        self.assertIsNone(self.store.lock("x").try_acquire())
+        now = self.store.stats()
+        self.assertEqual((now.granted, now.busy, now.held, now.waits.count, now.holds.count), (1, 1, 1, 1, 0))
+        self.assertGreaterEqual(now.waits.quantile(0.5), 0.001)
+        self.store.break_lease("x", lease.token)
+        with self.assertRaises(holdfast.Lost):
+            lease.release()
+        now = self.store.stats()
+        self.assertEqual((now.held, now.holds.count, sum(now.holds.buckets)), (0, 1, 1))
+        self.assertEqual((sum(now.losses.values()), now.losses["expired"]), (1, 0))
+        self.assertEqual((holdfast.Histogram.bound(0), holdfast.Histogram.bound(3)), (0.001, 0.008))
+        self.assertEqual(holdfast.Histogram.bound(len(now.holds.buckets)), float("inf"))
+        self.store.close()
+        with self.assertRaises(holdfast.Invalid):
+            self.store.stats()
+
     def test_store_wait_and_check(self) -> None:
         if self.store.info().caps & holdfast.Cap.WATCH:
             thread = self.thread(lambda: self.store.wait(wait=LONG))

@@ -36,12 +36,14 @@ macro_rules! sized {
 
 mod calls;
 mod core;
+mod observe;
 mod primitive_async_calls;
 mod primitive_calls;
 mod primitives;
 
 pub use crate::calls::*;
 pub use crate::core::*;
+pub use crate::observe::*;
 pub use crate::primitive_async_calls::*;
 pub use crate::primitive_calls::*;
 pub use crate::primitives::*;

@@ -54,6 +54,7 @@ mod op;
 mod orphans;
 mod party;
 mod request;
+mod stats;
 mod store;
 #[cfg(feature = "tokio")]
 mod tokio_driver;
@@ -82,4 +83,5 @@ pub use once::{Once, OnceMark, OnceName, Work};
 pub use op::Op;
 pub use party::{Barrier, Inside, Latch, LatchInfo};
 pub use request::Request;
+pub use stats::{Histogram, Stats};
 pub use store::{OpenOptions, Store};

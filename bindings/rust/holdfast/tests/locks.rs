@@ -411,3 +411,30 @@ fn deadlocks_and_sessions() {
     drop(lease);
     drop(store.mutex("m").session(&session).acquire().unwrap());
 }
+
+#[test]
+fn a_store_counts() {
+    let bed = Bed::new();
+    let store = bed.open();
+    let before = store.stats().unwrap();
+    assert_eq!(before.granted, 0);
+    assert_eq!(before.waits.quantile(0.5), Some(Duration::ZERO));
+    let lease = store.mutex("x").acquire().unwrap();
+    assert!(store.mutex("x").try_acquire().unwrap().is_none());
+    let now = store.stats().unwrap();
+    assert_eq!((now.granted, now.busy, now.held), (1, 1, 1));
+    assert_eq!((now.waits.count(), now.holds.count()), (1, 0));
+    assert!(now.waits.quantile(0.5) >= Some(Duration::from_millis(1)));
+    store.break_lease("x", lease.token()).unwrap();
+    assert_eq!(lease.release().unwrap_err().status(), Status::Lost);
+    let now = store.stats().unwrap();
+    assert_eq!((now.held, now.holds.buckets().iter().sum::<u64>()), (0, 1));
+    assert_eq!(
+        (now.losses.values().sum::<u64>(), now.losses["expired"]),
+        (1, 0)
+    );
+    assert_eq!(Histogram::bound(3), Some(Duration::from_millis(8)));
+    assert_eq!(Histogram::bound(now.holds.buckets().len() - 1), None);
+    store.close().unwrap();
+    assert_eq!(store.stats().unwrap_err().status(), Status::Invalid);
+}

@@ -6,6 +6,7 @@
 
 #include <holdfast/cpp/inspect.hpp>
 #include <holdfast/cpp/lease.hpp>
+#include <holdfast/cpp/stats.hpp>
 
 namespace holdfast
 {
@@ -114,6 +115,15 @@ class store
         return detail::run<store_info>(
             mode, [&](hf_result &, hf_error *) { return hf_store_get(handle_, &raw); }, nullptr,
             [&](const hf_result &) { return info_of(raw); });
+    }
+
+    /// What this process has done with this store, as numbers: for metrics.
+    template <typename Mode = throwing_t> answer<store_stats, Mode> stats(Mode mode = {}) const
+    {
+        hf_stats raw = HF_STATS_INIT;
+        return detail::run<store_stats>(
+            mode, [&](hf_result &, hf_error *) { return hf_stats_get(handle_, &raw); }, nullptr,
+            [&](const hf_result &) { return detail::stats_of(raw); });
     }
 
     /// Is this store safe for what it promises?

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Every struct with its fields, every constant and every function of the two headers.
+//! Every struct with its fields, every constant and every function of the headers.
 use holdfast_sys::*;
 
 pub struct Field {
@@ -50,6 +50,8 @@ macro_rules! function {
         (stringify!($name), $name as *const () as usize)
     };
 }
+
+pub mod observe;
 
 pub fn layouts() -> Vec<Layout> {
     vec![

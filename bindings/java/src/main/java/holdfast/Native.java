@@ -124,6 +124,12 @@ final class Native {
 
     static native byte[] storeInfo(long store);
 
+    static native byte[] stats(long store);
+
+    static native long bound(int bucket);
+
+    static native long quantile(long[] buckets, double share);
+
     static native void releaseIdle(long store);
 
     static native int storeFd(long store);

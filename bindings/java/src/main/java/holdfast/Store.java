@@ -77,6 +77,15 @@ public final class Store implements AutoCloseable {
     }
 
     /**
+     * What this process has done with this store, as numbers: for metrics.
+     *
+     * @return the numbers
+     */
+    public StoreStats stats() {
+        return StoreStats.read(new Reader(Native.stats(handle)));
+    }
+
+    /**
      * Close the store: release what is held, and cancel what waits. Leases become {@link LeaseState#LOST}. Not from within a
      * listener. Nothing happens if it is closed already.
      */

@@ -49,6 +49,33 @@ abstract class LeaseSuite extends Bed {
     }
 
     @Test
+    void aStoreCounts() throws Exception {
+        String name = name("counted");
+        String url = this.url;
+        try (Store mine = Holdfast.open(url)) {
+            assertEquals(0, mine.stats().granted());
+            assertEquals(Duration.ZERO, mine.stats().waits().quantile(0.5));
+            Lease lease = mine.acquire(Request.mutex(name));
+            assertTrue(mine.tryAcquire(Request.mutex(name)).isEmpty());
+            StoreStats now = mine.stats();
+            assertEquals(List.of(1L, 1L, 1L, 1L, 0L),
+                    List.of(now.granted(), now.busy(), now.held(), now.waits().count(), now.holds().count()));
+            assertTrue(now.waits().quantile(0.5).compareTo(Duration.ofMillis(1)) >= 0);
+            mine.breakLease(Name.of(name), lease.token());
+            assertThrows(HoldfastException.Lost.class, lease::close);
+            now = mine.stats();
+            assertEquals(0, now.held());
+            assertEquals(1, now.holds().buckets().stream().mapToLong(Long::longValue).sum());
+            assertEquals(1, now.losses().values().stream().mapToLong(Long::longValue).sum());
+            assertEquals(0, now.losses().get("expired"));
+            assertEquals(Duration.ofMillis(8), Histogram.bound(3));
+            assertEquals(null, Histogram.bound(now.holds().buckets().size() - 1));
+            mine.close();
+            assertThrows(HoldfastException.Invalid.class, mine::stats);
+        }
+    }
+
+    @Test
     void processesExclude() throws Exception {
         String name = name("processes");
         Path file = Files.createTempFile("holdfast", "count");
