@@ -89,7 +89,9 @@ class Run:
             begun = [w for w in running if w.has_begun() and w.process.poll() is None]
             if not begun or len(self.workers) >= FILES_MAX:
                 continue
-            victim = self.random.choice(begun)
+            # One of the languages that have lost fewest so far: chance alone left out some of them in every run.
+            fewest = min(self.deaths(w.language) for w in begun)
+            victim = self.random.choice([w for w in begun if self.deaths(w.language) == fewest])
             victim.kill()
             running.remove(victim)
             left = end - time.monotonic()
@@ -100,6 +102,13 @@ class Run:
 
     def leases(self, language):
         return sum(w.leases() for w in self.workers if w.language == language)
+
+    def deaths(self, language):
+        return sum(w.killed for w in self.workers if w.language == language)
+
+    def is_enough(self):
+        """Each language took part, and lost a worker."""
+        return all(self.leases(c) >= ENOUGH and self.deaths(c) > 0 for c in self.commands)
 
     def final(self):
         """The guarded counter; 0: never written."""
@@ -113,9 +122,11 @@ def languages_judged(run):
     for language in run.commands:
         wrong = [why for why in (w.wait(120) for w in run.workers if w.language == language) if why]
         count = run.leases(language)
-        deaths = sum(w.killed for w in run.workers if w.language == language)
+        deaths = run.deaths(language)
         if count < ENOUGH:
             wrong.append("too few leases")
+        if deaths == 0:
+            wrong.append("no worker was killed")
         failed += bool(wrong)
         print(f"{language}: {count} leases, {deaths} killed{': ' + wrong[0] if wrong else ''}")
     return failed
@@ -129,7 +140,7 @@ def main():
         run = Run(build, url, commands, folder)
         for _ in range(ROUNDS):
             run.round(seconds)
-            if len(run.workers) + EACH * len(commands) > FILES_MAX or all(run.leases(c) >= ENOUGH for c in commands):
+            if len(run.workers) + EACH * len(commands) > FILES_MAX or run.is_enough():
                 break
         failed = languages_judged(run)
         ttl = [] if url.startswith("file:") else ["-t"]

@@ -51,8 +51,9 @@ abstract class LeaseSuite extends Bed {
     @Test
     void aStoreCounts() throws Exception {
         String name = name("counted");
-        String url = this.url;
+        Store closed;
         try (Store mine = Holdfast.open(url)) {
+            closed = mine;
             assertEquals(0, mine.stats().granted());
             assertEquals(Duration.ZERO, mine.stats().waits().quantile(0.5));
             Lease lease = mine.acquire(Request.mutex(name));
@@ -70,9 +71,8 @@ abstract class LeaseSuite extends Bed {
             assertEquals(0, now.losses().get("expired"));
             assertEquals(Duration.ofMillis(8), Histogram.bound(3));
             assertEquals(null, Histogram.bound(now.holds().buckets().size() - 1));
-            mine.close();
-            assertThrows(HoldfastException.Invalid.class, mine::stats);
         }
+        assertThrows(HoldfastException.Invalid.class, closed::stats);
     }
 
     @Test
