@@ -118,8 +118,12 @@ struct look {
     enum lang lang;
     int columns; /* of the terminal, at least 80 */
     bool utf8, color;
-    bool code; /* print the code of each way too */
+    bool light; /* its ground is light */
+    bool code;  /* print the code of each way too */
 };
+
+/* The look of standard output: how wide it is, whether it is a terminal with colours, what the locale can show, which must be set. */
+void look_init(struct look *look);
 
 void draw_terminal(FILE *out, const struct report *report, const struct look *look);
 void draw_svg(FILE *out, const struct report *report, enum lang lang);

@@ -2,7 +2,7 @@
 /*
  * holdfast-lab, which `holdfast lab` executes (cli/lab.c makes the arguments):
  *
- *   holdfast-lab [--stores-fd=N] [--lang en|zh] [--repeat N] [--svg FILE] [--html FILE] [--code] [--json] [--plain] NAME
+ *   holdfast-lab [--stores-fd=N] [--lang en|zh] [--repeat N] [--svg FILE] [--html FILE] [--code] [--json] [--plain|--colored] NAME
  *   holdfast-lab ... --all DIR      every experiment, and a gallery
  *   holdfast-lab --list
  *
@@ -15,12 +15,10 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define EXIT_OTHERWISE 1
@@ -74,6 +72,8 @@ static bool take_word(struct options *options, const char *word, const char *nex
         options->list = true;
     else if (strcmp(word, "--plain") == 0)
         options->look.color = false;
+    else if (strcmp(word, "--colored") == 0)
+        options->look.color = true;
     else if (word[0] != '-' && !options->name)
         options->name = word;
     else
@@ -91,17 +91,6 @@ static bool parse(struct options *options, int argc, char **argv)
         i += skip;
     }
     return options->list || options->all || options->name;
-}
-
-static void look_around(struct look *look)
-{
-    struct winsize size;
-
-    look->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    look->color = isatty(STDOUT_FILENO) && !(getenv("NO_COLOR") && getenv("NO_COLOR")[0]);
-    look->columns = 80;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 80)
-        look->columns = size.ws_col;
 }
 
 /* The store of the user: a name and a URL, each with its NUL. */
@@ -274,7 +263,7 @@ int main(int argc, char **argv)
     int status;
 
     setlocale(LC_CTYPE, "");
-    look_around(&options.look);
+    look_init(&options.look);
     if (!parse(&options, argc, argv)) {
         fputs("usage: see holdfast-lab(1)\n", stderr);
         return EXIT_USAGE;

@@ -3,7 +3,8 @@
 #ifndef TOP_CURSES_H
 #define TOP_CURSES_H
 
-#include "screen.h"
+#include "screen/screen.h"
+#include "style.h"
 
 /* Take the terminal. `color`: if the terminal has any. false, after a message: it cannot be used. */
 bool curses_begin(bool color);

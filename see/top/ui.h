@@ -7,7 +7,8 @@
 #define TOP_UI_H
 
 #include "model/source.h"
-#include "screen.h"
+#include "screen/screen.h"
+#include "style.h"
 
 #define UI_INPUT_MAX (4 * HF_NAME_MAX + 1)
 #define UI_SETTLE_MS 10000 /* after a key in the list its order stays for this long */

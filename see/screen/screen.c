@@ -37,7 +37,7 @@ static struct cell *cell_at(struct screen *screen, int row, int col)
 void screen_clear(struct screen *screen)
 {
     for (int i = 0; i < screen->rows * screen->cols; i++)
-        screen->cells[i] = (struct cell){ " ", STYLE_INK };
+        screen->cells[i] = (struct cell){ " ", 0 };
 }
 
 /* ---- glyphs: what stands in one cell or in two -------------------------------------------------- */

@@ -1,30 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lines of cells with styles: what the layout draws on, and what curses.c puts on a terminal. Pure.
+ * Lines of cells with styles: what `holdfast top` and `holdfast lab` draw on before anything is on a terminal. Pure.
  *
  * Whatever text comes in, a cell holds one printable character with its combining marks, or a part of an escape (\x1b) in
  * plain ASCII: no byte of a name or label reaches the terminal as a control sequence.
  */
-#ifndef TOP_SCREEN_H
-#define TOP_SCREEN_H
+#ifndef SEE_SCREEN_H
+#define SEE_SCREEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum style {
-    STYLE_INK,
-    STYLE_DIM,
-    STYLE_HELD,
-    STYLE_WANTED,
-    STYLE_RISK,
-    STYLE_LOST, /* inverted */
-    STYLE_DEADLOCK,
-    STYLE_P99,
-    STYLE_GOOD,
-    STYLE_COUNT
-};
-/* Beside a style: */
+/* A style is a number up to STYLE_MASK whose meaning and colour its user knows (0: plain); beside it: */
 #define STYLE_BOLD     0x20 /* heavier */
 #define STYLE_SELECTED 0x40 /* on the ground of the chosen row */
 #define STYLE_BAR      0x80 /* on the ground of a heading */

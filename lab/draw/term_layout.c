@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Places for strokes and labels. What matters most chooses first: wrong writes, refusals, writes, reads, and then the hand-over.
+ * A label that finds no place in GAP_ROWS rows is left out: the stroke stays, and the steps below the picture tell the rest.
+ */
+#include "term_layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEFT_MIN 11
+#define LEFT_MAX 20
+
+static int max_of(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int min_of(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int layout_column(const struct layout *layout, double at_ms)
+{
+    int room = layout->term->columns - layout->left - 1;
+    double end = layout->scene->end_ms > 0 ? layout->scene->end_ms : 1;
+    double part = at_ms < 0 ? 0 : at_ms > end ? 1 : at_ms / end;
+
+    return layout->left + (int)(part * room);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------- */
+
+static bool has_note(const struct layout *layout, int lane)
+{
+    return *phrase(&layout->scene->lanes[lane].note, layout->term->lang);
+}
+
+int layout_gap_rows(const struct layout *layout, int gap)
+{
+    int rows = layout->rows[gap][UPPER] + layout->rows[gap][LOWER];
+    bool outer = gap == 0 || gap == layout->scene->lane_count;
+    bool note = gap > 0 && has_note(layout, gap - 1);
+
+    return rows > 0 ? rows : note || !outer;
+}
+
+int layout_lane_row(const struct layout *layout, int lane)
+{
+    int row = lane;
+
+    for (int gap = 0; gap <= lane; gap++)
+        row += layout_gap_rows(layout, gap);
+    return row;
+}
+
+int layout_place_row(const struct layout *layout, const struct place *place)
+{
+    int lane = place->side == UPPER ? place->gap - 1 : place->gap;
+
+    if (place->side == UPPER)
+        return (lane < 0 ? 0 : layout_lane_row(layout, lane) + 1) + place->row;
+    if (lane >= layout->scene->lane_count)
+        return layout_height(layout) - 1 - place->row;
+    return layout_lane_row(layout, lane) - 1 - place->row;
+}
+
+int layout_height(const struct layout *layout)
+{
+    int last = layout->scene->lane_count;
+
+    return (last > 0 ? layout_lane_row(layout, last - 1) + 1 : 0) + layout_gap_rows(layout, last);
+}
+
+/* ---- places for texts ----------------------------------------------------------------------------- */
+
+/* Are these columns of a row free, with a blank at both ends? `own`: the stroke that the text may stand beside. */
+static bool is_free(const struct layout *layout, const struct place *place, int width)
+{
+    int end = place->col + width;
+
+    if (place->col < layout->left || end > layout->term->columns)
+        return false;
+    for (int col = place->col; col < end; col++)
+        if (layout->has_stroke[place->gap][col])
+            return false;
+    for (int col = place->col - 1; col <= min_of(end, layout->term->columns - 1); col++)
+        if (layout->taken[place->gap][place->side][place->row][col])
+            return false;
+    /* The line from the corner to the lane crosses the rows between. */
+    for (int row = 0; place->corner_col >= 0 && row < place->row; row++)
+        if (layout->taken[place->gap][place->side][row][place->corner_col])
+            return false;
+    return true;
+}
+
+static void take(struct layout *layout, const struct place *place, int width)
+{
+    for (int col = place->col; col < place->col + width; col++)
+        layout->taken[place->gap][place->side][place->row][col] = true;
+    for (int row = 0; place->corner_col >= 0 && row <= place->row; row++)
+        layout->taken[place->gap][place->side][row][place->corner_col] = true;
+    layout->places[layout->place_count++] = *place;
+}
+
+/* Beside the upright at `col`: to its right if that is possible, else to its left. */
+static bool fit_beside(struct layout *layout, struct place *place, int col, int width)
+{
+    const int starts[] = { col + 2, col - 1 - width };
+
+    for (int i = 0; i < 2; i++) {
+        place->col = starts[i];
+        place->corner_right = i == 0;
+        if (is_free(layout, place, width)) {
+            take(layout, place, width);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A text beside the upright at `col`: in a row that is there, or in a new one on the given side. A corner must stay on its side: its
+ * line ends at that lane. */
+static bool put_beside(struct layout *layout, struct place place, int col)
+{
+    int width = term_width(layout->term, place.text);
+    enum side first = place.side;
+    int *rows = layout->rows[place.gap];
+
+    if (width == 0 || layout->place_count == PLACES_MAX)
+        return false;
+    for (int i = 0; i < (place.corner_col >= 0 ? 1 : 2); i++) {
+        place.side = i == 0 ? first : !first;
+        for (place.row = 0; place.row < rows[place.side]; place.row++)
+            if (fit_beside(layout, &place, col, width))
+                return true;
+    }
+    place.side = first;
+    place.row = rows[first];
+    if (rows[first] == GAP_ROWS || !fit_beside(layout, &place, col, width))
+        return false;
+    rows[first]++;
+    return true;
+}
+
+/* ---- strokes --------------------------------------------------------------------------------------- */
+
+static int rank(enum arrow_kind kind)
+{
+    static const int ranks[] = {
+        [ARROW_WRONG] = 0, [ARROW_REFUSED] = 1, [ARROW_WRITE] = 2, [ARROW_READ] = 3,
+        [ARROW_GRANT] = 4, [ARROW_LET] = 5,     [ARROW_ASK] = 6,   [ARROW_TRY] = 7,
+    };
+
+    return ranks[kind];
+}
+
+int stroke_paint(enum arrow_kind kind, int client)
+{
+    if (kind == ARROW_WRONG || kind == ARROW_REFUSED)
+        return PAINT_BAD | STYLE_BOLD;
+    return kind == ARROW_WRITE ? (int)term_client(client) : PAINT_DIM;
+}
+
+static bool crosses(const struct stroke *stroke, int gap)
+{
+    return gap > min_of(stroke->from, stroke->to) && gap <= max_of(stroke->from, stroke->to);
+}
+
+static bool column_is_free(const struct layout *layout, const struct stroke *stroke)
+{
+    if (stroke->col < layout->left || stroke->col >= layout->term->columns)
+        return false;
+    for (int gap = 0; gap < GAPS; gap++)
+        if (crosses(stroke, gap) && layout->has_stroke[gap][stroke->col])
+            return false;
+    return true;
+}
+
+/* Reads and writes of one client in the same column are one stroke, with their labels in order. */
+static bool join(struct layout *layout, const struct stroke *stroke)
+{
+    const char *between = layout->term->lang == LANG_ZH ? "，" : ", ";
+    char label[STROKE_LABEL];
+
+    for (int i = 0; i < layout->stroke_count; i++) {
+        struct stroke *other = &layout->strokes[i];
+        bool later = stroke->at_ms >= other->at_ms;
+
+        if (other->from != stroke->from || other->to != stroke->to ||
+            abs(other->col - stroke->col) > 1 || rank(other->kind) < rank(ARROW_WRITE) ||
+            rank(stroke->kind) > rank(ARROW_READ))
+            continue;
+        snprintf(label, sizeof label, "%.90s%s%.90s", later ? other->label : stroke->label, between,
+                 later ? stroke->label : other->label);
+        memcpy(other->label, label, sizeof label);
+        return true;
+    }
+    return false;
+}
+
+/* Its column, or the next one that is free: two moments in one column must both be seen. The hand-over gives way sooner. */
+static void add_stroke(struct layout *layout, struct stroke stroke)
+{
+    static const int offsets[] = { 0, 1, -1, 2, -2 };
+    int tries = rank(stroke.kind) > rank(ARROW_READ) ? 3 : 5;
+    int col = stroke.col;
+
+    if (join(layout, &stroke) || layout->stroke_count == STROKES_MAX)
+        return;
+    for (int i = 0; i < tries; i++) {
+        stroke.col = col + offsets[i];
+        if (!column_is_free(layout, &stroke))
+            continue;
+        for (int gap = 0; gap < GAPS; gap++)
+            if (crosses(&stroke, gap))
+                layout->has_stroke[gap][stroke.col] = true;
+        layout->strokes[layout->stroke_count++] = stroke;
+        return;
+    }
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct arrow *x = *(const struct arrow *const *)a, *y = *(const struct arrow *const *)b;
+
+    if (x->kind != y->kind)
+        return rank(x->kind) - rank(y->kind);
+    return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
+}
+
+static void place_strokes(struct layout *layout)
+{
+    const struct arrow *list[SCENE_ARROWS];
+    size_t count = 0;
+
+    /* The begin of a wait line says that a client asks; tries are ticks on it. */
+    for (size_t i = 0; i < layout->scene->arrow_count; i++)
+        if (rank(layout->scene->arrows[i].kind) < rank(ARROW_ASK))
+            list[count++] = &layout->scene->arrows[i];
+    qsort(list, count, sizeof *list, by_rank);
+    for (size_t i = 0; i < count; i++) {
+        struct stroke stroke = {
+            .kind = list[i]->kind,
+            .from = list[i]->from,
+            .to = list[i]->to,
+            .client = list[i]->client,
+            .col = layout_column(layout, list[i]->at_ms),
+            .at_ms = list[i]->at_ms,
+        };
+
+        snprintf(stroke.label, sizeof stroke.label, "%s", list[i]->label[layout->term->lang]);
+        add_stroke(layout, stroke);
+    }
+}
+
+/* ---- labels ------------------------------------------------------------------------------------------ */
+
+/* What a resource did, below it; a refusal's own label says why. */
+static void place_answer(struct layout *layout, const struct stroke *stroke)
+{
+    bool down = stroke->from < stroke->to;
+    struct place place = { .gap = down ? stroke->to + 1 : stroke->to,
+                           .side = down ? UPPER : LOWER,
+                           .style = stroke_paint(stroke->kind, stroke->client),
+                           .corner_col = stroke->col };
+    const char *text = stroke->kind == ARROW_REFUSED   ? stroke->label
+                       : layout->term->lang == LANG_ZH ? "被接受"
+                                                       : "accepted";
+
+    snprintf(place.text, sizeof place.text, "%s", text);
+    put_beside(layout, place, stroke->col);
+}
+
+static void place_label(struct layout *layout, const struct stroke *stroke)
+{
+    bool down = stroke->from < stroke->to;
+    struct place place = { .gap = down ? stroke->from + 1 : stroke->from,
+                           .side = down ? UPPER : LOWER,
+                           .style = stroke_paint(stroke->kind, stroke->client),
+                           .corner_col = -1 };
+
+    if (stroke->kind == ARROW_WRONG || stroke->kind == ARROW_REFUSED)
+        place_answer(layout, stroke);
+    if (stroke->kind == ARROW_REFUSED)
+        return;
+    snprintf(place.text, sizeof place.text, "%s", stroke->label);
+    put_beside(layout, place, stroke->col);
+}
+
+static int mark_paint(enum mark_kind kind)
+{
+    return kind == MARK_EXPIRES ? PAINT_PAUSE : kind == MARK_NOTE ? PAINT_INK : PAINT_BAD;
+}
+
+static void place_marks(struct layout *layout)
+{
+    for (size_t i = 0; i < layout->scene->mark_count; i++) {
+        const struct mark *mark = &layout->scene->marks[i];
+        int col = layout_column(layout, mark->at_ms);
+        struct place place = {
+            .gap = mark->lane, .side = LOWER, .style = mark_paint(mark->kind), .corner_col = col
+        };
+
+        snprintf(place.text, sizeof place.text, "%s", mark->label[layout->term->lang]);
+        put_beside(layout, place, col);
+    }
+}
+
+/* ---- all ------------------------------------------------------------------------------------------------ */
+
+static int left_of(const struct term *term, const struct scene *scene)
+{
+    int width = 0;
+
+    for (int i = 0; i < scene->lane_count; i++) {
+        width = max_of(width, term_width(term, phrase(&scene->lanes[i].title, term->lang)));
+        width = max_of(width, term_width(term, phrase(&scene->lanes[i].note, term->lang)));
+    }
+    return min_of(max_of(width + 3, LEFT_MIN), LEFT_MAX);
+}
+
+struct layout *layout_new(const struct term *term, const struct scene *scene)
+{
+    struct layout *layout = calloc(1, sizeof *layout);
+
+    if (!layout) {
+        fprintf(stderr, "holdfast: out of memory\n");
+        exit(70);
+    }
+    layout->term = term;
+    layout->scene = scene;
+    layout->left = left_of(term, scene);
+    place_strokes(layout);
+    place_marks(layout);
+    for (int i = 0; i < layout->stroke_count; i++)
+        place_label(layout, &layout->strokes[i]);
+    return layout;
+}
