@@ -82,6 +82,17 @@ static void print_heading(const struct term *term, const struct way *way)
     term_print(term, &screen);
 }
 
+/* All ways on one axis, so that they can be compared; unless one is much longer, and the others could not be read. */
+static double end_of(const struct report *report, size_t index)
+{
+    double own = report->findings[index].scene.end_ms, all = own;
+
+    for (size_t i = 0; i < report->ways; i++)
+        if (report->findings[i].scene.end_ms > all)
+            all = report->findings[i].scene.end_ms;
+    return all <= 1.5 * own ? all : own;
+}
+
 static void print_way(const struct term *term, const struct report *report, size_t index)
 {
     const struct way *way = &report->experiment->ways[index];
@@ -91,7 +102,7 @@ static void print_way(const struct term *term, const struct report *report, size
     fputc('\n', term->out);
     print_heading(term, way);
     if (report->plot.charts == 0)
-        term_scene(term, &finding->scene);
+        term_scene(term, &finding->scene, end_of(report, index));
     else if (*text)
         term_paragraph(term, "", 0, 1, PAINT_INK, text);
     print_verdict(term, way, finding);
@@ -245,7 +256,7 @@ void look_init(struct look *look)
     *look = (struct look){ .columns = TERM_COLUMNS_MIN, .utf8 = draws_lines() };
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         look->columns = size.ws_col;
-    look->color = !(no_color && *no_color) && name && strcmp(name, "dumb") != 0 &&
-                  isatty(STDOUT_FILENO);
+    look->color =
+        !(no_color && *no_color) && name && strcmp(name, "dumb") != 0 && isatty(STDOUT_FILENO);
     look->light = ground_is_light();
 }

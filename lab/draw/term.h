@@ -38,6 +38,8 @@ struct term {
 /* `text` fit for a terminal: control characters are "?", and without UTF-8 all that is not ASCII is spelled in it. Returns buf. */
 char *term_plain(const struct term *term, const char *text, char *buf, size_t size);
 int term_width(const struct term *term, const char *text);
+/* Cut a label that has no room: "A, token 33" becomes "A". false: it has no such part. */
+bool term_shorten(char *label);
 /* One of two forms of a character. */
 const char *term_glyph(const struct term *term, const char *utf8, const char *ascii);
 enum paint term_client(int client);
@@ -59,7 +61,8 @@ void term_paragraph(const struct term *term, const char *mark, int mark_style, i
 
 /* ---- pictures ---------------------------------------------------------------------------------- */
 
-void term_scene(const struct term *term, const struct scene *scene);
+/* `end_ms`: of the axis, at least the scene's: ways that are compared have the same one. */
+void term_scene(const struct term *term, const struct scene *scene, double end_ms);
 void term_plot(const struct term *term, const struct plot *plot);
 
 #endif

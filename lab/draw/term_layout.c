@@ -24,8 +24,7 @@ static int min_of(int a, int b)
 int layout_column(const struct layout *layout, double at_ms)
 {
     int room = layout->term->columns - layout->left - 1;
-    double end = layout->scene->end_ms > 0 ? layout->scene->end_ms : 1;
-    double part = at_ms < 0 ? 0 : at_ms > end ? 1 : at_ms / end;
+    double part = at_ms < 0 ? 0 : at_ms > layout->end_ms ? 1 : at_ms / layout->end_ms;
 
     return layout->left + (int)(part * room);
 }
@@ -286,7 +285,8 @@ static void place_label(struct layout *layout, const struct stroke *stroke)
     if (stroke->kind == ARROW_REFUSED)
         return;
     snprintf(place.text, sizeof place.text, "%s", stroke->label);
-    put_beside(layout, place, stroke->col);
+    while (!put_beside(layout, place, stroke->col) && term_shorten(place.text))
+        ;
 }
 
 static int mark_paint(enum mark_kind kind)
@@ -321,7 +321,7 @@ static int left_of(const struct term *term, const struct scene *scene)
     return min_of(max_of(width + 3, LEFT_MIN), LEFT_MAX);
 }
 
-struct layout *layout_new(const struct term *term, const struct scene *scene)
+struct layout *layout_new(const struct term *term, const struct scene *scene, double end_ms)
 {
     struct layout *layout = calloc(1, sizeof *layout);
 
@@ -331,6 +331,7 @@ struct layout *layout_new(const struct term *term, const struct scene *scene)
     }
     layout->term = term;
     layout->scene = scene;
+    layout->end_ms = end_ms > 0 ? end_ms : 1;
     layout->left = left_of(term, scene);
     place_strokes(layout);
     place_marks(layout);

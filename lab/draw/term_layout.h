@@ -38,6 +38,7 @@ struct place {
 struct layout {
     const struct term *term;
     const struct scene *scene;
+    double end_ms;
     int left; /* the column of the begin */
     int rows[GAPS][2];
     bool has_stroke[GAPS][TERM_COLUMNS_MAX];
@@ -49,7 +50,7 @@ struct layout {
 };
 
 /* Out of memory ends the program; free() frees it. */
-struct layout *layout_new(const struct term *term, const struct scene *scene);
+struct layout *layout_new(const struct term *term, const struct scene *scene, double end_ms);
 int layout_column(const struct layout *layout, double at_ms);
 int layout_gap_rows(const struct layout *layout, int gap);
 /* Rows from the first gap on: of a lane, of a place, of all. */

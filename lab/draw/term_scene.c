@@ -40,12 +40,12 @@ static bool is_crowded(const struct scene *scene)
     return false;
 }
 
-void term_scene(const struct term *term, const struct scene *scene)
+void term_scene(const struct term *term, const struct scene *scene, double end_ms)
 {
     struct picture picture = { .term = term, .scene = scene, .top = 1 };
     int height;
 
-    picture.layout = layout_new(term, scene);
+    picture.layout = layout_new(term, scene, end_ms);
     height = layout_height(picture.layout);
     term_screen(term, &picture.screen, picture.top + height + is_crowded(scene));
     for (int lane = 0; lane < LANES_MAX; lane++)
@@ -85,7 +85,7 @@ static void draw_axis(struct picture *picture)
 {
     static const int steps[] = { 1,   2,    5,    10,   20,    50,    100,   200,
                                  500, 1000, 2000, 5000, 10000, 20000, 60000, 300000 };
-    const double end = picture->scene->end_ms > 0 ? picture->scene->end_ms : 1;
+    const double end = picture->layout->end_ms;
     int step = steps[0];
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
@@ -355,23 +355,6 @@ static int own_part(const struct picture *picture, const struct bar *bar, int *r
     return best;
 }
 
-/* The label without what stands behind its first comma or bracket. False: that is all of it. */
-static bool shorten(char *label)
-{
-    static const char *const ends[] = { ",", "，", " (", "（", ":", "：" };
-    char *first = NULL;
-
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char *at = strstr(label, ends[i]);
-
-        if (at && at != label && (!first || at < first))
-            first = at;
-    }
-    if (first)
-        *first = 0;
-    return first;
-}
-
 /* In the middle of its bar, between blanks, if something of the bar remains to be seen. */
 static void draw_bar_label(struct picture *picture, const struct bar *bar)
 {
@@ -386,7 +369,7 @@ static void draw_bar_label(struct picture *picture, const struct bar *bar)
     snprintf(label, sizeof label, "%s", bar->label[picture->term->lang]);
     do {
         width = term_width(picture->term, label);
-    } while (width + 3 + !line > room && shorten(label));
+    } while (width + 3 + !line > room && term_shorten(label));
     if (width == 0 || width + (line ? 0 : 3) > room)
         return;
     if (width + 2 <= room) {

@@ -35,6 +35,22 @@ static const char *spelled(const char *at)
     return "?";
 }
 
+bool term_shorten(char *label)
+{
+    static const char *const ends[] = { ",", "，", " (", "（", ":", "：", " with " };
+    char *first = NULL;
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char *at = strstr(label, ends[i]);
+
+        if (at && at != label && (!first || at < first))
+            first = at;
+    }
+    if (first)
+        *first = 0;
+    return first;
+}
+
 static const char *behind(const char *at)
 {
     at++;
