@@ -95,7 +95,8 @@ check_layers() {
     layer src/prim "$util|$contract|core/[^/]+|engine/[a-z]+/extension\.h"
     layer cli "$util|[^/]+"
     layer see/model "$util|[^/]+"
-    layer see/top "$util|[^/]+|model/[^/]+"
+    layer see/screen "$util|[^/]+"
+    layer see/top "$util|[^/]+|model/[^/]+|screen/[^/]+"
 }
 
 check_links() {

@@ -74,18 +74,16 @@ int layout_height(const struct layout *layout)
 
 /* ---- places for texts ----------------------------------------------------------------------------- */
 
-/* Are these columns of a row free, with a blank at both ends? `own`: the stroke that the text may stand beside. */
+/* Are these columns of a row free, and those before and behind them? */
 static bool is_free(const struct layout *layout, const struct place *place, int width)
 {
     int end = place->col + width;
 
     if (place->col < layout->left || end > layout->term->columns)
         return false;
-    for (int col = place->col; col < end; col++)
-        if (layout->has_stroke[place->gap][col])
-            return false;
     for (int col = place->col - 1; col <= min_of(end, layout->term->columns - 1); col++)
-        if (layout->taken[place->gap][place->side][place->row][col])
+        if (layout->has_stroke[place->gap][col] ||
+            layout->taken[place->gap][place->side][place->row][col])
             return false;
     /* The line from the corner to the lane crosses the rows between. */
     for (int row = 0; place->corner_col >= 0 && row < place->row; row++)
