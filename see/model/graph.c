@@ -116,25 +116,81 @@ bool see_view_may_lock(const hf_view *view)
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-/* Nodes are few (circles, and `most` waiters with those for which they wait), so they are looked for one by one. */
-static size_t node_for(struct see_graph *graph, uint64_t session, int64_t pid, const char *label)
+/* Whether pid and label say which process it is. Over a network the pid is not known, and only the library's own label,
+ * "user@host:pid program", has host and pid: any number of processes may share another one ("worker"). */
+static bool is_process(int64_t pid, const char *label)
+{
+    const char *at = label, *colon;
+
+    if (pid)
+        return true;
+    at += strcspn(at, "@ ");
+    if (*at != '@')
+        return false;
+    colon = at + strcspn(at, ": ");
+    return *colon == ':' && strspn(colon + 1, "0123456789") > 0 &&
+           colon[1 + strspn(colon + 1, "0123456789")] == ' ';
+}
+
+static bool same_client(const struct see_node *a, const struct see_node *b)
+{
+    if (a->session || b->session)
+        return a->session == b->session;
+    if (a->row || b->row)
+        return a->row == b->row && a->token && a->token == b->token;
+    return a->pid == b->pid && strcmp(a->label, b->label) == 0;
+}
+
+/* The node of this client; a new one if there is none. Nodes are few (circles, and `most` waiters with those for which they
+ * wait), so they are looked for one by one. SIZE_MAX: out of memory. */
+static size_t node_for(struct see_graph *graph, const struct see_node *client)
 {
     struct see_node *nodes;
 
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const struct see_node *node = &graph->nodes[i];
-
-        if (session ? node->session == session
-                    : node->session == 0 && node->pid == pid && strcmp(node->label, label) == 0)
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (same_client(&graph->nodes[i], client))
             return i;
-    }
     nodes = realloc(graph->nodes, (graph->node_count + 1) * sizeof *nodes);
     if (!nodes)
         return SIZE_MAX;
     graph->nodes = nodes;
-    nodes[graph->node_count] =
-        (struct see_node){ .session = session, .pid = pid, .label = label, .circle = -1 };
+    nodes[graph->node_count] = *client;
     return graph->node_count++;
+}
+
+static struct see_node client_of_link(const struct see_link *link)
+{
+    return (struct see_node){
+        .session = link->session, .pid = link->pid, .label = link->label, .circle = -1
+    };
+}
+
+static struct see_node client_of_holder(const struct see_row *row, const struct see_holder *holder)
+{
+    bool known = holder->session || is_process(holder->pid, holder->label);
+
+    return (struct see_node){ .session = holder->session,
+                              .pid = holder->pid,
+                              .label = holder->label,
+                              .row = known ? NULL : row,
+                              .token = known ? 0 : holder->token,
+                              .circle = -1 };
+}
+
+/* A waiter that would be the holder for which it waits is another thread of that process. */
+static struct see_node client_of_waiter(const struct see_row *row, const struct see_waiter *waiter,
+                                        const struct see_node *holder)
+{
+    struct see_node client = {
+        .session = waiter->session, .pid = waiter->pid, .label = waiter->label, .circle = -1
+    };
+
+    if (client.session == 0 &&
+        (!is_process(waiter->pid, waiter->label) || same_client(&client, holder))) {
+        client.row = row;
+        client.since_ms = waiter->since_ms;
+    }
+    return client;
 }
 
 static bool add_has(struct see_node *node, const struct see_row *row, uint64_t token)
@@ -176,8 +232,8 @@ static bool add_circle(const struct see_model *model, int number, struct see_gra
         const struct see_link *link = &circle->links[i],
                               *next = &circle->links[(i + 1) % circle->count];
         const struct see_row *row = see_model_find(model, link->name, link->name_len);
-        size_t from = node_for(graph, link->session, link->pid, link->label);
-        size_t to = node_for(graph, next->session, next->pid, next->label);
+        struct see_node waiter = client_of_link(link), holder = client_of_link(next);
+        size_t from = node_for(graph, &waiter), to = node_for(graph, &holder);
 
         if (from == SIZE_MAX || to == SIZE_MAX)
             return false;
@@ -196,6 +252,7 @@ static bool add_circle(const struct see_model *model, int number, struct see_gra
 static bool add_queue(const struct see_row *row, size_t *left, struct see_graph *graph)
 {
     const struct see_holder *holder = see_row_holder(row);
+    struct see_node client;
     size_t to;
 
     if (!holder)
@@ -204,20 +261,21 @@ static bool add_queue(const struct see_row *row, size_t *left, struct see_graph 
         graph->folded += row->waiter_count;
         return true;
     }
-    to = node_for(graph, holder->session, holder->pid, holder->label);
+    client = client_of_holder(row, holder);
+    to = node_for(graph, &client);
     if (to == SIZE_MAX || !add_has(&graph->nodes[to], row, holder->token))
         return false;
     for (size_t i = 0; i < row->waiter_count; i++) {
-        const struct see_waiter *waiter = &row->waiters[i];
         size_t from, before = graph->edge_count;
 
         if (*left == 0) {
             graph->folded += row->waiter_count - i;
             return true;
         }
-        from = node_for(graph, waiter->session, waiter->pid, waiter->label);
+        client = client_of_waiter(row, &row->waiters[i], &graph->nodes[to]);
+        from = node_for(graph, &client);
         if (from == SIZE_MAX ||
-            !add_edge(graph, &(struct see_edge){ from, to, row, waiter->since_ms, -1 }))
+            !add_edge(graph, &(struct see_edge){ from, to, row, row->waiters[i].since_ms, -1 }))
             return false;
         *left -= graph->edge_count > before;
     }

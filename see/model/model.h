@@ -247,12 +247,16 @@ int64_t see_histogram_at(const struct see_histogram *histogram, unsigned per_mil
 
 /* ---- the wait-for graph: graph.c ---------------------------------------------------------- */
 
-/* A client: a session; or, where the engine knows none, a process and label in one name. */
+/* A client: a session; or, where the engine knows none, a process, by its pid and label. If these do not tell processes
+ * apart, every lease and every request is a client of its own, and `row` is set. */
 struct see_node {
     uint64_t session;
     int64_t pid;
     const char *label; /* in the model: valid under its lock */
-    size_t has_count;  /* names that it holds, of those in the graph */
+    const struct see_row *row;
+    uint64_t token; /* with `row`: of the lease; 0: it waits, since ... */
+    int64_t since_ms;
+    size_t has_count; /* names that it holds, of those in the graph */
     struct see_has {
         const struct see_row *row;
         uint64_t token;

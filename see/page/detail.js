@@ -10,6 +10,7 @@ import { t } from "./text.js";
 const HOLDERS_MAX = 12;
 const WAITERS_MAX = 200;
 const SLIDE_MS = 150;
+const WHOLE_MS = 2000;
 
 export class Detail {
   // on.break(row, holder), on.token()
@@ -102,7 +103,7 @@ export class Detail {
       fill.style.width = `${ttl ? (100 * rest) / ttl : 0}%`;
       fill.classList.toggle("low", ttl > 0 && rest < ttl / 3);
       renewed.textContent = ttl ? t("renewed", age(ttl - rest)) : "";
-      left.textContent = ttl ? t("left_of", age(rest), age(ttl)) : t("left", age(rest));
+      left.textContent = ttl ? t("left_of", age(rest), age(whole(ttl))) : t("left", age(rest));
     });
     return [el("div.track", fill), el("div.line.dim", renewed, left)];
   }
@@ -136,7 +137,12 @@ export class Detail {
     const id = `${waiter.label} ${waiter.pid} ${waiter.since}`;
     const was = before.get(id);
     this.places.set(id, i);
-    if (was !== undefined && was !== i && !calm.matches) line.animate([{ transform: `translateY(${(was - i) * 32}px)` }, { transform: "none" }], { duration: SLIDE_MS, easing: "ease-out" });
+    if (was !== undefined && was !== i && !calm.matches) line.animate([{ transform: `translateY(${(was - i) * 100}%)` }, { transform: "none" }], { duration: SLIDE_MS, easing: "ease-out" });
     return line;
   }
+}
+
+// The largest time left that was seen is a few milliseconds short of the ttl.
+function whole(ttl) {
+  return ttl < WHOLE_MS ? ttl : Math.ceil(ttl / 1000) * 1000;
 }

@@ -158,6 +158,15 @@ export function plainCut(named, max) {
   return (width(list) > max ? cutMiddle(list, max) : list).map((piece) => piece.text ?? piece.byte).join("");
 }
 
+// A name as one word of a shell, so that pasting it does what it says whatever the name is.
+export function shellWord(named) {
+  const name = named.name_hex ? null : named.name ?? "";
+  if (name !== null && /^[A-Za-z0-9_.\/:@%+=,-]+$/.test(name) && !name.startsWith("-")) return name;
+  const bytes = name === null ? named.name_hex.match(/../g).map((hex) => parseInt(hex, 16)) : [...new TextEncoder().encode(name)];
+  const plain = bytes.map((byte) => (byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, "0")}`)).join("");
+  return plain.includes("\\x") ? `$'${plain}'` : `'${plain}'`;
+}
+
 // A store that nobody has named has its address as a name: its last part is enough where the address is shown as well.
 export function storeName(store) {
   const name = plainName({ name: store.name ?? "" });

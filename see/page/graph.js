@@ -2,7 +2,7 @@
 // Who waits for whom, drawn as SVG: clients are boxes with what they have, arrows go from a waiter to a holder. A circle is red, thick and
 // numbered; everything else is grey and dashed. The panel shows one circle, or the longest queue; the full graph everything up to the fold.
 
-import { age, el, plainCut, plainName, svg, who, whoText } from "./format.js";
+import { age, el, plainCut, plainName, shellWord, svg, who, whoText } from "./format.js";
 import { boxWidth, layers, longestQueue, queue, ring, turned } from "./layout.js";
 import { circleSince } from "./store.js";
 import { t } from "./text.js";
@@ -62,7 +62,7 @@ export class Graph {
     this.drawRing(canvas, graph, plan, 0, 0);
     for (const box of plan.boxes) {
       const outside = graph.edges.filter((edge) => edge.to === box.id && !circle.nodes.includes(edge.from));
-      if (outside.length) this.attached(canvas, box, outside, plan.wide);
+      if (outside.length) this.attached(canvas, box, outside, plan);
     }
   }
 
@@ -191,14 +191,23 @@ export class Graph {
     canvas.append(svg("g", { class: "pill" }, svg("rect", { x, y: y - 13, width: wide, height: 26, rx: 13 }), words));
   }
 
-  // Those that wait for a client of the circle, and are in none themselves: a pill below its box.
-  attached(canvas, box, edges, wide) {
+  // Those that wait for a client of the circle, and are in none themselves: a pill below its box, at its outer edge; for the box at the top
+  // of an odd circle a pill on the left, where no words are.
+  attached(canvas, box, edges, plan) {
     const text = edges.length === 1 ? whoText(this.by_id.get(edges[0].from)) : t("more_wait", edges.length);
-    const pill_wide = Math.min(wide / 2 - 2, 84);
-    const x = box.x + box.side * (wide / 4) - pill_wide / 2;
+    const half = plan.wide / 2;
+    const arrow = { class: "other-arrow", "marker-end": "url(#other-panel)" };
+    if (box.side === 0 && plan.boxes.length > 2) {
+      const wide = Math.min(84, box.x - half - 36);
+      canvas.append(svg("path", { d: `M${8 + wide} ${box.y - 15}H${box.x - half - 3}`, ...arrow }));
+      return this.pill(canvas, 8, box.y - 15, wide, text, null);
+    }
+    const under = plan.boxes.some((other) => other.side === box.side && other.y > box.y);
+    const wide = under && box.side ? half - 6 : Math.min(84, plan.wide - 20);
+    const x = box.x + box.side * (half - wide / 2) - wide / 2;
     const y = box.y + HIGH / 2 + 28;
-    canvas.append(svg("path", { d: `M${x + pill_wide / 2} ${y - 13}V${box.y + HIGH / 2 + 3}`, class: "other-arrow", "marker-end": "url(#other-panel)" }));
-    this.pill(canvas, x, y, pill_wide, text, null);
+    canvas.append(svg("path", { d: `M${x + wide / 2} ${y - 13}V${box.y + HIGH / 2 + 3}`, ...arrow }));
+    this.pill(canvas, x, y, wide, text, null);
   }
 
   // ---- what it means, and what to do
@@ -224,17 +233,8 @@ export class Graph {
     if (!circle.break) return [text];
     const loser = [...this.by_id.values()].find((node) => node.has.some((each) => String(each.token) === String(circle.break.token)));
     text.append(t("to_end", loser ? whoText(loser) : "?"));
-    return [text, el("code.command", `holdfast break ${shellWord(circle.break)} --token ${circle.break.token}`)];
+    return [text, el("code.command", `holdfast break -S ${shellWord({ name: this.store.name })} ${shellWord(circle.break)} --token ${circle.break.token}`)];
   }
-}
-
-// A name as one word of a shell, so that pasting it does what it says whatever the name is.
-export function shellWord(named) {
-  const name = named.name_hex ? null : named.name ?? "";
-  if (name !== null && /^[A-Za-z0-9_.\/:@%+=,-]+$/.test(name) && !name.startsWith("-")) return name;
-  const bytes = name === null ? named.name_hex.match(/../g).map((hex) => parseInt(hex, 16)) : [...new TextEncoder().encode(name)];
-  const plain = bytes.map((byte) => (byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, "0")}`)).join("");
-  return plain.includes("\\x") ? `$'${plain}'` : `'${plain}'`;
 }
 
 export function circleAge(store, circle, now) {

@@ -17,7 +17,7 @@ export class Head {
     Object.assign(this, { world, clocks: [] });
     const tabs = world.stores.map((store, i) => this.tab(store, i, ui));
     if (world.stores.length > 1) {
-      const side = el("button.store", el("span.line", mark("side", 14), el("b", t("side"))), el("span.line.dim", t("all_stores", world.stores.length)));
+      const side = el("button.store.all", el("span.line", mark("side", 14), el("b", t("side"))), el("span.line.dim", t("all_stores", world.stores.length)));
       side.setAttribute("aria-pressed", String(ui.side));
       side.addEventListener("click", () => this.on.side());
       tabs.push(side);
@@ -38,7 +38,8 @@ export class Head {
     tab.addEventListener("click", () => this.on.store(store.id));
     this.clocks.push(() => {
       const where = plainName({ name: store.location ?? store.engine ?? "" });
-      second.textContent = store.up ? `${where}${store.latency_us === null ? "" : ` · ${latency(store.latency_us)}`}` : `${store.engine} · ${t("away_for", age(this.world.clock() - (store.since ?? this.world.clock())))}`;
+      const rest = store.up ? (store.latency_us === null ? "" : latency(store.latency_us)) : t("away_for", age(this.world.clock() - (store.since ?? this.world.clock())));
+      second.replaceChildren(el("span.address", store.up ? where : store.engine), el("span.rest", rest && ` · ${rest}`));
     });
     return tab;
   }

@@ -139,14 +139,22 @@ export function layers(graph, memory, rings) {
   const shown = others.slice(0, FOLD);
   const alive = new Set(shown.map((node) => node.id));
   for (const id of memory.keys()) if (!alive.has(id)) memory.delete(id);
-  for (const node of shown) {
-    const layer = depth.get(node.id);
-    if (memory.get(node.id)?.layer === layer) continue;
-    memory.delete(node.id);
-    const used = new Set([...memory.values()].filter((slot) => slot.layer === layer).map((slot) => slot.row));
-    let row = 0;
+  for (const node of shown) if (memory.get(node.id)?.layer !== depth.get(node.id)) memory.delete(node.id);
+  for (let layer = 0; layer <= Math.max(0, ...depth.values()); layer++)
+    fillLayer(layer, shown.filter((node) => depth.get(node.id) === layer && !memory.has(node.id)), memory, out, rings.flat());
+  return { slots: memory, folded: others.length - shown.length };
+}
+
+// The lowest free rows of a layer for `nodes`, each beside the one for which it waits, so that few arrows cross: first those that wait for a
+// client of a circle, then by the rows of the layers before.
+function fillLayer(layer, nodes, memory, out, ringed) {
+  const beside = (node) => Math.min(FOLD, ...(out.get(node.id) ?? []).map((to) => memory.get(to)?.row ?? (ringed.includes(to) ? ringed.indexOf(to) - ringed.length : FOLD)));
+  const used = new Set([...memory.values()].filter((slot) => slot.layer === layer).map((slot) => slot.row));
+  const order = new Map(nodes.map((node) => [node, beside(node)]));
+  let row = 0;
+  for (const node of [...nodes].sort((a, b) => order.get(a) - order.get(b))) {
     while (used.has(row)) row++;
+    used.add(row);
     memory.set(node.id, { layer, row });
   }
-  return { slots: memory, folded: others.length - shown.length };
 }

@@ -2,7 +2,7 @@
 // The virtual list of names: as many row elements as fit the view and a few more, whatever the store has. While the pointer or the keyboard
 // is in the list its order stands still: values change in place, and what would move waits behind a button.
 
-import { count, el, plainName, setText } from "./format.js";
+import { count, el, plainName, setText, shellWord } from "./format.js";
 import { changes, order, place } from "./order.js";
 import { Row } from "./row.js";
 import { t } from "./text.js";
@@ -143,7 +143,7 @@ export class NameList {
     const { store, ui } = this;
     const known = store && store.known && (store.looked || store.absent);
     const kind = !known ? (store && !store.up ? "no_names" : "loading") : this.keys.length ? "" : ui.search ? `match ${ui.search}` : ui.state ? `state ${ui.state}` : "empty";
-    const shown = `${kind} ${store?.text} ${t("empty")}`;
+    const shown = `${kind} ${store?.id} ${store?.text} ${t("empty")}`;
     if (over.dataset.shown === shown) return;
     over.dataset.shown = shown;
     over.hidden = kind === "";
@@ -152,7 +152,7 @@ export class NameList {
     clear.addEventListener("click", () => this.on.clear());
     if (kind === "loading") over.replaceChildren(el("span.sr", t("loading")), ...Array.from({ length: SKELETON_ROWS }, () => el("div.bone", el("i"), el("i"), el("i"))));
     else if (kind === "no_names") over.replaceChildren(el("p", t("no_names")), store.text ? el("p.dim", plainName({ name: store.text })) : "");
-    else if (kind === "empty") over.replaceChildren(el("p", t("empty")), el("p.dim", `${t("empty_try")} `, el("code", "holdfast run demo -- sleep 60")));
+    else if (kind === "empty") over.replaceChildren(el("p", t("empty")), el("p.dim", `${t("empty_try")} `, el("code", `holdfast run -S ${shellWord({ name: store.name })} demo -- sleep 60`)));
     else if (kind) over.replaceChildren(el("p", ui.search ? t("no_match", ui.search) : t("no_state", t(ui.state))), clear);
     else over.replaceChildren();
   }

@@ -273,8 +273,8 @@ const back = () => {
 function wire() {
   for (const node of document.querySelectorAll("[data-mark]")) node.prepend(mark(node.dataset.mark, Number(node.dataset.size ?? 16)));
   $("search").addEventListener("input", () => { ui.search = $("search").value; touch("list"); });
-  $("find").addEventListener("click", () => { document.body.classList.add("finding"); $("search").focus(); });
-  $("search").addEventListener("blur", () => { if (!$("search").value) document.body.classList.remove("finding"); });
+  $("find").addEventListener("click", () => { document.body.classList.add("searching"); $("search").focus(); });
+  $("search").addEventListener("blur", () => { if (!$("search").value) document.body.classList.remove("searching"); });
   $("sort").addEventListener("click", chooseSort);
   $("theme").addEventListener("click", nextTheme);
   $("language").addEventListener("click", () => applyLanguage(language() === "zh" ? "en" : "zh"));
@@ -287,7 +287,7 @@ function wire() {
   listen({
     down: () => move(1), up: () => move(-1), page_down: () => move(page()), page_up: () => move(-page()), first: () => move(-Infinity), last: () => move(Infinity),
     open: () => { if (list.cursor !== null) open(list.cursor); document.activeElement === $("search") && $("rows").focus(); }, back,
-    search: () => { document.body.classList.add("finding"); $("search").focus(); $("search").select(); }, sort: chooseSort, graph: showGraph, doctor: showDoctor,
+    search: () => { document.body.classList.add("searching"); $("search").focus(); $("search").select(); }, sort: chooseSort, graph: showGraph, doctor: showDoctor,
     side: toggleSide, theme: nextTheme, language: () => applyLanguage(language() === "zh" ? "en" : "zh"), keys: () => $("keys").showModal(),
     store: (index) => world.stores[index] && chooseStore(world.stores[index].id),
   });

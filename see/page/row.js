@@ -46,7 +46,8 @@ export class Row {
     this.put("taken", `${row.kind} ${row.taken}/${row.capacity} ${t("name")}`, same, () => taken(row));
     this.put("holder", `${row.state} ${row.holder?.label} ${row.holder?.pid} ${row.more_holders} ${t("name")}`, same, () => holder(row));
     this.put("token", row.token, false, () => tokenNodes(store.tokens ? row.token : ""));
-    this.put("waiters", store.waiters_tracked ? (row.waiters ? count(row.waiters) : "–") : "?", same, () => [el("b", store.waiters_tracked ? (row.waiters ? count(row.waiters) : "–") : "?"), el("span.word", ` ${t("n_wait")}`)]);
+    const waiters = !store.waiters_tracked ? "?" : row.waiters ? count(row.waiters) : "–";
+    this.put("waiters", `${waiters} ${t("n_wait")}`, same, () => [el("b", waiters), el("span.word", ` ${t("n_wait")}`)]);
     this.cells.waiters.classList.toggle("none", !row.waiters);
     this.put("spark", (row.handovers ?? []).join(), false, () => [spark(row.handovers ?? [])]);
     this.tick(now);

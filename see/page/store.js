@@ -151,9 +151,11 @@ export class World {
     return "graph";
   }
 
+  // A point counts the hand-overs of its interval; the page shows them for a second.
   history(store, data) {
+    const seconds = (number(data.interval_ms) ?? 1000) / 1000;
     const points = (data.points ?? []).map((point) => ({
-      at: number(point.at), handovers: number(point.handovers), wait_p50: number(point.wait_p50), wait_p99: number(point.wait_p99),
+      at: number(point.at), handovers: point.handovers === null ? null : number(point.handovers) / seconds, wait_p50: number(point.wait_p50), wait_p99: number(point.wait_p99),
       hold_p50: number(point.hold_p50), hold_p99: number(point.hold_p99), away: point.away === true,
     }));
     store.history = data.reset ? points : store.history.concat(points);

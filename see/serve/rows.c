@@ -188,21 +188,32 @@ void rows_store(struct out *out, const struct store *store)
 
 /* ---- the wait-for graph ------------------------------------------------------------- */
 
-#define ID_MAX 40
+#define ID_MAX 56
+/* The same client has the same id as long as it lives, so that its box keeps its place. */
 static void node_id(const struct see_graph *graph, size_t index, char ret_id[ID_MAX])
 {
     const struct see_node *node = &graph->nodes[index];
     uint64_t hash = UINT64_C(14695981039346656037);
+    unsigned twins = 0;
 
     if (node->session) {
         snprintf(ret_id, ID_MAX, "s%llx", (unsigned long long)node->session);
         return;
     }
-    /* No sessions in this engine: process and label; the number keeps two of them apart. */
+    if (node->row) {
+        /* Two requests of one moment are told apart by their number. */
+        for (size_t i = 0; i < index; i++)
+            twins += graph->nodes[i].row == node->row && graph->nodes[i].token == node->token &&
+                     graph->nodes[i].since_ms == node->since_ms;
+        snprintf(ret_id, ID_MAX, "%c%llx.%llx.%u", node->token ? 'l' : 'w',
+                 (unsigned long long)node->row->id,
+                 node->token ? (unsigned long long)node->token : (unsigned long long)node->since_ms,
+                 twins);
+        return;
+    }
     for (const char *at = node->label ? node->label : ""; *at; at++)
         hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-    snprintf(ret_id, ID_MAX, "p%lld.%llx.%zu", (long long)node->pid, (unsigned long long)hash,
-             index);
+    snprintf(ret_id, ID_MAX, "p%lld.%llx", (long long)node->pid, (unsigned long long)hash);
 }
 
 static void put_id(struct out *out, const char *key, const struct see_graph *graph, size_t index)
@@ -305,6 +316,7 @@ void rows_history(struct out *out, const struct see_model *model, uint64_t since
     size_t from = reset ? 0 : (size_t)(since - first);
 
     out_bool(out, "reset", reset);
+    out_int(out, "interval_ms", SEE_INTERVAL_MS);
     out_open(out, "points", '[');
     for (size_t i = from; i < model->point_count; i++) {
         const struct see_point *point = see_model_point(model, i);

@@ -65,12 +65,30 @@ static void draw_link(struct page *page, const struct see_circle *circle, size_t
     screen_say(screen, row, col, 16, STYLE_DIM, ", which %zu has", (index + 1) % circle->count + 1);
 }
 
+/* The command is whole or not there: a part of it, pasted, would do something else. */
+static void draw_command(struct page *page, const struct see_link *holder,
+                         const struct see_link *waiter)
+{
+    const struct see_source_info *info = &page->ui->infos[page->ui->store];
+    const char *store = info->name ? info->name : info->location;
+    char name[UI_SHELL_MAX], where[UI_SHELL_MAX], text[2 * UI_SHELL_MAX + 64];
+    int row = next_line(page), room = page->screen->cols - 4;
+
+    if (row < 0)
+        return;
+    ui_shell_word(waiter->name, waiter->name_len, name);
+    ui_shell_word(store, strlen(store), where);
+    snprintf(text, sizeof text, "holdfast break -S %s %s --token %" PRIu64, where, name,
+             holder->token);
+    if ((int)strlen(text) > room)
+        snprintf(text, sizeof text, "%s", "open what 1 has, and press b");
+    screen_say(page->screen, row, 4, room, STYLE_INK | STYLE_BOLD, "%s", text);
+}
+
 /* Will somebody give way? Else which lease to break: the youngest wait's, as the library would choose. */
 static void draw_advice(struct page *page, const struct see_circle *circle)
 {
     const struct see_link *victim = &circle->links[0];
-    const struct see_link *before = &circle->links[circle->count - 1];
-    char name[HFI_QUOTED_MAX];
     int row = next_line(page);
 
     if (page->ui->now_ms - circle->since_ms < SEE_STUCK_MS) {
@@ -83,12 +101,8 @@ static void draw_advice(struct page *page, const struct see_circle *circle)
     if (row >= 0)
         screen_say(page->screen, row, 2, page->screen->cols - 2, STYLE_INK,
                    "Nobody has given way yet (deadlock_check= in its URL). To end it now:");
-    row = next_line(page);
-    if (row >= 0 && victim->token)
-        screen_say(page->screen, row, 4, page->screen->cols - 4, STYLE_INK | STYLE_BOLD,
-                   "holdfast break '%s' --token %" PRIu64,
-                   hfi_quote_name(before->name, before->name_len, name, sizeof name),
-                   victim->token);
+    if (victim->token)
+        draw_command(page, victim, &circle->links[circle->count - 1]);
 }
 
 static void draw_circles(struct page *page)

@@ -109,6 +109,9 @@ const char *ui_mark(const struct screen *screen, enum see_state state);
 int ui_state_style(enum see_state state);
 /* "1.4s"; a ring of static buffers. */
 const char *ui_age(int64_t ms);
+/* These bytes as one word of a shell: pasting it gives exactly them, whatever they are. */
+#define UI_SHELL_MAX (512 * 4 + 4)
+char *ui_shell_word(const void *bytes, size_t len, char buf[UI_SHELL_MAX]);
 /* A label as people read it: "release 2.14.1" and "ci-3:18320". Either may be empty. */
 void ui_client(const char *label, int64_t pid, char *ret_what, size_t what_size, char *ret_where,
                size_t where_size);

@@ -34,6 +34,30 @@ const char *ui_age(int64_t ms)
     return ms < 0 ? "-" : hfi_format_duration(ms, buf, sizeof ring[0]);
 }
 
+char *ui_shell_word(const void *bytes, size_t len, char buf[UI_SHELL_MAX])
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
+    const unsigned char *from = bytes;
+    size_t used = 0;
+    bool quoted = len == 0 || from[0] == '-';
+
+    if (len > 512) /* longer than any name */
+        len = 512;
+    for (size_t i = 0; i < len; i++)
+        quoted = quoted || from[i] == 0 || !strchr(plain, from[i]);
+    if (quoted)
+        used += (size_t)snprintf(buf, UI_SHELL_MAX, "$'");
+    for (size_t i = 0; i < len; i++)
+        used += (size_t)snprintf(
+            buf + used, UI_SHELL_MAX - used,
+            from[i] >= 0x20 && from[i] < 0x7f && from[i] != '\'' && from[i] != '\\' ? "%c"
+                                                                                    : "\\x%02x",
+            from[i]);
+    snprintf(buf + used, UI_SHELL_MAX - used, quoted ? "'" : "");
+    return buf;
+}
+
 /* The library's own label is "user@host:pid program": "program" and "host:pid". */
 static bool is_default(const char *label, const char **ret_host, size_t *ret_len)
 {

@@ -106,7 +106,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.event("state", {"store": "0", "up": True, "since": str(now()), "next_try": None, "text": None, "latency_us": 400})
             self.event("names", {"store": "0", "reset": True, "total": feed.total(), "set": feed.rows, "gone": []})
             self.event("graph", feed.graph())
-            self.event("history", {"store": "0", "reset": True, "points": feed.history()})
+            self.event("history", {"store": "0", "reset": True, "interval_ms": 1000, "points": feed.history()})
             while True:
                 time.sleep(0.25)
                 self.event("names", {"store": "0", "reset": False, "total": feed.total(), "set": feed.change(), "gone": []})

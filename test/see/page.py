@@ -257,6 +257,17 @@ class Page(unittest.TestCase):
 
     # ---- what a person does
 
+    def test_many_stores_fit_the_head(self):
+        browser, place = self.browser, self.place
+        stores = [f"file:{place.dir}/a-store-with-a-rather-long-address/of-the-number/{i}" for i in range(5)]
+        self.show(*stores)
+        browser.until("document.querySelectorAll('.store').length === 6", "five stores, and all of them side by side")
+        for width in (1440, 1920):
+            browser.resize(width, 900)
+            cut = browser.js("(() => { const all = document.querySelector('#stores').getBoundingClientRect(); return [...document.querySelectorAll('.store')].filter((tab) => tab.getBoundingClientRect().right > all.right + 1).length; })()")
+            self.assertEqual(cut, 0, f"every store is in view at {width}")
+            self.assertEqual(browser.js("document.querySelector('.tools').getBoundingClientRect().right <= innerWidth"), True)
+
     def test_rows_stand_still_under_the_pointer(self):
         browser, place = self.browser, self.place
         self.show()
@@ -293,8 +304,11 @@ class Page(unittest.TestCase):
         browser.until("document.querySelector('.row.opened .c-name')?.textContent === 'one' && document.querySelector('.detail h2')?.textContent === 'one'", "Enter opens")
         browser.key("Escape")
         browser.until("!document.querySelector('.row.opened')", "Escape goes back")
+        where = browser.js("JSON.stringify([...document.querySelectorAll('.head, #strip, #charts, #list, #graph')].map((part) => part.getBoundingClientRect()))")
         browser.key("/")
         browser.until("document.activeElement.id === 'search'")
+        self.assertEqual(browser.js("JSON.stringify([...document.querySelectorAll('.head, #strip, #charts, #list, #graph')].map((part) => part.getBoundingClientRect()))"), where,
+                         "the search moves nothing")
         browser.type("tw")
         browser.until(f"JSON.stringify({NAMES}) === '[\"two\"]'", "search")
         browser.key("Escape")
@@ -359,6 +373,9 @@ class Page(unittest.TestCase):
         last = "[...document.querySelectorAll('.row')].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)[1]"
         browser.until(f"{last}.getBoundingClientRect().top >= document.querySelector('.spacer > .detail').getBoundingClientRect().bottom - 2", "the next row is below it")
         self.picture("phone")
+        browser.key("l")
+        browser.until(f"{row('deploy')}.querySelector('.word').textContent.trim() === '个等待'", "the words of a row change with the language")
+        browser.key("l")
         for tab, shown in (("graph", "#graph"), ("charts", "#charts svg"), ("doctor", "#doctor"), ("names", "#rows")):
             browser.click(f"#tab-{tab}")
             browser.until(f"document.querySelector('{shown}').getBoundingClientRect().height > 20", f"the tab {tab}")
@@ -409,7 +426,7 @@ class Page(unittest.TestCase):
         self.assertEqual(ages, ["18ms", "1.4s", "48s", "6m12s", "1h32m", "11d4h", "0ms", "9.9s", "1m"])
         self.assertEqual(browser.js("import('/format.js').then((f) => [f.count(1234567), f.rate(1174.2), f.rate(0.25), f.plainCut({name: 'mailbox/adalbert@mail.example.org'}, 12)])"),
                          ["1,234,567", "1,174", "0.3", "mailbo…e.org"])
-        self.assertEqual(browser.js("import('/graph.js').then((g) => [g.shellWord({name: 'a/b'}), g.shellWord({name: \"it's\"}), g.shellWord({name: '-x'}), g.shellWord({name: 'a b'}), g.shellWord({name_hex: '61ff'})])"),
+        self.assertEqual(browser.js("import('/format.js').then((g) => [g.shellWord({name: 'a/b'}), g.shellWord({name: \"it's\"}), g.shellWord({name: '-x'}), g.shellWord({name: 'a b'}), g.shellWord({name_hex: '61ff'})])"),
                          ["a/b", "$'it\\x27s'", "'-x'", "'a b'", "$'a\\xff'"])
         rings = browser.js("import('/layout.js').then((l) => [[1,2,3,4,5,6,7].map((n) => { const ids = Array.from({length: n}, (_, i) => 'n' + i); const r = l.ring(ids, 440); return [r.boxes.length, r.arrows.length, new Set(r.boxes.map((b) => b.x + ' ' + b.y)).size, JSON.stringify(r) === JSON.stringify(l.ring(ids, 440))]; }), JSON.stringify(l.turned(['b', 'c', 'a'])) === JSON.stringify(l.turned(['c', 'a', 'b']))])")
         self.assertEqual(rings[0], [[n, n, n, True] for n in range(1, 8)], "every client has a place of its own, the same each time")
@@ -418,6 +435,11 @@ class Page(unittest.TestCase):
         self.assertEqual(slots, "a0,c2,d1", "who stays keeps its place")
         gaps = browser.js("import('/charts.js').then((c) => { const p = [1, 2, 3, 4, 5].map((i) => ({at: i * 1000, handovers: i, away: i === 3})); return [c.segments(p, 'handovers', 6000, 1000000).length, c.gaps(p, 6000)]; })")
         self.assertEqual(gaps, [2, [[3000, 4000]]], "no line across a gap")
+        rate = browser.js("""Promise.all([import('/store.js'), import('/charts.js')]).then(([s, c]) => { const world = new s.World();
+            world.apply('hello', {stores: [{id: '0', name: 'x'}], rights: []});
+            world.apply('history', {store: '0', reset: true, interval_ms: 5000, points: [{at: 5000, handovers: 40, away: false}]});
+            const node = document.createElement('div'); new c.Charts(node).show(world.stores[0], 10000, null); return node.querySelector('.value').textContent; })""")
+        self.assertEqual(rate, "8", "forty hand-overs in five seconds")
         parsed = browser.js("import('/stream.js').then((s) => { const got = []; const p = new s.Parser((e, d) => got.push(e + '=' + d)); for (const c of 'event: a\\ndata: 1\\n\\n:ping\\n\\nevent: b\\ndata: x\\ndata: y\\n\\nevent: c\\ndata: 3\\n') p.feed(c); return got; })")
         self.assertEqual(parsed, ["a=1", "b=x\ny"])
 

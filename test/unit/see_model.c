@@ -279,6 +279,39 @@ static void test_graph(void **state)
     see_graph_done(&graph);
 }
 
+/* A store that knows neither sessions nor pids: clients with one label are not one client, unless the label has host and pid. */
+static void test_graph_of_one_label(void **state)
+{
+    static const char own[] = "ada@web-1:4711 worker";
+    struct see_graph graph;
+    struct hfi_entry *entry;
+
+    (void)state;
+    entry = views_name(&views, "x");
+    *views_hold(entry, 5, "worker", 1000, -1) =
+        (hf_holder){ .token = 5, .age_ms = 1000, .ttl_ms = -1, .label = "worker" };
+    for (int i = 0; i < 3; i++)
+        *views_wait(entry, 0, "worker", 800) =
+            (hf_waiter){ .position = 1, .age_ms = 800, .label = "worker" };
+    entry = views_name(&views, "y");
+    *views_hold(entry, 6, own, 1000, -1) =
+        (hf_holder){ .token = 6, .age_ms = 1000, .ttl_ms = -1, .label = own };
+    *views_wait(entry, 0, own, 500) = (hf_waiter){ .position = 1, .age_ms = 500, .label = own };
+    entry = views_name(&views, "z");
+    *views_hold(entry, 7, "worker", 1000, -1) =
+        (hf_holder){ .token = 7, .age_ms = 1000, .ttl_ms = -1, .label = "worker" };
+    *views_wait(entry, 0, own, 500) = (hf_waiter){ .position = 1, .age_ms = 500, .label = own };
+    show(NOW);
+    assert_true(see_graph_build(&model, 30, &graph));
+    assert_int_equal(graph.edge_count, 5);
+    for (size_t i = 0; i < graph.edge_count; i++)
+        assert_true(graph.edges[i].from != graph.edges[i].to);
+    assert_int_equal(graph.node_count, 7); /* x and its three; y's process, another thread; z */
+    for (size_t i = 0; i < graph.node_count; i++)
+        assert_true(graph.nodes[i].has_count <= 1);
+    see_graph_done(&graph);
+}
+
 static void fill_large(int64_t age_ms)
 {
     struct hfi_entry *entry;
@@ -338,9 +371,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_states),    TEST(test_nothing_changes), TEST(test_lost),  TEST(test_not_lost),
-        TEST(test_handover),  TEST(test_overdue),         TEST(test_order), TEST(test_away),
-        TEST(test_forgotten), TEST(test_graph),           TEST(test_large), TEST(test_histogram),
+        TEST(test_states),
+        TEST(test_nothing_changes),
+        TEST(test_lost),
+        TEST(test_not_lost),
+        TEST(test_handover),
+        TEST(test_overdue),
+        TEST(test_order),
+        TEST(test_away),
+        TEST(test_forgotten),
+        TEST(test_graph),
+        TEST(test_graph_of_one_label),
+        TEST(test_large),
+        TEST(test_histogram),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
