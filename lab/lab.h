@@ -23,7 +23,7 @@
 
 struct stage;
 
-#define WAYS_MAX  4
+#define WAYS_MAX  5
 #define STEPS_MAX 7
 
 /* What a checker found in one run of one way. */

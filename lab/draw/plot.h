@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #define CHARTS_MAX 2
-#define SERIES_MAX 4
+#define SERIES_MAX 5
 #define POINTS_MAX 8
 
 struct series {
