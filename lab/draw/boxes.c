@@ -36,7 +36,7 @@ double boxes_cost(const struct boxes *boxes, const struct box *label, bool insid
         if (!meet(box, label) || (box->kind == BOX_BAR && inside))
             continue;
         if (box->kind == BOX_LINE)
-            cost += 14;
+            cost += 22;
         else if (box->kind == BOX_RULE)
             cost += 45;
         else

@@ -74,8 +74,8 @@ bool code_next(const char **at, struct code_line *ret_line)
         begin++;
     ret_line->comment = line + begin;
     ret_line->comment_bytes = trimmed(line + begin, end - begin);
-    ret_line->alone = trimmed(line, ret_line->code_bytes) == strspn(line, " \t") ||
-                      ret_line->code_bytes == 0;
+    ret_line->alone =
+        trimmed(line, ret_line->code_bytes) == strspn(line, " \t") || ret_line->code_bytes == 0;
     name_step(ret_line);
     return true;
 }

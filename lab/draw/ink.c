@@ -2,20 +2,21 @@
 #include "ink.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 struct num num(double value)
 {
     struct num text;
-    double limited = value > 1e9 ? 1e9 : value < -1e9 ? -1e9 : value == value ? value : 0;
-    int64_t tenths = (int64_t)llround(limited * 10);
-    uint64_t size = (uint64_t)(tenths < 0 ? -tenths : tenths);
+    double limited = value > 1e8 ? 1e8 : value < -1e8 ? -1e8 : value == value ? value : 0;
+    long tenths = lround(limited * 10);
+    unsigned size = (unsigned)(tenths < 0 ? -tenths : tenths);
 
-    int length = snprintf(text.s, sizeof text.s, "%s%llu", tenths < 0 ? "-" : "",
-                          (unsigned long long)(size / 10));
-    if (size % 10)
-        snprintf(text.s + length, sizeof text.s - (size_t)length, ".%d", (int)(size % 10));
+    int length = snprintf(text.s, sizeof text.s, "%s%u", tenths < 0 ? "-" : "", size / 10);
+    if (size % 10) {
+        text.s[length] = '.';
+        text.s[length + 1] = (char)('0' + size % 10);
+        text.s[length + 2] = 0;
+    }
     return text;
 }
 
@@ -148,7 +149,7 @@ static void strokes(struct pen *pen, const char *path, enum colour colour, doubl
 
 void ink_tick(struct pen *pen, double x, double y, double size, enum colour colour)
 {
-    char path[128];
+    char path[160];
 
     snprintf(path, sizeof path, "M%s %sL%s %sL%s %s", N(x - size), N(y), N(x - size * 0.3),
              N(y + size * 0.7), N(x + size), N(y - size * 0.7));
@@ -157,7 +158,7 @@ void ink_tick(struct pen *pen, double x, double y, double size, enum colour colo
 
 void ink_cross(struct pen *pen, double x, double y, double size, enum colour colour)
 {
-    char path[128];
+    char path[160];
     double s = size * 0.8;
 
     snprintf(path, sizeof path, "M%s %sL%s %sM%s %sL%s %s", N(x - s), N(y - s), N(x + s), N(y + s),

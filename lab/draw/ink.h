@@ -51,7 +51,7 @@ struct pen {
 
 /* A number as SVG has it, whatever the locale: num(x).s, tenths at most. */
 struct num {
-    char s[24];
+    char s[16];
 };
 struct num num(double value);
 #define N(value) (num(value).s)

@@ -37,12 +37,12 @@ const char *ink_name(enum colour colour)
     return colours[colour].name;
 }
 
-#define SANS                                                                                     \
-    "Inter,-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,'Helvetica Neue',Arial,"           \
-    "'PingFang SC','Hiragino Sans GB','Microsoft YaHei','Noto Sans CJK SC','Noto Sans SC',"      \
+#define SANS                                                                                \
+    "Inter,-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,'Helvetica Neue',Arial,"      \
+    "'PingFang SC','Hiragino Sans GB','Microsoft YaHei','Noto Sans CJK SC','Noto Sans SC'," \
     "'Source Han Sans SC','WenQuanYi Micro Hei',sans-serif"
-#define FIXED                                                                                    \
-    "'JetBrains Mono',ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',"            \
+#define FIXED                                                                         \
+    "'JetBrains Mono',ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono'," \
     "'WenQuanYi Micro Hei Mono',monospace"
 
 static void fonts(FILE *out)
@@ -103,25 +103,29 @@ void ink_style_html(FILE *out)
 
 void ink_patterns(FILE *out)
 {
-    fputs("<defs>\n" PATTERN("waves", "16", "8")
-          "><rect width=\"16\" height=\"8\" class=\"f-panel\"/>"
-          "<path d=\"M0 4C4 0 4 0 8 4S12 8 16 4\" fill=\"none\" class=\"s-muted\" "
-          "stroke-width=\"1\" opacity=\".75\"/></pattern>\n" //
-          PATTERN("hatch", "8", "8") " patternTransform=\"rotate(45)\">"
-          "<rect width=\"8\" height=\"8\" class=\"f-panel\"/>"
-          "<rect width=\"3.5\" height=\"8\" class=\"f-b\"/></pattern>\n" //
-          PATTERN("dots", "7", "7")
-          "><rect width=\"7\" height=\"7\" class=\"f-panel\"/>"
-          "<circle cx=\"3.5\" cy=\"3.5\" r=\"2.1\" class=\"f-c\"/></pattern>\n" //
-          PATTERN("cross", "8", "8") " patternTransform=\"rotate(45)\">"
-          "<rect width=\"8\" height=\"8\" class=\"f-panel\"/>"
-          "<path d=\"M0 4H8M4 0V8\" class=\"s-d\" stroke-width=\"1.8\"/></pattern>\n" //
-          PATTERN("barrier", "8", "8") " patternTransform=\"rotate(40)\">"
-          "<rect width=\"8\" height=\"8\" class=\"f-ink\"/>"
-          "<rect width=\"2.6\" height=\"8\" class=\"f-panel\"/></pattern>\n" //
-          PATTERN("dead", "14", "14")
-          "><rect width=\"14\" height=\"14\" class=\"f-greytint\"/>"
-          "<path d=\"M4 4L10 10M10 4L4 10\" class=\"s-muted\" stroke-width=\"1\"/></pattern>\n"
-          "</defs>\n",
-          out);
+    fputs(
+        "<defs>\n" PATTERN(
+            "waves", "16",
+            "8") "><rect width=\"16\" height=\"8\" class=\"f-panel\"/>"
+                 "<path d=\"M0 4C4 0 4 0 8 4S12 8 16 4\" fill=\"none\" class=\"s-muted\" "
+                 "stroke-width=\"1\" opacity=\".75\"/></pattern>\n" //
+        PATTERN("hatch", "8", "8") " patternTransform=\"rotate(45)\">"
+                                   "<rect width=\"8\" height=\"8\" class=\"f-panel\"/>"
+                                   "<rect width=\"3.5\" height=\"8\" class=\"f-b\"/></pattern>\n" //
+        PATTERN("dots", "7",
+                "7") "><rect width=\"7\" height=\"7\" class=\"f-panel\"/>"
+                     "<circle cx=\"3.5\" cy=\"3.5\" r=\"2.1\" class=\"f-c\"/></pattern>\n" //
+        PATTERN("cross", "8",
+                "8") " patternTransform=\"rotate(45)\">"
+                     "<rect width=\"8\" height=\"8\" class=\"f-panel\"/>"
+                     "<path d=\"M0 4H8M4 0V8\" class=\"s-d\" stroke-width=\"1.8\"/></pattern>\n" //
+        PATTERN("barrier", "8",
+                "8") " patternTransform=\"rotate(40)\">"
+                     "<rect width=\"8\" height=\"8\" class=\"f-ink\"/>"
+                     "<rect width=\"2.6\" height=\"8\" class=\"f-panel\"/></pattern>\n" //
+        PATTERN("dead", "14", "14") "><rect width=\"14\" height=\"14\" class=\"f-greytint\"/>"
+                                    "<path d=\"M4 4L10 10M10 4L4 10\" class=\"s-muted\" "
+                                    "stroke-width=\"1\"/></pattern>\n"
+                                    "</defs>\n",
+        out);
 }

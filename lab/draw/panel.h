@@ -19,9 +19,9 @@ struct panel {
     const struct way *way;
     const struct finding *finding;
     const struct scene *scene;
-    double width;  /* of the panel, with its border */
-    double pad;    /* between border and content */
-    double end_ms; /* of the time axis, the same in all panels of a report */
+    double width;                    /* of the panel, with its border */
+    double pad;                      /* between border and content */
+    double end_ms;                   /* of the time axis, the same in all panels of a report */
     double left, right, top, bottom; /* of the timeline; set by scene_layout() */
     double y[LANES_MAX];             /* middle of each lane */
     struct boxes boxes;
@@ -32,6 +32,7 @@ void panel_init(struct panel *panel, FILE *out, const struct report *report, siz
 
 /* Find the heights. `first_y`: where the axis begins. */
 void scene_layout(struct panel *panel, double first_y);
+void scene_align(struct panel *panel, const double y[LANES_MAX]);
 void scene_draw(struct panel *panel);
 
 static inline double panel_x(const struct panel *panel, double ms)

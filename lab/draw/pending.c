@@ -1,8 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* Drawings that are not written yet. */
 #include "../lab.h"
-void draw_svg(FILE *out, const struct report *report, enum lang lang)
-{
-    (void)out, (void)report, (void)lang;
-}
+
 void draw_html(FILE *out, const struct report *report, enum lang lang)
 {
     (void)out, (void)report, (void)lang;

@@ -124,8 +124,9 @@ static double why_draw(struct pen *pen, const struct report *report, double x, d
 {
     static const struct phrase word = PHRASE("Why", "原因");
     const char *why = phrase(&report->experiment->why, pen->lang);
-    double in = ink_say(pen, x, y, START, (struct font){ 14, BOLD, INK, false },
-                        phrase(&word, pen->lang)) + 12;
+    double in =
+        ink_say(pen, x, y, START, (struct font){ 14, BOLD, INK, false }, phrase(&word, pen->lang)) +
+        12;
 
     y = ink_wrap(pen, x + in, y, width - in, 21, (struct font){ 14, REGULAR, INK, false }, why);
     return ink_wrap(pen, x + in, y, width - in, 20, (struct font){ 13, REGULAR, MUTED, false },
@@ -144,41 +145,75 @@ static void title_draw(struct panel *panel)
              (struct font){ 14, REGULAR, MUTED, false }, phrase(&panel->way->note, pen->lang));
 }
 
-/* Height of the timeline with its title. */
-static double picture_height(struct panel *panel)
+/* What the panels of a row share. */
+struct row {
+    double width, end_ms, picture, verdict, code;
+    bool alike; /* as many lanes in each */
+    double y[LANES_MAX];
+};
+
+/* Lanes of all panels at the same heights: the largest distances of any. */
+static void row_lanes(struct row *row, const struct panel *panel, bool first)
 {
-    scene_layout(panel, 66);
-    return panel->bottom + 12;
+    double before[LANES_MAX];
+
+    memcpy(before, row->y, sizeof before);
+    for (int i = 0; i < panel->scene->lane_count; i++) {
+        double gap = panel->y[i] - (i ? panel->y[i - 1] : 0);
+        double known = first ? 0 : before[i] - (i ? before[i - 1] : 0);
+        row->y[i] = (i ? row->y[i - 1] : 0) + fmax(gap, known);
+    }
+}
+
+static void row_measure(struct row *row, const struct report *report, size_t first, size_t count,
+                        enum lang lang, struct panel *panel)
+{
+    FILE *nowhere = fopen("/dev/null", "w");
+    int lanes = report->findings[first].scene.lane_count;
+
+    row->alike = true;
+    for (size_t i = 0; i < count; i++)
+        row->alike = row->alike && report->findings[first + i].scene.lane_count == lanes;
+    for (size_t i = 0; i < count; i++) {
+        panel_init(panel, nowhere, report, first + i, lang, row->width, row->end_ms);
+        scene_layout(panel, 66);
+        row_lanes(row, panel, i == 0);
+        row->picture = fmax(row->picture, panel->bottom + 12);
+        row->code = fmax(row->code, code_height(panel));
+        if (nowhere)
+            row->verdict = fmax(row->verdict, verdict_draw(panel, 0));
+    }
+    for (size_t i = 0; row->alike && i < count; i++) {
+        panel_init(panel, nowhere, report, first + i, lang, row->width, row->end_ms);
+        scene_layout(panel, 66);
+        scene_align(panel, row->y);
+        row->picture = fmax(row->picture, panel->bottom + 12);
+    }
+    if (nowhere)
+        fclose(nowhere);
 }
 
 /* One row of panels: pictures, verdicts and code each have the same height. Returns it. */
 static double row_draw(struct pen *pen, const struct report *report, size_t first, size_t count,
                        double y, double width, struct panel *panel)
 {
-    double end = report_end_ms(report), picture = 0, code = 0, verdict = 0;
+    struct row row = { .width = width, .end_ms = report_end_ms(report) };
 
+    row_measure(&row, report, first, count, pen->lang, panel);
+    double height = row.picture + row.verdict + (row.code > 0 ? row.code + 10 : 0) + 14;
     for (size_t i = 0; i < count; i++) {
-        FILE *nowhere = fopen("/dev/null", "w");
-        panel_init(panel, nowhere ? nowhere : pen->out, report, first + i, pen->lang, width, end);
-        picture = fmax(picture, picture_height(panel));
-        code = fmax(code, code_height(panel));
-        if (nowhere) {
-            verdict = fmax(verdict, verdict_draw(panel, 0));
-            fclose(nowhere);
-        }
-    }
-    double height = picture + verdict + (code > 0 ? code + 10 : 0) + 14;
-    for (size_t i = 0; i < count; i++) {
-        panel_init(panel, pen->out, report, first + i, pen->lang, width, end);
+        panel_init(panel, pen->out, report, first + i, pen->lang, width, row.end_ms);
         fprintf(pen->out, "<g transform=\"translate(%s %s)\">\n",
                 N(MARGIN + (double)i * (width + GAP)), N(y));
         ink_rect(&panel->pen, (struct box){ 0, 0, width, height, 0 }, 10, PANEL, PLAIN, BORDER, 1,
                  NULL);
         title_draw(panel);
         scene_layout(panel, 66);
+        if (row.alike)
+            scene_align(panel, row.y);
         scene_draw(panel);
-        verdict_draw(panel, picture);
-        code_draw(panel, picture + verdict + 10, code);
+        verdict_draw(panel, row.picture);
+        code_draw(panel, row.picture + row.verdict + 10, row.code);
         fputs("</g>\n", pen->out);
     }
     return height;

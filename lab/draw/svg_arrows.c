@@ -22,9 +22,12 @@ static bool drawable(const struct scene *scene, const struct arrow *arrow)
            arrow->to < scene->lane_count && arrow->from != arrow->to;
 }
 
-static bool same_lanes(const struct arrow *a, const struct arrow *b)
+static bool spans_meet(const struct arrow *a, const struct arrow *b)
 {
-    return (a->from == b->from && a->to == b->to) || (a->from == b->to && a->to == b->from);
+    int a_top = a->from < a->to ? a->from : a->to, a_low = a->from + a->to - a_top;
+    int b_top = b->from < b->to ? b->from : b->to, b_low = b->from + b->to - b_top;
+
+    return a_top < b_low && b_top < a_low;
 }
 
 unsigned tries_between(const struct scene *scene, int lane, double from_ms, double to_ms)
@@ -48,10 +51,11 @@ static void places(const struct panel *panel, double x[SCENE_ARROWS])
         bool plain = !arrow->label[panel->pen.lang][0] && !strong_kind(arrow->kind);
         for (size_t j = 0; j < i && x[i] >= 0; j++) {
             const struct arrow *other = &scene->arrows[j];
-            if (x[j] < 0 || !same_lanes(arrow, other))
+            if (x[j] < 0 || !spans_meet(arrow, other))
                 continue;
             double apart = fabs(x[i] - x[j]);
-            bool like = arrow->kind == other->kind && arrow->from == other->from;
+            bool like =
+                arrow->kind == other->kind && arrow->from == other->from && arrow->to == other->to;
             if (plain && like && apart < (arrow->kind == ARROW_TRY ? APART : NUDGE))
                 x[i] = -1;
             else if (apart < NUDGE - 1)
@@ -86,7 +90,7 @@ static struct style style_of(enum arrow_kind kind)
 static void head_draw(struct panel *panel, double x, double y, bool down, double size,
                       enum colour colour)
 {
-    char points[96];
+    char points[128];
     double back = down ? y - size * 2 : y + size * 2;
 
     snprintf(points, sizeof points, "%s,%s %s,%s %s,%s", N(x), N(y), N(x - size), N(back),
@@ -97,7 +101,7 @@ static void head_draw(struct panel *panel, double x, double y, bool down, double
 static void octagon_draw(struct panel *panel, double x, double y)
 {
     const double r = 15, k = r * 0.414;
-    char points[256];
+    char points[288];
 
     snprintf(points, sizeof points, "%s,%s %s,%s %s,%s %s,%s %s,%s %s,%s %s,%s %s,%s", N(x - k),
              N(y - r), N(x + k), N(y - r), N(x + r), N(y - k), N(x + r), N(y + k), N(x + k),

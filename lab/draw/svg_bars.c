@@ -10,10 +10,14 @@ static bool drawable(const struct scene *scene, const struct bar *bar)
     return bar->lane >= 0 && bar->lane < scene->lane_count;
 }
 
+/* A value, or a death, that was there when the play ended stays: the axis may be longer, because another way took longer. */
 static struct box bar_box(const struct panel *panel, const struct bar *bar)
 {
-    double x = panel_x(panel, bar->from_ms), to = panel_x(panel, bar->to_ms);
-    double half = bar->kind == BAR_VALUE || bar->kind == BAR_BAD_VALUE ? HALF - 2 : HALF;
+    bool value = bar->kind == BAR_VALUE || bar->kind == BAR_BAD_VALUE;
+    bool stays = (value || bar->kind == BAR_DEAD) && bar->to_ms >= panel->scene->end_ms;
+    double x = panel_x(panel, bar->from_ms);
+    double to = panel_x(panel, stays ? panel->end_ms : bar->to_ms);
+    double half = value ? HALF - 2 : HALF;
 
     return (struct box){ x, panel->y[bar->lane] - half, fmax(to - x, 2.5), 2 * half, BOX_BAR };
 }
@@ -52,7 +56,8 @@ static void bar_draw(struct panel *panel, const struct bar *bar)
         ink_rect(pen, box, 3, NONE, DEAD, MUTED, 1, "2 3");
         break;
     case BAR_WAITS:
-        ink_line(pen, box.x, panel->y[bar->lane], box.x + box.w, panel->y[bar->lane], PANEL, 3, NULL);
+        ink_line(pen, box.x, panel->y[bar->lane], box.x + box.w, panel->y[bar->lane], PANEL, 3,
+                 NULL);
         ink_line(pen, box.x, panel->y[bar->lane], box.x + box.w, panel->y[bar->lane], colour, 2,
                  "2 4");
         boxes_add(pen->boxes, BOX_BADGE, box.x, panel->y[bar->lane] - 3, box.w, 6);
@@ -71,7 +76,8 @@ void bars_draw(struct panel *panel)
 {
     const struct scene *scene = panel->scene;
 
-    for (int bad = 0; bad < 2; bad++) /* a wrong value has the thicker border: over its neighbours */
+    for (int bad = 0; bad < 2;
+         bad++) /* a wrong value has the thicker border: over its neighbours */
         for (size_t i = 0; i < scene->bar_count; i++) {
             const struct bar *bar = &scene->bars[i];
             if (!drawable(scene, bar) || (bar->kind == BAR_BAD_VALUE) != (bad == 1))
@@ -85,8 +91,8 @@ void bars_draw(struct panel *panel)
 /* ---- their labels -------------------------------------------------------------------------------- */
 
 /* On a patterned bar a text stands on a plate. */
-static bool on_plate(struct panel *panel, const struct box *bar, const char *text,
-                     struct font font, bool pause)
+static bool on_plate(struct panel *panel, const struct box *bar, const char *text, struct font font,
+                     bool pause)
 {
     char clean[LABEL_ROOM * 4];
     double sign = pause ? 16 : 0;
@@ -118,11 +124,16 @@ static bool on_plate(struct panel *panel, const struct box *bar, const char *tex
 static void beside(struct panel *panel, const struct box *bar, const char *text, struct font font)
 {
     double middle = bar->x + bar->w / 2, up = bar->y - 6, down = bar->y + bar->h + 14;
-    struct spot spots[] = { { middle, down, MIDDLE },           { middle, up, MIDDLE },
-                            { bar->x, down, START },            { bar->x, up, START },
-                            { bar->x + bar->w, down, END },     { bar->x + bar->w, up, END },
-                            { middle, down + 14, MIDDLE },      { middle, up - 14, MIDDLE },
-                            { bar->x + bar->w + 6, up, START }, { bar->x - 6, up, END } };
+    struct spot spots[] = { { middle, down, MIDDLE },
+                            { middle, up, MIDDLE },
+                            { bar->x, down, START },
+                            { bar->x, up, START },
+                            { bar->x + bar->w, down, END },
+                            { bar->x + bar->w, up, END },
+                            { middle, down + 14, MIDDLE },
+                            { middle, up - 14, MIDDLE },
+                            { bar->x + bar->w + 6, up, START },
+                            { bar->x - 6, up, END } };
 
     font.halo = true;
     if (font.colour == ON)
@@ -142,8 +153,7 @@ static void plain_label(struct panel *panel, const struct box *bar, const char *
     if (width + 6 <= bar->w) {
         spots[count++] = (struct spot){ bar->x + bar->w / 2, y, MIDDLE };
         for (int i = 0; i <= 8; i++)
-            spots[count++] =
-                (struct spot){ bar->x + 5 + (bar->w - width - 10) * i / 8, y, START };
+            spots[count++] = (struct spot){ bar->x + 5 + (bar->w - width - 10) * i / 8, y, START };
     }
     if (!count || !label_put(panel, text, font, 0, spots, count, true))
         beside(panel, bar, text, font);
@@ -151,25 +161,22 @@ static void plain_label(struct panel *panel, const struct box *bar, const char *
 
 static void waits_label(struct panel *panel, const struct bar *bar, struct font font)
 {
-    static const char *const with[] = { "%s (%u times)", "%s（%u 次）" };
     static const char *const alone[] = { "tries %u times", "重试 %u 次" };
     enum lang lang = panel->pen.lang;
     const char *label = bar->label[lang];
     unsigned tries = tries_between(panel->scene, bar->lane, bar->from_ms, bar->to_ms);
-    char text[LABEL_ROOM + 40], times[12];
-    double x = panel_x(panel, bar->from_ms), to = panel_x(panel, bar->to_ms), y = panel->y[bar->lane];
+    char text[LABEL_ROOM + 40];
+    double x = panel_x(panel, bar->from_ms), to = panel_x(panel, bar->to_ms),
+           y = panel->y[bar->lane];
 
-    snprintf(times, sizeof times, "%u", tries);
-    if (tries > 3 && label[0] && !strstr(label, times))
-        snprintf(text, sizeof text, with[lang], label, tries);
-    else if (tries > 3 && !label[0])
+    if (tries > 3 && !label[0])
         snprintf(text, sizeof text, alone[lang], tries);
     else
         snprintf(text, sizeof text, "%s", label);
-    struct spot spots[] = { { x + 3, y + 15, START },      { (x + to) / 2, y + 15, MIDDLE },
-                            { to - 3, y + 15, END },       { x + 3, y - 7, START },
+    struct spot spots[] = { { x + 3, y + 15, START },        { (x + to) / 2, y + 15, MIDDLE },
+                            { to - 3, y + 15, END },         { x + 3, y - 7, START },
                             { (x + to) / 2, y - 7, MIDDLE }, { x - 5, y + 4, END },
-                            { x + 3, y + 29, START },      { x + 3, y - 21, START } };
+                            { x + 3, y + 29, START },        { x + 3, y - 21, START } };
     label_put(panel, text, font, fmax(to - x, 70), spots, sizeof spots / sizeof spots[0], false);
 }
 
@@ -278,7 +285,8 @@ void beliefs_draw(struct panel *panel)
 
 void beliefs_label(struct panel *panel)
 {
-    static const char *const formats[] = { "%c believes it holds the lock", "%c 一直以为自己持有锁" };
+    static const char *const formats[] = { "%c believes it holds the lock",
+                                           "%c 一直以为自己持有锁" };
     static const char *const shorts[] = { "%c believes", "%c 以为持锁" };
     unsigned said = 0; /* clients, as bits */
 
@@ -289,10 +297,14 @@ void beliefs_label(struct panel *panel)
             continue;
         double x = panel_x(panel, belief->from_ms), to = panel_x(panel, belief->to_ms);
         double y = panel->y[belief->lane] + HALF + 25;
-        struct spot spots[] = { { x + (to - x) * 0.1, y, START }, { x + 4, y, START },
-                                { x + (to - x) / 2, y, MIDDLE },  { to - 4, y, END },
-                                { to, y + 3, START },             { x + (to - x) * 0.2, y, START },
-                                { x + (to - x) * 0.3, y, START }, { x + 4, y + 13, START } };
+        struct spot spots[] = { { x + (to - x) * 0.1, y, START },
+                                { x + 4, y, START },
+                                { x + (to - x) / 2, y, MIDDLE },
+                                { to - 4, y, END },
+                                { to, y + 3, START },
+                                { x + (to - x) * 0.2, y, START },
+                                { x + (to - x) * 0.3, y, START },
+                                { x + 4, y + 13, START } };
         struct font font = { 12, SEMI, client_colour(belief->client), true };
         char text[64];
         snprintf(text, sizeof text, formats[panel->pen.lang], 'A' + belief->client);
@@ -319,7 +331,8 @@ void highs_draw(struct panel *panel)
     ink_wrap(&panel->pen, panel->pad, y + 4, panel->left - panel->pad - 4, 12,
              (struct font){ panel->width < 520 ? 10.5 : 11.5, REGULAR, MUTED, 0 },
              phrase(&title, panel->pen.lang));
-    ink_line(&panel->pen, panel_x(panel, scene->highs[0].at_ms), y, panel->right, y, MUTED, 1, NULL);
+    ink_line(&panel->pen, panel_x(panel, scene->highs[0].at_ms), y, panel->right, y, MUTED, 1,
+             NULL);
     for (size_t i = 0; i < scene->high_count; i++) {
         double x = panel_x(panel, scene->highs[i].at_ms);
         char text[32];

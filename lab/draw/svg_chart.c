@@ -41,7 +41,7 @@ struct trait way_trait(const struct report *report, int way)
 void mark_shape(struct pen *pen, struct trait trait, double x, double y, double size)
 {
     const char *name = ink_name(trait.colour);
-    char points[160];
+    char points[224];
 
     switch (trait.mark) {
     case 0:
@@ -122,8 +122,8 @@ static void axes_draw(struct frame *frame)
 
 static size_t points_of(const struct frame *frame, const struct series *series)
 {
-    size_t count = series->count < frame->report->plot.points ? series->count :
-                                                                frame->report->plot.points;
+    size_t count =
+        series->count < frame->report->plot.points ? series->count : frame->report->plot.points;
 
     return count < POINTS_MAX ? count : POINTS_MAX;
 }
@@ -176,8 +176,11 @@ static void values_draw(struct frame *frame, const struct series *series, struct
         char text[32];
         figure(text, sizeof text, series->mid[i]);
         double w = text_width(text, 12, SEMI), x = at_x(frame, i), y = at_y(frame, series->mid[i]);
-        const double spots[][2] = { { x - w - 8, y - 9 }, { x - w / 2, y - 13 }, { x + 8, y - 9 },
-                                    { x - w / 2, y + 22 }, { x + 8, y + 18 } };
+        const double spots[][2] = { { x - w - 8, y - 9 },
+                                    { x - w / 2, y - 13 },
+                                    { x + 8, y - 9 },
+                                    { x - w / 2, y + 22 },
+                                    { x + 8, y + 18 } };
         for (size_t j = 0; j < sizeof spots / sizeof spots[0]; j++) {
             struct box box = { spots[j][0] - 2, spots[j][1] - 11, w + 4, 14, BOX_LABEL };
             if (boxes_cost(frame->pen->boxes, &box, false) != 0)
@@ -245,8 +248,8 @@ static void ends_draw(struct frame *frame)
         if (!points)
             continue;
         double y = at_y(frame, series->mid[points - 1]) - 12;
-        ends[count++] = (struct end){ series, at_x(frame, points - 1), y, y,
-                                      end_height(frame, series, room) };
+        ends[count++] =
+            (struct end){ series, at_x(frame, points - 1), y, y, end_height(frame, series, room) };
     }
     qsort(ends, count, sizeof ends[0], by_y);
     for (size_t i = 1; i < count; i++)
@@ -304,8 +307,11 @@ void chart_draw(struct pen *pen, const struct report *report, size_t chart, doub
 {
     struct boxes boxes;
     struct pen own = { pen->out, pen->lang, &boxes };
-    struct frame frame = { .pen = &own, .report = report, .chart = &report->plot.chart[chart],
-                           .width = width, .narrow = width < 520 };
+    struct frame frame = { .pen = &own,
+                           .report = report,
+                           .chart = &report->plot.chart[chart],
+                           .width = width,
+                           .narrow = width < 520 };
 
     boxes_init(&boxes, (struct box){ 0, 40, width, height - 40, 0 });
     frame.scale = scale_of(frame.chart);

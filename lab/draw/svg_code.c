@@ -16,10 +16,8 @@
 struct block {
     struct panel *panel;
     double room, size;
-    size_t widest;  /* line, in columns */
-    bool column;    /* comments beside the code */
-    double comment; /* x of it */
-    bool draw;
+    double comment; /* x of the column of comments, from the left of the code */
+    bool draw, key; /* key: the statement of this line is marked */
     double y;
 };
 
@@ -40,33 +38,55 @@ static void clean_copy(char *out, size_t room, const char *text, size_t bytes)
     text_clean(out, room, raw);
 }
 
-static double columns(const char *text, size_t bytes)
+static double code_width(const struct code_line *line, double size)
 {
     char clean[1200];
 
-    clean_copy(clean, sizeof clean, text, bytes);
-    return text_width(clean, 1, MONO) / GLYPH;
+    clean_copy(clean, sizeof clean, line->code, line->code_bytes);
+    return text_width(clean, size, MONO);
 }
 
+static double comment_width(const struct code_line *line)
+{
+    char clean[1200];
+
+    clean_copy(clean, sizeof clean, line->comment, line->comment_bytes);
+    return text_width(clean, 11.5, REGULAR) + (line->step ? 19 : 0);
+}
+
+/* The column of comments stands behind the longest line whose comment still fits there. */
 static struct block block_of(struct panel *panel, const char *code, bool draw)
 {
-    struct block block = { .panel = panel, .draw = draw };
-    double widest = 1, comment = 0, both = 0;
+    struct block block = { .panel = panel, .draw = draw, .size = 12 };
+    double widest = 1;
     struct code_line line;
 
-    for (const char *at = code; code_next(&at, &line);) {
-        if (!line.alone)
-            widest = fmax(widest, columns(line.code, line.code_bytes));
-        if (!line.alone && (line.comment_bytes || line.step))
-            comment = fmax(comment, columns(line.comment, line.comment_bytes) + 4);
-        both = widest + comment + 2;
-    }
     block.room = panel->width - 2 * panel->pad - 2 * INSET;
-    double fits = block.room / (12 * GLYPH);
-    block.size = widest <= fits ? 12 : fmax(9.5, 12 * fits / widest);
-    block.column = both <= fits;
-    block.comment = (widest + 3) * GLYPH * 12;
+    for (const char *at = code; code_next(&at, &line);)
+        if (!line.alone)
+            widest = fmax(widest, code_width(&line, block.size));
+    if (widest > block.room)
+        block.size = fmax(9.5, 12 * block.room / widest);
+    for (const char *at = code; code_next(&at, &line);) {
+        double width = code_width(&line, block.size) + 18;
+        if (!line.alone && (line.comment || line.step) &&
+            width + comment_width(&line) <= block.room)
+            block.comment = fmax(block.comment, width);
+    }
     return block;
+}
+
+/* Does a marked comment stand at the end of the statement that begins here? */
+static bool key_ahead(const struct code_line *line, const char *at)
+{
+    struct code_line next = *line;
+
+    for (int i = 0; i < 4 && !next.key; i++) {
+        if (next.alone || next.comment || !next.code_bytes ||
+            strchr(";{}", next.code[next.code_bytes - 1]) || !code_next(&at, &next))
+            return false;
+    }
+    return next.key;
 }
 
 /* A badge for the step, and the words; returns the y below. */
@@ -90,43 +110,44 @@ static double comment_draw(struct block *block, const struct code_line *line, do
         if (block->draw)
             ink_text(pen, left, y, START, font, at, bytes);
     }
-    return y;
+    return clean[0] ? y : y + PITCH - 2;
 }
 
 static void line_draw(struct block *block, const struct code_line *line)
 {
     struct pen *pen = &block->panel->pen;
     enum colour key = block->panel->way->breaks ? RED : GREEN;
-    struct font font = { block->size, MONO, line->key ? key : INK, false };
+    struct font font = { block->size, MONO, block->key ? key : INK, false };
     char clean[1200];
-    double left = block->panel->pad + INSET, first = block->y;
-    bool indent = false;
+    double left = block->panel->pad + INSET, first = block->y, end = 0;
 
     clean_copy(clean, sizeof clean, line->code, line->code_bytes);
     for (const char *at = clean, *next; *at; at = next) {
-        double in = indent ? 8 * GLYPH * block->size : 0;
+        double in = at > clean ? 8 * GLYPH * block->size : 0;
         size_t bytes = text_line(at, block->size, MONO, block->room - in, &next);
         size_t spaces = strspn(at, " ");
-        if (block->draw && line->key && bytes > spaces) {
-            double width = text_width_n(at + spaces, bytes - spaces, block->size, MONO);
-            double x = left + in + (double)spaces * GLYPH * block->size;
-            ink_rect(pen, (struct box){ x - 4, block->y - 13, width + 8, 18, 0 }, 3,
+        end = in + text_width_n(at, bytes, block->size, MONO);
+        if (block->draw && block->key && bytes > spaces) {
+            double x = in + (double)spaces * GLYPH * block->size;
+            ink_rect(pen, (struct box){ left + x - 4, block->y - 13, end - x + 8, 18, 0 }, 3,
                      key == RED ? RED_TINT : GREEN_TINT, PLAIN, NONE, 0, NULL);
         }
         if (block->draw)
             ink_text(pen, left + in, block->y, START, font, at, bytes);
         block->y += PITCH;
-        indent = true;
     }
     if (line->code_bytes == 0)
         block->y += PITCH / 2;
     if (!line->comment_bytes && !line->step)
         return;
-    if (block->column)
-        block->y = fmax(block->y, comment_draw(block, line, block->comment, first) + 2);
+    double column = fmax(block->comment, end + 18);
+    if (column + comment_width(line) <= block->room)
+        comment_draw(block, line, column, block->y - PITCH);
+    else if (end + 18 + comment_width(line) <= block->room)
+        comment_draw(block, line, end + 18, block->y - PITCH);
     else
-        block->y = comment_draw(block, line, (double)strspn(clean, " ") * GLYPH * block->size + 14,
-                                block->y) + 2;
+        block->y = comment_draw(block, line, 28, block->y) + 2;
+    block->y = fmax(block->y, first + PITCH);
 }
 
 static void alone_draw(struct block *block, const struct code_line *line)
@@ -149,6 +170,7 @@ static double code_flow(struct panel *panel, double y, bool draw)
     for (const char *at = code; code_next(&at, &line);) {
         if (draw)
             fprintf(panel->pen.out, "<g class=\"%s c%d\">", line.step ? "s" : "", line.step);
+        block.key = key_ahead(&line, at);
         if (line.alone)
             alone_draw(&block, &line);
         else

@@ -20,7 +20,7 @@ static void crossed_box(struct panel *panel, double x, double y)
 /* A zigzag that breaks the lane: crashed. */
 static void crash(struct panel *panel, double x, double y)
 {
-    char points[160];
+    char points[224];
 
     snprintf(points, sizeof points, "%s,%s %s,%s %s,%s %s,%s %s,%s %s,%s", N(x + 3), N(y - 20),
              N(x - 7), N(y + 3), N(x - 1), N(y + 3), N(x - 4), N(y + 20), N(x + 7), N(y - 4),
@@ -32,7 +32,7 @@ static void crash(struct panel *panel, double x, double y)
 static void mark_draw(struct panel *panel, const struct mark *mark)
 {
     double x = panel_x(panel, mark->at_ms), y = panel->y[mark->lane];
-    char points[96];
+    char points[128];
 
     switch (mark->kind) {
     case MARK_EXPIRES:

@@ -15,7 +15,8 @@ static double text_draw(struct pen *pen, const struct report *report, size_t way
 
     mark_shape(pen, trait, x + 6, y - 5, 5);
     y = ink_wrap(pen, x + 20, y, room - 20, 19, (struct font){ 14, BOLD, trait.colour, false },
-                 phrase(&report->experiment->ways[way].title, pen->lang)) + 2;
+                 phrase(&report->experiment->ways[way].title, pen->lang)) +
+        2;
     return ink_wrap(pen, x, y, room, 20, (struct font){ 14, REGULAR, MUTED, false },
                     way < SERIES_MAX ? phrase(&report->plot.texts[way], pen->lang) : "");
 }
@@ -35,8 +36,7 @@ static double checked_draw(struct pen *pen, const struct report *report, double 
         char text[400];
         if (!finding->verdict.text[pen->lang][0])
             continue;
-        snprintf(text, sizeof text, "%s: %s",
-                 phrase(&report->experiment->ways[i].title, pen->lang),
+        snprintf(text, sizeof text, "%s: %s", phrase(&report->experiment->ways[i].title, pen->lang),
                  finding->verdict.text[pen->lang]);
         if (outcome == BROKEN)
             ink_cross(pen, x + 6, y - 5, 4.5, colour);
@@ -45,7 +45,8 @@ static double checked_draw(struct pen *pen, const struct report *report, double 
         else
             ink_text(pen, x + 6, y, MIDDLE, (struct font){ 14, BOLD, colour, false }, "?", 1);
         y = ink_wrap(pen, x + 20, y, room - 20, 19, (struct font){ 13.5, SEMI, colour, false },
-                     text) + 2;
+                     text) +
+            2;
     }
     return ink_wrap(pen, x, y, room, 20, (struct font){ 14, REGULAR, MUTED, false },
                     report->plot.checked[pen->lang]);
@@ -76,7 +77,8 @@ double plot_draw(struct pen *pen, const struct report *report, double y, double 
     if (!why[0])
         return low;
     double in = ink_say(pen, x, low + 10, START, (struct font){ 14, BOLD, INK, false },
-                        phrase(&word, pen->lang)) + 12;
+                        phrase(&word, pen->lang)) +
+                12;
     return ink_wrap(pen, x + in, low + 10, width - in, 21, (struct font){ 14, REGULAR, INK, false },
                     why);
 }

@@ -117,10 +117,22 @@ void scene_layout(struct panel *panel, double first_y)
             y += room_above(panel, i + 1);
     }
     double last = scene->lane_count ? panel->y[scene->lane_count - 1] + HALF : panel->top + 60;
-    panel->bottom = last + fmax(26, scene->lane_count ? room_below(panel, scene->lane_count - 1) : 0);
+    panel->bottom =
+        last + fmax(26, scene->lane_count ? room_below(panel, scene->lane_count - 1) : 0);
     boxes_init(&panel->boxes, (struct box){ panel->left - 12, panel->top - 2,
                                             panel->width - 8 - (panel->left - 12),
                                             panel->bottom - panel->top + 6, BOX_LABEL });
+}
+
+/* Panels side by side with as many lanes have them at the same heights. */
+void scene_align(struct panel *panel, const double y[LANES_MAX])
+{
+    int last = panel->scene->lane_count - 1;
+    double moved = last < 0 ? 0 : y[last] - panel->y[last];
+
+    memcpy(panel->y, y, sizeof panel->y);
+    panel->bottom += moved;
+    panel->boxes.frame.h += moved;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------ */
@@ -330,11 +342,11 @@ static void numbers_draw(struct panel *panel)
             continue;
         double x = panel_x(panel, number->at_ms), y = panel->y[number->lane];
         double up = y - HALF - r - 4, down = y + HALF + r + 4, best = -1;
-        const double spots[][2] = { { x, up },          { x + 11, up },      { x - 11, up },
-                                    { x + 22, up },     { x - 22, up },      { x, up - 17 },
-                                    { x + 34, up },     { x - 34, up },      { x, down },
+        const double spots[][2] = { { x, up },           { x + 11, up },      { x - 11, up },
+                                    { x + 22, up },      { x - 22, up },      { x, up - 17 },
+                                    { x + 34, up },      { x - 34, up },      { x, down },
                                     { x + 22, up - 17 }, { x - 22, up - 17 }, { x + 14, down },
-                                    { x - 14, down },   { x + 46, up },      { x - 46, up } };
+                                    { x - 14, down },    { x + 46, up },      { x - 46, up } };
         size_t chosen = 0;
         for (size_t j = 0; j < sizeof spots / sizeof spots[0]; j++) {
             struct box box = { spots[j][0] - r - 1, spots[j][1] - r - 1, 2 * r + 2, 2 * r + 2, 0 };
@@ -388,6 +400,17 @@ static struct box label_box(const struct spot *spot, double width, double height
     return (struct box){ x - 2, spot->y - size * 0.92, width + 4, height + size * 0.2, BOX_LABEL };
 }
 
+static double widest_line(const char *clean, struct font font, double room)
+{
+    double widest = 0;
+
+    for (const char *at = clean, *next; *at; at = next) {
+        size_t bytes = text_line(at, font.size, font.weight, room, &next);
+        widest = fmax(widest, text_width_n(at, bytes, font.size, font.weight));
+    }
+    return widest;
+}
+
 bool label_put(struct panel *panel, const char *text, struct font font, double wrap,
                const struct spot *spots, size_t count, bool inside)
 {
@@ -400,17 +423,18 @@ bool label_put(struct panel *panel, const char *text, struct font font, double w
     if (!clean[0])
         return true;
     double full = text_width(clean, font.size, font.weight);
-    for (int turn = 0; turn < (wrap > 0 && wrap < full ? 2 : 1); turn++) {
-        double room = turn ? wrap : full + 1;
+    for (int turn = 0; turn < (wrap > 0 && full > 50 ? 2 : 1); turn++) {
+        double room = turn ? fmin(wrap, full * 0.62) : full + 1;
         size_t lines = text_lines(clean, font.size, font.weight, room);
+        double widest = widest_line(clean, font, room);
         for (size_t i = 0; i < count; i++) {
             struct spot spot = spots[i];
             spot.y += lines > 1 && inside ? -pitch * (double)(lines - 1) / 2 : 0;
-            struct box box = label_box(&spot, fmin(room, full), pitch * (double)lines, font.size);
+            struct box box = label_box(&spot, widest, pitch * (double)lines, font.size);
             double cost = boxes_cost(&panel->boxes, &box, inside);
             if (cost < 0)
                 continue;
-            cost += (double)i * 2 + turn * 12;
+            cost += (double)i + turn * 12;
             if (best < 0 || cost < best) {
                 best = cost;
                 chosen = &spots[i];

@@ -95,7 +95,9 @@ static double advance(uint32_t c, enum weight weight)
         return 0.603;
     if (c >= ' ' && c <= '~')
         return widths[c - ' '] / 1000.0 * factor[weight];
-    return (c == 0xb7 || c == 0x2019 ? 0.29 : c == 0x2026 || c >= 0x2190 ? 1.0 : 0.7) *
+    return (c == 0xb7 || c == 0x2019     ? 0.29
+            : c == 0x2026 || c >= 0x2190 ? 1.0
+                                         : 0.7) *
            factor[weight];
 }
 

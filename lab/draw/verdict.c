@@ -63,8 +63,10 @@ double verdict_draw(struct panel *panel, double y)
     size_t lines = text_lines(clean, font.size, font.weight, room);
     double height = 36 + (lines > 1 ? (double)(lines - 1) * 17 : 0);
     ink_rect(pen, (struct box){ x, y, width, height, 0 }, 8,
-             outcome == BROKEN ? RED_TINT : outcome == SAFE ? GREEN_TINT : GREY_TINT, PLAIN, colour,
-             1.5, NULL);
+             outcome == BROKEN ? RED_TINT
+             : outcome == SAFE ? GREEN_TINT
+                               : GREY_TINT,
+             PLAIN, colour, 1.5, NULL);
     ink_rect(pen, (struct box){ x, y, tab, height, 0 }, 8, colour, PLAIN, NONE, 0, NULL);
     ink_rect(pen, (struct box){ x + tab - 8, y, 8, height, 0 }, 0, colour, PLAIN, NONE, 0, NULL);
     double middle = y + height / 2;
