@@ -66,6 +66,11 @@ static void words(char label[LANGS][LABEL_ROOM], const char *en, const char *zh)
     snprintf(label[LANG_ZH], LABEL_ROOM, "%s", zh);
 }
 
+static void label_of(char label[LANGS][LABEL_ROOM], const struct phrase *text)
+{
+    words(label, phrase(text, LANG_EN), phrase(text, LANG_ZH));
+}
+
 /* ---- tokens ------------------------------------------------------------------------------------------ */
 
 static int by_size(const void *a, const void *b)
@@ -137,13 +142,35 @@ static struct mark *add_mark(struct walk *walk, enum mark_kind kind, int lane, d
     return mark;
 }
 
+/* The places of a semaphore are lanes of one server: an arrow goes to the one that the client has; or to the nearest, of the free ones if there are
+ * any. */
+static int nearest_place(const struct walk *walk, int lane)
+{
+    int nearest = -1, least = 0, cost;
+
+    for (int i = 0; i < walk->scene->lane_count; i++) {
+        if (walk->scene->lanes[i].kind != LANE_SERVER)
+            continue;
+        if (walk->open[i].owner == lane)
+            return i;
+        cost = abs(i - lane) + (walk->open[i].owner >= 0 ? LANES_MAX : 0);
+        if (nearest < 0 || cost < least) {
+            nearest = i;
+            least = cost;
+        }
+    }
+    return nearest;
+}
+
 /* The servers of the way: arrows of a client go to all of them. */
 static void to_servers(struct walk *walk, enum arrow_kind kind, int lane, double at)
 {
+    int only = walk->way->capacity > 1 ? nearest_place(walk, lane) : -1;
+
     for (int i = 0; i < walk->scene->lane_count; i++) {
         bool grants = kind == ARROW_GRANT;
 
-        if (walk->scene->lanes[i].kind == LANE_SERVER)
+        if (walk->scene->lanes[i].kind == LANE_SERVER && (only < 0 || i == only))
             add_arrow(walk, kind, grants ? i : lane, grants ? lane : i, walk->open[lane].client,
                       at);
     }
@@ -351,8 +378,9 @@ static int just_released(const struct walk *walk, int owner, double at)
     return -1;
 }
 
-static void end_lease(struct walk *walk, int lane, double at, bool over)
+static void end_lease(struct walk *walk, int lane, double at, bool over, const struct phrase *why)
 {
+    static const struct phrase expires = PHRASE("lease expires", "锁到期");
     struct open *open = &walk->open[lane];
     struct bar *bar;
     struct mark *mark;
@@ -370,11 +398,11 @@ static void end_lease(struct walk *walk, int lane, double at, bool over)
     if (!over || (walk->open[open->owner].believes < 0 && walk->open[open->owner].dead < 0))
         return;
     by = just_released(walk, open->owner, at);
-    mark = add_mark(walk, by < 0 ? MARK_EXPIRES : MARK_NOTE, lane, at);
-    if (by < 0)
-        words(mark->label, "lease expires", "锁到期");
-    else
+    mark = add_mark(walk, by < 0 && !why ? MARK_EXPIRES : MARK_NOTE, lane, at);
+    if (by >= 0 && !why)
         say(mark->label, "deleted by %c", "被 %c 删除", 'A' + walk->open[by].client);
+    else
+        label_of(mark->label, why ? why : &expires);
 }
 
 static void owned(struct walk *walk, const struct event *event, double at)
@@ -383,7 +411,7 @@ static void owned(struct walk *walk, const struct event *event, double at)
 
     if (event->other == open->owner && event->token == open->token)
         return;
-    end_lease(walk, event->lane, at, true);
+    end_lease(walk, event->lane, at, true, event->text);
     open->owner = event->other;
     open->owned = at;
     open->token = event->token;
@@ -395,8 +423,7 @@ static void told(struct walk *walk, const struct event *event, double at)
 {
     struct mark *mark = add_mark(walk, MARK_NOTE, event->lane, at);
 
-    for (int lang = 0; lang < LANGS; lang++)
-        snprintf(mark->label[lang], LABEL_ROOM, "%s", phrase(event->text, (enum lang)lang));
+    label_of(mark->label, event->text);
 }
 
 static void step(struct walk *walk, const struct event *event, double at)
@@ -505,7 +532,7 @@ static void finish(struct walk *walk, double end)
         end_wait(walk, lane, end);
         end_pause(walk, lane, end);
         end_belief(walk, lane, end);
-        end_lease(walk, lane, end, false);
+        end_lease(walk, lane, end, false, NULL);
         end_value(walk, lane, end);
         started(walk, lane, end);
     }

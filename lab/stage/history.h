@@ -39,7 +39,7 @@ enum event_kind {
     EV_STARTED, /* again */
     EV_NOTE,    /* text, in any lane */
     /* noted by observers, in a server's lane */
-    EV_OWNER, /* the server says: lane `other` has it (-1: nobody); token, or 0 */
+    EV_OWNER, /* the server says: lane `other` has it (-1: nobody); token, or 0; text: why a client that still believes has it no more */
     EV_VALUE, /* a resource: its value, as it was at the begin, or as seen by an observer */
 };
 

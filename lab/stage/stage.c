@@ -262,6 +262,16 @@ void stage_await(struct stage *stage, int lane, enum event_kind kind, unsigned c
     }
 }
 
+void stage_await_signal(struct stage *stage, int64_t value)
+{
+    if (stage->unclear)
+        return;
+    if (!history_await_signal(stage->history, value, AWAIT_MS)) {
+        check_failed(stage);
+        stage_unclear(stage, "signal %lld did not come", (long long)value);
+    }
+}
+
 void stage_sleep(struct stage *stage, int64_t ms)
 {
     if (!stage->unclear)

@@ -71,6 +71,7 @@ void stage_do(struct stage *stage, actor_fn *fn);
 void stage_join(struct stage *stage, int lane);
 /* Wait for events of a lane; see history_await(). */
 void stage_await(struct stage *stage, int lane, enum event_kind kind, unsigned count);
+void stage_await_signal(struct stage *stage, int64_t value);
 /* Let time pass that the experiment is about (a ttl, a pause). Not in place of an event. */
 void stage_sleep(struct stage *stage, int64_t ms);
 /* The step with this number happens in this lane; `bad`: in red. */

@@ -8,9 +8,10 @@
 
 #include <stdint.h>
 
-#define CLOCK_PRELOAD  "LD_PRELOAD=" CLOCK_SHIM
 #define CLOCK_VARIABLE "HOLDFAST_TEST_CLOCK" /* in the server's environment: the path of the file */
 
+/* "LD_PRELOAD=PATH", for that environment. CLOCK_SHIM is a path, or the name of a file beside this program. Static. */
+const char *clock_preload(void);
 /* DIR/clock, mapped: microseconds, 0 at first. munmap() it. */
 _Atomic int64_t *clock_make(const char *dir);
 

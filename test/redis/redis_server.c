@@ -91,7 +91,7 @@ void clock_jump_ms(struct server *server, int64_t ms)
 static void begin(struct server *server)
 {
     char port[16], log[SERVER_PATH_ROOM], clock[SERVER_PATH_ROOM + 32];
-    char *env[] = { (char *)"PATH=/usr/bin:/bin", clock, (char *)CLOCK_PRELOAD, NULL };
+    char *env[] = { (char *)"PATH=/usr/bin:/bin", clock, (char *)(uintptr_t)clock_preload(), NULL };
     const char *args[ARGS_MAX] = { "/usr/bin/redis-server" };
     size_t n = 1;
     const char *ours[] = { server->tls ? "--tls-port" : "--port",
