@@ -14,5 +14,9 @@
 const char *clock_preload(void);
 /* DIR/clock, mapped: microseconds, 0 at first. munmap() it. */
 _Atomic int64_t *clock_make(const char *dir);
+/* A copy of the shim, in a directory of its own below /tmp, for a server that runs as another user: that user may be unable to
+ * read what was built, and from /dev/shm nothing may be executed in some containers. Its path; static. The copy goes when the
+ * program exits. */
+const char *clock_copy_shim(void);
 
 #endif

@@ -133,9 +133,36 @@ void show_file(const char *path)
 
 /* ---- processes ------------------------------------------------------------------------ */
 
+#define ALSO_MAX 4
+#define ENV_MAX  512
+static char *also[ALSO_MAX + 1]; /* NULL at the end */
+
+void launch_also(char *variable)
+{
+    size_t n = 0;
+
+    while (also[n])
+        n++;
+    if (n == ALSO_MAX)
+        give_up("too many variables for servers");
+    also[n] = variable;
+}
+
+/* `env` and what launch_also() has added, into `ret`. */
+static void join_env(char *const *env, char **ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; env[i] && n < ENV_MAX; i++)
+        ret[n++] = env[i];
+    for (size_t i = 0; also[i]; i++)
+        ret[n++] = also[i];
+    ret[n] = NULL;
+}
+
 static void begin(const char *const *args, const struct launch *how, pid_t parent)
 {
-    char *path[] = { (char *)"PATH=/usr/bin:/bin", NULL };
+    char *path[] = { (char *)"PATH=/usr/bin:/bin", NULL }, *env[ENV_MAX + ALSO_MAX + 1];
     sigset_t none;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = null;
 
@@ -154,8 +181,9 @@ static void begin(const char *const *args, const struct launch *how, pid_t paren
         how->become(how->arg);
     if (!how->outlives)
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid(2), which clears it */
+    join_env(how->env ? how->env : path, env);
     if (getppid() == parent && (!how->dir || chdir(how->dir) == 0))
-        execvpe(args[0], (char *const *)(uintptr_t)args, how->env ? how->env : path);
+        execvpe(args[0], (char *const *)(uintptr_t)args, env);
     _exit(127);
 }
 

@@ -46,6 +46,8 @@ struct launch {
 };
 /* Between fork() and exec() only calls are made that are allowed in a program with threads. */
 pid_t launch(const char *const *args, const struct launch *how);
+/* Servers started from now on have this variable ("NAME=VALUE") too. The text must live as long as the program. */
+void launch_also(char *variable);
 bool is_installed(const char *program); /* is it in the PATH? */
 /* SIGKILL, and wait for its end. 0 is fine. */
 void end_process(pid_t *pid);

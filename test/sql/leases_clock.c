@@ -20,30 +20,6 @@
 
 static _Atomic int64_t *offset_us; /* which the server has mapped too: test/lib/clock_shim.c */
 static char clock_dir[SERVER_PATH_ROOM];
-static char shim_dir[] = "/tmp/holdfast-shim-XXXXXX", shim[sizeof shim_dir + 16];
-
-/* The server runs as another user, who may not be able to read what was built: a copy for it. Not in
- * /dev/shm, from where nothing may be executed in some containers. */
-static void copy_shim(void)
-{
-    char bytes[4096];
-    ssize_t len = -1;
-    int from = open(CLOCK_SHIM, O_RDONLY | O_CLOEXEC), to = -1;
-
-    if (mkdtemp(shim_dir) && chmod(shim_dir, 0755) == 0) {
-        snprintf(shim, sizeof shim, "%s/clock.so", shim_dir);
-        to = open(shim, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-    }
-    if (from < 0 || to < 0 || fchmod(to, 0755) != 0)
-        give_up("a copy of %s: %s", CLOCK_SHIM, strerror(errno));
-    while ((len = read(from, bytes, sizeof bytes)) > 0)
-        if (write(to, bytes, (size_t)len) != len)
-            break;
-    if (len != 0)
-        give_up("a copy of %s: %s", CLOCK_SHIM, strerror(errno));
-    close(from);
-    close(to);
-}
 
 void leases_clock_begin(void)
 {
@@ -55,14 +31,12 @@ void leases_clock_begin(void)
     if (chmod(clock_dir, 0755) != 0 || chmod(path, 0644) != 0)
         give_up("%s: %s", path, strerror(errno));
     setenv(CLOCK_VARIABLE, path, 1);
-    copy_shim();
-    setenv("LD_PRELOAD", shim, 1); /* for what we start, not for us */
+    setenv("LD_PRELOAD", clock_copy_shim(), 1); /* for what we start, not for us */
 }
 
 void leases_clock_end(void)
 {
     remove_dir(clock_dir);
-    remove_dir(shim_dir);
 }
 
 static void jump(int64_t ms)

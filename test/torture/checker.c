@@ -193,7 +193,7 @@ static void check_exclusion(struct checker *c, struct lease *held, size_t count)
             }
         n = kept;
         c->verdict.overlaps += n > 0;
-        if (taken > capacity(c, &held[i]) && c->history->doubles)
+        if (taken > capacity(c, &held[i]) && c->history->doubles && !c->history->tell_doubles)
             c->verdict.exclusion++;
         else if (taken > capacity(c, &held[i]))
             complain(c, &c->verdict.exclusion, "too many hold", &held[i], n ? now[n - 1] : NULL);

@@ -68,6 +68,7 @@ struct history {
     uint32_t capacities[NAMES_MAX]; /* 0: no such name */
     bool ties;    /* leases that do not exclude one another may have the same token */
     bool doubles; /* clocks are wrong: two may hold what only one should (tokens are still right) */
+    bool tell_doubles; /* ... and the checker reports them all the same */
     struct lane lane[LANES_MAX];
 };
 
