@@ -21,7 +21,8 @@ static void start(struct lab *lab)
     for (size_t i = 0; i < CLUSTER_NODES; i++)
         lab->ports[lab->count++] = cluster->nodes[i]->port;
     if (lab->fault == FAULT_FAILOVER) {
-        size_t owner = cluster_owner(cluster, "{faults}", NULL);
+        unsigned slot;
+        size_t owner = cluster_owner(cluster, "{faults}", &slot);
 
         pair[0] = cluster->nodes[owner];
         pair[1] = cluster_replica(cluster, owner, DOWN_MS);
