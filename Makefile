@@ -23,7 +23,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
+.PHONY: help build demo test lint format bench faults model compat install uninstall examples abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -36,6 +36,7 @@ help:
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-peers: beside other lock libraries, which are fetched (PEERS); bench-bindings: each language beside C'
+	@echo 'make faults   every engine under every fault; most of an hour; writes docs/faults.md. FAULTS_ARGS="--engine redis --fault client": only these'
 	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
@@ -112,6 +113,15 @@ bench-peers:
 	@$(call compile,$(BUILD),peer_ours)
 	@bench/peers/install.sh '$(BUILD)/peers'
 	@python3 -B bench/peers/run.py '$(BUILD)' '$(BUILD)/peers' '$(or $(SECONDS),1)' $(PEERS)
+
+# The table of faults. It goes on where an interrupted run was: $(BUILD)/faults.jsonl has what was run. Networks and disks of a
+# cell's own need root.
+faults:
+	@tools/packages.sh test
+	@$(call configure,$(BUILD),)
+	@$(call compile,$(BUILD))
+	@python3 -B lab/faults/run.py '$(BUILD)/bin/test/faults_lab' '$(BUILD)/faults.jsonl' $(FAULTS_ARGS)
+	@[ -n '$(FAULTS_ARGS)' ] || python3 -B lab/faults/run.py '$(BUILD)/bin/test/faults_lab' '$(BUILD)/faults.jsonl' --table docs/faults.md
 
 compat:
 	@tools/packages.sh test

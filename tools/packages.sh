@@ -30,7 +30,7 @@ build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev libncurses-dev lib
 python_version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || python_version=3
 cpp="g++"
 python="python3-dev python3-pip python3-setuptools python3-wheel python3-venv mypy libpython$python_version-testsuite"
-test="$build$(of_engines test) make libcmocka-dev bats tmux strace jq python3 util-linux procps zsh fish mandoc bsdextrautils prometheus openssl spin $cpp $python chromium fonts-inter fonts-wqy-microhei"
+test="$build$(of_engines test) make libcmocka-dev bats tmux strace jq python3 util-linux procps iproute2 zsh fish mandoc bsdextrautils prometheus openssl spin $cpp $python chromium fonts-inter fonts-wqy-microhei"
 fuzz="$test clang libclang-rt-dev"
 # The other languages, and what makes the documents of C++.
 doc="doxygen"

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Run the cells of the table of faults, and write the table.
 
-    run.py LAB RESULTS [--mode TEXT]... [--fault NAME]... [--seconds S] [--wrong-seconds S] [--jobs N] [--again]
+    run.py LAB RESULTS [--mode TEXT]... [--fault NAME]... [--cell MODE/FAULT]... [--seconds S] [--wrong-seconds S] [--jobs N]
+           [--again]
     run.py LAB RESULTS --table docs/faults.md --command TEXT
 
 LAB is build/bin/test/faults_lab. RESULTS is a file with one JSON object a line. A cell that is in it is not run again
 (--again: it is), so that a run that was interrupted goes on where it was. --mode takes a part of a row's name, like "redis";
---fault the name of a column, or the beginning of one.
+--fault the name of a fault, or the beginning of one. Exit status 1: a cell shows what no promise explains (table.is_bug()).
 """
 import argparse
 import concurrent.futures
@@ -31,6 +32,7 @@ def parse():
     p.add_argument("results")
     p.add_argument("--mode", "--engine", action="append", default=[])
     p.add_argument("--fault", action="append", default=[])
+    p.add_argument("--cell", action="append", default=[])
     p.add_argument("--seconds", type=float, default=6)
     p.add_argument("--wrong-seconds", type=float, default=4)
     p.add_argument("--jobs", type=int, default=2)
@@ -56,6 +58,8 @@ def wanted(matrix, args):
         if args.mode and not any(mode == text or text in mode.split(",")[0] for text in args.mode):
             continue
         for fault, why in row.items():
+            if args.cell and f"{mode}/{fault}" not in args.cell:
+                continue
             if not why and (not args.fault or any(fault.startswith(text) for text in args.fault)):
                 yield mode, fault
 
@@ -86,6 +90,8 @@ def main():
     cells = [cell for cell in wanted(matrix, args) if args.again or cell not in found]
     lock = threading.Lock()
     bad = 0
+    if args.cell and len(cells) != len(args.cell):
+        sys.exit("no such cell: --cell")
     print(f"{len(cells)} cells, {args.jobs} at a time", flush=True)
 
     def one(cell):
