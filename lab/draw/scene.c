@@ -395,7 +395,8 @@ static void end_lease(struct walk *walk, int lane, double at, bool over, const s
             short_token(walk, open->token));
     else
         say(bar->label, "lease of %c", "%c 的锁", 'A' + bar->client);
-    if (!over || (walk->open[open->owner].believes < 0 && walk->open[open->owner].dead < 0))
+    if (!over || open->dead >= 0 ||
+        (walk->open[open->owner].believes < 0 && walk->open[open->owner].dead < 0))
         return;
     by = just_released(walk, open->owner, at);
     mark = add_mark(walk, by < 0 && !why ? MARK_EXPIRES : MARK_NOTE, lane, at);
@@ -411,7 +412,7 @@ static void owned(struct walk *walk, const struct event *event, double at)
 
     if (event->other == open->owner && event->token == open->token)
         return;
-    end_lease(walk, event->lane, at, true, event->text);
+    end_lease(walk, event->lane, at, event->other != open->owner, event->text);
     open->owner = event->other;
     open->owned = at;
     open->token = event->token;

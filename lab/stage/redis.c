@@ -2,7 +2,6 @@
 /* The client of the naive ways; see redis.h. "{lock}" in a format becomes PREFIXlock before hiredis formats it. */
 #include "redis.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +103,11 @@ static int64_t number_of(const redisReply *reply)
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer;
     return reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+}
+
+redisReply *redis_vtry(struct actor *me, const char *format, va_list args)
+{
+    return ask(me, format, args);
 }
 
 redisReply *redis_try(struct actor *me, const char *format, ...)

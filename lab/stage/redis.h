@@ -7,6 +7,7 @@
 #include "stage.h"
 
 #include <hiredis/hiredis.h>
+#include <stdarg.h>
 
 /* "OK" or a number above 0; false: nil, 0. */
 bool redis_ok(struct actor *me, const char *format, ...);
@@ -17,6 +18,7 @@ void redis_do(struct actor *me, const char *format, ...);
 redisReply *redis_ask(struct actor *me, const char *format, ...);
 /* NULL: no answer, and the next call connects again. Errors are replies. */
 redisReply *redis_try(struct actor *me, const char *format, ...);
+redisReply *redis_vtry(struct actor *me, const char *format, va_list args);
 /* The connection of an actor to another server than the stage's, from the next call on. */
 void redis_use(struct actor *me, const char *host, int port);
 /* The director's own commands to the stage's server; an error makes the stage unclear. */
