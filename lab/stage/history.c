@@ -77,6 +77,16 @@ unsigned history_count(const struct history *history, int lane, enum event_kind 
     return found;
 }
 
+int64_t history_first_ms(const struct history *history, int lane, enum event_kind kind)
+{
+    int64_t first_ns = INT64_MAX;
+
+    for (size_t i = 0; i < filled(history); i++)
+        if (fits(&history->events[i], lane, kind) && history->events[i].at_ns < first_ns)
+            first_ns = history->events[i].at_ns;
+    return first_ns == INT64_MAX ? -1 : (first_ns - history->begin_ns) / 1000000;
+}
+
 static unsigned count_signals(const struct history *history, int64_t value)
 {
     unsigned found = 0;

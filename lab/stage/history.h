@@ -84,6 +84,8 @@ const struct event **history_sorted(const struct history *history, size_t *ret_c
 /* ---- questions of checkers ------------------------------------------------------------------- */
 
 unsigned history_count(const struct history *history, int lane, enum event_kind kind);
+/* When `lane` (-1: any) noted the first event of this kind, in milliseconds since the begin; -1: never. */
+int64_t history_first_ms(const struct history *history, int lane, enum event_kind kind);
 /* The last value that was written to, read from or seen in the resource `lane`; `none` if there is no such event. */
 int64_t history_last_value(const struct history *history, int lane, int64_t none);
 /* How many clients believed to hold at the same time, at most; a belief lasts from GOT to LET, LOST or KILLED. */
