@@ -33,6 +33,8 @@ struct open {
     double dead;     /* NEVER */
     double let;      /* the last release; NEVER */
     int tries;
+    unsigned locks;  /* of several, by the lanes of their servers: those that it has */
+    bool several;    /* it has named one: a belief in "the lock" says nothing then */
     int owner;       /* of a server: lane; -1 */
     double owned;    /* since */
     uint64_t token;  /* of that owner */
@@ -162,21 +164,26 @@ static int nearest_place(const struct walk *walk, int lane)
     return nearest;
 }
 
-/* The servers of the way: arrows of a client go to all of them. */
-static void to_servers(struct walk *walk, enum arrow_kind kind, int lane, double at)
+/* The servers of the way: arrows of a client go to all of them, or to the one that keeps the lock `only`. */
+static void to_servers(struct walk *walk, enum arrow_kind kind, int lane, int only, double at)
 {
-    int only = walk->way->capacity > 1 ? nearest_place(walk, lane) : -1;
-
+    if (only < 0 && walk->way->capacity > 1)
+        only = nearest_place(walk, lane);
     for (int i = 0; i < walk->scene->lane_count; i++) {
         bool grants = kind == ARROW_GRANT;
 
-        if (walk->scene->lanes[i].kind == LANE_SERVER && (only < 0 || i == only))
+        if (walk->scene->lanes[i].kind == LANE_SERVER && (only < 0 || only == i))
             add_arrow(walk, kind, grants ? i : lane, grants ? lane : i, walk->open[lane].client,
                       at);
     }
 }
 
 /* ---- what clients do ------------------------------------------------------------------------------------ */
+
+static unsigned lock_bit(const struct event *event)
+{
+    return event->other < 0 ? 0 : 1u << event->other;
+}
 
 static void believe(struct walk *walk, int change, double at)
 {
@@ -190,6 +197,19 @@ static void believe(struct walk *walk, int change, double at)
     if (was && walk->believers <= may && scene->overlap_count < SCENE_OVERLAPS)
         scene->overlaps[scene->overlap_count++] =
             (struct overlap){ walk->crowded, at, !walk->way->ours };
+}
+
+/* The bar of a holder that runs. */
+static void end_hold_bar(struct walk *walk, int lane, double at)
+{
+    struct open *open = &walk->open[lane];
+    struct bar *bar;
+
+    if (open->holds >= 0 && at > open->holds) {
+        bar = add_bar(walk, BAR_HOLDS, lane, open->holds, at);
+        say(bar->label, "%c holds", "%c 持有", 'A' + open->client);
+    }
+    open->holds = NEVER;
 }
 
 static void end_wait(struct walk *walk, int lane, double at)
@@ -206,19 +226,18 @@ static void end_wait(struct walk *walk, int lane, double at)
     }
     open->asked = NEVER;
     open->tries = 0;
+    if (open->believes >= 0 && open->holds < 0 && open->paused < 0)
+        open->holds = at; /* it had waited with another lock in its hands */
 }
 
-/* The bar of a holder that runs. */
-static void end_hold_bar(struct walk *walk, int lane, double at)
+/* A holder that waits, for another lock or for its own, does not work: its bar ends. */
+static void asks(struct walk *walk, const struct event *event, double at)
 {
-    struct open *open = &walk->open[lane];
-    struct bar *bar;
+    struct open *open = &walk->open[event->lane];
 
-    if (open->holds < 0)
-        return;
-    bar = add_bar(walk, BAR_HOLDS, lane, open->holds, at);
-    say(bar->label, "%c holds", "%c 持有", 'A' + open->client);
-    open->holds = NEVER;
+    end_hold_bar(walk, event->lane, at);
+    open->asked = at;
+    to_servers(walk, ARROW_ASK, event->lane, event->other, at);
 }
 
 static void end_belief(struct walk *walk, int lane, double at)
@@ -229,25 +248,40 @@ static void end_belief(struct walk *walk, int lane, double at)
     end_hold_bar(walk, lane, at);
     if (open->believes < 0)
         return;
-    if (scene->belief_count < SCENE_BELIEFS)
+    if (scene->belief_count < SCENE_BELIEFS && !open->several)
         scene->beliefs[scene->belief_count++] =
             (struct belief){ lane, open->client, open->believes, at };
     open->believes = NEVER;
     believe(walk, -1, at);
 }
 
-static void got(struct walk *walk, int lane, double at)
+static void got(struct walk *walk, const struct event *event, double at)
 {
+    int lane = event->lane;
     struct open *open = &walk->open[lane];
     bool waited = open->asked >= 0 && at - open->asked >= SHORT_MS;
 
     if (waited)
-        to_servers(walk, ARROW_GRANT, lane, at);
+        to_servers(walk, ARROW_GRANT, lane, event->other, at);
     end_wait(walk, lane, at);
+    open->locks |= lock_bit(event);
+    open->several |= open->locks != 0;
     if (open->believes >= 0)
         return; /* again: it has it */
     open->holds = open->believes = at;
     believe(walk, 1, at);
+}
+
+/* It believes to hold as long as one of its locks is left. */
+static void lets(struct walk *walk, const struct event *event, double at)
+{
+    struct open *open = &walk->open[event->lane];
+
+    to_servers(walk, ARROW_LET, event->lane, event->other, at);
+    open->let = at;
+    open->locks &= ~lock_bit(event);
+    if (open->locks == 0)
+        end_belief(walk, event->lane, at);
 }
 
 static void end_pause(struct walk *walk, int lane, double at)
@@ -378,6 +412,14 @@ static int just_released(const struct walk *walk, int owner, double at)
     return -1;
 }
 
+/* Does the client of `lane` believe to hold the lock that this server keeps? */
+static bool believes_in(const struct walk *walk, int lane, int server)
+{
+    const struct open *open = &walk->open[lane];
+
+    return open->believes >= 0 && (open->locks == 0 || open->locks & 1u << server);
+}
+
 static void end_lease(struct walk *walk, int lane, double at, bool over, const struct phrase *why)
 {
     static const struct phrase expires = PHRASE("lease expires", "锁到期");
@@ -396,7 +438,7 @@ static void end_lease(struct walk *walk, int lane, double at, bool over, const s
     else
         say(bar->label, "lease of %c", "%c 的锁", 'A' + bar->client);
     if (!over || open->dead >= 0 ||
-        (walk->open[open->owner].believes < 0 && walk->open[open->owner].dead < 0))
+        (!believes_in(walk, open->owner, lane) && walk->open[open->owner].dead < 0))
         return;
     by = just_released(walk, open->owner, at);
     mark = add_mark(walk, by < 0 && !why ? MARK_EXPIRES : MARK_NOTE, lane, at);
@@ -463,20 +505,17 @@ static void take(struct walk *walk, const struct event *event, double at)
 
     switch ((enum event_kind)event->kind) {
     case EV_ASK:
-        open->asked = at;
-        to_servers(walk, ARROW_ASK, lane, at);
+        asks(walk, event, at);
         break;
     case EV_TRY:
         if (open->tries++ > 0 || at - open->asked > SHORT_MS)
-            to_servers(walk, ARROW_TRY, lane, at);
+            to_servers(walk, ARROW_TRY, lane, event->other, at);
         break;
     case EV_GOT:
-        got(walk, lane, at);
+        got(walk, event, at);
         break;
     case EV_LET:
-        to_servers(walk, ARROW_LET, lane, at);
-        open->let = at;
-        end_belief(walk, lane, at);
+        lets(walk, event, at);
         break;
     case EV_LOST:
         lost(walk, lane, at);

@@ -16,7 +16,7 @@ static void job(struct actor *me)
     if (me->lane == A)
         await_signal(me, -1);
     else
-        work(me, 400);
+        work(me, 600);
 }
 
 static void play(struct stage *stage, actor_fn *fn, observe_fn *observe)
@@ -48,8 +48,8 @@ static void run_naively(struct actor *me)
     note(me, EV_ASK);
     /* clang-format off */
     /* shown: crash-naive */
-    while (!redis_ok(me, "SETNX {lock} %s", me->id)) /* 1, 2 */
-        again(me, 250);
+    while (!redis_ok(me, "SETNX {lock} %s", me->id)) /* 1 */
+        again(me, 250); /* 2: B */
     note_got(me, 0);
     job(me); /* 3: A crashes */
     note(me, EV_LET);
@@ -73,8 +73,8 @@ static void run_with_expiry(struct actor *me)
     note(me, EV_ASK);
     /* clang-format off */
     /* shown: crash-expiry */
-    while (!redis_ok(me, "SET {lock} %s NX PX %d", me->id, LONG_MS)) /* 1, 2 */
-        again(me, 250);
+    while (!redis_ok(me, "SET {lock} %s NX PX %d", me->id, LONG_MS)) /* 1 */
+        again(me, 250); /* 2: B */
     note_got(me, 0);
     job(me); /* 3: A crashes */
     note(me, EV_LET);
@@ -103,7 +103,7 @@ static void run(struct actor *me)
     /* clang-format off */
     /* shown: crash-ours */
     request.ttl_ms = TTL_MS; /* renewed as long as we live */
-    must(me, hf_acquire(store, &request, &lease, &err), &err); /* 1, 2: queues */
+    must(me, hf_acquire(store, &request, &lease, &err), &err); /* 1 */
     note_got(me, hf_lease_token(lease));
     job(me); /* 3! A crashes: nobody renews its lease any more */
     note(me, EV_LET);

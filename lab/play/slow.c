@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-#define TTL_MS 1500
+#define TTL_MS   1000
+#define LATER_MS 200 /* B comes after A */
 
 enum { A, SERVER, B, C };
 enum { SIGNAL_DONE = 1 }; /* + lane: its work has come to its end */
@@ -14,7 +15,7 @@ enum { SIGNAL_DONE = 1 }; /* + lane: its work has come to its end */
 static void slow_work(struct actor *me)
 {
     if (me->lane == C)
-        work(me, 400);
+        work(me, 800);
     else
         await_signal(me, SIGNAL_DONE + me->lane);
 }
@@ -25,13 +26,14 @@ static void begin(struct stage *stage, actor_fn *fn, observe_fn *observe)
     stage_start(stage, A, fn, NULL);
     stage_await(stage, A, EV_GOT, 1);
     stage_step(stage, A, 1, false);
-    stage_sleep(stage, 300); /* so that the picture shows one after the other */
+    stage_sleep(stage, LATER_MS); /* so that the picture shows one after the other */
     stage_start(stage, B, fn, NULL);
     stage_await(stage, B, EV_ASK, 1);
 }
 
 static void start_third(struct stage *stage, actor_fn *fn)
 {
+    stage_sleep(stage, 200);
     stage_start(stage, C, fn, NULL);
     stage_await(stage, C, EV_ASK, 1);
     stage_sleep(stage, 300);
@@ -72,7 +74,7 @@ static void play_naive(struct stage *stage)
     finish(stage, A);
     stage_await(stage, C, EV_GOT, 1);
     stage_step(stage, C, 4, true);
-    stage_sleep(stage, 200);
+    stage_sleep(stage, 500);
     finish(stage, B);
     stage_join(stage, -1);
 }
@@ -146,7 +148,7 @@ static void use(struct actor *me)
 static void play_ours(struct stage *stage)
 {
     begin(stage, use, observe_name);
-    stage_sleep(stage, TTL_MS - 300); /* what was the end of the lock in the naive ways */
+    stage_sleep(stage, TTL_MS - LATER_MS); /* what was the end of the lock in the naive ways */
     stage_step(stage, SERVER, 2, false);
     start_third(stage, use);
     finish(stage, A);
@@ -254,8 +256,8 @@ static const struct way ways[] = {
 const struct experiment experiment_slow = {
     .id = "slow",
     .title = PHRASE("A holder is slower than its lock lasts", "业务没执行完，锁先过期了"),
-    .setting = PHRASE("ttl 1.5s, the work of A lasts longer, B and C want the lock",
-                      "过期时间 1.5s，A 的业务耗时更长，B 和 C 等着加锁"),
+    .setting = PHRASE("ttl 1s, the work of A lasts longer, B and C want the lock",
+                      "过期时间 1s，A 的业务耗时更长，B 和 C 等着加锁"),
     .needs = NEED_REDIS,
     .steps = {
         PHRASE("A takes the lock. Its work will last longer than the ttl.", "A 加锁，业务耗时将超过过期时间。"),

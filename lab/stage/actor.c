@@ -24,6 +24,11 @@ void note_got(struct actor *me, uint64_t token)
     add(me, (struct event){ .kind = EV_GOT, .other = -1, .token = token });
 }
 
+void note_lock(struct actor *me, enum event_kind kind, int lane, uint64_t token)
+{
+    add(me, (struct event){ .kind = (uint8_t)kind, .other = (int16_t)lane, .token = token });
+}
+
 void note_read(struct actor *me, int lane, int64_t value)
 {
     add(me, (struct event){ .kind = EV_READ, .other = (int16_t)lane, .value = value });
@@ -103,6 +108,12 @@ void work(struct actor *me, int64_t ms)
 void again(struct actor *me, int64_t ms)
 {
     note(me, EV_TRY);
+    sleep_ms(ms);
+}
+
+void again_at(struct actor *me, int lane, int64_t ms)
+{
+    note_lock(me, EV_TRY, lane, 0);
     sleep_ms(ms);
 }
 

@@ -187,7 +187,7 @@ static int belief_change(const struct event *event, bool *believes)
         believes[event->lane] = true;
         return 1;
     }
-    if (ends && believes[event->lane]) {
+    if (ends && believes[event->lane]) { /* with several locks: when it lets the first one go */
         believes[event->lane] = false;
         return -1;
     }

@@ -18,7 +18,8 @@
 
 enum event_kind {
     EV_NONE,
-    /* noted by clients, in their lane */
+    /* noted by clients, in their lane. If there are several locks, `other` of ASK, TRY, GOT, LET and GAVE_UP says which: the
+     * lane of its server; else it is -1 */
     EV_ASK,     /* wants the lock from now on */
     EV_TRY,     /* asked, and was refused */
     EV_GOT,     /* believes to hold it; token, or 0 */

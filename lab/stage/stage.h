@@ -112,6 +112,8 @@ struct actor {
 
 void note(struct actor *me, enum event_kind kind);
 void note_got(struct actor *me, uint64_t token);
+/* ASK, TRY, GOT, LET or GAVE_UP of one of several locks: the one that the server in `lane` keeps. */
+void note_lock(struct actor *me, enum event_kind kind, int lane, uint64_t token);
 void note_read(struct actor *me, int lane, int64_t value);
 void note_write(struct actor *me, int lane, int64_t value, uint64_t token);
 void note_refused(struct actor *me, int lane, uint64_t token, uint64_t highest);
@@ -126,6 +128,7 @@ void await_signal(struct actor *me, int64_t value);
 void pause_point(struct actor *me);
 /* A try was refused: note it, and wait for this time before the next. */
 void again(struct actor *me, int64_t ms);
+void again_at(struct actor *me, int lane, int64_t ms); /* of one of several locks */
 /* Work that takes a time: what the lock is for. */
 void work(struct actor *me, int64_t ms);
 #define SIGNAL_AT_PAUSE   INT64_C(1000) /* + lane: of pause_point() */

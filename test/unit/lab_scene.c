@@ -181,6 +181,44 @@ static void test_deleted_by_a_stranger(void **state)
 
 /* ---- reads and writes --------------------------------------------------------------------------- */
 
+/* One that holds and waits for another lock: its bar ends; and what it gives back first, while it holds the other, has not expired. */
+static void test_two_locks(void **state)
+{
+    static const struct lane two[] = {
+        { LANE_CLIENT, PHRASE("client A", "客户端 A"), PHRASE(NULL, NULL) },
+        { LANE_SERVER, PHRASE("goods", "商品"), PHRASE(NULL, NULL) },
+        { LANE_SERVER, PHRASE("money", "账户"), PHRASE(NULL, NULL) },
+        LANES_END,
+    };
+    static const struct way with_two = { .title = PHRASE("Naive", "朴素做法"), .lanes = two };
+    enum { GOODS = 1, MONEY };
+
+    (void)state;
+    at(10, (struct event){ .kind = EV_ASK, .lane = A, .other = GOODS });
+    at(11, (struct event){ .kind = EV_GOT, .lane = A, .other = GOODS });
+    at(12, (struct event){ .kind = EV_OWNER, .lane = GOODS, .other = A });
+    at(200, (struct event){ .kind = EV_ASK, .lane = A, .other = MONEY });
+    at(500, (struct event){ .kind = EV_GOT, .lane = A, .other = MONEY });
+    at(501, (struct event){ .kind = EV_OWNER, .lane = MONEY, .other = A });
+    at(700, (struct event){ .kind = EV_LET, .lane = A, .other = GOODS });
+    at(701, (struct event){ .kind = EV_OWNER, .lane = GOODS, .other = -1 });
+    at(800, (struct event){ .kind = EV_LET, .lane = A, .other = MONEY });
+    at(801, (struct event){ .kind = EV_OWNER, .lane = MONEY, .other = -1 });
+    scene_build(scene, &with_two, history);
+    assert_int_equal(scene->belief_count, 0); /* "the lock" would be the wrong word */
+    assert_int_equal(scene->mark_count, 0);
+    assert_int_equal(scene->arrow_count,
+                     5); /* two asked, one granted late, two given back; each to one server */
+    for (size_t i = 0; i < scene->arrow_count; i++)
+        assert_true(scene->arrows[i].from != scene->arrows[i].to);
+    assert_int_equal(scene->bars[0].kind, BAR_HOLDS);
+    assert_int_equal((int)scene->bars[0].to_ms, 200);
+    assert_int_equal(scene->bars[1].kind, BAR_WAITS);
+    assert_int_equal(scene->bars[3].kind, BAR_HOLDS); /* after the lease of the goods */
+    assert_int_equal((int)scene->bars[3].from_ms, 500);
+    assert_int_equal((int)scene->bars[3].to_ms, 800);
+}
+
 static void test_late_write(void **state)
 {
     (void)state;
@@ -279,6 +317,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_expires, setup, teardown),
         cmocka_unit_test_setup_teardown(test_released, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_by_a_stranger, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_locks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_late_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_right_writes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tokens, setup, teardown),
