@@ -13,13 +13,14 @@ type causeKey struct{}
 type leaseContext struct {
 	context.Context
 	cancel func(error)
+	over   func() error // why the lease has ended; nil: it has not
 
 	mu    sync.Mutex
 	cause error
 }
 
-func newLeaseContext(parent context.Context) *leaseContext {
-	c := &leaseContext{}
+func newLeaseContext(parent context.Context, over func() error) *leaseContext {
+	c := &leaseContext{over: over}
 	c.Context, c.cancel = withCancel(parent)
 	return c
 }
@@ -30,6 +31,15 @@ func (c *leaseContext) Value(key interface{}) interface{} {
 		return c
 	}
 	return c.Context.Value(key)
+}
+
+// Err is that of [context.Context]. It also asks the lease: when a release has returned, the context has ended, even if
+// the goroutine that guards it has not run yet.
+func (c *leaseContext) Err() error {
+	if why := c.over(); why != nil {
+		c.end(why)
+	}
+	return c.Context.Err()
 }
 
 func (c *leaseContext) end(why error) {

@@ -264,7 +264,16 @@ func (l *Lease) ContextMargin(ctx context.Context, margin time.Duration) context
 	}
 	epoch := h.epoch
 	h.mu.Unlock()
-	derived := newLeaseContext(ctx)
+	derived := newLeaseContext(ctx, func() error {
+		select {
+		case <-h.end:
+			return h.why(ErrReleased)
+		case <-epoch:
+			return ErrYielded
+		default:
+			return nil
+		}
+	})
 	if h.remaining() <= margin {
 		derived.end(h.why(newError(ErrLost, "the lease is about to end")))
 	} else {

@@ -352,8 +352,9 @@ func TestContext(t *testing.T) {
 		equal(t, Cause(child), context.Canceled)
 		derived = lease.Context(bg)
 		must(t, lease.Release())
-		closed(t, "derived", derived.Done())
+		equal(t, derived.Err(), context.Canceled) // at once
 		equal(t, Cause(derived), ErrReleased)
+		closed(t, "derived", derived.Done())
 		closed(t, "of a lease that has ended", lease.Context(bg).Done())
 
 		// Before the validity ends. A machine that sleeps for seconds may miss it: try again.

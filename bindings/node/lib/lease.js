@@ -159,6 +159,8 @@ class Lease {
   #holding;
 
   constructor(holding) {
+    // The report of forgotten leases would fail on anything else, and end the program.
+    if (!(holding instanceof Holding)) throw new TypeError('a lease is made by acquiring it');
     this.#holding = holding;
     forgotten.register(this, holding, holding);
   }

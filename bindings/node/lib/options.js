@@ -47,6 +47,13 @@ function big(value, what) {
   throw invalid(`${what}: must be a BigInt or a whole number`);
 }
 
+/** A version is not negative: as 64 bits without a sign, -1 would be "any version" in a commit. */
+function version(value, what) {
+  const number = big(value, what);
+  if (number < 0n) throw invalid(`${what}: must not be negative`);
+  return number;
+}
+
 function kind(value) {
   const index = KINDS.indexOf(value);
   if (index < 0) throw invalid(`kind: must be one of ${KINDS.join(', ')}`);
@@ -102,4 +109,4 @@ function names(bits) {
   return CAPS.filter((_, index) => (bits >> BigInt(index)) & 1n);
 }
 
-module.exports = { FOREVER, KINDS, CAPS, duration, waiting, count, token, big, kind, request, signalOf, names };
+module.exports = { FOREVER, KINDS, CAPS, duration, waiting, count, token, big, version, kind, request, signalOf, names };

@@ -56,7 +56,7 @@ class Cell {
   }
 
   async swap(version, bytes, { ttl } = {}) {
-    const args = [this.name, bytes, options.duration(ttl, 'ttl'), options.big(version, 'version')];
+    const args = [this.name, bytes, options.duration(ttl, 'ttl'), options.version(version, 'version')];
     return this._core.call(native.cellSwap, args, orNull(STATUS.CHANGED));
   }
 
@@ -65,7 +65,7 @@ class Cell {
       if (status === STATUS.OK || status === STATUS.CHANGED) return call.resolve(status === STATUS.OK);
       return core.fail(call, status, code, text);
     };
-    return this._core.call(native.cellDelete, [this.name, options.big(version, 'version')], settle);
+    return this._core.call(native.cellDelete, [this.name, options.version(version, 'version')], settle);
   }
 
   /** Calls `decide(bytes or null, version)`, perhaps several times; only its last answer counts. */
@@ -89,7 +89,7 @@ class Cell {
 
   async wait(version, opts) {
     const [wait, signal] = waits(opts);
-    return this._core.call(native.cellWait, [this.name, options.big(version, 'version'), wait], undefined, signal);
+    return this._core.call(native.cellWait, [this.name, options.version(version, 'version'), wait], undefined, signal);
   }
 
   /** Each state that is seen: first the present one, then after each change. null: there is no cell. */
@@ -113,7 +113,7 @@ async function commit(core, items) {
   const packed = items.map((item) => {
     const action = ACTIONS[item.action ?? (item.bytes === undefined ? 'leave' : 'write')];
     if (action === undefined) throw invalid('action: must be write, delete or leave');
-    const version = item.version === undefined ? undefined : options.big(item.version, 'version');
+    const version = item.version === undefined ? undefined : options.version(item.version, 'version');
     return [item.name, version, action, item.bytes, options.duration(item.ttl, 'ttl')];
   });
   const settle = (_, call, status, value, code, text) => {

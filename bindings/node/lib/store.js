@@ -91,6 +91,7 @@ class Store {
   #core;
 
   constructor(core) {
+    if (!(core instanceof Core)) throw new TypeError('a store is made by open()');
     this.#core = core;
   }
 
@@ -139,6 +140,7 @@ class Store {
   /** Run `work(lease)` under the lock; it is released whatever happens. */
   async withLock(name, opts, work) {
     if (typeof opts === 'function') return this.withLock(name, undefined, opts);
+    if (typeof work !== 'function') throw invalid('work: must be a function');
     const lease = await this.lock(name, opts);
     let result;
     try {
@@ -253,7 +255,7 @@ class Store {
 
   /** Wait for a change of the store since `since` (undefined: since now). */
   async wait(since = 0n, { wait, signal } = {}) {
-    return this.#core.call(native.wait, [options.big(since, 'since'), options.waiting(wait)], undefined, options.signalOf({ signal }));
+    return this.#core.call(native.wait, [options.version(since, 'since'), options.waiting(wait)], undefined, options.signalOf({ signal }));
   }
 
   async deadlocks() {

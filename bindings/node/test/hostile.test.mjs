@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import assert from 'node:assert/strict';
-import { open } from '../index.mjs';
+import { Lease, open, Store } from '../index.mjs';
 import { test, withStore, url, start, failure, waiters, isFree, eventually } from './lib.mjs';
 
 const require = createRequire(import.meta.url);
@@ -44,6 +44,22 @@ test('durations that are none', () =>
     for (const options of [5, 'x', () => {}]) assert.equal((await failure(store.lock('x', options))).status, 'INVALID');
     for (const options of [5, { existng: true }]) assert.equal((await failure(open(url, options))).status, 'INVALID');
     await (await open(url, null)).close();
+  }));
+
+test('objects that only calls make, and versions that are none', () =>
+  withStore(async (store) => {
+    for (const [Kind, thing] of [[Store, {}], [Store], [Lease, {}], [Lease]]) assert.throws(() => new Kind(thing), TypeError);
+    const held = await store.lock('x'); // it would wait for ever before it looks at the function
+    assert.equal((await failure(store.withLock('x', { wait: 60_000 }))).status, 'INVALID');
+    await held.release();
+    const version = await store.cell('versions').set('1');
+    for (const call of [
+      () => store.commit([{ name: 'versions', version: -1n, bytes: '2' }]), () => store.cell('versions').swap(-1n, '2'), () => store.cell('versions').delete(-1n),
+      () => store.cell('versions').wait(-1n), () => store.wait(-1n),
+    ]) {
+      assert.equal((await failure(call())).status, 'INVALID');
+    }
+    assert.equal((await store.cell('versions').get()).version, version);
   }));
 
 test('a signal that was aborted before: nothing is asked for', () =>
