@@ -29,17 +29,40 @@ static int take(struct parser *parser, const struct option_def *option, char *va
 static int set(struct cli *cli, const struct option_def *option, char *value, const char *as);
 static void add_text(struct texts *texts, const char *value);
 
+static int parse_words(struct cli *cli, char **words);
+static int use_shell(struct cli *cli);
+
 int args_parse(struct cli *cli, int argc, char **argv)
 {
-    struct parser parser = { cli, argv + (argc > 0) };
-    bool dashes = false;
-    int code = EXIT_FINE;
+    int code;
 
     cli->args.busy_exit = -1;
     cli->args.slots = cli->args.permits = cli->args.status_fd = -1;
     cli->args.for_pid = cli->args.token = cli->args.burst = -1;
     cli->args.parties = cli->args.count = -1;
     cli->args.connections = cli->args.leases = cli->args.metrics_names = -1;
+
+    code = parse_words(cli, argv + (argc > 0));
+    return code == EXIT_FINE && cli->args.shell_text ? use_shell(cli) : code;
+}
+
+/* -c TEXT, as flock(1) has it. Always /bin/sh: SHELL is another one in cron than in a terminal. */
+static int use_shell(struct cli *cli)
+{
+    static char *command[] = { (char *)"/bin/sh", (char *)"-c", NULL, NULL };
+
+    if (cli->args.command && *cli->args.command)
+        return usage_error(cli, "-c and a COMMAND behind -- exclude each other");
+    command[2] = (char *)(uintptr_t)cli->args.shell_text;
+    cli->args.command = command;
+    return EXIT_FINE;
+}
+
+static int parse_words(struct cli *cli, char **words)
+{
+    struct parser parser = { cli, words };
+    bool dashes = false;
+    int code = EXIT_FINE;
 
     while (code == EXIT_FINE && !dashes && *parser.next) {
         char *word = *parser.next++;
@@ -95,6 +118,28 @@ static bool takes_words(const struct cli *cli)
     return cli->args.expression && is_script_run(cli);
 }
 
+/* What other programs call it. */
+static const char *known_elsewhere(const char *word)
+{
+    static const char *const words[][2] = {
+        { "list", "ls" },        { "status", "show" },  { "info", "show" },
+        { "inspect", "show" },   { "acquire", "lock" }, { "release", "unlock" },
+        { "refresh", "renew" },  { "extend", "renew" }, { "exec", "run" },
+        { "flock", "run" },      { "with", "run" },     { "leader", "elect" },
+        { "campaign", "elect" }, { "kill", "break" },   { "force", "break" },
+        { "steal", "break" },    { "monitor", "top" },  { "web", "serve" },
+        { "server", "serve" },   { "ui", "serve" },     { "check", "doctor" },
+        { "health", "doctor" },  { "rate", "limit" },   { "throttle", "limit" },
+        { "cat", "cell" },       { "incr", "counter" }, { "semaphore", "run" },
+        { "man", "help" },
+    };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(word, words[i][0]) == 0)
+            return words[i][1];
+    return NULL;
+}
+
 static int parse_verb(struct parser *parser, char *word)
 {
     const char *names[64];
@@ -106,7 +151,9 @@ static int parse_verb(struct parser *parser, char *word)
 
     for (size_t i = 0; i < verb_count && i < 64; i++)
         names[i] = verbs[i].name;
-    near = closest(word, names, verb_count < 64 ? verb_count : 64);
+    near = known_elsewhere(word);
+    if (!near)
+        near = closest(word, names, verb_count < 64 ? verb_count : 64);
     if (near)
         return usage_error(parser->cli, "unknown verb '%s'; did you mean '%s'?", shown(word), near);
     return usage_error(parser->cli, "unknown verb '%s'", shown(word));
@@ -172,6 +219,21 @@ static const struct option_def *option_at(const struct cli *cli, size_t index)
     return index - own < global_option_count ? &global_options[index - own] : NULL;
 }
 
+/* flock(1) has two names for some of its options. */
+static const struct option_def *option_named(const struct cli *cli, const char *name, size_t len)
+{
+    static const char *const also[][2] = { { "timeout", "wait" }, { "nb", "nonblock" } };
+    const struct option_def *option;
+
+    for (size_t i = 0; (option = option_at(cli, i)); i++)
+        if (strlen(option->name) == len && memcmp(option->name, name, len) == 0)
+            return option;
+    for (size_t i = 0; i < sizeof also / sizeof *also; i++)
+        if (strlen(also[i][0]) == len && memcmp(also[i][0], name, len) == 0)
+            return option_named(cli, also[i][1], strlen(also[i][1]));
+    return NULL;
+}
+
 static int unknown_option(const struct cli *cli, const char *name)
 {
     const char *names[64];
@@ -193,12 +255,9 @@ static int parse_long(struct parser *parser, char *word)
     char *value = strchr(word, '=');
     char *name = word + 2;
     size_t len = value ? (size_t)(value - name) : strlen(name);
-    size_t index = 0;
     char as[64];
 
-    while ((option = option_at(parser->cli, index++)))
-        if (strlen(option->name) == len && memcmp(option->name, name, len) == 0)
-            break;
+    option = option_named(parser->cli, name, len);
     if (!option) {
         if (value)
             *value = 0;
@@ -262,10 +321,32 @@ static bool takes_letter(const struct cli *cli, char letter)
     return false;
 }
 
+/* "5" or "0.25": seconds, as flock(1) and sleep(1) take them. Only for how long to wait: a ttl of "500" could mean either. */
+static bool is_seconds(const char *value, int64_t *ret_ms)
+{
+    int64_t ms = 0, unit = 1000;
+    const char *at = value;
+
+    for (; *at >= '0' && *at <= '9' && ms <= HF_DURATION_MAX_MS; at++)
+        ms = ms * 10 + (int64_t)(*at - '0') * 1000;
+    if (at == value)
+        return false;
+    if (*at == '.' && at[1])
+        for (at++; *at >= '0' && *at <= '9'; at++) {
+            unit /= 10;
+            ms += (*at - '0') * unit;
+        }
+    if (*at || ms > HF_DURATION_MAX_MS)
+        return false;
+    *ret_ms = ms;
+    return true;
+}
+
 static int set_duration(struct cli *cli, int64_t *field, const char *value, const char *as)
 {
     int64_t ms = 0;
-    const char *wrong = hfi_parse_duration(value, &ms);
+    bool seconds = field == &cli->args.wait_ms && is_seconds(value, &ms);
+    const char *wrong = seconds ? NULL : hfi_parse_duration(value, &ms);
 
     if (!wrong && ms == 0)
         wrong = field == &cli->args.wait_ms && takes_letter(cli, 'n')

@@ -66,6 +66,7 @@ struct args {
     const char *action, *value; /* of a verb with OPERAND_DEED: before and behind the name. Of one
                                    with OPERAND_SCRIPT: before the file, which is `name` */
     struct texts words;         /* of a verb with OPERAND_DEED whose action takes a list */
+    const char *shell_text;     /* -c: `command` is a shell that runs it */
     char **command; /* the arguments after --, or after a file, NULL-terminated; NULL: none */
 
     bool nonblock, shared, exclusive, upgradeable, names_only, names_raw, force, forget, look,

@@ -7,11 +7,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 struct findings {
     const struct cli *cli;
     hf_check_level worst;
-    json_t *list; /* with --json */
+    unsigned counts[3]; /* by level */
+    int columns;        /* of the terminal; 0: there is none */
+    json_t *list;       /* with --json */
 };
 
 static const char *level_word(hf_check_level level)
@@ -21,13 +25,61 @@ static const char *level_word(hf_check_level level)
                                              : "bad";
 }
 
-static void show(struct findings *findings, hf_check_level level, const char *topic,
-                 const char *text)
+/* Words, from column `from` on; a line that would be too long goes on below. */
+static void print_words(const char *text, int from, int columns)
+{
+    int at = from;
+
+    while (*text) {
+        int len = (int)strcspn(text, " ");
+
+        if (columns > 0 && at > from && at + 1 + len > columns) {
+            printf("\n%*s", from, "");
+            at = from;
+        }
+        at += printf("%s%.*s", at > from ? " " : "", len, text);
+        text += len;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+#define TEXT_COLUMN 9 /* behind the level */
+
+static void print_finding(const struct findings *findings, hf_check_level level, const char *topic,
+                          const char *text)
 {
     static const enum tone tones[] = { TONE_GOOD, TONE_WARN, TONE_BAD };
     const struct cli *cli = findings->cli;
+    char line[2048];
+
+    snprintf(line, sizeof line, "%s: ", safe_label(topic));
+    snprintf(line + strlen(line), sizeof line - strlen(line), "%s", safe_label(text));
+    printf("%s%-8s%s ", tone(cli, tones[level]), level_word(level), tone(cli, TONE_OFF));
+    print_words(line, TEXT_COLUMN, findings->columns);
+}
+
+static void print_verdict(const struct findings *findings)
+{
+    unsigned warnings = findings->counts[HF_CHECK_LEVEL_WARNING],
+             bad = findings->counts[HF_CHECK_LEVEL_BAD];
+
+    if (bad > 0)
+        printf("verdict: bad. Do not rely on this store before %s mended.\n",
+               bad == 1 ? "that is" : "these are");
+    else if (warnings > 0)
+        printf("verdict: it works, with %u warning%s.\n", warnings, warnings == 1 ? "" : "s");
+    else
+        puts("verdict: fine.");
+}
+
+static void show(struct findings *findings, hf_check_level level, const char *topic,
+                 const char *text)
+{
+    const struct cli *cli = findings->cli;
     json_t *object;
 
+    findings->counts[level]++;
     if (level > findings->worst)
         findings->worst = level;
     if (findings->list) {
@@ -37,8 +89,7 @@ static void show(struct findings *findings, hf_check_level level, const char *to
         json_object_set_new(object, "text", json_text(text, strlen(text)));
         json_array_append_new(findings->list, object);
     } else if (!cli->args.quiet || level != HF_CHECK_LEVEL_OK) {
-        printf("%s%-8s%s %s: %s\n", tone(cli, tones[level]), level_word(level), tone(cli, TONE_OFF),
-               safe_label(topic), safe_label(text));
+        print_finding(findings, level, topic, text);
     }
 }
 
@@ -79,9 +130,26 @@ static int print_sql(struct cli *cli)
     return status == HF_OK ? code : say_failure(&err);
 }
 
+static void print_store(const struct findings *findings, const struct cli_store *store)
+{
+    char line[2048];
+
+    snprintf(line, sizeof line, "store %s ", safe_label(store->info.location));
+    snprintf(line + strlen(line), sizeof line - strlen(line), "(engine %s), from %s",
+             store->info.engine, safe_label(store->source));
+    print_words(line, 0, findings->columns);
+}
+
+static int terminal_columns(void)
+{
+    struct winsize size;
+
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 int verb_doctor(struct cli *cli)
 {
-    struct findings findings = { .cli = cli };
+    struct findings findings = { .cli = cli, .columns = terminal_columns() };
     hf_report *report = NULL;
     struct cli_store store;
     hf_status status;
@@ -97,8 +165,7 @@ int verb_doctor(struct cli *cli)
     if (cli->args.json)
         findings.list = json_array();
     else if (!cli->args.quiet)
-        printf("store %s (engine %s), from %s\n", safe_label(store.info.location),
-               store.info.engine, safe_label(store.source));
+        print_store(&findings, &store);
 
     if (store.absent[0]) {
         status = HF_OK;
@@ -117,6 +184,8 @@ int verb_doctor(struct cli *cli)
         print_json(&findings, &store);
     else
         json_decref(findings.list);
+    if (status == HF_OK && !cli->args.json && !cli->args.quiet)
+        print_verdict(&findings);
     store_close(&store);
     if (status != HF_OK)
         return say_failure(&err);

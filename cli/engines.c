@@ -78,15 +78,53 @@ static void print_engine(const struct cli *cli, const hf_engine_info *info)
         printf("  %-13s %s\n", promises[i].title, promise_text(info, &promises[i]));
 }
 
+/* By its name, or by one of its schemes, which are a list with blanks or commas. */
+static bool is_called(const hf_engine_info *info, const char *word)
+{
+    size_t len = strlen(word);
+
+    if (strcmp(info->name, word) == 0)
+        return true;
+    for (const char *at = info->schemes; *at; at += strspn(at, " ,")) {
+        size_t scheme = strcspn(at, " ,");
+
+        if (scheme == len && memcmp(at, word, len) == 0)
+            return true;
+        at += scheme;
+    }
+    return false;
+}
+
+static int no_such_engine(struct cli *cli)
+{
+    const hf_engine_info *info;
+    char names[256] = "";
+
+    for (size_t i = 0; (info = hf_engine_get(i)); i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                 info->name);
+    return usage_error(cli, "there is no engine '%s'; there are %s", shown(cli->args.name), names);
+}
+
 int verb_engines(struct cli *cli)
 {
     json_t *list, *object;
     const hf_engine_info *info;
+    bool found = !cli->args.name;
 
+    if (cli->args.matrix && cli->args.name)
+        return usage_error(cli, "--matrix is of all engines: leave '%s' out",
+                           shown(cli->args.name));
     if (cli->args.matrix)
         return print_matrix(cli);
+    for (size_t i = 0; !found && (info = hf_engine_get(i)); i++)
+        found = is_called(info, cli->args.name);
+    if (!found)
+        return no_such_engine(cli);
     list = json_array();
     for (size_t i = 0; (info = hf_engine_get(i)); i++) {
+        if (cli->args.name && !is_called(info, cli->args.name))
+            continue;
         if (cli->args.json)
             json_array_append_new(list, engine_json(info));
         else

@@ -54,10 +54,80 @@ static void print_verb(FILE *to, const struct verb *verb)
         fprintf(to, "\n%s", verb->about);
     print_options(to, "Options", verb->options, verb->option_count);
     if (has_duration(verb))
-        fputs("\nD is a duration with its unit: 500ms, 10s, 2m, 1h, 3d.\n", to);
+        fputs("\nD is a duration with its unit: 500ms, 10s, 2m, 1h, 3d. -w also takes plain "
+              "seconds.\n",
+              to);
     print_global_options(to, verb, "Options of every verb");
     if (verb->operand != OPERAND_RAW && verb->main != verb_help)
         fprintf(to, "\nSee holdfast-%s(1).\n", verb->name);
+}
+
+/* Every verb is in one of them; test/cli/help.bats looks for those that are not. */
+static const struct group {
+    const char *title;
+    const char *verbs;
+} groups[] = {
+    { "Run a command", "run once elect join limit latch barrier" },
+    { "Lock in a script", "lock renew convert unlock wait lock-sql" },
+    { "Look", "ls show watch top serve members deadlocks" },
+    { "Step in", "ask break resize" },
+    { "Build with", "cell counter guard script" },
+    { "Stores", "init doctor engines redlock" },
+    { "Learn and measure", "lab faults bench" },
+    { "This command", "completion help" },
+};
+
+/* The next word of a list, copied; false: that was the last. */
+static bool next_word(const char **list, char word[32])
+{
+    size_t len = strcspn(*list, " ");
+
+    if (len == 0 || len >= 32)
+        return false;
+    memcpy(word, *list, len);
+    word[len] = 0;
+    *list += len + strspn(*list + len, " ");
+    return true;
+}
+
+static void print_group(FILE *to, const struct group *group)
+{
+    const char *list = group->verbs;
+    char word[32];
+
+    fprintf(to, "\n%s:\n", group->title);
+    while (next_word(&list, word)) {
+        const struct verb *verb = verb_find(word);
+
+        if (verb)
+            fprintf(to, "  %-12s%s\n", verb->name, verb->summary);
+    }
+}
+
+static void print_group_line(FILE *to, const struct group *group)
+{
+    const char *list = group->verbs;
+    char word[32];
+
+    fprintf(to, "%-18s", group->title);
+    while (next_word(&list, word))
+        if (verb_find(word))
+            fprintf(to, " %s", word);
+    fputc('\n', to);
+}
+
+void help_overview(FILE *to)
+{
+    fputs("holdfast: distributed locks. One of us at a time, on one machine or on many.\n\n"
+          "  holdfast run backup -- ./backup.sh         run a command while holding the lock "
+          "'backup'\n"
+          "  holdfast run -n -E 0 nightly -- ./job      ... or skip it, if it runs somewhere "
+          "already\n"
+          "  holdfast ls                                see what is held, and for how long\n\n",
+          to);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        print_group_line(to, &groups[i]);
+    fputs("\n`holdfast help` says what each verb does, `holdfast help VERB` tells more.\n", to);
 }
 
 void help_print(FILE *to, const struct verb *verb)
@@ -68,11 +138,10 @@ void help_print(FILE *to, const struct verb *verb)
     }
 
     fputs("usage: holdfast [OPTION...] VERB [ARG...]\n\n"
-          "Distributed locks: one of us at a time, on one machine or on many.\n\n"
-          "Verbs:\n",
+          "Distributed locks: one of us at a time, on one machine or on many.\n",
           to);
-    for (size_t i = 0; i < verb_count; i++)
-        fprintf(to, "  %-12s%s\n", verbs[i].name, verbs[i].summary);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        print_group(to, &groups[i]);
     print_global_options(to, NULL, "Options");
     fputs("\nExit codes: that of the command run; 64 usage, 65 another kind of lock, 69 store not\n"
           "reached, 74 output not written, 75 not acquired, 76 lease lost, 77 refused, 78 "

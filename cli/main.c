@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         return out_finish(&cli);
     }
     if (!cli.verb) {
-        help_print(stderr, NULL);
+        help_overview(stderr);
         return EXIT_USAGE;
     }
     return cli.verb->main(&cli);

@@ -68,13 +68,15 @@
                  "if the lease expires, keep the name closed for D more"),                  \
         LABEL_ROW
 /* Of every verb that runs a command under a lease. */
-#define COMMAND_ROWS                                                                 \
-    DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),     \
-        CHOICE(0, "on-lost", "term|kill|warn", on_lost,                              \
-               "what to do to COMMAND when the lease is lost (default term)"),       \
-        DURATION(0, "kill-after", kill_after_ms,                                     \
-                 "time between TERM and KILL (default 5s, or less to fit the ttl)"), \
-        NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                          \
+#define SHELL_ROW \
+    TEXT('c', "command", "TEXT", shell_text, "let /bin/sh run TEXT, in place of -- COMMAND")
+#define COMMAND_ROWS                                                                        \
+    SHELL_ROW, DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"), \
+        CHOICE(0, "on-lost", "term|kill|warn", on_lost,                                     \
+               "what to do to COMMAND when the lease is lost (default term)"),              \
+        DURATION(0, "kill-after", kill_after_ms,                                            \
+                 "time between TERM and KILL (default 5s, or less to fit the ttl)"),        \
+        NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                                 \
                "write one JSON object a line there about what happens")
 #define TTL_ROW \
     DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)")
@@ -234,6 +236,7 @@ static const struct option_def limit_options[] = {
     DURATION('w', "wait", wait_ms, "wait at most D; what takes longer is refused at once"),
     NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
            "exit with N if it was refused (default 75; 0 says nothing)"),
+    SHELL_ROW,
     FLAG(0, "look", look, "say what is left and the rule, and take nothing; needs no --rate"),
     TEXT(0, "set", "N/D", set, "set rate and period, whatever --rate says elsewhere"),
     FLAG(0, "reset", reset, "from now on it is as --rate says"),
@@ -455,7 +458,8 @@ const struct verb verbs[] = {
     { "doctor", OPERAND_URL, "[URL|PROFILE]",
       "find out whether a store is safe for what it promises",
       "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
-    { "engines", OPERAND_NONE, "[--matrix]", "what each engine promises, and cannot do", NULL,
+    { "engines", OPERAND_GLOB, "[ENGINE] [--matrix]", "what each engine promises, and cannot do",
+      "ENGINE is its name, or a scheme of its URLs: redis, file, postgresql. Without it: all.\n",
       OPTIONS(engines_options), verb_engines },
     { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
       "show the nodes of a Redlock store, and heal them",

@@ -102,5 +102,7 @@ int verb_help(struct cli *cli);
 
 /* Print the help of one verb, or of the whole command with NULL. */
 void help_print(FILE *to, const struct verb *verb);
+/* What `holdfast` alone says: short, in groups. */
+void help_overview(FILE *to);
 
 #endif

@@ -130,7 +130,7 @@ check_capabilities() {
 # ---- verbs -------------------------------------------------------------------------------------------
 check_verbs() {
     local verb verbs listed
-    verbs=$("$holdfast" help | awk '/^Verbs:/ { on = 1; next } /^$/ { if (on) exit } on { print $1 }' | xargs)
+    verbs=$("$holdfast" help | awk '/^Options:/ { exit } /^  [a-z]/ { print $1 }' | xargs)
     [ -n "$verbs" ] || wrong "holdfast help: no verbs"
     listed=$(sed -nE 's/^\.It Xr holdfast-([a-z-]+) 1.*/\1/p; s/^\.It Cm help .*/help/p' man/holdfast.1 | xargs)
     for verb in $verbs; do

@@ -13,7 +13,12 @@ refused() { # CODE TEXT COMMAND...: refused, and the command was not started
 @test "durations: zero, negative, without a unit, too long, no number" {
     refused 64 "-w '0s' must not be 0" holdfast run x -w 0s
     refused 64 "-w '-5s' must not be negative" holdfast run x -w -5s
-    refused 64 "--wait '5' needs a unit" holdfast run x --wait=5
+    refused 64 "--ttl '5' needs a unit" holdfast run x --ttl=5
+    refused 64 "--wait '5x'" holdfast run x --wait=5x
+    refused 64 "--wait '1.'" holdfast run x --wait=1.
+    refused 64 "--wait '.5'" holdfast run x --wait=.5
+    refused 64 "--wait '0.0004' must not be 0" holdfast run x --wait=0.0004
+    refused 64 "--wait '99999999999'" holdfast run x --wait=99999999999
     refused 64 "--wait '99999999999999999999d' is too long" holdfast run x --wait 99999999999999999999d
     refused 64 "--ttl '0ms' must not be 0" holdfast run x --ttl 0ms
     refused 64 "--ttl 'soon' is not a duration" holdfast run x --ttl soon
@@ -111,7 +116,7 @@ refused() { # CODE TEXT COMMAND...: refused, and the command was not started
     exits 0 holdfast --version
     [[ $output == "holdfast "[0-9]* ]]
     exits 0 holdfast --help
-    says "Verbs:"
+    says "Run a command:"
     for verb in run lock renew unlock limit ls show watch top break init doctor engines redlock bench completion; do
         exits 0 holdfast help $verb
         says "usage: holdfast $verb"

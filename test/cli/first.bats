@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# The first minute: what somebody types before reading anything, and what hands are used to from flock(1).
+load helper
+
+@test "holdfast alone: a short overview, in which every verb has its place" {
+    exits 64 holdfast
+    says "holdfast run backup -- ./backup.sh"
+    (($(wc -l <<<"$output") <= 18))
+    overview=$(holdfast 2>&1 | grep -E '^[A-Z][A-Za-z ]+  ' | sed -E 's/^[A-Z][A-Za-z ]+  +//' | tr ' ' '\n' | sort)
+    table=$(holdfast help | awk '/^Options:/ { exit } /^  [a-z]/ { print $1 }' | sort)
+    [[ -n $table && $overview == "$table" ]] || { diff <(echo "$overview") <(echo "$table"); return 1; }
+    # `completion` lists them from the table itself, so a verb without a group is seen here.
+    for verb in $(holdfast completion bash | sed -nE "s,^ *local verbs='([^']*)'.*,\\1,p"); do
+        grep -qx "$verb" <<<"$table" || { echo "$verb is in no group"; return 1; }
+    done
+}
+
+@test "words of other programs: the right verb is suggested" {
+    exits 64 holdfast list
+    says "did you mean 'ls'?"
+    exits 64 holdfast release x
+    says "did you mean 'unlock'?"
+    exits 64 holdfast rum
+    says "did you mean 'run'?"
+}
+
+@test "flock's habits: -c, --timeout, plain seconds" {
+    exits 0 holdfast run x -c 'echo "hi $HOLDFAST_NAME"; exit 0'
+    [[ $output == *"hi x"* ]]
+    exits 3 holdfast run x --command 'exit 3'
+    exits 64 holdfast run x -c true -- false
+    says "exclude each other"
+    exits 0 holdfast run x -w 5 -- true
+    exits 0 holdfast run x --timeout 0.25 -- true
+    exits 0 holdfast run x --nb -- true
+    hold x
+    exits 75 holdfast run x -w 0.2 -- true
+    exits 75 holdfast run x --timeout=0.2 -c true
+    exits 75 holdfast run x --nb -c true
+}
+
+@test "engines NAME: one engine, by its name or a scheme" {
+    exits 0 holdfast engines file
+    [[ $output == lmdb* && $output != *memcached* ]]
+    [[ $(holdfast engines lmdb --json | jq -r '.engines | length') == 1 ]]
+    exits 64 holdfast engines oracle
+    says "there is no engine 'oracle'; there are lmdb"
+    exits 64 holdfast engines file --matrix
+    says "leave 'file' out"
+}
+
+@test "engines | head -1: nothing is said on stderr" {
+    (holdfast engines 2>err | head -n 1) >out
+    [[ ! -s err ]]
+}
+
+@test "doctor ends with a verdict, and wraps by words on a terminal" {
+    holdfast run x -- true
+    exits 0 holdfast doctor
+    [[ $(tail -n 1 <<<"$output") == "verdict: fine." ]]
+    script -qc "stty cols 60; holdfast --color=never doctor" /dev/null >wrapped </dev/null
+    while IFS= read -r line; do ((${#line} <= 61)) || { echo "$line"; return 1; }; done <wrapped
+    grep -q '^         [a-z(]' wrapped
+}
