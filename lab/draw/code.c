@@ -79,3 +79,14 @@ bool code_next(const char **at, struct code_line *ret_line)
     name_step(ret_line);
     return true;
 }
+
+bool code_key(const struct code_line *line, const char *at)
+{
+    struct code_line next = *line;
+
+    for (int i = 0; i < 4 && !next.key; i++)
+        if (next.alone || next.comment || !next.code_bytes ||
+            strchr(";{}", next.code[next.code_bytes - 1]) || !code_next(&at, &next))
+            return false;
+    return next.key;
+}

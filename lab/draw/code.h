@@ -18,5 +18,7 @@ struct code_line {
 
 /* The next line at *at, which moves on; false: there is none. */
 bool code_next(const char **at, struct code_line *ret_line);
+/* Is it marked, or the begin of a statement whose last line is? `at`: what follows it. */
+bool code_key(const struct code_line *line, const char *at);
 
 #endif

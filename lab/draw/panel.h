@@ -51,8 +51,8 @@ double report_end_ms(const struct report *report);
 int step_at(const struct panel *panel, double ms);
 /* From when to when a step lasts in this scene; false: it does not happen here. */
 bool step_span(const struct panel *panel, int step, double *ret_from, double *ret_to);
-/* A group of what belongs to the step of this moment; close with "</g>". */
-void step_open(struct panel *panel, double ms);
+/* A group of what belongs to the step of this moment; close with "</g>". `class`: more classes, each after a blank. */
+void step_open(struct panel *panel, double ms, const char *class);
 
 /* ---- parts ------------------------------------------------------------------------------------- */
 

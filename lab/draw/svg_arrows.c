@@ -150,7 +150,7 @@ void arrows_draw(struct panel *panel, bool strong)
     for (size_t i = 0; i < scene->arrow_count && i < SCENE_ARROWS; i++) {
         if (x[i] < 0 || strong_kind(scene->arrows[i].kind) != strong)
             continue;
-        step_open(panel, scene->arrows[i].at_ms);
+        step_open(panel, scene->arrows[i].at_ms, "");
         arrow_draw(panel, &scene->arrows[i], x[i]);
         fputs("</g>\n", panel->pen.out);
     }
@@ -220,7 +220,7 @@ void arrows_label(struct panel *panel, bool strong)
             struct spot spots[SPOTS];
             size_t count = beside_shaft(panel, arrow, x[i], spots, font.size);
             count = at_its_end(panel, arrow, x[i], spots, count);
-            step_open(panel, arrow->at_ms);
+            step_open(panel, arrow->at_ms, "");
             label_put(panel, text, font, 92, spots, count, false);
             fputs("</g>\n", panel->pen.out);
         }

@@ -82,7 +82,7 @@ void bars_draw(struct panel *panel)
             const struct bar *bar = &scene->bars[i];
             if (!drawable(scene, bar) || (bar->kind == BAR_BAD_VALUE) != (bad == 1))
                 continue;
-            step_open(panel, bar->from_ms);
+            step_open(panel, bar->from_ms, " bar");
             bar_draw(panel, bar);
             fputs("</g>\n", panel->pen.out);
         }
@@ -121,7 +121,7 @@ static bool on_plate(struct panel *panel, const struct box *bar, const char *tex
 }
 
 /* Above or below its bar, when it does not fit inside. */
-static void beside(struct panel *panel, const struct box *bar, const char *text, struct font font)
+static bool beside(struct panel *panel, const struct box *bar, const char *text, struct font font)
 {
     double middle = bar->x + bar->w / 2, up = bar->y - 6, down = bar->y + bar->h + 14;
     struct spot spots[] = { { middle, down, MIDDLE },
@@ -138,11 +138,11 @@ static void beside(struct panel *panel, const struct box *bar, const char *text,
     font.halo = true;
     if (font.colour == ON)
         font.colour = INK;
-    label_put(panel, text, font, 0, spots, sizeof spots / sizeof spots[0], false);
+    return label_put(panel, text, font, 0, spots, sizeof spots / sizeof spots[0], false);
 }
 
-static void plain_label(struct panel *panel, const struct box *bar, const char *text,
-                        struct font font)
+static bool plain_inside(struct panel *panel, const struct box *bar, const char *text,
+                         struct font font)
 {
     char clean[LABEL_ROOM * 4];
     struct spot spots[11];
@@ -155,8 +155,29 @@ static void plain_label(struct panel *panel, const struct box *bar, const char *
         for (int i = 0; i <= 8; i++)
             spots[count++] = (struct spot){ bar->x + 5 + (bar->w - width - 10) * i / 8, y, START };
     }
-    if (!count || !label_put(panel, text, font, 0, spots, count, true))
-        beside(panel, bar, text, font);
+    return count && label_put(panel, text, font, 0, spots, count, true);
+}
+
+/* Who holds is said by lane and pattern too, so such a label need not stand beside its bar; of a lease the client's letter is enough. */
+static void held_label(struct panel *panel, const struct bar *bar, const struct box *box,
+                       struct font font)
+{
+    const char *text = bar->label[panel->pen.lang];
+    const char letter[] = { (char)('A' + bar->client % 26), 0 };
+    bool plate = bar->client >= 0 && client_pattern(bar->client) != PLAIN;
+
+    if (!text[0])
+        return;
+    for (int turn = 0; turn < (bar->client >= 0 ? 2 : 1); turn++) {
+        font.colour = plate ? client_colour(bar->client) : bar->client < 0 ? INK : ON;
+        if (plate ? on_plate(panel, box, text, font, false) : plain_inside(panel, box, text, font))
+            return;
+        font.colour = client_colour(bar->client);
+        bool aside = bar->kind == BAR_LEASE && turn == 0 && panel->width > 520;
+        if (aside && beside(panel, box, text, font))
+            return;
+        text = letter;
+    }
 }
 
 static void waits_label(struct panel *panel, const struct bar *bar, struct font font)
@@ -201,19 +222,15 @@ static void bar_label(struct panel *panel, const struct bar *bar)
         return;
     case BAR_HOLDS:
     case BAR_LEASE:
-        if (bar->client >= 0 && client_pattern(bar->client) != PLAIN) {
-            if (text[0] && !on_plate(panel, &box, text, font, false))
-                beside(panel, &box, text, font);
-            return;
-        }
-        font.colour = bar->client < 0 ? INK : ON;
-        break;
+        held_label(panel, bar, &box, font);
+        return;
     case BAR_VALUE:
     case BAR_BAD_VALUE:
         font = (struct font){ 13.5, BOLD, bar->kind == BAR_VALUE ? INK : RED, false };
         break;
     }
-    plain_label(panel, &box, text, font);
+    if (!plain_inside(panel, &box, text, font))
+        beside(panel, &box, text, font);
 }
 
 /* The same label again, close by (a lane of many short leases): once is enough. */
@@ -240,7 +257,7 @@ void bars_label(struct panel *panel)
             if (!drawable(scene, bar) || (bar->kind == BAR_WAITS) != (waits == 1) ||
                 repeated(panel, bar))
                 continue;
-            step_open(panel, bar->from_ms);
+            step_open(panel, bar->from_ms, waits ? "" : " bar");
             bar_label(panel, bar);
             fputs("</g>\n", panel->pen.out);
         }
@@ -274,7 +291,7 @@ void beliefs_draw(struct panel *panel)
         enum colour colour = client_colour(belief->client);
         double x = panel_x(panel, belief->from_ms), to = panel_x(panel, belief->to_ms);
         double y = panel->y[belief->lane] + HALF + 11;
-        step_open(panel, belief->from_ms);
+        step_open(panel, belief->from_ms, "");
         ink_line(&panel->pen, x, y, to, y, colour, 1.5, NULL);
         ink_line(&panel->pen, x, y - 6, x, y + 0.7, colour, 1.5, NULL);
         ink_line(&panel->pen, to, y - 6, to, y + 0.7, colour, 1.5, NULL);
@@ -308,7 +325,7 @@ void beliefs_label(struct panel *panel)
         struct font font = { 12, SEMI, client_colour(belief->client), true };
         char text[64];
         snprintf(text, sizeof text, formats[panel->pen.lang], 'A' + belief->client);
-        step_open(panel, belief->from_ms);
+        step_open(panel, belief->from_ms, "");
         if (!label_put(panel, text, font, 0, spots, 8, false)) {
             snprintf(text, sizeof text, shorts[panel->pen.lang], 'A' + belief->client);
             label_put(panel, text, font, 0, spots, 8, false);
@@ -338,7 +355,7 @@ void highs_draw(struct panel *panel)
         char text[32];
         snprintf(text, sizeof text, "%llu", (unsigned long long)scene->highs[i].token);
         double width = text_width(text, font.size, font.weight);
-        step_open(panel, scene->highs[i].at_ms);
+        step_open(panel, scene->highs[i].at_ms, "");
         ink_line(&panel->pen, x, y - 5, x, y + 5, INK, 1.5, NULL);
         boxes_add(&panel->boxes, BOX_BADGE, x - 1, y - 6, 2, 12);
         if (x + 10 > last && x + 10 + width < panel->right + 8) {

@@ -76,19 +76,6 @@ static struct block block_of(struct panel *panel, const char *code, bool draw)
     return block;
 }
 
-/* Does a marked comment stand at the end of the statement that begins here? */
-static bool key_ahead(const struct code_line *line, const char *at)
-{
-    struct code_line next = *line;
-
-    for (int i = 0; i < 4 && !next.key; i++) {
-        if (next.alone || next.comment || !next.code_bytes ||
-            strchr(";{}", next.code[next.code_bytes - 1]) || !code_next(&at, &next))
-            return false;
-    }
-    return next.key;
-}
-
 /* A badge for the step, and the words; returns the y below. */
 static double comment_draw(struct block *block, const struct code_line *line, double x, double y)
 {
@@ -169,8 +156,8 @@ static double code_flow(struct panel *panel, double y, bool draw)
     block.y = y + 20;
     for (const char *at = code; code_next(&at, &line);) {
         if (draw)
-            fprintf(panel->pen.out, "<g class=\"%s c%d\">", line.step ? "s" : "", line.step);
-        block.key = key_ahead(&line, at);
+            fputs("<g>", panel->pen.out);
+        block.key = code_key(&line, at);
         if (line.alone)
             alone_draw(&block, &line);
         else

@@ -62,7 +62,7 @@ void marks_draw(struct panel *panel)
         const struct mark *mark = &panel->scene->marks[i];
         if (!drawable(panel->scene, mark))
             continue;
-        step_open(panel, mark->at_ms);
+        step_open(panel, mark->at_ms, "");
         mark_draw(panel, mark);
         fputs("</g>\n", panel->pen.out);
     }
@@ -83,7 +83,7 @@ void marks_label(struct panel *panel)
                                 { x - 7, down, END },   { x + 7, down, START },
                                 { x, y - 28, MIDDLE },  { x, down + 14, MIDDLE } };
         bool bad = mark->kind == MARK_CRASH;
-        step_open(panel, mark->at_ms);
+        step_open(panel, mark->at_ms, "");
         label_put(panel, text, (struct font){ 12, SEMI, bad ? RED : INK, true }, 90, spots,
                   sizeof spots / sizeof spots[0], false);
         fputs("</g>\n", panel->pen.out);

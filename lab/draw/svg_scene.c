@@ -184,12 +184,12 @@ bool step_span(const struct panel *panel, int step, double *ret_from, double *re
     return true;
 }
 
-void step_open(struct panel *panel, double ms)
+void step_open(struct panel *panel, double ms, const char *class)
 {
     int step = step_at(panel, ms);
 
     if (step)
-        fprintf(panel->pen.out, "<g class=\"s s%d\">", step);
+        fprintf(panel->pen.out, "<g class=\"s%s\" data-step=\"%d\">", class, step);
     else
         fputs("<g>", panel->pen.out);
 }
@@ -281,7 +281,7 @@ static void overlaps_draw(struct panel *panel)
         const struct overlap *overlap = &scene->overlaps[i];
         double x = panel_x(panel, overlap->from_ms), to = panel_x(panel, overlap->to_ms);
         double top = first ? panel->y[first] - HALF - 26 : panel->top;
-        step_open(panel, overlap->from_ms);
+        step_open(panel, overlap->from_ms, " bar");
         ink_rect(&panel->pen,
                  (struct box){ x, top, fmax(to - x, 2), panel->y[last] + HALF + 14 - top, 0 }, 0,
                  overlap->bad ? BAD_GROUND : OK_GROUND, PLAIN, NONE, 0, NULL);
@@ -309,7 +309,7 @@ static void overlaps_label(struct panel *panel)
     double x = panel_x(panel, widest->from_ms), to = panel_x(panel, widest->to_ms);
     double y = panel->top + 15;
     struct spot spots[] = { { (x + to) / 2, y, MIDDLE }, { x, y, START }, { to, y, END } };
-    step_open(panel, widest->from_ms);
+    step_open(panel, widest->from_ms, "");
     label_put(panel, phrase(clients == 2 ? &both : &many, panel->pen.lang),
               (struct font){ 11.5, SEMI, AMBER, 0 }, 0, spots, 3, false);
     fputs("</g>\n", panel->pen.out);
@@ -325,9 +325,10 @@ static void steps_draw(struct panel *panel, bool veil)
         double x = veil ? panel_x(panel, to) : panel_x(panel, from);
         double end = veil ? panel->right + 6 : panel_x(panel, to);
         fprintf(panel->pen.out,
-                "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" class=\"%s %c%d f-%s\"/>\n",
+                "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" class=\"%s f-%s\" "
+                "data-step=\"%d\"/>\n",
                 N(x), N(panel->top), N(fmax(end - x, 0)), N(panel->bottom - panel->top),
-                veil ? "veil" : "now", veil ? 'v' : 'n', step, veil ? "panel" : "bluetint");
+                veil ? "veil" : "now", veil ? "panel" : "bluetint", step);
     }
 }
 
@@ -358,7 +359,7 @@ static void numbers_draw(struct panel *panel)
         }
         boxes_add(&panel->boxes, BOX_BADGE, spots[chosen][0] - r - 1, spots[chosen][1] - r - 1,
                   2 * r + 2, 2 * r + 2);
-        fprintf(panel->pen.out, "<g class=\"s s%d k%d\">", number->step, number->step);
+        fprintf(panel->pen.out, "<g class=\"s k\" data-step=\"%d\">", number->step);
         ink_badge(&panel->pen, spots[chosen][0], spots[chosen][1], r, number->step,
                   number->bad ? RED : INK);
         fputs("</g>\n", panel->pen.out);
@@ -400,12 +401,16 @@ static struct box label_box(const struct spot *spot, double width, double height
     return (struct box){ x - 2, spot->y - size * 0.92, width + 4, height + size * 0.2, BOX_LABEL };
 }
 
+/* The longest of its lines; 0: a word would have to be broken. */
 static double widest_line(const char *clean, struct font font, double room)
 {
     double widest = 0;
 
     for (const char *at = clean, *next; *at; at = next) {
         size_t bytes = text_line(at, font.size, font.weight, room, &next);
+        bool broken = *next && next == at + bytes && (signed char)next[-1] > 0 && *next > 0;
+        if (broken)
+            return 0;
         widest = fmax(widest, text_width_n(at, bytes, font.size, font.weight));
     }
     return widest;
@@ -427,6 +432,8 @@ bool label_put(struct panel *panel, const char *text, struct font font, double w
         double room = turn ? fmin(wrap, full * 0.62) : full + 1;
         size_t lines = text_lines(clean, font.size, font.weight, room);
         double widest = widest_line(clean, font, room);
+        if (widest <= 0)
+            continue;
         for (size_t i = 0; i < count; i++) {
             struct spot spot = spots[i];
             spot.y += lines > 1 && inside ? -pitch * (double)(lines - 1) / 2 : 0;
