@@ -33,7 +33,7 @@ double boxes_cost(const struct boxes *boxes, const struct box *label, bool insid
         return -1;
     for (size_t i = 0; i < boxes->count; i++) {
         const struct box *box = &boxes->box[i];
-        if (!meet(box, label) || (box->kind == BOX_BAR && inside))
+        if (!meet(box, label) || (inside && (box->kind == BOX_BAR || box->kind == BOX_LINE)))
             continue;
         if (box->kind == BOX_LINE)
             cost += 22;

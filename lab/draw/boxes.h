@@ -32,7 +32,8 @@ struct boxes {
 
 void boxes_init(struct boxes *boxes, struct box frame);
 void boxes_add(struct boxes *boxes, enum box_kind kind, double x, double y, double w, double h);
-/* What it costs to put a label there; below 0: it hits something hard. `inside`: on a bar, which is then no obstacle. */
+/* What it costs to put a label there; below 0: it hits something hard. `inside`: on a bar, which is then no
+ * obstacle, and covers thin lines. */
 double boxes_cost(const struct boxes *boxes, const struct box *label, bool inside);
 
 /* For tests: pairs of labels that overlap, labels outside of the frame. */

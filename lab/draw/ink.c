@@ -2,6 +2,7 @@
 #include "ink.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 struct num num(double value)
@@ -113,17 +114,24 @@ double ink_say(struct pen *pen, double x, double y, enum anchor anchor, struct f
     return text_width(clean, font.size, font.weight);
 }
 
-double ink_wrap(struct pen *pen, double x, double y, double room, double pitch, struct font font,
-                const char *text)
+double ink_wrap_most(struct pen *pen, double x, double y, double room, double pitch,
+                     struct font font, const char *text, size_t most)
 {
     char clean[CLEAN_ROOM];
 
-    for (const char *at = text_clean(clean, sizeof clean, text), *next; *at; at = next) {
+    for (const char *at = text_clean(clean, sizeof clean, text), *next; *at && most; at = next) {
         size_t bytes = text_line(at, font.size, font.weight, room, &next);
         ink_text(pen, x, y, START, font, at, bytes);
         y += pitch;
+        most--;
     }
     return y;
+}
+
+double ink_wrap(struct pen *pen, double x, double y, double room, double pitch, struct font font,
+                const char *text)
+{
+    return ink_wrap_most(pen, x, y, room, pitch, font, text, SIZE_MAX);
 }
 
 void ink_badge(struct pen *pen, double x, double y, double radius, int number, enum colour colour)

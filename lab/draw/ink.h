@@ -93,6 +93,10 @@ double ink_say(struct pen *pen, double x, double y, enum anchor anchor, struct f
 double ink_wrap(struct pen *pen, double x, double y, double room, double pitch, struct font font,
                 const char *text);
 
+/* No more than `most` lines; the rest is left out. */
+double ink_wrap_most(struct pen *pen, double x, double y, double room, double pitch,
+                     struct font font, const char *text, size_t most);
+
 /* A white number in a black (or red) circle. */
 void ink_badge(struct pen *pen, double x, double y, double radius, int number, enum colour fill);
 void ink_tick(struct pen *pen, double x, double y, double size, enum colour colour);

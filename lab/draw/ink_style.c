@@ -48,7 +48,8 @@ const char *ink_name(enum colour colour)
 static void fonts(FILE *out)
 {
     fputs("svg text{font-family:" SANS ";font-weight:400;font-variant-numeric:tabular-nums}"
-          "svg .w6{font-weight:600}svg .w7{font-weight:700}svg .mono{font-family:" FIXED "}",
+          "svg .w6{font-weight:600}svg .w7,svg:lang(zh) .w6{font-weight:700}svg "
+          ".mono{font-family:" FIXED "}",
           out);
 }
 

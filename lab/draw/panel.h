@@ -24,6 +24,7 @@ struct panel {
     double end_ms;                   /* of the time axis, the same in all panels of a report */
     double left, right, top, bottom; /* of the timeline; set by scene_layout() */
     double y[LANES_MAX];             /* middle of each lane */
+    double patience; /* a label that costs more (boxes_cost()) is left out; 0: any */
     struct boxes boxes;
 };
 

@@ -10,7 +10,7 @@ static double nice_step(double top)
     double power = pow(10, floor(log10(top / 4)));
     double rest = top / 4 / power;
 
-    return power * (rest <= 1 ? 1 : rest <= 2 ? 2 : rest <= 5 ? 5 : 10);
+    return power * (rest <= 1 ? 1 : rest <= 2 ? 2 : rest <= 2.5 ? 2.5 : rest <= 5 ? 5 : 10);
 }
 
 struct scale scale_of(const struct chart *chart)

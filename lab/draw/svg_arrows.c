@@ -209,6 +209,7 @@ void arrows_label(struct panel *panel, bool strong)
     double x[SCENE_ARROWS];
 
     places(panel, x);
+    panel->patience = strong ? 0 : 70; /* three thin lines */
     for (size_t k = strong ? 0 : 2; k < (strong ? 2 : sizeof order / sizeof order[0]); k++)
         for (size_t i = 0; i < scene->arrow_count && i < SCENE_ARROWS; i++) {
             const struct arrow *arrow = &scene->arrows[i];
@@ -224,4 +225,5 @@ void arrows_label(struct panel *panel, bool strong)
             label_put(panel, text, font, 92, spots, count, false);
             fputs("</g>\n", panel->pen.out);
         }
+    panel->patience = 0;
 }

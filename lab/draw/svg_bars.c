@@ -24,7 +24,7 @@ static struct box bar_box(const struct panel *panel, const struct bar *bar)
 
 double lane_half(const struct panel *panel, int lane, double ms)
 {
-    double slack = panel->end_ms * 0.002;
+    double slack = panel->end_ms * 0.012; /* the answer may come some moments later */
 
     for (size_t i = 0; i < panel->scene->bar_count; i++) {
         const struct bar *bar = &panel->scene->bars[i];
@@ -198,7 +198,8 @@ static void waits_label(struct panel *panel, const struct bar *bar, struct font 
                             { to - 3, y + 15, END },         { x + 3, y - 7, START },
                             { (x + to) / 2, y - 7, MIDDLE }, { x - 5, y + 4, END },
                             { x + 3, y + 29, START },        { x + 3, y - 21, START } };
-    label_put(panel, text, font, fmax(to - x, 70), spots, sizeof spots / sizeof spots[0], false);
+    label_put(panel, text, font, to - x < 120 ? fmax(to - x, 70) : 0, spots,
+              sizeof spots / sizeof spots[0], false);
 }
 
 static void bar_label(struct panel *panel, const struct bar *bar)

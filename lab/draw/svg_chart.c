@@ -134,7 +134,7 @@ static void band_draw(struct frame *frame, const struct series *series, struct t
 
     if (count < 2)
         return;
-    fputs("<polygon opacity=\".14\" points=\"", frame->pen->out);
+    fputs("<polygon opacity=\".12\" points=\"", frame->pen->out);
     for (size_t i = 0; i < count; i++)
         fprintf(frame->pen->out, "%s,%s ", N(at_x(frame, i)), N(at_y(frame, series->high[i])));
     for (size_t i = count; i-- > 0;)

@@ -177,7 +177,7 @@ double code_height(const struct panel *panel)
 
 void code_draw(struct panel *panel, double y, double height)
 {
-    if (height <= 0)
+    if (height <= 0 || code_height(panel) <= 0)
         return;
     ink_rect(&panel->pen, (struct box){ panel->pad, y, panel->width - 2 * panel->pad, height, 0 },
              8, CODE_GROUND, PLAIN, BORDER, 1, NULL);

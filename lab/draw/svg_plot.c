@@ -8,6 +8,26 @@
 
 #define GAP 16.0
 
+/* A sign, and what the checker found in this way. */
+static double verdict_line(struct pen *pen, const struct report *report, size_t way, double x,
+                           double y, double room)
+{
+    const struct finding *finding = &report->findings[way];
+    enum outcome outcome = finding_outcome(&report->experiment->ways[way], finding);
+    enum colour colour = outcome_colour(outcome);
+
+    if (!finding->verdict.text[pen->lang][0])
+        return y;
+    if (outcome == BROKEN)
+        ink_cross(pen, x + 6, y - 5, 4.5, colour);
+    else if (outcome == SAFE)
+        ink_tick(pen, x + 6, y - 5, 5.5, colour);
+    else
+        ink_text(pen, x + 6, y, MIDDLE, (struct font){ 14, BOLD, colour, false }, "?", 1);
+    return ink_wrap(pen, x + 20, y, room - 20, 19, (struct font){ 13.5, SEMI, colour, false },
+                    finding->verdict.text[pen->lang]);
+}
+
 static double text_draw(struct pen *pen, const struct report *report, size_t way, double x,
                         double y, double room)
 {
@@ -17,38 +37,18 @@ static double text_draw(struct pen *pen, const struct report *report, size_t way
     y = ink_wrap(pen, x + 20, y, room - 20, 19, (struct font){ 14, BOLD, trait.colour, false },
                  phrase(&report->experiment->ways[way].title, pen->lang)) +
         2;
-    return ink_wrap(pen, x, y, room, 20, (struct font){ 14, REGULAR, MUTED, false },
-                    way < SERIES_MAX ? phrase(&report->plot.texts[way], pen->lang) : "");
+    y = ink_wrap(pen, x, y, room, 20, (struct font){ 14, REGULAR, MUTED, false },
+                 way < SERIES_MAX ? phrase(&report->plot.texts[way], pen->lang) : "");
+    return verdict_line(pen, report, way, x, y + 4, room);
 }
 
-/* A sign for each way, then what holds for all of them. */
 static double checked_draw(struct pen *pen, const struct report *report, double x, double y,
                            double room)
 {
-    static const struct phrase word = PHRASE("Checked", "检查结果");
+    static const struct phrase word = PHRASE("Checked", "检查");
 
     ink_say(pen, x, y, START, (struct font){ 14, BOLD, INK, false }, phrase(&word, pen->lang));
-    y += 21;
-    for (size_t i = 0; i < report->ways; i++) {
-        const struct finding *finding = &report->findings[i];
-        enum outcome outcome = finding_outcome(&report->experiment->ways[i], finding);
-        enum colour colour = outcome_colour(outcome);
-        char text[400];
-        if (!finding->verdict.text[pen->lang][0])
-            continue;
-        snprintf(text, sizeof text, "%s: %s", phrase(&report->experiment->ways[i].title, pen->lang),
-                 finding->verdict.text[pen->lang]);
-        if (outcome == BROKEN)
-            ink_cross(pen, x + 6, y - 5, 4.5, colour);
-        else if (outcome == SAFE)
-            ink_tick(pen, x + 6, y - 5, 5.5, colour);
-        else
-            ink_text(pen, x + 6, y, MIDDLE, (struct font){ 14, BOLD, colour, false }, "?", 1);
-        y = ink_wrap(pen, x + 20, y, room - 20, 19, (struct font){ 13.5, SEMI, colour, false },
-                     text) +
-            2;
-    }
-    return ink_wrap(pen, x, y, room, 20, (struct font){ 14, REGULAR, MUTED, false },
+    return ink_wrap(pen, x, y + 21, room, 20, (struct font){ 14, REGULAR, MUTED, false },
                     report->plot.checked[pen->lang]);
 }
 

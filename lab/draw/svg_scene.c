@@ -257,10 +257,10 @@ static void lanes_draw(struct panel *panel)
         text_clean(clean, sizeof clean, phrase(&lane->title, lang));
         bool two = text_width(clean, size, SEMI) > room;
         y += note ? -1 : two ? -3 : 4.5;
-        y = ink_wrap(&panel->pen, panel->pad, y, room, size + 1.5, font, clean);
+        y = ink_wrap_most(&panel->pen, panel->pad, y, room, size + 1.5, font, clean, note ? 1 : 2);
         if (note)
-            ink_wrap(&panel->pen, panel->pad, y + 1, room, 13,
-                     (struct font){ 11.5, REGULAR, MUTED, 0 }, phrase(&lane->note, lang));
+            ink_wrap_most(&panel->pen, panel->pad, y + 1, room, 13,
+                          (struct font){ 11.5, REGULAR, MUTED, 0 }, phrase(&lane->note, lang), 1);
     }
 }
 
@@ -292,8 +292,9 @@ static void overlaps_draw(struct panel *panel)
 static void overlaps_label(struct panel *panel)
 {
     static const struct phrase both = PHRASE("both believe they hold it", "两者都以为自己持锁"),
-                               many = PHRASE("too many believe they hold it",
-                                             "过多客户端同时以为自己持锁");
+                               several = PHRASE("more than one believes it holds",
+                                                "不止一个客户端以为自己持锁"),
+                               many = PHRASE("too many believe they hold", "持有者超过名额");
     const struct scene *scene = panel->scene;
     const struct overlap *widest = NULL;
     int clients = 0;
@@ -310,7 +311,11 @@ static void overlaps_label(struct panel *panel)
     double y = panel->top + 15;
     struct spot spots[] = { { (x + to) / 2, y, MIDDLE }, { x, y, START }, { to, y, END } };
     step_open(panel, widest->from_ms, "");
-    label_put(panel, phrase(clients == 2 ? &both : &many, panel->pen.lang),
+    label_put(panel,
+              phrase(panel->way->capacity > 1 ? &many
+                     : clients == 2           ? &both
+                                              : &several,
+                     panel->pen.lang),
               (struct font){ 11.5, SEMI, AMBER, 0 }, 0, spots, 3, false);
     fputs("</g>\n", panel->pen.out);
 }
@@ -332,6 +337,20 @@ static void steps_draw(struct panel *panel, bool veil)
     }
 }
 
+/* Another number of its lane comes so soon that it needs the right side. */
+static bool followed(const struct panel *panel, size_t index)
+{
+    const struct number *number = &panel->scene->numbers[index];
+
+    for (size_t i = 0; i < panel->scene->number_count; i++) {
+        const struct number *other = &panel->scene->numbers[i];
+        double later = panel_x(panel, other->at_ms) - panel_x(panel, number->at_ms);
+        if (other->lane == number->lane && other->step > number->step && later >= 0 && later < 30)
+            return true;
+    }
+    return false;
+}
+
 static void numbers_draw(struct panel *panel)
 {
     const struct scene *scene = panel->scene;
@@ -343,11 +362,24 @@ static void numbers_draw(struct panel *panel)
             continue;
         double x = panel_x(panel, number->at_ms), y = panel->y[number->lane];
         double up = y - HALF - r - 4, down = y + HALF + r + 4, best = -1;
-        const double spots[][2] = { { x, up },           { x + 11, up },      { x - 11, up },
-                                    { x + 22, up },      { x - 22, up },      { x, up - 17 },
-                                    { x + 34, up },      { x - 34, up },      { x, down },
-                                    { x + 22, up - 17 }, { x - 22, up - 17 }, { x + 14, down },
-                                    { x - 14, down },    { x + 46, up },      { x - 46, up } };
+        double next = followed(panel, i) ? -1 : 1; /* the side that is tried first */
+        const double spots[][2] = {
+            { x, up },
+            { x + next * 14, up },
+            { x - next * 14, up },
+            { x + next * 25, up },
+            { x - next * 25, up },
+            { x, up - 17 },
+            { x + next * 34, up },
+            { x - next * 34, up },
+            { x, down },
+            { x + next * 22, up - 17 },
+            { x - next * 22, up - 17 },
+            { x + next * 14, down },
+            { x - next * 14, down },
+            { x + next * 46, up },
+            { x - next * 46, up },
+        };
         size_t chosen = 0;
         for (size_t j = 0; j < sizeof spots / sizeof spots[0]; j++) {
             struct box box = { spots[j][0] - r - 1, spots[j][1] - r - 1, 2 * r + 2, 2 * r + 2, 0 };
@@ -428,8 +460,9 @@ bool label_put(struct panel *panel, const char *text, struct font font, double w
     if (!clean[0])
         return true;
     double full = text_width(clean, font.size, font.weight);
-    for (int turn = 0; turn < (wrap > 0 && full > 50 ? 2 : 1); turn++) {
-        double room = turn ? fmin(wrap, full * 0.62) : full + 1;
+    static const double part[] = { 1, 0.62, 0.42 };
+    for (int turn = 0; turn < (wrap > 0 && full > 50 ? 3 : 1); turn++) {
+        double room = turn ? fmin(wrap, full * part[turn]) : full + 1;
         size_t lines = text_lines(clean, font.size, font.weight, room);
         double widest = widest_line(clean, font, room);
         if (widest <= 0)
@@ -439,9 +472,9 @@ bool label_put(struct panel *panel, const char *text, struct font font, double w
             spot.y += lines > 1 && inside ? -pitch * (double)(lines - 1) / 2 : 0;
             struct box box = label_box(&spot, widest, pitch * (double)lines, font.size);
             double cost = boxes_cost(&panel->boxes, &box, inside);
-            if (cost < 0)
+            if (cost < 0 || (panel->patience > 0 && cost > panel->patience))
                 continue;
-            cost += (double)i + turn * 12;
+            cost += (double)i + turn * 16;
             if (best < 0 || cost < best) {
                 best = cost;
                 chosen = &spots[i];
