@@ -5,7 +5,7 @@
 
 #include "../stage/nodes.h"
 
-#define REDLOCK_TTL_MS 4000
+#define REDLOCK_TTL_MS 3000
 
 bool redlock_take(struct actor *me);
 void redlock_give(struct actor *me);

@@ -157,8 +157,8 @@ static const struct way ways[] = {
 const struct experiment experiment_redlock_memory = {
     .id = "redlock-memory",
     .title = PHRASE("A node of Redlock loses its memory", "Redlock 的一个节点丢了数据"),
-    .setting = PHRASE("3 nodes, ttl 4s; node 3 is away when A asks, node 2 restarts without its data",
-                      "3 个节点，过期时间 4s；A 加锁时节点 3 不在，随后节点 2 重启且数据全丢"),
+    .setting = PHRASE("3 nodes, ttl 3s; node 3 is away when A asks, node 2 restarts without its data",
+                      "3 个节点，过期时间 3s；A 加锁时节点 3 不在，随后节点 2 重启且数据全丢"),
     .needs = NEED_REDIS,
     .own_servers = true,
     .steps = {
