@@ -35,6 +35,7 @@ struct open {
     int tries;
     unsigned locks;  /* of several, by the lanes of their servers: those that it has */
     bool several;    /* it has named one: a belief in "the lock" says nothing then */
+    int uses;        /* the server that it asks; -1: all */
     int owner;       /* of a server: lane; -1 */
     double owned;    /* since */
     uint64_t token;  /* of that owner */
@@ -164,11 +165,11 @@ static int nearest_place(const struct walk *walk, int lane)
     return nearest;
 }
 
-/* The servers of the way: arrows of a client go to all of them, or to the one that keeps the lock `only`. */
+/* The servers of the way: arrows of a client go to all of them; to the one that keeps the lock `only`; or to the one that it uses. */
 static void to_servers(struct walk *walk, enum arrow_kind kind, int lane, int only, double at)
 {
-    if (only < 0 && walk->way->capacity > 1)
-        only = nearest_place(walk, lane);
+    if (only < 0)
+        only = walk->way->capacity > 1 ? nearest_place(walk, lane) : walk->open[lane].uses;
     for (int i = 0; i < walk->scene->lane_count; i++) {
         bool grants = kind == ARROW_GRANT;
 
@@ -558,6 +559,9 @@ static void take(struct walk *walk, const struct event *event, double at)
     case EV_VALUE:
         set_value(walk, lane, event->value, false, open->valued < 0 ? 0 : at);
         break;
+    case EV_USES:
+        open->uses = event->other;
+        break;
     case EV_NONE:
     case EV_DONE:
     case EV_SIGNAL:
@@ -606,6 +610,7 @@ static void begin(struct walk *walk)
             .paused = NEVER,
             .dead = NEVER,
             .let = NEVER,
+            .uses = -1,
             .owner = -1,
             .valued = NEVER,
         };

@@ -45,10 +45,10 @@ static void give_naively(struct actor *me)
 
 static void hold_naively(struct actor *me)
 {
-    note(me, EV_ASK);
     /* clang-format off */
     /* shown: failover-naive */
     use_primary(me);                            /* the one that the sentinel names */
+    note(me, EV_ASK);
     while (!redis_ok(me, "SET {lock} %s NX PX %d", me->id, TTL_MS))
         again(me, 200);                         /* 1! "OK" comes before a replica has it */
     note_got(me, 0);
@@ -134,6 +134,7 @@ static void play_sync(struct stage *stage)
     stage_sleep(stage, 150);
     pair_lag(stage);
     stage_sleep(stage, 150);
+    pair_uses(stage, A, PRIMARY);
     stage_start(stage, A, hold_with_sync, NULL);
     stage_await(stage, PRIMARY, EV_OWNER, 1);
     stage_step(stage, A, 1, false);
@@ -142,6 +143,8 @@ static void play_sync(struct stage *stage)
     stage_step(stage, PRIMARY, 2, false);
     pair_promote(stage, &promoted);
     stage_step(stage, REPLICA, 3, false);
+    pair_uses(stage, A, REPLICA);
+    pair_uses(stage, B, REPLICA);
     pair_rejoin(stage, &rejoined);
     stage_start(stage, B, hold_with_sync, NULL);
     stage_await_queued(stage, B, "lock");

@@ -32,6 +32,7 @@ enum event_kind {
     EV_CLAIM,   /* presented its token to the resource `other` */
     EV_DONE,    /* its work has an end, a good one */
     EV_STEP,    /* step `value` of the experiment happens here; any lane */
+    EV_USES,    /* from now on it asks the server of lane `other` only; without it, all servers */
     EV_SIGNAL,  /* for stage_await() and await(): value says which; not drawn */
     /* noted by the director */
     EV_PAUSED,

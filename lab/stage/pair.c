@@ -171,16 +171,26 @@ void pair_rejoin(struct stage *stage, const struct phrase *text)
 
 /* ---- clients and observers ---------------------------------------------------------------------------------- */
 
+void pair_uses(struct stage *stage, int client, int server)
+{
+    history_add(
+        stage->history,
+        (struct event){ .lane = (int16_t)client, .other = (int16_t)server, .kind = EV_USES });
+}
+
 void use_primary(struct actor *me)
 {
     redisReply *reply;
+    int port;
 
     redis_use(me, "127.0.0.1", pair.sentinel->port);
     reply = redis_ask(me, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         actor_fails(me, "the sentinel names no primary");
-    redis_use(me, reply->element[0]->str, atoi(reply->element[1]->str));
+    port = atoi(reply->element[1]->str);
+    redis_use(me, reply->element[0]->str, port);
     freeReplyObject(reply);
+    pair_uses(me->stage, me->lane, port == pair.primary->port ? pair.lane : pair.lane + 1);
 }
 
 static struct server *own_server(const struct actor *me)

@@ -24,6 +24,8 @@ void pair_promote(struct stage *stage, const struct phrase *text);
 /* The old primary is started again, as a replica of the new one; returns when it is in step. */
 void pair_rejoin(struct stage *stage, const struct phrase *text);
 
+/* The client of this lane asks this server from now on: the lane of the primary, or of the replica. For pictures. */
+void pair_uses(struct stage *stage, int client, int server);
 /* For naive actors: redis_*() calls go to the primary that the sentinel names now. */
 void use_primary(struct actor *me);
 
