@@ -98,8 +98,10 @@ static void name_server(struct stage *stage, struct report *report)
     redisReply *reply;
     const char *version;
 
-    if (!stage->redis)
+    if (!stage->redis) {
+        snprintf(report->server, sizeof report->server, "%s", stage->server);
         return;
+    }
     reply = server_ask(stage->redis, "INFO server");
     version = reply->str ? strstr(reply->str, "redis_version:") : NULL;
     if (version)

@@ -26,6 +26,17 @@ hf_store *ours_open(struct actor *me)
     return ours_open_at(me, me->stage->url);
 }
 
+void ours_prepare(struct actor *me)
+{
+    hf_store *store = ours_open(me);
+    hf_view *view;
+    hf_error err;
+
+    must(me, hf_store_inspect(store, "lock", HF_CSTRING, 0, &view, &err), &err);
+    hf_free(view);
+    ours_close(me, store);
+}
+
 void ours_close(struct actor *me, hf_store *store)
 {
     must(me, hf_close(store, 0), NULL);

@@ -10,6 +10,8 @@
 
 hf_store *ours_open(struct actor *me); /* stage->url */
 hf_store *ours_open_at(struct actor *me, const char *url);
+/* For stage_do(): open the store once before the play, so that the tables are there and no client of the play makes them. */
+void ours_prepare(struct actor *me);
 void ours_close(struct actor *me, hf_store *store);
 void must(struct actor *me, hf_status status, const hf_error *err);
 /* A request for the mutex `name` with this ttl, by me (label), waiting for ever; events LOST are noted in my lane. */

@@ -36,6 +36,7 @@ struct stage {
     char
         prefix[32]; /* of the keys of naive clients: "lab:"; on a server of the user a random one */
     struct server *redis; /* of our own; NULL: the user's */
+    char server[96];      /* what the server of an experiment's own open() calls itself */
     void *own;            /* what the experiment's open() keeps here */
     void *
         shared; /* SHARED_BYTES of memory, zero at the begin of a play, that the director and all actors share */
