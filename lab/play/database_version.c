@@ -8,7 +8,7 @@
 
 #define SIGNAL_GO INT64_C(1)
 
-enum { A, ROW, B };                      /* the lanes without a lock */
+enum { A, ROW, B };                       /* the lanes without a lock */
 enum { A_, LOCK, B_, LOCKED_ROW, LANES }; /* and with one: A and B are the same */
 _Static_assert((int)A == (int)A_ && (int)B == (int)B_, "the clients have the same lanes");
 
@@ -175,9 +175,10 @@ static void judge(struct stage *stage, struct verdict *verdict)
         verdict_say(verdict, "%d sold, but the stock went from %d to %d: an update is lost.",
                     "卖出 %d 件，库存却从 %d 变成 %d：丢失了一次更新。", sold, STOCK, left);
     else if (again > 0)
-        verdict_say(verdict,
-                    "%d sold, the stock went from %d to %d; %d write was refused, and its work done again.",
-                    "卖出 %d 件，库存从 %d 变成 %d；%d 次写入被拒绝，工作重做。", sold, STOCK, left, again);
+        verdict_say(
+            verdict,
+            "%d sold, the stock went from %d to %d; %d write was refused, and its work done again.",
+            "卖出 %d 件，库存从 %d 变成 %d；%d 次写入被拒绝，工作重做。", sold, STOCK, left, again);
     else
         verdict_say(verdict, "%d sold, the stock went from %d to %d, and nothing was done twice.",
                     "卖出 %d 件，库存从 %d 变成 %d，没有重做任何工作。", sold, STOCK, left);
@@ -210,8 +211,8 @@ static const struct way ways[] = {
     },
     {
         .title = PHRASE("Version column", "版本号（乐观锁）"),
-        .note = PHRASE("optimistic: write only what was read, else again",
-                       "版本没变才写入，否则重来"),
+        .note =
+            PHRASE("optimistic: write only what was read, else again", "版本没变才写入，否则重来"),
         .shown = "database-version-column",
         .play = play_version,
         .judge = judge,

@@ -16,8 +16,8 @@
 #define GOODS    16
 #define PIECES   8192 /* of each good */
 #define PRICE    5
-#define ROUNDS   3
-#define ROUND_MS 110
+#define ROUNDS   5
+#define ROUND_MS 80
 #define THINK_NS 1000000
 #define TTL_MS   10000
 #define MOST     32 /* traders */
@@ -282,7 +282,8 @@ static void title_lines(struct plot *plot)
 {
     static const struct phrase x_title = PHRASE("traders at once", "同时交易的客户端");
     static const struct phrase sales = PHRASE("Sales a second", "每秒成交数");
-    static const struct phrase sales_note = PHRASE("higher is better", "越高越好");
+    static const struct phrase sales_note =
+        PHRASE("higher is better, log scale", "越高越好，对数坐标");
     static const struct phrase retries = PHRASE("Retries for each sale", "每次成交的重试次数");
     static const struct phrase retries_note =
         PHRASE("lower is better, log scale", "越低越好，对数坐标");
@@ -297,8 +298,8 @@ static void title_lines(struct plot *plot)
                "谁先提交，其余的就全部作废重来。"),
         PHRASE("Nothing is thrown away, but goods wait for each other that have nothing in common.",
                "没有白做的工作，但不相干的商品也要互相等待。"),
-        PHRASE("Only buyers of the same good wait. Sales grow with the traders.",
-               "只有买同一件商品的人才等待，成交数随客户端增长。"),
+        PHRASE("Only buyers of the same good wait for each other.",
+               "只有买同一件商品的客户端才互相等待。"),
     };
 
     *plot = (struct plot){ .charts = 2, .x_title = x_title, .points = POINTS };
@@ -308,6 +309,7 @@ static void title_lines(struct plot *plot)
         plot->texts[way] = texts[way];
     plot->chart[0].title = sales;
     plot->chart[0].note = sales_note;
+    plot->chart[0].logarithmic = true;
     plot->chart[1].title = retries;
     plot->chart[1].note = retries_note;
     plot->chart[1].logarithmic = true;
@@ -399,9 +401,9 @@ const struct experiment experiment_market = {
     .id = "market",
     .title = PHRASE("A market under load: retry, one lock, or a lock for each good",
                     "高并发下的市场：重试、一把锁，还是每件商品一把锁"),
-    .setting = PHRASE("16 goods, 1 ms of thought for each sale, 3 rounds of 110 ms for each point; "
+    .setting = PHRASE("16 goods, 1 ms of thought for each sale, 5 rounds of 80 ms for each point; "
                       "the band is the spread",
-                      "16 种商品，每次成交思考 1 ms，每个点 3 轮、每轮 110 ms，色带为波动范围"),
+                      "16 种商品，每次成交思考 1 ms，每个点 5 轮、每轮 80 ms，色带为波动范围"),
     .needs = NEED_REDIS,
     .why = PHRASE("Without protection two traders sell the same piece. Retries protect as well as "
                   "a lock, but the busier the market, the more work is thrown away; a lock waits "

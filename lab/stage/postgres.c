@@ -85,8 +85,9 @@ static void find_programs(void)
 static void make_data(void)
 {
     char program[SERVER_PATH_ROOM + 16], data[SERVER_PATH_ROOM + 8];
-    const char *args[] = { program,     "-D",         data, "-U",   "postgres",        "-A", "trust",
-                           "--no-sync", "--locale=C", "-E", "UTF8", "--wal-segsize=1", NULL };
+    const char *args[] = { program, "-D",        data,         "-U", "postgres", "-A",
+                           "trust", "--no-sync", "--locale=C", "-E", "UTF8",     "--wal-segsize=1",
+                           NULL };
     int status;
 
     snprintf(program, sizeof program, "%s/initdb", server.programs);
@@ -99,9 +100,20 @@ static void start(void)
 {
     char program[SERVER_PATH_ROOM + 16], data[SERVER_PATH_ROOM + 8], port[16];
     char sockets[SERVER_PATH_ROOM + 32];
-    const char *args[] = { program, "-D", data,        "-p", port,        "-h",
-                           "127.0.0.1", "-c", sockets, "-c", "fsync=off", "-c",
-                           "dynamic_shared_memory_type=mmap", NULL };
+    const char *args[] = { program,
+                           "-D",
+                           data,
+                           "-p",
+                           port,
+                           "-h",
+                           "127.0.0.1",
+                           "-c",
+                           sockets,
+                           "-c",
+                           "fsync=off",
+                           "-c",
+                           "dynamic_shared_memory_type=mmap",
+                           NULL };
 
     snprintf(program, sizeof program, "%s/postgres", server.programs);
     snprintf(data, sizeof data, "%s/data", server.dir);
