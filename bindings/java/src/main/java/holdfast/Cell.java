@@ -2,6 +2,7 @@
 package holdfast;
 
 import java.time.Duration;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
@@ -78,6 +79,11 @@ public final class Cell {
         return new Args().name(name).bytes(bytes).duration(ttl).number(version).number(wait);
     }
 
+    /** Without bytes C would write an empty cell. */
+    private static byte[] given(byte[] bytes) {
+        return Objects.requireNonNull(bytes, "bytes");
+    }
+
     private Plan<Long> versionPlan(Op op, Args args) {
         return new Plan<>(op, store.handle(), args, result -> result.check().version);
     }
@@ -138,7 +144,7 @@ public final class Cell {
     }
 
     private Plan<Long> setPlan(byte[] bytes) {
-        return versionPlan(Op.CELL_SET, request(bytes, null, 0, 0));
+        return versionPlan(Op.CELL_SET, request(given(bytes), null, 0, 0));
     }
 
     /**
@@ -162,7 +168,7 @@ public final class Cell {
     }
 
     private Plan<Long> setForPlan(byte[] bytes, Duration ttl) {
-        return versionPlan(Op.CELL_SET, request(bytes, ttl, 0, 0));
+        return versionPlan(Op.CELL_SET, request(given(bytes), ttl, 0, 0));
     }
 
     /**
@@ -188,7 +194,7 @@ public final class Cell {
     }
 
     private Plan<Long> swapPlan(byte[] bytes, long version) {
-        return versionPlan(Op.CELL_SWAP, request(bytes, null, version, 0));
+        return versionPlan(Op.CELL_SWAP, request(given(bytes), null, version, 0));
     }
 
     /**

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 package holdfast;
 
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
@@ -46,7 +47,7 @@ public final class Guard {
     }
 
     private Plan<Void> setPlan(long token, byte[] bytes) {
-        return Plan.of(Op.GUARD_SET, store.handle(), new Args().name(name).number(token).bytes(bytes));
+        return Plan.of(Op.GUARD_SET, store.handle(), new Args().name(name).number(token).bytes(Objects.requireNonNull(bytes, "bytes")));
     }
 
     /**

@@ -3,6 +3,7 @@ package holdfast;
 
 import java.lang.ref.Cleaner;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -374,7 +375,7 @@ public final class Lease implements AutoCloseable {
     }
 
     private Plan<Void> setCellPlan(Name cell, byte[] bytes) {
-        return Plan.of(Op.LEASE_CELL_SET, handle(), new Args().name(cell).bytes(bytes));
+        return Plan.of(Op.LEASE_CELL_SET, handle(), new Args().name(cell).bytes(Objects.requireNonNull(bytes, "bytes")));
     }
 
     @Override

@@ -12,6 +12,7 @@ import java.net.MalformedURLException;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -67,6 +68,21 @@ class MisuseTest extends Bed {
             System.gc();
             return log.stream().anyMatch(line -> line.contains(report));
         });
+    }
+
+    // ---- bytes
+
+    @Test
+    void noBytesAreNotEmptyBytes() throws Exception {
+        Cell cell = store.cell("c");
+        long version = cell.set("kept".getBytes());
+        assertThrows(NullPointerException.class, () -> cell.set(null));
+        assertThrows(NullPointerException.class, () -> cell.setFor(null, Duration.ofSeconds(60)));
+        assertThrows(NullPointerException.class, () -> cell.swap(null, version));
+        try (Lease lease = store.acquire(Request.mutex("m"))) {
+            assertThrows(NullPointerException.class, () -> store.guard("g").set(lease.fence(), null));
+        }
+        assertEquals(version, cell.get().orElseThrow().version());
     }
 
     // ---- names
