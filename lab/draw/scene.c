@@ -63,13 +63,13 @@ struct walk {
     (snprintf((label)[LANG_EN], LABEL_ROOM, en, __VA_ARGS__), \
      snprintf((label)[LANG_ZH], LABEL_ROOM, zh, __VA_ARGS__))
 
-static void words(char label[LANGS][LABEL_ROOM], const char *en, const char *zh)
+static void words(char (*label)[LABEL_ROOM], const char *en, const char *zh)
 {
     snprintf(label[LANG_EN], LABEL_ROOM, "%s", en);
     snprintf(label[LANG_ZH], LABEL_ROOM, "%s", zh);
 }
 
-static void label_of(char label[LANGS][LABEL_ROOM], const struct phrase *text)
+static void label_of(char (*label)[LABEL_ROOM], const struct phrase *text)
 {
     words(label, phrase(text, LANG_EN), phrase(text, LANG_ZH));
 }
@@ -372,11 +372,14 @@ static void reads(struct walk *walk, const struct event *event, double at)
 static void writes(struct walk *walk, const struct event *event, double at)
 {
     struct open *client = &walk->open[event->lane], *resource = &walk->open[event->other];
-    bool wrong = client->read[event->other] && client->seen[event->other] != resource->writes;
+    bool wrong = event->bad ||
+                 (client->read[event->other] && client->seen[event->other] != resource->writes);
     struct arrow *arrow = add_arrow(walk, wrong ? ARROW_WRONG : ARROW_WRITE, event->lane,
                                     event->other, client->client, at);
 
-    if (wrong)
+    if (event->text)
+        label_of(arrow->label, event->text);
+    else if (wrong)
         say(arrow->label, "late write: %" PRId64, "迟到的写入：%" PRId64, event->value);
     else if (event->token)
         say(arrow->label, "writes %" PRId64 " with %" PRIu64, "写入 %" PRId64 "，令牌 %" PRIu64,
@@ -395,7 +398,9 @@ static void refused(struct walk *walk, const struct event *event, double at)
                                     walk->open[event->lane].client, at);
     uint64_t highest = event->value > 0 ? (uint64_t)event->value : walk->highest;
 
-    if (event->token)
+    if (event->text)
+        label_of(arrow->label, event->text);
+    else if (event->token)
         say(arrow->label, "refused: %" PRIu64 " < %" PRIu64, "被拒绝：%" PRIu64 " < %" PRIu64,
             short_token(walk, event->token), short_token(walk, highest));
     else

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void add(struct actor *me, struct event event)
+void note_event(struct actor *me, struct event event)
 {
     event.lane = (int16_t)me->lane;
     history_add(me->stage->history, event);
@@ -16,59 +16,59 @@ static void add(struct actor *me, struct event event)
 
 void note(struct actor *me, enum event_kind kind)
 {
-    add(me, (struct event){ .kind = (uint8_t)kind, .other = -1 });
+    note_event(me, (struct event){ .kind = (uint8_t)kind, .other = -1 });
 }
 
 void note_got(struct actor *me, uint64_t token)
 {
-    add(me, (struct event){ .kind = EV_GOT, .other = -1, .token = token });
+    note_event(me, (struct event){ .kind = EV_GOT, .other = -1, .token = token });
 }
 
 void note_lock(struct actor *me, enum event_kind kind, int lane, uint64_t token)
 {
-    add(me, (struct event){ .kind = (uint8_t)kind, .other = (int16_t)lane, .token = token });
+    note_event(me, (struct event){ .kind = (uint8_t)kind, .other = (int16_t)lane, .token = token });
 }
 
 void note_read(struct actor *me, int lane, int64_t value)
 {
-    add(me, (struct event){ .kind = EV_READ, .other = (int16_t)lane, .value = value });
+    note_event(me, (struct event){ .kind = EV_READ, .other = (int16_t)lane, .value = value });
 }
 
 void note_claim(struct actor *me, int lane, uint64_t token, int64_t value)
 {
-    add(me,
-        (struct event){ .kind = EV_CLAIM, .other = (int16_t)lane, .token = token, .value = value });
+    note_event(me, (struct event){
+                       .kind = EV_CLAIM, .other = (int16_t)lane, .token = token, .value = value });
 }
 
 void note_write(struct actor *me, int lane, int64_t value, uint64_t token)
 {
-    add(me,
-        (struct event){ .kind = EV_WRITE, .other = (int16_t)lane, .value = value, .token = token });
+    note_event(me, (struct event){
+                       .kind = EV_WRITE, .other = (int16_t)lane, .value = value, .token = token });
 }
 
 void note_refused(struct actor *me, int lane, uint64_t token, uint64_t highest)
 {
-    add(me, (struct event){ .kind = EV_REFUSED,
-                            .other = (int16_t)lane,
-                            .value = (int64_t)highest,
-                            .token = token });
+    note_event(me, (struct event){ .kind = EV_REFUSED,
+                                   .other = (int16_t)lane,
+                                   .value = (int64_t)highest,
+                                   .token = token });
 }
 
 void note_step(struct actor *me, int step, bool bad)
 {
     if (step == 0)
         return;
-    add(me, (struct event){ .kind = EV_STEP, .other = -1, .value = step, .bad = bad });
+    note_event(me, (struct event){ .kind = EV_STEP, .other = -1, .value = step, .bad = bad });
 }
 
 void note_text(struct actor *me, const struct phrase *text)
 {
-    add(me, (struct event){ .kind = EV_NOTE, .other = -1, .text = text });
+    note_event(me, (struct event){ .kind = EV_NOTE, .other = -1, .text = text });
 }
 
 void note_signal(struct actor *me, int64_t value)
 {
-    add(me, (struct event){ .kind = EV_SIGNAL, .other = -1, .value = value });
+    note_event(me, (struct event){ .kind = EV_SIGNAL, .other = -1, .value = value });
 }
 
 void actor_fails(struct actor *me, const char *format, ...)

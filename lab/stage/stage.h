@@ -111,6 +111,7 @@ struct actor {
     bool paused, observer;
 };
 
+void note_event(struct actor *me, struct event event); /* its lane is ours */
 void note(struct actor *me, enum event_kind kind);
 void note_got(struct actor *me, uint64_t token);
 /* ASK, TRY, GOT, LET or GAVE_UP of one of several locks: the one that the server in `lane` keeps. */
