@@ -134,6 +134,22 @@ void node_jump(struct stage *stage, int node, int64_t ms, const struct phrase *t
     tell(stage, node, (struct event){ .kind = EV_NOTE, .text = text });
 }
 
+void node_stop(struct stage *stage, int node)
+{
+    if (stage->unclear)
+        return;
+    server_pause(nodes_of(stage)->node[node]);
+    tell(stage, node, (struct event){ .kind = EV_PAUSED });
+}
+
+void node_continue(struct stage *stage, int node)
+{
+    if (stage->unclear)
+        return;
+    server_continue(nodes_of(stage)->node[node]);
+    tell(stage, node, (struct event){ .kind = EV_RESUMED });
+}
+
 /* ---- clients and observers --------------------------------------------------------------------------------- */
 
 static void use_node(struct actor *me, int node)
@@ -149,6 +165,7 @@ bool node_ok(struct actor *me, int node, const char *format, ...)
     va_list args;
 
     voter.redis = NULL;
+    voter.redis_limit_ms = NODE_LIMIT_MS;
     use_node(&voter, node);
     va_start(args, format);
     reply = redis_vtry(&voter, format, args);

@@ -37,7 +37,12 @@ void node_start(struct stage *stage, int node);
 void node_start_empty(struct stage *stage, int node, const struct phrase *text);
 void node_jump(struct stage *stage, int node, int64_t ms, const struct phrase *text);
 
-/* For actors: a command of a naive client to one node; "OK" or a number above 0. false: no, or no answer. */
+/* SIGSTOP: it does not answer, and goes on later with all that it was sent. */
+void node_stop(struct stage *stage, int node);
+void node_continue(struct stage *stage, int node);
+
+/* For actors: a command of a naive client to one node; "OK" or a number above 0. false: no, or no answer within NODE_LIMIT_MS. */
+#define NODE_LIMIT_MS 200
 bool node_ok(struct actor *me, int node, const char *format, ...);
 
 #endif

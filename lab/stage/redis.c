@@ -23,12 +23,14 @@ static void with_prefix(const char *format, const char *prefix, char ret_format[
     ret_format[used] = 0;
 }
 
-static redisContext *connect_to(const char *host, int port)
+static redisContext *connect_to(const char *host, int port, int limit_ms)
 {
-    redisContext *context = redisConnectWithTimeout(host, port, (struct timeval){ CALL_S, 0 });
+    struct timeval limit = limit_ms ? (struct timeval){ limit_ms / 1000, limit_ms % 1000 * 1000 }
+                                    : (struct timeval){ CALL_S, 0 };
+    redisContext *context = redisConnectWithTimeout(host, port, limit);
 
     if (context && !context->err)
-        redisSetTimeout(context, (struct timeval){ CALL_S, 0 });
+        redisSetTimeout(context, limit);
     return context;
 }
 
@@ -56,7 +58,7 @@ static bool log_in(redisContext *context, const struct stage *stage)
 
 static redisContext *connect_stage(const struct stage *stage)
 {
-    redisContext *context = connect_to(stage->redis_host, stage->redis_port);
+    redisContext *context = connect_to(stage->redis_host, stage->redis_port, 0);
 
     if (context && !context->err && !log_in(context, stage)) {
         context->err = REDIS_ERR_OTHER;
@@ -71,8 +73,8 @@ static redisReply *ask(struct actor *me, const char *format, va_list args)
     redisReply *reply;
 
     if (!me->redis)
-        me->redis =
-            me->redis_host ? connect_to(me->redis_host, me->redis_port) : connect_stage(me->stage);
+        me->redis = me->redis_host ? connect_to(me->redis_host, me->redis_port, me->redis_limit_ms)
+                                   : connect_stage(me->stage);
     if (!me->redis || me->redis->err)
         reply = NULL;
     else {

@@ -106,6 +106,7 @@ struct actor {
     struct redisContext *redis; /* opened by the first redis_*() call */
     const char *redis_host;     /* redis_use(); NULL: the stage's */
     int redis_port;
+    int redis_limit_ms; /* of a call; 0: five seconds */
     char redis_room[64], trouble[128];
     pid_t pid; /* for the director */
     bool paused, observer;
