@@ -40,6 +40,8 @@ int args_parse(struct cli *cli, int argc, char **argv)
     cli->args.slots = cli->args.permits = cli->args.status_fd = -1;
     cli->args.for_pid = cli->args.token = cli->args.burst = -1;
     cli->args.parties = cli->args.count = -1;
+    cli->args.lang = -1;
+    cli->args.repeat = -1;
     cli->args.connections = cli->args.leases = cli->args.metrics_names = -1;
 
     code = parse_words(cli, argv + (argc > 0));

@@ -11,6 +11,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include "closest.h"
 #include "holdfast/holdfast.h"
 
 #include <stdbool.h>
@@ -89,6 +90,10 @@ struct args {
     struct texts hosts;
     bool allow_insecure;
     int64_t connections, leases, metrics_names;
+    const char *svg, *html, *gallery; /* lab */
+    int lang;                         /* -1: that of the environment */
+    int64_t repeat;
+    bool code;
     const char *expression; /* script: its text */
     struct texts more;      /* script: what comes behind the first FILE or SHA */
     bool read_only;
@@ -105,8 +110,6 @@ struct cli {
 
 /* Take argv apart. EXIT_FINE, or the exit code after a message. May overwrite secrets in argv. */
 int args_parse(struct cli *cli, int argc, char **argv);
-/* The candidate closest to `word`, or NULL if none is close. */
-const char *closest(const char *word, const char *const *candidates, size_t count);
 
 /* ---- messages --------------------------------------------------------------- */
 
@@ -156,6 +159,8 @@ void program_execute(const char *program, char **arguments);
 /* Likewise for a program of see/, which gets the stores (-S and those of --store) in a descriptor, as its first argument
  * "--stores-fd=N". Returns only if that fails, with an exit code. */
 int program_see(struct cli *cli, const char *program, char **arguments);
+/* Say why it could not be executed (errno). Returns an exit code. */
+int program_missing(const char *program);
 
 /* ---- names ------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* "Did you mean ...?" Pure. */
-#include "cli.h"
+#include "closest.h"
 
 #include <string.h>
 

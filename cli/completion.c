@@ -16,6 +16,8 @@
 
 #define NAMES    "holdfast ls -0 2>/dev/null"
 #define PROFILES "holdfast completion profiles 2>/dev/null"
+/* Words of our own, the first of each line. */
+#define EXPERIMENTS "holdfast lab 2>/dev/null | cut -d \" \" -f 1"
 #define SCHEMES \
     "file: redis:// rediss:// redlock:// postgresql:// mysql:// etcd:// zk:// memcached://"
 
@@ -133,6 +135,8 @@ static void bash_verb(const struct verb *verb)
         puts("    [[ $word == -* ]] || { _holdfast_stores; return; }");
     else if (verb->operand == OPERAND_SHELL)
         puts("    [[ $word == -* ]] || words='bash zsh fish'");
+    else if (verb->operand == OPERAND_EXPERIMENT)
+        puts("    [[ $word == -* ]] || words=$(" EXPERIMENTS ")");
     else if (has_action(verb)) {
         printf("    [[ $word == -* ]] || words='");
         print_actions(verb);
@@ -254,6 +258,9 @@ static void zsh_verb(const struct verb *verb)
     case OPERAND_SHELL:
         puts("    '1:shell:(bash zsh fish)'");
         break;
+    case OPERAND_EXPERIMENT:
+        puts("    '::experiment:($(" EXPERIMENTS "))'");
+        break;
     case OPERAND_ACTION:
     case OPERAND_DEED:
     case OPERAND_SCRIPT:
@@ -336,9 +343,10 @@ static void fish_option(const struct verb *verb, const struct option_def *option
 
 static void fish_verb(const struct verb *verb)
 {
-    const char *words = takes_names(verb)                ? "(__holdfast_names | string split0)"
-                        : verb->operand == OPERAND_SHELL ? "bash zsh fish"
-                                                         : NULL;
+    const char *words = takes_names(verb)                     ? "(__holdfast_names | string split0)"
+                        : verb->operand == OPERAND_SHELL      ? "bash zsh fish"
+                        : verb->operand == OPERAND_EXPERIMENT ? "(" EXPERIMENTS ")"
+                                                              : NULL;
 
     printf("complete -c holdfast -n __fish_use_subcommand -a %s -d '%s'\n", verb->name,
            verb->summary);

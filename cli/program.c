@@ -108,12 +108,19 @@ int program_see(struct cli *cli, const char *program, char **arguments)
     all[1] = first;
     memcpy(all + 2, arguments, (count + 1) * sizeof *all);
     program_execute(program, all);
-
-    if (errno == ENOENT)
-        say_error("%s is not there: this build was made with HOLDFAST_SEE=OFF", program);
-    else
-        say_error("%s cannot be executed: %s", program, strerror(errno));
+    code = program_missing(program);
     free(all);
     close(fd);
+    return code;
+}
+
+int program_missing(const char *program)
+{
+    const char *option = strcmp(program, "holdfast-lab") == 0 ? "HOLDFAST_LAB" : "HOLDFAST_SEE";
+
+    if (errno == ENOENT)
+        say_error("%s is not there: this build was made with %s=OFF", program, option);
+    else
+        say_error("%s cannot be executed: %s", program, strerror(errno));
     return EXIT_NO_STORE;
 }

@@ -252,6 +252,17 @@ static const struct option_def top_options[] = {
     FLAG(0, "once", once, "print what there is once, and exit; with --json as JSON"),
 };
 
+static const struct option_def lab_options[] = {
+    SECRET('S', "store", "URL|PROFILE", store,
+           "your own Redis server (else servers are started, and end with the experiment)"),
+    CHOICE(0, "lang", "en|zh", lang, "English or Chinese (default: that of the environment)"),
+    NUMBER(0, "repeat", "N", 1, 10000, repeat, "run each way N times: how often does it break?"),
+    FLAG(0, "code", code, "print the code of each way below its picture"),
+    TEXT(0, "svg", "FILE", svg, "write the picture there too"),
+    TEXT(0, "html", "FILE", html, "write a page with steps to click through, and the code"),
+    TEXT(0, "all", "DIR", gallery, "run all of them, and write a gallery with an index there"),
+};
+
 static const struct option_def serve_options[] = {
     STORES_ROW,
     TEXT(0, "listen", "HOST:PORT|unix:PATH", listen, "where to listen (127.0.0.1:7411)"),
@@ -433,6 +444,13 @@ const struct verb verbs[] = {
       "programs\n"
       "need tokens, whose file says who may do what.\n",
       OPTIONS(serve_options), verb_serve },
+    { "lab", OPERAND_EXPERIMENT, "[NAME | --all DIR]",
+      "see what goes wrong with locks: experiments on real servers, drawn",
+      "Lists the experiments, or runs one: the naive way and ours, each as real processes on a "
+      "real\n"
+      "server of its own. A checker reads what happened and says whether it broke. Exit code 0:\n"
+      "everything went as told; 1: something else happened; 69: a server is not installed.\n",
+      OPTIONS(lab_options), verb_lab },
     { "deadlocks", OPERAND_NONE, "", "show requests that wait for each other in a circle",
       "Exit code 0: nobody does, 1: somebody does. One member of each circle gets an error after\n"
       "about a second, and gives up.\n",

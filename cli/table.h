@@ -31,12 +31,13 @@ struct option_def {
 
 enum operand {
     OPERAND_NONE,
-    OPERAND_NAME,  /* one name, needed (also as --name, for names that begin with '-') */
-    OPERAND_GLOB,  /* optional */
-    OPERAND_URL,   /* optional */
-    OPERAND_DIR,   /* needed */
-    OPERAND_SHELL, /* needed */
-    OPERAND_VERB,  /* optional */
+    OPERAND_NAME,       /* one name, needed (also as --name, for names that begin with '-') */
+    OPERAND_GLOB,       /* optional */
+    OPERAND_URL,        /* optional */
+    OPERAND_DIR,        /* needed */
+    OPERAND_SHELL,      /* needed */
+    OPERAND_VERB,       /* optional */
+    OPERAND_EXPERIMENT, /* of the lab, optional */
     OPERAND_ACTION, /* one of the words that the synopsis begins with, needed; then optionally a node */
     OPERAND_DEED,    /* such a word and a name, needed; then optionally a value */
     OPERAND_SCRIPT,  /* such a word; a file; then anything: options come before the file */
@@ -84,6 +85,7 @@ int verb_wait(struct cli *cli);
 int verb_watch(struct cli *cli);
 int verb_top(struct cli *cli);
 int verb_serve(struct cli *cli);
+int verb_lab(struct cli *cli);
 int verb_deadlocks(struct cli *cli);
 int verb_break(struct cli *cli);
 int verb_ask(struct cli *cli);

@@ -11,6 +11,8 @@
  */
 #include "run.h"
 
+#include "../cli/closest.h"
+
 #include "util/text.h"
 
 #include <errno.h>
@@ -116,9 +118,22 @@ static bool read_store(int fd, char *url, size_t room)
 
 static void list(const struct options *options)
 {
-    for (size_t i = 0; experiments[i]; i++)
-        printf("%-14s %s\n", experiments[i]->id,
-               phrase(&experiments[i]->title, options->look.lang));
+    json_t *all = json_array();
+
+    for (size_t i = 0; experiments[i]; i++) {
+        const char *title = phrase(&experiments[i]->title, options->look.lang);
+
+        if (options->json)
+            json_array_append_new(
+                all, json_pack("{s:s, s:s}", "experiment", experiments[i]->id, "title", title));
+        else
+            printf("%-16s %s\n", experiments[i]->id, title);
+    }
+    if (options->json) {
+        json_dumpf(all, stdout, JSON_COMPACT);
+        putchar('\n');
+    }
+    json_decref(all);
 }
 
 static const struct experiment *find(const char *name)
@@ -188,6 +203,23 @@ static bool show(const struct options *options, const struct report *report)
 
 /* ---- one, or all ----------------------------------------------------------------------------------------- */
 
+static void say_unknown(const char *name)
+{
+    const char *names[64], *near;
+    size_t count = 0;
+    char quoted[256];
+
+    for (; experiments[count] && count < 64; count++)
+        names[count] = experiments[count]->id;
+    near = closest(name, names, count);
+    fprintf(stderr, "holdfast lab: there is no experiment '%s'; ",
+            hfi_quote_name(name, strlen(name), quoted, sizeof quoted));
+    if (near)
+        fprintf(stderr, "did you mean '%s'?\n", near);
+    else
+        fputs("`holdfast lab` lists them\n", stderr);
+}
+
 static int run_one(const struct options *options, struct stage *stage)
 {
     const struct experiment *experiment = find(options->name);
@@ -196,8 +228,7 @@ static int run_one(const struct options *options, struct stage *stage)
     int status = EXIT_INTERNAL;
 
     if (!experiment) {
-        fprintf(stderr, "holdfast lab: there is no experiment '%s'; `holdfast lab` lists them\n",
-                options->name);
+        say_unknown(options->name);
         status = EXIT_USAGE;
     } else if (report) {
         switch (run_experiment(stage, experiment, (unsigned)options->repeat, report, text)) {
@@ -239,7 +270,7 @@ static int run_all(const struct options *options, struct stage *stage)
             free(report);
             continue;
         }
-        printf("%-14s %s\n", experiments[i]->id,
+        printf("%-16s %s\n", experiments[i]->id,
                report_as_told(report) ? "as told" : "NOT as told");
         fflush(stdout);
         if (!report_as_told(report))
@@ -270,7 +301,7 @@ int main(int argc, char **argv)
     }
     if (options.list) {
         list(&options);
-        return EXIT_SUCCESS;
+        return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FILE;
     }
     if (!stage || !stage_init(stage)) {
         fputs("holdfast lab: no memory\n", stderr);

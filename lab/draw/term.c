@@ -17,7 +17,6 @@ static void print_head(const struct term *term, const struct report *report);
 static void print_way(const struct term *term, const struct report *report, size_t index);
 static void print_verdict(const struct term *term, const struct way *way,
                           const struct finding *finding);
-static void print_code(const struct term *term, const struct way *way);
 static void print_steps(const struct term *term, const struct experiment *experiment);
 static void print_why(const struct term *term, const struct report *report);
 static void print_counts(const struct term *term, const struct report *report, int indent);
@@ -107,7 +106,7 @@ static void print_way(const struct term *term, const struct report *report, size
         term_paragraph(term, "", 0, 1, PAINT_INK, text);
     print_verdict(term, way, finding);
     if (term->look->code)
-        print_code(term, way);
+        term_code(term, way->shown);
 }
 
 /* The figures in colour, and whatever else a way that surprises has to say. */
@@ -145,31 +144,10 @@ static void print_verdict(const struct term *term, const struct way *way,
                    PAINT_INK, text);
 }
 
-static void print_code(const struct term *term, const struct way *way)
-{
-    const char *at = way->shown ? shown_code(way->shown) : NULL;
-
-    while (at && *at) {
-        size_t len = strcspn(at, "\n");
-        struct screen screen;
-        char line[TERM_TEXT], plain[TERM_TEXT];
-
-        snprintf(line, sizeof line, "%.*s", (int)(len < 400 ? len : 400), at);
-        term_screen(term, &screen, 1);
-        screen_say(&screen, 0, 1, 1, PAINT_DIM, "%s", term_glyph(term, "│", "|"));
-        term_plain(term, line, plain, sizeof plain);
-        screen_say(&screen, 0, 3, term->columns - 3, PAINT_INK, "%s", plain);
-        term_print(term, &screen);
-        at += len + (at[len] == '\n');
-    }
-}
-
 /* ---- below the pictures --------------------------------------------------------------------------------- */
 
 static void print_steps(const struct term *term, const struct experiment *experiment)
 {
-    static const char *const circled[] = { "①", "②", "③", "④", "⑤", "⑥", "⑦", "⑧", "⑨" };
-
     for (int i = 0; i < STEPS_MAX; i++) {
         const char *text = phrase(&experiment->steps[i], term->lang);
         char mark[16];
@@ -178,9 +156,7 @@ static void print_steps(const struct term *term, const struct experiment *experi
             break;
         if (i == 0)
             fputc('\n', term->out);
-        snprintf(mark, sizeof mark, " %s", circled[i]);
-        if (!term->look->utf8)
-            snprintf(mark, sizeof mark, " %d", i + 1);
+        snprintf(mark, sizeof mark, " %s", term_step(term, i + 1));
         term_paragraph(term, mark, PAINT_INK | STYLE_BOLD, 3, PAINT_INK, text);
     }
 }
@@ -220,8 +196,8 @@ static void print_counts(const struct term *term, const struct report *report, i
                              i == 0 ? "" : between, title, finding->broke, say(term, " of ", "/"),
                              finding->runs, i == 0 ? say(term, " runs", " 次") : "", unclear);
     }
-    if (most == 0)
-        return;
+    if (most == 0 || (most == 1 && report->plot.charts > 0))
+        return; /* curves have rounds of their own */
     if (most == 1)
         snprintf(text, sizeof text, "%s",
                  say(term, "Each way ran once; --repeat 20 counts how often it breaks.",

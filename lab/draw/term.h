@@ -42,6 +42,8 @@ int term_width(const struct term *term, const char *text);
 bool term_shorten(char *label);
 /* One of two forms of a character. */
 const char *term_glyph(const struct term *term, const char *utf8, const char *ascii);
+/* The number of a step, from 1 to 9. */
+const char *term_step(const struct term *term, int step);
 enum paint term_client(int client);
 
 /* Cells of the terminal's width. Out of memory ends the program. */
@@ -63,6 +65,8 @@ void term_paragraph(const struct term *term, const char *mark, int mark_style, i
 
 /* `end_ms`: of the axis, at least the scene's: ways that are compared have the same one. */
 void term_scene(const struct term *term, const struct scene *scene, double end_ms);
+/* The code of that name, if there is one. */
+void term_code(const struct term *term, const char *name);
 void term_plot(const struct term *term, const struct plot *plot);
 
 #endif

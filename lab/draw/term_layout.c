@@ -197,6 +197,36 @@ static bool join(struct layout *layout, const struct stroke *stroke)
     return false;
 }
 
+static void occupy(struct layout *layout, const struct stroke *stroke)
+{
+    for (int gap = 0; gap < GAPS; gap++)
+        if (crosses(stroke, gap))
+            layout->has_stroke[gap][stroke->col] = true;
+}
+
+/* What one client gives back to several servers, or gets from them, is one stroke to the farthest of them. */
+static bool extend(struct layout *layout, const struct stroke *stroke)
+{
+    bool lets = stroke->kind == ARROW_LET;
+
+    if (!lets && stroke->kind != ARROW_GRANT)
+        return false;
+    for (int i = 0; i < layout->stroke_count; i++) {
+        struct stroke *other = &layout->strokes[i];
+        int *far = lets ? &other->to : &other->from;
+        int here = lets ? other->from : other->to, farther = lets ? stroke->to : stroke->from;
+
+        if (other->kind != stroke->kind || other->client != stroke->client ||
+            abs(other->col - stroke->col) > 1 || (*far < here) != (farther < here))
+            continue;
+        if (abs(farther - here) > abs(*far - here))
+            *far = farther;
+        occupy(layout, other);
+        return true;
+    }
+    return false;
+}
+
 /* Its column, or the next one that is free: two moments in one column must both be seen. The hand-over gives way sooner. */
 static void add_stroke(struct layout *layout, struct stroke stroke)
 {
@@ -204,15 +234,13 @@ static void add_stroke(struct layout *layout, struct stroke stroke)
     int tries = rank(stroke.kind) > rank(ARROW_READ) ? 3 : 5;
     int col = stroke.col;
 
-    if (join(layout, &stroke) || layout->stroke_count == STROKES_MAX)
+    if (join(layout, &stroke) || extend(layout, &stroke) || layout->stroke_count == STROKES_MAX)
         return;
     for (int i = 0; i < tries; i++) {
         stroke.col = col + offsets[i];
         if (!column_is_free(layout, &stroke))
             continue;
-        for (int gap = 0; gap < GAPS; gap++)
-            if (crosses(&stroke, gap))
-                layout->has_stroke[gap][stroke.col] = true;
+        occupy(layout, &stroke);
         layout->strokes[layout->stroke_count++] = stroke;
         return;
     }
@@ -227,6 +255,28 @@ static int by_rank(const void *a, const void *b)
     return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
 }
 
+/* Of several servers, only those matter where the client has a lease at that moment. A single one may be told nonsense, too: that a lock
+ * is given back which has expired. */
+static bool is_concerned(const struct layout *layout, const struct arrow *arrow)
+{
+    const struct scene *scene = layout->scene;
+    int server = arrow->kind == ARROW_LET ? arrow->to : arrow->from, servers = 0;
+    double slack = layout->end_ms / 40;
+
+    if (arrow->kind != ARROW_LET && arrow->kind != ARROW_GRANT)
+        return true;
+    for (int lane = 0; lane < scene->lane_count; lane++)
+        servers += scene->lanes[lane].kind == LANE_SERVER;
+    for (size_t i = 0; i < scene->bar_count; i++) {
+        const struct bar *bar = &scene->bars[i];
+
+        if (bar->kind == BAR_LEASE && bar->lane == server && bar->client == arrow->client &&
+            bar->from_ms <= arrow->at_ms + slack && bar->to_ms >= arrow->at_ms - slack)
+            return true;
+    }
+    return servers < 2;
+}
+
 static void place_strokes(struct layout *layout)
 {
     const struct arrow *list[SCENE_ARROWS];
@@ -234,7 +284,8 @@ static void place_strokes(struct layout *layout)
 
     /* The begin of a wait line says that a client asks; tries are ticks on it. */
     for (size_t i = 0; i < layout->scene->arrow_count; i++)
-        if (rank(layout->scene->arrows[i].kind) < rank(ARROW_ASK))
+        if (rank(layout->scene->arrows[i].kind) < rank(ARROW_ASK) &&
+            is_concerned(layout, &layout->scene->arrows[i]))
             list[count++] = &layout->scene->arrows[i];
     qsort(list, count, sizeof *list, by_rank);
     for (size_t i = 0; i < count; i++) {
@@ -302,6 +353,10 @@ static void place_marks(struct layout *layout)
         };
 
         snprintf(place.text, sizeof place.text, "%s", mark->label[layout->term->lang]);
+        if (put_beside(layout, place, col))
+            continue;
+        place.gap++; /* below the lane */
+        place.side = UPPER;
         put_beside(layout, place, col);
     }
 }

@@ -8,8 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-#define LEFT     18 /* columns for the names of the ways */
+#define LEFT_MIN 12 /* columns for the names of the ways */
+#define LEFT_MAX 24
 #define BAR_ROWS 2
+#define CELL_MIN 8
+#define CELL_MAX 14
 
 struct scale {
     bool logarithmic;
@@ -85,11 +88,27 @@ static void draw_bar(const struct term *term, struct screen *screen, int col, in
     }
 }
 
+/* What the names of the ways and of x take, if the figures keep their room. */
+static int left_of(const struct term *term, const struct plot *plot)
+{
+    int width = term_width(term, phrase(&plot->x_title, term->lang));
+    int room = term->columns - CELL_MIN * (int)plot->points;
+
+    for (size_t i = 0; i < plot->charts; i++)
+        for (size_t j = 0; j < plot->chart[i].series_count; j++) {
+            int wide = term_width(term, phrase(&plot->chart[i].series[j].title, term->lang));
+
+            width = wide > width ? wide : width;
+        }
+    width = width + 1 < LEFT_MIN ? LEFT_MIN : width + 1 > LEFT_MAX ? LEFT_MAX : width + 1;
+    return width > room ? room : width;
+}
+
 static int cell_width(const struct term *term, const struct plot *plot)
 {
-    int width = (term->columns - LEFT) / (plot->points > 0 ? (int)plot->points : 1);
+    int width = (term->columns - left_of(term, plot)) / (plot->points > 0 ? (int)plot->points : 1);
 
-    return width > 14 ? 14 : width;
+    return width > CELL_MAX ? CELL_MAX : width;
 }
 
 static void right(struct screen *screen, int row, int col, int width, int style, const char *text)
@@ -117,16 +136,17 @@ static bool draw_spread(struct screen *screen, const struct series *series, size
 static void draw_series(const struct term *term, const struct plot *plot, const struct scale *scale,
                         const struct series *series)
 {
-    int width = cell_width(term, plot), paint = (int)term_client(series->way);
+    int width = cell_width(term, plot), left = left_of(term, plot);
+    int paint = (int)term_client(series->way);
     struct screen screen;
     bool spread = false;
     char plain[TERM_TEXT];
 
     term_screen(term, &screen, BAR_ROWS + 2);
     term_plain(term, phrase(&series->title, term->lang), plain, sizeof plain);
-    screen_say(&screen, BAR_ROWS - 1, 1, LEFT - 1, paint | STYLE_BOLD, "%s", plain);
+    screen_say(&screen, BAR_ROWS - 1, 1, left - 1, paint | STYLE_BOLD, "%s", plain);
     for (size_t i = 0; i < plot->points; i++) {
-        int col = LEFT + (int)i * width;
+        int col = left + (int)i * width;
         char figure[16] = "-";
 
         if (i < series->count) {
@@ -142,7 +162,7 @@ static void draw_series(const struct term *term, const struct plot *plot, const 
     screen.rows -= !spread;
     term_print(term, &screen);
     if (*series->note[term->lang])
-        term_paragraph(term, "", 0, LEFT, PAINT_DIM, series->note[term->lang]);
+        term_paragraph(term, "", 0, left, PAINT_DIM, series->note[term->lang]);
 }
 
 static void draw_chart(const struct term *term, const struct plot *plot, const struct chart *chart)
@@ -150,14 +170,14 @@ static void draw_chart(const struct term *term, const struct plot *plot, const s
     struct scale scale = scale_of(chart);
     int width = cell_width(term, plot), col;
     struct screen screen;
-    const char *more = !chart->logarithmic     ? ""
-                       : term->lang == LANG_ZH ? "（对数刻度）"
-                                               : " (logarithmic scale)";
+    const char *note = phrase(&chart->note, term->lang);
+    bool say = chart->logarithmic && !strstr(note, "log") && !strstr(note, "对数");
+    const char *more = !say ? "" : term->lang == LANG_ZH ? "（对数刻度）" : " (logarithmic scale)";
 
     fputc('\n', term->out);
     term_screen(term, &screen, 2);
     col = term_put(term, &screen, 0, 1, PAINT_INK | STYLE_BOLD, phrase(&chart->title, term->lang));
-    col = term_put(term, &screen, 0, col + 2, PAINT_DIM, phrase(&chart->note, term->lang));
+    col = term_put(term, &screen, 0, col + 2, PAINT_DIM, note);
     term_put(term, &screen, 0, col, PAINT_DIM, more);
     screen_ground(&screen, 0, 0, term->columns, GROUND_HEAD);
     term_put(term, &screen, 1, 1, PAINT_DIM, phrase(&plot->x_title, term->lang));
@@ -165,7 +185,8 @@ static void draw_chart(const struct term *term, const struct plot *plot, const s
         char text[16];
 
         format(plot->x[i], text, sizeof text);
-        right(&screen, 1, LEFT + (int)i * width, width, PAINT_DIM | STYLE_BOLD, text);
+        right(&screen, 1, left_of(term, plot) + (int)i * width, width, PAINT_DIM | STYLE_BOLD,
+              text);
     }
     term_print(term, &screen);
     for (size_t i = 0; i < chart->series_count; i++)

@@ -369,8 +369,13 @@ static void draw_bar_label(struct picture *picture, const struct bar *bar)
     snprintf(label, sizeof label, "%s", bar->label[picture->term->lang]);
     do {
         width = term_width(picture->term, label);
-    } while (width + 3 + !line > room && term_shorten(label));
-    if (width == 0 || width + (line ? 0 : 3) > room)
+    } while (width + 4 > room && term_shorten(label));
+    if (bar->kind == BAR_LEASE && bar->client >= 0 && width + 4 > room && room >= 3) {
+        snprintf(label, sizeof label, "%c", 'A' + bar->client % 26);
+        term_put(picture->term, &picture->screen, row, from + room / 2, style, label);
+        return;
+    }
+    if (width == 0 || width + (line ? 0 : 4) > room)
         return;
     if (width + 2 <= room) {
         from += (room - width - 2) / 2;
@@ -423,23 +428,19 @@ static bool may_cover(const struct picture *picture, int lane, int col)
 
 static void draw_numbers(struct picture *picture)
 {
-    static const char *const circled[] = { "①", "②", "③", "④", "⑤", "⑥", "⑦", "⑧", "⑨" };
     static const int offsets[] = { 0, 1, -1, 2, -2, 3, -3 };
 
     for (size_t i = 0; i < picture->scene->number_count; i++) {
         const struct number *number = &picture->scene->numbers[i];
         int col = layout_column(picture->layout, number->at_ms);
-        char digit[4];
+        const char *sign = term_step(picture->term, number->step);
 
-        snprintf(digit, sizeof digit, "%d", number->step % 10);
         for (size_t j = 0; j < sizeof offsets / sizeof *offsets; j++) {
-            if (number->step < 1 || number->step > 9 ||
-                !may_cover(picture, number->lane, col + offsets[j]))
+            if (!may_cover(picture, number->lane, col + offsets[j]))
                 continue;
             col += offsets[j];
             put(picture, lane_row(picture, number->lane), col,
-                (number->bad ? PAINT_BAD : PAINT_INK) | STYLE_BOLD, circled[number->step - 1],
-                digit);
+                (number->bad ? PAINT_BAD : PAINT_INK) | STYLE_BOLD, sign, sign);
             picture->owner[number->lane][col] = FIXED;
             break;
         }

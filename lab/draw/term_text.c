@@ -15,6 +15,14 @@ const char *term_glyph(const struct term *term, const char *utf8, const char *as
     return term->look->utf8 ? utf8 : ascii;
 }
 
+const char *term_step(const struct term *term, int step)
+{
+    static const char *const circled[] = { "①", "②", "③", "④", "⑤", "⑥", "⑦", "⑧", "⑨" };
+    static const char *const digits[] = { "1", "2", "3", "4", "5", "6", "7", "8", "9" };
+
+    return step < 1 || step > 9 ? "?" : term_glyph(term, circled[step - 1], digits[step - 1]);
+}
+
 enum paint term_client(int client)
 {
     return client < 0 ? PAINT_INK : (enum paint)(PAINT_CLIENT + client % 6);

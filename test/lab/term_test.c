@@ -21,7 +21,13 @@ static int line_count;
 
 const char *shown_code(const char *name)
 {
-    return strcmp(name, "naive") == 0 ? "if (locked)\n    printf(\"\\n\");\n" : NULL;
+    return strcmp(name, "naive") == 0 ? "if (locked) /* 1 it is ours */\n"
+                                        "    printf(\"\\n\"); /* 2! */\n"
+                                        "    write_something_long(with, many, parameters); "
+                                        "/* ! a remark that has no room behind the code */\n"
+                                        "    /* 2 plain words */ f(a_word, another_word, "
+                                        "a_third_word, a_fourth_word, a_fifth_word);\n"
+                                      : NULL;
 }
 
 static int setup(void **state)
@@ -276,7 +282,12 @@ static void steps_and_code(void **state)
     assert_false(says("printf"));
     look.code = true;
     draw();
-    assert_true(says(" │ if (locked)\n │     printf(\"\\n\");\n"));
+    assert_true(says(" │ if (locked)  ① it is ours\n │     printf(\"\\n\");  ②\n"));
+    assert_true(says(" │     a remark that has no room behind the code\n"
+                     " │     write_something_long(with, many, parameters);\n"));
+    assert_true(
+        says(" │     /* 2 plain words */ f(a_word, another_word, a_third_word, a_fourth_word,\n"
+             " │             a_fifth_word);\n"));
 }
 
 static void hostile_texts_are_harmless(void **state)
@@ -361,6 +372,32 @@ static void crowds_are_folded(void **state)
         assert_true(rows < 9 * 7 + 10);
         assert_true(says(lang == LANG_EN ? "accepted" : "被接受"));
     }
+}
+
+static void several_servers_get_one_stroke(void **state)
+{
+    static const struct lane lanes[] = {
+        { LANE_CLIENT, PHRASE("client A", ""), PHRASE(NULL, NULL) },
+        { LANE_SERVER, PHRASE("node 1", ""), PHRASE(NULL, NULL) },
+        { LANE_SERVER, PHRASE("node 2", ""), PHRASE(NULL, NULL) },
+        { LANE_SERVER, PHRASE("node 3", ""), PHRASE(NULL, NULL) },
+    };
+    struct scene *scene = &report.findings[0].scene;
+    int column;
+
+    (void)state;
+    *scene = (struct scene){ .end_ms = 1000, .lanes = lanes, .lane_count = 4, .high_lane = -1 };
+    add_bar(scene, BAR_LEASE, 1, 0, 0, 500);
+    add_bar(scene, BAR_LEASE, 2, 0, 0, 500);
+    for (int node = 1; node <= 3; node++) /* the third has no lease of it */
+        add_arrow(scene, ARROW_LET, 0, node, 500)->client = 0;
+    report.ways = 1;
+    draw();
+    column = column_of(lane(0, "node 2", -1), "▾", 0);
+    assert_true(column > 0);
+    assert_int_equal(column_of(lane(0, "node 1", -1), "┊", 0), column);
+    assert_int_equal(column_of(lane(0, "node 3", -1), "▾", 0), -1);
+    assert_int_equal(column_of(lane(0, "node 3", -1), "┊", 0), -1);
 }
 
 static void the_same_report_looks_the_same(void **state)
@@ -472,6 +509,7 @@ int main(void)
         TEST(hostile_texts_are_harmless),
         TEST(colours_change_nothing_else),
         TEST(crowds_are_folded),
+        TEST(several_servers_get_one_stroke),
         TEST(the_same_report_looks_the_same),
         TEST(chinese_lines_do_not_begin_with_punctuation),
         TEST(curves_are_bars_with_figures),

@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# `holdfast lab` without an experiment: the list, the language, and what is refused. The experiments are tests of their own (lab_*).
+load helper
+
+exits() {
+    local want=$1
+    shift
+    run "$@"
+    [[ $status == "$want" ]] || { echo "$status: $output"; return 1; }
+}
+says() { [[ $output == *"$1"* ]] || { echo "$output"; return 1; }; }
+
+@test "without a name it lists the experiments, in the language of the environment" {
+    exits 0 env -u LC_ALL -u LC_MESSAGES LANG=en_GB.UTF-8 holdfast lab
+    says "pause            A process is paused past its lease"
+    exits 0 env -u LC_ALL -u LC_MESSAGES LANG=zh_CN.UTF-8 holdfast lab
+    says "pause            进程暂停"
+    exits 0 env -u LC_ALL LC_MESSAGES=zh_CN.UTF-8 LANG=C holdfast lab
+    says "进程暂停"
+    exits 0 env LC_ALL=C LC_MESSAGES=zh_CN.UTF-8 LANG=zh_CN.UTF-8 holdfast lab
+    says "A process is paused"
+    exits 0 env LC_ALL=C.UTF-8 holdfast lab --lang zh
+    says "进程暂停"
+    [[ $(holdfast lab --json | jq -r '.[] | select(.experiment == "pause").title') == "A process"* ]]
+}
+
+@test "it does not touch the default store" {
+    exits 0 holdfast lab
+    [[ ! -e $dir/store ]]
+}
+
+@test "an unknown name: the closest one is suggested, and nothing of it reaches the terminal" {
+    exits 64 holdfast lab pauze
+    says "there is no experiment 'pauze'; did you mean 'pause'?"
+    exits 64 holdfast lab qqqqqqqqqq
+    says "'qqqqqqqqqq'; \`holdfast lab\` lists them"
+    exits 64 holdfast lab $'\033[31mpause'
+    [[ $output != *$'\033'* ]]
+    says '\x1b[31mpause'
+}
+
+@test "bad options" {
+    exits 64 holdfast lab pause --lang fr
+    says "--lang 'fr' is none of en|zh"
+    exits 64 holdfast lab pause --repeat 0
+    exits 64 holdfast lab pause --repeat many
+    exits 64 holdfast lab pause second
+    says "one argument too many"
+    exits 64 holdfast lab pause --all gallery
+    says "without a name"
+    exits 64 holdfast lab --all gallery --svg x.svg
+    [[ ! -e gallery && ! -e x.svg ]]
+    for option in --code "--repeat 3" "--svg x.svg" "--html x.html" "-S redis://localhost"; do
+        # shellcheck disable=SC2086 # two words each
+        exits 64 holdfast lab $option
+        says "which experiment?"
+    done
+    exits 64 holdfast lab pause --svgs x
+    says "did you mean '--svg'?"
+}
+
+@test "a file that cannot be written is refused before anything runs" {
+    exits 74 holdfast lab pause --svg missing/x.svg
+    says "cannot write missing/x.svg: No such file or directory"
+    mkdir folder
+    exits 74 holdfast lab pause --html folder
+    says "cannot write folder: Is a directory"
+    exits 74 holdfast lab pause --svg fine.svg --html missing/x.html
+    [[ ! -e fine.svg ]]
+    exits 74 bash -c 'holdfast lab >/dev/full'
+    exits 74 bash -c 'holdfast lab >&-'
+}
+
+@test "a store must be a Redis server, and its password is in no argument" {
+    exits 64 holdfast lab pause -S "file:$dir/store"
+    says "redis://"
+    # A server that does not answer: long enough to look at the arguments.
+    python3 - >port 3>&- <<'EOF' &
+import socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+time.sleep(1000)
+EOF
+    begun+=($!)
+    eventually test -s port
+    begin holdfast lab pause -S "redis://:sesame@127.0.0.1:$(cat port)"
+    runs_the_lab() { [[ $(tr '\0' ' ' <"/proc/${begun[1]}/cmdline") == holdfast-lab* ]]; }
+    eventually runs_the_lab
+    run tr '\0' ' ' <"/proc/${begun[1]}/cmdline"
+    says "--stores-fd="
+    says " pause"
+    [[ $output != *sesame* ]]
+}
+
+@test "holdfast-lab(1) lists the same experiments" {
+    "$HOLDFAST_SOURCE/tools/lab-man.sh" "$HOLDFAST_BIN" --check
+}
+
+@test "the names of experiments are completed" {
+    holdfast completion bash >complete.bash
+    run bash -c 'source ./complete.bash
+        COMP_LINE="holdfast lab pau" COMP_POINT=16 COMP_WORDS=(holdfast lab pau) COMP_CWORD=2
+        _holdfast; echo "${COMPREPLY[@]}"'
+    says pause
+}
