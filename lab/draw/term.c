@@ -156,8 +156,8 @@ static void print_steps(const struct term *term, const struct experiment *experi
             break;
         if (i == 0)
             fputc('\n', term->out);
-        snprintf(mark, sizeof mark, " %s", term_step(term, i + 1));
-        term_paragraph(term, mark, PAINT_INK | STYLE_BOLD, 3, PAINT_INK, text);
+        snprintf(mark, sizeof mark, "%s", term_step(term, i + 1));
+        term_paragraph(term, mark, term_step_style(term, false), 2, PAINT_INK, text);
     }
 }
 

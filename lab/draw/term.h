@@ -42,8 +42,9 @@ int term_width(const struct term *term, const char *text);
 bool term_shorten(char *label);
 /* One of two forms of a character. */
 const char *term_glyph(const struct term *term, const char *utf8, const char *ascii);
-/* The number of a step, from 1 to 9. */
+/* The number of a step, from 1 to 9, and its style. In colours it is a digit on a ground: many fonts have no circled ones of one column. */
 const char *term_step(const struct term *term, int step);
+int term_step_style(const struct term *term, bool bad);
 enum paint term_client(int client);
 
 /* Cells of the terminal's width. Out of memory ends the program. */

@@ -51,7 +51,8 @@ static int draw_remark(const struct term *term, struct screen *screen, int col,
     char plain[TERM_TEXT];
 
     if (line->step > 0)
-        col = screen_say(screen, 0, col, 2, style | STYLE_BOLD, "%s", term_step(term, line->step)) +
+        col = screen_say(screen, 0, col, 2, term_step_style(term, line->bad), "%s",
+                         term_step(term, line->step)) +
               1;
     term_plain(term, text, plain, sizeof plain);
     return screen_say(screen, 0, col, term->columns - col, style, "%s", plain);

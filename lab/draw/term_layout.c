@@ -82,7 +82,7 @@ static bool is_free(const struct layout *layout, const struct place *place, int 
     if (place->col < layout->left || end > layout->term->columns)
         return false;
     for (int col = place->col - 1; col <= min_of(end, layout->term->columns - 1); col++)
-        if (layout->has_stroke[place->gap][col] ||
+        if (layout->has_stroke[place->gap][col] > (place->covers ? 1 : 0) ||
             layout->taken[place->gap][place->side][place->row][col])
             return false;
     /* The line from the corner to the lane crosses the rows between. */
@@ -127,7 +127,12 @@ static bool put_beside(struct layout *layout, struct place place, int col)
 
     if (width == 0 || layout->place_count == PLACES_MAX)
         return false;
+    if (place.covers && rows[UPPER] + rows[LOWER] == 0)
+        rows[first] = 1;
+    /* What is covered must be seen in another row. */
     for (int i = 0; i < (place.corner_col >= 0 ? 1 : 2); i++) {
+        if (place.covers && rows[UPPER] + rows[LOWER] < 2)
+            break;
         place.side = i == 0 ? first : !first;
         for (place.row = 0; place.row < rows[place.side]; place.row++)
             if (fit_beside(layout, &place, col, width))
@@ -201,7 +206,7 @@ static void occupy(struct layout *layout, const struct stroke *stroke)
 {
     for (int gap = 0; gap < GAPS; gap++)
         if (crosses(stroke, gap))
-            layout->has_stroke[gap][stroke->col] = true;
+            layout->has_stroke[gap][stroke->col] = rank(stroke->kind) < rank(ARROW_READ) ? 2 : 1;
 }
 
 /* What one client gives back to several servers, or gets from them, is one stroke to the farthest of them. */
@@ -334,8 +339,16 @@ static void place_label(struct layout *layout, const struct stroke *stroke)
     if (stroke->kind == ARROW_REFUSED)
         return;
     snprintf(place.text, sizeof place.text, "%s", stroke->label);
-    while (!put_beside(layout, place, stroke->col) && term_shorten(place.text))
-        ;
+    while (!put_beside(layout, place, stroke->col)) {
+        if (term_shorten(place.text))
+            continue;
+        /* In a second row: in the first one everything is seen. */
+        place.covers = !place.covers && rank(stroke->kind) < rank(ARROW_READ) &&
+                       layout_gap_rows(layout, place.gap) > 0;
+        if (!place.covers)
+            break;
+        snprintf(place.text, sizeof place.text, "%s", stroke->label);
+    }
 }
 
 static int mark_paint(enum mark_kind kind)

@@ -32,6 +32,7 @@ struct place {
     enum side side;
     int corner_col; /* -1: none */
     bool corner_right;
+    bool covers; /* strokes of reads and of the hand-over, if there is no other place */
     char text[STROKE_LABEL];
 };
 
@@ -41,7 +42,8 @@ struct layout {
     double end_ms;
     int left; /* the column of the begin */
     int rows[GAPS][2];
-    bool has_stroke[GAPS][TERM_COLUMNS_MAX];
+    /* 0: none; 1: one that a label of a write may cover in one row; 2: another */
+    unsigned char has_stroke[GAPS][TERM_COLUMNS_MAX];
     bool taken[GAPS][2][GAP_ROWS][TERM_COLUMNS_MAX];
     struct stroke strokes[STROKES_MAX];
     int stroke_count;

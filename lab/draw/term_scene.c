@@ -440,7 +440,7 @@ static void draw_numbers(struct picture *picture)
                 continue;
             col += offsets[j];
             put(picture, lane_row(picture, number->lane), col,
-                (number->bad ? PAINT_BAD : PAINT_INK) | STYLE_BOLD, sign, sign);
+                term_step_style(picture->term, number->bad), sign, sign);
             picture->owner[number->lane][col] = FIXED;
             break;
         }

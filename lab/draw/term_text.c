@@ -20,7 +20,14 @@ const char *term_step(const struct term *term, int step)
     static const char *const circled[] = { "①", "②", "③", "④", "⑤", "⑥", "⑦", "⑧", "⑨" };
     static const char *const digits[] = { "1", "2", "3", "4", "5", "6", "7", "8", "9" };
 
-    return step < 1 || step > 9 ? "?" : term_glyph(term, circled[step - 1], digits[step - 1]);
+    if (step < 1 || step > 9)
+        return "?";
+    return term->look->utf8 && !term->look->color ? circled[step - 1] : digits[step - 1];
+}
+
+int term_step_style(const struct term *term, bool bad)
+{
+    return (bad ? PAINT_BAD : PAINT_INK) | STYLE_BOLD | (term->look->color ? GROUND_INVERT : 0);
 }
 
 enum paint term_client(int client)

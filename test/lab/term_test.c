@@ -277,7 +277,7 @@ static void steps_and_code(void **state)
 {
     (void)state;
     draw();
-    assert_true(says("\n ① A gets the lock and reads 20.\n ② A is paused"));
+    assert_true(says("\n① A gets the lock and reads 20.\n② A is paused"));
     assert_true(column_of(lane(0, "client A", 0), "②", 0) > 0);
     assert_false(says("printf"));
     look.code = true;
@@ -325,8 +325,16 @@ static void colours_change_nothing_else(void **state)
             at = strchr(at, 'm');
         else
             *to++ = *at;
-    /* The picture itself; headings have a ground in place of a line. */
-    assert_non_null(strstr(colored, strstr(plain, "\n ① A gets")));
+    /* The picture itself; headings have a ground in place of a line, and steps in place of a circle. */
+    for (int i = 0; i < 3; i++) {
+        static const char *const lanes[] = { "\n lock server", "\n client B", "\n resource" };
+        const char *from = strstr(plain, lanes[i]);
+        char *line = strndup(from, strcspn(from + 1, "\n") + 1);
+
+        assert_non_null(strstr(colored, line));
+        free(line);
+    }
+    assert_non_null(strstr(colored, "\n1 A gets the lock"));
     free(plain);
 }
 
