@@ -3,7 +3,10 @@
 #include "../stage/ours.h"
 #include "../stage/redis.h"
 
-#define TTL_MS 2000
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TTL_MS 1500
 #define STOCK  20
 
 enum { A, SERVER, B, STOCK_LANE };
@@ -32,21 +35,23 @@ static void sell_naively(struct actor *me)
     int64_t stock;
 
     note(me, EV_ASK);
+    /* clang-format off */
     /* shown: pause-naive */
     while (!redis_ok(me, "SET {lock} %s NX PX %d", me->id, TTL_MS)) /* 1 */
-        again(me, 100);
+        again(me, 200);
     note_got(me, 0);
     stock = redis_int(me, "GET {stock}");
     note_read(me, STOCK_LANE, stock);
     note_step(me, me->number == 0 ? 1 : 0, false);
     work(me, 600);
-    pause_point(me);                                        /* 2: A stops here */
-    redis_do(me, "SET {stock} %lld", (long long)stock - 1); /* 5! nothing asks for the holder */
+    pause_point(me); /* 2: A stops here */
+    redis_do(me, "SET {stock} %d", (int)stock - 1); /* 5! nobody asks who holds the lock */
     note_write(me, STOCK_LANE, stock - 1, 0);
     note_step(me, me->number == 0 ? 5 : 4, me->number == 0);
     note(me, EV_LET);
     redis_do(me, "DEL {lock}");
     /* shown end */
+    /* clang-format on */
     note(me, EV_DONE);
 }
 
@@ -56,7 +61,72 @@ static void play_naive(struct stage *stage)
     play(stage, sell_naively, observe_key);
 }
 
+/* ---- all that a client can do by itself ------------------------------------------------------------------ */
+
+/* clang-format off */
+#define RENEW_OWN \
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0"
+#define DELETE_OWN \
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+/* clang-format on */
+
+static void sell_carefully(struct actor *me)
+{
+    int64_t stock;
+
+    note(me, EV_ASK);
+    /* clang-format off */
+    /* shown: pause-careful */
+    do {
+        while (!redis_ok(me, "SET {lock} %s NX PX %d", me->id, TTL_MS)) /* 1 */
+            again(me, 200);
+        note_got(me, 0);
+        stock = redis_int(me, "GET {stock}");
+        note_read(me, STOCK_LANE, stock);
+        note_step(me, me->number == 0 ? 1 : 0, false);
+        work(me, 600);
+    } while (!redis_ok(me, "EVAL %s 1 {lock} %s %d", RENEW_OWN, me->id, TTL_MS)); /* still ours */
+    pause_point(me); /* 2: A stops here */
+    redis_do(me, "SET {stock} %d", (int)stock - 1); /* 5! the answer is old by now */
+    note_write(me, STOCK_LANE, stock - 1, 0);
+    note_step(me, me->number == 0 ? 5 : 4, me->number == 0);
+    note(me, EV_LET);
+    redis_do(me, "EVAL %s 1 {lock} %s", DELETE_OWN, me->id);
+    /* shown end */
+    /* clang-format on */
+    note(me, EV_DONE);
+}
+
+static void play_careful(struct stage *stage)
+{
+    stage_redis(stage, "SET {stock} %d", STOCK);
+    play(stage, sell_carefully, observe_key);
+}
+
 /* ---- ours ----------------------------------------------------------------------------------------------- */
+
+/* The bytes of a guard end with a NUL. */
+static int64_t number_of(void *bytes)
+{
+    int64_t number = bytes ? strtoll(bytes, NULL, 10) : 0;
+
+    hf_free(bytes);
+    return number;
+}
+
+static size_t print_number(char text[32], int64_t number)
+{
+    return (size_t)snprintf(text, 32, "%" PRId64, number);
+}
+
+static void note_outcome(struct actor *me, hf_status status, uint64_t token, int64_t stock)
+{
+    if (status == HF_FENCED)
+        note_refused(me, STOCK_LANE, token, 0);
+    else
+        note_write(me, STOCK_LANE, stock, token);
+    note_step(me, me->number == 0 ? 5 : 4, false);
+}
 
 static void sell(struct actor *me)
 {
@@ -65,30 +135,34 @@ static void sell(struct actor *me)
     hf_lease *lease;
     hf_error err;
     uint64_t token;
-    int64_t stock = 0;
+    int64_t stock;
+    void *bytes;
+    size_t len;
+    char text[32];
     hf_status status;
-    bool first = true;
 
+    /* clang-format off */
+    /* shown: pause-ours */
     do {
         note(me, EV_ASK);
-        /* shown: pause-ours */
         must(me, hf_acquire(store, &request, &lease, &err), &err); /* 1 */
         token = hf_lease_token(lease);
         note_got(me, token);
-        ours_claim(me, store, "stock", STOCK_LANE, token,
-                   &stock); /* hf_guard_claim(): the token first, then read */
+        must(me, hf_guard_claim(store, "stock", HF_CSTRING, token, &bytes, &len, &err), &err);
+        stock = number_of(bytes);
+        note_claim(me, STOCK_LANE, token, stock);
         note_step(me, me->number == 0 ? 1 : 0, false);
         work(me, 600);
-        if (first)
-            pause_point(me); /* 2: A stops here */
-        first = false;
-        status = ours_write(me, store, "stock", STOCK_LANE, token,
-                            stock - 1); /* 5! hf_guard_set(): HF_FENCED */
-        note_step(me, me->number == 0 ? 5 : 4, false);
+        pause_point(me); /* 2: A stops here, once */
+        len = print_number(text, stock - 1);
+        status = hf_guard_set(store, "stock", HF_CSTRING, token, text, len, &err); /* 5! */
+        note_outcome(me, status, token, stock - 1);
         note(me, EV_LET);
         hf_release(lease, &err);
-        /* shown end */
-    } while (status == HF_FENCED); /* it starts again, with a new lease */
+    } while (status == HF_FENCED); /* A has slept too long: again, with a new lease */
+    /* shown end */
+    /* clang-format on */
+    must(me, status, &err);
     note(me, EV_DONE);
     ours_close(me, store);
 }
@@ -143,9 +217,19 @@ static const struct way ways[] = {
         .lanes = lanes,
     },
     {
+        .title = PHRASE("With every care", "客户端能做的都做了"),
+        .note = PHRASE("renewed and checked just before the write, deleted by owner",
+                       "写入前续期并检查持有者，只删自己的锁"),
+        .breaks = true,
+        .shown = "pause-careful",
+        .play = play_careful,
+        .judge = judge,
+        .lanes = lanes,
+    },
+    {
         .title = PHRASE("With fencing", "使用围栏令牌"),
         .note = PHRASE("every grant has a token, the resource checks it",
-                       "每次加锁都有令牌，资源会检查它"),
+                       "每次加锁都有围栏令牌，资源会检查它"),
         .ours = true,
         .shown = "pause-ours",
         .play = play_ours,
@@ -158,8 +242,8 @@ static const struct way ways[] = {
 const struct experiment experiment_pause = {
     .id = "pause",
     .title = PHRASE("A process is paused past its lease", "进程暂停，醒来时锁已过期"),
-    .setting = PHRASE("ttl 2s, SIGSTOP until B is done, two clients sell one piece each from a stock of 20",
-                      "过期时间 2s，A 被 SIGSTOP 直到 B 完成，两个客户端各卖出 1 件，库存 20"),
+    .setting = PHRASE("ttl 1.5s, SIGSTOP until B is done, two clients sell one piece each from a stock of 20",
+                      "过期时间 1.5s，A 被 SIGSTOP 直到 B 完成，两个客户端各卖出 1 件，库存 20"),
     .needs = NEED_REDIS,
     .steps = {
         PHRASE("A gets the lock and reads the stock.", "A 拿到锁，读取库存。"),

@@ -217,8 +217,10 @@ static void join_one(struct stage *stage, struct actor *actor)
 
         if (ended == actor->pid) {
             actor->pid = 0;
-            if (status != 0)
+            if (status != 0) {
+                check_failed(stage);
                 stage_unclear(stage, "client %s failed", actor->id);
+            }
         } else if (clock_ms() >= end_ms) {
             stage_unclear(stage, "client %s does not end", actor->id);
         } else {
