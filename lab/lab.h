@@ -44,6 +44,7 @@ struct way {
     struct phrase note;  /* "a lock with an expiry, nothing else" */
     bool breaks;         /* the experiment is about this: it should break. false: it must not */
     bool ours;           /* Holdfast's; drawn as such */
+    struct phrase lapse; /* where a lease ends under its holder: "evicted"; none: "lease expires" */
     unsigned capacity;   /* how many may hold at once; 0: one */
     const char *shown;   /* its code: the name after "shown:" in a file of lab/play */
 

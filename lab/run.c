@@ -60,7 +60,7 @@ struct where {
 };
 static struct where where;
 
-static void open_redis(struct stage *stage)
+void run_open_redis(struct stage *stage)
 {
     if (stage->url)
         return;
@@ -73,7 +73,7 @@ static void open_redis(struct stage *stage)
     snprintf(stage->prefix, sizeof stage->prefix, "lab:");
 }
 
-static void close_redis(struct stage *stage)
+void run_close_redis(struct stage *stage)
 {
     if (!stage->redis)
         return;
@@ -105,8 +105,9 @@ static void name_server(struct stage *stage, struct report *report)
     reply = server_ask(stage->redis, "INFO server");
     version = reply->str ? strstr(reply->str, "redis_version:") : NULL;
     if (version)
-        snprintf(report->server, sizeof report->server, "redis-server %.*s",
-                 (int)strcspn(version + 14, "\r\n"), version + 14);
+        snprintf(report->server, sizeof report->server, "redis-server %.*s%s%.40s",
+                 (int)strcspn(version + 14, "\r\n"), version + 14, stage->server[0] ? ", " : "",
+                 stage->server);
     freeReplyObject(reply);
 }
 
@@ -198,7 +199,7 @@ enum run_end run_experiment(struct stage *stage, const struct experiment *experi
     if (experiment->open)
         experiment->open(stage);
     else if (experiment->needs & NEED_REDIS)
-        open_redis(stage);
+        run_open_redis(stage);
     name_server(stage, ret_report);
     if (experiment->measure)
         measure(stage, experiment, repeat, ret_report);
@@ -208,7 +209,7 @@ enum run_end run_experiment(struct stage *stage, const struct experiment *experi
     if (experiment->close)
         experiment->close(stage);
     else
-        close_redis(stage);
+        run_close_redis(stage);
     return RUN_DONE;
 }
 

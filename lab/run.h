@@ -16,6 +16,10 @@ enum run_end {
 enum run_end run_experiment(struct stage *stage, const struct experiment *experiment,
                             unsigned repeat, struct report *ret_report, char text[256]);
 
+/* For an experiment whose own open() wants the common Redis server beside others: stage->url and naive clients are at it. */
+void run_open_redis(struct stage *stage);
+void run_close_redis(struct stage *stage);
+
 /* The user's own Redis server, for naive clients too: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]. `url` is kept, and cut into pieces in a copy
  * that lives as long as the program. false: not such a URL. */
 bool run_at(struct stage *stage, const char *url);

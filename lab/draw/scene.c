@@ -197,7 +197,7 @@ static void believe(struct walk *walk, int change, double at)
         walk->crowded = at;
     if (was && walk->believers <= may && scene->overlap_count < SCENE_OVERLAPS)
         scene->overlaps[scene->overlap_count++] =
-            (struct overlap){ walk->crowded, at, !walk->way->ours };
+            (struct overlap){ walk->crowded, at, walk->way->breaks || !walk->way->ours };
 }
 
 /* The bar of a holder that runs. */
@@ -429,6 +429,7 @@ static bool believes_in(const struct walk *walk, int lane, int server)
 static void end_lease(struct walk *walk, int lane, double at, bool over, const struct phrase *why)
 {
     static const struct phrase expires = PHRASE("lease expires", "锁到期");
+    const struct phrase *lapse = walk->way->lapse.in[LANG_EN] ? &walk->way->lapse : &expires;
     struct open *open = &walk->open[lane];
     struct bar *bar;
     struct mark *mark;
@@ -451,7 +452,7 @@ static void end_lease(struct walk *walk, int lane, double at, bool over, const s
     if (by >= 0 && !why)
         say(mark->label, "deleted by %c", "被 %c 删除", 'A' + walk->open[by].client);
     else
-        label_of(mark->label, why ? why : &expires);
+        label_of(mark->label, why ? why : lapse);
 }
 
 static void owned(struct walk *walk, const struct event *event, double at)

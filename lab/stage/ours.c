@@ -109,13 +109,18 @@ hf_status ours_write(struct actor *me, hf_store *store, const char *name, int re
 
 int observe_name(struct actor *me, uint64_t *ret_token)
 {
+    return ours_observe(me, me->stage->url, ret_token);
+}
+
+int ours_observe(struct actor *me, const char *url, uint64_t *ret_token)
+{
     static hf_store *store; /* of this process, which does nothing else */
     hf_view *view;
     const hf_entry *entry;
     const hf_holder *holder;
     int owner = -1;
 
-    if (!store && hf_open(me->stage->url, NULL, &store, NULL) != HF_OK)
+    if (!store && hf_open(url, NULL, &store, NULL) != HF_OK)
         return -2;
     if (hf_store_inspect(store, me->arg, HF_CSTRING, 0, &view, NULL) != HF_OK)
         return -2;

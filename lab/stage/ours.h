@@ -13,6 +13,8 @@ hf_store *ours_open_at(struct actor *me, const char *url);
 /* For stage_do(): open the store once before the play, so that the tables are there and no client of the play makes them. */
 void ours_prepare(struct actor *me);
 void ours_close(struct actor *me, hf_store *store);
+/* Who has the name me->arg at this store, for an observer; see observe_fn. */
+int ours_observe(struct actor *me, const char *url, uint64_t *ret_token);
 void must(struct actor *me, hf_status status, const hf_error *err);
 /* A request for the mutex `name` with this ttl, by me (label), waiting for ever; events LOST are noted in my lane. */
 hf_acquire_request ours_request(struct actor *me, const char *name, int64_t ttl_ms);
