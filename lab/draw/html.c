@@ -38,15 +38,15 @@ const char *html_sign(enum outcome outcome)
     return outcome == BROKEN ? "✕" : outcome == SAFE ? "✓" : "?";
 }
 
-void html_head(FILE *out, const struct phrase *title, enum lang lang, int steps, const char *images)
+void html_head(FILE *out, const struct phrase *title, enum lang lang, int steps)
 {
     fprintf(out,
             "<!doctype html>\n<html lang=\"%s\" data-lang=\"%s\" data-steps=\"%d\">\n<head>\n"
             "<meta charset=\"utf-8\">\n"
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-            "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src %s\">\n"
+            "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
             "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
-            html_lang(lang), lang == LANG_ZH ? "zh" : "en", steps, images);
+            html_lang(lang), lang == LANG_ZH ? "zh" : "en", steps);
     html_say(out, phrase(title, lang));
     fputs("</title>\n<style>\n", out);
     ink_style_html(out);

@@ -71,20 +71,27 @@ static void walk_write(FILE *out, const struct report *report)
 
 /* ---- a way ------------------------------------------------------------------------------------------- */
 
-static void picture_write(FILE *out, const struct report *report, size_t way, enum lang lang,
-                          bool large, struct panel *panel)
+void html_scene(FILE *out, const struct report *report, size_t way, enum lang lang, bool large,
+                struct panel *panel)
 {
     panel_init(panel, out, report, way, lang, large ? LARGE : SMALL, report_end_ms(report));
     panel->pad = 2;
     scene_layout(panel, 22);
-    fprintf(out,
-            "<figure class=\"picture %s\" lang=\"%s\"><svg class=\"scene\" role=\"img\" "
-            "viewBox=\"0 0 %s %s\"><title>",
-            large ? "large" : "small", html_lang(lang), N(panel->width), N(panel->bottom + 6));
+    fprintf(out, "<svg class=\"scene\" role=\"img\" viewBox=\"0 0 %s %s\"><title>", N(panel->width),
+            N(panel->bottom + 6));
     html_say(out, phrase(&panel->way->title, lang));
     fputs("</title>\n", out);
     scene_draw(panel);
-    fputs("</svg></figure>\n", out);
+    fputs("</svg>", out);
+}
+
+static void picture_write(FILE *out, const struct report *report, size_t way, enum lang lang,
+                          bool large, struct panel *panel)
+{
+    fprintf(out, "<figure class=\"picture %s\" lang=\"%s\">", large ? "large" : "small",
+            html_lang(lang));
+    html_scene(out, report, way, lang, large, panel);
+    fputs("</figure>\n", out);
 }
 
 static void code_write(FILE *out, const struct way *way)
@@ -153,18 +160,24 @@ static void way_write(FILE *out, const struct report *report, size_t way, struct
 
 /* ---- a plot ------------------------------------------------------------------------------------------- */
 
-static void chart_write(FILE *out, const struct report *report, size_t chart, enum lang lang,
-                        bool large)
+void html_chart(FILE *out, const struct report *report, size_t chart, enum lang lang, bool large)
 {
     double width = !large ? SMALL : report->plot.charts == 1 ? 1400 : chart ? 640 : 800;
     double height = chart_height(report, chart, lang, width);
     struct pen pen = { out, lang, NULL };
 
-    fprintf(out,
-            "<figure class=\"picture %s\" lang=\"%s\"><svg role=\"img\" viewBox=\"-1 -1 %s %s\">",
-            large ? "large" : "small", html_lang(lang), N(width + 2), N(height + 2));
+    fprintf(out, "<svg role=\"img\" viewBox=\"-1 -1 %s %s\">", N(width + 2), N(height + 2));
     chart_draw(&pen, report, chart, width, height);
-    fputs("</svg></figure>\n", out);
+    fputs("</svg>", out);
+}
+
+static void chart_write(FILE *out, const struct report *report, size_t chart, enum lang lang,
+                        bool large)
+{
+    fprintf(out, "<figure class=\"picture %s\" lang=\"%s\">", large ? "large" : "small",
+            html_lang(lang));
+    html_chart(out, report, chart, lang, large);
+    fputs("</figure>\n", out);
 }
 
 static void plot_write(FILE *out, const struct report *report)
@@ -232,7 +245,7 @@ void draw_html(FILE *out, const struct report *report, enum lang lang)
 
     if (!panel)
         return;
-    html_head(out, &report->experiment->title, lang, step_count(report), "data:");
+    html_head(out, &report->experiment->title, lang, step_count(report));
     head_write(out, report);
     fputs("<main>\n", out);
     if (step_count(report))

@@ -55,6 +55,9 @@ bool step_span(const struct panel *panel, int step, double *ret_from, double *re
 /* A group of what belongs to the step of this moment; close with "</g>". `class`: more classes, each after a blank. */
 void step_open(struct panel *panel, double ms, const char *class);
 
+/* The span of each step, and a veil over what comes after it. Hidden until the script of a page asks for a step. */
+void spans_draw(struct panel *panel, bool veil);
+
 /* ---- parts ------------------------------------------------------------------------------------- */
 
 void bars_draw(struct panel *panel);

@@ -56,11 +56,14 @@ static void places(const struct panel *panel, double x[SCENE_ARROWS])
             double apart = fabs(x[i] - x[j]);
             bool like =
                 arrow->kind == other->kind && arrow->from == other->from && arrow->to == other->to;
-            if (plain && like && apart < (arrow->kind == ARROW_TRY ? APART : NUDGE))
+            bool same = strcmp(arrow->label[LANG_EN], other->label[LANG_EN]) == 0;
+            if ((plain || same) && like && apart < (arrow->kind == ARROW_TRY ? APART : NUDGE))
                 x[i] = -1;
             else if (apart < NUDGE - 1)
                 x[i] = fmin(x[j] + NUDGE, panel->right + 4);
         }
+        if (x[i] - panel_x(panel, arrow->at_ms) > 2 * NUDGE) /* too many: at its true place */
+            x[i] = panel_x(panel, arrow->at_ms);
     }
 }
 

@@ -107,7 +107,8 @@ void scene_layout(struct panel *panel, double first_y)
     const struct scene *scene = panel->scene;
 
     panel->left = panel->pad + gutter(panel);
-    panel->right = panel->width - panel->pad - 8;
+    panel->right =
+        panel->width - panel->pad - (panel->pad < 10 ? 16 : 8); /* half a label of the axis */
     panel->top = first_y + 12;
     double y = panel->top + (scene->overlap_count ? 22 : 6) + room_above(panel, 0) + HALF + 4;
     for (int i = 0; i < scene->lane_count; i++) {
@@ -133,65 +134,6 @@ void scene_align(struct panel *panel, const double y[LANES_MAX])
     memcpy(panel->y, y, sizeof panel->y);
     panel->bottom += moved;
     panel->boxes.frame.h += moved;
-}
-
-/* ---- steps ------------------------------------------------------------------------------------------ */
-
-/* What a step consists of is often noted some moments before its number. */
-static double before(const struct panel *panel)
-{
-    return panel->end_ms * 0.012;
-}
-
-int step_at(const struct panel *panel, double ms)
-{
-    const struct scene *scene = panel->scene;
-    int step = 0, first = 0;
-    double at = -1, first_ms = 0;
-
-    for (size_t i = 0; i < scene->number_count; i++) {
-        const struct number *number = &scene->numbers[i];
-        if (number->at_ms - before(panel) <= ms && number->at_ms >= at) {
-            at = number->at_ms;
-            step = number->step;
-        }
-        if (!first || number->at_ms < first_ms) {
-            first = number->step;
-            first_ms = number->at_ms;
-        }
-    }
-    return step ? step : first;
-}
-
-bool step_span(const struct panel *panel, int step, double *ret_from, double *ret_to)
-{
-    const struct scene *scene = panel->scene;
-    double from = -1, to = panel->end_ms;
-
-    for (size_t i = 0; i < scene->number_count; i++)
-        if (scene->numbers[i].step == step && (from < 0 || scene->numbers[i].at_ms < from))
-            from = scene->numbers[i].at_ms;
-    if (from < 0)
-        return false;
-    for (size_t i = 0; i < scene->number_count; i++)
-        if (scene->numbers[i].at_ms > from && scene->numbers[i].step != step)
-            to = fmin(to, scene->numbers[i].at_ms - before(panel));
-    bool first = true;
-    for (size_t i = 0; i < scene->number_count; i++)
-        first = first && scene->numbers[i].at_ms >= from;
-    *ret_from = first ? 0 : fmax(0, from - before(panel));
-    *ret_to = fmax(to, *ret_from);
-    return true;
-}
-
-void step_open(struct panel *panel, double ms, const char *class)
-{
-    int step = step_at(panel, ms);
-
-    if (step)
-        fprintf(panel->pen.out, "<g class=\"s%s\" data-step=\"%d\">", class, step);
-    else
-        fputs("<g>", panel->pen.out);
 }
 
 /* ---- drawing ------------------------------------------------------------------------------------------ */
@@ -260,7 +202,7 @@ static void lanes_draw(struct panel *panel)
         y = ink_wrap_most(&panel->pen, panel->pad, y, room, size + 1.5, font, clean, note ? 1 : 2);
         if (note)
             ink_wrap_most(&panel->pen, panel->pad, y + 1, room, 13,
-                          (struct font){ 11.5, REGULAR, MUTED, 0 }, phrase(&lane->note, lang), 1);
+                          (struct font){ 11.5, REGULAR, MUTED, 0 }, phrase(&lane->note, lang), 2);
     }
 }
 
@@ -318,23 +260,6 @@ static void overlaps_label(struct panel *panel)
                      panel->pen.lang),
               (struct font){ 11.5, SEMI, AMBER, 0 }, 0, spots, 3, false);
     fputs("</g>\n", panel->pen.out);
-}
-
-/* For the page with steps: the span of a step, and what comes after it. Hidden until a script asks for a step. */
-static void steps_draw(struct panel *panel, bool veil)
-{
-    for (int step = 1; step <= STEPS_MAX; step++) {
-        double from, to;
-        if (!step_span(panel, step, &from, &to))
-            continue;
-        double x = veil ? panel_x(panel, to) : panel_x(panel, from);
-        double end = veil ? panel->right + 6 : panel_x(panel, to);
-        fprintf(panel->pen.out,
-                "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" class=\"%s f-%s\" "
-                "data-step=\"%d\"/>\n",
-                N(x), N(panel->top), N(fmax(end - x, 0)), N(panel->bottom - panel->top),
-                veil ? "veil" : "now", veil ? "panel" : "bluetint", step);
-    }
 }
 
 /* Another number of its lane comes so soon that it needs the right side. */
@@ -403,7 +328,7 @@ void scene_draw(struct panel *panel)
     if (!panel->scene->lane_count)
         return;
     overlaps_draw(panel);
-    steps_draw(panel, false);
+    spans_draw(panel, false);
     axis_draw(panel);
     lanes_draw(panel);
     arrows_draw(panel, false);
@@ -412,7 +337,7 @@ void scene_draw(struct panel *panel)
     highs_draw(panel);
     marks_draw(panel);
     arrows_draw(panel, true);
-    steps_draw(panel, true);
+    spans_draw(panel, true);
     numbers_draw(panel);
     arrows_label(panel, true);
     marks_label(panel);
@@ -420,78 +345,4 @@ void scene_draw(struct panel *panel)
     bars_label(panel);
     beliefs_label(panel);
     arrows_label(panel, false);
-}
-
-/* ---- labels ---------------------------------------------------------------------------------------------- */
-
-static struct box label_box(const struct spot *spot, double width, double height, double size)
-{
-    double x = spot->anchor == START    ? spot->x
-               : spot->anchor == MIDDLE ? spot->x - width / 2
-                                        : spot->x - width;
-
-    return (struct box){ x - 2, spot->y - size * 0.92, width + 4, height + size * 0.2, BOX_LABEL };
-}
-
-/* The longest of its lines; 0: a word would have to be broken. */
-static double widest_line(const char *clean, struct font font, double room)
-{
-    double widest = 0;
-
-    for (const char *at = clean, *next; *at; at = next) {
-        size_t bytes = text_line(at, font.size, font.weight, room, &next);
-        bool broken = *next && next == at + bytes && (signed char)next[-1] > 0 && *next > 0;
-        if (broken)
-            return 0;
-        widest = fmax(widest, text_width_n(at, bytes, font.size, font.weight));
-    }
-    return widest;
-}
-
-bool label_put(struct panel *panel, const char *text, struct font font, double wrap,
-               const struct spot *spots, size_t count, bool inside)
-{
-    char clean[512];
-    double pitch = font.size * 1.22, best = -1, best_room = 0;
-    const struct spot *chosen = NULL;
-    struct box taken = { 0 };
-
-    text_clean(clean, sizeof clean, text);
-    if (!clean[0])
-        return true;
-    double full = text_width(clean, font.size, font.weight);
-    static const double part[] = { 1, 0.62, 0.42 };
-    for (int turn = 0; turn < (wrap > 0 && full > 50 ? 3 : 1); turn++) {
-        double room = turn ? fmin(wrap, full * part[turn]) : full + 1;
-        size_t lines = text_lines(clean, font.size, font.weight, room);
-        double widest = widest_line(clean, font, room);
-        if (widest <= 0)
-            continue;
-        for (size_t i = 0; i < count; i++) {
-            struct spot spot = spots[i];
-            spot.y += lines > 1 && inside ? -pitch * (double)(lines - 1) / 2 : 0;
-            struct box box = label_box(&spot, widest, pitch * (double)lines, font.size);
-            double cost = boxes_cost(&panel->boxes, &box, inside);
-            if (cost < 0 || (panel->patience > 0 && cost > panel->patience))
-                continue;
-            cost += (double)i + turn * 16;
-            if (best < 0 || cost < best) {
-                best = cost;
-                chosen = &spots[i];
-                best_room = room;
-                taken = box;
-            }
-        }
-    }
-    if (!chosen) {
-        panel->boxes.dropped++;
-        return false;
-    }
-    boxes_add(&panel->boxes, BOX_LABEL, taken.x, taken.y, taken.w, taken.h);
-    double y = taken.y + font.size * 0.92;
-    for (const char *at = clean, *next; *at; at = next, y += pitch) {
-        size_t bytes = text_line(at, font.size, font.weight, best_room, &next);
-        ink_text(&panel->pen, chosen->x, y, chosen->anchor, font, at, bytes);
-    }
-    return true;
 }
