@@ -97,6 +97,8 @@ struct args {
     const char *expression; /* script: its text */
     struct texts more;      /* script: what comes behind the first FILE or SHA */
     bool read_only;
+    bool yes; /* faults */
+    int64_t minutes;
 };
 
 struct verb;

@@ -118,7 +118,10 @@ int program_missing(const char *program)
 {
     const char *option = strcmp(program, "holdfast-lab") == 0 ? "HOLDFAST_LAB" : "HOLDFAST_SEE";
 
-    if (errno == ENOENT)
+    if (errno == ENOENT && strcmp(program, "holdfast-faults") == 0)
+        say_error("%s is not there: it belongs beside this command, or in " HOLDFAST_LIBEXECDIR,
+                  program);
+    else if (errno == ENOENT)
         say_error("%s is not there: this build was made with %s=OFF", program, option);
     else
         say_error("%s cannot be executed: %s", program, strerror(errno));

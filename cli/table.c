@@ -332,6 +332,10 @@ static const struct option_def script_options[] = {
 static const struct option_def doctor_options[] = {
     FLAG(0, "sql", sql, "print the SQL that makes the tables, and connect to nobody"),
 };
+static const struct option_def faults_options[] = {
+    NUMBER(0, "minutes", "N", 1, 1440, minutes, "for N minutes (1)"),
+    FLAG(0, "yes", yes, "do not ask"),
+};
 static const struct option_def init_options[] = {
     TEXT(0, "group", "GROUP", group, "for the members of GROUP, which must trust each other"),
 };
@@ -526,6 +530,14 @@ const struct verb verbs[] = {
     { "bench", OPERAND_RAW, "[ARG...]", "measure speed against hand-written loops",
       "Runs the program holdfast-bench with these arguments; `holdfast bench --help` lists them.\n",
       NO_OPTIONS, verb_bench },
+    { "faults", OPERAND_URL, "[--minutes N] [--yes] [URL|PROFILE]",
+      "see what a store does while clients are killed and stopped",
+      "For a test server of yours. Clients of ours acquire and update as fast as they can, are "
+      "killed\n"
+      "and stopped, and their connections are cut. Nothing is done to the server, and what they "
+      "made\n"
+      "there is removed at the end. Exit code 1: two held at once, or an update was lost.\n",
+      OPTIONS(faults_options), verb_faults },
     { "completion", OPERAND_SHELL, "bash|zsh|fish", "print the completion script of a shell",
       "bash:  source <(holdfast completion bash)\n"
       "zsh:   holdfast completion zsh > a directory of $fpath/_holdfast\n"

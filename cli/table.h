@@ -99,6 +99,7 @@ int verb_counter(struct cli *cli);
 int verb_guard(struct cli *cli);
 int verb_script(struct cli *cli);
 int verb_bench(struct cli *cli);
+int verb_faults(struct cli *cli);
 int verb_completion(struct cli *cli);
 int verb_help(struct cli *cli);
 

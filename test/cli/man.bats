@@ -2,7 +2,7 @@
 # The man pages: there for every verb, well-formed, and no option missing.
 load helper
 
-verbs="run once elect latch barrier lock renew unlock limit ls show watch top lab break init doctor engines redlock cell counter script bench completion"
+verbs="run once elect latch barrier lock renew unlock limit ls show watch top lab break init doctor engines redlock cell counter script bench faults completion"
 
 @test "every verb has a page, and holdfast(1) lists it" {
     for verb in $verbs; do

@@ -29,6 +29,7 @@ open_to_all=$(find "$dir/stage" ! -type l -perm /0002)
 
 [ ! -e libexec/holdfast/holdfast-bench ] || fail "the bench is installed"
 [ -x libexec/holdfast/holdfast-top ] || fail "holdfast-top is missing"
+[ -x libexec/holdfast/holdfast-faults ] || fail "holdfast-faults is missing"
 
 # Nothing of ours leaks into other programs, and nothing remembers where it was built.
 for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so"; do

@@ -57,7 +57,8 @@ struct proxy {
     pthread_mutex_t lock;
     pthread_t thread;
     int listener, wake;
-    uint16_t port, server_port;
+    uint16_t port;
+    struct sockaddr_in server;
     enum proxy_kind chosen;
     struct fault fault[2][2]; /* [push][way] */
     struct connection *connections[CONNECTIONS_MAX];
@@ -87,12 +88,21 @@ static int listen_on(uint16_t port)
 
 struct proxy *proxy_start(uint16_t server_port)
 {
+    struct sockaddr_in server = { .sin_family = AF_INET,
+                                  .sin_port = htons(server_port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+    return proxy_start_to(&server);
+}
+
+struct proxy *proxy_start_to(const struct sockaddr_in *server)
+{
     struct proxy *p = calloc(1, sizeof *p);
 
     if (!p)
         give_up("out of memory");
     pthread_mutex_init(&p->lock, NULL);
-    p->server_port = server_port;
+    p->server = *server;
     p->port = free_port();
     p->listener = listen_on(p->port);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -409,9 +419,6 @@ static void move_bytes(struct proxy *p)
 
 static void welcome(struct proxy *p)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons(p->server_port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int client, on = 1;
 
     while ((client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
@@ -422,7 +429,7 @@ static void welcome(struct proxy *p)
             give_up("proxy: out of memory or descriptors");
         /* A server that is dead refuses at once on loopback, and one that is stopped accepts. */
         if (p->refuse || p->count == CONNECTIONS_MAX ||
-            connect(server, (struct sockaddr *)&address, sizeof address) != 0) {
+            connect(server, (struct sockaddr *)&p->server, sizeof p->server) != 0) {
             close(client);
             close(server);
             free(c);

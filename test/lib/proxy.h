@@ -28,6 +28,9 @@ enum proxy_way { PROXY_UP, PROXY_DOWN };
 enum proxy_kind { PROXY_ANY, PROXY_CALLS, PROXY_PUSH };
 
 struct proxy *proxy_start(uint16_t server_port);
+/* The same before a server elsewhere, at an address of the internet. */
+struct sockaddr_in;
+struct proxy *proxy_start_to(const struct sockaddr_in *server);
 void proxy_stop(struct proxy *proxy); /* closes all connections; NULL is fine */
 uint16_t proxy_port(const struct proxy *proxy);
 /* "redis://127.0.0.1:PORT" and what follows; static, good until the next call but three. */

@@ -70,11 +70,32 @@ static void sync_survives(void **state)
     close_store(other);
 }
 
+/* The master forgets its scripts. Then the answer that counts replicas must not come before that of the write it is about. */
+static void sync_without_scripts(void **state)
+{
+    hf_store *store = open_at(sentinel_url(set, "?sync=2"));
+    hf_acquire_request request = with_ttl(mutex_request("n"), 30000);
+    struct server *master = sentinel_master(set);
+    hf_lease *lease;
+
+    (void)state;
+    give(take(store, &request)); /* now the scripts are known to be there */
+    for (int i = 0; i < 5; i++) {
+        server_do(master, "SCRIPT FLUSH");
+        lease = take(store, &request);
+        server_do(master, "SCRIPT FLUSH");
+        EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
+        give(lease);
+    }
+    close_store(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sync_is_kept, setup_sentinel, teardown_sentinel),
         cmocka_unit_test_setup_teardown(sync_survives, setup_sentinel, teardown_sentinel),
+        cmocka_unit_test_setup_teardown(sync_without_scripts, setup_sentinel, teardown_sentinel),
     };
 
     bed_main(argc, argv);

@@ -382,9 +382,11 @@ struct verdict check_history(const struct history *history, FILE *out)
         for (end = i; end < count && held[end].name == held[i].name; end++)
             ;
         check_exclusion(&c, held + i, end - i);
+        if (history->tokenless)
+            continue;
         if (history->doubles)
             check_asked(&c, held + i, end - i);
-        else if (!history->tokenless)
+        else
             check_tokens(&c, held + i, end - i);
     }
 

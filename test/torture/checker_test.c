@@ -296,6 +296,8 @@ static void with_doubles_asking_counts(void **state)
     expect(2, 0, 0, 0);
     lease(3, mutex(), 81, 110, 120, 2); /* 3 was there when it asked; and 2 is used */
     expect(2, 2, 0, 0);
+    history->tokenless = true;
+    expect(2, 0, 0, 0);
 }
 
 static void ties_only_where_nothing_is_excluded(void **state)

@@ -2,11 +2,14 @@
 /* What each fault does, once; see lab.h. */
 #include "lab.h"
 
-#define CUT_MAX       1200 /* bytes until a cut, at most */
-#define LATE_MS       20
-#define DELAY_MS      150
-#define LOSS_PERCENT  30
-#define JUMP_EXTRA_MS 1500
+#define CUT_MAX      1200 /* bytes until a cut, at most */
+#define LATE_MS      20
+#define DELAY_MS     150
+#define LOSS_PERCENT 30
+#define WIPED_MS \
+    100 /* an empty server is there again while a lease that it forgot is still valid */
+#define DOWN_MS       1500
+#define JUMP_EXTRA_MS 4000 /* more than a lease that was handed over is valid for */
 #define WAKE_MS       300
 
 static int64_t lasts_ms(struct lab *lab, uint64_t *dice)
@@ -37,7 +40,7 @@ static void kill_server(struct lab *lab, uint64_t *dice, bool keep)
     unsigned member = chance(dice, lab->count);
 
     lab->mode->bed->kill(lab, member);
-    linger(lab, dice);
+    fault_sleep_ms(keep ? lasts_ms(lab, dice) : 10 + chance(dice, WIPED_MS));
     lab->mode->bed->revive(lab, member, keep);
 }
 
@@ -73,11 +76,11 @@ static void failover_strike(void *arg, uint64_t *dice)
     leader = lab->mode->bed->leader(lab);
     if (chance(dice, 2)) {
         lab->mode->bed->kill(lab, leader);
-        fault_sleep_ms(JUMP_EXTRA_MS);
+        fault_sleep_ms(DOWN_MS);
         lab->mode->bed->revive(lab, leader, true);
     } else { /* it comes back and believes that it still leads */
         lab->mode->bed->pause(lab, leader);
-        fault_sleep_ms(2 * JUMP_EXTRA_MS);
+        fault_sleep_ms(2 * DOWN_MS);
         lab->mode->bed->resume(lab, leader);
     }
 }

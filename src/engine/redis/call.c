@@ -154,6 +154,8 @@ void redis_call_try(struct redis_store *store, struct redis_call *call)
         call->first_ms = hfi_now_ms();
     if (!call->user_script)
         hfi_command_choose_text(&call->command, &node->scripts);
+    if (call->synced && call->command.script)
+        call->command.whole = true; /* after a NOSCRIPT it would be sent again behind its WAIT */
     if (call->asking)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
