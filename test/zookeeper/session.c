@@ -52,6 +52,25 @@ static void lease_survives_cuts(void **state)
     close_store(other);
 }
 
+/* The servers have forgotten everything, and refuse a client that has seen more than they have: it begins anew. */
+static void servers_are_empty(void **state)
+{
+    hf_store *store = open_at(zk_url(ensemble->servers[0].port, root(SHORT)));
+    hf_acquire_request request = mutex_request("empty"), wait = waiting_request("empty");
+    hf_lease *lease = take(store, &request);
+    char data[2 * SERVER_PATH_ROOM];
+
+    (void)state;
+    zk_server_kill(&ensemble->servers[0]);
+    snprintf(data, sizeof data, "%s/version-2", ensemble->servers[0].dir);
+    remove_dir(data);
+    zk_server_restart(&ensemble->servers[0]);
+    AWAIT(hf_lease_state(lease) == HF_STATE_LOST);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    give(take(store, &wait));
+    close_store(store);
+}
+
 /* AT_RISK while disconnected; LOST by our own clock before anybody else is let in. */
 static void lost_before_the_next(void **state)
 {
@@ -299,10 +318,18 @@ static void empty_parents_go(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lease_survives_cuts), TEST(lost_before_the_next), TEST(expired_waiter_begins_again),
-        TEST(cut_answers),         TEST(cut_requests),         TEST(waiters_keep_their_place),
-        TEST(stopped_server),      TEST(idle_store),           TEST(empty_parents_go),
-        TEST(restarted_server),    TEST(given_up_unheard),
+        TEST(lease_survives_cuts),
+        TEST(servers_are_empty),
+        TEST(lost_before_the_next),
+        TEST(expired_waiter_begins_again),
+        TEST(cut_answers),
+        TEST(cut_requests),
+        TEST(waiters_keep_their_place),
+        TEST(stopped_server),
+        TEST(idle_store),
+        TEST(empty_parents_go),
+        TEST(restarted_server),
+        TEST(given_up_unheard),
     };
 
     if (argc > 1)

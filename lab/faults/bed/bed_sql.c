@@ -8,9 +8,23 @@
 
 static struct db *db;
 
+/* Clients behind the wire (surroundings.c) have an address of their own. */
+static void let_in(void)
+{
+    char path[2 * SERVER_PATH_ROOM];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/data/pg_hba.conf", db->dir);
+    file = fopen(path, "a");
+    if (!file || fputs("host all all 10.99.0.0/24 trust\n", file) < 0 || fclose(file) != 0)
+        give_up("%s cannot be written", path);
+    db_do(db, "SELECT pg_reload_conf()");
+}
+
 static void start_postgres(struct lab *lab)
 {
     db = db_start(DB_POSTGRES, NULL);
+    let_in();
     lab->ports[lab->count++] = db->port;
     db_hang_up(db);
 }

@@ -89,10 +89,12 @@ struct zk_store {
 
     zhandle_t *zh;
     bool connected;
-    bool met;     /* it was connected before */
-    bool fresh;   /* it has reconnected: continue what was under way */
-    bool expired; /* the session has ended: a new one is needed */
-    bool denied;  /* authentication failed; for good */
+    bool met;             /* it was connected before */
+    bool fresh;           /* it has reconnected: continue what was under way */
+    bool expired;         /* the session has ended: a new one is needed */
+    bool denied;          /* authentication failed; for good */
+    bool greeting;        /* the handshake was sent, and is not answered yet */
+    unsigned turned_away; /* how many handshakes in a row were answered by a hang-up */
     struct zk_validity validity;
     int64_t begun_ms;  /* not connected: when this attempt began */
     int64_t primed_ms; /* ... and the earliest time at which its handshake can have been sent */

@@ -24,6 +24,7 @@
 #define DIAL_PARTS  6   /* a connection attempt may take this part of the timeout ... */
 #define EXPLAIN_MS  200 /* to find out why a store could not be opened */
 #define DIAL_MIN_MS 1000
+#define AWAY_MAX    3 /* handshakes that end with a hang-up, until the session counts as ended */
 
 static const char disconnected[] = "the session with ZooKeeper is disconnected";
 
@@ -56,7 +57,8 @@ static hf_status new_handle(struct zk_store *store, hf_error *err)
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "the library makes no handle: %s",
                              strerror(errno));
     zoo_set_servers_resolution_delay(store->zh, -1); /* they are addresses */
-    store->connected = store->fresh = store->expired = false;
+    store->connected = store->fresh = store->expired = store->greeting = false;
+    store->turned_away = 0;
     store->begun_ms = store->primed_ms = now_ms;
     store->asking = 0;
     store->asked_ms = HFI_NEVER;
@@ -94,6 +96,8 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
         if (store->met)
             hfi_host_reconnected(store->reactor.host);
         store->met = store->connected = store->fresh = true;
+        store->greeting = false;
+        store->turned_away = 0;
         store->beat_ms = hfi_now_ms() + store->validity.timeout_ms / ZK_BEATS;
         return;
     }
@@ -122,8 +126,11 @@ void zk_session_look(struct zk_store *store, int64_t before_ms)
         store->connected = false;
         store->reactor.doubt = disconnected;
     }
-    if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE)
+    if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE) {
         store->primed_ms = before_ms; /* not yet */
+        store->turned_away += store->greeting;
+    }
+    store->greeting = state == ZOO_ASSOCIATING_STATE;
     /* The state is 0 after a failure. The library has closed its socket, and the number may be that
      * of another file now. */
     if ((state == 0 || state == ZOO_NOTCONNECTED_STATE) && store->socket_fd >= 0) {
@@ -170,6 +177,17 @@ static void renew_session(struct zk_store *store)
     hfi_error_set(&store->why, HF_UNAVAILABLE, 0, "the session has expired");
     if (new_handle(store, &err) != HF_OK)
         store->begun_ms = hfi_now_ms(); /* again at the next tick */
+}
+
+/*
+ * A server hangs up on a client that has seen a later transaction than the server itself has. Of an ensemble that has lost its
+ * data, or was restored from a backup, all servers do so, for ever, and nobody says that the session has ended. It has, by our
+ * own clock; nothing of it is worth keeping but the place in queues.
+ */
+static bool is_forgotten(const struct zk_store *store, int64_t now_ms)
+{
+    return !store->connected && store->met && store->turned_away >= AWAY_MAX &&
+           zk_validity_left(&store->validity, now_ms) <= 0;
 }
 
 static void resume(struct zk_store *store)
@@ -220,7 +238,7 @@ void zk_session_tick(struct zk_store *store, int64_t now_ms)
         refuse_waiting(store);
         return;
     }
-    if (store->expired || !store->zh)
+    if (store->expired || !store->zh || is_forgotten(store, now_ms))
         renew_session(store);
     if (store->connected && store->fresh)
         resume(store);
