@@ -137,7 +137,7 @@ static void sell_naively(struct actor *me)
     note(me, EV_ASK);
     /* clang-format off */
     /* shown: memcached-eviction-naive */
-    while (!cache_add(me, "lock", me->id, 30))              /* 1; 3: is the key there? */
+    while (!cache_add(me, "lock", me->id, 30))              /* 3: is the key there? */
         again(me, 100);
     note_got(me, 0);
     stock = redis_int(me, "GET {stock}");
@@ -179,6 +179,12 @@ static void play_naive(struct stage *stage)
 /* Its key there. */
 #define OUR_KEY "hf:l:lock"
 
+static void note_owner(struct actor *me)
+{
+    atomic_store(owner_of(me->stage), me->lane);
+    note_got(me, 0);
+}
+
 /* A lease that is lost has nothing to write, and the client starts again. */
 static void note_outcome(struct actor *me, bool held, int64_t value)
 {
@@ -202,9 +208,8 @@ static void sell_advised(struct actor *me)
         note(me, EV_ASK);
         /* clang-format off */
         /* shown: memcached-eviction-advisory */
-        must(me, hf_acquire(store, &request, &lease, &err), &err); /* 1; 3: is the key there? */
-        atomic_store(owner_of(me->stage), me->lane);
-        note_got(me, 0);
+        must(me, hf_acquire(store, &request, &lease, &err), &err); /* 3: is the key there? */
+        note_owner(me);
         stock = redis_int(me, "GET {stock}");
         note_read(me, STOCK_LANE, stock);
         note_step(me, me->number == 0 ? 1 : 3, false);
@@ -251,18 +256,25 @@ static void sell(struct actor *me)
     hf_lease *lease;
     hf_error err;
     uint64_t token;
-    int64_t stock = 0;
+    int64_t stock;
+    void *bytes;
+    size_t len;
+    char text[32];
 
     note(me, EV_ASK);
     /* clang-format off */
     /* shown: memcached-eviction-ours */
-    must(me, hf_acquire(store, &request, &lease, &err), &err); /* 1; 3: B waits */
+    must(me, hf_acquire(store, &request, &lease, &err), &err); /* 3: B waits here */
     token = hf_lease_token(lease);
     note_got(me, token);
-    ours_claim(me, store, "stock", STOCK_LANE, token, &stock); /* hf_guard_claim() */
+    must(me, hf_guard_claim(store, "stock", HF_CSTRING, token, &bytes, &len, &err), &err); /* 1 */
+    stock = guard_number(bytes);
+    note_claim(me, STOCK_LANE, token, stock);
     note_step(me, me->number == 0 ? 1 : 0, false);
-    work_on(me);                                               /* 2: it gets as much to keep */
-    ours_write(me, store, "stock", STOCK_LANE, token, stock - 1); /* 4! hf_guard_set() */
+    work_on(me); /* 2: others store as much as before */
+    len = guard_text(text, stock - 1);
+    must(me, hf_guard_set(store, "stock", HF_CSTRING, token, text, len, &err), &err); /* 4! */
+    note_write(me, STOCK_LANE, stock - 1, token);
     note_step(me, me->number == 0 ? 4 : 0, false);
     note(me, EV_LET);
     must(me, hf_release(lease, &err), &err);

@@ -111,6 +111,15 @@ static void play_naive(struct stage *stage)
 
 /* ---- ours ----------------------------------------------------------------------------------------------- */
 
+static void note_outcome(struct actor *me, hf_status status, uint64_t token, int64_t stock)
+{
+    if (status == HF_FENCED)
+        note_refused(me, STOCK_LANE, token, 0);
+    else
+        note_write(me, STOCK_LANE, stock, token);
+    note_step(me, me->number == 0 ? 5 : 4, false);
+}
+
 static void sell(struct actor *me)
 {
     hf_store *locks = open_zookeeper(me), *goods = ours_open(me);
@@ -118,31 +127,34 @@ static void sell(struct actor *me)
     hf_lease *lease;
     hf_error err;
     uint64_t token;
-    int64_t stock = 0;
+    int64_t stock;
+    void *bytes;
+    size_t len;
+    char text[32];
     hf_status status;
-    bool first = true;
 
+    /* clang-format off */
+    /* shown: zookeeper-pause-ours */
     do {
         note(me, EV_ASK);
-        /* clang-format off */
-        /* shown: zookeeper-pause-ours */
-        must(me, hf_acquire(locks, &request, &lease, &err), &err); /* 1 */
-        token = hf_lease_token(lease); /* the number of the transaction that made our node */
+        must(me, hf_acquire(locks, &request, &lease, &err), &err); /* 1: in ZooKeeper */
+        token = hf_lease_token(lease); /* the transaction that made our node: czxid */
         note_got(me, token);
-        ours_claim(me, goods, "stock", STOCK_LANE, token, &stock); /* hf_guard_claim() */
+        must(me, hf_guard_claim(goods, "stock", HF_CSTRING, token, &bytes, &len, &err), &err);
+        stock = guard_number(bytes);
+        note_claim(me, STOCK_LANE, token, stock);
         note_step(me, me->number == 0 ? 1 : 0, false);
         work(me, 400);
-        if (first)
-            pause_point(me);                                       /* 2: A stops here */
-        first = false;
-        status = ours_write(me, goods, "stock", STOCK_LANE,
-                            token, stock - 1);                     /* 5! hf_guard_set(): HF_FENCED */
-        note_step(me, me->number == 0 ? 5 : 4, false);
+        pause_point(me); /* 2: A stops here, once */
+        len = guard_text(text, stock - 1);
+        status = hf_guard_set(goods, "stock", HF_CSTRING, token, text, len, &err); /* 5! in Redis */
+        note_outcome(me, status, token, stock - 1);
         note(me, EV_LET);
         hf_release(lease, &err);
-        /* shown end */
-        /* clang-format on */
-    } while (status == HF_FENCED); /* it starts again, with a new lease */
+    } while (status == HF_FENCED); /* A has slept too long: again, with a new lease */
+    /* shown end */
+    /* clang-format on */
+    must(me, status, &err);
     note(me, EV_DONE);
     ours_close(me, locks);
     ours_close(me, goods);

@@ -105,6 +105,19 @@ hf_status ours_write(struct actor *me, hf_store *store, const char *name, int re
     return HF_OK;
 }
 
+int64_t guard_number(void *bytes)
+{
+    int64_t number = bytes ? strtoll(bytes, NULL, 10) : 0; /* they end with a NUL */
+
+    hf_free(bytes);
+    return number;
+}
+
+size_t guard_text(char text[32], int64_t number)
+{
+    return (size_t)snprintf(text, 32, "%" PRId64, number);
+}
+
 /* ---- the server's view -------------------------------------------------------------------------------- */
 
 int observe_name(struct actor *me, uint64_t *ret_token)

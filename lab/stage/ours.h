@@ -24,5 +24,8 @@ hf_status ours_claim(struct actor *me, hf_store *store, const char *name, int re
                      uint64_t token, int64_t *ret_value);
 hf_status ours_write(struct actor *me, hf_store *store, const char *name, int resource,
                      uint64_t token, int64_t value);
+/* The number in the bytes of a guard, which are freed; and the bytes of a number, and their length. */
+int64_t guard_number(void *bytes);
+size_t guard_text(char text[32], int64_t number);
 
 #endif
