@@ -401,9 +401,10 @@ const struct experiment experiment_market = {
     .id = "market",
     .title = PHRASE("A market under load: retry, one lock, or a lock for each good",
                     "高并发下的市场：重试、一把锁，还是每件商品一把锁"),
-    .setting = PHRASE("16 goods, 1 ms of thought for each sale, 5 rounds of 80 ms for each point; "
-                      "the band is the spread",
-                      "16 种商品，每次成交含 1 ms 业务处理，每个点 5 轮、每轮 80 ms，色带为波动范围"),
+    .setting =
+        PHRASE("16 goods, 1 ms of thought for each sale, 5 rounds of 80 ms for each point; "
+               "the band is the spread",
+               "16 种商品，每次成交含 1 ms 业务处理，每个点 5 轮、每轮 80 ms，色带为波动范围"),
     .needs = NEED_REDIS,
     .why = PHRASE("Without protection two traders sell the same piece. Retries protect as well as "
                   "a lock, but the busier the market, the more work is thrown away; a lock waits "
