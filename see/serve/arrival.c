@@ -6,25 +6,42 @@
  */
 #include "serve.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #define ARRIVE_MS 45000 /* from the end of the request before */
+#define LOOK_MS   1000  /* how often we look for peers that are gone */
 
 struct arrival {
     struct arrival *next, *before;
     int fd;
     int64_t until_ms; /* INT64_MAX: the request is there */
+    struct request *request;
 };
 
-static void arrival_set(struct MHD_Connection *connection, int64_t until_ms)
+static struct arrival *arrival_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct arrival *arrival = info ? info->socket_context : NULL;
+
+    return info ? info->socket_context : NULL;
+}
+
+static void arrival_set(struct MHD_Connection *connection, int64_t until_ms)
+{
+    struct arrival *arrival = arrival_of(connection);
 
     if (arrival)
         arrival->until_ms = until_ms;
+}
+
+void arrival_request(struct MHD_Connection *connection, struct request *request)
+{
+    struct arrival *arrival = arrival_of(connection);
+
+    if (arrival)
+        arrival->request = request;
 }
 
 void arrival_begins(struct MHD_Connection *connection)
@@ -62,13 +79,31 @@ void arrival_free(struct server *server, struct arrival *arrival)
         arrival->before->next = arrival->next;
     else
         server->arrivals = arrival->next;
+    request_free(arrival->request);
     free(arrival);
 }
 
-/* libmicrohttpd finds the end of the stream, and closes. */
+static bool is_gone(const struct arrival *arrival, int64_t now_ms)
+{
+    struct pollfd look = { .fd = arrival->fd, .events = POLLRDHUP };
+
+    /* What has just begun may still be read. */
+    return arrival->until_ms - ARRIVE_MS + LOOK_MS <= now_ms && poll(&look, 1, 0) > 0;
+}
+
+/*
+ * After shutdown(2) libmicrohttpd finds the end of the stream, and closes. A part of a request that comes together with the end of
+ * its connection is one edge for its epoll: it reads the part, and would keep the place of a peer that is gone until IDLE_S is over.
+ */
 void arrivals_tick(struct server *server, int64_t now_ms)
 {
+    static int64_t look_ms;
+    bool look = now_ms >= look_ms;
+
+    if (look)
+        look_ms = now_ms + LOOK_MS;
     for (struct arrival *arrival = server->arrivals; arrival; arrival = arrival->next)
-        if (now_ms >= arrival->until_ms)
+        if (arrival->until_ms != INT64_MAX &&
+            (now_ms >= arrival->until_ms || (look && is_gone(arrival, now_ms))))
             shutdown(arrival->fd, SHUT_RDWR);
 }

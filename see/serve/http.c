@@ -190,7 +190,19 @@ static void *request_began(void *arg, const char *uri, struct MHD_Connection *co
     request->server = arg;
     request->connection = connection;
     request->text = strdup(uri);
+    arrival_request(connection, request);
     return request;
+}
+
+void request_free(struct request *request)
+{
+    if (!request)
+        return;
+    if (request->answer)
+        MHD_destroy_response(request->answer);
+    free(request->text);
+    free(request->body);
+    free(request);
 }
 
 static void request_completed(void *arg, struct MHD_Connection *connection, void **context,
@@ -204,11 +216,8 @@ static void request_completed(void *arg, struct MHD_Connection *connection, void
         return;
     if (request->gone)
         request->gone(request, why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-    if (request->answer)
-        MHD_destroy_response(request->answer);
-    free(request->text);
-    free(request->body);
-    free(request);
+    arrival_request(connection, NULL);
+    request_free(request);
     *context = NULL;
 }
 

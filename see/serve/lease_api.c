@@ -261,6 +261,28 @@ bool leases_busy(void)
     return false;
 }
 
+/* Leases with a ttl live on: nobody can renew them any more. */
+void leases_rights(const struct rights *now)
+{
+    struct lease *lease = lease_first(), *next;
+
+    for (; lease; lease = next) {
+        const struct client *client = rights_named(now, lease->client);
+
+        next = lease->all_next;
+        if (client && (client->rights & RIGHT_LEASE))
+            continue;
+        if (lease->state == LEASE_GOING) {
+            hf_op_cancel(lease->op);
+        } else if (lease->state == LEASE_HELD && lease->stream) {
+            lease->told_lost = true;
+            lease_say(lease, "lost", "this token may not take leases any more");
+            stream_end(lease->stream);
+            lease_give_back(lease, NULL);
+        }
+    }
+}
+
 /* Leases with a ttl live on in the store; those of a connection are given back with it. */
 void leases_stop(struct server *server)
 {

@@ -14,6 +14,7 @@
 
 #define EVENTS      64
 #define TICK_MS     10000 /* the longest sleep: leases that stream say that they are alive */
+#define ARRIVALS_MS 1000  /* the longest sleep while there are connections */
 #define STOPPING_MS 2000  /* answers that are under way have this long */
 
 static struct server *the_server; /* for the eyes of signals and of the daemon */
@@ -38,6 +39,8 @@ static void reload(struct server *server)
         fprintf(stderr, "holdfast-serve: the tokens stay as they are: %s\n", why);
         return;
     }
+    watch_rights(&server->rights, &fresh);
+    leases_rights(&fresh);
     rights_done(&server->rights);
     server->rights = fresh;
     fprintf(stderr, "holdfast-serve: read %zu tokens again\n", fresh.count);
@@ -120,6 +123,8 @@ static int next_timeout(const struct server *server, int64_t now_ms)
         if (server->stores[i].handle)
             sooner(&timeout, hf_store_timeout_ms(server->stores[i].handle));
     sooner(&timeout, watch_timeout(server, now_ms));
+    if (server->arrivals)
+        sooner(&timeout, ARRIVALS_MS);
     if (server->stopping)
         sooner(&timeout, STOPPING_MS / 20);
     return timeout;

@@ -267,3 +267,18 @@ const struct client *rights_find(const struct rights *rights, const char *header
     explicit_bzero(token, sizeof token);
     return found;
 }
+
+const struct client *rights_named(const struct rights *rights, const char *name)
+{
+    for (size_t i = 0; i < rights->count; i++)
+        if (strcmp(rights->clients[i].name, name) == 0)
+            return &rights->clients[i];
+    return NULL;
+}
+
+bool rights_same(const struct rights *a, const struct rights *b, const char *name)
+{
+    const struct client *was = rights_named(a, name), *is = rights_named(b, name);
+
+    return was && is && was->rights == is->rights && same_token(was, is->token, is->token_len);
+}

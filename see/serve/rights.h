@@ -50,5 +50,9 @@ void rights_done(struct rights *rights);
  * tokens.
  */
 const struct client *rights_find(const struct rights *rights, const char *header);
+/* The line with this name; NULL: there is none. */
+const struct client *rights_named(const struct rights *rights, const char *name);
+/* Do both files give this name the same token and the same rights? */
+bool rights_same(const struct rights *a, const struct rights *b, const char *name);
 
 #endif

@@ -106,6 +106,7 @@ struct request {
 
 bool http_start(struct server *server, int listen_fd, const char *cert, const char *key);
 void http_stop(struct server *server);
+void request_free(struct request *request); /* NULL is fine */
 /* Suspend until answer() or request_wake(): a client that hangs up meanwhile ends the request. */
 void request_wait(struct request *request);
 void request_wake(struct request *request);
@@ -128,6 +129,9 @@ struct arrival *arrival_new(struct server *server, int fd); /* NULL: no memory, 
 void arrival_free(struct server *server, struct arrival *arrival);
 void arrival_begins(struct MHD_Connection *connection);
 void arrival_complete(struct MHD_Connection *connection);
+/* What has begun on this connection, until it has ended (NULL). libmicrohttpd tells of no end if it refuses the headers by itself
+ * (they take more memory than a connection has): then the request is freed with the arrival. */
+void arrival_request(struct MHD_Connection *connection, struct request *request);
 void arrivals_tick(struct server *server, int64_t now_ms);
 
 /* ---- an answer that goes on: stream.c ------------------------------------------ */
@@ -158,6 +162,8 @@ void metrics_answer(struct request *request, struct store *store);
 void watch_answer(struct request *request, struct store *store);
 /* Models may have changed, or time has passed: wake the streams that have something to send. */
 void watch_tick(struct server *server, int64_t now_ms);
+/* The file of tokens was read again: streams of clients whose line is gone or another one end. */
+void watch_rights(const struct rights *before, const struct rights *now);
 /* ms until watch_tick() should be called, if nothing changes; -1: no need. */
 int watch_timeout(const struct server *server, int64_t now_ms);
 
@@ -167,6 +173,8 @@ void lease_release(struct request *request, struct store *store);
 void lease_show(struct request *request, struct store *store);
 void leases_tick(struct server *server, int64_t now_ms);
 void leases_stop(struct server *server); /* waiting requests end; nothing new is begun */
+/* The same for leases: waits end, and so do leases with_connection, if their client may lease no more. */
+void leases_rights(const struct rights *now);
 size_t leases_count(void);
 bool leases_busy(void); /* something waits, is given back, or is bound to a connection */
 

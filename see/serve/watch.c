@@ -27,6 +27,8 @@ struct watcher {
     struct server *server;
     struct stream *stream;
     bool greeted, dirty;
+    bool over; /* its client may read no more, or something else */
+    char client[CLIENT_NAME_MAX + 1];
     bool may_break, may_lease;
     int64_t next_ms, ping_ms;
     struct bytes open_name;
@@ -264,6 +266,8 @@ static struct piece *fill(void *arg)
     int64_t now_ms = clock_ms();
     struct piece *piece = NULL;
 
+    if (watcher->over)
+        return NULL;
     if (!watcher->greeted) {
         watcher->greeted = true;
         piece = piece_new();
@@ -314,6 +318,7 @@ void watch_answer(struct request *request, struct store *store)
     watcher->dirty = true;
     watcher->may_break = request->rights & RIGHT_BREAK;
     watcher->may_lease = request->rights & RIGHT_LEASE;
+    strcpy(watcher->client, request->client);
     watcher->open_name = request->uri.open_name;
     watcher->open_store = request->uri.open_store;
     watcher->ping_ms = clock_ms() + PING_MS;
@@ -339,6 +344,15 @@ void watch_tick(struct server *server, int64_t now_ms)
         else if ((watcher->dirty && now_ms >= watcher->next_ms) || now_ms >= watcher->ping_ms)
             stream_wake(watcher->stream);
     }
+}
+
+void watch_rights(const struct rights *before, const struct rights *now)
+{
+    for (struct watcher *watcher = watchers; watcher; watcher = watcher->next)
+        if (!rights_same(before, now, watcher->client)) {
+            watcher->over = true;
+            stream_end(watcher->stream);
+        }
 }
 
 int watch_timeout(const struct server *server, int64_t now_ms)
