@@ -86,7 +86,8 @@ bool code_key(const struct code_line *line, const char *at)
 
     for (int i = 0; i < 4 && !next.key; i++)
         if (next.alone || next.comment || !next.code_bytes ||
-            strchr(";{}", next.code[next.code_bytes - 1]) || !code_next(&at, &next))
+            next.code[strspn(next.code, " \t")] == '"' || /* a line of a script counts for itself */
+            strchr(";{}=", next.code[next.code_bytes - 1]) || !code_next(&at, &next))
             return false;
     return next.key;
 }

@@ -220,7 +220,9 @@ static void end_wait(struct walk *walk, int lane, double at)
 
     if (open->asked >= 0 && at - open->asked >= SHORT_MS) {
         bar = add_bar(walk, BAR_WAITS, lane, open->asked, at);
-        if (open->tries > 0)
+        if (open->tries == 1)
+            words(bar->label, "tries again", "重试一次");
+        else if (open->tries > 1)
             say(bar->label, "tries, %d times", "重试 %d 次", open->tries);
         else
             words(bar->label, "waits", "排队等待");

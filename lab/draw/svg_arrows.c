@@ -116,8 +116,11 @@ static void octagon_draw(struct panel *panel, double x, double y)
 
 static void arrow_draw(struct panel *panel, const struct arrow *arrow, double x)
 {
-    struct style style = style_of(arrow->kind);
-    enum colour colour = strong_kind(arrow->kind) ? RED : client_colour(arrow->client);
+    /* A refusal without a word is one of many (a limit): no alarm. */
+    bool quiet = arrow->kind == ARROW_REFUSED && !arrow->label[panel->pen.lang][0];
+    struct style style = style_of(quiet ? ARROW_WRITE : arrow->kind);
+    bool red = strong_kind(arrow->kind) && !quiet;
+    enum colour colour = red ? RED : client_colour(arrow->client);
     bool down = arrow->to > arrow->from;
     double sign = down ? 1 : -1;
     double from = panel->y[arrow->from] + sign * lane_half(panel, arrow->from, arrow->at_ms);
@@ -137,7 +140,7 @@ static void arrow_draw(struct panel *panel, const struct arrow *arrow, double x)
     if (arrow->kind == ARROW_WRONG)
         octagon_draw(panel, x, panel->y[arrow->to]);
     if (arrow->kind == ARROW_REFUSED) {
-        double w = 54, left = fmin(fmax(x - w / 2, panel->left), panel->right + 8 - w);
+        double w = quiet ? 18 : 54, left = fmin(fmax(x - w / 2, panel->left), panel->right + 8 - w);
         struct box box = { left, down ? to + 2 : to - 11, w, 9, BOX_BADGE };
         ink_rect(&panel->pen, box, 1.5, NONE, BARRIER, INK, 1.2, NULL);
         boxes_add(&panel->boxes, BOX_BADGE, box.x, box.y, box.w, box.h);

@@ -113,6 +113,7 @@ static void axes_draw(struct frame *frame)
                  BORDER, 1.5, NULL);
         ink_text(frame->pen, at_x(frame, i), frame->bottom + 21, MIDDLE,
                  (struct font){ 12.5, REGULAR, MUTED, 0 }, text, strlen(text));
+        boxes_add(frame->pen->boxes, BOX_LABEL, at_x(frame, i) - 14, frame->bottom + 8, 28, 16);
     }
     ink_say(frame->pen, (frame->left + frame->right) / 2, frame->bottom + 42, MIDDLE,
             (struct font){ 12.5, REGULAR, MUTED, 0 }, phrase(&plot->x_title, frame->pen->lang));

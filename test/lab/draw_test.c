@@ -263,6 +263,10 @@ static void code_names_its_steps(void **state)
     assert_true(code_next(&at, &line));
     assert_true(line.step == 4 && line.key);
     assert_false(code_next(&at, &line));
+    at = "s =\n  \"one \"\n  \"two\"; /* 4! */\n"; /* lines of a script count for themselves */
+    assert_true(code_next(&at, &line) && !code_key(&line, at));
+    assert_true(code_next(&at, &line) && !code_key(&line, at));
+    assert_true(code_next(&at, &line) && code_key(&line, at));
 }
 
 static void figures_are_short(void **state)
