@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define TTL_MS  1500
+#define TTL_MS  2000
 #define WAIT_MS 3500 /* that B waits for the lock */
 #define TRY_MS  100
 
@@ -195,8 +195,8 @@ static const struct way ways[] = {
 const struct experiment experiment_database_index = {
     .id = "database-index",
     .title = PHRASE("A lock by a unique index, and its holder dies", "唯一索引做锁，持有者崩溃"),
-    .setting = PHRASE("B tries every 100 ms for 3.5s, or waits; our ttl is 1.5s",
-                      "B 每 100 ms 重试，最多 3.5s，或排队等待；租约过期时间 1.5s"),
+    .setting = PHRASE("B tries every 100 ms for 3.5s, or waits; our ttl is 2s",
+                      "B 每 100 ms 重试，最多 3.5s，或排队等待；租约过期时间 2s"),
     .needs = NEED_POSTGRES,
     .own_servers = true,
     .steps = {

@@ -321,32 +321,44 @@ static void title_lines(struct plot *plot)
     snprintf(plot->chart[1].series[1].note[LANG_ZH], 96, "不重试，排队等待");
 }
 
-/* The line of a way: in the first chart, and of WATCH and the last lock in the second. */
-static void measure_way(struct stage *stage, struct plot *plot, int way, struct tally *tally)
+/* The line of retries is drawn for WATCH and for the last lock. */
+static struct series *retries_of(struct plot *plot, int way)
 {
-    struct series *sales = &plot->chart[0].series[plot->chart[0].series_count++];
-    struct series *retries = way == WATCH       ? &plot->chart[1].series[0]
-                             : way == EACH_LOCK ? &plot->chart[1].series[1]
-                                                : NULL;
+    return way == WATCH       ? &plot->chart[1].series[0]
+           : way == EACH_LOCK ? &plot->chart[1].series[1]
+                              : NULL;
+}
 
-    sales->way = way;
-    sales->title = stage->experiment->ways[way].title;
-    for (int i = 0; i < POINTS && !stage->unclear; i++) {
-        double rates[ROUNDS] = { 0 }, again[ROUNDS] = { 0 };
+static void measure_at(struct stage *stage, struct plot *plot, int way, int count,
+                       struct tally *tally)
+{
+    struct series *retries = retries_of(plot, way);
+    double rates[ROUNDS] = { 0 }, again[ROUNDS] = { 0 };
 
-        play(stage, way, traders[i], tally, rates, again);
-        measure_point(sales, rates, ROUNDS);
-        if (retries)
-            measure_point(retries, again, ROUNDS);
+    play(stage, way, count, tally, rates, again);
+    measure_point(&plot->chart[0].series[way - DECR], rates, ROUNDS);
+    if (retries)
+        measure_point(retries, again, ROUNDS);
+}
+
+static void name_lines(struct stage *stage, struct plot *plot)
+{
+    struct series *retries = retries_of(plot, WATCH);
+
+    for (int way = DECR; way < WAYS; way++) {
+        struct series *sales = &plot->chart[0].series[plot->chart[0].series_count++];
+
+        sales->way = way;
+        sales->title = stage->experiment->ways[way].title;
+        measure_note(sales, "%.0f/s with %d", "%.0f/s（%d 个客户端）", sales->mid[POINTS - 1],
+                     MOST);
     }
-    measure_note(sales, "%.0f/s with %d", "%.0f/s（%d 个客户端）", sales->mid[POINTS - 1], MOST);
-    if (way != WATCH)
-        return;
-    retries->title = sales->title;
+    retries->title = stage->experiment->ways[WATCH].title;
     measure_note(retries, "%.1f retries for a sale", "每次成交重试 %.1f 次",
                  retries->mid[POINTS - 1]);
 }
 
+/* All ways at one point before the next: a machine that is busy for a while is busy for all of them. */
 static void measure(struct stage *stage, struct plot *plot, struct verdict verdicts[WAYS_MAX])
 {
     struct tally tallies[WAYS] = { { 0 } };
@@ -354,8 +366,10 @@ static void measure(struct stage *stage, struct plot *plot, struct verdict verdi
 
     title_lines(plot);
     play(stage, GET_SET, MOST, &tallies[GET_SET], rates, again);
-    for (int way = DECR; way < WAYS; way++)
-        measure_way(stage, plot, way, &tallies[way]);
+    for (int i = 0; i < POINTS && !stage->unclear; i++)
+        for (int way = DECR; way < WAYS; way++)
+            measure_at(stage, plot, way, traders[i], &tallies[way]);
+    name_lines(stage, plot);
     for (int way = 0; way < WAYS; way++)
         judge(&tallies[way], &verdicts[way]);
     snprintf(plot->checked[LANG_EN], sizeof plot->checked[0],

@@ -335,24 +335,34 @@ static void title_lines(struct plot *plot)
         plot->texts[way] = texts[way];
 }
 
-static void measure(struct stage *stage, struct plot *plot, struct verdict verdicts[WAYS_MAX])
+static void name_lines(struct stage *stage, struct plot *plot, const struct tally *tallies)
 {
-    title_lines(plot);
     for (int way = 0; way < WAYS; way++) {
         struct series *rate = &plot->chart[0].series[way], *gap = &plot->chart[1].series[way];
-        struct tally tally = { 0 };
 
         rate->way = gap->way = way;
         rate->title = gap->title = stage->experiment->ways[way].title;
-        for (int point = 0; point < POINTS; point++)
-            play(stage, way, point, rate, gap, &tally);
-        measure_note(rate, "%.0f/s with %d", "%.0f/s（%d 个）", tally.idle.requests, MOST);
+        measure_note(rate, "%.0f/s with %d", "%.0f/s（%d 个）", tallies[way].idle.requests, MOST);
         measure_note(gap, "%.1f ms with %d", "%.1f ms（%d 个）", gap->mid[POINTS - 1], MOST);
-        judge(&tally, &verdicts[way]);
     }
-    snprintf(
-        plot->checked[LANG_EN], sizeof plot->checked[0],
-        "The waiters come one after the other; whoever is served after a later one was overtaken.");
+}
+
+/* Both ways at one point before the next: a machine that is busy for a while is busy for both. */
+static void measure(struct stage *stage, struct plot *plot, struct verdict verdicts[WAYS_MAX])
+{
+    struct tally tallies[WAYS] = { { 0 } };
+
+    title_lines(plot);
+    for (int point = 0; point < POINTS; point++)
+        for (int way = 0; way < WAYS; way++)
+            play(stage, way, point, &plot->chart[0].series[way], &plot->chart[1].series[way],
+                 &tallies[way]);
+    name_lines(stage, plot, tallies);
+    for (int way = 0; way < WAYS; way++)
+        judge(&tallies[way], &verdicts[way]);
+    snprintf(plot->checked[LANG_EN], sizeof plot->checked[0],
+             "The waiters come one after the other; whoever is served after a later one was "
+             "overtaken.");
     snprintf(plot->checked[LANG_ZH], sizeof plot->checked[0],
              "等待者依次到来；若后来者先拿到锁，就算被插队。");
 }

@@ -11,8 +11,8 @@
 #include "../../test/zookeeper/zk_server.h"
 
 #define TICK_MS     500
-#define SESSION_MS  2000
-#define OUR_SESSION "?timeout=2s"
+#define SESSION_MS  3000
+#define OUR_SESSION "?timeout=3s"
 #define STOCK       20
 
 enum { A, SERVER, B, STOCK_LANE };
@@ -233,8 +233,8 @@ const struct experiment experiment_zookeeper_pause = {
     .id = "zookeeper-pause",
     .title = PHRASE("ZooKeeper: the session of a paused holder expires",
                     "ZooKeeper：持有者暂停，会话过期"),
-    .setting = PHRASE("session 2s, SIGSTOP until B is done, two clients sell one piece each from a stock of 20",
-                      "会话超时 2s，A 被 SIGSTOP 直到 B 完成，两个客户端各卖出 1 件，库存 20"),
+    .setting = PHRASE("session 3s, SIGSTOP until B is done, two clients sell one piece each from a stock of 20",
+                      "会话超时 3s，A 被 SIGSTOP 直到 B 完成，两个客户端各卖出 1 件，库存 20"),
     .needs = NEED_REDIS | NEED_ZOOKEEPER,
     .own_servers = true,
     .steps = {
