@@ -171,6 +171,15 @@ void etcd_restart(struct etcd_cluster *cluster, size_t member)
     await_answer(cluster, member);
 }
 
+void etcd_restart_all(struct etcd_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        if (!cluster->members[i].pid)
+            begin(cluster, i);
+    for (size_t i = 0; i < cluster->count; i++)
+        await_answer(cluster, i);
+}
+
 void etcd_pause(struct etcd_cluster *cluster, size_t member)
 {
     if (!stop_process(cluster->members[member].pid))

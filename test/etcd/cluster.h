@@ -41,6 +41,8 @@ struct etcd_cluster *etcd_start(size_t count, unsigned flags);
 void etcd_free(struct etcd_cluster *cluster); /* NULL is fine */
 void etcd_kill(struct etcd_cluster *cluster, size_t member);
 void etcd_restart(struct etcd_cluster *cluster, size_t member);
+/* All that were killed: one alone does not answer without a majority. */
+void etcd_restart_all(struct etcd_cluster *cluster);
 void etcd_pause(struct etcd_cluster *cluster, size_t member);
 void etcd_continue(struct etcd_cluster *cluster, size_t member);
 /* Which member leads, as `of` sees it; waits until there is a leader other than `but` (-1: any). */

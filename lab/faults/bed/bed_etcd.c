@@ -49,6 +49,12 @@ static void revive(struct lab *lab, unsigned member, bool keep)
     etcd_restart(cluster, member);
 }
 
+static void revive_all(struct lab *lab)
+{
+    (void)lab;
+    etcd_restart_all(cluster);
+}
+
 static void pause_it(struct lab *lab, unsigned member)
 {
     (void)lab;
@@ -95,6 +101,7 @@ const struct bed bed_etcd = { .start = start,
                               .pid = pid,
                               .kill = kill_it,
                               .revive = revive,
+                              .revive_all = revive_all,
                               .pause = pause_it,
                               .resume = resume,
                               .leader = leader,

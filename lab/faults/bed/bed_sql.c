@@ -8,23 +8,22 @@
 
 static struct db *db;
 
-/* Clients behind the wire (surroundings.c) have an address of their own. */
-static void let_in(void)
+void postgres_let_in(struct db *server, const char *line)
 {
     char path[2 * SERVER_PATH_ROOM];
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/data/pg_hba.conf", db->dir);
+    snprintf(path, sizeof path, "%s/data/pg_hba.conf", server->dir);
     file = fopen(path, "a");
-    if (!file || fputs("host all all 10.99.0.0/24 trust\n", file) < 0 || fclose(file) != 0)
+    if (!file || fprintf(file, "%s\n", line) < 0 || fclose(file) != 0)
         give_up("%s cannot be written", path);
-    db_do(db, "SELECT pg_reload_conf()");
+    db_do(server, "SELECT pg_reload_conf()");
 }
 
 static void start_postgres(struct lab *lab)
 {
     db = db_start(DB_POSTGRES, NULL);
-    let_in();
+    postgres_let_in(db, "host all all 10.99.0.0/24 trust"); /* clients behind the wire */
     lab->ports[lab->count++] = db->port;
     db_hang_up(db);
 }
@@ -89,7 +88,7 @@ static const char *why_not(const struct lab *lab, enum fault_kind fault)
     switch (fault) {
     case FAULT_FAILOVER:
         return lab->mode->bed == &bed_postgres
-                   ? "one server"
+                   ? "one server: see postgres standby"
                    : "the engine knows one server; a replica that takes over is not followed";
     case FAULT_MEMORY_FULL:
     case FAULT_EVICTION:

@@ -47,6 +47,8 @@ const struct mode modes[] = {
     { "postgres", &bed_postgres, 0, "", 0 },
     { "postgres mode=row", &bed_postgres, 0, "mode=row&tokens=on&connections=40", 0 },
     { "postgres mode=session", &bed_postgres, 0, "mode=session&tokens=on&connections=40", 0 },
+    { "postgres standby", &bed_standby, 0, "", 0 },
+    { "postgres standby, synchronous", &bed_standby, 1, "", 0 },
     { "mariadb", &bed_mariadb, 0, "", 0 },
     { "mariadb mode=row", &bed_mariadb, 0, "mode=row&tokens=on&connections=40", 0 },
     { "mariadb mode=session", &bed_mariadb, 0, "mode=session&tokens=on&connections=40", 0 },

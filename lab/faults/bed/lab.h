@@ -50,6 +50,8 @@ struct bed {
     pid_t (*pid)(const struct lab *lab, unsigned member);
     void (*kill)(struct lab *lab, unsigned member);
     void (*revive)(struct lab *lab, unsigned member, bool keep); /* with its data, or empty */
+    void (*revive_all)(
+        struct lab *lab); /* those that are dead, with their data; NULL: one after the other */
     void (*pause)(struct lab *lab, unsigned member);
     void (*resume)(struct lab *lab, unsigned member);
     unsigned (*leader)(struct lab *lab);
@@ -71,7 +73,7 @@ struct mode {
 };
 extern const struct mode modes[];
 extern const struct bed bed_file, bed_redis, bed_sentinel, bed_cluster, bed_redlock, bed_memcached,
-    bed_etcd, bed_zookeeper, bed_postgres, bed_mariadb;
+    bed_etcd, bed_zookeeper, bed_postgres, bed_standby, bed_mariadb;
 
 struct lab {
     const struct mode *mode;
@@ -91,6 +93,10 @@ extern const char *const fault_names[FAULTS], *const fault_texts[FAULTS];
 struct fault lab_fault(struct lab *lab);
 /* Servers that the fault has ended are started again, with their data. */
 void lab_tend(struct lab *lab);
+
+/* A line for pg_hba.conf. */
+struct db;
+void postgres_let_in(struct db *server, const char *line);
 
 /* ---- surroundings of a cell, before any server is started ---- */
 

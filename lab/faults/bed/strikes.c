@@ -25,12 +25,17 @@ static void linger(struct lab *lab, uint64_t *dice)
 void lab_tend(struct lab *lab)
 {
     const struct bed *bed = lab->mode->bed;
+    bool ended = false;
 
     for (unsigned i = 0; bed->pid && i < lab->count; i++)
         if (has_ended(bed->pid(lab, i))) {
+            ended = true;
             bed->kill(lab, i);
-            bed->revive(lab, i, true);
+            if (!bed->revive_all)
+                bed->revive(lab, i, true);
         }
+    if (ended && bed->revive_all)
+        bed->revive_all(lab);
 }
 
 /* ---- servers ------------------------------------------------------------------------------------ */

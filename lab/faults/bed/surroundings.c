@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #define PACKET_ROOM 65536
-#define DISK_OPTION "size=420m,mode=1777"
+#define DISK_OPTION "size=1200m,mode=1777"
 #define FILL_BYTES  (1 << 20)
 
 extern char **environ;
