@@ -5,7 +5,7 @@
 #include "redlock.h"
 
 enum { A, NODE_1, NODE_2, NODE_3, B };
-enum { OVER = 1 }; /* + lane: the client may leave */
+enum { READY = 10, GO = 20, OVER = 30 }; /* + lane; OVER: the client may leave */
 
 static const struct phrase empty = PHRASE("back, empty", "重启，数据全丢");
 static const struct phrase empty_ours = PHRASE("back, empty: no vote", "重启，数据全丢：不投票");
@@ -13,20 +13,32 @@ static const struct phrase empty_ours = PHRASE("back, empty: no vote", "重启�
 /* Node 3 is away when A asks, so A has the votes of 1 and 2. Then 3 is back as it was, and 2 loses what it had. */
 static void lose_memory(struct stage *stage, actor_fn *fn, const struct phrase *text)
 {
+    stage_start(stage, B, fn, NULL);
+    stage_await_signal(stage, READY + B);
     node_kill(stage, 2);
     stage_sleep(stage, 150); /* so that the picture can be read */
     stage_start(stage, A, fn, NULL);
+    stage_await_signal(stage, READY + A);
+    stage_signal(stage, GO + A);
     stage_await(stage, A, EV_GOT, 1);
-    stage_sleep(stage, 300);
+    stage_sleep(stage, 150);
     node_start(stage, 2);
     stage_step(stage, NODE_3, 2, false);
-    stage_sleep(stage, 200);
+    stage_sleep(stage, 100);
     node_kill(stage, 1);
-    stage_sleep(stage, 200);
+    stage_sleep(stage, 150);
     node_start_empty(stage, 1, text);
     stage_step(stage, NODE_2, 3, false);
-    stage_sleep(stage, 300);
-    stage_start(stage, B, fn, NULL);
+    stage_sleep(stage, 100);
+    stage_signal(stage, GO + B);
+}
+
+/* The client is there, and asks when the director says so. */
+static void note_ready(struct actor *me)
+{
+    note_signal(me, READY + me->lane);
+    await_signal(me, GO + me->lane);
+    note(me, EV_ASK);
 }
 
 static void leave(struct stage *stage, int lane)
@@ -40,7 +52,7 @@ static void leave(struct stage *stage, int lane)
 
 static void hold_naively(struct actor *me)
 {
-    note(me, EV_ASK);
+    note_ready(me);
     while (!redlock_take(me))
         again(me, 200);
     note_got(me, 0);
@@ -82,7 +94,7 @@ static void hold(struct actor *me)
     /* clang-format off */
     /* shown: redlock-memory-ours */
     store = ours_open(me);                                      /* "redlock://node1,node2,node3" */
-    note(me, EV_ASK);
+    note_ready(me);
     must(me, hf_acquire(store, &request, &lease, &err), &err);  /* 3! an empty node has no vote */
     note_got(me, hf_lease_token(lease));
     use_lock(me);                                               /* 4: HF_EVENT_LOST, and A stops */

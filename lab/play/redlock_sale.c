@@ -15,8 +15,8 @@ void sell_naively(struct actor *me)
     note(me, EV_ASK);
     /* clang-format off */
     /* shown: redlock-sale-naive */
-    while (!redlock_take(me))                      /* 1, 3: more than half of the nodes */
-        again(me, 200);
+    while (!redlock_take(me))                      /* 1: a majority of the nodes */
+        again(me, 450);
     note_got(me, 0);
     note_step(me, me->number == 0 ? 1 : 3, false);
     stock = redis_int(me, "GET {stock}");
@@ -33,41 +33,54 @@ void sell_naively(struct actor *me)
     note(me, EV_DONE);
 }
 
+static void note_outcome(struct actor *me, hf_status status, uint64_t token, int64_t stock)
+{
+    if (status == HF_FENCED)
+        note_refused(me, STOCK_LANE, token, 0);
+    else
+        note_write(me, STOCK_LANE, stock, token);
+    note_step(me, me->number == 0 ? 5 : 4, false);
+}
+
 void sell_with_token(struct actor *me)
 {
-    hf_store *store = ours_open(me);
-    hf_store *shop = ours_open_at(me, nodes_of(me->stage)->resource_url);
+    hf_store *locks = ours_open(me);
+    hf_store *goods = ours_open_at(me, nodes_of(me->stage)->resource_url);
     hf_acquire_request request = ours_request(me, "lock", REDLOCK_TTL_MS);
     hf_lease *lease;
     hf_error err;
     uint64_t token;
-    int64_t stock = 0;
+    int64_t stock;
+    void *bytes;
+    size_t len;
+    char text[32];
     hf_status status;
-    bool first = true;
 
+    /* clang-format off */
+    /* shown: redlock-sale-ours */
     do {
         note(me, EV_ASK);
-        /* clang-format off */
-        /* shown: redlock-sale-ours */
-        must(me, hf_acquire(store, &request, &lease, &err), &err);  /* 1, 3: more than half of the nodes */
+        must(me, hf_acquire(locks, &request, &lease, &err), &err); /* 1: a majority of the nodes */
         token = hf_lease_token(lease);
         note_got(me, token);
         note_step(me, me->number == 0 ? 1 : 3, false);
-        ours_claim(me, shop, "stock", STOCK_LANE, token, &stock);   /* hf_guard_claim(): token first, then read */
+        must(me, hf_guard_claim(goods, "stock", HF_CSTRING, token, &bytes, &len, &err), &err);
+        stock = guard_number(bytes);
+        note_claim(me, STOCK_LANE, token, stock);
         work(me, 300);
-        if (first)
-            pause_point(me);                                        /* 2: A is here */
-        first = false;
-        status = ours_write(me, shop, "stock", STOCK_LANE, token, stock - 1);  /* 5! hf_guard_set(): HF_FENCED */
-        note_step(me, me->number == 0 ? 5 : 4, false);
+        pause_point(me); /* 2: A is here, once */
+        len = guard_text(text, stock - 1);
+        status = hf_guard_set(goods, "stock", HF_CSTRING, token, text, len, &err); /* 5! */
+        note_outcome(me, status, token, stock - 1);
         note(me, EV_LET);
         hf_release(lease, &err);
-        /* shown end */
-        /* clang-format on */
-    } while (status == HF_FENCED); /* it starts again, with a new lease */
+    } while (status == HF_FENCED); /* A was too late: again, with a new lease */
+    /* shown end */
+    /* clang-format on */
+    must(me, status, &err);
     note(me, EV_DONE);
-    hf_close(store, HF_CLOSE_FLAG_RELEASE);
-    ours_close(me, shop);
+    hf_close(locks, HF_CLOSE_FLAG_RELEASE);
+    ours_close(me, goods);
 }
 
 /* ---- the stage -------------------------------------------------------------------------------------------- */
