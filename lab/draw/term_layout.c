@@ -209,17 +209,17 @@ static void occupy(struct layout *layout, const struct stroke *stroke)
             layout->has_stroke[gap][stroke->col] = rank(stroke->kind) < rank(ARROW_READ) ? 2 : 1;
 }
 
-/* What one client gives back to several servers, or gets from them, is one stroke to the farthest of them. */
+/* What one client asks of several servers, gives back to them or gets from them, is one stroke to the farthest of them. */
 static bool extend(struct layout *layout, const struct stroke *stroke)
 {
-    bool lets = stroke->kind == ARROW_LET;
+    bool goes = stroke->kind != ARROW_GRANT;
 
-    if (!lets && stroke->kind != ARROW_GRANT)
+    if (rank(stroke->kind) < rank(ARROW_GRANT))
         return false;
     for (int i = 0; i < layout->stroke_count; i++) {
         struct stroke *other = &layout->strokes[i];
-        int *far = lets ? &other->to : &other->from;
-        int here = lets ? other->from : other->to, farther = lets ? stroke->to : stroke->from;
+        int *far = goes ? &other->to : &other->from;
+        int here = goes ? other->from : other->to, farther = goes ? stroke->to : stroke->from;
 
         if (other->kind != stroke->kind || other->client != stroke->client ||
             abs(other->col - stroke->col) > 1 || (*far < here) != (farther < here))
@@ -260,26 +260,44 @@ static int by_rank(const void *a, const void *b)
     return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
 }
 
-/* Of several servers, only those matter where the client has a lease at that moment. A single one may be told nonsense, too: that a lock
- * is given back which has expired. */
-static bool is_concerned(const struct layout *layout, const struct arrow *arrow)
+static bool has_bar(const struct layout *layout, enum bar_kind kind, int lane,
+                    const struct arrow *arrow)
 {
-    const struct scene *scene = layout->scene;
-    int server = arrow->kind == ARROW_LET ? arrow->to : arrow->from, servers = 0;
     double slack = layout->end_ms / 40;
 
-    if (arrow->kind != ARROW_LET && arrow->kind != ARROW_GRANT)
-        return true;
-    for (int lane = 0; lane < scene->lane_count; lane++)
-        servers += scene->lanes[lane].kind == LANE_SERVER;
-    for (size_t i = 0; i < scene->bar_count; i++) {
-        const struct bar *bar = &scene->bars[i];
+    for (size_t i = 0; i < layout->scene->bar_count; i++) {
+        const struct bar *bar = &layout->scene->bars[i];
 
-        if (bar->kind == BAR_LEASE && bar->lane == server && bar->client == arrow->client &&
+        if (bar->kind == kind && bar->lane == lane && bar->client == arrow->client &&
             bar->from_ms <= arrow->at_ms + slack && bar->to_ms >= arrow->at_ms - slack)
             return true;
     }
-    return servers < 2;
+    return false;
+}
+
+/*
+ * Is there a stroke for it? Tries are ticks on the line of a waiting client. Whom a client asks matters only where it may be one of
+ * several, and what it gives back or gets only where it has a lease at that moment. A single server may be told nonsense, too: that
+ * a lock is given back which has expired.
+ */
+static bool has_stroke(const struct layout *layout, const struct arrow *arrow)
+{
+    int servers = 0;
+
+    for (int lane = 0; lane < layout->scene->lane_count; lane++)
+        servers += layout->scene->lanes[lane].kind == LANE_SERVER;
+    switch (arrow->kind) {
+    case ARROW_TRY:
+        return false;
+    case ARROW_ASK:
+        return servers > 1 && has_bar(layout, BAR_WAITS, arrow->from, arrow);
+    case ARROW_GRANT:
+        return servers < 2 || has_bar(layout, BAR_LEASE, arrow->from, arrow);
+    case ARROW_LET:
+        return servers < 2 || has_bar(layout, BAR_LEASE, arrow->to, arrow);
+    default:
+        return true;
+    }
 }
 
 static void place_strokes(struct layout *layout)
@@ -287,10 +305,8 @@ static void place_strokes(struct layout *layout)
     const struct arrow *list[SCENE_ARROWS];
     size_t count = 0;
 
-    /* The begin of a wait line says that a client asks; tries are ticks on it. */
     for (size_t i = 0; i < layout->scene->arrow_count; i++)
-        if (rank(layout->scene->arrows[i].kind) < rank(ARROW_ASK) &&
-            is_concerned(layout, &layout->scene->arrows[i]))
+        if (has_stroke(layout, &layout->scene->arrows[i]))
             list[count++] = &layout->scene->arrows[i];
     qsort(list, count, sizeof *list, by_rank);
     for (size_t i = 0; i < count; i++) {
