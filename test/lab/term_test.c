@@ -408,6 +408,57 @@ static void several_servers_get_one_stroke(void **state)
     assert_int_equal(column_of(lane(0, "node 3", -1), "┊", 0), -1);
 }
 
+static void a_client_asks_for_one_of_several_locks(void **state)
+{
+    static const struct lane lanes[] = {
+        { LANE_CLIENT, PHRASE("client A", ""), PHRASE(NULL, NULL) },
+        { LANE_SERVER, PHRASE("goods", ""), PHRASE(NULL, NULL) },
+        { LANE_SERVER, PHRASE("money", ""), PHRASE(NULL, NULL) },
+    };
+    struct scene *scene = &report.findings[0].scene;
+
+    (void)state;
+    *scene = (struct scene){ .end_ms = 1000, .lanes = lanes, .lane_count = 3, .high_lane = -1 };
+    add_bar(scene, BAR_WAITS, 0, 0, 400, 900);
+    add_arrow(scene, ARROW_ASK, 0, 2, 100)->client = 0; /* granted at once: nothing to see */
+    add_arrow(scene, ARROW_ASK, 0, 2, 400)->client = 0;
+    report.ways = 1;
+    draw();
+    assert_int_equal(column_of(lane(0, "money", -1), "▾", 0),
+                     column_of(lane(0, "client A", 0), "┄", 0));
+    scene->lane_count = 2; /* with a single server the line of the wait says it */
+    scene->arrows[1].to = 1;
+    draw();
+    assert_int_equal(column_of(lane(0, "goods", -1), "▾", 0), -1);
+}
+
+static void ways_that_are_compared_have_one_axis(void **state)
+{
+    (void)state;
+    report.findings[1].scene.end_ms = 11000;
+    draw();
+    assert_string_equal(lane(0, "client A", -1), lane(1, "client A", -1));
+    assert_true(column_of(lane(0, "client A", -1), "10s", 0) > 0);
+    report.findings[1].scene.end_ms = 40000; /* the first would be too small */
+    draw();
+    assert_string_not_equal(lane(0, "client A", -1), lane(1, "client A", -1));
+}
+
+static void a_write_keeps_its_label(void **state)
+{
+    (void)state;
+    /* No room but over the stroke of a read, which is seen in another row. */
+    report.findings[0].scene.arrows[1].at_ms = 4000;
+    report.findings[0].scene.arrows[2].at_ms = 4700;
+    report.findings[0].scene.arrows[3].at_ms = 5200;
+    draw();
+    assert_true(column_of(lane(0, "client B", 2), "writes 19 │", 0) > 0 ||
+                column_of(lane(0, "client B", 1), "writes 19 │", 0) > 0);
+    assert_true(says("┊"));
+    assert_int_equal(column_of(lane(0, "client B", 1), "┊", 20),
+                     column_of(lane(0, "resource", 0), "┷", 20));
+}
+
 static void the_same_report_looks_the_same(void **state)
 {
     char *first;
@@ -518,6 +569,9 @@ int main(void)
         TEST(colours_change_nothing_else),
         TEST(crowds_are_folded),
         TEST(several_servers_get_one_stroke),
+        TEST(a_client_asks_for_one_of_several_locks),
+        TEST(ways_that_are_compared_have_one_axis),
+        TEST(a_write_keeps_its_label),
         TEST(the_same_report_looks_the_same),
         TEST(chinese_lines_do_not_begin_with_punctuation),
         TEST(curves_are_bars_with_figures),
