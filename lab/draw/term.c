@@ -59,26 +59,39 @@ static void print_head(const struct term *term, const struct report *report)
 
 /* ---- a way --------------------------------------------------------------------------------------- */
 
-/* On a ground of its own; without colours a line follows it. */
+/* On a ground of its own; without colours a line follows it. A long note goes on below. */
 static void print_heading(const struct term *term, const struct way *way)
 {
     const char *title = phrase(&way->title, term->lang);
-    struct screen screen;
-    char upper[TERM_TEXT], plain[TERM_TEXT];
+    char upper[TERM_TEXT], head[TERM_TEXT], plain[TERM_TEXT];
+    const char *note = term_plain(term, phrase(&way->note, term->lang), plain, sizeof plain);
     size_t i;
-    int col;
+    int begin;
 
     for (i = 0; title[i] && i + 1 < sizeof upper; i++)
         upper[i] = (char)((unsigned char)title[i] < 0x80 ? toupper(title[i]) : title[i]);
     upper[i] = 0;
-    term_screen(term, &screen, 1);
-    col = term_put(term, &screen, 0, 1, PAINT_INK | STYLE_BOLD, upper);
-    term_plain(term, phrase(&way->note, term->lang), plain, sizeof plain);
-    col = screen_say(&screen, 0, col + 2, term->columns - col - 3, PAINT_INK, "%s", plain);
-    for (col++; !term->look->color && col < term->columns; col++)
-        screen_say(&screen, 0, col, 1, PAINT_DIM, "%s", term_glyph(term, "─", "-"));
-    screen_ground(&screen, 0, 0, term->columns, GROUND_HEAD);
-    term_print(term, &screen);
+    term_plain(term, upper, head, sizeof head);
+    begin = 1 + term_width(term, head) + 2;
+    if (begin > term->columns / 2)
+        begin = term->columns / 2;
+    do {
+        struct screen screen;
+        size_t len;
+        const char *next = term_break(note, term->columns - begin - 1, &len);
+        int col;
+
+        term_screen(term, &screen, 1);
+        screen_say(&screen, 0, 1, begin - 2, PAINT_INK | STYLE_BOLD, "%s", head);
+        col =
+            screen_say(&screen, 0, begin, term->columns - begin, PAINT_INK, "%.*s", (int)len, note);
+        for (col++; !*next && !term->look->color && col < term->columns; col++)
+            screen_say(&screen, 0, col, 1, PAINT_DIM, "%s", term_glyph(term, "─", "-"));
+        screen_ground(&screen, 0, 0, term->columns, GROUND_HEAD);
+        term_print(term, &screen);
+        head[0] = 0;
+        note = next;
+    } while (*note);
 }
 
 /* All ways on one axis, so that they can be compared; unless one is much longer, and the others could not be read. */

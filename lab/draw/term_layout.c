@@ -81,12 +81,15 @@ static bool is_free(const struct layout *layout, const struct place *place, int 
 
     if (place->col < layout->left || end > layout->term->columns)
         return false;
-    for (int col = place->col - 1; col <= min_of(end, layout->term->columns - 1); col++)
-        if (layout->has_stroke[place->gap][col] > (place->covers ? 1 : 0) ||
+    for (int col = place->col - 1; col <= min_of(end, layout->term->columns - 1); col++) {
+        bool inside = col >= place->col && col < end;
+
+        if (layout->has_stroke[place->gap][col] > (place->covers && inside ? 1 : 0) ||
             layout->taken[place->gap][place->side][place->row][col])
             return false;
-    /* The line from the corner to the lane crosses the rows between. */
-    for (int row = 0; place->corner_col >= 0 && row < place->row; row++)
+    }
+    /* The corner, and its line to the lane. */
+    for (int row = 0; place->corner_col >= 0 && row <= place->row; row++)
         if (layout->taken[place->gap][place->side][row][place->corner_col])
             return false;
     return true;

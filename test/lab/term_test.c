@@ -444,6 +444,34 @@ static void ways_that_are_compared_have_one_axis(void **state)
     assert_string_not_equal(lane(0, "client A", -1), lane(1, "client A", -1));
 }
 
+static void answers_do_not_cover_each_other(void **state)
+{
+    struct scene *scene = &report.findings[0].scene;
+
+    (void)state;
+    LABEL(add_arrow(scene, ARROW_WRONG, 0, 3, 6000), "late write: 18", "迟到的写入：18");
+    LABEL(add_arrow(scene, ARROW_WRONG, 0, 3, 6250), "late write: 17", "迟到的写入：17");
+    draw();
+    for (const char *at = strstr(text, "accepte"); at; at = strstr(at + 1, "accepte"))
+        assert_int_equal(strncmp(at, "accepted", 8), 0);
+}
+
+static void a_long_note_goes_on_below(void **state)
+{
+    struct way ways[3] = { pause_ways[0], pause_ways[1], pause_ways[2] };
+    struct experiment experiment = pause_experiment;
+
+    (void)state;
+    ways[0].note.in[LANG_EN] =
+        "a note that needs more room than the rest of its line has in eighty "
+        "columns";
+    experiment.ways = ways;
+    report.experiment = &experiment;
+    draw();
+    assert_true(says(" NAIVE  a note that needs more room than the rest of its line has in eighty\n"
+                     "        columns ───"));
+}
+
 static void a_write_keeps_its_label(void **state)
 {
     (void)state;
@@ -571,6 +599,8 @@ int main(void)
         TEST(several_servers_get_one_stroke),
         TEST(a_client_asks_for_one_of_several_locks),
         TEST(ways_that_are_compared_have_one_axis),
+        TEST(answers_do_not_cover_each_other),
+        TEST(a_long_note_goes_on_below),
         TEST(a_write_keeps_its_label),
         TEST(the_same_report_looks_the_same),
         TEST(chinese_lines_do_not_begin_with_punctuation),
