@@ -91,7 +91,7 @@ def versions():
     return [("Redis", version(["redis-server", "--version"], r"v=(\S+)")),
             ("memcached", version(["memcached", "--version"], r"(\d\S+)")),
             ("etcd", version(["etcd", "--version"], r"Version: (\S+)")),
-            ("ZooKeeper", version(["dpkg-query", "-W", "-f", "${Version}", "zookeeper"], r"([0-9.]+)")),
+            ("ZooKeeper", version(["dpkg-query", "-W", "-f", "${Version}", "libzookeeper-java"], r"([0-9.]+)")),
             ("PostgreSQL", version(["sh", "-c", "/usr/lib/postgresql/*/bin/postgres --version"], r"(\d\S+)")),
             ("MariaDB", version(["mariadbd", "--version"], r"Ver (\S+)")),
             ("Linux", platform.release().split("-")[0])]
@@ -112,7 +112,7 @@ def heading(matrix, found, command):
              f"Made by `{command}`, from {dates[0]} to {dates[-1]}, with "
              + ", ".join(f"{name} {number}" for name, number in versions()) + ".",
              f"{len(run)} cells, {sum(c['right']['strikes'] for c in run)} faults and {right} acquisitions with right clients; "
-             f"{sum(r['acquisitions'] for r in every)} acquisitions with the wrong ones.", ""]
+             f"{sum(r['acquisitions'] for r in every) - right} more acquisitions with wrong ones.", ""]
     fenced = sum(lost(c["right"], "fenced") for c in run)
     done = sum(c["right"]["fenced"]["done"] for c in run if c["right"]["fenced"])
     lines += LEGEND.format(fenced=fenced, fenced_done=done).splitlines() + [""]

@@ -269,7 +269,8 @@ static const struct hfi_engine engine = {
             .on_clock_jump = "no effect: etcd counts with a clock that does not jump",
             .on_server_loss =
                 "goes on while a majority lives; a restored backup forgets leases and "
-                "lets tokens go back",
+                "lets tokens go back; before 3.4.31 and 3.5.13 a leader that was stopped may end "
+                "leases",
             .on_partition =
                 "unavailable on the minority's side; LOST by our own clock before the lease ends",
             .fairness = "first come, first served",

@@ -199,11 +199,12 @@ static const struct hfi_engine zookeeper = {
             .name = "zookeeper",
             .lacks = lacks,
             .schemes = "zk",
-            .tokens = HF_TOKEN_STRENGTH_STRICT,
+            .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
             .on_crash = "freed when the session times out",
             .on_pause = "freed when the session times out; the token fences",
             .on_clock_jump = "none: the servers count with a steady clock",
-            .on_server_loss = "goes on while a majority of the ensemble lives",
+            .on_server_loss = "goes on while a majority of the ensemble lives; one that lost its "
+                              "data forgets leases and lets tokens go back",
             .on_partition = "unavailable on the far side; LOST by our own clock before the "
                             "session ends",
             .fairness = "FIFO",
