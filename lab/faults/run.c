@@ -24,7 +24,8 @@ int64_t fault_lasts_ms(const struct shared *shared, uint64_t *dice)
 {
     int64_t left_ms = (atomic_load(&shared->mutex_end_ns) - history_now_ns()) / MS;
 
-    if (chance(dice, 3) == 0)
+    if (chance(dice, 3) == 0 &&
+        shared->wrong != WRONG_VALIDITY) /* which matters past the end only */
         return 10 + chance(dice, 100);
     if (left_ms < LASTS_MIN_MS)
         left_ms = LASTS_MIN_MS;

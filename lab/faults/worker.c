@@ -159,6 +159,8 @@ static void stay(struct hold *h)
     bool through =
         h->event.name != LOCK_BUSY && chance(&w->dice, h->event.name == LOCK_MUTEX ? 2 : 8) == 0;
 
+    if (w->shared->wrong == WRONG_VALIDITY && h->event.name == LOCK_MUTEX)
+        through = true;
     if (chance(&w->dice, 4) == 0)
         worker_nap_us(chance(&w->dice, 500));
     while (!stopping(w) && now_ns < end_ns) {
