@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PACKET_ROOM 65536
@@ -153,6 +154,7 @@ void clock_begin(struct lab *lab, bool of_servers)
     size_t n = 0;
 
     lab->clock_us = clock_make(lab->dir);
+    must(lab->dir, chmod(lab->dir, 0755) == 0); /* databases run as other users */
     snprintf(variable, sizeof variable, CLOCK_VARIABLE "=%s/clock", lab->dir);
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", clock_copy_shim());
     if (of_servers) {
