@@ -90,6 +90,11 @@ static const char *why_not(const struct lab *lab, enum fault_kind fault)
         return lab->mode->bed == &bed_postgres
                    ? "one server: see postgres standby"
                    : "the engine knows one server; a replica that takes over is not followed";
+    case FAULT_CLOCK_FORWARD:
+        return lab->mode->bed == &bed_postgres ? NULL
+                                               : "its sleeps end by the kernel's clock, which "
+                                                 "cannot jump for one server alone: they would "
+                                                 "last longer here, and shorter after a real jump";
     case FAULT_MEMORY_FULL:
     case FAULT_EVICTION:
         return "a database evicts nothing and has no limit of this kind";
