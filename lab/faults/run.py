@@ -84,6 +84,7 @@ def main():
     args = parse()
     matrix = json.loads(subprocess.run([args.lab, "list"], capture_output=True, text=True, check=True).stdout)
     found = load(args.results)
+    found = {cell: result for cell, result in found.items() if matrix["modes"].get(cell[0], {}).get(cell[1]) == ""}
     if args.table:
         table.write(args.table, matrix, found, args.command)
         return 0
