@@ -422,7 +422,7 @@ const struct experiment experiment_market = {
     .needs = NEED_REDIS,
     .why = PHRASE("Without protection two traders sell the same piece. Retries protect as well as "
                   "a lock, but the busier the market, the more work is thrown away; a lock waits "
-                  "instead, and it costs the less the less it covers.",
+                  "instead, and the less it covers, the less it costs.",
                   "没有保护，两个客户端会卖出同一件商品（超卖）。重试和锁一样能保证正确，但越繁忙，"
                   "白做的工作越多；锁让人等待，锁的粒度越细，代价越小。"),
     .ways = ways,

@@ -402,7 +402,7 @@ const struct experiment experiment_memcached_eviction = {
         PHRASE("B wants the lock.", "B 来加锁。"),
         PHRASE("A is done, and writes.", "A 完成工作，写回。"),
     },
-    .why = PHRASE("A cache may drop any item to make room, and then nobody holds the lock any more, except in the mind of its holder. There are no tokens in memcached either, so nothing refuses the late write: use such a lock to save work, and one with tokens to protect data.",
+    .why = PHRASE("A cache may drop any item to make room. Then the lock is free, and its holder does not know. memcached has no tokens, so nothing refuses the late write: use such a lock to save work, and one with tokens to protect data.",
                   "缓存可以随时淘汰任何数据来腾出空间，锁就没了，只有持有者还以为自己拿着它。memcached 也没有围栏令牌，迟到的写入无人拒绝：这种锁只能用来避免重复工作，保护数据要用带令牌的锁。"),
     .ways = ways,
     .open = open_both,

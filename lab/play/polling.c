@@ -314,7 +314,7 @@ static void title_lines(struct plot *plot)
     static const struct phrase low = PHRASE("lower is better, log scale", "越低越好，对数坐标");
     static const struct phrase texts[WAYS] = {
         PHRASE("Few waiters: the lock lies idle until the next one asks. Many: the server answers "
-               "questions. Who asks at the right moment wins.",
+               "questions. The client that asks at the right moment wins.",
                "等待者少，锁空着等下一次轮询；等待者多，服务器忙于应答。谁碰巧问得及时谁拿到锁。"),
         PHRASE("The release names the next in the queue and wakes it. Waiters only report, once a "
                "second, that they are still there.",
@@ -361,7 +361,7 @@ static void measure(struct stage *stage, struct plot *plot, struct verdict verdi
     for (int way = 0; way < WAYS; way++)
         judge(&tallies[way], &verdicts[way]);
     snprintf(plot->checked[LANG_EN], sizeof plot->checked[0],
-             "The waiters come one after the other; whoever is served after a later one was "
+             "The waiters come one after the other. A waiter that is served after a later one was "
              "overtaken.");
     snprintf(plot->checked[LANG_ZH], sizeof plot->checked[0],
              "等待者依次到来；若后来者先拿到锁，就算被插队。");
