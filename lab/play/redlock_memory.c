@@ -102,6 +102,8 @@ static void hold(struct actor *me)
     hf_release(lease, &err);
     /* shown end */
     /* clang-format on */
+    if (me->lane == A)
+        await_signal(me, OVER + A); /* it has other work */
     hf_close(store, HF_CLOSE_FLAG_RELEASE);
 }
 
@@ -114,6 +116,7 @@ static void play_ours(struct stage *stage)
     stage_step(stage, A, 4, false);
     stage_await(stage, B, EV_GOT, 1);
     leave(stage, B);
+    stage_signal(stage, OVER + A);
     stage_join(stage, A);
 }
 
