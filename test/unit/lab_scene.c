@@ -308,6 +308,79 @@ static void test_half_an_event(void **state)
     free(list);
 }
 
+/* ---- several servers ------------------------------------------------------------------------ */
+
+enum { PLACE_1 = 1, PLACE_2, C };
+
+static const struct lane place_lanes[] = {
+    { LANE_CLIENT, PHRASE("client A", "客户端 A"), PHRASE(NULL, NULL) },
+    { LANE_SERVER, PHRASE("place 1", "名额 1"), PHRASE(NULL, NULL) },
+    { LANE_SERVER, PHRASE("place 2", "名额 2"), PHRASE(NULL, NULL) },
+    { LANE_CLIENT, PHRASE("client B", "客户端 B"), PHRASE(NULL, NULL) },
+    LANES_END,
+};
+
+static void takes_place(int64_t ms, int place, int who, const struct phrase *why)
+{
+    at(ms, (struct event){
+               .lane = (int16_t)place, .other = (int16_t)who, .kind = EV_OWNER, .text = why });
+}
+
+/* The lanes of a semaphore's places are one server: an arrow goes to a free place, and later to the client's own. */
+static void test_places(void **state)
+{
+    static const struct phrase stolen = PHRASE("stolen", "被偷走");
+    const struct way semaphore = { .lanes = place_lanes, .capacity = 2 };
+
+    (void)state;
+    takes_place(0, PLACE_1, C, NULL);
+    simply(10, A, EV_ASK);
+    simply(11, A, EV_GOT);
+    takes_place(15, PLACE_2, A, NULL);
+    takes_place(100, PLACE_2, C, &stolen);
+    simply(300, A, EV_LET);
+    scene_build(scene, &semaphore, history);
+    assert_int_equal(arrows(ARROW_ASK), 1);
+    assert_int_equal(scene->arrows[0].to, PLACE_2);
+    assert_null(mark_of(MARK_EXPIRES));
+    assert_string_equal(mark_of(MARK_NOTE)->label[LANG_EN], "stolen");
+}
+
+/* A client that says which server it uses asks no other; what a dead server had is not called expired. */
+static void test_uses(void **state)
+{
+    const struct way pair = { .lanes = place_lanes };
+
+    (void)state;
+    at(0, (struct event){ .lane = A, .other = PLACE_2, .kind = EV_USES });
+    simply(10, A, EV_ASK);
+    simply(11, A, EV_GOT);
+    takes_place(15, PLACE_2, A, NULL);
+    simply(50, PLACE_2, EV_KILLED);
+    takes_place(51, PLACE_2, -1, NULL);
+    simply(200, C, EV_ASK); /* it has said nothing: both */
+    scene_build(scene, &pair, history);
+    assert_int_equal(arrows(ARROW_ASK), 3);
+    assert_int_equal(scene->arrows[0].to, PLACE_2);
+    assert_null(mark_of(MARK_EXPIRES));
+}
+
+/* A write that its client calls wrong, in its own words. */
+static void test_called_wrong(void **state)
+{
+    static const struct phrase sixth = PHRASE("the sixth", "第六次");
+
+    (void)state;
+    value(0, A, EV_WRITE, 5, 0);
+    at(10,
+       (struct event){
+           .lane = A, .other = STOCK, .kind = EV_WRITE, .value = 6, .text = &sixth, .bad = true });
+    scene_build(scene, &way, history);
+    assert_int_equal(arrows(ARROW_WRITE), 1);
+    assert_int_equal(arrows(ARROW_WRONG), 1);
+    assert_string_equal(scene->arrows[1].label[LANG_EN], "the sixth");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +397,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full, setup, teardown),
         cmocka_unit_test_setup_teardown(test_await, setup, teardown),
         cmocka_unit_test_setup_teardown(test_half_an_event, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_uses, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_called_wrong, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
