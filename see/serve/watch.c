@@ -199,6 +199,7 @@ static void put_detail(struct out *out, const struct watcher *watcher, struct kn
     } else {
         out_open(out, "holders", '[');
         out_close(out, ']');
+        out_int(out, "holders_total", 0);
         out_open(out, "waiters", '[');
         out_close(out, ']');
         out_int(out, "waiters_total", 0);

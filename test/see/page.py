@@ -351,9 +351,14 @@ class Page(unittest.TestCase):
         browser.mouse(700, 20)
         for theme in ("dark", "light"):
             browser.media(prefers_color_scheme=theme, prefers_reduced_motion="reduce")
+            browser.until("document.getAnimations().length === 0", "what began to move before has ended")
             low = browser.js(CONTRAST)
             self.assertEqual(low, [], f"texts of too little contrast in the {theme} theme")
-        self.assertEqual(browser.js("document.getAnimations().length"), 0, "no motion where none is wanted")
+        browser.js("{ const animate = Element.prototype.animate; window.moved = 0;"
+                   "Element.prototype.animate = function (...how) { window.moved++; return animate.apply(this, how); }; 0 }")
+        place.hold("wanted")
+        browser.until("document.querySelectorAll('.waiter:not(.head)').length === 3", "one more waits")
+        self.assertEqual(browser.js("window.moved + document.getAnimations().length"), 0, "no motion where none is wanted")
 
     def test_a_phone(self):
         browser, place = self.browser, self.place
@@ -364,6 +369,7 @@ class Page(unittest.TestCase):
         for _ in range(3):
             place.hold("deploy")
         browser.until(state("deploy", "wanted"))
+        browser.until("document.querySelectorAll('.row[data-state=held]').length === 1", "the long name")
         self.assertTrue(browser.js("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than a phone")
         self.assertEqual(browser.js("[...document.querySelectorAll('.tabs button')].filter((tab) => tab.offsetHeight >= 44 && tab.offsetWidth >= 44).length"), 4)
         browser.js(f"{row('deploy')}.click()")

@@ -61,7 +61,7 @@ class Place:
         return process, found.group(1)
 
     def hold(self, name, *options, url=None):
-        """A holder of `name`, until its standard input ends: it runs cat. Returned once it waits or holds."""
+        """A holder of `name`, until its standard input ends: it runs cat. It has been started, and need not hold or wait yet."""
         return self.start(HOLDFAST, "run", "-S", url or self.url, *options, "--name", name, "--", "cat", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def let_go(self, process):

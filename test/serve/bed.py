@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ['HOLDFAST_SOURCE'], 'test', 'lib'))
 import resp  # noqa: E402
+import schema  # noqa: E402
 
 LIMIT = 60  # seconds until an event counts as missing
 ADMIN, VIEWER, TAKER, OTHER = ('admin-token-0000001', 'viewer-token-000001', 'taker-token-0000001', 'other-token-0000001')
@@ -166,14 +167,16 @@ class Events:
         assert self.response.status == 200, self.response.read()
 
     def next(self):
-        """(event, data) of the next one that is not a comment."""
+        """(event, data) of the next one that is not a comment. It has the form that openapi.json says."""
         event = None
         while True:
             line = self.response.readline().decode().rstrip('\n')
             if line.startswith('event: '):
                 event = line[7:]
             elif line.startswith('data: '):
-                return event, json.loads(line[6:])
+                data = json.loads(line[6:])
+                schema.check_event(event, data)
+                return event, data
 
     def find(self, event, wanted=lambda data: True):
         end = time.monotonic() + LIMIT
