@@ -3,6 +3,7 @@
 #include "run.h"
 
 #include "redis_server.h"
+#include "stage/redis.h"
 #include "util/random.h"
 
 #include <inttypes.h>
@@ -57,6 +58,8 @@ static bool all_there(const struct stage *stage, const struct experiment *experi
 struct where {
     struct server *redis;
     char url[160], copy[512];
+    const char *users;     /* the URL of the user's server */
+    char with_prefix[600]; /* the same with a prefix for this play */
 };
 static struct where where;
 
@@ -87,10 +90,33 @@ static void clean_redis(struct stage *stage)
 {
     if (stage->redis) {
         server_do(stage->redis, "FLUSHALL");
-    } else if (stage->url) {
+    } else if (where.users) {
         snprintf(stage->prefix, sizeof stage->prefix, "lab-%08" PRIx32 ":",
                  (uint32_t)hfi_random_u64());
+        snprintf(where.with_prefix, sizeof where.with_prefix, "%s%cprefix=%s", where.users,
+                 strchr(where.users, '?') ? '&' : '?', stage->prefix);
+        stage->url = where.with_prefix;
     }
+}
+
+/* What a play has left on a server of the user: all keys of that play have its prefix. */
+static void sweep_redis(struct stage *stage)
+{
+    static const char sweep[] =
+        "local at = '0' "
+        "repeat "
+        "  local page = redis.call('SCAN', at, 'MATCH', ARGV[1] .. '*', 'COUNT', 1000) "
+        "  at = page[1] "
+        "  for _, key in ipairs(page[2]) do redis.call('DEL', key) end "
+        "until at == '0' "
+        "return 1";
+    bool unclear = stage->unclear;
+
+    if (stage->redis || !where.users)
+        return;
+    stage->unclear = false; /* whatever became of the play */
+    stage_redis(stage, "EVAL %s 0 {", sweep);
+    stage->unclear = unclear;
 }
 
 static void name_server(struct stage *stage, struct report *report)
@@ -120,6 +146,7 @@ static void play_once(struct stage *stage, const struct way *way, struct verdict
     stage_begin(stage, way);
     way->play(stage);
     stage_end(stage);
+    sweep_redis(stage);
     if (!stage->unclear)
         way->judge(stage, verdict);
     if (stage->unclear) {
@@ -169,6 +196,7 @@ static void measure(struct stage *stage, const struct experiment *experiment, un
         stage_begin(stage, &experiment->ways[0]);
         experiment->measure(stage, &report->plot, verdicts);
         stage_end(stage);
+        sweep_redis(stage);
         for (size_t way = 0; way < report->ways; way++) {
             struct finding *finding = &report->findings[way];
 
@@ -233,7 +261,7 @@ bool run_at(struct stage *stage, const char *url)
     char *host = where.copy, *at, *mark;
 
     if (strncmp(url, scheme, strlen(scheme)) != 0 || strlen(url) >= sizeof where.copy ||
-        strpbrk(url, "[%,"))
+        strpbrk(url, "[%,") || strstr(url, "prefix="))
         return false;
     strcpy(where.copy, url + strlen(scheme));
     host[strcspn(host, "?#")] = 0;
@@ -258,6 +286,6 @@ bool run_at(struct stage *stage, const char *url)
         *mark = 0;
     stage->redis_port = mark ? atoi(mark + 1) : 6379;
     stage->redis_host = host[0] ? host : "127.0.0.1";
-    stage->url = url;
+    stage->url = where.users = url;
     return true;
 }

@@ -103,3 +103,24 @@ EOF
         _holdfast; echo "${COMPREPLY[@]}"'
     says pause
 }
+
+@test "on the user's own server: its keys are not touched, and nothing stays" {
+    local port
+    for try in {1..50}; do
+        port=$((10000 + RANDOM % 20000))
+        setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" --unixsocket "$dir/sock" --dir "$dir" \
+            --save '' --daemonize no >"$dir/server.log" 2>&1 3>&- &
+        begun+=($!)
+        eventually eval "[[ \$(redis-cli -s '$dir/sock' ping 2>&1) == PONG ]] || ! kill -0 $!"
+        kill -0 "$!" 2>/dev/null && break
+    done
+    redis-cli -p "$port" set lock mine
+    redis-cli -p "$port" hset hf:lock a b
+    exits 0 holdfast lab -S "redis://127.0.0.1:$port" crash --json
+    exits 0 holdfast lab -S "redis://127.0.0.1:$port" reentrant --json
+    [[ $(redis-cli -p "$port" keys '*' | sort | xargs) == "hf:lock lock" ]]
+    [[ $(redis-cli -p "$port" get lock) == mine ]]
+    exits 64 holdfast lab -S "redis://127.0.0.1:$port" redlock-memory
+    says "servers of its own"
+    exits 64 holdfast lab -S "redis://127.0.0.1:$port?prefix=mine:" crash
+}
