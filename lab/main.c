@@ -289,7 +289,7 @@ static int run_all(const struct options *options, struct stage *stage)
 int main(int argc, char **argv)
 {
     struct options options = { .repeat = 1, .stores_fd = -1 };
-    struct stage *stage = calloc(1, sizeof *stage);
+    static struct stage stage;
     static char url[4096];
     int status;
 
@@ -303,18 +303,17 @@ int main(int argc, char **argv)
         list(&options);
         return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FILE;
     }
-    if (!stage || !stage_init(stage)) {
+    if (!stage_init(&stage)) {
         fputs("holdfast lab: no memory\n", stderr);
         return EXIT_INTERNAL;
     }
     if (options.stores_fd >= 0 &&
-        (!read_store(options.stores_fd, url, sizeof url) || !run_at(stage, url))) {
+        (!read_store(options.stores_fd, url, sizeof url) || !run_at(&stage, url))) {
         fputs("holdfast lab: --store must be a redis:// URL of one server, for naive clients too\n",
               stderr);
         return EXIT_USAGE;
     }
-    status = options.all ? run_all(&options, stage) : run_one(&options, stage);
-    stage_done(stage);
-    free(stage);
+    status = options.all ? run_all(&options, &stage) : run_one(&options, &stage);
+    stage_done(&stage);
     return status;
 }

@@ -279,12 +279,12 @@ bool run_at(struct stage *stage, const char *url)
     mark = strchr(host, '/');
     if (mark) {
         *mark = 0;
-        stage->redis_db = atoi(mark + 1);
+        stage->redis_db = (int)strtol(mark + 1, NULL, 10);
     }
     mark = strchr(host, ':');
     if (mark)
         *mark = 0;
-    stage->redis_port = mark ? atoi(mark + 1) : 6379;
+    stage->redis_port = mark ? (int)strtol(mark + 1, NULL, 10) : 6379;
     stage->redis_host = host[0] ? host : "127.0.0.1";
     stage->url = where.users = url;
     return true;

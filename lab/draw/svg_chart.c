@@ -102,7 +102,7 @@ static void axes_draw(struct frame *frame)
         for (int i = 0; i * scale->step <= scale->high * 1.001; i++)
             y_tick(frame, i * scale->step);
     else
-        for (double power = scale->low; power <= scale->high; power++)
+        for (int power = (int)scale->low; power <= (int)scale->high; power++)
             y_tick(frame, pow(10, power));
     if (scale->logarithmic && scale->zero)
         y_tick(frame, 0);
@@ -239,7 +239,7 @@ static void end_draw(struct frame *frame, const struct end *end, double x, doubl
 /* At the ends of the lines, pushed apart from the top, then back from the bottom. */
 static void ends_draw(struct frame *frame)
 {
-    struct end ends[SERIES_MAX];
+    struct end ends[SERIES_MAX] = { { .y = 0 } };
     size_t count = 0;
     double x = frame->right + 18, room = frame->width - x - 14;
 

@@ -26,7 +26,7 @@ static void clean_copy(char *out, size_t room, const char *text, size_t bytes)
     char raw[1024];
     size_t used = 0;
 
-    for (size_t i = 0; i < bytes && used + 5 < sizeof raw; i++) {
+    for (size_t i = 0; text && i < bytes && used + 5 < sizeof raw; i++) {
         if (text[i] == '\t') {
             memcpy(raw + used, "    ", 4);
             used += 4;

@@ -144,7 +144,9 @@ static double tick_ms(const struct panel *panel)
     double room = panel->right - panel->left, tick = 1;
 
     for (int i = 0;; i++) {
-        tick = pow(10, i / 3) * (i % 3 == 0 ? 1 : i % 3 == 1 ? 2 : 5);
+        int power = i / 3;
+
+        tick = pow(10, power) * (i % 3 == 0 ? 1 : i % 3 == 1 ? 2 : 5);
         if (room * tick / panel->end_ms >= 54)
             return tick;
     }

@@ -27,8 +27,10 @@ static void part(struct line *line)
     text = comment + 3;
     line->step = isdigit((unsigned char)*text) ? *text++ - '0' : 0;
     line->bad = *text == '!';
-    text += line->bad;
-    text += *text == ':';
+    if (line->bad)
+        text++;
+    if (*text == ':')
+        text++;
     end = strstr(text, "*/");
     if ((line->step == 0 && !line->bad) || (*text != ' ') || !end || end[2]) {
         line->step = 0;

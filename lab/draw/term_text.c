@@ -68,8 +68,9 @@ bool term_shorten(char *label)
 
 static const char *behind(const char *at)
 {
-    at++;
-    while (((unsigned char)*at & 0xc0) == 0x80)
+    if (*at)
+        at++;
+    while (*at && ((unsigned char)*at & 0xc0) == 0x80)
         at++;
     return at;
 }

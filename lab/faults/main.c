@@ -86,9 +86,9 @@ static bool parse(struct options *o, int argc, char **argv)
     o->stores_fd = -1;
     for (int i = 1; i < argc; i++)
         if (strncmp(argv[i], "--stores-fd=", 12) == 0)
-            o->stores_fd = atoi(argv[i] + 12);
+            o->stores_fd = (int)strtol(argv[i] + 12, NULL, 10);
         else if (strncmp(argv[i], "--seconds=", 10) == 0)
-            o->seconds = atoll(argv[i] + 10);
+            o->seconds = strtoll(argv[i] + 10, NULL, 10);
         else if (strcmp(argv[i], "--yes") == 0)
             o->yes = true;
         else if (strcmp(argv[i], "--json") == 0)

@@ -12,7 +12,9 @@ struct shared *shared_map(int fd)
 {
     void *map = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    return map == MAP_FAILED ? NULL : map;
+    if (map == MAP_FAILED)
+        return NULL;
+    return map;
 }
 
 struct shared *shared_new(int *ret_fd)

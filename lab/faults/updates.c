@@ -22,7 +22,7 @@ static int64_t number_in(const void *bytes, size_t len)
     char text[NUMBER_ROOM];
 
     snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : 0), (const char *)bytes);
-    return atoll(text);
+    return strtoll(text, NULL, 10);
 }
 
 struct update update_begin(struct worker *w, hf_lease *lease)

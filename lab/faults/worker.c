@@ -307,8 +307,8 @@ int worker_arguments(int argc, char **argv)
 
     if (argc != 4 || strcmp(argv[1], "--worker") != 0)
         return -1;
-    lane = atoi(argv[2]);
-    shared = shared_map(atoi(argv[3]));
+    lane = (int)strtol(argv[2], NULL, 10);
+    shared = shared_map((int)strtol(argv[3], NULL, 10));
     if (!shared || lane < 0 || lane >= WORKERS)
         return 2;
     return worker_main(shared, (unsigned)lane);

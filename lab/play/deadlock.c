@@ -180,10 +180,10 @@ static void judge(struct stage *stage, struct verdict *verdict)
         verdict_say(
             verdict,
             "%u of 2 clients finished: each waits for the other, and the watchdogs keep it so.",
-            "2 个客户端只完成了 %u 个：互相等待，看门狗又让锁一直不过期。", done);
+            "%u / 2 个客户端完成：互相等待，看门狗又让锁一直不过期。", done);
     else
         verdict_say(verdict, "%u of 2 clients finished; deadlocks reported: %u.",
-                    "2 个客户端完成了 %u 个；检测到死锁 %u 次。", done,
+                    "%u / 2 个客户端完成；检测到死锁 %u 次。", done,
                     history_count(history, -1, EV_GAVE_UP));
 }
 

@@ -75,7 +75,7 @@ static int page_bytes(const char *key)
 
     snprintf(text, sizeof text, "me %s\r\n", key);
     size = strstr(cache_say(cache, text, 1), "size=");
-    bytes = size ? atoi(size + strlen("size=")) - HEADER : 1;
+    bytes = size ? (int)strtol(size + strlen("size="), NULL, 10) - HEADER : 1;
     return bytes > 1 ? bytes : 1;
 }
 

@@ -313,7 +313,7 @@ static void judge(struct stage *stage, struct verdict *verdict)
         verdict_say(
             verdict,
             "%u of 2 orders came to their end: A has waited for itself for %.1fs, and B for A.",
-            "2 个订单只完成了 %u 个：A 等自己释放锁已 %.1fs，B 又在等 A。", done,
+            "%u / 2 个订单完成：A 等自己释放锁已 %.1fs，B 又在等 A。", done,
             (double)LOOK_MS / 1000);
     else if (verdict->broken)
         verdict_say(verdict,
@@ -323,7 +323,7 @@ static void judge(struct stage *stage, struct verdict *verdict)
                     (double)history_overlap_ms(history, 1) / 1000);
     else
         verdict_say(verdict, "%u of 2 orders came to their end; at most %u client held the lock.",
-                    "2 个订单完成了 %u 个；同一时刻最多 %u 个客户端持有锁。", done, holders);
+                    "%u / 2 个订单完成；同一时刻最多 %u 个客户端持有锁。", done, holders);
 }
 
 /* Ours must have counted too. */

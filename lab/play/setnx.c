@@ -92,14 +92,14 @@ static void take_and_repair(struct actor *me)
     /* shown: setnx-repair */
     while (!redis_ok(me, "SETNX {lock} %s", me->id)) { /* 1 */
         if (redis_int(me, "TTL {lock}") == -1) {
-            redis_do(me, "EXPIRE {lock} %d", TTL_S); /* 3: has its holder crashed? */
+            redis_do(me, "EXPIRE {lock} %d", TTL_S); /* 3! has its holder crashed? */
             note_step(me, 3, false);
         }
         again(me, 250);
     }
     note_got(me, 0);
     pause_point(me); /* 2: A stops here */
-    redis_do(me, "EXPIRE {lock} %d", TTL_S); /* 5! whose lock is it now? */
+    redis_do(me, "EXPIRE {lock} %d", TTL_S); /* 5: whose lock is it now? */
     note_step(me, me->lane == A ? 5 : 0, true);
     use_it(me);
     note(me, EV_LET);

@@ -134,8 +134,9 @@ static bool fails_over(void)
 static int named_port(void)
 {
     redisReply *reply = server_ask(pair.sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME);
-    int port =
-        reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 ? atoi(reply->element[1]->str) : 0;
+    int port = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2
+                   ? (int)strtol(reply->element[1]->str, NULL, 10)
+                   : 0;
 
     freeReplyObject(reply);
     return port;
@@ -187,7 +188,7 @@ void use_primary(struct actor *me)
     reply = redis_ask(me, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         actor_fails(me, "the sentinel names no primary");
-    port = atoi(reply->element[1]->str);
+    port = (int)strtol(reply->element[1]->str, NULL, 10);
     redis_use(me, reply->element[0]->str, port);
     freeReplyObject(reply);
     pair_uses(me->stage, me->lane, port == pair.primary->port ? pair.lane : pair.lane + 1);

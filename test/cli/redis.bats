@@ -69,7 +69,7 @@ token_of() { holdfast show "$1" --json | jq -r '.holders[0].token'; }
     waiter=$!
     eventually has_waiters job 1
     exits 75 holdfast run -n job -- true
-    exits 75 holdfast run -w 100ms job -- true
+    exits 75 holdfast run -w 3s job -- true
     has_waiters job 1
     kill "$holder"
     ends_with 0 $waiter

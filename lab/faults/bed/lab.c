@@ -199,8 +199,8 @@ int main(int argc, char **argv)
         give_up("%s, %s: %s", argv[2], argv[3], why);
     lab.director.complain = getenv("FAULTS_COMPLAIN") != NULL;
     lab.director.dice = argc > 6 ? strtoull(argv[6], NULL, 10) : (uint64_t)history_now_ns();
-    status = cell(&lab, argc > 4 ? (int64_t)(1000 * atof(argv[4])) : 6000,
-                  argc > 5 ? (int64_t)(1000 * atof(argv[5])) : 3000);
+    status = cell(&lab, argc > 4 ? (int64_t)(1000 * strtod(argv[4], NULL)) : 6000,
+                  argc > 5 ? (int64_t)(1000 * strtod(argv[5], NULL)) : 3000);
     for (unsigned i = 0; i < lab.count; i++)
         proxy_stop(lab.proxies[i]);
     exit(status); /* the servers are ended there */
