@@ -305,7 +305,7 @@ static bool has_stroke(const struct layout *layout, const struct arrow *arrow)
 
 static void place_strokes(struct layout *layout)
 {
-    const struct arrow *list[SCENE_ARROWS];
+    const struct arrow *list[SCENE_ARROWS] = { NULL };
     size_t count = 0;
 
     for (size_t i = 0; i < layout->scene->arrow_count; i++)

@@ -298,7 +298,7 @@ static int longest_first(const void *a, const void *b)
 /* Bars are never narrower than a column; so short ones come last, over their neighbours. */
 static void draw_bars(struct picture *picture)
 {
-    const struct bar *list[SCENE_BARS];
+    const struct bar *list[SCENE_BARS] = { NULL };
     size_t count = picture->scene->bar_count;
 
     for (size_t i = 0; i < count; i++)
