@@ -17,13 +17,13 @@ static void on_event(hf_lease *lease, hf_event event, const char *text, void *ar
         nap_ms(100);
     if (told->release && event == HF_EVENT_WANTED)
         told->released = hf_release(lease, NULL);
+    told->total++; /* first: tests wait for one of the others, and look at this one then */
     told->wanted += event == HF_EVENT_WANTED;
     told->unwanted += event == HF_EVENT_UNWANTED;
     told->lost += event == HF_EVENT_LOST;
     if (event == HF_EVENT_ASKED)
         snprintf(told->text, sizeof told->text, "%s", text);
     told->asked += event == HF_EVENT_ASKED;
-    told->total++;
     told->ended = true;
 }
 
