@@ -44,8 +44,9 @@ func TestThousandNames(t *testing.T) {
 		await(t, "they wait", func() bool { return ids.count() >= 3*count })
 		cancel()
 		all.Wait()
-		// Threads of Go do not end: this is the most that there were.
-		if more := field(t, "Threads") - threads; more > 16 {
+		// Threads of Go do not end: this is the most that there were. Go starts some for calls of C that a busy machine is slow to run; a
+		// thread for each waiter would be a thousand.
+		if more := field(t, "Threads") - threads; more > count/10 {
 			t.Fatalf("%d threads more", more)
 		}
 		// A cancelled call is left after a tenth of a second; its answer may come later on a busy machine, and until then the store is in use.
