@@ -27,8 +27,14 @@ type poller struct {
 }
 
 func startPoller(store *C.hf_store) (*poller, error) {
-	fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(C.hf_store_fd(store)),
-		syscall.F_DUPFD_CLOEXEC, 0)
+	own := C.hf_store_fd(store)
+	if own < 0 { // another goroutine has closed the store in this moment
+		return nil, newError(ErrInvalid, "the store is closed")
+	}
+	fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(own), syscall.F_DUPFD_CLOEXEC, 0)
+	if errno == syscall.EBADF { // closed since
+		return nil, newError(ErrInvalid, "the store is closed")
+	}
 	if errno != 0 {
 		return nil, &Error{Status: ErrUnavailable, Native: int(errno),
 			Text: "no descriptor for the store: " + errno.Error()}

@@ -172,5 +172,5 @@ test('no memory of the addon is left behind', () =>
     const rounds = [];
     for (let i = 0; i < 5; i++) rounds.push(await round());
     // What V8 keeps is there after two rounds. A leak of the bytes is 24e6 in each round.
-    assert.ok(rounds[4] - rounds[2] < 13e6, `bytes: ${rounds}`);
+    assert.ok(rounds[4] - Math.max(rounds[1], rounds[2]) < 13e6, `bytes: ${rounds}`);
   }));
