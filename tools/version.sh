@@ -4,6 +4,7 @@
 #
 #   version.sh --check      the packages of all languages have it, too; says which do not
 #   version.sh --write      write it into them
+#   version.sh --soname     the file that programs are linked to, like libholdfast.so.0.2 (src/CMakeLists.txt has the rule)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -34,6 +35,9 @@ case ${1:-} in
 '')
     echo "$version"
     ;;
+--soname)
+    [ "$(part MAJOR)" -eq 0 ] && echo "libholdfast.so.0.$(part MINOR)" || echo "libholdfast.so.$(part MAJOR)"
+    ;;
 --check | --write)
     bad=0
     while IFS=$'\t' read -r file pattern; do
@@ -55,7 +59,7 @@ case ${1:-} in
     exit $bad
     ;;
 *)
-    echo "usage: $0 [--check | --write]" >&2
+    echo "usage: $0 [--check | --write | --soname]" >&2
     exit 64
     ;;
 esac

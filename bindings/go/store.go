@@ -25,10 +25,10 @@ const (
 // NameMax is the longest name in bytes. A name is a string of any bytes.
 const NameMax = C.HF_NAME_MAX
 
-// Version returns the version of the library that is loaded: "0.1.0".
+// Version returns the version of the library that is loaded: "0.2.0".
 func Version() string { return C.GoString(C.hf_version()) }
 
-// VersionNumber returns the same as a number: 100 for 0.1.0.
+// VersionNumber returns the same as a number: 200 for 0.2.0.
 func VersionNumber() int { return int(C.hf_version_number()) }
 
 // Store is an open store. All of its methods may be called from any goroutine.

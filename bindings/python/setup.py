@@ -26,6 +26,12 @@ if not HEADER.is_file():
     sys.exit("holdfast: the C library is not here: install from bindings/python of its source tree, or set HOLDFAST_SOURCE to that tree")
 
 
+def soname():
+    """The file that programs are linked to; src/CMakeLists.txt has the rule."""
+    major, minor, _ = version().split(".")
+    return f"libholdfast.so.0.{minor}" if major == "0" else f"libholdfast.so.{major}"
+
+
 def version():
     """The version is written once, in the C header."""
     return ".".join(re.findall(r"^#define HF_VERSION_(?:MAJOR|MINOR|PATCH)\s+(\d+)", HEADER.read_text(), re.M))
@@ -104,8 +110,8 @@ class BuildExtension(build_ext):
         given = os.environ.get("HOLDFAST_BUILD")
         folder = Path(given).resolve() if given else build_library(WORK / "library")
         library = folder / "lib"
-        if not (library / "libholdfast.so.0").exists():
-            sys.exit(f"holdfast: there is no lib/libholdfast.so.0 in {folder}")
+        if not (library / soname()).exists():
+            sys.exit(f"holdfast: there is no lib/{soname()} in {folder}")
         for extension in self.extensions:
             extension.library_dirs = [str(library)]
         super().run()
@@ -116,7 +122,7 @@ class BuildExtension(build_ext):
         engines = sorted((library / "holdfast").glob("*.so"))
         shutil.rmtree(into, ignore_errors=True)
         (into / "holdfast").mkdir(parents=True)
-        for source, target in [(library / "libholdfast.so.0", into / "libholdfast.so.0")] + \
+        for source, target in [(library / soname(), into / soname())] + \
                               [(engine, into / "holdfast" / engine.name) for engine in engines]:
             shutil.copyfile(source, target)
             if shutil.which("strip"):

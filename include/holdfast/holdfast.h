@@ -86,12 +86,12 @@ extern "C" {
 #endif
 
 #define HF_VERSION_MAJOR  0
-#define HF_VERSION_MINOR  1
+#define HF_VERSION_MINOR  2
 #define HF_VERSION_PATCH  0
 #define HF_VERSION_NUMBER (HF_VERSION_MAJOR * 10000 + HF_VERSION_MINOR * 100 + HF_VERSION_PATCH)
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * "0.1.0" and HF_VERSION_NUMBER, of the library that is loaded. */
+ * "0.2.0" and HF_VERSION_NUMBER, of the library that is loaded. */
 HF_API const char *hf_version(void);
 HF_API int hf_version_number(void);
 

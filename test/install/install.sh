@@ -14,8 +14,10 @@ prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt")
 
 # Everything is there.
 cd "$dir/stage$prefix"
-lib=$(find . -name 'libholdfast.so.0' -printf '%h')
-[ -n "$lib" ] || fail "no libholdfast.so.0"
+soname=$("$source/tools/version.sh" --soname)
+lib=$(find . -name "$soname" -printf '%h')
+[ -n "$lib" ] || fail "no $soname"
+readelf -d "$lib/libholdfast.so" | grep -qF "soname: [$soname]" || fail "libholdfast.so has another SONAME than $soname"
 for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so" include/holdfast/holdfast.h include/holdfast/primitives.h include/holdfast/redis.h include/holdfast/observe.h \
     "$lib/pkgconfig/holdfast.pc" "$lib/cmake/Holdfast/HoldfastConfig.cmake"; do
     [ -e "$file" ] || fail "$file is missing"
@@ -105,7 +107,7 @@ mkdir "$dir/project"
 cat >"$dir/project/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(user LANGUAGES C)
-find_package(Holdfast 0.1 REQUIRED)
+find_package(Holdfast 0.2 REQUIRED)
 add_executable(user ../program.c)
 target_link_libraries(user PRIVATE Holdfast::holdfast)
 END

@@ -23,14 +23,14 @@ END
 cat >"$dir/cpp/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(user LANGUAGES CXX)
-find_package(Holdfast 0.1 REQUIRED)
+find_package(Holdfast 0.2 REQUIRED)
 add_executable(user user.cpp)
 target_link_libraries(user PRIVATE Holdfast::cpp)
 END
 cat >"$dir/c/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(user LANGUAGES C)
-find_package(Holdfast 0.1 REQUIRED)
+find_package(Holdfast 0.2 REQUIRED)
 file(WRITE ${CMAKE_BINARY_DIR}/user.c "#include <holdfast/holdfast.h>\nint main(void) { return hf_version_number() == 0; }\n")
 add_executable(user ${CMAKE_BINARY_DIR}/user.c)
 target_link_libraries(user PRIVATE Holdfast::holdfast)

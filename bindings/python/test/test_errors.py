@@ -66,7 +66,7 @@ class Errors(StoreTest):
         """Any bytes: a program in C has this label."""
         code = """if True:
             import ctypes, glob, os, sys, holdfast
-            c = ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(holdfast.__file__), "lib", "libholdfast.so.0"))[0])
+            c = ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(holdfast.__file__), "lib", "libholdfast.so.*"))[0])
             options = (ctypes.c_uint64 * 9)(72, 0, ctypes.cast(ctypes.c_char_p(b"a\\xff\\xfeb"), ctypes.c_void_p).value)
             store, lease = ctypes.c_void_p(), ctypes.c_void_p()
             error = ctypes.create_string_buffer(1024)

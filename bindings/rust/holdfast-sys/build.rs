@@ -56,7 +56,7 @@ fn has_library(folder: &Path) -> bool {
 fn by_pkg_config() -> Option<PathBuf> {
     let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     let output = Command::new(&program)
-        .args(["--variable=libdir", "holdfast >= 0.1.0"])
+        .args(["--variable=libdir", "holdfast >= 0.2.0"])
         .output();
     match output {
         Ok(output) if output.status.success() => {

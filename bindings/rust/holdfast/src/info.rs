@@ -263,14 +263,14 @@ pub fn engine_modes(index: usize) -> Vec<Engine> {
         .collect()
 }
 
-/// The version of the library that is loaded: `"0.1.0"`.
+/// The version of the library that is loaded: `"0.2.0"`.
 pub fn version() -> &'static str {
     unsafe { std::ffi::CStr::from_ptr(sys::hf_version()) }
         .to_str()
         .unwrap_or("?")
 }
 
-/// The same as a number: 100 for `"0.1.0"`.
+/// The same as a number: 200 for `"0.2.0"`.
 pub fn version_number() -> i32 {
     unsafe { sys::hf_version_number() }
 }

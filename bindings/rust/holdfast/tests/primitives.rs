@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[test]
 fn stores_and_engines() {
-    assert_eq!(version(), "0.1.0");
+    assert_eq!(version(), "0.2.0");
     assert_eq!(version_number(), 100);
     let engines = engines();
     assert!(engines

@@ -272,7 +272,7 @@ inline std::vector<engine_info> engines()
     return list;
 }
 
-/// The version of the library that is loaded, like "0.1.0".
+/// The version of the library that is loaded, like "0.2.0".
 inline const char *version() noexcept
 {
     return hf_version();

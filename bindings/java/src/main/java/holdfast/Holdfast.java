@@ -35,7 +35,7 @@ public final class Holdfast {
     /**
      * The version of the C library that is loaded.
      *
-     * @return "0.1.0"
+     * @return "0.2.0"
      */
     public static String version() {
         return Native.version();
