@@ -10,13 +10,14 @@
 #   - every call of the public headers has its place in libholdfast(3), and says first whether it blocks
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
-#     README has too
+#     docs/engines/redis.md has too
 #
 # DIR is the source tree to look at; another one than ours to see this script fail.
 set -u
+shopt -s globstar nullglob
 cd "${1:-$(dirname "$0")/..}" || exit 1
 
-documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md see/README.md)
+documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/**/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md see/README.md)
 bad=0
 wrong() {
     echo "$*" >&2
@@ -184,7 +185,7 @@ check_rights() {
     local command rule scripts=src/engine/redis/scripts page=man/holdfast-engines.7
     [ -d "$scripts" ] || return 0
     rule=$(acl_rule "$page")
-    [ "$rule" = "$(acl_rule README.md)" ] || wrong "README.md: its ACL rule is not that of $page"
+    [ "$rule" = "$(acl_rule docs/engines/redis.md)" ] || wrong "docs/engines/redis.md: its ACL rule is not that of $page"
     while read -r command; do
         grep -q "^try('$command'" "$scripts/rights.lua" || wrong "$scripts/rights.lua: does not try $command"
         [[ " $rule " == *" +${command,,}"[\ \|]* ]] || wrong "$page: its ACL rule has no +${command,,}"

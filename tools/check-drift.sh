@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Checks that the manual and README agree with the program: check-drift.sh HOLDFAST [DIR]
+# Checks that the manual and docs agree with the program: check-drift.sh HOLDFAST [DIR]
 #
-#   - the number of engines, in words, is the number of lines in src/engine/engines.def
+#   - the number of engines, in words, is the number of lines in src/engine/engines.def, wherever a document says "There are N engines"
 #   - every engine has a table of promises, with the strength of tokens that `holdfast engines` prints
 #   - every parameter of an engine's table is an item in that engine's part of the manual, and the other way round
 #   - what engines cannot do, and why, is what `holdfast engines --matrix` says (tools/limits.sh)
@@ -42,11 +42,14 @@ engines=$(definition | sed 's/^ENGINE(\([a-z0-9_]*\),.*/\1/' | xargs)
 
 # ---- how many ----------------------------------------------------------------------------------------
 check_count() {
-    local words=(no one two three four five six seven eight nine ten eleven twelve) word file
+    local words=(no one two three four five six seven eight nine ten eleven twelve) word file said
     word=${words[$(echo "$engines" | wc -w)]}
-    for file in "$page:This version has $word engines" "README.md:There are $word engines"; do
+    for file in "$page:This version has $word engines" "docs/promises.md:There are $word engines"; do
         grep -qF "${file#*:}" "${file%%:*}" || wrong "${file%%:*}: does not say \"${file#*:}\""
     done
+    while IFS=: read -r file said; do
+        [ "$said" = "There are $word engines" ] || wrong "$file: \"$said\": there are $word"
+    done < <(grep -roE --include='*.md' 'There are [a-z]+ engines' README.md docs)
 }
 
 # ---- promises ----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What engines cannot do, as the command says it, in the manual and in README.md: limits.sh HOLDFAST [--write] [DIR]
+# What engines cannot do, as the command says it, in the manual and in docs/promises.md: limits.sh HOLDFAST [--write] [DIR]
 #
 # The parts between "limits: begin" and "limits: end" are made of `holdfast engines --matrix`, whose sentences are in the tables of the
 # engines (struct hfi_promises). Without --write: exit code 1, and the difference, if they are not what the command says. A build
@@ -25,7 +25,7 @@ manual() {
         | ".It " + (.[0].what | join(", ")), (map(.mode) | join(", ")) + ": " + .[0].why + "."' <<< "$matrix"
 }
 
-readme() {
+table() {
     echo '```'
     "$holdfast" engines --matrix | awk '/^$/ && ++blank == 2 { exit } { print }' | sed 's/ *$//'
     echo '```'
@@ -37,9 +37,9 @@ replaced() {
 }
 
 bad=0
-for file in man/holdfast-engines.7 README.md; do
+for file in man/holdfast-engines.7 docs/promises.md; do
     grep -q 'limits: begin' "$file" || { echo "$file: no part for what engines cannot do" >&2; bad=1; continue; }
-    case $file in man/*) part=$(manual) ;; *) part=$(readme) ;; esac
+    case $file in man/*) part=$(manual) ;; *) part=$(table) ;; esac
     if [ -n "$write" ]; then
         replaced "$file" <<< "$part" > "$file.new" && cat "$file.new" > "$file" && rm "$file.new"
     elif ! replaced "$file" <<< "$part" | diff -u "$file" - >&2; then
