@@ -23,7 +23,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench faults model compat install uninstall examples abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
+.PHONY: help build demo test lint format bench faults model pictures compat install uninstall examples abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -39,6 +39,7 @@ help:
 	@echo 'make faults   every engine under every fault; most of an hour; writes docs/faults.md. FAULTS_ARGS="--engine redis --fault client": only these'
 	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
+	@echo 'make pictures docs/terminal.svg, from a real run'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
 	@echo 'make examples $(BUILD)/bin/examples; those that are installed build against what is installed'
 	@echo 'make abi-record   after a deliberate change of the public interface'
@@ -133,6 +134,12 @@ model:
 	@tools/packages.sh test
 	@python3 -B model/run.py --large
 	@python3 -B model/node.py --large
+
+# The pictures of the documents that are made from a run.
+pictures:
+	@tools/packages.sh test
+	@$(MAKE) --no-print-directory build
+	@python3 -B tools/terminal-picture.py '$(BUILD)/bin/holdfast' docs/terminal.svg
 
 install: build
 	@cmake --install '$(BUILD)' $(if $(V),,>/dev/null)

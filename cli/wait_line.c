@@ -154,13 +154,25 @@ static bool pause_or_stop(struct wait_line *line)
 
 /* ---- looking ------------------------------------------------------------------------ */
 
-static void see(const hf_entry *entry, struct queue_status *ret_queue_status)
+/* A server knows no pid of a waiter; the label that the library makes has it, and the host. */
+static bool is_ours(const struct wait_line *line, const hf_waiter *waiter)
 {
-    int64_t self = getpid();
+    char host[65] = "", ours[sizeof host + 32];
 
+    if (waiter->pid > 0)
+        return waiter->pid == getpid();
+    if (line->acquiring->request.label || !waiter->label || gethostname(host, sizeof host - 1) != 0)
+        return false;
+    snprintf(ours, sizeof ours, "@%s:%ld ", host, (long)getpid());
+    return strstr(waiter->label, ours) != NULL;
+}
+
+static void see(const struct wait_line *line, const hf_entry *entry,
+                struct queue_status *ret_queue_status)
+{
     ret_queue_status->waiters = (uint32_t)entry->waiter_count;
     for (size_t i = 0; i < entry->waiter_count; i++)
-        if (hf_entry_waiter(entry, i)->pid == self && ret_queue_status->position == 0)
+        if (is_ours(line, hf_entry_waiter(entry, i)) && ret_queue_status->position == 0)
             ret_queue_status->position = hf_entry_waiter(entry, i)->position;
 
     for (size_t i = 0; i < entry->holder_count; i++) {
@@ -189,7 +201,7 @@ static bool look(const struct wait_line *line, struct queue_status *ret_queue_st
                          NULL) != HF_OK)
         return false;
     if (hf_view_count(view) > 0)
-        see(hf_view_entry(view, 0), ret_queue_status);
+        see(line, hf_view_entry(view, 0), ret_queue_status);
     hf_free(view);
     return true;
 }

@@ -56,6 +56,15 @@ token_of() { holdfast show "$1" --json | jq -r '.holders[0].token'; }
 
 # ---- every verb ------------------------------------------------------------------------------
 
+@test "a waiter knows its position by the label that the library made; by a label of its own it does not" {
+    hold job
+    begin sh -c 'exec holdfast run job --label batch --status-fd 9 -- true 9>"$0"' "$dir/named"
+    eventually has_waiters job 1
+    begin sh -c 'exec holdfast run job --status-fd 9 -- true 9>"$0"' "$dir/status"
+    eventually grep -q '"position":2' status
+    eventually grep -q '"position":null' named
+}
+
 @test "run: the command's status, and what it finds in its environment" {
     exits 7 holdfast run job -- sh -c 'echo "$HOLDFAST_NAME $HOLDFAST_STORE"; [ "$HOLDFAST_TOKEN" -gt 0 ]; exit 7'
     says "job redis://127.0.0.1:$port"
