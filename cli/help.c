@@ -62,16 +62,16 @@ static void print_verb(FILE *to, const struct verb *verb)
         fprintf(to, "\nSee holdfast-%s(1).\n", verb->name);
 }
 
-/* Every verb is in one of them; test/cli/help.bats looks for those that are not. */
+/* Every verb is in one of them; test/cli/first.bats looks for those that are not. */
 static const struct group {
     const char *title;
     const char *verbs;
 } groups[] = {
     { "Run a command", "run once elect join limit latch barrier" },
     { "Lock in a script", "lock renew convert unlock wait lock-sql" },
-    { "Look", "ls show watch top serve members deadlocks" },
-    { "Step in", "ask break resize" },
-    { "Build with", "cell counter guard script" },
+    { "Inspect", "ls show watch top serve members deadlocks" },
+    { "Intervene", "ask break resize" },
+    { "Building blocks", "cell counter guard script" },
     { "Stores", "init doctor engines redlock" },
     { "Learn and measure", "lab faults bench" },
     { "This command", "completion help" },
@@ -118,16 +118,18 @@ static void print_group_line(FILE *to, const struct group *group)
 
 void help_overview(FILE *to)
 {
-    fputs("holdfast: distributed locks. One of us at a time, on one machine or on many.\n\n"
+    fputs("holdfast: distributed locks. One holder at a time, on one machine or on many.\n\n"
           "  holdfast run backup -- ./backup.sh         run a command while holding the lock "
           "'backup'\n"
-          "  holdfast run -n -E 0 nightly -- ./job      ... or skip it, if it runs somewhere "
-          "already\n"
+          "  holdfast run -n -E 0 nightly -- ./job      ... or skip it, if it is already running "
+          "elsewhere\n"
           "  holdfast ls                                see what is held, and for how long\n\n",
           to);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         print_group_line(to, &groups[i]);
-    fputs("\n`holdfast help` says what each verb does, `holdfast help VERB` tells more.\n", to);
+    fputs("\n`holdfast help` lists the verbs with their purpose, `holdfast help VERB` describes "
+          "one.\n",
+          to);
 }
 
 void help_print(FILE *to, const struct verb *verb)
@@ -138,15 +140,15 @@ void help_print(FILE *to, const struct verb *verb)
     }
 
     fputs("usage: holdfast [OPTION...] VERB [ARG...]\n\n"
-          "Distributed locks: one of us at a time, on one machine or on many.\n",
+          "Distributed locks: one holder at a time, on one machine or on many.\n",
           to);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         print_group(to, &groups[i]);
     print_global_options(to, NULL, "Options");
-    fputs("\nExit codes: that of the command run; 64 usage, 65 another kind of lock, 69 store not\n"
+    fputs("\nExit codes: that of COMMAND; 64 usage, 65 another kind of lock, 69 store not\n"
           "reached, 74 output not written, 75 not acquired, 76 lease lost, 77 refused, 78 "
           "configuration.\n"
-          "\n`holdfast help VERB` tells more; so does holdfast(1).\n",
+          "\n`holdfast help VERB` describes a verb; holdfast(1) is the manual.\n",
           to);
 }
 

@@ -47,25 +47,26 @@
 
 /* ---- rows that several verbs share ------------------------------------------ */
 
-#define NAME_ROW TEXT(0, "name", "NAME", name, "the name, where it would look like an option")
-#define WAIT_ROWS                                                                             \
-    NAME_ROW, FLAG('n', "nonblock", nonblock, "do not wait: if it is busy, say so and exit"), \
-        DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),                 \
-        NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,                             \
-               "exit with N if it was not acquired (default 75; 0 says nothing)")
-#define LABEL_ROW TEXT(0, "label", "TEXT", label, "what `ls` and `show` tell others about us")
+#define NAME_ROW TEXT(0, "name", "NAME", name, "the name, if it begins with a dash")
+#define WAIT_ROWS                                                                       \
+    NAME_ROW, FLAG('n', "nonblock", nonblock, "do not wait: exit if the name is busy"), \
+        DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),           \
+        NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,                       \
+               "exit with N if it was not acquired (default 75; 0: silently)")
+#define LABEL_ROW \
+    TEXT(0, "label", "TEXT", label, "a text about this holder, which `ls` and `show` print")
 #define ACQUIRE_ROWS                                                                        \
     WAIT_ROWS, FLAG('s', "shared", shared, "read-write lock: share it with other readers"), \
-        FLAG('x', "exclusive", exclusive, "read-write lock: the one writer"),               \
+        FLAG('x', "exclusive", exclusive, "read-write lock: the only writer"),              \
         FLAG(0, "upgradeable", upgradeable,                                                 \
-             "read-write lock: the one reader that `convert` can make the writer"),         \
+             "read-write lock: a reader that `convert` can make the writer"),               \
         NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"), \
         NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                              \
                "semaphore: take K of the slots (default 1)"),                               \
         DURATION(0, "min-valid", min_valid_ms,                                              \
                  "refuse a lease that is valid for less than D when it is granted"),        \
         DURATION(0, "lock-delay", lock_delay_ms,                                            \
-                 "if the lease expires, keep the name closed for D more"),                  \
+                 "if the lease expires, keep the name closed for another D"),               \
         LABEL_ROW
 /* Of every verb that runs a command under a lease. */
 #define SHELL_ROW \
@@ -77,7 +78,7 @@
         DURATION(0, "kill-after", kill_after_ms,                                            \
                  "time between TERM and KILL (default 5s, or less to fit the ttl)"),        \
         NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                                 \
-               "write one JSON object a line there about what happens")
+               "write status lines to this descriptor, one JSON object each")
 #define TTL_ROW \
     DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)")
 #define LEASE_ROW SECRET(0, "lease", "HANDLE", lease, "the handle that `lock` printed")
@@ -90,8 +91,8 @@ const struct option_def global_options[] = {
     DURATION(0, "open-timeout", open_ms,
              "give up reaching the store after D (default 5s, or -w if that is less)"),
     FLAG(0, "json", json, "print JSON; 64-bit numbers are strings"),
-    FLAG('q', "quiet", quiet, "say nothing but errors"),
-    FLAG('v', "verbose", verbose, "say more: the store in use, the token, how long it took"),
+    FLAG('q', "quiet", quiet, "print nothing but errors"),
+    FLAG('v', "verbose", verbose, "print more: the store in use, the token, how long it took"),
     CHOICE(0, "color", "auto|always|never", color, "colours on standard output"),
     FLAG('h', "help", help, "print help and exit"),
     FLAG(0, "version", version, "print the version and exit"),
@@ -101,23 +102,25 @@ const size_t global_option_count = COUNT(global_options);
 static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
     LIST(0, "also", "NAME", also, "acquire this name too: all of them or none (may be repeated)"),
-    LIST(0, "any", "NAME,...", any, "instead of NAME: whichever of these comes free first"),
+    LIST(0, "any", "NAME,...", any, "instead of NAME: acquire whichever becomes free first"),
     LIST(0, "cell", "CELL=TEXT", cells,
          "put TEXT into CELL while the lease is held (may be repeated)"),
     TTL_ROW,
-    DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
-    TEXT(0, "on-wanted", "SIGNAL", on_wanted, "send COMMAND this signal when others wait for it"),
+    DURATION(0, "min-hold", min_hold_ms,
+             "keep NAME held for at least D, even if COMMAND ends earlier"),
+    TEXT(0, "on-wanted", "SIGNAL", on_wanted, "send COMMAND this signal when others wait for NAME"),
     TEXT(0, "yield-signal", "SIGNAL", yield_signal,
-         "on this signal, if others wait: stop COMMAND, let them, and go on"),
+         "on this signal, if others wait: pause COMMAND, yield, and resume it"),
     COMMAND_ROWS,
-    CHOICE(0, "log", "text|json", log, "json: all messages as JSON, one object a line, with times"),
+    CHOICE(0, "log", "text|json", log,
+           "json: all messages as JSON, one object per line, with times"),
     TEXT(0, "metrics-file", "FILE", metrics_file,
-         "at the end, write there how it went, for Prometheus' node_exporter"),
+         "at the end, write the run's metrics there, for Prometheus' node_exporter"),
 };
 
 static const struct option_def once_options[] = {
-    DURATION(0, "for", mark_ms, "done for D only: after that it may be done again"),
-    FLAG(0, "forget", forget, "take the mark away, and run nothing: it may be done again"),
+    DURATION(0, "for", mark_ms, "the mark lasts for D; after that COMMAND may run again"),
+    FLAG(0, "forget", forget, "delete the mark and run nothing: COMMAND may run again"),
     WAIT_ROWS,
     LABEL_ROW,
     TTL_ROW,
@@ -126,8 +129,8 @@ static const struct option_def once_options[] = {
 
 static const struct option_def elect_options[] = {
     TEXT(0, "value", "TEXT", value, "the value that observers see, for example an address"),
-    FLAG(0, "again", again, "campaign again when leadership was lost"),
-    FLAG(0, "observe", observe, "run nothing: print the leader, and each change"),
+    FLAG(0, "again", again, "campaign again after leadership was lost"),
+    FLAG(0, "observe", observe, "run nothing: print the leader and each change"),
     WAIT_ROWS,
     LABEL_ROW,
     TTL_ROW,
@@ -135,7 +138,7 @@ static const struct option_def elect_options[] = {
 };
 
 static const struct option_def join_options[] = {
-    TEXT(0, "value", "TEXT", value, "what others see of us, for example an address"),
+    TEXT(0, "value", "TEXT", value, "the value that other members see, for example an address"),
     WAIT_ROWS,
     TTL_ROW,
     COMMAND_ROWS,
@@ -143,29 +146,28 @@ static const struct option_def join_options[] = {
 
 static const struct option_def members_options[] = {
     NAME_ROW,
-    FLAG(0, "watch", watch, "go on, and print each that joins or leaves"),
+    FLAG(0, "watch", watch, "continue, and print each member that joins or leaves"),
 };
 
-#define WHO_ROW \
-    TEXT(0, "as", "WHO", who, "the name of this participant (default: one of this process)")
+#define WHO_ROW TEXT(0, "as", "WHO", who, "the name of this participant (default: HOST:PID)")
 
 static const struct option_def latch_options[] = {
     NUMBER(0, "count", "N", 1, HF_PARTICIPANTS_MAX, count,
-           "make it: open when N have counted down"),
-    FLAG(0, "down", down, "count down, once; with COMMAND when that has succeeded"),
+           "create the latch: it opens when N have counted down"),
+    FLAG(0, "down", down, "count down once; with COMMAND: after it has succeeded"),
     FLAG(0, "wait", await, "wait until it is open"),
-    FLAG(0, "remove", remove, "remove it"),
+    FLAG(0, "remove", remove, "delete the latch"),
     WHO_ROW,
     NAME_ROW,
-    FLAG('n', "nonblock", nonblock, "do not wait: is it open?"),
+    FLAG('n', "nonblock", nonblock, "do not wait: only say whether it is open"),
     DURATION('w', "within", wait_ms, "wait at most D (default: for ever)"),
     NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
-           "exit with N if it did not open in time (default 75; 0 says nothing)"),
+           "exit with N if it did not open in time (default 75; 0: silently)"),
     COMMAND_ROWS,
 };
 
 static const struct option_def barrier_options[] = {
-    NUMBER(0, "parties", "N", 1, HF_PARTICIPANTS_MAX, parties, "how many wait for each other"),
+    NUMBER(0, "parties", "N", 1, HF_PARTICIPANTS_MAX, parties, "the number of participants"),
     WHO_ROW,
     WAIT_ROWS,
     COMMAND_ROWS,
@@ -180,40 +182,41 @@ static const struct option_def lock_options[] = {
 
 static const struct option_def lock_sql_options[] = {
     NAME_ROW,
-    FLAG('n', "nonblock", nonblock, "SQL that does not wait: it gives 0 or no row if it is busy"),
-    FLAG('s', "shared", shared, "share it with other readers"),
-    FLAG('x', "exclusive", exclusive, "alone (the default)"),
+    FLAG('n', "nonblock", nonblock,
+         "SQL that does not wait: it returns 0 or no row if the name is busy"),
+    FLAG('s', "shared", shared, "share the name with other readers"),
+    FLAG('x', "exclusive", exclusive, "exclude all others (the default)"),
 };
 
 static const struct option_def renew_options[] = {
     NAME_ROW,
     LEASE_ROW,
-    DURATION(0, "ttl", ttl_ms, "for D from now (default: as before)"),
+    DURATION(0, "ttl", ttl_ms, "the lease ends D from now (default: the ttl as before)"),
 };
 
 static const struct option_def convert_options[] = {
     NAME_ROW,
     LEASE_ROW,
-    FLAG('s', "shared", shared, "a reader: at once"),
-    FLAG('x', "exclusive", exclusive, "the writer: when the other readers have left"),
-    FLAG(0, "upgradeable", upgradeable, "the reader that can become the writer: at once"),
-    FLAG('n', "nonblock", nonblock, "do not wait: if others read it, say so and exit"),
+    FLAG('s', "shared", shared, "make it a reader, at once"),
+    FLAG('x', "exclusive", exclusive, "make it the writer, when the other readers have left"),
+    FLAG(0, "upgradeable", upgradeable, "make it the upgradeable reader, at once"),
+    FLAG('n', "nonblock", nonblock, "do not wait: exit if there are other readers"),
     DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),
     NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
-           "exit with N if it stays as it is (default 75; 0 says nothing)"),
+           "exit with N if it was not converted (default 75; 0: silently)"),
 };
 
 static const struct option_def unlock_options[] = { NAME_ROW, LEASE_ROW };
 static const struct option_def show_options[] = {
     NAME_ROW,
-    FLAG(0, "check", check, "exit with 75 unless it is free"),
+    FLAG(0, "check", check, "exit with 75 unless the name is free"),
 };
 
 static const struct option_def wait_options[] = {
     NAME_ROW,
     DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),
     NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
-           "exit with N if it is not free in time (default 75; 0 says nothing)"),
+           "exit with N if it is not free in time (default 75; 0: silently)"),
 };
 
 static const struct option_def guard_options[] = {
@@ -227,56 +230,58 @@ static const struct option_def limit_options[] = {
     NAME_ROW,
     TEXT(0, "rate", "N/D", rate, "N permits in D, as in 10/1m"),
     CHOICE(0, "algorithm", "fixed|sliding|bucket", algorithm,
-           "which windows have N permits (default fixed)"),
+           "how permits are counted (default fixed)"),
     NUMBER(0, "burst", "N", 1, HF_CAPACITY_MAX, burst,
            "bucket: at most N at once (default: as in --rate)"),
     NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,
-           "take K of them, all or none (default 1)"),
-    FLAG('n', "nonblock", nonblock, "do not wait: if there are too few, say so and exit"),
-    DURATION('w', "wait", wait_ms, "wait at most D; what takes longer is refused at once"),
+           "take K permits, all or none (default 1)"),
+    FLAG('n', "nonblock", nonblock, "do not wait: exit if there are too few permits"),
+    DURATION('w', "wait", wait_ms, "wait at most D; a longer wait is refused at once"),
     NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
-           "exit with N if it was refused (default 75; 0 says nothing)"),
+           "exit with N if it was refused (default 75; 0: silently)"),
     SHELL_ROW,
-    FLAG(0, "look", look, "say what is left and the rule, and take nothing; needs no --rate"),
-    TEXT(0, "set", "N/D", set, "set rate and period, whatever --rate says elsewhere"),
-    FLAG(0, "reset", reset, "from now on it is as --rate says"),
+    FLAG(0, "look", look, "print the rule and what is left, and take nothing; needs no --rate"),
+    TEXT(0, "set", "N/D", set, "set rate and period in the store; they replace every --rate"),
+    FLAG(0, "reset", reset, "delete what --set has set: --rate counts again"),
 };
 
 static const struct option_def ls_options[] = {
-    FLAG('1', "names", names_only, "print the names only, one a line"),
-    FLAG('0', "null", names_raw, "print the names only, byte for byte, a NUL behind each"),
+    FLAG('1', "names", names_only, "print only the names, one per line"),
+    FLAG('0', "null", names_raw, "print only the names, byte for byte, with a NUL after each"),
 };
 
 static const struct option_def top_options[] = {
     STORES_ROW,
-    FLAG(0, "once", once, "print what there is once, and exit; with --json as JSON"),
+    FLAG(0, "once", once, "print the current state once, and exit; with --json as JSON"),
 };
 
 static const struct option_def lab_options[] = {
     SECRET('S', "store", "URL|PROFILE", store,
-           "your own Redis server (else servers are started, and end with the experiment)"),
+           "your own Redis server (default: the experiment starts its servers)"),
     CHOICE(0, "lang", "en|zh", lang, "English or Chinese (default: that of the environment)"),
-    NUMBER(0, "repeat", "N", 1, 10000, repeat, "run each way N times: how often does it break?"),
+    NUMBER(0, "repeat", "N", 1, 10000, repeat,
+           "run each way N times, and count how often it breaks"),
     FLAG(0, "code", code, "print the code of each way below its picture"),
-    TEXT(0, "svg", "FILE", svg, "write the picture there too"),
-    TEXT(0, "html", "FILE", html, "write a page with steps to click through, and the code"),
-    TEXT(0, "all", "DIR", gallery, "run all of them, and write a gallery with an index there"),
+    TEXT(0, "svg", "FILE", svg, "write the picture to FILE too"),
+    TEXT(0, "html", "FILE", html,
+         "write a page with steps to click through, and the code, to FILE"),
+    TEXT(0, "all", "DIR", gallery, "run all of them, and write a gallery with an index to DIR"),
 };
 
 static const struct option_def serve_options[] = {
     STORES_ROW,
     TEXT(0, "listen", "HOST:PORT|unix:PATH", listen, "where to listen (127.0.0.1:7411)"),
     TEXT(0, "tokens", "FILE", tokens,
-         "lines of RIGHTS TOKEN NAME; without it everybody who connects may read, and no more"),
-    LIST(0, "host", "NAME", hosts, "another name under which it may be asked; may be repeated"),
+         "lines of RIGHTS TOKEN NAME; without it every client may only read"),
+    LIST(0, "host", "NAME", hosts, "another host name that clients may use (may be repeated)"),
     TEXT(0, "cert", "FILE", cert, "TLS: the certificate"),
     TEXT(0, "key", "FILE", key, "TLS: its key"),
     FLAG(0, "allow-insecure", allow_insecure,
-         "listen beyond this machine without TLS or without tokens"),
-    NUMBER(0, "connections", "N", 4, 100000, connections, "at most N at a time (1000)"),
+         "listen on other addresses without TLS or without tokens"),
+    NUMBER(0, "connections", "N", 4, 100000, connections, "at most N connections at a time (1000)"),
     NUMBER(0, "leases", "N", 1, 1000000, leases, "at most N leases of one token (1000)"),
     NUMBER(0, "metrics-names", "N", 0, 10000, metrics_names,
-           "series of their own for the first N names of a store (0)"),
+           "separate series for the first N names of a store (0)"),
 };
 
 static const struct option_def break_options[] = {
@@ -287,29 +292,29 @@ static const struct option_def break_options[] = {
 
 static const struct option_def resize_options[] = {
     NAME_ROW,
-    NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "at most N at once, whatever requests say"),
-    FLAG(0, "reset", reset, "as requests say, as soon as nobody uses it"),
+    NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "set the size to N, whatever requests say"),
+    FLAG(0, "reset", reset, "let requests set the size again, as soon as the name is unused"),
 };
 
 static const struct option_def ask_options[] = {
     NAME_ROW,
-    TEXT(0, "text", "TEXT", ask_text, "what the holder is told (default: who we are)"),
-    DURATION('w', "wait", wait_ms, "wait at most D until it was given away; else exit code 75"),
+    TEXT(0, "text", "TEXT", ask_text, "the text for the holder (default: who asks)"),
+    DURATION('w', "wait", wait_ms,
+             "wait at most D for the release; exit code 75 if it is still held"),
 };
 
 static const struct option_def engines_options[] = {
-    FLAG(0, "matrix", matrix, "print what each engine can do and cannot, and why not"),
+    FLAG(0, "matrix", matrix, "print what each engine can and cannot do, with reasons"),
 };
 
 static const struct option_def redlock_options[] = {
-    FLAG(0, "force", force, "join: go on although too few nodes remember the tokens given out"),
+    FLAG(0, "force", force, "join: continue although too few nodes remember the tokens given out"),
 };
 
 static const struct option_def cell_options[] = {
     TEXT(0, "version", "V", cell_version,
          "cas, rm: only if it has version V (cas 0: there is none)"),
-    DURATION(0, "ttl", ttl_ms,
-             "put, cas, commit: let it be deleted by itself after D (at least 1s)"),
+    DURATION(0, "ttl", ttl_ms, "put, cas, commit: the cell is deleted after D (at least 1s)"),
 };
 
 static const struct option_def counter_options[] = {
@@ -330,14 +335,14 @@ static const struct option_def script_options[] = {
 /* ---- verbs ---------------------------------------------------------------------- */
 
 static const struct option_def doctor_options[] = {
-    FLAG(0, "sql", sql, "print the SQL that makes the tables, and connect to nobody"),
+    FLAG(0, "sql", sql, "print the SQL that creates the tables; connects to no server"),
 };
 static const struct option_def faults_options[] = {
-    NUMBER(0, "minutes", "N", 1, 1440, minutes, "for N minutes (1)"),
-    FLAG(0, "yes", yes, "do not ask"),
+    NUMBER(0, "minutes", "N", 1, 1440, minutes, "how long to run, in minutes (1)"),
+    FLAG(0, "yes", yes, "do not ask for confirmation"),
 };
 static const struct option_def init_options[] = {
-    TEXT(0, "group", "GROUP", group, "for the members of GROUP, which must trust each other"),
+    TEXT(0, "group", "GROUP", group, "for the members of GROUP, who must trust each other"),
 };
 #define NO_OPTIONS    NULL, 0
 #define OPTIONS(rows) rows, COUNT(rows)
@@ -345,7 +350,8 @@ static const struct option_def init_options[] = {
 const struct verb verbs[] = {
     { "run", OPERAND_COMMAND, "NAME|--any NAME,... [OPTION...] -- COMMAND [ARG...]",
       "run a command while holding a lock",
-      "Acquires NAME, waiting for it, runs COMMAND (no shell in between), releases NAME and exits\n"
+      "Waits until NAME is free, acquires it, runs COMMAND (without a shell), releases NAME and "
+      "exits\n"
       "with COMMAND's status, or 128 + the signal that ended it. COMMAND gets HOLDFAST_NAME,\n"
       "HOLDFAST_TOKEN and HOLDFAST_STORE. If the lease is lost while COMMAND runs, COMMAND is\n"
       "ended and the exit code is 76. A `run` of the same name inside COMMAND does not wait for\n"
@@ -353,77 +359,83 @@ const struct verb verbs[] = {
       OPTIONS(run_options), verb_run },
     { "once", OPERAND_COMMAND, "NAME [--for D] [OPTION...] -- COMMAND [ARG...]",
       "run a command if nobody has done it yet",
-      "Runs COMMAND under the lock NAME, as `run` does, unless it has been done: then it says so\n"
-      "and exits with 0. A COMMAND that exits with 0 has done it, and a mark stays in the store.\n"
-      "One that fails, or whose lease is lost, has not, and neither has one whose machine crashed\n"
-      "before the mark was set: the next `once` runs it again.\n",
+      "Runs COMMAND under the lock NAME, as `run` does, unless COMMAND has succeeded before: then "
+      "it\n"
+      "says so and exits with 0. When COMMAND exits with 0, a mark is written to the store. "
+      "Without\n"
+      "the mark (COMMAND failed, lost its lease, or its machine crashed) the next `once` runs it "
+      "again.\n",
       OPTIONS(once_options), verb_once },
     { "elect", OPERAND_COMMAND, "NAME [OPTION...] -- COMMAND [ARG...]",
       "run a command only while leading",
-      "Waits until it leads NAME, says so in the store, and runs COMMAND as `run` does; COMMAND "
-      "is\n"
-      "ended before anybody else can lead. When COMMAND ends, leadership ends. With --observe it\n"
-      "prints the leader instead, and every change.\n",
+      "Waits until it leads NAME, publishes its value in the store, and runs COMMAND as `run` "
+      "does.\n"
+      "COMMAND is ended before another candidate can lead. When COMMAND ends, leadership ends. "
+      "With\n"
+      "--observe it prints the leader instead, and every change.\n",
       OPTIONS(elect_options), verb_elect },
     { "join", OPERAND_COMMAND, "GROUP [--value TEXT] [OPTION...] [-- COMMAND [ARG...]]",
       "be a member of a group while a command runs",
-      "Joins GROUP, runs COMMAND as `run` does, and leaves. Without COMMAND it is a member until "
-      "a\n"
-      "signal ends it. `members` lists those that are alive.\n",
+      "Joins GROUP, runs COMMAND as `run` does, and leaves. Without COMMAND it stays a member "
+      "until\n"
+      "a signal ends it. `members` lists the members that are alive.\n",
       OPTIONS(join_options), verb_join },
     { "members", OPERAND_NAME, "GROUP [--watch]", "list the members of a group that are alive",
-      "Prints the value of each, those that joined first at the top. With --watch it goes on, and\n"
+      "Prints the value of each member, in the order of joining. With --watch it continues, and\n"
       "prints joins and leaves as they happen.\n",
       OPTIONS(members_options), verb_members },
     { "latch", OPERAND_COMMAND, "NAME [--count N|--down [--as WHO] [-- COMMAND]|--wait|--remove]",
       "wait until a number of participants have done their part",
-      "--count makes a latch. A participant counts once, however often it counts down; when N "
+      "--count creates a latch. A participant counts once, however often it counts down. When N "
       "have\n"
-      "done so it is open for ever and --wait returns. With a COMMAND, --down counts when it has\n"
-      "succeeded; if it fails or dies the latch is broken, and --wait exits with 76. Without any "
-      "of\n"
-      "these its state is printed.\n",
+      "counted down, the latch stays open and --wait returns. With a COMMAND, --down counts after "
+      "it\n"
+      "has succeeded; if COMMAND fails or dies, the latch is broken and --wait exits with 76.\n"
+      "Without any of these options it prints the state of the latch.\n",
       OPTIONS(latch_options), verb_latch },
     { "barrier", OPERAND_COMMAND, "NAME --parties N [OPTION...] [-- COMMAND [ARG...]]",
-      "wait for each other, and go on together",
-      "Waits until N are there. With COMMAND they start together, and none exits before the\n"
-      "COMMANDs of all have ended. If one of them dies all others are told, and exit with 76.\n",
+      "wait for other participants, and continue together",
+      "Waits until N participants have come. With COMMAND they start together, and none exits "
+      "before\n"
+      "all COMMANDs have ended. If a participant dies, all others are told, and exit with 76.\n",
       OPTIONS(barrier_options), verb_barrier },
     { "lock", OPERAND_NAME, "NAME [OPTION...]", "take a lease that outlives this command",
-      "Acquires NAME and prints the handle of the lease, which `renew` and `unlock` want. The\n"
-      "lease ends by itself after its ttl unless it is renewed, by `renew` or, with --for PID,\n"
-      "by a process in the background, until PID has ended.\n",
+      "Acquires NAME and prints the handle of the lease, which `renew` and `unlock` need. The "
+      "lease\n"
+      "ends after its ttl unless it is renewed: by `renew` or, with --for PID, by a background\n"
+      "process until PID has ended.\n",
       OPTIONS(lock_options), verb_lock },
     { "lock-sql", OPERAND_NAME, "NAME [-s|-x] [-n]",
       "print the SQL that locks a name inside your own transaction",
-      "The statements are for a transaction on a connection of your own. The lock is that of\n"
-      "mode=session or mode=row of the store -S, and ends with the transaction. The last "
-      "statement\n"
-      "gives a row with a 1 if it is locked. No server is connected to.\n",
+      "Prints statements for a transaction on your own connection. The lock is that of "
+      "mode=session\n"
+      "or mode=row of the store -S, and ends with the transaction. The last statement returns a "
+      "row\n"
+      "with a 1 if the name is locked. Connects to no server.\n",
       OPTIONS(lock_sql_options), verb_lock_sql },
     { "renew", OPERAND_NAME, "NAME --lease HANDLE [--ttl D]", "prolong a lease that `lock` took",
       NULL, OPTIONS(renew_options), verb_renew },
     { "convert", OPERAND_NAME, "NAME --lease HANDLE -s|-x|--upgradeable [-n|-w D]",
       "change the kind of a read-write lease that `lock` took",
-      "Makes a writer a reader, or an upgradeable reader the writer, and nobody else writes in\n"
-      "between. Prints the handle of the lease, which is a new one; the old one has ended.\n"
-      "Exit code 75: other readers hold it, and the lease stays as it is.\n",
+      "Makes a writer a reader, or an upgradeable reader the writer; no other writer comes in\n"
+      "between. Prints the new handle of the lease; the old handle has ended.\n"
+      "Exit code 75: there are other readers, and the lease is as before.\n",
       OPTIONS(convert_options), verb_convert },
     { "unlock", OPERAND_NAME, "NAME --lease HANDLE", "release a lease that `lock` took",
-      "Only the handle frees a lease; nobody else's is ever touched.\n", OPTIONS(unlock_options),
-      verb_unlock },
+      "Releases only the lease with this handle, never the lease of another holder.\n",
+      OPTIONS(unlock_options), verb_unlock },
     { "limit", OPERAND_COMMAND,
       "NAME --rate N/D [OPTION...] [-- COMMAND [ARG...]] | NAME --look|--set N/D|--reset",
-      "run a command no more often than a rate",
-      "Takes a permit of the rate limit NAME, waiting for its moment, then runs COMMAND in its "
-      "own\n"
-      "place (no shell in between). Without COMMAND it just takes. Limits of one name share their\n"
-      "permits wherever they are used, and must be given the same --rate, --algorithm and "
-      "--burst.\n"
-      "--set changes rate, period and burst for all of them, also while the limit is in use.\n"
+      "run a command no more often than a rate allows",
+      "Waits for a permit of the rate limit NAME, then executes COMMAND in its own place (without "
+      "a\n"
+      "shell). Without COMMAND it only takes the permit. All users of a NAME share its permits, "
+      "and\n"
+      "must give the same --rate, --algorithm and --burst. --set changes rate, period and burst "
+      "for\n"
+      "all of them, also while the limit is in use.\n"
       "\n"
-      "fixed    N in a window of D, which begins with the first call after the end of the last "
-      "one\n"
+      "fixed    N in a window of D, which begins with the first call after the last window\n"
       "sliding  never more than N in any D (at most 4096)\n"
       "bucket   at most --burst at once, refilled at N in D\n",
       OPTIONS(limit_options), verb_limit },
@@ -432,10 +444,10 @@ const struct verb verbs[] = {
     { "show", OPERAND_NAME, "NAME [--check]", "show every holder and every waiter of one name",
       NULL, OPTIONS(show_options), verb_show },
     { "wait", OPERAND_NAME, "NAME [-w D]", "wait until nobody holds a name",
-      "Queues nowhere and holds nothing afterwards: the name may be held again when this returns.\n"
+      "Does not queue, and holds nothing: the name may be held again when this returns.\n"
       "Exit code 0: it is free, 75: it is still held after -w.\n",
       OPTIONS(wait_options), verb_wait },
-    { "watch", OPERAND_GLOB, "[GLOB]", "print what changes, as it happens", NULL, NO_OPTIONS,
+    { "watch", OPERAND_GLOB, "[GLOB]", "print changes as they happen", NULL, NO_OPTIONS,
       verb_watch },
     { "top", OPERAND_GLOB, "[--once] [GLOB]", "see names, holders and waiters live, in a terminal",
       "Keys: j k or arrows move, Enter opens a name, / filters, s sorts, g graph, d doctor, a "
@@ -443,21 +455,23 @@ const struct verb verbs[] = {
       "the holder, b breaks its lease, 1 to 9 choose a store, ? shows all keys, q quits.\n",
       OPTIONS(top_options), verb_top },
     { "serve", OPERAND_NONE, "[--listen HOST:PORT|unix:PATH] [--tokens FILE]",
-      "show stores on a live page, in metrics and by an API over HTTP",
-      "By default on this machine only, and read only. Breaking leases and giving them to "
-      "programs\n"
-      "need tokens, whose file says who may do what.\n",
+      "show stores on a live page, in metrics and through an HTTP API",
+      "By default on this machine only, and read only. Breaking leases and taking leases need "
+      "tokens;\n"
+      "the file of --tokens says which token has which rights.\n",
       OPTIONS(serve_options), verb_serve },
     { "lab", OPERAND_EXPERIMENT, "[NAME | --all DIR]",
       "see what goes wrong with locks: experiments on real servers, drawn",
-      "Lists the experiments, or runs one: the naive way and ours, each as real processes on a "
+      "Lists the experiments, or runs one: the naive way and ours, each with real processes on a "
       "real\n"
-      "server of its own. A checker reads what happened and says whether it broke. Exit code 0:\n"
-      "everything went as told; 1: something else happened; 69: a server is not installed.\n",
+      "server of its own. A checker reads what happened and says whether the lock broke. Exit code "
+      "0:\n"
+      "everything went as described; 1: something else happened; 69: a server is not installed.\n",
       OPTIONS(lab_options), verb_lab },
     { "deadlocks", OPERAND_NONE, "", "show requests that wait for each other in a circle",
-      "Exit code 0: nobody does, 1: somebody does. One member of each circle gets an error after\n"
-      "about a second, and gives up.\n",
+      "Exit code 0: there is no circle, 1: there is one. One member of each circle gets an error "
+      "after\n"
+      "about a second, and stops waiting.\n",
       NO_OPTIONS, verb_deadlocks },
     { "break", OPERAND_NAME, "NAME --token T", "end exactly one lease by force",
       "Ends the lease that holds NAME with token T now, whatever process owns it. Its holder is\n"
@@ -465,78 +479,88 @@ const struct verb verbs[] = {
       OPTIONS(break_options), verb_break },
     { "resize", OPERAND_NAME, "NAME --slots N | --reset", "set the size of a semaphore",
       "From now on NAME is a semaphore of N slots, whatever --slots of `run` and `lock` say, also\n"
-      "while it is in use. Nobody loses a lease: if more is held, new ones wait. Those that wait\n"
-      "and fit now get it at once. The store keeps the size until it is set again, or --reset.\n",
+      "while it is in use. No holder loses its lease: if more slots are held than N, new requests\n"
+      "wait. If N is larger than before, waiters that fit are granted at once. The store keeps "
+      "the\n"
+      "size until the next --slots or --reset.\n",
       OPTIONS(resize_options), verb_resize },
-    { "ask", OPERAND_NAME, "NAME [--text TEXT] [-w D]", "ask the holder to give it away",
-      "Tells the holder of NAME, if it listens (`run` with --on-wanted or --yield-signal, or a\n"
-      "program that asked for it), and queues nowhere. Exit code 0: told, and with -w given away\n"
-      "in time; 75: still held; 1: nobody holds it; 69: the holder does not listen.\n",
+    { "ask", OPERAND_NAME, "NAME [--text TEXT] [-w D]", "ask the holder to release it",
+      "Tells the holder of NAME that another client wants it, and does not queue. A holder hears "
+      "it if\n"
+      "it is `run` with --on-wanted or --yield-signal, or a program that asked for it. Exit code "
+      "0:\n"
+      "told, and with -w released in time; 75: still held; 1: the name is free; 69: the holder "
+      "does\n"
+      "not listen.\n",
       OPTIONS(ask_options), verb_ask },
-    { "init", OPERAND_DIR, "[--group GROUP] DIR", "make an embedded store, for a group if told so",
-      "Makes DIR if it is not there, mode 0700, or with --group 2770, and a store in it, and\n"
-      "prints its URL. The members of GROUP can run code as each other through the store.\n",
+    { "init", OPERAND_DIR, "[--group GROUP] DIR",
+      "create an embedded store, for a group if told so",
+      "Creates DIR with mode 0700 (with --group: 2770) if it does not exist, creates a store in "
+      "it, and\n"
+      "prints its URL. Through the store, the members of GROUP can run code as each other.\n",
       OPTIONS(init_options), verb_init },
-    { "doctor", OPERAND_URL, "[URL|PROFILE]",
-      "find out whether a store is safe for what it promises",
+    { "doctor", OPERAND_URL, "[URL|PROFILE]", "check whether a store is safe for what it promises",
       "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
-    { "engines", OPERAND_GLOB, "[ENGINE] [--matrix]", "what each engine promises, and cannot do",
-      "ENGINE is its name, or a scheme of its URLs: redis, file, postgresql. Without it: all.\n",
+    { "engines", OPERAND_GLOB, "[ENGINE] [--matrix]",
+      "show what each engine promises, and what it cannot do",
+      "ENGINE is the name of an engine or a scheme of its URLs: redis, file, postgresql. Default: "
+      "all.\n",
       OPTIONS(engines_options), verb_engines },
     { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
       "show the nodes of a Redlock store, and heal them",
-      "status  one line a node: is it part of the cluster, does it vote, its epoch and counters\n"
-      "join    heal every node that lost its data (or NODE), waiting until nothing can be held\n"
-      "        any more that it forgot. Clients do the same by themselves while they are open.\n",
+      "status  one line per node: is it part of the cluster, does it vote, its epoch and counters\n"
+      "join    heal every node that lost its data (or NODE), after waiting until every lease that "
+      "it\n"
+      "        may have forgotten has ended. Open clients do the same automatically.\n",
       OPTIONS(redlock_options), verb_redlock },
     { "cell", OPERAND_DEED, "get|put|cas|rm|watch|commit NAME [VALUE]",
       "read and write a few bytes that have a version",
       "get     print the bytes; exit code 1 if there is no such cell\n"
-      "put     write VALUE (without one: standard input), and print the new version\n"
-      "cas     the same, if the cell has version V; exit code 75 if it has not\n"
-      "rm      delete it; with --version only if it has that, else exit code 75\n"
-      "watch   print version and bytes now and after every change; \"-\": there is none\n"
-      "commit  several cells in one step, all or nothing. In place of NAME [VALUE] any number of\n"
+      "put     write VALUE (default: standard input), and print the new version\n"
+      "cas     put, but only if the cell has version V; otherwise exit code 75\n"
+      "rm      delete the cell; with --version only if it has that version, otherwise exit code "
+      "75\n"
+      "watch   print version and bytes now and after every change; \"-\": there is no cell\n"
+      "commit  several cells in one step, all or nothing. Instead of NAME [VALUE], any number of\n"
       "        put NAME VERSION VALUE, rm NAME VERSION, check NAME VERSION\n"
-      "        VERSION: the one it must have; 0: there is none; any. Exit code 75 if one has not\n",
+      "        VERSION: the version that the cell must have; 0: the cell must not exist; any.\n"
+      "        Exit code 75 if a version does not match\n",
       OPTIONS(cell_options), verb_cell },
     { "counter", OPERAND_NAME, "NAME [--add N|--set N [--if M]|--delete]",
-      "count together: add to a number, read or set it",
-      "Prints what the counter is then. It has 64 bits; what would go beyond changes nothing and\n"
-      "exits with 65. One that is not there is 0.\n",
+      "share a number: add to it, read it or set it",
+      "Prints the value of the counter, which has 64 bits and begins with 0. A result out of "
+      "range\n"
+      "changes nothing and exits with 65.\n",
       OPTIONS(counter_options), verb_counter },
     { "guard", OPERAND_COMMAND, "NAME [--token T] [--set VALUE | -- COMMAND [ARG...]]",
-      "present a token to a resource, which refuses stale ones",
+      "present a token to a resource, which refuses stale tokens",
       "The resource NAME, a few bytes in the store, remembers the highest token that it has seen.\n"
-      "A lower one is refused, with exit code 76: its lease is no longer the latest. Otherwise "
-      "the\n"
-      "bytes are printed, or replaced by VALUE, or COMMAND is executed. All tokens of one "
-      "resource\n"
-      "must be of one lock.\n",
+      "A lower token is refused with exit code 76: its lease is not the latest. Otherwise the "
+      "bytes\n"
+      "are printed, or replaced by VALUE, or COMMAND is executed. All tokens of one resource must\n"
+      "come from one lock.\n",
       OPTIONS(guard_options), verb_guard },
     { "script", OPERAND_SCRIPT, "run|load|exists|flush|kill [FILE|SHA...] [KEY...] [, ARG...]",
       "run a Lua script on a Redis server, or end one",
       "run     run FILE (\"-\": standard input), the script with this SHA-1, or the TEXT of -e, "
       "and\n"
-      "        print what it returns; a lone comma stands between keys and arguments. Exit code "
-      "65\n"
-      "        if the script is at fault, 66 if the server does not know that SHA-1\n"
-      "load    give it to the server without running it, and print its SHA-1\n"
-      "exists  does the server know FILE, or the script with this SHA-1, all of them? Exit code 1\n"
-      "        if not\n"
-      "flush   let the server forget all scripts\n"
-      "kill    end the script that runs now, which Redis does not do by itself\n",
+      "        print its result; a lone comma separates keys from arguments. Exit code 65 if the\n"
+      "        script fails, 66 if the server does not know that SHA-1\n"
+      "load    send it to the server without running it, and print its SHA-1\n"
+      "exists  say whether the server knows FILE, or all scripts with these SHA-1s. Exit code 1 if "
+      "not\n"
+      "flush   make the server forget all scripts\n"
+      "kill    end the script that is running; Redis does not do so automatically\n",
       OPTIONS(script_options), verb_script },
-    { "bench", OPERAND_RAW, "[ARG...]", "measure speed against hand-written loops",
+    { "bench", OPERAND_RAW, "[ARG...]", "measure speed beside hand-written loops",
       "Runs the program holdfast-bench with these arguments; `holdfast bench --help` lists them.\n",
       NO_OPTIONS, verb_bench },
     { "faults", OPERAND_URL, "[--minutes N] [--yes] [URL|PROFILE]",
-      "see what a store does while clients are killed and stopped",
-      "For a test server of yours. Clients of ours acquire and update as fast as they can, are "
-      "killed\n"
-      "and stopped, and their connections are cut. Nothing is done to the server, and what they "
-      "made\n"
-      "there is removed at the end. Exit code 1: two held at once, or an update was lost.\n",
+      "test a store while clients are killed and stopped",
+      "For a test server of yours. Clients acquire and update as fast as they can, are killed and\n"
+      "stopped, and their connections are cut. Nothing is done to the server, and what the "
+      "clients\n"
+      "made there is deleted at the end. Exit code 1: two held at once, or an update was lost.\n",
       OPTIONS(faults_options), verb_faults },
     { "completion", OPERAND_SHELL, "bash|zsh|fish", "print the completion script of a shell",
       "bash:  source <(holdfast completion bash)\n"
