@@ -4,6 +4,10 @@
 PREFIX      ?= /usr/local
 BUILD       ?= build
 CMAKE_FLAGS ?=
+# Where links of the documents' site to source files lead; empty: they are plain text.
+SOURCE_URL  ?=
+# The Python whose modules packages.sh installs.
+SYSTEM_PYTHON ?= $(or $(wildcard /usr/bin/python3),python3)
 # Steps of tools/lint.sh; empty: all.
 LINT        ?=
 
@@ -23,7 +27,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench faults model pictures compat install uninstall examples abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers
+.PHONY: help build demo test lint format bench faults model pictures compat install uninstall examples abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers docs lab-pictures
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -36,6 +40,8 @@ help:
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-peers: beside other lock libraries, which are fetched (PEERS); bench-bindings: each language beside C'
+	@echo 'make docs     the documents as a site to read and search in a browser: $(BUILD)/site/index.html. SOURCE_URL=https://host/project/blob/main: links to source files'
+	@echo 'make lab-pictures   runs every experiment of the lab, and draws docs/lab anew; three minutes'
 	@echo 'make faults   every engine under every fault; most of an hour; writes docs/faults.md. FAULTS_ARGS="--engine redis --fault client": only these'
 	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
@@ -123,6 +129,16 @@ faults:
 	@$(call compile,$(BUILD))
 	@python3 -B lab/faults/run.py '$(BUILD)/bin/test/faults_lab' '$(BUILD)/faults.jsonl' $(FAULTS_ARGS)
 	@[ -n '$(FAULTS_ARGS)' ] || python3 -B lab/faults/run.py '$(BUILD)/bin/test/faults_lab' '$(BUILD)/faults.jsonl' --table docs/faults.md
+
+# The documents' site: plain files, which need no server.
+docs:
+	@tools/packages.sh docs
+	@'$(SYSTEM_PYTHON)' -B tools/site/build.py '$(BUILD)/site' --source '$(SOURCE_URL)'
+
+lab-pictures:
+	@tools/packages.sh test
+	@$(MAKE) --no-print-directory build
+	@'$(SYSTEM_PYTHON)' -B tools/lab-pictures.py '$(BUILD)/bin/holdfast'
 
 compat:
 	@tools/packages.sh test

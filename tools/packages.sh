@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint, or
+# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint|docs, or
 # packages.sh bindings [LANGUAGE...]
 #
 # It says which packages it is about to install, and installs them with apt-get as root or by a sudo
@@ -30,7 +30,7 @@ build="cmake ninja-build gcc libc6-dev pkgconf libjansson-dev libncurses-dev lib
 python_version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || python_version=3
 cpp="g++"
 python="python3-dev python3-pip python3-setuptools python3-wheel python3-venv mypy libpython$python_version-testsuite"
-test="$build$(of_engines test) make libcmocka-dev bats tmux strace jq python3 util-linux procps iproute2 zsh fish mandoc bsdextrautils prometheus openssl spin $cpp $python chromium fonts-inter fonts-wqy-microhei"
+test="$build$(of_engines test) make libcmocka-dev bats tmux strace jq python3 util-linux procps iproute2 zsh fish mandoc bsdextrautils prometheus openssl spin $cpp $python chromium fonts-inter fonts-wqy-microhei python3-markdown-it python3-pygments python3-yaml"
 fuzz="$test clang libclang-rt-dev"
 # The other languages, and what makes the documents of C++.
 doc="doxygen"
@@ -39,6 +39,8 @@ node="node:nodejs npm:npm /usr/include/node/node_api.h:libnode-dev"
 java="javac:default-jdk-headless mvn:maven"
 rust="cargo:cargo rustc:rustc cargo-clippy:rust-clippy rustfmt:rustfmt"
 bindings="$test $doc $go $node $java $rust"
+# What makes the documents' site, and what the checks of the documents read them with.
+docs="python3 python3-markdown-it python3-pygments mandoc"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 may_install=yes
@@ -48,6 +50,7 @@ build) want=$build ;;
 test) want=$test ;;
 fuzz) want=$fuzz ;;
 lint) want=$lint ;;
+docs) want=$docs ;;
 bindings)
     want=$bindings
     shift
@@ -65,7 +68,7 @@ bindings)
     done
     ;;
 *)
-    echo "usage: $0 [missing] build|test|fuzz|lint|bindings [LANGUAGE...]" >&2
+    echo "usage: $0 [missing] build|test|fuzz|lint|docs|bindings [LANGUAGE...]" >&2
     exit 64
     ;;
 esac
