@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holdfast: distributed locks. primitives.h has what is built on them, redis.h what only Redis has.
+ * Holdfast: distributed locks. primitives.h has what is built on them, redis.h what only Redis has,
+ * observe.h numbers and events. Each call has a manual page: `man hf_acquire`.
  *
  * GUARANTEES
  *  - The store never grants conflicting leases of one name at the same time. What each engine
@@ -8,9 +9,9 @@
  *    hf_store_get().
  *  - Every exclusive lease carries a fencing token: a positive integer below 2^53, larger than the
  *    token of every earlier conflicting lease of that name (where hf_store_get() says so).
- *  - A lease with a ttl is reported LOST at the latest when its validity ends by our own clock,
- *    which counts suspend. That is before the store grants the name to anybody else. After LOST
- *    no call says "held" again.
+ *  - A lease with a ttl is reported LOST at the latest when its validity ends by the clock of the
+ *    holder's machine, which counts suspend. That is before the store grants the name to another
+ *    holder. After LOST no call says "held" again.
  *  - Only the owner's handle, or hf_lease_break() with the exact token, frees a lease.
  *  - An outcome is never assumed: HF_UNKNOWN says that the store may or may not have done it, and
  *    that the library settles it in the background.
@@ -34,7 +35,7 @@
  *  - The first line of each comment says whether the call blocks ("a round trip": until the store
  *    answers, a few seconds at most), which callbacks of the caller it runs ("process": they run
  *    in hf_store_process() only; "here": on the calling thread, before the call returns), and what
- *    it does after fork() with a handle of the parent ("works": it uses no handle).
+ *    it does in a child after fork() with a handle of the parent ("works": it uses no handle).
  *  - Structs that the caller allocates begin with `size` = sizeof the struct (HF_*_INIT sets it).
  *    A zero field means its default. Structs that the library allocates are handed out by pointer
  *    only and may grow at their end: never copy one or take its size.
@@ -44,9 +45,9 @@
  *  - What the library returns is freed by hf_free(). Handles have open and close, or acquire and
  *    release.
  *  - All calls may be made by any thread at any time unless stated otherwise.
- *  - Handles (hf_store, hf_lease, hf_op, hf_cancel) are not pointers to memory. A handle that has
- *    ended, or was never one, is answered with HF_INVALID and never with a crash, and never comes
- *    to mean another object.
+ *  - Handles (hf_store, hf_lease, hf_op, hf_cancel) are not pointers to memory. A call with a
+ *    handle that has ended, or never was one, returns HF_INVALID. It does not crash, and the handle
+ *    never comes to mean another object.
  */
 #ifndef HOLDFAST_HOLDFAST_H
 #define HOLDFAST_HOLDFAST_H
@@ -63,7 +64,7 @@
 #define HF_USE
 #endif
 
-/* What HF_*_INIT is made of: everything zero but `size`. */
+/* The body of each HF_*_INIT: everything is zero but `size`. */
 #ifdef __cplusplus
 extern "C++" {
 template <typename Struct> inline Struct hf_init()
@@ -91,7 +92,8 @@ extern "C" {
 #define HF_VERSION_NUMBER (HF_VERSION_MAJOR * 10000 + HF_VERSION_MINOR * 100 + HF_VERSION_PATCH)
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * "0.2.0" and HF_VERSION_NUMBER, of the library that is loaded. */
+ * The version of the library that is loaded: as text ("0.2.0"), and as a number that can be
+ * compared with HF_VERSION_NUMBER. */
 HF_API const char *hf_version(void);
 HF_API int hf_version_number(void);
 
@@ -137,18 +139,16 @@ typedef enum hf_status {
 } hf_status;
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * "BUSY" and "busy: somebody else holds it". Never NULL, also for other numbers. */
+ * A status as a word ("BUSY") and as a text for people. Never NULL, also for an unknown number. */
 HF_API const char *hf_status_name(hf_status status);
 HF_API const char *hf_status_text(hf_status status);
 
 #define HF_ERROR_TEXT_MAX 512
 
-/*
- * The caller's struct; every call that takes one overwrites it, HF_OK included. It has no `size`
- * and never changes. `native` is the engine's own code (errno for the embedded store), 0 if none.
- * `text` is wrapped outer to inner: "file:/srv/locks: acquire 'job': ...". It never holds a
- * password.
- */
+/* What went wrong. The caller allocates it; every call that takes one overwrites it, also on
+ * HF_OK. It has no `size` and never changes. `native` is the engine's own code (errno for the
+ * embedded store), 0 if there is none. `text` goes from the outside in: "file:/srv/locks: acquire
+ * 'job': ...". It never contains a password. */
 typedef struct hf_error {
     hf_status status;
     int native;
@@ -158,11 +158,13 @@ typedef struct hf_error {
 /* ---- memory ------------------------------------------------------------ */
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * Free what a call of this library returned: a view, a report, the bytes of a cell, ... NULL is fine. */
+ * Free what a call of this library has returned: a view, a report, the bytes of a cell, ... NULL
+ * is allowed. */
 HF_API void hf_free(void *memory);
 
-/* Where the library's own memory comes from. Any thread may call these at any time. resize() and
- * release() are as realloc(3) and free(3); the memory is aligned as that of malloc(3). */
+/* Where the library's own memory comes from. Any thread may call these functions at any time.
+ * resize() and release() behave as realloc(3) and free(3); the memory is aligned as that of
+ * malloc(3). */
 typedef struct hf_allocator {
     size_t size;
     void *(*allocate)(size_t bytes, void *arg);
@@ -173,9 +175,10 @@ typedef struct hf_allocator {
 #define HF_ALLOCATOR_INIT HF_INIT(hf_allocator)
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * Use another allocator than malloc(3), for the rest of the process. The struct is copied. Libraries
- * below this one (LMDB, libpq, ...) keep their own. HF_IN_USE: too late, for a store was opened,
- * a canceller made or an engine asked for before. HF_INVALID: one of the three is NULL. */
+ * Use another allocator than malloc(3), for the rest of the process. The struct is copied.
+ * Libraries below this one (LMDB, libpq, ...) keep their own allocator. HF_IN_USE: too late: the
+ * process has already opened a store, made a canceller or listed the engines. HF_INVALID: one of
+ * the three functions is NULL. */
 HF_API HF_USE hf_status hf_allocator_set(const hf_allocator *allocator);
 
 /* ---- stores ------------------------------------------------------------ */
@@ -185,40 +188,42 @@ typedef struct hf_store hf_store;
 typedef struct hf_open_options {
     size_t size;
     int64_t open_wait_ms; /* give up opening after this; 0: 5000 */
-    const char *label;    /* for people: who we are; copied; NULL: host, pid, user, program */
-    uint64_t flags;       /* HF_OPEN_FLAG_* */
+    const char *label; /* for people: names this process; copied; NULL: host, pid, user, program */
+    uint64_t flags;    /* HF_OPEN_FLAG_* */
     uint64_t reserved[5];
 } hf_open_options;
 #define HF_OPEN_OPTIONS_INIT HF_INIT(hf_open_options)
 
-/* Use only what exists: nothing is created, no file, no table. HF_NOT_FOUND: there is no store yet.
- * HF_VERSION: the routines in a database are of an older version. hf_open() says so, or, on a
- * database server, the first call that reads: hf_store_check() still reports on that server. */
+/* Use only what exists: no file and no table is created. HF_NOT_FOUND: there is no store yet.
+ * HF_VERSION: the routines in a database are of an older version. hf_open() returns these, or, on
+ * a database server, the first call that reads; hf_store_check() still reports on such a server. */
 #define HF_OPEN_FLAG_EXISTING (UINT64_C(1) << 0)
-/* Each address of the server is tried once. Without this flag a server that refuses connections,
- * as one that is just starting does, is tried again until open_wait_ms is over. A server that
- * accepts a connection and stays silent has open_wait_ms in both cases. */
+/* Try each address of the server once. Without this flag the library keeps trying a server that
+ * refuses connections (it may just be starting) until open_wait_ms is over. A server that accepts
+ * a connection and stays silent gets open_wait_ms in both cases. */
 #define HF_OPEN_FLAG_ONCE (UINT64_C(1) << 1)
-/* Do not wait for the server: hf_open() returns at once, and open_wait_ms is not used. Calls wait for the
- * connection as they do for one that was lost: until it is up, or their own time is over (HF_TIMEOUT,
- * HF_UNAVAILABLE). What hf_open() would have said of the server (HF_DENIED, HF_VERSION) they say. What is
- * wrong with the URL is refused at once. ZooKeeper: names of servers, not addresses, are looked up first,
- * within open_wait_ms. An embedded store has no server, and the flag has no effect.
- * HF_UNSUPPORTED: Redlock, PostgreSQL, MariaDB, where opening checks what the promises stand on (that the
- * nodes are different servers; that a connection keeps its session). HF_INVALID with HF_OPEN_FLAG_ONCE. */
+/* Do not wait for the server: hf_open() returns at once, and open_wait_ms is not used. Calls wait
+ * for the connection as they wait for one that was lost: until it is up, or until their own time
+ * is over (HF_TIMEOUT, HF_UNAVAILABLE). They also return what hf_open() would have returned about
+ * the server (HF_DENIED, HF_VERSION). A mistake in the URL is refused at once. ZooKeeper: server
+ * names (not addresses) are resolved first, within open_wait_ms. An embedded store has no server,
+ * and the flag has no effect. HF_UNSUPPORTED: Redlock, PostgreSQL, MariaDB, where opening checks
+ * facts that the promises depend on (the nodes are different servers; a connection keeps its
+ * session). HF_INVALID: together with HF_OPEN_FLAG_ONCE. */
 #define HF_OPEN_FLAG_NO_WAIT (UINT64_C(1) << 2)
 
 /*
  * Blocks: up to open_wait_ms. Callbacks: none. After fork: works.
  * Open the store at `url`: "file:/path", "redis://host", ... (holdfast-engines(7)). NULL or "" is
- * the default embedded store, which belongs to one user and does not depend on the environment:
- * what /etc/holdfast/store says, else ~/.local/state/holdfast by the passwd entry of the effective
- * user. An embedded store that somebody else may write to is HF_DENIED, unless the URL says
- * shared=group. The same embedded store opened twice by one process is one store inside with two
- * handles.
+ * the default embedded store. It belongs to one user and does not depend on the environment: it is
+ * the URL in /etc/holdfast/store, else ~/.local/state/holdfast by the passwd entry of the
+ * effective user. If a process opens the same embedded store twice, it has two handles of one
+ * store.
  *
- * HF_CONFIG: the URL is bad (the text names the part and its byte). HF_DENIED, HF_UNAVAILABLE,
- * HF_FULL, HF_VERSION, HF_CORRUPT: the store cannot be used.
+ * HF_CONFIG: the URL is wrong; the text names the part and its byte. HF_DENIED: the server refused
+ * the user, or other users may write to an embedded store whose URL does not say shared=group.
+ * HF_UNAVAILABLE: the server did not answer within open_wait_ms. HF_FULL, HF_VERSION, HF_CORRUPT:
+ * the store cannot be used.
  */
 HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
                                 hf_store **ret_store, hf_error *err);
@@ -227,16 +232,19 @@ HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
 
 /*
  * Blocks: a round trip. Callbacks: here. After fork: HF_FORKED.
- * Close a store. While leases are held, calls wait in it or operations are pending: HF_IN_USE, and
- * the store stays open, unless HF_CLOSE_FLAG_RELEASE is given. With that flag waiting calls end
- * with HF_CANCELLED, held leases become LOST and are released, callbacks that are due are run from
- * within this call, and the store is closed. Their handles stay valid for hf_release(), which
- * returns HF_LOST. A detached lease that was exported (hf_lease_export()) keeps no store open and
- * is left alone: it lives on. Not from within a callback of this store.
+ * Close a store. Not from within a callback of this store.
+ *
+ * HF_IN_USE: leases are held, calls wait in the store or operations are pending; the store stays
+ * open. With HF_CLOSE_FLAG_RELEASE it is closed all the same: waiting calls end with HF_CANCELLED,
+ * held leases become LOST and are released, and callbacks that are due run within this call. The
+ * handles of those leases stay valid for hf_release(), which returns HF_LOST.
+ *
+ * A detached lease that was exported (hf_lease_export()) does not keep the store open. It is left
+ * alone and lives on.
  */
 HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 
-/* What an engine can do. A call that needs something else returns HF_UNSUPPORTED. */
+/* What an engine can do. A call that needs a missing one returns HF_UNSUPPORTED. */
 #define HF_CAP_SHARED     (UINT64_C(1) << 0)  /* shared / exclusive */
 #define HF_CAP_SEMAPHORE  (UINT64_C(1) << 1)  /* capacity > 1 */
 #define HF_CAP_WAIT       (UINT64_C(1) << 2)  /* waiters are woken by an event, not by a poll */
@@ -257,7 +265,7 @@ HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 #define HF_CAP_CELL_WATCH (UINT64_C(1) << 17) /* a change of a cell wakes waiters by an event */
 #define HF_CAP_CLOCK      (UINT64_C(1) << 18) /* a clock that all clients share: rate limits */
 #define HF_CAP_SCRIPTS    (UINT64_C(1) << 19) /* hf_script_run() */
-#define HF_CAP_WANTED     (UINT64_C(1) << 20) /* a holder learns that others wait */
+#define HF_CAP_WANTED     (UINT64_C(1) << 20) /* a holder is told that others wait */
 #define HF_CAP_LINGER     (UINT64_C(1) << 21) /* a released lease may stay with the process */
 #define HF_CAP_COMMIT     (UINT64_C(1) << 22) /* several cells in one step: hf_cells_commit() */
 #define HF_CAP_CONVERT    (UINT64_C(1) << 23) /* hf_convert(), HF_KIND_UPGRADEABLE */
@@ -271,8 +279,9 @@ typedef enum hf_token_strength {
     HF_TOKEN_STRENGTH_STRICT
 } hf_token_strength;
 
-/* What an engine cannot do, and why. In a list of these each HF_CAP_* that the engine has not is in one item; the end of the list is
- * an item whose `why` is NULL. The text has no full stop, and lives as long as the process. */
+/* What an engine cannot do, and why. In a list of these each missing HF_CAP_* is in one item. The
+ * list ends with an item whose `why` is NULL. The text has no full stop, and lives as long as the
+ * process. */
 typedef struct hf_engine_lack {
     uint64_t caps;
     const char *why;
@@ -293,7 +302,7 @@ typedef struct hf_store_info {
 #define HF_STORE_INFO_INIT HF_INIT(hf_store_info)
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * What this store is, and what it can do. */
+ * The engine of this store, its location, its limits and what it can do. */
 HF_API HF_USE hf_status hf_store_get(hf_store *store, hf_store_info *ret_info);
 
 /* ---- acquiring --------------------------------------------------------- */
@@ -315,7 +324,7 @@ typedef enum hf_kind {
     HF_KIND_EXCLUSIVE = 2, /* read-write lock: writer */
     HF_KIND_SEMAPHORE = 3, /* `capacity` permits, of which the request takes `permits` */
     HF_KIND_UPGRADEABLE =
-        4 /* read-write lock: the one reader that may become the writer: hf_convert() */
+        4 /* read-write lock: the one reader that may become the writer with hf_convert() */
 } hf_kind;
 
 #define HF_FLAG_BARGE     (UINT64_C(1) << 0) /* may overtake waiters: throughput over order */
@@ -324,37 +333,41 @@ typedef enum hf_kind {
 #define HF_FLAG_DETACHED \
     (UINT64_C(1) << 3)                    /* outlives this process: needs a ttl; hf_lease_adopt() */
 #define HF_FLAG_STRICT (UINT64_C(1) << 4) /* no local passing: FIFO across all processes */
-/* No part in deadlock detection: another thread releases the lease. */
+/* The lease takes no part in deadlock detection, because another thread releases it. */
 #define HF_FLAG_NO_DEADLOCK_CHECK (UINT64_C(1) << 5)
-/* The store tells the holder that others wait for what it holds: HF_EVENT_WANTED, HF_EVENT_UNWANTED, HF_EVENT_ASKED,
- * hf_lease_wanted(), hf_yield(). HF_UNSUPPORTED without HF_CAP_WANTED; not together with HF_FLAG_DETACHED. */
+/* The store tells the holder when other requests wait for its lease: HF_EVENT_WANTED,
+ * HF_EVENT_UNWANTED, HF_EVENT_ASKED, hf_lease_wanted(), hf_yield(). HF_UNSUPPORTED without
+ * HF_CAP_WANTED; not together with HF_FLAG_DETACHED. */
 #define HF_FLAG_WATCH (UINT64_C(1) << 6)
-/* Semaphores: the lease has a number for each of its permits, from 0 to capacity - 1: `slots` of hf_lease_info. No other lease
- * with this flag has these numbers while this one is held. At most HF_SLOTS_MAX permits. HF_UNSUPPORTED without
- * HF_CAP_NUMBERED. */
+/* Semaphores: the lease has a number for each of its permits, from 0 to capacity - 1: `slots` of
+ * hf_lease_info. No other lease with this flag has these numbers while this one is held. At most
+ * HF_SLOTS_MAX permits. HF_UNSUPPORTED without HF_CAP_NUMBERED. */
 #define HF_FLAG_NUMBERED (UINT64_C(1) << 7)
 
 typedef enum hf_state { HF_STATE_HELD = 1, HF_STATE_AT_RISK = 2, HF_STATE_LOST = 3 } hf_state;
 
 typedef enum hf_event {
     HF_EVENT_AT_RISK = 1, /* a renewal was not confirmed; `text`: why */
-    HF_EVENT_HELD,        /* the next one was: it is no longer at risk */
+    HF_EVENT_HELD,        /* the next renewal was confirmed: it is no longer at risk */
     HF_EVENT_LOST, /* it expired, was broken, or the store forgot it; `text`: why. The last event of a lease */
     HF_EVENT_WANTED,   /* HF_FLAG_WATCH: others wait for it, in other processes or in this one */
-    HF_EVENT_UNWANTED, /* HF_FLAG_WATCH: no longer */
+    HF_EVENT_UNWANTED, /* HF_FLAG_WATCH: nobody waits any more */
     HF_EVENT_ASKED     /* HF_FLAG_WATCH: hf_ask(); `text`: what the asker says */
 } hf_event;
 
 /*
- * Called when something has happened to a lease, from a thread of the library (or from hf_store_process(), if the lease was
- * acquired asynchronously); perhaps before the acquire has returned. It may call anything of this library but hf_close().
+ * Called when something has happened to a lease, on a thread of the library (in
+ * hf_store_process(), if the lease was acquired asynchronously). It may be called before the
+ * acquire has returned. It may call anything of this library but hf_close().
  *
- * The events of one lease come in order, one at a time. If the callback is slower than the events, those that cancel each other
- * out (WANTED and UNWANTED, AT_RISK and HELD), several ASKED, and those before LOST are left out. No event comes after hf_release()
- * has returned, which waits for a callback that runs (not so within the callback).
+ * The events of one lease come in order, one at a time. If the callback is slower than the events,
+ * some are left out: those that cancel each other out (WANTED and UNWANTED, AT_RISK and HELD),
+ * several ASKED, and those before LOST. No event comes after hf_release() has returned: it waits
+ * for a callback that runs, unless it is called within that callback.
  *
- * WANTED is advice: it may be late or out of date, and says nothing about who will hold the lease next. ASKED comes at most once a
- * second; its text is that of a stranger: at most HF_LABEL_MAX bytes, with anything in them.
+ * WANTED is a hint. It may be late or out of date, and it does not say which request will be
+ * granted next. ASKED comes at most once a second. Its text was written by another client: it has
+ * at most HF_LABEL_MAX bytes, which may be any bytes.
  */
 typedef void hf_event_fn(hf_lease *lease, hf_event event, const char *text, void *arg);
 
@@ -376,10 +389,10 @@ typedef struct hf_acquire_request {
     uint64_t scope;        /* identity for HF_FLAG_REENTRANT and deadlocks; 0: the calling thread */
     const char *label;     /* for people; NULL: the store's label */
     hf_cancel *cancel;     /* hf_cancel_fire() ends the waiting; NULL: none */
-    hf_event_fn *on_event; /* what happens to the lease; NULL: none is told */
+    hf_event_fn *on_event; /* called when something happens to the lease; NULL: none */
     void *on_event_arg;
-    const char
-        *session; /* hf_session_get() of the process that we work for; other text is ignored */
+    const char *
+        session; /* hf_session_get() of the process that this one works for; other text is ignored */
     int64_t
         linger_ms; /* how long the released lease may stay with this process; 0: as the URL says; HF_LINGER_NEVER */
     int64_t
@@ -390,100 +403,109 @@ typedef struct hf_acquire_request {
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Acquire what `request` asks for.
+ * Acquire what `request` asks for. Any other status than HF_OK leaves *ret_lease untouched.
  *
- * HF_OK: the caller owns *ret_lease; hf_release() ends it, whatever that call returns. Any other
- * status leaves *ret_lease untouched. HF_BUSY: wait_ms was 0. HF_TIMEOUT, HF_CANCELLED: the request
- * has left the queue. HF_MISMATCH: the name is in use as another kind or capacity. HF_UNKNOWN: the
- * store may have granted it; nobody can use that grant, and the library gives it back in the
- * background. HF_DEADLOCK: see below under deadlocks. HF_INVALID: the text names the field.
+ * HF_OK: the caller owns *ret_lease and ends it with hf_release(), whatever that call returns.
+ * HF_BUSY: it is held, and wait_ms was 0. HF_TIMEOUT, HF_CANCELLED: the request has left the
+ * queue. HF_MISMATCH: the name is in use as another kind or capacity. HF_TOO_SHORT: less than
+ * min_valid_ms was left, and the grant was given back. HF_UNKNOWN: the store may have granted it;
+ * that grant is of no use to anyone, and the library gives it back in the background. HF_DEADLOCK:
+ * waiting would be a deadlock; the text describes the cycle. HF_INVALID: the text names the field.
  *
- * min_hold_ms is for jobs that several machines start at about the same time, and that are shorter than their clocks differ: a
- * machine that comes late finds the name held, whenever the job has ended. hf_release() of such a lease returns at once; from then
- * on the store keeps the name until the rest has passed, also if this process ends, or has died before. So the ttl is at least
- * min_hold_ms. HF_UNSUPPORTED without HF_CAP_DETACHED, where leases end with their process or session. HF_INVALID: it is more than
- * max_hold_ms, or more than the longest ttl of the store, or together with HF_FLAG_DETACHED or HF_FLAG_WATCH.
+ * min_hold_ms is for jobs that several machines start at about the same time and that are shorter
+ * than the difference of their clocks: a machine that comes late still finds the name held.
+ * hf_release() of such a lease returns at once. The store keeps the name until min_hold_ms has
+ * passed, even if this process has died, so the ttl is at least min_hold_ms. HF_UNSUPPORTED
+ * without HF_CAP_DETACHED, where leases end with their process or session. HF_INVALID if it is
+ * more than max_hold_ms or than the longest ttl of the store, or together with HF_FLAG_DETACHED or
+ * HF_FLAG_WATCH.
  *
  * With HF_FLAG_REENTRANT, a thread (scope) that already holds the name through this store handle
- * by a reentrant request gets the same handle again, its hold count one higher; each needs its own
- * hf_release().
+ * by a reentrant request gets the same handle again, with a hold count that is one higher. Each
+ * hold needs its own hf_release().
  */
 HF_API HF_USE hf_status hf_acquire(hf_store *store, const hf_acquire_request *request,
                                    hf_lease **ret_lease, hf_error *err);
 
 /*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * End a lease (one hold of it). HF_OK: given back (min_hold_ms: or left to the store, until its time is over). HF_LOST: it was lost before; nobody else's lease
- * was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store could not be told; the library goes on trying
- * in the background. HF_UNKNOWN also: the connection broke, and the lease is gone; it was given
- * back, or lost before. In every case but HF_FORKED the handle has ended (when the hold count
- * reached 0). HF_INVALID: it had ended before. It returns only after an on_event callback that runs
- * has returned, and for a lost lease after the one with HF_EVENT_LOST, so that what the callback uses
- * may be freed then (not so within that callback).
+ * End a lease (one hold of it). The handle has ended afterwards, whatever the status (but
+ * HF_FORKED), once the hold count is 0.
+ *
+ * HF_OK: given back; with min_hold_ms: left to the store until that time is over. HF_LOST: it had
+ * been lost before; no lease of another holder was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store
+ * did not confirm it; the library goes on trying in the background. HF_UNKNOWN: or the connection
+ * broke, and the lease is gone: it was given back, or lost before. HF_INVALID: the handle had
+ * ended before.
+ *
+ * An on_event callback that runs has returned before hf_release() returns, and for a lost lease
+ * the one with HF_EVENT_LOST: the memory that the callback uses may be freed then. (Not so if
+ * hf_release() is called within that callback.)
  */
 HF_API hf_status hf_release(hf_lease *lease, hf_error *err);
 
 /* Blocks: for a round trip to the store for each of them. Callbacks: none. After fork: HF_FORKED.
- * Give back all idle leases of the store (linger_ms), before exec(3) or exit(3), say; hf_close() does so too. A lease that was not
- * given back ends with its ttl. HF_UNAVAILABLE, HF_UNKNOWN: the store did not answer for one of them; the library goes on in
- * the background. */
+ * Give back all idle leases of the store (linger_ms), for example before exec(3) or exit(3);
+ * hf_close() does so too. An idle lease that is not given back ends with its ttl. HF_UNAVAILABLE,
+ * HF_UNKNOWN: the store did not answer for one of them; the library goes on in the background. */
 HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Give a lease that others wait for to them, and queue for it again behind them; for a lease that was requested with HF_FLAG_WATCH.
- * It is a release and an acquire, sent together where the store takes both at once. On Redlock the first node tells of a waiter
- * that the others may not know yet: then the lease may come back before that waiter has had it, and is wanted again.
+ * Give a lease to the requests that wait for it, and queue for it again behind them. The lease was
+ * requested with HF_FLAG_WATCH. hf_yield() is a release and an acquire, sent together where the
+ * store takes both at once.
  *
- * HF_OK: nobody waits, as far as we have been told. The lease stays, with its token; this costs no more than hf_lease_wanted().
- * HF_YIELDED: it was given away and is ours again, by the new handle in *lease, with a new token: what it protects may have changed.
- * A waiter that has left meanwhile makes no difference to that.
+ * HF_OK: as far as this process knows, no request waits. The lease stays, with its token; this
+ * costs no more than hf_lease_wanted(). HF_YIELDED: it was given away and has come back: *lease is
+ * the new handle, with a new token. What it protects may have changed. (So it is if the waiter
+ * left in the meantime.) HF_INVALID, HF_LOST, HF_FORKED: nothing was done. HF_IN_USE: its hold
+ * count is above 1, so an outer frame relies on it; nothing was done. HF_TIMEOUT, HF_BUSY,
+ * HF_CANCELLED, HF_UNAVAILABLE, HF_UNKNOWN, HF_DEADLOCK: as of hf_acquire(); *lease is NULL, and
+ * nothing is held. So it is with any other status.
  *
- * HF_INVALID, HF_LOST, HF_FORKED; HF_IN_USE (its hold count is above 1: an outer frame relies on it): nothing was done. Any other status:
- * *lease is NULL, and nothing is held: HF_TIMEOUT, HF_BUSY (wait_ms 0), HF_CANCELLED (the store is being closed), HF_UNAVAILABLE,
- * HF_UNKNOWN, HF_DEADLOCK, as of hf_acquire().
- *
- * Threads of this process that wait for it get it first; but a caller that holds other leases queues in the store by itself after
- * deadlock_check=, and may overtake a thread that has not asked there by then. The new request is that of the old lease, without
- * HF_FLAG_BARGE and `session`.
+ * The new request is that of the old lease, without HF_FLAG_BARGE and `session`.
  */
 HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *err);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Make a lease of a read-write lock one of another kind, without a gap in which somebody else could write:
+ * Change the kind of a lease of a read-write lock, without a gap in which another holder could
+ * write:
  *
- *   a writer (EXCLUSIVE)         becomes an UPGRADEABLE or a SHARED reader, at once; readers that wait come in
- *   an UPGRADEABLE reader        becomes a SHARED reader, at once, or the writer: it waits before all others until the
- *                                other readers have left, and no new ones come in meanwhile
+ *   a writer (EXCLUSIVE)     becomes an UPGRADEABLE or a SHARED reader at once; waiting readers come in
+ *   an UPGRADEABLE reader    becomes a SHARED reader at once, or the writer: it waits before all others
+ *                            until the other readers have left, and no new ones come in
  *
- * There is at most one UPGRADEABLE reader of a name beside any number of SHARED ones. A SHARED reader cannot become the writer, for two
- * that tried would wait for each other: HF_INVALID.
+ * A name has at most one UPGRADEABLE reader, beside any number of SHARED ones. A SHARED reader
+ * cannot become the writer (HF_INVALID): two that tried would wait for each other.
  *
- * HF_OK: *lease is a new handle, with a new token; the old one has ended, without an event. What the lease protects has not been written
- * by others meanwhile. The lease has the kind that was asked for before: HF_OK, and nothing is done. Any other status leaves *lease as it
- * is, with its kind: HF_BUSY (wait_ms 0), HF_TIMEOUT, HF_CANCELLED, HF_DEADLOCK, HF_UNAVAILABLE. HF_LOST: it is lost, or was lost while it
- * waited. HF_UNKNOWN: the store may have converted it; nobody can use that, so the lease is lost too.
- * HF_UNSUPPORTED: no HF_CAP_CONVERT. HF_IN_USE: its hold count is above 1.
+ * HF_OK: *lease is a new handle, with a new token; the old one has ended, without an event. No
+ * other holder has written what the lease protects. If the lease has the kind already, nothing is
+ * done. HF_BUSY (wait_ms 0), HF_TIMEOUT, HF_CANCELLED, HF_DEADLOCK, HF_UNAVAILABLE: *lease is as
+ * it was, with its kind. So it is with any status that is not listed here. HF_LOST: it is lost, or
+ * was lost during the wait. HF_UNKNOWN: the store may have converted it; the lease is lost,
+ * because its kind is not known. HF_IN_USE: its hold count is above 1. HF_UNSUPPORTED: the engine
+ * lacks HF_CAP_CONVERT.
  */
 HF_API HF_USE hf_status hf_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err);
 
-/*
- * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Renew now, for ttl_ms (0: as before) from now. HF_OK: valid until then. HF_LOST: too late.
+/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Renew now, for ttl_ms (0: as before) from now. The library renews a lease by itself; this is for
+ * a lease with HF_FLAG_NO_RENEW, or to change the ttl. HF_OK: valid until then. HF_LOST: too late.
  * HF_UNAVAILABLE, HF_UNKNOWN: not confirmed; the lease is AT_RISK and still valid for
- * hf_lease_remaining_ms(). HF_UNSUPPORTED: it has no ttl.
- */
+ * hf_lease_remaining_ms(). HF_UNSUPPORTED: it has no ttl. */
 HF_API HF_USE hf_status hf_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * A canceller. It may serve many requests; fired once, it stays fired. */
+ * Make a canceller. It may serve many requests. Once fired, it stays fired. */
 HF_API HF_USE hf_status hf_cancel_open(hf_cancel **ret_cancel);
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * End the waiting of every request that names it. Any thread; not a signal handler. */
+ * End the waiting of every request that names this canceller, now and later. Any thread may call
+ * it; a signal handler may not. */
 HF_API hf_status hf_cancel_fire(hf_cancel *cancel);
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * HF_IN_USE while a request that names it is still waiting. */
+ * Free a canceller. HF_IN_USE: a request that names it still waits. */
 HF_API hf_status hf_cancel_close(hf_cancel *cancel);
 
 /* ---- several names at once ------------------------------------------------ */
@@ -492,43 +514,51 @@ HF_API hf_status hf_cancel_close(hf_cancel *cancel);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Acquire all that the `count` requests ask for, or nothing. HF_OK: ret_leases[i] is the lease of
- * requests[i], with its own token; each is an ordinary lease. Any other status: *ret_leases is
- * untouched, and whatever had been granted was given back before this returned (HF_UNKNOWN: or is
- * being given back, in the background); the text names the request that failed. HF_LOST: one lease
- * was lost while the call waited for another.
+ * Acquire everything that the `count` requests ask for, or nothing.
  *
- * Names are taken in the order of their bytes, whatever order they are given in: so two calls of
- * hf_acquire_all() never wait for each other in a cycle. Where one connection carries many requests
- * at once (Redis) all are asked for together first: if all are free that is one round trip.
+ * HF_OK: ret_leases[i] is the lease of requests[i], with its own token; each is an ordinary lease.
+ * HF_LOST: one lease was lost while the call waited for another. HF_UNKNOWN: a part may have been
+ * granted and is being given back in the background. HF_INVALID: the text names the request and
+ * its field. With any status but HF_OK, *ret_leases is untouched, and what had been granted was
+ * given back before the call returned; the text names the request that failed.
  *
- * All requests have the same wait_ms, which is the limit for all of them together, and the same
- * cancel, scope and session; no two have the same name. Else: HF_INVALID. All have the `size` of
- * the first.
+ * Names are taken in the order of their bytes, not in the order given: so two calls of
+ * hf_acquire_all() never wait for each other in a cycle. Where one connection carries many
+ * requests at once (Redis), all are sent together first: if all names are free, the call costs one
+ * round trip.
+ *
+ * All requests have the same wait_ms, which limits all of them together, and the same cancel,
+ * scope, session and `size`. No two have the same name.
  */
 HF_API HF_USE hf_status hf_acquire_all(hf_store *store, const hf_acquire_request *requests,
                                        size_t count, hf_lease **ret_leases, hf_error *err);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Acquire one of the things that the `count` requests ask for, whichever comes free first. HF_OK: *ret_lease is an ordinary
- * lease, of requests[*ret_index]. The names are tried in the order given; a free one costs what hf_acquire() costs. If none is
- * free, the call waits in the queues of all names, in its turn in each. When one is granted the call leaves the other queues;
- * what was granted there in the same moment is given back before this returns.
+ * Acquire one of the names that the `count` requests ask for, whichever becomes free first.
  *
- * Any other status: nothing is held. HF_BUSY, HF_TIMEOUT: none came free. A name that fails in another way (HF_MISMATCH,
- * HF_UNAVAILABLE, ...) ends the call with that status, unless another one is granted. HF_DEADLOCK: none of them can come free.
+ * The names are tried in the order given; a free one costs what hf_acquire() costs. If none is
+ * free, the call waits in the queues of all names, in its turn in each. When one is granted, the
+ * call leaves the other queues; if another was granted at the same moment, it is given back before
+ * the call returns.
  *
- * All requests have the same wait_ms, cancel, scope and session, and different names, as for hf_acquire_all(). While a session
- * that holds other leases waits in this way, labels are cut as for every waiting holder.
+ * HF_OK: *ret_lease is an ordinary lease, of requests[*ret_index]. HF_BUSY, HF_TIMEOUT: none
+ * became free. HF_DEADLOCK: none of them can become free. HF_MISMATCH, HF_UNAVAILABLE: one name
+ * failed, and none was granted. So it is with every other status that hf_acquire() returns.
+ * Nothing is held then.
+ *
+ * All requests have the same wait_ms, cancel, scope and session, and different names, as for
+ * hf_acquire_all(). A waiting request of a session that holds other leases has its label cut, as
+ * that of every waiting holder.
  */
 HF_API HF_USE hf_status hf_acquire_any(hf_store *store, const hf_acquire_request *requests,
                                        size_t count, size_t *ret_index, hf_lease **ret_lease,
                                        hf_error *err);
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Release them all, whatever happens. HF_OK: all were given back. Else the first status that was
- * not HF_OK, as of hf_release(); each handle has ended (in every case but HF_FORKED). */
+ * Release them all, whatever happens. HF_OK: all were given back. Otherwise the status is the
+ * first one that was not HF_OK, with the meaning it has for hf_release(). Each handle has ended,
+ * except with HF_FORKED. */
 HF_API hf_status hf_release_all(hf_lease *const *leases, size_t count, hf_error *err);
 
 /* ---- leases ------------------------------------------------------------ */
@@ -553,36 +583,38 @@ typedef struct hf_lease_info {
 #define HF_LEASE_INFO_INIT HF_INIT(hf_lease_info)
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * All of it in one step. */
+ * Read all fields in one step. It also clears hf_lease_fd(), unless the lease is lost. */
 HF_API HF_USE hf_status hf_lease_get(hf_lease *lease, hf_lease_info *ret_info);
 
 /* Blocks: no. Callbacks: none. After fork: as of a handle that has ended.
- * Shortcuts: token 0, state HF_STATE_LOST and 0 ms for a handle that has ended. */
+ * Shortcuts. For a handle that has ended: token 0, state HF_STATE_LOST, 0 ms. */
 HF_API HF_USE uint64_t hf_lease_token(hf_lease *lease);
 HF_API HF_USE hf_state hf_lease_state(hf_lease *lease);
 HF_API HF_USE int64_t hf_lease_remaining_ms(hf_lease *lease);
 /* Blocks: no. Callbacks: none. After fork: false.
- * HF_FLAG_WATCH: do others wait for it? One load, without a lock. false for a handle that has ended, and for a lost lease. */
+ * HF_FLAG_WATCH: do other requests wait for it? It costs one load and takes no lock. false for a
+ * handle that has ended, and for a lost lease. */
 HF_API HF_USE bool hf_lease_wanted(hf_lease *lease);
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
  * The token of a lease as a fence for hf_guard_claim() and hf_guard_set() of primitives.h.
- * HF_UNSUPPORTED: it is no fence: the lease is one of several that may overlap (a reader, some
- * permits of a semaphore; with HF_CAP_RESIZE any permits of one), or its engine gives no tokens. HF_LOST: too late to begin. */
+ * HF_UNSUPPORTED: the token is no fence: leases like this one may overlap (a reader, some permits
+ * of a semaphore; with HF_CAP_RESIZE any permits of one), or the engine gives no tokens. HF_LOST:
+ * the lease is lost; do not begin. */
 HF_API HF_USE hf_status hf_lease_fence(hf_lease *lease, uint64_t *ret_token, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: -1.
  * A descriptor that polls readable when an event has happened since the last hf_lease_get(), and
- * from the moment on that the lease is lost always. It belongs to the lease and is closed by the
- * last hf_release(). -1: no such lease, or no descriptor is left. */
+ * always once the lease is lost. It belongs to the lease, and the last hf_release() closes it. -1:
+ * no such lease, or no descriptor is left. */
 HF_API HF_USE int hf_lease_fd(hf_lease *lease);
 
 #define HF_LEASE_TEXT_MAX 64 /* with its NUL */
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * A detached lease as text that another process can give to hf_lease_adopt(). Whoever has it can
- * release the lease: it is a secret among those who share the store. HF_UNSUPPORTED: it is not
- * detached. HF_LOST: too late. */
+ * A detached lease as text that another process can give to hf_lease_adopt(). A process that has
+ * the text can release the lease: treat it as a secret of those who share the store.
+ * HF_UNSUPPORTED: the lease is not detached. HF_LOST: too late. */
 HF_API HF_USE hf_status hf_lease_export(hf_lease *lease, char ret_text[HF_LEASE_TEXT_MAX]);
 
 typedef struct hf_adopt_request {
@@ -599,33 +631,36 @@ typedef struct hf_adopt_request {
 #define HF_ADOPT_REQUEST_INIT HF_INIT(hf_adopt_request)
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Take over a detached lease by its text. HF_OK: the caller owns *ret_lease as if it was acquired
- * here. HF_NOT_FOUND: no such lease any more (ended, expired, broken). HF_INVALID: not the text of
- * a lease. */
+ * Take over a detached lease by its text. HF_OK: the caller owns *ret_lease as if it had acquired
+ * it. HF_NOT_FOUND: the lease has ended, expired or was broken. HF_INVALID: not the text of a
+ * lease. */
 HF_API HF_USE hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *request,
                                        hf_lease **ret_lease, hf_error *err);
 
 /* ---- asynchronous use --------------------------------------------------- */
 
 /*
- * Every call that may block has a form that does not, with the same inputs:
+ * Every call that may block has a form that does not block, with the same inputs:
  *
  *   hf_X_async(<inputs of hf_X>, done, arg, ret_op, err)
  *
- * It begins the call and returns. Not HF_OK: nothing began. HF_OK: `done` is called exactly once, later than the call
- * returns, on the thread that is in hf_store_process(). If no thread calls that, `done` does not come, but the call goes on: an
- * acquire may have been granted, and then holds the name. Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel()
- * and is good until `done` is called.
+ * It begins the call and returns. If the status is not HF_OK, nothing began. Otherwise `done` is
+ * called exactly once, after the call has returned, on the thread that is in hf_store_process(). If
+ * no thread calls that, `done` does not come, but the call goes on: an acquire may be granted, and
+ * then holds the name. Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel() and is
+ * valid until `done` is called.
  *
- * These have none: hf_open() and hf_close(), for there is no store before and after them that could call `done`;
- * hf_guard_claim_sql() and hf_sql_lock(), which block only in a function of the caller; hf_idle_release(), which is for the end of a process; hf_observer_set(), which waits only for a callback of the caller.
+ * These have none: hf_open() and hf_close(), because no store could call `done` before and after
+ * them; hf_guard_claim_sql() and hf_sql_lock(), which block only in a function of the caller;
+ * hf_idle_release(), which is for the end of a process; hf_observer_set(), which waits only for a
+ * callback of the caller.
  */
+
 typedef struct hf_op hf_op;
 
-/*
- * What a call has found. With HF_OK (and HF_YIELDED) the members that its blocking form returns are set, all others are zero. What is marked *
- * belongs to the callback, which keeps it or frees it; all else, and the result itself, lives until the callback returns.
- */
+/* What a call has found. On HF_OK (and HF_YIELDED) the members are set that the blocking form
+ * returns; all others are zero. A member that is marked * belongs to the callback, which keeps or
+ * frees it. Everything else, and the result itself, lives until the callback returns. */
 typedef struct hf_result {
     size_t size; /* set by the library */
     hf_status status;
@@ -650,6 +685,8 @@ typedef struct hf_result {
     const void *reserved[1];
 } hf_result;
 
+/* Called in hf_store_process(), once, when the call has ended. It may call anything of this library
+ * but hf_close() of this store. */
 typedef void hf_done_fn(const hf_result *result, void *arg);
 
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED. */
@@ -657,8 +694,9 @@ HF_API HF_USE hf_status hf_acquire_async(hf_store *store, const hf_acquire_reque
                                          hf_done_fn *done, void *arg, hf_op **ret_op,
                                          hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * The lease handle has ended when this returns HF_OK. `done` comes after an on_event callback that runs has ended, and of a
- * lost lease, with HF_LOST, after the one with HF_EVENT_LOST. A release cannot be cancelled. */
+ * The lease handle has ended when this returns HF_OK. `done` comes after an on_event callback that
+ * runs has ended; for a lost lease it comes with HF_LOST, after the callback with HF_EVENT_LOST. A
+ * release cannot be cancelled. */
 HF_API HF_USE hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg,
                                          hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
@@ -667,12 +705,13 @@ HF_API HF_USE hf_status hf_acquire_all_async(hf_store *store, const hf_acquire_r
                                              size_t count, hf_done_fn *done, void *arg,
                                              hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * With HF_OK result->lease is the lease, and result->number the index of its request. */
+ * On HF_OK result->lease is the lease, and result->number the index of its request. */
 HF_API HF_USE hf_status hf_acquire_any_async(hf_store *store, const hf_acquire_request *requests,
                                              size_t count, hf_done_fn *done, void *arg,
                                              hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * 1 to HF_ACQUIRE_ALL_MAX leases of one store; `done` comes from that store. hf_op_cancel() has no effect on it. */
+ * 1 to HF_ACQUIRE_ALL_MAX leases of one store; `done` comes from that store. hf_op_cancel() has no
+ * effect on it. */
 HF_API HF_USE hf_status hf_release_all_async(hf_lease *const *leases, size_t count,
                                              hf_done_fn *done, void *arg, hf_op **ret_op,
                                              hf_error *err);
@@ -681,12 +720,12 @@ HF_API HF_USE hf_status hf_release_all_async(hf_lease *const *leases, size_t cou
 HF_API HF_USE hf_status hf_renew_async(hf_lease *lease, int64_t ttl_ms, hf_done_fn *done, void *arg,
                                        hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * With HF_OK and HF_YIELDED result->lease is the lease; else, if the call has begun, nothing is held. The old handle has ended when
- * this returns HF_OK, unless the lease stays. */
+ * On HF_OK and HF_YIELDED result->lease is the lease; with any other status of the result nothing
+ * is held. The old handle has ended when this returns HF_OK, unless the lease stays. */
 HF_API HF_USE hf_status hf_yield_async(hf_lease *lease, int64_t wait_ms, hf_done_fn *done,
                                        void *arg, hf_op **ret_op, hf_error *err);
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED.
- * With HF_OK result->lease is the lease, and the old handle has ended when `done` is called. */
+ * On HF_OK result->lease is the lease, and the old handle has ended when `done` is called. */
 HF_API HF_USE hf_status hf_convert_async(hf_lease *lease, hf_kind kind, int64_t wait_ms,
                                          hf_done_fn *done, void *arg, hf_op **ret_op,
                                          hf_error *err);
@@ -732,14 +771,14 @@ HF_API HF_USE hf_status hf_deadlock_list_async(hf_store *store, hf_done_fn *done
                                                hf_op **ret_op, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * Ask a call that waits for an early end. `done` still comes: with HF_CANCELLED, or with another answer if it was too late. */
+ * Ask a waiting call to end early. `done` still comes: with HF_CANCELLED, or with another status
+ * if it was too late. */
 HF_API hf_status hf_op_cancel(hf_op *op);
 
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED, or -1.
- * Drive a store from your own event loop: wait until hf_store_fd() is readable or
- * hf_store_timeout_ms() has passed (-1: no limit), then call hf_store_process(), which never
- * blocks and runs the callbacks that are due, on this thread. The descriptor
- * belongs to the store. */
+ * Drive a store from an event loop: wait until hf_store_fd() is readable or hf_store_timeout_ms()
+ * has passed (-1: no limit), then call hf_store_process(), which never blocks and runs the
+ * callbacks that are due on this thread. The descriptor belongs to the store. */
 HF_API HF_USE int hf_store_fd(hf_store *store);
 HF_API HF_USE int hf_store_timeout_ms(hf_store *store);
 HF_API hf_status hf_store_process(hf_store *store);
@@ -750,17 +789,17 @@ typedef struct hf_holder {
     uint64_t token; /* of the present holder */
     uint64_t first; /* first token of its block; local passes count up from it */
     uint32_t permits;
-    bool detached; /* no process is responsible for it */
+    bool detached; /* it does not end with a process */
     int64_t age_ms;
     int64_t ttl_ms; /* left; -1: none */
     int64_t pid;    /* 0: unknown or in another PID namespace */
     int64_t tid;    /* the thread that holds after a local pass; 0: not known */
     const char *label;
     uint64_t session; /* for deadlock detection; 0: not known */
-    bool lingers;     /* its process may keep it while nobody uses it (linger_ms) ... */
-    bool idle;        /* ... and did so when it told the store last */
+    bool lingers;     /* its process may keep it while it is not in use (linger_ms) ... */
+    bool idle;        /* ... and did so when the store last heard from it */
     bool
-        watched; /* it learns that others wait (HF_FLAG_WATCH, linger_ms), and hf_ask() reaches it */
+        watched; /* it is told that others wait (HF_FLAG_WATCH, linger_ms), and hf_ask() reaches it */
     uint32_t slot_count; /* HF_FLAG_NUMBERED: how many `slots` */
     uint32_t slots[HF_SLOTS_MAX];
 } hf_holder;
@@ -781,7 +820,7 @@ typedef struct hf_entry {
     hf_kind kind; /* HF_KIND_MUTEX, HF_KIND_SHARED (a read-write lock) or HF_KIND_SEMAPHORE */
     uint32_t capacity;
     uint32_t taken;    /* permits; a writer takes `capacity` */
-    int64_t closed_ms; /* lock_delay left; 0: open */
+    int64_t closed_ms; /* lock_delay_ms that is left; 0: none */
     size_t holder_count;
     size_t waiter_count;
     bool resized; /* `capacity` was set by hf_semaphore_resize() */
@@ -791,19 +830,23 @@ typedef struct hf_view hf_view;
 
 #define HF_INSPECT_FLAG_PATTERN (UINT64_C(1) << 0) /* `name` is a pattern with * ? [a-z] and \ */
 
-/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * List holders and waiters. Without HF_INSPECT_FLAG_PATTERN `name` is one exact name; with it, NULL
- * and length 0 mean all names. A name that nobody holds or waits for has no entry. Each entry is
- * consistent in itself; a large view is read in pieces. A semaphore whose size was set has an entry also while it is free, if
- * one exact name is asked for. Only waiters that stand in the store are listed. Threads that ask one hf_store for a name, exclusively
- * and with equal options, queue up in the process: at most the first of them stands in the store, and none if another of them
- * holds the name. *ret_view is freed by hf_free(). */
+/*
+ * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * List holders and waiters. Without HF_INSPECT_FLAG_PATTERN `name` is one exact name; with it,
+ * `name` is a pattern, and NULL with length 0 means all names. A name without holders and waiters
+ * has no entry; but a semaphore whose size was set has one if its exact name is asked for. Each
+ * entry is consistent in itself; a large view is read in pieces. *ret_view is freed by hf_free().
+ *
+ * Only waiters that are queued in the store are listed. Threads that ask one hf_store for a name,
+ * exclusively and with equal options, queue inside the process: at most the first of them is
+ * queued in the store, and none if another of them holds the name.
+ */
 HF_API HF_USE hf_status hf_store_inspect(hf_store *store, const void *name, size_t name_len,
                                          uint64_t flags, hf_view **ret_view, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * What is in a view: entries, sorted by name, bytewise; the holders of an entry; its waiters, in
- * order. All of it lives as long as the view. NULL: no such index. */
+ * What is in a view: its entries, sorted by name, bytewise; the holders of an entry; its waiters,
+ * in order. All of it lives as long as the view. NULL: no such index. */
 HF_API HF_USE size_t hf_view_count(const hf_view *view);
 HF_API HF_USE const hf_entry *hf_view_entry(const hf_view *view, size_t index);
 HF_API HF_USE const hf_holder *hf_entry_holder(const hf_entry *entry, size_t index);
@@ -813,38 +856,43 @@ HF_API HF_USE const hf_waiter *hf_entry_waiter(const hf_entry *entry, size_t ind
 HF_API HF_USE bool hf_view_waiters_tracked(const hf_view *view);
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * End exactly the lease that holds `name` with `token`, whoever owns it; its holder is told (LOST). A lease of this store is
- * lost when the call returns (hf_lease_break_async(): when `done` is called).
- * HF_NOT_FOUND: no lease has that token now. */
+ * End exactly the lease that holds `name` with `token`, whichever process owns it. Its holder is
+ * told (HF_EVENT_LOST). A lease of this store handle is lost when the call returns
+ * (hf_lease_break_async(): when `done` is called). HF_NOT_FOUND: no lease has that token now. */
 HF_API HF_USE hf_status hf_lease_break(hf_store *store, const void *name, size_t name_len,
                                        uint64_t token, hf_error *err);
 
 /*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Set the size of a semaphore, also while it is in use. From then on it has `capacity` slots, whatever requests say, until the size is
- * set again; 0: as requests say, from the moment on that nobody holds it or waits for it. Nobody loses anything: if more is held
- * than the new size, new grants wait until enough has been given back; waiters keep their places, and those that fit now are
- * granted in the same step.
+ * Set the size of a semaphore, also while it is in use. From then on it has `capacity` slots,
+ * whatever the requests say, until the size is set again. With 0 the requests decide again, from
+ * the moment when no request holds it or waits for it. No lease is lost: if more is held than the
+ * new size, new grants wait until enough has been given back. Waiters keep their places, and those
+ * that fit now are granted in the same step.
  *
- * While a size is set, the name is a semaphore also when it is free: requests of another kind are HF_MISMATCH, and so is a request for
- * more permits than the size. A waiter that asks for more than a size that was set later stays, and those behind it wait too.
+ * While a size is set, the name is a semaphore also when it is free: a request of another kind, or
+ * for more permits than the size, is HF_MISMATCH. A waiter that asks for more than a size that was
+ * set later stays in the queue, and the waiters behind it wait too.
  *
- * HF_MISMATCH: the name is in use as another kind. HF_UNSUPPORTED without HF_CAP_RESIZE. HF_UNKNOWN: it may have been set; set it again.
+ * HF_MISMATCH: the name is in use as another kind. HF_UNSUPPORTED: the engine lacks HF_CAP_RESIZE.
+ * HF_UNKNOWN: it may have been set; set it again.
  */
 HF_API HF_USE hf_status hf_semaphore_resize(hf_store *store, const void *name, size_t name_len,
                                             uint32_t capacity, hf_error *err);
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Ask whoever holds `name` to give it away: HF_EVENT_ASKED with `text` (NULL: the store's label; longer ones are cut to HF_LABEL_MAX
- * bytes). It queues nowhere and changes nothing. HF_OK: every holder with HF_FLAG_WATCH was told, at least one. HF_BUSY: it is held,
- * and no holder listens. HF_NOT_FOUND: nobody holds it. HF_UNSUPPORTED without HF_CAP_WANTED. */
+ * Ask the holders of `name` to give it away: each that listens gets HF_EVENT_ASKED with `text`
+ * (NULL: the label of the store; a longer text is cut to HF_LABEL_MAX bytes). The call queues
+ * nowhere and changes nothing. HF_OK: at least one holder has HF_FLAG_WATCH, and each of these was
+ * told. HF_BUSY: it is held, and no holder listens. HF_NOT_FOUND: it is free. HF_UNSUPPORTED: the
+ * engine lacks HF_CAP_WANTED. */
 HF_API HF_USE hf_status hf_ask(hf_store *store, const void *name, size_t name_len, const char *text,
                                hf_error *err);
 
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Wait until something in the store has changed since *seq (0: since now); then set *seq.
- * HF_TIMEOUT: nothing changed. A waiting process costs nothing. HF_UNSUPPORTED without
- * HF_CAP_WATCH. */
+ * Wait until something in the store has changed since *seq (0: since now); then set *seq. The
+ * process sleeps meanwhile and costs nothing. HF_TIMEOUT: nothing changed. HF_UNSUPPORTED: the
+ * engine lacks HF_CAP_WATCH. */
 HF_API hf_status hf_store_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
                                hf_error *err);
 
@@ -864,7 +912,7 @@ typedef struct hf_finding {
 typedef struct hf_report hf_report;
 
 /* Blocks: for some round trips. Callbacks: none. After fork: HF_FORKED.
- * Is this store safe for what it promises? *ret_report is freed by hf_free(). */
+ * Check whether this store is safe for what it promises. *ret_report is freed by hf_free(). */
 HF_API HF_USE hf_status hf_store_check(hf_store *store, hf_report **ret_report, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: works.
@@ -877,38 +925,41 @@ HF_API HF_USE const hf_finding *hf_report_item(const hf_report *report, size_t i
 /*
  * In a store that lists waiters and has tokens (HF_CAP_WAITERS, HF_CAP_TOKEN) the library finds
  * requests that wait for each other in a cycle, across names, threads, processes and machines. One
- * of them gets HF_DEADLOCK with the cycle in its text: the last to come of those with a limit to
- * their wait, else the last of all. The others proceed once it releases what it holds. That happens
- * after about a second of waiting (deadlock_check= in the URL; 0s: never). It happens at once for a
- * reader that waits to become the writer of the same name, and for a request that waits for its own
- * thread without a limit and without a canceller (with one of them it waits as asked). mode=row and
- * mode=session of PostgreSQL and MariaDB cannot list waiters: there the server finds cycles, except
- * those through the `session` of another process, and hf_deadlock_list() is HF_UNSUPPORTED.
+ * of them gets HF_DEADLOCK with the cycle in its text: of the requests with a limit to their wait
+ * the one that came last, else the one that came last of all. The others proceed once it releases
+ * what it holds.
  *
- * Waits and leases belong to a *session*: a thread; or a scope, for requests that name one; or, by
- * `session` of the request, the session of another process. Asynchronous requests without one of
- * the last two have none. Of a session that holds more than eight leases in the store the latest
- * eight count. Leases that end by themselves (HF_FLAG_NO_RENEW, HF_FLAG_DETACHED, max_hold_ms)
- * block nobody for ever and do not count. A lease that another thread will release must be
- * requested with HF_FLAG_NO_DEADLOCK_CHECK: otherwise the library assumes that the requesting
- * thread releases it.
+ * A cycle is found after about a second of waiting (deadlock_check= in the URL; 0s: never). It is
+ * found at once for a reader that waits to become the writer of the same name, and for a request
+ * that waits for its own thread without a limit and without a canceller (with one of them it waits
+ * as asked). mode=row and mode=session of PostgreSQL and MariaDB cannot list waiters: there the
+ * server finds cycles, except those through the `session` of another process, and
+ * hf_deadlock_list() is HF_UNSUPPORTED.
  *
- * There are no false positives among leases that are held: a holder that is not known to wait is assumed
- * to release; for a semaphore every way to enough permits must be blocked; two successive views must
- * agree. A lease that was broken by another process or store (hf_lease_break()) counts as held until its own store has heard of that.
+ * Waits and leases belong to a *session*: the calling thread; or a scope, for requests that name
+ * one; or, by `session` of the request, the session of another process. Asynchronous requests
+ * without a scope or `session` have none. If a session holds more than eight leases in the store,
+ * the latest eight count. Leases that end by themselves (HF_FLAG_NO_RENEW, HF_FLAG_DETACHED,
+ * max_hold_ms) do not count. A lease that another thread will release must be requested with
+ * HF_FLAG_NO_DEADLOCK_CHECK: otherwise the library assumes that the requesting thread releases it.
+ *
+ * There are no false positives among leases that are held: the library assumes that a holder
+ * releases unless it is known to wait; for a semaphore every way to enough permits must be
+ * blocked; two successive views must agree. A lease that was broken by another process or store
+ * (hf_lease_break()) counts as held until its own store has heard of it.
  */
 
 #define HF_SESSION_TEXT_MAX 160 /* with its NUL */
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * The session that holds `lease`, as text for a process that works for us (an environment
- * variable): what that process waits for, we wait for. `around` is the same text of a process for
- * which we work, NULL: none. */
+ * The session that holds `lease`, as text for a process that works for this one (pass it in an
+ * environment variable, for example): what that process waits for, this one waits for. `around` is
+ * the same text, if this process works for another one itself; NULL: it does not. */
 HF_API HF_USE hf_status hf_session_get(hf_lease *lease, const char *around,
                                        char ret_text[HF_SESSION_TEXT_MAX], hf_error *err);
 
-/* A waiter of a cycle: it waits for `name`, which the next waiter has. The last one waits for what
- * the first has. */
+/* A waiter of a cycle: it waits for `name`, which the next waiter holds. The last one waits for
+ * what the first holds. */
 typedef struct hf_deadlock_waiter {
     const unsigned char *name; /* what it waits for */
     size_t name_len;
@@ -956,18 +1007,19 @@ typedef struct hf_engine_info {
 } hf_engine_info;
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * Engine number `index` from 0; NULL past the last. It may load the engine's module. What it points
- * to stays for the life of the process. */
+ * The engine number `index`, from 0; NULL after the last. The call may load the module of the
+ * engine. The result stays valid for the life of the process. */
 HF_API HF_USE const hf_engine_info *hf_engine_get(size_t index);
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * A URL may choose among several sets of promises (wire=, mode=, tokens=): number `mode` of them. 0 is
- * hf_engine_get(index); NULL past the last. */
+ * A URL may choose among several sets of promises (wire=, mode=, tokens=): this is set number
+ * `mode` of the engine. Set 0 is hf_engine_get(index); NULL after the last. */
 HF_API HF_USE const hf_engine_info *hf_engine_get_mode(size_t index, size_t mode);
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * The SQL that makes the tables and routines of the database at `url`, which is not connected to:
- * each statement ends with ";\n". *ret_sql is freed by hf_free(). HF_UNSUPPORTED: not a database. */
+ * The SQL that makes the tables and routines of the database at `url`. Nothing is connected to.
+ * Each statement ends with ";\n". *ret_sql is freed by hf_free(). HF_UNSUPPORTED: not the URL of a
+ * database. */
 HF_API HF_USE hf_status hf_sql_get_schema(const char *url, char **ret_sql, hf_error *err);
 
 #ifdef __cplusplus

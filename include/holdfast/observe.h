@@ -43,7 +43,7 @@ typedef enum hf_loss {
     HF_LOSS_NONE,     /* it was not lost */
     HF_LOSS_EXPIRED,  /* its validity ended, and no renewal was confirmed before */
     HF_LOSS_MAX_HOLD, /* it was held for as long as max_hold_ms allows */
-    HF_LOSS_BROKEN, /* the store said that it has ended: by hf_lease_break(), with its session, or before our clock said so */
+    HF_LOSS_BROKEN, /* the store said that it has ended: by hf_lease_break(), with its session, or before the local clock said so */
     HF_LOSS_FORGOTTEN, /* the store did not have it any more when it was renewed or converted */
     HF_LOSS_CLOSED     /* hf_close() with HF_CLOSE_FLAG_RELEASE */
 } hf_loss;
@@ -89,8 +89,9 @@ typedef struct hf_stats {
 #define HF_STATS_INIT HF_INIT(hf_stats)
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * The numbers of this store. They are read one part after the other while threads go on, so they may not add up exactly. The call
- * visits every lease that is held. HF_INVALID: no such store, or ret_stats->size is not that of an hf_stats. */
+ * The numbers of this store. They are read one after the other while other threads go on, so they
+ * may not add up exactly. The call visits every lease that is held. HF_INVALID: no such store, or
+ * ret_stats->size is not that of an hf_stats. */
 HF_API HF_USE hf_status hf_stats_get(hf_store *store, hf_stats *ret_stats);
 
 /* ---- events ------------------------------------------------------------------------- */
@@ -131,12 +132,11 @@ typedef struct hf_observation {
     bool local; /* GRANTED: by a thread of this process, or it had stayed here (linger_ms) */
 } hf_observation;
 
-/*
- * Called for every event, on the thread on which it happens: that of a caller, or one of the library; several threads may call it
- * at once. The events of one acquisition come in their order. Locks of the store may be held: it must not block, and must not call
- * this library, except hf_status_name(), hf_status_text(), hf_loss_name() and the hf_histogram_*() calls. So it copies what it
- * needs and hands it to another thread.
- */
+/* Called for every event, on the thread on which it happens: that of a caller, or one of the
+ * library. Several threads may call it at once. The events of one acquisition come in their order.
+ * Locks of the store may be held: the callback must not block, and must not call this library,
+ * except hf_status_name(), hf_status_text(), hf_loss_name() and the hf_histogram_*() calls. Copy
+ * what you need and hand it to another thread. */
 typedef void hf_observer_fn(const hf_observation *observation, void *arg);
 
 typedef struct hf_observer {
@@ -147,9 +147,10 @@ typedef struct hf_observer {
 #define HF_OBSERVER_INIT HF_INIT(hf_observer)
 
 /* Blocks: for a callback of the old observer that runs. Callbacks: none. After fork: works.
- * Observe all stores of this process, open ones and later ones. The struct is copied. NULL: stop observing. There is one observer:
- * a new one replaces the old one, which is not called any more after this call has returned. Without an observer an event costs one
- * load. Do not call it from within the callback. HF_INVALID: on_event is NULL, or the size is not that of an hf_observer. */
+ * Observe all stores of this process, open ones and later ones. The struct is copied. NULL: stop
+ * observing. There is one observer: a new one replaces the old one, which is not called any more
+ * after this call has returned. Without an observer an event costs one load. Do not call it from
+ * within the callback. HF_INVALID: on_event is NULL, or the size is not that of an hf_observer. */
 HF_API HF_USE hf_status hf_observer_set(const hf_observer *observer);
 
 #ifdef __cplusplus

@@ -50,39 +50,38 @@ typedef enum hf_value_kind {
 
 /*
  * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Run a Lua script on the server, atomically (HF_CAP_SCRIPTS: Redis). A `text` is sent by its SHA-1, and
- * whole if the server does not know it; a `sha1` names a script that somebody has loaded or run before. *ret_value (may be NULL) is what it returned, to be freed by
- * hf_free(). Keys are taken as they are, without the store's prefix; in a cluster they must be of
- * one slot, which decides which server runs it. Lists may be seven deep.
+ * Run a Lua script on the server, atomically (HF_CAP_SCRIPTS: Redis). A `text` is sent by its
+ * SHA-1, and whole if the server does not know it; a `sha1` names a script that was loaded or run
+ * before. *ret_value (may be NULL) is what the script returned, to be freed by hf_free(). Keys are
+ * taken as they are, without the prefix of the store; in a cluster they must be of one slot, which
+ * decides which server runs the script. Lists may be seven deep.
  *
- * HF_INVALID: the script is at fault, and the text is the server's: it does not compile (nothing was
- * done), or it raised an error, or returned one: what it had written by then stays written. Also for
- * keys of several slots (nothing was done), and for a write with HF_SCRIPT_FLAG_READ_ONLY. HF_NOT_FOUND:
- * the server that has the keys does not know this `sha1` (NOSCRIPT): hf_script_load() it, or run its text.
- * HF_UNSUPPORTED: the server has no EVAL_RO, and it did not run. HF_CANCELLED: somebody killed it; it had written
- * nothing. HF_UNAVAILABLE: it did not run; "BUSY" in the text: because another script runs for
- * longer than the server's busy-reply-threshold. Redis does not end that one: it waits for it and
- * answers BUSY in the meantime; hf_script_kill() ends it. HF_DENIED, HF_FULL: refused, it did not
- * run. HF_UNKNOWN: the answer was lost or did not come in time (op_timeout); it may have run, may
- * run now, and is never sent twice.
+ * HF_INVALID: the script is at fault, and the text is that of the server. It does not compile
+ * (nothing was done); or it raised or returned an error: what it had written by then stays
+ * written. Also for keys of several slots (nothing was done), and for a write with
+ * HF_SCRIPT_FLAG_READ_ONLY. HF_NOT_FOUND: the server that has the keys does not know this `sha1`
+ * (NOSCRIPT). HF_UNSUPPORTED: the engine has no scripts, or the server has no EVAL_RO; the script
+ * did not run. HF_CANCELLED: it was killed; it had written nothing. HF_UNAVAILABLE: it did not
+ * run; with "BUSY" in the text because another script has run for longer than the
+ * busy-reply-threshold of the server. HF_DENIED, HF_FULL: refused; it did not run. HF_UNKNOWN: the
+ * answer was lost or did not come in time (op_timeout=): it may have run, or may run now, and is
+ * never sent twice.
  */
 HF_API HF_USE hf_status hf_script_run(hf_store *store, const hf_script_request *script,
                                       hf_value **ret_value, hf_error *err);
 
-/*
- * Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Give a script to the server (in a cluster: to every master) without running it, and write its SHA-1 with a NUL
- * into ret_sha1 (may be NULL). len HF_CSTRING: it ends with a NUL. A server forgets its scripts when it is
- * restarted, by hf_script_flush(), and a replica that becomes the master may never have had them.
- *
- * HF_INVALID: it does not compile; the text is the server's. HF_UNKNOWN: some servers may have it.
- */
+/* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
+ * Give a script to the server (in a cluster: to every master) without running it, and write its
+ * SHA-1 with a NUL into ret_sha1 (may be NULL). len HF_CSTRING: the text ends with a NUL. A server
+ * forgets its scripts when it restarts and by hf_script_flush(), and a replica that becomes the
+ * master may never have had them. HF_INVALID: it does not compile; the text is that of the server.
+ * HF_UNKNOWN: some servers may have it. */
 HF_API HF_USE hf_status hf_script_load(hf_store *store, const char *text, size_t len,
                                        char ret_sha1[HF_SCRIPT_SHA1_LEN + 1], hf_error *err);
 
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Does the server (in a cluster: every master) know this script? `text` is the script, or its SHA-1
- * in 40 hex digits; len HF_CSTRING: it ends with a NUL. */
+ * Does the server (in a cluster: every master) know this script? `text` is the script, or its
+ * SHA-1 in 40 hex digits; len HF_CSTRING: it ends with a NUL. */
 HF_API HF_USE hf_status hf_script_exists(hf_store *store, const char *text, size_t len,
                                          bool *ret_exists, hf_error *err);
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
@@ -91,19 +90,19 @@ HF_API HF_USE hf_status hf_script_exists_each(hf_store *store, const char *const
                                               const size_t *lens, size_t count, bool *ret_exists,
                                               hf_error *err);
 /* Blocks: a round trip. Callbacks: none. After fork: HF_FORKED.
- * Make the servers forget all scripts, of everybody. They are sent again when they are needed. */
+ * Make the servers forget all scripts, those of other clients too. Scripts are sent again when
+ * they are needed. */
 HF_API HF_USE hf_status hf_script_flush(hf_store *store, hf_error *err);
 
 /*
  * Blocks: up to wait_ms. Callbacks: none. After fork: works.
- * End the script that runs now at the server of `url` (of a cluster: at the servers that it names),
- * whoever runs it, over a new connection: existing ones may be stuck behind the script, and no store
- * can be opened. A server answers nobody before its busy-reply-threshold (5 s) is over; wait at most
- * wait_ms for that, 0: HF_SCRIPT_KILL_WAIT_MS.
+ * End the script that runs now at the server of `url` (of a cluster: at the servers that the URL
+ * names), whichever client runs it, over a new connection: existing ones may be stuck behind the
+ * script, and no store can be opened. A server answers nothing before its busy-reply-threshold (5
+ * s) is over; the call waits at most wait_ms for that, 0: HF_SCRIPT_KILL_WAIT_MS.
  *
- * HF_NOT_FOUND: none runs. HF_IN_USE: it has written already, and Redis does not kill it then,
- * because half of its work would stay: wait for it, or shut the server down without saving.
- * HF_UNSUPPORTED: this engine runs no scripts.
+ * HF_NOT_FOUND: none runs. HF_IN_USE: the script has written already, and Redis does not kill it
+ * then, because half of its work would stay. HF_UNSUPPORTED: this engine runs no scripts.
  */
 HF_API HF_USE hf_status hf_script_kill(const char *url, int64_t wait_ms, hf_error *err);
 
@@ -151,8 +150,8 @@ HF_API HF_USE const hf_value *hf_value_get_item(const hf_value *list, size_t ind
 
 /* ---- the nodes of a Redlock store ------------------------------------------------ */
 
-/* holdfast-redlock(7) explains epochs and healing. The store is not opened: one that needs this may
- * be in no state to be opened. */
+/* holdfast-redlock(7) explains epochs and healing. The store is not opened: a store that needs this
+ * may be in no state to be opened. HF_UNSUPPORTED: not a Redlock store. */
 
 typedef enum hf_redlock_state {
     HF_REDLOCK_STATE_READY = 0,
@@ -203,26 +202,26 @@ typedef struct hf_redlock_status {
 } hf_redlock_status;
 
 /* Blocks: a round trip. Callbacks: none. After fork: works.
- * What every node of the Redlock store at `url` is. *ret_status, to be freed by hf_free(), is set also
- * with a status that says why the store cannot be healed; NULL: no node was asked. HF_UNSUPPORTED:
- * not a Redlock store. */
+ * The state of every node of the Redlock store at `url`. *ret_status, to be freed by hf_free(), is
+ * set also with a status that says why the store cannot be healed; NULL: no node was asked.
+ * HF_UNSUPPORTED: not a Redlock store. */
 HF_API HF_USE hf_status hf_redlock_get_status(const char *url, hf_redlock_status **ret_status,
                                               hf_error *err);
 /* Blocks: no. Callbacks: none. After fork: works.
- * Node number `index` from 0, in the order of the URL; it lives as long as the status. NULL: no such
- * index. */
+ * Node number `index`, from 0, in the order of the URL. It lives as long as the status. NULL: no
+ * such index. */
 HF_API HF_USE const hf_redlock_node *hf_redlock_get_node(const hf_redlock_status *status,
                                                          size_t index);
 
-/* What hf_redlock_join() does, step by step; `topic` is a node. The strings are good during the
- * call only. */
+/* Told of each step of hf_redlock_join(); `topic` is a node. The strings are valid during the call
+ * only. */
 typedef void hf_redlock_fn(hf_check_level level, const char *topic, const char *text, void *arg);
 
 #define HF_REDLOCK_JOIN_FLAG_FORCE (UINT64_C(1) << 0) /* see holdfast-redlock(1) */
 
 /* Blocks: for as long as max_ttl. Callbacks: here. After fork: works.
- * Heal what can be healed, and wait for what must pass first. `node`, an address of the URL, is the
- * one that shall join; NULL: all. `told` (may be NULL) hears of each step. */
+ * Heal what can be healed, and wait for what must pass first. `node`, an address of the URL, is
+ * the one that shall join; NULL: all. `told` (may be NULL) is called for each step. */
 HF_API HF_USE hf_status hf_redlock_join(const char *url, const char *node, uint64_t flags,
                                         hf_redlock_fn *told, void *arg, hf_error *err);
 
