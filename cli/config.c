@@ -68,12 +68,30 @@ static char *trim(char *text);
 __attribute__((format(printf, 3, 4))) static int wrong_at(const char *file, unsigned line,
                                                           const char *format, ...);
 
+/* Which files were looked at, and which profiles they have. */
+static void say_profiles(const struct config *config, char *text, size_t size)
+{
+    const char *only = secure_getenv("HOLDFAST_CONFIG");
+    size_t used =
+        only ? (size_t)snprintf(text, size, "%s", shown(only))
+             : (size_t)snprintf(text, size, "%s or ~/.config/holdfast/config", SYSTEM_FILE);
+
+    if (used < size)
+        used += (size_t)snprintf(text + used, size - used, ", which %s ", only ? "has" : "have");
+    if (config->count == 0 && used < size)
+        snprintf(text + used, size - used, "none");
+    for (size_t i = 0; i < config->count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
+                                 shown(config->entries[i].name));
+}
+
 int config_profile(const char *name, struct profile *ret_profile)
 {
     static struct config all; /* names and passwords' variables are kept for ever */
     struct config *config = &all;
     struct profile nothing = { 0 };
     const struct entry *hit = NULL;
+    char there[1024];
     int code = read_files(config);
 
     if (code != EXIT_FINE)
@@ -92,12 +110,10 @@ int config_profile(const char *name, struct profile *ret_profile)
     if (!name)
         return wrong_at(config->fallback_file, config->fallback_line, "no profile '%s'",
                         shown(config->fallback));
-    if (*name == '/' || *name == '.')
-        say_error("no profile '%s' in the config file: for a directory put file: before it",
-                  shown(name));
-    else
-        say_error("no profile '%s' in the config file (a store URL would contain a ':')",
-                  shown(name));
+    say_profiles(config, there, sizeof there);
+    say_error("no profile '%s' in %s%s", shown(name), there,
+              *name == '/' || *name == '.' ? ": for a directory put file: before it"
+                                           : " (a store URL would contain a ':')");
     return EXIT_CONFIG;
 }
 

@@ -56,9 +56,31 @@ static atomic_size_t added_count;
 
 static const struct hfi_engine *find_added(const char *scheme);
 static struct entry *find_entry(const char *scheme);
+static bool is_listed(const struct entry *entry);
 static bool has_word(const char *words, const char *word);
 static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err);
 static void remember_why(struct entry *entry, const char *why);
+
+/* "are file, redis, etcd": the first scheme of each engine whose module is there. */
+static void say_schemes(char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "is none");
+    bool any = false;
+
+    for (struct entry *entry = table; entry < table + TABLE_SIZE; entry++) {
+        const char *schemes =
+            entry->built_in ? entry->built_in()->promises->schemes : entry->schemes;
+
+        if (!is_listed(entry))
+            continue;
+        used = any ? used : (size_t)snprintf(text, size, "are ");
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s", any ? ", " : "",
+                                 (int)strcspn(schemes, " "), schemes);
+        any = true;
+        if (used >= size)
+            return;
+    }
+}
 
 /* ---- entry points ----------------------------------------------------------- */
 
@@ -66,7 +88,7 @@ hf_status hfi_registry_find(const char *scheme, const struct hfi_engine **ret_en
 {
     const struct hfi_engine *engine = find_added(scheme);
     struct entry *entry;
-    char shown[64];
+    char shown[64], there[200];
 
     if (engine) {
         *ret_engine = engine;
@@ -74,9 +96,11 @@ hf_status hfi_registry_find(const char *scheme, const struct hfi_engine **ret_en
     }
 
     entry = find_entry(scheme);
-    if (!entry)
-        return hfi_error_set(err, HF_CONFIG, 0, "no engine for the scheme '%s'",
-                             hfi_quote_name(scheme, strlen(scheme), shown, sizeof shown));
+    if (!entry) {
+        say_schemes(there, sizeof there);
+        return hfi_error_set(err, HF_CONFIG, 0, "no engine for the scheme '%s'; there %s",
+                             hfi_quote_name(scheme, strlen(scheme), shown, sizeof shown), there);
+    }
     return load(entry, ret_engine, err);
 }
 

@@ -13,9 +13,12 @@
 #include "util/error.h"
 #include "util/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define KEY_SHOWN_MAX 40
+
+static const char not_known[] = "is not known";
 
 static hf_status parse_text(struct hfi_url *url, hf_error *err);
 static hf_status parse_params(struct hfi_url *url, char *at, hf_error *err);
@@ -155,6 +158,19 @@ static hf_status parse_param(struct hfi_url *url, char *item, hf_error *err)
 
 /* ---- taking parameters ----------------------------------------------------- */
 
+/* An engine asks for every key that it knows: remember the closest one that is not there, for a key that turns out to be
+ * mistyped. */
+static void compare(struct hfi_url_param *param, const char *key)
+{
+    size_t distance = hfi_edit_distance(param->key, key);
+
+    if (distance > (strlen(param->key) < 4 ? 1 : 2) ||
+        (*param->near && distance >= param->distance))
+        return;
+    param->distance = distance;
+    snprintf(param->near, sizeof param->near, "%s", key);
+}
+
 static struct hfi_url_param *take(struct hfi_url *url, const char *key)
 {
     for (size_t i = 0; i < url->param_count; i++) {
@@ -163,6 +179,8 @@ static struct hfi_url_param *take(struct hfi_url *url, const char *key)
         url->params[i].taken = true;
         return &url->params[i];
     }
+    for (size_t i = 0; i < url->param_count; i++)
+        compare(&url->params[i], key);
     return NULL;
 }
 
@@ -177,7 +195,7 @@ hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err)
 {
     for (size_t i = 0; i < url->param_count; i++)
         if (!url->params[i].taken)
-            return param_error(&url->params[i], "is not known", err);
+            return param_error(&url->params[i], not_known, err);
     return HF_OK;
 }
 
@@ -208,6 +226,11 @@ static hf_status refuse(const struct hfi_url_param *param, hf_status status, int
     if (!shown)
         return hfi_error_set(err, status, native, "store URL: the parameter at byte %zu %s",
                              param->at, wrong);
+    /* An engine that passes parameters to its library refuses by the same words. */
+    if (*param->near && strcmp(wrong, not_known) == 0)
+        return hfi_error_set(err, status, native,
+                             "store URL: parameter '%s' at byte %zu %s; did you mean '%s'?",
+                             param->key, param->at, wrong, param->near);
     return hfi_error_set(err, status, native, "store URL: parameter '%s' at byte %zu %s",
                          param->key, param->at, wrong);
 }
@@ -256,24 +279,27 @@ static int hex_pair(const char *text)
 /*
  * Append the user with the password masked, the user alone, or a mask. A user's name is no secret,
  * and shows which of two URLs was meant. But a single word there may be a password in the wrong
- * place, unless it is a database's URL.
+ * place, unless it is a database's URL or a parameter says where the password is.
  */
 static char *add_user(const struct hfi_url *url, size_t skip, char *to)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     static const char *const databases[] = { "postgresql", "postgres", "mariadb", "mysql" };
-    bool slashes = strncmp(url->rest, "//", 2) == 0, database = false;
+    bool slashes = strncmp(url->rest, "//", 2) == 0, is_user = false;
     const char *user = url->rest + (slashes ? 2 : 0);
     size_t len = strspn(user, plain);
     bool alone = user + len + 1 == url->rest + skip;
 
     for (size_t i = 0; i < sizeof databases / sizeof *databases; i++)
-        database = database || strcmp(url->scheme, databases[i]) == 0;
+        is_user = is_user || strcmp(url->scheme, databases[i]) == 0;
+    for (size_t i = 0; i < url->param_count; i++)
+        is_user = is_user || strcmp(url->params[i].key, "password_file") == 0 ||
+                  strcmp(url->params[i].key, "password_env") == 0;
     if (slashes)
         to = stpcpy(to, "//");
-    if (len > 0 && (user[len] == ':' || (alone && database)))
+    if (len > 0 && (user[len] == ':' || (alone && is_user)))
         to = mempcpy(to, user, len);
-    else if (!alone || !database)
+    else if (!alone || !is_user)
         return stpcpy(to, "***");
     return alone ? to : stpcpy(to, ":***");
 }
@@ -328,7 +354,8 @@ static bool names_a_place(const char *key)
     size_t len = strlen(key);
 
     return (len > 5 && strcmp(key + len - 5, "_file") == 0) ||
-           (len > 4 && strcmp(key + len - 4, "_env") == 0) || strcmp(key, "key") == 0;
+           (len > 4 && strcmp(key + len - 4, "_env") == 0) || strcmp(key, "key") == 0 ||
+           strcmp(key, "tokens") == 0; /* a switch */
 }
 
 static bool is_secret(const struct hfi_url *url, const struct hfi_url_param *param)

@@ -10,11 +10,15 @@
 #include "engine/conf.h"
 
 #define HFI_URL_PARAMS_MAX 32
+#define HFI_URL_NEAR_MAX   32
 
 struct hfi_url_param {
     char *key, *value; /* decoded, NUL-terminated */
     size_t at;         /* byte in the URL where the key begins */
     bool taken;
+    char near
+        [HFI_URL_NEAR_MAX]; /* the closest of the keys that were asked for; empty: none is close */
+    size_t distance;
 };
 
 struct hfi_url {
@@ -32,7 +36,7 @@ void hfi_url_done(struct hfi_url *url);
 
 /* The value of `key`, marked as taken, or NULL. Lives as long as the url. */
 const char *hfi_url_take(struct hfi_url *url, const char *key);
-/* HF_CONFIG names the first parameter that nobody took, and its byte. */
+/* HF_CONFIG names the first parameter that nobody took, its byte, and the closest key that was asked for. */
 hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err);
 /* "store URL: parameter '<key>' at byte N <why>"; `why` is never a value. Returns `status`. */
 hf_status hfi_url_refuse(const struct hfi_url *url, const char *key, hf_status status, int native,

@@ -23,6 +23,9 @@ char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size);
  * characters and bytes that are not UTF-8 become '?', white space becomes a blank. In place; the
  * text does not grow. `lines`: line feeds stay. */
 void hfi_disarm(char *text, bool lines);
+/* How many letters must be added, dropped, changed or swapped with their neighbour; HFI_FAR if a word is too long for that. */
+#define HFI_FAR 64
+size_t hfi_edit_distance(const char *a, const char *b);
 void hfi_hex(const void *bytes, size_t len, char *ret_text); /* 2 * len + 1 */
 bool hfi_unhex(const char *text, size_t text_len, void *ret_bytes, size_t len);
 #endif

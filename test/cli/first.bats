@@ -49,6 +49,37 @@ load helper
     says "leave 'file' out"
 }
 
+@test "a scheme, a profile or a parameter that is not there: what there is instead" {
+    exits 78 holdfast -S mongodb://x ls
+    says "no engine for the scheme 'mongodb'; there are file, redis, redlock, postgresql, mysql, zk, etcd, memcached"
+    export HOLDFAST_CONFIG=$dir/config
+    echo "# none yet" >config
+    exits 78 holdfast -S foo ls
+    says "no profile 'foo' in $dir/config, which has none"
+    printf '[profile one]\nurl = file:%s/one\n[profile two]\nurl = file:%s/two\n' "$dir" "$dir" >config
+    exits 78 holdfast -S foo ls
+    says "no profile 'foo' in $dir/config, which has one, two"
+    unset HOLDFAST_CONFIG
+    exits 78 holdfast -S 'redis://127.0.0.1:1?op_timout=1s' ls
+    says "'op_timout' at byte 20 is not known; did you mean 'op_timeout'?"
+    exits 78 holdfast -S 'postgresql://app@127.0.0.1:1/db?op_timout=1s' ls
+    says "did you mean 'op_timeout'?"
+}
+
+@test "no user and no switch is masked, and every secret is" {
+    exits 69 holdfast --open-timeout 1s -S 'postgresql://app@127.0.0.1:1/db' ls
+    says "open postgresql://app@127.0.0.1:1/db: "
+    exits 69 holdfast --open-timeout 1s -S 'memcached://127.0.0.1:1?prefix=x' ls
+    says "memcached://127.0.0.1:1?prefix=x"
+    (umask 077 && echo SECRET >password)
+    exits 69 holdfast --open-timeout 1s -S "redis://app@127.0.0.1:1?password_file=$dir/password" ls
+    says "open redis://app@127.0.0.1:1?password_file=$dir/password: "
+    exits 69 holdfast --open-timeout 1s -S 'postgresql://127.0.0.1:1/db?mode=session&tokens=on' ls
+    says "tokens=on"
+    exits 69 holdfast --open-timeout 1s -S 'redis://app:SECRET@127.0.0.1:1' ls
+    says "redis://app:***@127.0.0.1:1"
+}
+
 @test "engines | head -1: nothing is said on stderr" {
     (holdfast engines 2>err | head -n 1) >out
     [[ ! -s err ]]

@@ -32,7 +32,8 @@ static void unknown_schemes(void **state)
         assert_ptr_equal(engine, &first);
     }
     assert_int_equal(hfi_registry_find("\x1b[2J", &engine, &err), HF_CONFIG);
-    assert_string_equal(err.text, "no engine for the scheme '\\x1b[2J'");
+    assert_memory_equal(err.text, "no engine for the scheme '\\x1b[2J'; there ",
+                        strlen("no engine for the scheme '\\x1b[2J'; there "));
     assert_int_equal(hfi_registry_find("nope", &engine, NULL), HF_CONFIG);
 }
 

@@ -160,6 +160,35 @@ static void what_nobody_took_is_named(void **state)
     hfi_url_done(&url);
 }
 
+/* What an engine takes without finding it is what it knows: the closest of those is suggested, but
+ * nothing that is far, and nothing that the URL has already. */
+static void a_mistyped_key_gets_a_suggestion(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        { "redis://h?op_timout=1s",
+          "'op_timout' at byte 10 is not known; did you mean 'op_timeout'?" },
+        { "redis://h?tokns=1s", "'tokns' at byte 10 is not known; did you mean 'tokens'?" },
+        { "redis://h?colour=1s", "'colour' at byte 10 is not known" },
+        { "redis://h?op_timeout=1s&op_timeouts=1s", "'op_timeouts' at byte 24 is not known" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct hfi_url url;
+        hf_error err;
+
+        assert_int_equal(hfi_url_parse(cases[i].text, &url, &err), HF_OK);
+        hfi_url_take(&url, "tokens");
+        hfi_url_take(&url, "op_timeout");
+        hfi_url_take(&url, "ttl");
+        assert_int_equal(hfi_url_all_taken(&url, &err), HF_CONFIG);
+        assert_string_equal(err.text + strlen("store URL: parameter "), cases[i].said);
+        hfi_url_done(&url);
+    }
+}
+
 static void decoding(void **state)
 {
     static const char *const bad[] = {
@@ -213,6 +242,10 @@ static void redaction(void **state)
         { "redis://h?password_file=/etc/pw&password_env=PW&key=/etc/key",
           "redis://h?password_file=/etc/pw&password_env=PW&key=/etc/key" },
         { "redis://h?password_file=SE@CRET", "redis://h?password_file=***" },
+        { "redis://h?tokens=on&linger=1s", "redis://h?tokens=on&linger=1s" },
+        { "redis://app@h?password_file=/etc/pw", "redis://app@h?password_file=/etc/pw" },
+        { "etcd://app@h/x?password_env=PW", "etcd://app@h/x?password_env=PW" },
+        { "etcd://SEC@RET@h/x?password_env=PW", "etcd://***@h/x?password_env=PW" },
         { "x:?secret=&a=", "x:?secret=***&a=" },
         { "x:?pwd=1&pwd2=2&pass=3&token=4&cred=5",
           "x:?pwd=***&pwd2=***&pass=***&token=***&cred=***" },
@@ -285,6 +318,7 @@ int main(void)
         cmocka_unit_test(bad_urls),
         cmocka_unit_test(limits),
         cmocka_unit_test(what_nobody_took_is_named),
+        cmocka_unit_test(a_mistyped_key_gets_a_suggestion),
         cmocka_unit_test(decoding),
         cmocka_unit_test(redaction),
         cmocka_unit_test(errors_tell_no_secrets),

@@ -133,7 +133,9 @@ static void refused(struct hfi_link *link, enum step step, const struct hfi_repl
                         : hfi_reply_is_error(reply, "DENIED")  ? "DENIED: protected mode"
                                                                : "the server refused it");
     else if (hfi_reply_is_error(reply, "NOAUTH"))
-        hfi_stream_fail(&link->stream, HF_DENIED, "NOAUTH: the server wants a password");
+        hfi_stream_fail(&link->stream, HF_DENIED,
+                        "NOAUTH: the server wants a password: put password_file=FILE or "
+                        "password_env=NAME into the URL");
     else if (step == STEP_SELECT && status != HF_DENIED && status != HF_UNAVAILABLE)
         hfi_stream_fail(&link->stream, HF_CONFIG, "SELECT %u: %s", link->conf->db, err.text);
     else if (status == HF_DENIED || status == HF_UNAVAILABLE || status == HF_VERSION)
