@@ -85,6 +85,20 @@ load helper
     [[ ! -s err ]]
 }
 
+@test "help is wrapped by words: at 80 columns, or at those of a narrower terminal" {
+    for verb in "" $(holdfast help | awk '/^Options:/ { exit } /^  [a-z]/ { print $1 }'); do
+        [[ $verb == bench ]] || holdfast help $verb >text
+        ! grep -nE '^.{81,}' text || { echo "help $verb"; return 1; }
+    done
+    holdfast help run >text
+    grep -qx 'usage: holdfast run NAME|--any NAME,... \[OPTION...\] -- COMMAND \[ARG...\]' text
+    grep -qx '                            exit with N if .*' text
+    script -qc "stty cols 60; holdfast help run" /dev/null >wrapped </dev/null
+    while IFS= read -r line; do ((${#line} <= 61)) || { echo "$line"; return 1; }; done <wrapped
+    # Not one word is lost or doubled by it.
+    diff <(tr -s '[:space:]' '\n' <text) <(tr -s '[:space:]' '\n' <wrapped)
+}
+
 @test "doctor ends with a verdict, and wraps by words on a terminal" {
     holdfast run x -- true
     exits 0 holdfast doctor
