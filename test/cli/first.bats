@@ -107,3 +107,21 @@ load helper
     while IFS= read -r line; do ((${#line} <= 61)) || { echo "$line"; return 1; }; done <wrapped
     grep -q '^         [a-z(]' wrapped
 }
+
+@test "the demo: plain without a terminal, 80 columns, and it fails if something does not go as told" {
+    demo=$HOLDFAST_SOURCE/tools/demo.sh
+    exits 0 env TERM=xterm "$demo" "$dir/bin/holdfast"
+    not grep -nE $'^.{81,}|\e|[^ -~]' <<<"$output"
+    says "  $dir/bin/holdfast ls"
+    [[ $output == *"A"*"=x"*"B "*".="*"C "*".="* ]]
+    script -qec "LC_ALL=C.UTF-8 '$demo' '$dir/bin/holdfast'" /dev/null >seen </dev/null
+    grep -q $'\e\\[34m█' seen
+    not grep -q "waiting for" seen
+    NO_COLOR=1 script -qec "LC_ALL=C '$demo' '$dir/bin/holdfast'" /dev/null >seen </dev/null
+    not grep -q $'\e' seen
+    grep -q '=x' seen
+    printf '#!/bin/sh\n[ "$1" != guard ] || exit 0\nexec "%s" "$@"\n' "$HOLDFAST_BIN" >broken
+    chmod +x broken
+    not "$demo" ./broken >said 2>&1
+    grep -q 'demo: a stale token: exit status 0' said
+}
