@@ -111,7 +111,7 @@ load helper
 @test "the demo: plain without a terminal, 80 columns, and it fails if something does not go as told" {
     demo=$HOLDFAST_SOURCE/tools/demo.sh
     exits 0 env TERM=xterm "$demo" "$dir/bin/holdfast"
-    not grep -nE $'^.{81,}|\e|[^ -~]' <<<"$output"
+    not grep -nE $'^.{81,}|\e|[^ -~]' <<<"${output//"$dir/bin/"/}"
     says "  $dir/bin/holdfast ls"
     [[ $output == *"A"*"=x"*"B "*".="*"C "*".="* ]]
     script -qec "LC_ALL=C.UTF-8 '$demo' '$dir/bin/holdfast'" /dev/null >seen </dev/null
