@@ -50,7 +50,7 @@ def site_path(path):
         return special[path]
     if re.fullmatch(r"man/[^/]+\.[1-9]", path):
         return path + ".html"
-    at = path[len("docs/"):] if path.startswith("docs/") else "tree/" + path
+    at = path[len("docs/"):] if path.startswith("docs/") else path if path.startswith("bindings/") else "tree/" + path
     if at.endswith(".md"):
         at = at[:-len("README.md")] + "index.html" if at.endswith("/README.md") else at[:-len(".md")] + ".html"
     return at
@@ -149,6 +149,7 @@ class Site:
     def navigation(self, here, path, zh):
         order = sorted(self.sections, key=lambda section: (section[1] != "zh") if zh else 0)
         lines = []
+        last = [title for title, kind, _ in order if not kind][-1]
         for title, kind, entries in order:
             inside = any(entry.path == path for entry in entries)
             opened = " open" if inside or (kind == "zh" if zh else title == "Start") else ""
@@ -159,7 +160,7 @@ class Site:
                 deep = ' class="deep"' if entry.deep else ""
                 lines.append(f'<li{deep}><a href="{self.href(here, site_path(entry.path))}"{current}>{html.escape(entry.label)}</a></li>')
             lines.append("</ul></details>")
-            if kind == "zh" if zh else title == "Migrate":
+            if kind == "zh" if zh else title == last:
                 current = ' aria-current="page"' if here == "man/index.html" else ""
                 lines.append(f'<p class="top"><a href="{self.href(here, "man/index.html")}"{current}>{WORDS["zh-CN" if zh else "en"]["manual"]}</a></p>')
         return "\n".join(lines)
@@ -240,7 +241,7 @@ class Site:
     # ---- search: a section of a page is one entry
 
     def index(self, here, title, body, zh, path):
-        weight = 3 if path.startswith("man/") else 2 if path.startswith("docs/") and path != "docs/decisions.md" or path.startswith("README") else 1
+        weight = 3 if path.startswith("man/") else 2 if path.startswith(("docs/", "bindings/")) and path != "docs/decisions.md" or path.startswith("README") else 1
         text = re.sub(r'<a class="anchor".*?</a>', "", body)
         parts = re.split(r'<h[1-3][^>]*?(?: id="([^"]*)")?[^>]*>(.*?)</h[1-3]>', text, flags=re.S)
         entries = [("", title, parts[0])] if parts[0].strip() else []

@@ -110,17 +110,18 @@ class Page:
                             yield line, kind, html.unescape(value.split()[0] if value.split() else ""), text
 
     def blocks(self):
-        """Code: (line, language, text, how it is to be run or None). <!-- run --> or <!-- run: redis --> stands before it."""
-        run = None
+        """Code: (line, language, text, how it runs or None, the file to save it as or None). See check.py."""
+        run = save = None
         for token in self.tokens:
             if token.type == "html_block":
-                found = re.match(r"\s*<!--\s*run(?::\s*([a-z]+(?:\s*-R\s*\d+)?))?\s*-->\s*$", token.content)
-                run = (found[1] or "file") if found else None
+                found = re.match(r"\s*<!--\s*(run|save)(?::\s*([^\s>]+(?:\s*-R\s*\d+)?))?\s*-->\s*$", token.content)
+                run = (found[2] or "file") if found and found[1] == "run" else None
+                save = found[2] if found and found[1] == "save" else None
                 continue
             if token.type == "fence":
                 words = token.info.split()
-                yield token.map[0] + 1, words[0] if words else "", token.content, run
-            run = None
+                yield token.map[0] + 1, words[0] if words else "", token.content, run, save
+            run = save = None
 
 
 def is_chinese(path):
