@@ -58,7 +58,7 @@ build:
 demo:
 	@tools/packages.sh build
 	@$(MAKE) --no-print-directory build
-	@tools/demo.sh '$(BUILD)/bin/holdfast'
+	@tools/demo.sh '$(if $(filter $(CURDIR),$(PWD)),$(BUILD),$(abspath $(BUILD)))/bin/holdfast'
 
 test:
 	@tools/packages.sh test

@@ -4,11 +4,10 @@
 #include "json.h"
 #include "look.h"
 #include "table.h"
+#include "wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 struct findings {
     const struct cli *cli;
@@ -25,25 +24,6 @@ static const char *level_word(hf_check_level level)
                                              : "bad";
 }
 
-/* Words, from column `from` on; a line that would be too long goes on below. */
-static void print_words(const char *text, int from, int columns)
-{
-    int at = from;
-
-    while (*text) {
-        int len = (int)strcspn(text, " ");
-
-        if (columns > 0 && at > from && at + 1 + len > columns) {
-            printf("\n%*s", from, "");
-            at = from;
-        }
-        at += printf("%s%.*s", at > from ? " " : "", len, text);
-        text += len;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-}
-
 #define TEXT_COLUMN 9 /* behind the level */
 
 static void print_finding(const struct findings *findings, hf_check_level level, const char *topic,
@@ -56,7 +36,7 @@ static void print_finding(const struct findings *findings, hf_check_level level,
     snprintf(line, sizeof line, "%s: ", safe_label(topic));
     snprintf(line + strlen(line), sizeof line - strlen(line), "%s", safe_label(text));
     printf("%s%-8s%s ", tone(cli, tones[level]), level_word(level), tone(cli, TONE_OFF));
-    print_words(line, TEXT_COLUMN, findings->columns);
+    wrap_words(stdout, line, TEXT_COLUMN, findings->columns);
 }
 
 static void print_verdict(const struct findings *findings)
@@ -137,19 +117,12 @@ static void print_store(const struct findings *findings, const struct cli_store 
     snprintf(line, sizeof line, "store %s ", safe_label(store->info.location));
     snprintf(line + strlen(line), sizeof line - strlen(line), "(engine %s), from %s",
              store->info.engine, safe_label(store->source));
-    print_words(line, 0, findings->columns);
-}
-
-static int terminal_columns(void)
-{
-    struct winsize size;
-
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    wrap_words(stdout, line, 0, findings->columns);
 }
 
 int verb_doctor(struct cli *cli)
 {
-    struct findings findings = { .cli = cli, .columns = terminal_columns() };
+    struct findings findings = { .cli = cli, .columns = wrap_columns() };
     hf_report *report = NULL;
     struct cli_store store;
     hf_status status;

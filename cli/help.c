@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Help, printed from the table. */
 #include "table.h"
+#include "wrap.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define MARGIN 28 /* where the texts of options begin */
+#define MARGIN          28 /* where the texts of options begin */
+#define COLUMNS_DEFAULT 80 /* without a terminal */
+#define COLUMNS_MAX     100
 
 static void print_option(FILE *to, const struct option_def *option)
 {
@@ -132,7 +136,7 @@ void help_overview(FILE *to)
           to);
 }
 
-void help_print(FILE *to, const struct verb *verb)
+static void print_help(FILE *to, const struct verb *verb)
 {
     if (verb) {
         print_verb(to, verb);
@@ -150,6 +154,26 @@ void help_print(FILE *to, const struct verb *verb)
           "configuration.\n"
           "\n`holdfast help VERB` describes a verb; holdfast(1) is the manual.\n",
           to);
+}
+
+void help_print(FILE *to, const struct verb *verb)
+{
+    int columns = wrap_columns();
+    char *text = NULL;
+    size_t size;
+    FILE *all = open_memstream(&text, &size);
+
+    if (!all) {
+        print_help(to, verb);
+        return;
+    }
+    print_help(all, verb);
+    if (fclose(all) == 0)
+        wrap_help(to, text,
+                  columns == 0            ? COLUMNS_DEFAULT
+                  : columns > COLUMNS_MAX ? COLUMNS_MAX
+                                          : columns);
+    free(text);
 }
 
 int verb_help(struct cli *cli)

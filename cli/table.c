@@ -522,7 +522,7 @@ const struct verb verbs[] = {
       "75\n"
       "watch   print version and bytes now and after every change; \"-\": there is no cell\n"
       "commit  several cells in one step, all or nothing. Instead of NAME [VALUE], any number of\n"
-      "        put NAME VERSION VALUE, rm NAME VERSION, check NAME VERSION\n"
+      "        put NAME VERSION VALUE, rm NAME VERSION, check NAME VERSION.\n"
       "        VERSION: the version that the cell must have; 0: the cell must not exist; any.\n"
       "        Exit code 75 if a version does not match\n",
       OPTIONS(cell_options), verb_cell },

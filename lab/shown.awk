@@ -5,7 +5,7 @@ function begin_of(line) { match(line, /^ */); return RLENGTH }
 function end_block(   i, text) {
     for (i = 0; i < count; i++) {
         text = substr(lines[i], least + 1)
-        sub(/^static /, "", text); gsub(/\(struct actor \*me/, "(", text)
+        sub(/^static /, "", text); gsub(/\(struct actor \*me(, )?/, "(", text)
         gsub(/\(me, /, "(", text); gsub(/\(me\)/, "()", text)
         gsub(/\\/, "\\\\", text); gsub(/"/, "\\\"", text)
         code = code "      \"" text "\\n\"\n"

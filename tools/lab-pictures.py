@@ -67,7 +67,8 @@ def seen(run, short):
     lines = [f"| {words[0]} | {words[1]} |", "|---|---|"]
     for way in run["ways"]:
         word = f"**{way['word_' + short]}**" if way["outcome"] == "BROKEN" else way["word_" + short]
-        lines.append(f"| {way['way_' + short]} | {word}: {way['seen_' + short]} |".replace("\n", " "))
+        colon = {"en": ": ", "zh": "："}[short]
+        lines.append(f"| {way['way_' + short]} | {word}{colon}{way['seen_' + short]} |".replace("\n", " "))
     return "\n".join(lines)
 
 

@@ -31,6 +31,10 @@ END
 lock=bindings/rust/Cargo.lock
 locked() { sed -nE '/^name = "holdfast(-sys)?"$/{n;s/^version = "(.*)"$/\1/p}' $lock | grep -vFx "$version"; }
 
+# Java refuses a library of another minor version: the number of ours, with patch 0.
+java=bindings/java/src/main/java/holdfast/Holdfast.java
+built_for=$(($(part MAJOR) * 10000 + $(part MINOR) * 100))
+
 case ${1:-} in
 '')
     echo "$version"
@@ -51,7 +55,11 @@ case ${1:-} in
         fi
     done < <(packages)
     if [ "$1" = --write ]; then
+        sed -i -E "s/(BUILT_FOR = )[0-9]+;/\\1$built_for;/" $java
         sed -i -E '/^name = "holdfast(-sys)?"$/{n;s/".*"/"'"$version"'"/}' $lock
+    elif ! grep -q "BUILT_FOR = $built_for;" $java; then
+        echo "version: $java was not built for $built_for: tools/version.sh --write"
+        bad=1
     elif locked >/dev/null; then
         echo "version: $lock has another one, and the header $version: tools/version.sh --write"
         bad=1

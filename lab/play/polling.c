@@ -394,8 +394,8 @@ const struct experiment experiment_polling = {
     .why = PHRASE("A waiter that polls either asks often, and the server is busy with nothing, or "
                   "seldom, and the lock lies idle; and it has no place in a line. A queue in the "
                   "server costs a command now and then, hands over at once, and keeps the order.",
-                  "轮询间隔短，服务器空忙；间隔长，锁白白空着；而且没有先来后到。服务器上的队列几乎"
-                  "不产生命令，释放时立刻交接，并保持先后顺序。"),
+                  "轮询间隔短，服务器空忙；间隔长，锁白白空着；而且没有先来后到。服务器上的队列只要"
+                  "等待者定期报告自己还在，释放时立刻交接，并保持先后顺序。"),
     .ways = ways,
     .measure = measure,
 };

@@ -85,6 +85,20 @@ load helper
     [[ ! -s err ]]
 }
 
+@test "help is wrapped by words: at 80 columns, or at those of a narrower terminal" {
+    for verb in "" $(holdfast help | awk '/^Options:/ { exit } /^  [a-z]/ { print $1 }'); do
+        [[ $verb == bench ]] || holdfast help $verb >text
+        ! grep -nE '^.{81,}' text || { echo "help $verb"; return 1; }
+    done
+    holdfast help run >text
+    grep -qx 'usage: holdfast run NAME|--any NAME,... \[OPTION...\] -- COMMAND \[ARG...\]' text
+    grep -qx '                            exit with N if .*' text
+    script -qc "stty cols 60; holdfast help run" /dev/null >wrapped </dev/null
+    while IFS= read -r line; do ((${#line} <= 61)) || { echo "$line"; return 1; }; done <wrapped
+    # Not one word is lost or doubled by it.
+    diff <(tr -s '[:space:]' '\n' <text) <(tr -s '[:space:]' '\n' <wrapped)
+}
+
 @test "doctor ends with a verdict, and wraps by words on a terminal" {
     holdfast run x -- true
     exits 0 holdfast doctor
@@ -92,4 +106,22 @@ load helper
     script -qc "stty cols 60; holdfast --color=never doctor" /dev/null >wrapped </dev/null
     while IFS= read -r line; do ((${#line} <= 61)) || { echo "$line"; return 1; }; done <wrapped
     grep -q '^         [a-z(]' wrapped
+}
+
+@test "the demo: plain without a terminal, 80 columns, and it fails if something does not go as told" {
+    demo=$HOLDFAST_SOURCE/tools/demo.sh
+    exits 0 env TERM=xterm "$demo" "$dir/bin/holdfast"
+    not grep -nE $'^.{81,}|\e|[^ -~]' <<<"${output//"$dir/bin/"/}"
+    says "  $dir/bin/holdfast ls"
+    [[ $output == *"A"*"=x"*"B "*".="*"C "*".="* ]]
+    script -qec "LC_ALL=C.UTF-8 '$demo' '$dir/bin/holdfast'" /dev/null >seen </dev/null
+    grep -q $'\e\\[34m█' seen
+    not grep -q "waiting for" seen
+    NO_COLOR=1 script -qec "LC_ALL=C '$demo' '$dir/bin/holdfast'" /dev/null >seen </dev/null
+    not grep -q $'\e' seen
+    grep -q '=x' seen
+    printf '#!/bin/sh\n[ "$1" != guard ] || exit 0\nexec "%s" "$@"\n' "$HOLDFAST_BIN" >broken
+    chmod +x broken
+    not "$demo" ./broken >said 2>&1
+    grep -q 'demo: a stale token: exit status 0' said
 }

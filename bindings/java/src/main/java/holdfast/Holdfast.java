@@ -6,7 +6,7 @@ import java.util.List;
 /** Where everything begins. */
 public final class Holdfast {
     /** The version of the C library that this binding was made for, as a number. */
-    static final int BUILT_FOR = 100;
+    static final int BUILT_FOR = 200;
 
     private Holdfast() {
     }
