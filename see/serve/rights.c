@@ -201,8 +201,8 @@ bool rights_exposed(const char *path, const struct stat *about)
     size_t len = credentials ? strlen(credentials) : 0;
     mode_t others = about->st_mode & (S_IRWXG | S_IRWXO);
 
-    if (others == S_IRGRP && about->st_uid == 0 && len > 0 && strncmp(path, credentials, len) == 0 &&
-        path[len] == '/' && !strchr(path + len + 1, '/'))
+    if (others == S_IRGRP && about->st_uid == 0 && len > 0 &&
+        strncmp(path, credentials, len) == 0 && path[len] == '/' && !strchr(path + len + 1, '/'))
         return false;
     return others != 0;
 }

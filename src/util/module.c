@@ -105,8 +105,8 @@ static hf_status not_there(const char *name, const char *what, hf_error *err)
 #ifdef HFI_PACKAGES
     const char *prefix = strncmp(what, "engine ", 7) == 0 ? "holdfast-engine-" : "holdfast-";
 
-    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not installed: install the package %s%s", what,
-                         prefix, name);
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not installed: install the package %s%s",
+                         what, prefix, name);
 #else
     (void)name;
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not part of this build", what);
