@@ -29,6 +29,24 @@ foreach(section RANGE 1 9)
   endif()
 endforeach()
 
+# A page for each call of the C interface: those of man/man3, and for their other calls a page that leads there. They are also in the
+# build, for `man -M build/man hf_acquire`.
+set(call_pages ${CMAKE_BINARY_DIR}/man/man3)
+file(REMOVE_RECURSE ${call_pages})
+file(GLOB pages CONFIGURE_DEPENDS man/man3/*.3)
+foreach(page ${pages})
+  get_filename_component(page_name ${page} NAME)
+  configure_file(${page} ${call_pages}/${page_name} COPYONLY)
+  file(STRINGS ${page} names REGEX "^\\.Nm hf_")
+  foreach(name ${names})
+    string(REGEX REPLACE "^\\.Nm (hf_[a-z0-9_]+).*" "\\1.3" name "${name}")
+    if(NOT name STREQUAL page_name)
+      file(WRITE ${call_pages}/${name} ".so man3/${page_name}\n")
+    endif()
+  endforeach()
+endforeach()
+install(DIRECTORY ${call_pages} DESTINATION ${CMAKE_INSTALL_MANDIR})
+
 # The examples, which build against what is installed: share/doc/holdfast/examples/Makefile.
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
   USE_SOURCE_PERMISSIONS

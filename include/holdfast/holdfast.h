@@ -458,11 +458,12 @@ HF_API hf_status hf_idle_release(hf_store *store, hf_error *err);
  *
  * HF_OK: as far as this process knows, no request waits. The lease stays, with its token; this
  * costs no more than hf_lease_wanted(). HF_YIELDED: it was given away and has come back: *lease is
- * the new handle, with a new token. What it protects may have changed. (So it is if the waiter
- * left in the meantime.) HF_INVALID, HF_LOST, HF_FORKED: nothing was done. HF_IN_USE: its hold
- * count is above 1, so an outer frame relies on it; nothing was done. HF_TIMEOUT, HF_BUSY,
- * HF_CANCELLED, HF_UNAVAILABLE, HF_UNKNOWN, HF_DEADLOCK: as of hf_acquire(); *lease is NULL, and
- * nothing is held. So it is with any other status.
+ * the new handle, with a new token. What it protects may have changed (the same if the waiter left
+ * in the meantime). HF_INVALID, HF_LOST, HF_FORKED: nothing was done. HF_IN_USE: its hold count is
+ * above 1, so an outer frame relies on it; nothing was done. HF_TIMEOUT, HF_BUSY, HF_CANCELLED,
+ * HF_UNAVAILABLE, HF_UNKNOWN, HF_DEADLOCK: as of hf_acquire(); *lease is NULL, and nothing is held.
+ *
+ * With every status that is not listed here, *lease is NULL too.
  *
  * The new request is that of the old lease, without HF_FLAG_BARGE and `session`.
  */
@@ -483,10 +484,11 @@ HF_API HF_USE hf_status hf_yield(hf_lease **lease, int64_t wait_ms, hf_error *er
  * HF_OK: *lease is a new handle, with a new token; the old one has ended, without an event. No
  * other holder has written what the lease protects. If the lease has the kind already, nothing is
  * done. HF_BUSY (wait_ms 0), HF_TIMEOUT, HF_CANCELLED, HF_DEADLOCK, HF_UNAVAILABLE: *lease is as
- * it was, with its kind. So it is with any status that is not listed here. HF_LOST: it is lost, or
- * was lost during the wait. HF_UNKNOWN: the store may have converted it; the lease is lost,
- * because its kind is not known. HF_IN_USE: its hold count is above 1. HF_UNSUPPORTED: the engine
- * lacks HF_CAP_CONVERT.
+ * it was, with its kind. HF_LOST: it is lost, or was lost during the wait. HF_UNKNOWN: the store
+ * may have converted it; the lease is lost, because its kind is not known. HF_IN_USE: its hold
+ * count is above 1. HF_UNSUPPORTED: the engine lacks HF_CAP_CONVERT.
+ *
+ * Every status that is not listed here leaves *lease as it was.
  */
 HF_API HF_USE hf_status hf_convert(hf_lease **lease, hf_kind kind, int64_t wait_ms, hf_error *err);
 
@@ -544,8 +546,7 @@ HF_API HF_USE hf_status hf_acquire_all(hf_store *store, const hf_acquire_request
  *
  * HF_OK: *ret_lease is an ordinary lease, of requests[*ret_index]. HF_BUSY, HF_TIMEOUT: none
  * became free. HF_DEADLOCK: none of them can become free. HF_MISMATCH, HF_UNAVAILABLE: one name
- * failed, and none was granted. So it is with every other status that hf_acquire() returns.
- * Nothing is held then.
+ * failed, and none was granted. Nothing is held.
  *
  * All requests have the same wait_ms, cancel, scope and session, and different names, as for
  * hf_acquire_all(). A waiting request of a session that holds other leases has its label cut, as

@@ -140,12 +140,13 @@ HF_API HF_USE hf_status hf_script_kill_async(hf_store *store, const char *url, i
                                              hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: works.
- * The parts of a value. NULL is HF_VALUE_KIND_NIL, and what a value does not have is 0 or NULL.
- * Bytes and items live as long as the value that hf_script_run() returned. ret_len may be NULL. */
+ * The parts of a value. NULL is of HF_VALUE_KIND_NIL. A part that a value does not have is 0 or
+ * NULL. hf_value_get_count() is the length of a list. Bytes and items live as long as the value
+ * that hf_script_run() returned. ret_len may be NULL. */
 HF_API HF_USE hf_value_kind hf_value_get_kind(const hf_value *value);
 HF_API HF_USE int64_t hf_value_get_integer(const hf_value *value);
 HF_API HF_USE const char *hf_value_get_bytes(const hf_value *value, size_t *ret_len);
-HF_API HF_USE size_t hf_value_get_count(const hf_value *value); /* of a list */
+HF_API HF_USE size_t hf_value_get_count(const hf_value *value);
 HF_API HF_USE const hf_value *hf_value_get_item(const hf_value *list, size_t index);
 
 /* ---- the nodes of a Redlock store ------------------------------------------------ */

@@ -25,6 +25,10 @@ done
 for page in "$source"/man/*.[1-9]; do
     [ ! -e "$page" ] || [ -e "share/man/man${page##*.}/${page##*/}" ] || fail "$page is missing"
 done
+while read -r call; do
+    [ -e "share/man/man3/$call.3" ] || fail "no manual page $call(3)"
+done < <(sed -n '/^HF_API/s/.*[ *]\(hf_[a-z_0-9]*\)(.*/\1/p' "$source"/include/holdfast/*.h)
+[ -e share/man/man3/libholdfast.3 ] || fail "no manual page libholdfast(3)"
 [ ! -e "$dir/stage/var" ] || fail "something outside of the prefix: $(find "$dir/stage/var")"
 open_to_all=$(find "$dir/stage" ! -type l -perm /0002)
 [ -z "$open_to_all" ] || fail "others may write to: $open_to_all"
