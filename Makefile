@@ -27,7 +27,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench faults model pictures compat install uninstall examples api abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers docs lab-pictures
+.PHONY: help build demo test lint format bench faults model pictures compat install uninstall deb test-deb examples api abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers docs lab-pictures
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -47,6 +47,7 @@ help:
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
 	@echo 'make pictures docs/terminal.svg, from a real run'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
+	@echo 'make deb      Debian packages, in build-deb; make test-deb tries them in a clean Debian root (KEEP=1: those that are there)'
 	@echo 'make examples $(BUILD)/bin/examples; those that are installed build against what is installed'
 	@echo 'make api      the manual pages of the C interface and docs/api, from the headers and man/api'
 	@echo 'make abi-record   after a deliberate change of the public interface'
@@ -177,9 +178,19 @@ abi-record:
 	@$(call configure,$(BUILD),$(with_prefix))
 	@$(call compile,$(BUILD),abi-record)
 
+# Debian packages, in build-deb; and the same, installed, tried and removed in a clean Debian root, which build-deb/root keeps.
+deb:
+	@tools/packages.sh deb
+	@tools/deb.sh build-deb
+
+test-deb:
+	@tools/packages.sh test-deb
+	@[ -n '$(KEEP)' ] || tools/deb.sh build-deb
+	@test/install/deb.sh build-deb
+
 # man/man3 and docs/api, after a change of a public header or of man/api. They are committed.
 api:
 	@python3 -B tools/api.py
 
 clean:
-	rm -rf '$(BUILD)' build-asan build-tsan build-fuzz build-clang build-gcc
+	rm -rf '$(BUILD)' build-deb build-asan build-tsan build-fuzz build-clang build-gcc

@@ -116,13 +116,21 @@ int program_see(struct cli *cli, const char *program, char **arguments)
 
 int program_missing(const char *program)
 {
+#ifndef HOLDFAST_PACKAGES
     const char *option = strcmp(program, "holdfast-lab") == 0 ? "HOLDFAST_LAB" : "HOLDFAST_SEE";
+#endif
 
+#ifdef HOLDFAST_PACKAGES /* debian/control */
+    if (errno == ENOENT)
+        say_error("%s is not installed: install the package %s", program,
+                  strcmp(program, "holdfast-faults") == 0 ? "holdfast-lab" : program);
+#else
     if (errno == ENOENT && strcmp(program, "holdfast-faults") == 0)
         say_error("%s is not there: it belongs beside this command, or in " HOLDFAST_LIBEXECDIR,
                   program);
     else if (errno == ENOENT)
         say_error("%s is not there: this build was made with %s=OFF", program, option);
+#endif
     else
         say_error("%s cannot be executed: %s", program, strerror(errno));
     return EXIT_NO_STORE;

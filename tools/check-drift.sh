@@ -3,7 +3,8 @@
 # Checks that the manual and docs agree with the program: check-drift.sh HOLDFAST [DIR]
 #
 #   - the number of engines, in words, is the number of lines in src/engine/engines.def, wherever a document says "There are N engines"
-#   - every engine has a table of promises, with the strength of tokens that `holdfast engines` prints
+#   - every engine has a table of promises in the manual, with the strength of tokens that `holdfast engines` prints; docs/promises.md says
+#     of every engine and mode what becomes of it under each fault
 #   - every parameter of an engine's table is an item in that engine's part of the manual, and the other way round
 #   - what engines cannot do, and why, is what `holdfast engines --matrix` says (tools/limits.sh)
 #   - every capability of the header has its words in the library and a row of the matrix
@@ -66,6 +67,26 @@ check_promises() {
     [ -n "$strength" ] || return 0 # not in this build
     grep -qE "^\\.It token strength Ta $strength([ ;:]|$)" <<< "$table" ||
         wrong "$page: engine $name: its tokens are $strength, which its table of promises does not say"
+}
+
+# docs/promises.md: a section for each fault, with a table "| engine | ...". Each of these is in each table once, and the table of tokens says
+# the strength that the engine says. NAME:engine; a name without one is a mode.
+promised="Embedded:lmdb,Redis:redis,Redis foreign wire:,Redlock:redlock,Redlock foreign wire:,PostgreSQL:postgres,MariaDB:mariadb,Database locks:,ZooKeeper:zookeeper,etcd:etcd,memcached:memcached"
+check_promise_page() {
+    local file=docs/promises.md names found section engine strength
+    names=$(tr ',' '\n' <<< "$promised" | cut -d: -f1 | sort)
+    while read -r section; do
+        found=$(awk -v title="## $section" '/^## / { on = $0 == title } on && /^\| / && !/^\| engine / { print }' "$file" |
+            cut -d'|' -f2 | tr ';' '\n' | sed 's/,//; s/^ *//; s/ *$//' | sort)
+        [ "$found" = "$names" ] || wrong "$file: $section: not each engine and mode once: $(diff <(echo "$names") <(echo "$found") | grep '^[<>]' | xargs)"
+    done < <(awk '/^## / { title = substr($0, 4) } /^\| engine / { print title }' "$file")
+    while IFS=: read -r section engine; do
+        [ -n "$engine" ] || continue
+        strength=$("$holdfast" engines | awk -v name="$engine" '/^[a-z]/ { on = $1 == name } on && $1 == "tokens" { print $2 }')
+        [ -n "$strength" ] || continue # not in this build
+        awk '/^## / { on = $0 == "## Tokens" } on' "$file" | tr -d '*' |
+            grep -qE "^\| ([^|]*; )?$section(;[^|]*)? \| $strength \|" || wrong "$file: Tokens: $section: its tokens are $strength"
+    done < <(tr ',' '\n' <<< "$promised")
 }
 
 # ---- parameters --------------------------------------------------------------------------------------
@@ -148,6 +169,7 @@ check_verbs() {
 }
 
 check_count
+check_promise_page
 for name in $engines; do
     IFS='|' read -ra places <<< "$(described "$name")"
     check_promises "$name" "${places[0]}"

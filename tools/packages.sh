@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint|docs, or
+# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint|deb|test-deb|docs, or
 # packages.sh bindings [LANGUAGE...]
 #
 # It says which packages it is about to install, and installs them with apt-get as root or by a sudo
@@ -42,6 +42,8 @@ bindings="$test $doc $go $node $java $rust"
 # What makes the documents' site, and what the checks of the documents read them with.
 docs="python3 python3-markdown-it python3-pygments mandoc"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
+deb="$build dpkg-dev debhelper dh-python lintian libpython3-all-dev python3-all-dev python3-setuptools"
+test_deb="$deb mmdebstrap uidmap util-linux"
 
 may_install=yes
 [ "${1:-}" != missing ] || { may_install=no; shift; }
@@ -51,6 +53,8 @@ test) want=$test ;;
 fuzz) want=$fuzz ;;
 lint) want=$lint ;;
 docs) want=$docs ;;
+deb) want=$deb ;;
+test-deb) want=$test_deb ;;
 bindings)
     want=$bindings
     shift
@@ -68,7 +72,7 @@ bindings)
     done
     ;;
 *)
-    echo "usage: $0 [missing] build|test|fuzz|lint|docs|bindings [LANGUAGE...]" >&2
+    echo "usage: $0 [missing] build|test|fuzz|lint|deb|test-deb|docs|bindings [LANGUAGE...]" >&2
     exit 64
     ;;
 esac

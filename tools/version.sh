@@ -14,6 +14,7 @@ version=$(part MAJOR).$(part MINOR).$(part PATCH)
 # File, and a regular expression with what stands before the version and what stands after it, around any version.
 packages() {
     cat <<'END'
+debian/changelog	^(holdfast \()[^)]*(\))
 bindings/node/package.json	^(  "version": ")[^"]*(",)
 bindings/java/pom.xml	^(  <version>)[^<]*(<\/version>)
 bindings/rust/holdfast/Cargo.toml	^(version = ")[^"]*(")

@@ -3,6 +3,8 @@
 
 The C library comes from the finished build in $HOLDFAST_BUILD, or is built by CMake in a temporary folder, with those engines
 whose client libraries are there. Nothing is written into the source tree.
+
+With HOLDFAST_BUNDLE=no it has the extension only, which uses the C library that is installed: for packages of a distribution.
 """
 
 import atexit
@@ -20,6 +22,7 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).resolve().parent
 ROOT = Path(os.environ.get("HOLDFAST_SOURCE") or HERE.parent.parent).resolve()
+BUNDLE = os.environ.get("HOLDFAST_BUNDLE", "yes") != "no"
 HEADER = ROOT / "include" / "holdfast" / "holdfast.h"
 
 if not HEADER.is_file():
@@ -108,6 +111,8 @@ class BuildExtension(build_ext):
 
     def run(self):
         given = os.environ.get("HOLDFAST_BUILD")
+        if not BUNDLE and not given:
+            return super().run()
         folder = Path(given).resolve() if given else build_library(WORK / "library")
         library = folder / "lib"
         if not (library / soname()).exists():
@@ -115,6 +120,8 @@ class BuildExtension(build_ext):
         for extension in self.extensions:
             extension.library_dirs = [str(library)]
         super().run()
+        if not BUNDLE:
+            return
         package = Path(self.get_ext_fullpath("holdfast._holdfast")).parent
         self.take_along(library, package / "lib")
 
@@ -147,7 +154,7 @@ setup(
             libraries=["holdfast"],
             extra_compile_args=["-std=c11", "-D_GNU_SOURCE", "-fvisibility=hidden", "-Wall", "-Wextra",
                                 "-Wno-missing-field-initializers", "-Wno-cast-function-type"],
-            extra_link_args=["-Wl,-rpath,$ORIGIN/lib"],
+            extra_link_args=["-Wl,-rpath,$ORIGIN/lib"] if BUNDLE else [],
         )
     ],
     cmdclass={"build_ext": BuildExtension},

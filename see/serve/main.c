@@ -37,7 +37,7 @@ static char *read_pem(const char *path, bool secret)
         complain(0, path, strerror(errno));
     } else if (!S_ISREG(found.st_mode)) {
         complain(0, path, "not a regular file");
-    } else if (secret && found.st_mode & (S_IRWXG | S_IRWXO)) {
+    } else if (secret && rights_exposed(path, &found)) {
         complain(0, path, "others may read the key: chmod 600");
     } else if ((text = calloc(1, PEM_MAX)) != NULL) {
         got = read(fd, text, PEM_MAX - 1);

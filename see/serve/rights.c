@@ -195,6 +195,18 @@ static bool parse_text(const char *path, const char *text, size_t len, struct ri
     return !wrong;
 }
 
+bool rights_exposed(const char *path, const struct stat *about)
+{
+    const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+    size_t len = credentials ? strlen(credentials) : 0;
+    mode_t others = about->st_mode & (S_IRWXG | S_IRWXO);
+
+    if (others == S_IRGRP && about->st_uid == 0 && len > 0 &&
+        strncmp(path, credentials, len) == 0 && path[len] == '/' && !strchr(path + len + 1, '/'))
+        return false;
+    return others != 0;
+}
+
 bool rights_read(const char *path, struct rights *ret_rights, char *why, size_t why_size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -207,7 +219,7 @@ bool rights_read(const char *path, struct rights *ret_rights, char *why, size_t 
         snprintf(why, why_size, "%s: %s", path, strerror(errno));
     } else if (!S_ISREG(found.st_mode)) {
         snprintf(why, why_size, "%s: not a regular file", path);
-    } else if (found.st_mode & (S_IRWXG | S_IRWXO)) {
+    } else if (rights_exposed(path, &found)) {
         snprintf(why, why_size, "%s: others may read it (mode %03o): chmod 600", path,
                  (unsigned)found.st_mode & 0777);
     } else if ((text = malloc(FILE_MAX)) == NULL) {

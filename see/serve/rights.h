@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 #define RIGHT_READ  1u
 #define RIGHT_BREAK 2u
@@ -40,6 +41,9 @@ struct rights {
 const char *rights_parse(const char *text, size_t len, struct rights *ret_rights, size_t *ret_line);
 /* Read the file: a regular file that its owner alone may read. false: `why` says why not. */
 bool rights_read(const char *path, struct rights *ret_rights, char *why, size_t why_size);
+/* May others read the secret file? Not so in $CREDENTIALS_DIRECTORY of systemd: there the group's bits are the mask of an access
+ * list, which lets one service read a file of root's. */
+bool rights_exposed(const char *path, const struct stat *about);
 /* Without a file. false: no memory. */
 bool rights_default(struct rights *ret_rights);
 void rights_done(struct rights *rights);

@@ -99,6 +99,20 @@ bool hfi_module_is_there(const char *name)
     return find_module(name, path) != ENOENT;
 }
 
+/* A build for packages knows which one has the module (debian/control). */
+static hf_status not_there(const char *name, const char *what, hf_error *err)
+{
+#ifdef HFI_PACKAGES
+    const char *prefix = strncmp(what, "engine ", 7) == 0 ? "holdfast-engine-" : "holdfast-";
+
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not installed: install the package %s%s",
+                         what, prefix, name);
+#else
+    (void)name;
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not part of this build", what);
+#endif
+}
+
 hf_status hfi_module_open(const char *name, const char *what, const char *symbol, void **ret_symbol,
                           hf_error *err)
 {
@@ -107,7 +121,7 @@ hf_status hfi_module_open(const char *name, const char *what, const char *symbol
     int why = find_module(name, path);
 
     if (why == ENOENT)
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s is not part of this build", what);
+        return not_there(name, what, err);
     if (why != 0)
         return hfi_error_set(err, why == EACCES ? HF_DENIED : HF_UNSUPPORTED, why,
                              "%s cannot be loaded: %s: %s", what, path, strerror(why));

@@ -197,10 +197,10 @@ class Alone(unittest.TestCase):
     """How it starts, and what it refuses. There is no store behind it: that is no reason not to answer."""
     store = 'redis://127.0.0.1:1'
 
-    def run_it(self, *options):
+    def run_it(self, *options, **environment):
         build = os.environ['HOLDFAST_BUILD']
         return subprocess.run([os.path.join(build, 'bin', 'holdfast-serve'), '-S', self.store] + list(options),
-                              capture_output=True, text=True, timeout=LIMIT)
+                              capture_output=True, text=True, timeout=LIMIT, env=dict(os.environ, **environment))
 
     def test_others_need_tls_and_tokens(self):
         done = self.run_it('--listen', '0.0.0.0:0')
@@ -250,6 +250,15 @@ class Alone(unittest.TestCase):
                 self.assertNotIn(ADMIN, done.stderr, 'no secret in a message')
             serve.write_tokens(TOKENS, 0o644)
             self.assertIn('chmod 600', self.run_it('--listen', '127.0.0.1:0', '--tokens', serve.tokens).stderr)
+            # systemd's credentials: root's, and the group's bits are the mask of an access list. Elsewhere they mean a group.
+            serve.write_tokens('read short x\n', 0o440)
+            where = ('--listen', '127.0.0.1:0', '--tokens', serve.tokens)
+            trusted = 'TOKEN' if os.getuid() == 0 else 'chmod 600'
+            self.assertIn(trusted, self.run_it(*where, CREDENTIALS_DIRECTORY=os.path.dirname(serve.tokens)).stderr)
+            self.assertIn('chmod 600', self.run_it(*where, CREDENTIALS_DIRECTORY=os.path.dirname(serve.tokens)[:-1]).stderr)
+            self.assertIn('chmod 600', self.run_it(*where).stderr)
+            serve.write_tokens('read short x\n', 0o444)
+            self.assertIn('chmod 600', self.run_it(*where, CREDENTIALS_DIRECTORY=os.path.dirname(serve.tokens)).stderr)
             # A bad file is no reason to lose the good one that was read before.
             serve.process.send_signal(signal.SIGHUP)
             until(lambda: 'stay as they are' in open(serve.errors.name).read(), 'the reload is refused')
