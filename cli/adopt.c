@@ -13,7 +13,7 @@ int adopt(const struct cli *cli, bool renew, struct cli_store *ret_store, hf_lea
     int code = need_name(cli);
 
     if (code == EXIT_FINE && !args->lease)
-        code = usage_error(cli, "no handle: --lease HANDLE, as `lock` printed it");
+        code = usage_error(cli, "no handle: give --lease HANDLE, as `lock` printed it");
     if (code == EXIT_FINE && args->ttl_ms && args->ttl_ms < HF_TTL_MIN_MS)
         code = usage_error(cli, "--ttl must be at least %ds", HF_TTL_MIN_MS / 1000);
     if (code == EXIT_FINE)

@@ -54,7 +54,7 @@ static int use_shell(struct cli *cli)
     static char *command[] = { (char *)"/bin/sh", (char *)"-c", NULL, NULL };
 
     if (cli->args.command && *cli->args.command)
-        return usage_error(cli, "-c and a COMMAND behind -- exclude each other");
+        return usage_error(cli, "-c and a COMMAND after -- exclude each other");
     command[2] = (char *)(uintptr_t)cli->args.shell_text;
     cli->args.command = command;
     return EXIT_FINE;

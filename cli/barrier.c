@@ -63,7 +63,7 @@ int verb_barrier(struct cli *cli)
     int code = need_name(cli);
 
     if (code == EXIT_FINE && cli->args.parties < 0)
-        code = usage_error(cli, "--parties: for how many?");
+        code = usage_error(cli, "no number of participants: give --parties N");
     if (code == EXIT_FINE && cli->args.nonblock && cli->args.wait_ms)
         code = usage_error(cli, "-n and -w exclude each other");
     if (code != EXIT_FINE)

@@ -28,9 +28,7 @@ int verb_bench(struct cli *cli)
 
     program_execute(PROGRAM, arguments);
     if (errno == ENOENT)
-        say_error(
-            "%s is no part of an installation: `make bench` in the sources builds and runs it",
-            PROGRAM);
+        say_error("%s is not installed: run `make bench` in the sources", PROGRAM);
     else
         say_error("%s cannot be executed: %s", PROGRAM, strerror(errno));
     free(arguments);

@@ -16,7 +16,7 @@ int verb_break(struct cli *cli)
     int code = need_name(cli);
 
     if (code == EXIT_FINE && cli->args.token < 0)
-        code = usage_error(cli, "no token: --token T, as `show` prints it");
+        code = usage_error(cli, "no token: give --token T, as `show` prints it");
     if (code == EXIT_FINE)
         code = store_find(cli, &store);
     if (code != EXIT_FINE)
@@ -30,7 +30,7 @@ int verb_break(struct cli *cli)
     store_close(&store);
     if (status != HF_OK)
         return say_failure(&err);
-    say_more(cli, "the lease of '%s' with token %lld is ended", shown(name),
+    say_more(cli, "the lease of '%s' with token %lld has been ended", shown(name),
              (long long)cli->args.token);
     if (!cli->args.json)
         return EXIT_FINE;

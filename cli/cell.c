@@ -49,7 +49,7 @@ int verb_cell(struct cli *cli)
     int code;
 
     if (!action)
-        return usage_error(cli, "what to do: get, put, cas, rm, watch or commit?");
+        return usage_error(cli, "no action: get, put, cas, rm, watch or commit");
     code = action->run == cell_commit ? EXIT_FINE : need_name(cli);
     if (code != EXIT_FINE)
         return code;
@@ -75,7 +75,7 @@ static int version_of(const struct cli *cli, uint64_t min, uint64_t *ret_version
 {
     const char *text = cli->args.cell_version;
     const char *wrong =
-        text ? hfi_parse_u64(text, min, UINT64_MAX, ret_version) : "is not given: --version V";
+        text ? hfi_parse_u64(text, min, UINT64_MAX, ret_version) : "is missing: give --version V";
 
     if (!wrong)
         return EXIT_FINE;

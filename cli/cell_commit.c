@@ -110,7 +110,7 @@ static int parse_list(const struct cli *cli, struct list *list)
 
     if (words->count == 0)
         return usage_error(
-            cli, "commit what? put NAME VERSION VALUE, rm NAME VERSION, check NAME VERSION");
+            cli, "no item: give put NAME VERSION VALUE, rm NAME VERSION, check NAME VERSION");
     for (size_t at = 0, used = 0; at < words->count && code == EXIT_FINE; at += used)
         code = parse_item(cli, words->items + at, words->count - at, list, &used);
     return code;

@@ -392,7 +392,7 @@ int verb_completion(struct cli *cli)
 
     setvbuf(stdout, whole, _IOFBF, sizeof whole); /* one write: if it fails, errno still says why */
     if (!shell)
-        return usage_error(cli, "which shell: bash, zsh or fish?");
+        return usage_error(cli, "no shell: bash, zsh or fish");
     if (strcmp(shell, "bash") == 0)
         print_bash();
     else if (strcmp(shell, "zsh") == 0)
@@ -403,6 +403,7 @@ int verb_completion(struct cli *cli)
         if (config_names(print_profile) != EXIT_FINE)
             return EXIT_CONFIG;
     } else
-        return usage_error(cli, "no completion for '%s': bash, zsh or fish", shown(shell));
+        return usage_error(cli, "no completion for '%s', only for bash, zsh and fish",
+                           shown(shell));
     return out_finish(cli);
 }

@@ -226,7 +226,7 @@ static int parse_section(struct reader *reader, char *text)
     char *name;
 
     if (text[len - 1] != ']')
-        return wrong_at(reader->file, reader->line, "a section ends in ']'");
+        return wrong_at(reader->file, reader->line, "a section must end with ']'");
     text[len - 1] = 0;
     text = trim(text + 1);
     if (strncmp(text, "profile", 7) != 0 || (text[7] != ' ' && text[7] != '\t'))
@@ -236,7 +236,7 @@ static int parse_section(struct reader *reader, char *text)
     name = trim(text + 7);
     if (!*name || strchr(name, ':'))
         return wrong_at(reader->file, reader->line,
-                        "the name of a profile has no ':' and is not empty");
+                        "the name of a profile must not be empty or contain ':'");
     for (size_t i = reader->first; i < config->count; i++)
         if (strcmp(config->entries[i].name, name) == 0)
             return wrong_at(reader->file, reader->line, "profile '%s' is there twice", shown(name));

@@ -14,7 +14,7 @@ static int check(const struct cli *cli)
     const struct args *args = &cli->args;
 
     if (args->shared + args->exclusive + args->upgradeable != 1)
-        return usage_error(cli, "what shall it become: -s, -x or --upgradeable");
+        return usage_error(cli, "no kind: give -s, -x or --upgradeable");
     if (args->nonblock && args->wait_ms)
         return usage_error(cli, "-n and -w exclude each other");
     return EXIT_FINE;
@@ -69,7 +69,7 @@ int verb_convert(struct cli *cli)
     } else if (status == HF_BUSY || status == HF_TIMEOUT) {
         code = args->busy_exit >= 0 ? (int)args->busy_exit : EXIT_BUSY;
         if (code != 0)
-            say_more(cli, "'%s' stays as it is: other readers hold it", shown(args->name));
+            say_more(cli, "'%s' was not converted: other readers hold it", shown(args->name));
     } else {
         code = say_failure(&err);
     }

@@ -67,7 +67,7 @@ int64_t ending_chase(struct run *run, int64_t until_ms)
     if (killing && seen.alive > 0 && seen.denied == seen.alive)
         say_left(run, &seen, strerror(EPERM));
     else if (killing && now_ms >= run->ending.killed_ms + LATE_MS)
-        say_left(run, &seen, "it does not end, though it was killed");
+        say_left(run, &seen, "it was killed, but does not end");
     return now_ms + CHASE_MS < until_ms ? now_ms + CHASE_MS : until_ms;
 }
 
@@ -96,12 +96,12 @@ static void say_left(struct run *run, const struct kin_seen *seen, const char *w
         char name[32];
 
         name_of(seen->pids[i], name);
-        say_error("process %d (%s) was not ended in time and goes on without the lease: %s",
+        say_error("process %d (%s) was not ended in time and continues without the lease: %s",
                   (int)seen->pids[i], shown(name), why);
         json_array_append_new(pids, json_integer(seen->pids[i]));
     }
     if (seen->named == 0)
-        say_error("something that the command started was not ended in time: %s", why);
+        say_error("a process that the command started was not ended in time: %s", why);
     json_object_set_new(event, "pids", pids);
     json_object_set_new(event, "reason", json_string(why));
     status_send(&run->status, event);

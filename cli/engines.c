@@ -65,7 +65,7 @@ static void print_engine(const struct cli *cli, const hf_engine_info *info)
            info->schemes, info->available ? "" : ": not available: ",
            info->available ? ""
            : info->why_not ? info->why_not
-                           : "no reason told");
+                           : "no reason given");
     if (!info->available)
         return;
 

@@ -32,7 +32,7 @@ static int check(struct cli *cli, uint64_t *ret_token)
         return EXIT_FINE;
     }
     if (!text)
-        return usage_error(cli, "which token? Give --token T, or run this inside `run`");
+        return usage_error(cli, "no token: give --token T, or run this inside `run`");
     if (strcmp(text, "0") == 0) { /* as `run` says it */
         say_error("the lease of the `run` around this has no fencing token: its engine gives none");
         return EXIT_CONFIG;

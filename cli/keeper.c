@@ -48,7 +48,7 @@ int keeper_begin(const struct cli *cli, int64_t pid, struct keeper *ret_keeper)
 
     child = fork();
     if (child < 0) {
-        say_error("no process for the keeper: %s", strerror(errno));
+        say_error("cannot start the keeper: %s", strerror(errno));
         return EXIT_INTERNAL;
     }
     if (child == 0) {

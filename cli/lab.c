@@ -78,7 +78,7 @@ static int check(const struct cli *cli)
         return usage_error(cli,
                            "--all writes files of its own; no --svg, --html, --code or --json");
     if (listed && (args->svg || args->html || args->code || args->repeat > 0 || args->store))
-        return usage_error(cli, "which experiment? `holdfast lab` lists them");
+        return usage_error(cli, "no experiment: `holdfast lab` lists them");
     code = check_file(args->svg);
     return code == EXIT_FINE ? check_file(args->html) : code;
 }

@@ -125,20 +125,20 @@ static int check(struct cli *cli, hf_limit_request *limit)
     if (args->look + !!args->set + args->reset > 1)
         return usage_error(cli, "--look, --set and --reset exclude each other");
     if (args->rate && (args->set || args->reset))
-        return usage_error(cli, "--rate is what a request says; %s is not one", nothing);
+        return usage_error(cli, "--rate belongs to requests, not to %s", nothing);
     if (!rate && !nothing)
-        return usage_error(cli, "no rate: --rate N/D, as in --rate 10/1m");
+        return usage_error(cli, "no rate: give --rate N/D, for example --rate 10/1m");
     wrong = rate ? parse_rate(rate, limit) : NULL;
     if (wrong)
         return usage_error(cli, "%s '%s' %s", args->set ? "--set" : "--rate", shown(rate), wrong);
     if (args->nonblock && args->wait_ms)
         return usage_error(cli, "-n and -w exclude each other");
     if (args->command && !args->command[0])
-        return usage_error(cli, "no command behind --");
+        return usage_error(cli, "no command after --");
     if (args->command && !args->command[0][0])
         return usage_error(cli, "the command is empty");
     if (args->command && (nothing || args->json))
-        return usage_error(cli, "%s is not for running a command", nothing ? nothing : "--json");
+        return usage_error(cli, "%s takes no command", nothing ? nothing : "--json");
     if (args->burst >= 0 && args->algorithm != HF_LIMIT_ALGORITHM_BUCKET)
         return usage_error(cli, "--burst needs --algorithm=bucket");
 
@@ -294,7 +294,7 @@ static int refuse(struct cli *cli, const hf_limit_result *result)
         return code;
     /* A caller that asks for 0 says that it is no failure: cron must not send mail about it. */
     if (wanted != 0 || cli->args.verbose)
-        say(cli, "'%s' has reached its limit: it would have to wait for %s", shown(cli->args.name),
+        say(cli, "'%s' has reached its limit: the wait would be %s", shown(cli->args.name),
             duration_words(result->retry_ms, retry));
     return wanted >= 0 ? (int)wanted : EXIT_BUSY;
 }

@@ -37,7 +37,7 @@ int verb_lock_sql(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     if (!url) {
-        say_error("which database? Give -S URL: the embedded store has no transactions of yours");
+        say_error("no database: give -S URL (the embedded store has no transactions)");
         return EXIT_CONFIG;
     }
     request.url = url;

@@ -90,7 +90,7 @@ static int mark_done(struct run *run, int code)
         if (hf_once_finish(run->lease, &err) == HF_OK)
             return EXIT_FINE;
     } while (run_again(run, &err, &tries));
-    say_error("'%s' was done, but there %s no mark of it: %s", shown(run->cli->args.name),
+    say_error("'%s' was done, but its mark %s missing: %s", shown(run->cli->args.name),
               err.status == HF_UNKNOWN ? "may be" : "is", err.text);
     return exit_of(err.status);
 }

@@ -126,10 +126,10 @@ int program_missing(const char *program)
                   strcmp(program, "holdfast-faults") == 0 ? "holdfast-lab" : program);
 #else
     if (errno == ENOENT && strcmp(program, "holdfast-faults") == 0)
-        say_error("%s is not there: it belongs beside this command, or in " HOLDFAST_LIBEXECDIR,
+        say_error("%s is missing: it belongs beside this command, or in " HOLDFAST_LIBEXECDIR,
                   program);
     else if (errno == ENOENT)
-        say_error("%s is not there: this build was made with %s=OFF", program, option);
+        say_error("%s is missing: this build has %s=OFF", program, option);
 #endif
     else
         say_error("%s cannot be executed: %s", program, strerror(errno));

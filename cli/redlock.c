@@ -118,13 +118,13 @@ static void print_status(const struct cli *cli, const hf_redlock_status *status)
         puts("nothing to do");
         break;
     case HF_REDLOCK_STEP_WAIT:
-        printf("healing goes on in %s\n", duration_words(status->wait_ms, left));
+        printf("healing continues in %s\n", duration_words(status->wait_ms, left));
         break;
     case HF_REDLOCK_STEP_NODES:
         puts("more of them must answer");
         break;
     case HF_REDLOCK_STEP_OPERATOR:
-        puts("somebody must decide");
+        puts("an operator must decide");
         break;
     default:
         printf("the next step is to %s, which any open client takes\n", steps[status->next]);
@@ -202,7 +202,8 @@ int verb_redlock(struct cli *cli)
     int code;
 
     if (!action || (strcmp(action, "status") != 0 && strcmp(action, "join") != 0))
-        return usage_error(cli, action ? "'%s' is neither status nor join" : "status or join?",
+        return usage_error(cli,
+                           action ? "'%s' is neither status nor join" : "no action: status or join",
                            action ? shown(action) : "");
     status = strcmp(action, "status") == 0;
     if (status && (cli->args.force || cli->args.node))

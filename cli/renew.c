@@ -22,7 +22,7 @@ int verb_renew(struct cli *cli)
     store_leave(&store);
     if (code != EXIT_FINE)
         return code;
-    say_more(cli, "'%s' is renewed for %lldms", shown(cli->args.name), (long long)info.ttl_ms);
+    say_more(cli, "'%s' was renewed for %lldms", shown(cli->args.name), (long long)info.ttl_ms);
     if (!cli->args.json)
         return EXIT_FINE;
 

@@ -30,7 +30,7 @@ int verb_resize(struct cli *cli)
     if (slots)
         say_more(cli, "'%s' is a semaphore of %u slots now", shown(name), (unsigned)slots);
     else
-        say_more(cli, "'%s' is again what requests say", shown(name));
+        say_more(cli, "requests set the size of '%s' again", shown(name));
     if (!cli->args.json)
         return EXIT_FINE;
 

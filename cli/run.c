@@ -59,7 +59,7 @@ bool run_again(const struct run *run, hf_error *err, struct run_tries *tries)
         hf_lease_state(run->lease) == HF_STATE_LOST)
         return false;
     if (!tries->said)
-        say(run->cli, "the command has ended, but that is not in the store yet: %s; trying again",
+        say(run->cli, "the command has ended, but the store does not know it yet: %s; trying again",
             err->text);
     tries->said = true;
     while ((left_ms = until_ms - hfi_now_ms()) > 0) {
@@ -180,7 +180,7 @@ static int check(const struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     if (!args->command || !args->command[0])
-        return usage_error(cli, "no command: put it behind --");
+        return usage_error(cli, "no command: put it after --");
     if (!args->command[0][0])
         return usage_error(cli, "the command is empty");
     if (args->metrics_file && !args->metrics_file[0])
@@ -271,7 +271,7 @@ static bool enter(struct run *run, int *ret_code)
     run->hold_until_ms = hfi_after_ms(run->held_since_ms, run->cli->args.min_hold_ms);
     for (size_t i = 0; i < run->count; i++)
         say_more(run->cli, "acquired '%s', token %" PRIu64 "%s", shown(run->holds[i].name),
-                 run->tokens[i], run->outer >= 0 ? ", from the run around us" : "");
+                 run->tokens[i], run->outer >= 0 ? ", from the outer `run`" : "");
     event = status_begin(&run->status, "acquired");
     json_set_name(event, run->holds[0].name, run->holds[0].name_len);
     json_object_set_new(event, "token", json_u64(run->tokens[0]));
@@ -348,7 +348,7 @@ static bool none_is_around(struct run *run, int *ret_code)
         }
         if (answer.fd >= 0) {
             close(answer.fd);
-            say_error("the run around us holds '%s' already: leave it out",
+            say_error("the outer `run` holds '%s' already: leave it out",
                       shown(run->holds[i].name));
             *ret_code = EXIT_BUSY;
             return false;
@@ -571,7 +571,7 @@ static hf_status release(struct run *run, hf_error *err)
             run->store.store = NULL; /* its thread may close it yet */
         run->unsettled = true;
         *err = (hf_error){ .status = HF_UNAVAILABLE,
-                           .text = "the store does not answer; the lease ends by itself" };
+                           .text = "the store does not answer; the lease ends after its ttl" };
         return HF_UNAVAILABLE;
     }
     if (giving->store)

@@ -471,5 +471,5 @@ int verb_script(struct cli *cli)
         code = check_words(cli, &actions[i]);
         return code == EXIT_FINE ? actions[i].run(cli) : code;
     }
-    return usage_error(cli, "what to do: run, load, exists, flush or kill?");
+    return usage_error(cli, "no action: run, load, exists, flush or kill");
 }

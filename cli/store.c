@@ -122,7 +122,7 @@ static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
         say_more(cli, "there is another store in " OLD_DEFAULT
                       ", the default of an older version; see holdfast-engines(7)");
     if (made)
-        say(cli, "new store made: %s", shown(store.info.location));
+        say(cli, "new store created: %s", shown(store.info.location));
 
     /* A relative path or the default would mean another store in another directory or for another
      * user: a child gets the absolute path. */

@@ -157,11 +157,11 @@ static const char *why_lost(const struct run *run)
     if (run->wanted.not_regained)
         return "it was yielded, and not granted again";
     if (early && run->lease)
-        return "somebody ended it";
+        return "it was ended by force";
     if (!early && max_hold_ends_it(run))
         return limit_is_over;
     if (!run->lease)
-        return "the run around us has lost it";
+        return "the outer `run` has lost it";
     return run->known.lost ? "it has expired" : "it could not be renewed";
 }
 
@@ -170,7 +170,7 @@ static void lose(struct run *run)
 {
     static const char *const next[] = { [ON_LOST_TERM] = "; ending the command",
                                         [ON_LOST_KILL] = "; killing the command",
-                                        [ON_LOST_WARN] = "; the command goes on without it" };
+                                        [ON_LOST_WARN] = "; the command continues without it" };
     const struct nest_hold *hold = &run->holds[run->lost_name];
     const char *name = hold->name, *why = why_lost(run);
     json_t *event = status_begin(&run->status, "lost");

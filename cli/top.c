@@ -14,9 +14,9 @@ int verb_top(struct cli *cli)
     if (cli->stdout_closed)
         return out_finish(cli);
     if (args->json && !args->once)
-        return usage_error(cli, "--json goes with --once");
+        return usage_error(cli, "--json needs --once");
     if (!args->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
-        return usage_error(cli, "without a terminal only --once is possible");
+        return usage_error(cli, "without a terminal, use --once");
     if (args->once)
         arguments[count++] = (char *)(uintptr_t)(args->json ? "--json" : "--once");
     if (args->color == COLOR_NEVER)

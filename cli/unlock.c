@@ -22,7 +22,7 @@ int verb_unlock(struct cli *cli)
     store_close(&store);
     if (status != HF_OK)
         return say_failure(&err);
-    say_more(cli, "'%s' is released", shown(cli->args.name));
+    say_more(cli, "'%s' was released", shown(cli->args.name));
     if (!cli->args.json)
         return EXIT_FINE;
 

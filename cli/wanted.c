@@ -80,7 +80,8 @@ int wanted_check(const struct cli *cli)
         return usage_error(cli, "--on-wanted: '%s' is no signal", shown(args->on_wanted));
     if (args->on_wanted &&
         (number_of(args->on_wanted) == SIGSTOP || number_of(args->on_wanted) == SIGCHLD))
-        return usage_error(cli, "--on-wanted: not SIG%s", sigabbrev_np(number_of(args->on_wanted)));
+        return usage_error(cli, "--on-wanted: SIG%s is not possible",
+                           sigabbrev_np(number_of(args->on_wanted)));
     if (!args->yield_signal)
         return EXIT_FINE;
     if (!number_of(args->yield_signal))
@@ -92,7 +93,7 @@ int wanted_check(const struct cli *cli)
         return usage_error(cli, "--yield-signal queues again: not together with -n");
     if (args->status_fd < 0)
         return usage_error(cli, "--yield-signal needs --status-fd: after a yield HOLDFAST_TOKEN is "
-                                "out of date, and the new token is told there");
+                                "out of date, and the new token is written there");
     return EXIT_FINE;
 }
 
@@ -104,7 +105,7 @@ int wanted_prepare(struct run *run)
     if (!args->on_wanted && !args->yield_signal)
         return EXIT_FINE;
     if (!(run->store.info.caps & HF_CAP_WANTED)) {
-        say_error("%s: engine %s does not tell a holder that others wait",
+        say_error("%s: engine %s cannot tell a holder that others wait",
                   args->on_wanted ? "--on-wanted" : "--yield-signal", run->store.info.engine);
         return EXIT_CONFIG;
     }
@@ -219,7 +220,8 @@ void wanted_hear(struct run *run)
 
             json_object_set_new(event, "label", json_text(letter.text, strlen(letter.text)));
             status_send(&run->status, event);
-            say(run->cli, "'%s' is asked for: %s", shown(run->holds[0].name), shown(letter.text));
+            say(run->cli, "another client asks for '%s': %s", shown(run->holds[0].name),
+                shown(letter.text));
         }
     }
     tell_command(run);
@@ -344,7 +346,7 @@ static void come_back(struct run *run)
         event = begin_status(run, "granted");
         json_object_set_new(event, "token", json_u64(run->tokens[0]));
         status_send(&run->status, event);
-        say_more(run->cli, "'%s' is ours again, token %" PRIu64, shown(run->holds[0].name),
+        say_more(run->cli, "'%s' was acquired again, token %" PRIu64, shown(run->holds[0].name),
                  run->tokens[0]);
     }
     suspend_end(run);

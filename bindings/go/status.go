@@ -46,7 +46,7 @@ const (
 	ErrOverflow    Status = C.HF_OVERFLOW    // the result is out of range
 	ErrBroken      Status = C.HF_BROKEN      // a participant died
 	ErrDone        Status = C.HF_DONE        // it has been done already
-	ErrYielded     Status = C.HF_YIELDED     // it was given away, and is ours again
+	ErrYielded     Status = C.HF_YIELDED     // the lease was yielded and acquired again
 )
 
 // ErrReleased is what [Lease.Err] and [Cause] say of a lease that its owner has released.
@@ -55,7 +55,7 @@ var ErrReleased = errors.New("holdfast: the lease was released")
 // Name returns the name of the status in C without its prefix: "BUSY".
 func (s Status) Name() string { return C.GoString(C.hf_status_name(C.hf_status(s))) }
 
-// String returns what the status means: "busy: somebody else holds it".
+// String returns what the status means: "busy: another holder has it".
 func (s Status) String() string { return C.GoString(C.hf_status_text(C.hf_status(s))) }
 
 // Error returns the same with the name of the package.

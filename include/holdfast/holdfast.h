@@ -104,7 +104,7 @@ HF_API int hf_version_number(void);
 /* name, number, text. Append only: numbers are never reused or changed. */
 #define HF_STATUS_MAP(X)                                             \
     X(OK, 0, "ok")                                                   \
-    X(BUSY, 1, "busy: somebody else holds it")                       \
+    X(BUSY, 1, "busy: another holder has it")                        \
     X(TIMEOUT, 2, "the deadline passed before it was granted")       \
     X(CANCELLED, 3, "cancelled")                                     \
     X(MISMATCH, 4, "the name is in use as another kind or capacity") \
@@ -130,7 +130,7 @@ HF_API int hf_version_number(void);
     X(OVERFLOW, 24, "the result is out of range")                    \
     X(BROKEN, 25, "a participant died")                              \
     X(DONE, 26, "it has been done already")                          \
-    X(YIELDED, 27, "it was given away, and is ours again")
+    X(YIELDED, 27, "the lease was yielded and acquired again")
 
 typedef enum hf_status {
 #define HF_STATUS_ENUM(name, number, text) HF_##name = number,

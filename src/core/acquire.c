@@ -210,8 +210,9 @@ static void set_no_reentry(const struct hfi_claim *held, hf_error *ret_err)
 {
     if (held->mode == HFI_MODE_SEMAPHORE)
         hfi_error_set(ret_err, HF_MISMATCH, 0,
-                      "we hold it already, as a semaphore of %u with %u permits%s", held->capacity,
-                      held->permits, held->flags & HFI_CLAIM_NUMBERED ? "" : " without numbers");
+                      "this process holds it already, as a semaphore of %u with %u permits%s",
+                      held->capacity, held->permits,
+                      held->flags & HFI_CLAIM_NUMBERED ? "" : " without numbers");
     else
         (void)hfi_mismatch_set(ret_err, held->mode, held->capacity);
 }

@@ -148,7 +148,7 @@ static hf_status take_slot(struct adopt_call *call, hf_store *handle,
     hf_lease *again;
 
     if (!parse(given->text, owner, &token))
-        return hfi_error_set(err, HF_INVALID, 0, "text: not that of a lease");
+        return hfi_error_set(err, HF_INVALID, 0, "text: not the handle of a lease");
     if (given->on_event && !in_loop)
         threads |= HFI_STARTED_NOTIFY;
     if (!hfi_store_start(store, threads))

@@ -18,9 +18,10 @@ static hf_status find_extension(struct hfi_by_url *at, const struct hfi_engine *
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
                              engine->promises->name);
     if (extension->size != size)
-        return hfi_error_set(err, HF_VERSION, 0,
-                             "engine '%s' is of another build: %zu bytes of calls, we need %zu",
-                             engine->promises->name, extension->size, size);
+        return hfi_error_set(
+            err, HF_VERSION, 0,
+            "engine '%s' is of another build: %zu bytes of calls, this library needs %zu",
+            engine->promises->name, extension->size, size);
     at->extension = extension;
     return HF_OK;
 }

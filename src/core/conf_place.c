@@ -190,7 +190,7 @@ static hf_status read_port(struct hfi_conf *conf, const char *from, const char *
     uint64_t port = conf->form->port;
 
     if (len > 0 && *from != ':')
-        return wrong(conf, from, "the host", "goes on after its ']'", err);
+        return wrong(conf, from, "the host", "continues after its ']'", err);
     if (len > 0 && len <= sizeof digits)
         memcpy(digits, from + 1, len - 1);
     if (len > 0 && (len > sizeof digits || hfi_parse_u64(digits, 1, UINT16_MAX, &port)))

@@ -155,7 +155,7 @@ static struct hfi_wait *keep(struct hfi_lease *lease, hf_status status)
     if (nothing_done(status))
         return NULL;
     return hfi_lease_lose(lease, HF_LOSS_FORGOTTEN,
-                          "the store did not have it any more when it was converted");
+                          "the store no longer had it when it was converted");
 }
 
 static void keep_old(hf_lease *handle, hf_status status)

@@ -56,7 +56,7 @@ static void lose(hf_lease *handle)
     if (!next && !hfi_lease_lost(lease)) {
         atomic_store(&lease->gone, 1);
         next = hfi_lease_lose(lease, HF_LOSS_FORGOTTEN,
-                              "the store did not have it any more when its holds were counted");
+                              "the store no longer had it when its holds were counted");
     }
     hfi_lease_unlock(lease, next);
 }

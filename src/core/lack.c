@@ -13,7 +13,7 @@ static const struct {
     { HF_CAP_SHARED, "has no read-write locks" },
     { HF_CAP_CONVERT, "cannot change the kind of a lease" },
     { HF_CAP_SEMAPHORE, "has no semaphores" },
-    { HF_CAP_NUMBERED, "gives the slots of a semaphore no numbers (HF_FLAG_NUMBERED)" },
+    { HF_CAP_NUMBERED, "does not number the slots of a semaphore (HF_FLAG_NUMBERED)" },
     { HF_CAP_RESIZE, "cannot set the size of a semaphore" },
     { HF_CAP_TTL, "has no leases with a ttl" },
     { HF_CAP_PROCESS, "has no leases that end with the process and without a ttl" },
@@ -24,17 +24,17 @@ static const struct {
     { HF_CAP_PASS, "has no blocks of tokens" },
     { HF_CAP_WAIT, "does not wake waiters" },
     { HF_CAP_FIFO, "does not promise an order of waiters" },
-    { HF_CAP_BARGE, "lets nobody pass those that wait (HF_FLAG_BARGE)" },
+    { HF_CAP_BARGE, "lets no request pass the waiters (HF_FLAG_BARGE)" },
     { HF_CAP_LOCK_DELAY, "has no lock delay" },
     { HF_CAP_BREAK, "cannot break leases" },
-    { HF_CAP_WATCH, "does not tell of changes" },
+    { HF_CAP_WATCH, "does not report changes" },
     { HF_CAP_CELL_TTL, "has no cells with a ttl" },
-    { HF_CAP_CELL_WATCH, "does not tell of changes of a cell" },
+    { HF_CAP_CELL_WATCH, "does not report changes of a cell" },
     { HF_CAP_COMMIT, "changes one cell at a time" },
-    { HF_CAP_CLOCK, "has no clock for all clients" },
+    { HF_CAP_CLOCK, "has no clock that all clients share" },
     { HF_CAP_SCRIPTS, "runs no scripts" },
     { HF_CAP_WANTED, "cannot tell a holder that others wait (HF_FLAG_WATCH), or ask it" },
-    { HF_CAP_LINGER, "has no leases that stay with the process" },
+    { HF_CAP_LINGER, "has no lingering leases" },
 };
 #define COUNT (sizeof capabilities / sizeof *capabilities)
 
@@ -64,7 +64,7 @@ hf_status hfi_unsupported(const struct hfi_promises *promises, uint64_t caps, co
         i++;
     why = why_not(promises, capabilities[i].cap);
     if (capabilities[i].cap == HF_CAP_SCRIPTS && promises->caps & HF_CAP_CELLS)
-        instead = " (cells do what one name needs)";
+        instead = " (for one name, use cells)";
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s%sengine %s %s%s%s%s", field ? field : "",
                          field ? ": " : "", promises->name ? promises->name : "without a name",
                          capabilities[i].words, instead, why ? ": " : "", why ? why : "");

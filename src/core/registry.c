@@ -275,15 +275,15 @@ static bool has_word(const char *words, const char *word)
 static hf_status check(const struct entry *entry, const struct hfi_engine *engine, hf_error *err)
 {
     if (!engine)
-        return hfi_error_set(err, HF_INTERNAL, 0, "the module of engine '%s' holds none",
+        return hfi_error_set(err, HF_INTERNAL, 0, "the module of engine '%s' contains no engine",
                              entry->name);
     if (engine->abi != HFI_ENGINE_ABI)
         return hfi_error_set(err, HF_VERSION, 0,
-                             "engine '%s' is of another build: interface %u, we need %u",
+                             "engine '%s' is of another build: interface %u, this library needs %u",
                              entry->name, engine->abi, HFI_ENGINE_ABI);
     if (strcmp(engine->promises->name, entry->name) != 0)
-        return hfi_error_set(err, HF_VERSION, 0, "the module of engine '%s' holds another",
-                             entry->name);
+        return hfi_error_set(err, HF_VERSION, 0,
+                             "the module of engine '%s' contains another engine", entry->name);
     return HF_OK;
 }
 

@@ -227,7 +227,7 @@ static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_re
     if (lost && (item->status == HF_LOST || item->status == HF_NOT_FOUND)) {
         atomic_store(&lease->gone, 1);
         return hfi_lease_lose(lease, HF_LOSS_FORGOTTEN,
-                              "the store did not have it any more when it was renewed");
+                              "the store no longer had it when it was renewed");
     }
     if (lost)
         return hfi_lease_lose(lease, HF_LOSS_EXPIRED,

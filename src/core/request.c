@@ -48,9 +48,8 @@ hf_status hfi_request_check(const struct hfi_promises *promises, bool queue,
     if (request->size != sizeof *request) {
         if (!hfi_struct_copy(whole, sizeof *whole, request, request->size,
                              offsetof(hf_acquire_request, kind)))
-            return invalid(
-                err, "size",
-                "not that of an hf_acquire_request that we know; use HF_ACQUIRE_REQUEST_INIT");
+            return invalid(err, "size",
+                           "not that of a known hf_acquire_request; use HF_ACQUIRE_REQUEST_INIT");
         request = whole;
     }
     ret_checked->request = request;
@@ -146,7 +145,7 @@ hf_status hfi_request_copy(void *whole, size_t whole_size, const void *given, si
         return invalid(err, "request", "NULL");
     memcpy(&size, given, sizeof size); /* every such struct begins with it */
     if (!hfi_struct_copy(whole, whole_size, given, size, least))
-        return hfi_error_set(err, HF_INVALID, 0, "size: none that we know; use %s", init);
+        return hfi_error_set(err, HF_INVALID, 0, "size: unknown; use %s", init);
     return HF_OK;
 }
 
@@ -208,7 +207,8 @@ static hf_status check_flags(const struct hfi_promises *promises, const hf_acqui
     if (request->flags & HF_FLAG_WATCH && !(caps & HF_CAP_WANTED))
         return hfi_unsupported(promises, HF_CAP_WANTED, "flags", err);
     if (request->flags & HF_FLAG_WATCH && request->flags & HF_FLAG_DETACHED)
-        return invalid(err, "flags", "HF_FLAG_WATCH, of a lease that outlives the process");
+        return invalid(err, "flags",
+                       "HF_FLAG_WATCH has no meaning for a lease that outlives the process");
     return request->flags & HF_FLAG_NUMBERED ? check_numbered(promises, request, err) : HF_OK;
 }
 

@@ -54,9 +54,8 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
         return hfi_error_set(err, HF_INVALID, 0, "ret_store: NULL");
     if (options && !hfi_struct_copy(&whole, sizeof whole, options, options->size,
                                     offsetof(hf_open_options, label)))
-        return hfi_error_set(
-            err, HF_INVALID, 0,
-            "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "size: not that of a known hf_open_options; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
     if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE | HF_OPEN_FLAG_NO_WAIT))

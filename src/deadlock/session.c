@@ -250,11 +250,11 @@ static hf_status own_block_error(struct hfi_store *store, const struct hfi_check
 
     if (checked->mode == HFI_MODE_RW && checked->permits == checked->capacity)
         hfi_error_set(&inner, HF_DEADLOCK, 0,
-                      "%s: we hold it ourselves (token %llu); a reader cannot become the writer "
-                      "before it has released",
+                      "%s: this session holds it itself (token %llu); a reader must release before "
+                      "it can become the writer",
                       hf_status_text(HF_DEADLOCK), (unsigned long long)token);
     else
-        hfi_error_set(&inner, HF_DEADLOCK, 0, "%s: we hold it ourselves (token %llu)",
+        hfi_error_set(&inner, HF_DEADLOCK, 0, "%s: this session holds it itself (token %llu)",
                       hf_status_text(HF_DEADLOCK), (unsigned long long)token);
     return hfi_store_error(store, "acquire", &name, HF_DEADLOCK, &inner, err);
 }

@@ -166,7 +166,7 @@ static enum hfi_verdict arrive(struct hfi_cell_run *run, struct barrier_call *ca
         return break_generation(run, call);
     }
     if (status == HF_MISMATCH)
-        return hfi_run_fail(run, status, "it is in use as a %s one for %u",
+        return hfi_run_fail(run, status, "it is in use as a %s barrier for %u",
                             barrier->twice ? "double" : "single", barrier->parties);
     call->counted = !changed;
     if (!changed)

@@ -166,7 +166,7 @@ static enum hfi_verdict decide_get(struct hfi_cell_run *run, void *arg)
     if (!get(&run->found, &found))
         return hfi_run_mismatch(run);
     if (found.token == 0)
-        return hfi_run_fail(run, HF_NOT_FOUND, "there is none");
+        return hfi_run_fail(run, HF_NOT_FOUND, "no such cell");
     if (run->answer == HFI_UNASKED)
         return hfi_run_ask(run, found.lock, (uint32_t)found.lock_len, found.token, false);
     if (run->answer == HFI_IS_GONE)

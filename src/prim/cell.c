@@ -110,9 +110,7 @@ static bool is_ours(const struct hfi_cell *found)
 
 static enum hfi_verdict not_ours(struct hfi_cell_run *run)
 {
-    return hfi_run_fail(
-        run, HF_MISMATCH,
-        "the cell of that name is not a cell of the caller's: another primitive uses it");
+    return hfi_run_fail(run, HF_MISMATCH, "the cell of that name belongs to another primitive");
 }
 
 /* What was read, as callers see it: the bytes move over the head, which leaves room for a NUL. */
@@ -137,7 +135,7 @@ static enum hfi_verdict decide_get(struct hfi_cell_run *run, void *arg)
     if (!is_ours(&run->found))
         return not_ours(run);
     if (run->found.version == 0)
-        return hfi_run_fail(run, HF_NOT_FOUND, "there is none");
+        return hfi_run_fail(run, HF_NOT_FOUND, "no such cell");
     return HFI_END;
 }
 
@@ -237,7 +235,7 @@ static hf_status prepare_set(struct cell_call *call, hf_store *store, const hf_c
         return refuse(call, status);
     run->stoppable = true;
     run->late = HF_BUSY;
-    run->late_text = "others changed it all the time";
+    run->late_text = "other clients kept changing it";
     return HF_OK;
 }
 
@@ -300,7 +298,7 @@ static hf_status step_swap(struct hfi_prim_task *task, hf_status got)
     if (got != HF_BUSY)
         return got;
     if (call->version == 0)
-        return hfi_error_set(&task->error, HF_CHANGED, 0, "there is one already");
+        return hfi_error_set(&task->error, HF_CHANGED, 0, "it exists already");
     return hfi_error_set(&task->error, HF_CHANGED, 0, "its version is not %" PRIu64 " any more",
                          call->version);
 }
@@ -365,7 +363,7 @@ static hf_status prepare_delete(struct cell_call *call, hf_store *store, const v
     call->ttl_ms = 0;
     status = enter(call, store, "delete cell", name, name_len, err);
     if (status == HF_OK && version == 0)
-        status = refuse(call, hfi_error_set(err, HF_INVALID, 0, "version: 0 is that of no cell"));
+        status = refuse(call, hfi_error_set(err, HF_INVALID, 0, "version: no cell has version 0"));
     return status;
 }
 
@@ -470,7 +468,7 @@ static hf_status prepare_update(struct cell_call *call, hf_store *store,
     run->stoppable = run->asks_user = true;
     run->race_until_ms = call->task.until_ms;
     run->late = request.wait_ms == 0 ? HF_BUSY : HF_TIMEOUT;
-    run->late_text = "others changed it all the time";
+    run->late_text = "other clients kept changing it";
     return HF_OK;
 }
 

@@ -101,7 +101,7 @@ static hf_status check_action(const struct hfi_promises *promises, const hf_cell
         return check_bytes(promises, item, err);
     case HF_CELL_ACTION_DELETE:
         if (item->version == 0)
-            return hfi_error_set(err, HF_INVALID, 0, "version: 0 is that of no cell");
+            return hfi_error_set(err, HF_INVALID, 0, "version: no cell has version 0");
         return HF_OK;
     }
     return hfi_error_set(err, HF_INVALID, 0, "action: not an hf_cell_action");
@@ -146,7 +146,7 @@ static hf_status read_all(struct commit_call *call, const hf_cell_item *items, h
 
         if (status == HF_OK &&
             (given->size != items->size || given->size % _Alignof(hf_cell_item) != 0))
-            status = hfi_error_set(err, HF_INVALID, 0, "size: not that of the first");
+            status = hfi_error_set(err, HF_INVALID, 0, "size: another one than in the first");
         if (status != HF_OK) {
             hfi_error_wrap(err, "items[%zu]", i);
             return status;
@@ -260,9 +260,8 @@ static hf_status was_read(struct commit_call *call, hf_status got)
     item->is_read = true;
     hfi_cell_forget(found);
     if (!ours)
-        return hfi_error_set(
-            &call->task.error, HF_MISMATCH, 0,
-            "the cell of that name is not a cell of the caller's: another primitive uses it");
+        return hfi_error_set(&call->task.error, HF_MISMATCH, 0,
+                             "the cell of that name belongs to another primitive");
     return read_next(call);
 }
 
@@ -392,14 +391,14 @@ static hf_status was_overtaken(struct commit_call *call)
     }
     if (!first && !raced)
         return hfi_error_set(&call->task.error, HF_CORRUPT, 0,
-                             "the store says that a version is another one, and names none");
+                             "the store reports another version, but does not say of which item");
     if (call->doubt)
         return end_unknown(call, set_changed(call, first ? first : raced));
     if (first)
         return set_changed(call, first);
     if (hfi_now_ms() >= call->limit_ms) {
         call->task.prim.name = raced->at.name;
-        return hfi_error_set(&call->task.error, HF_BUSY, 0, "others changed it all the time");
+        return hfi_error_set(&call->task.error, HF_BUSY, 0, "other clients kept changing it");
     }
     call->reading = 0;
     return pause_then(call);

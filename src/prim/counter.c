@@ -43,7 +43,7 @@ static hf_status prepare(struct counter_call *call, hf_store *at, const void *na
     if (hfi_store_promises(task->prim.store)->native & HFI_NATIVE_COUNTER)
         task->step = step_native;
     task->run.late = HF_BUSY;
-    task->run.late_text = "others change it all the time";
+    task->run.late_text = "other clients keep changing it";
     return HF_OK;
 }
 

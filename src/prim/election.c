@@ -183,7 +183,7 @@ static hf_status check_campaign(hf_store *store, const hf_acquire_request *reque
                                                              .lacks = info.lacks },
                                HF_CAP_CELLS, "campaign", err);
     if (!request || request->size < offsetof(hf_acquire_request, capacity))
-        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or its size is not known");
+        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or its size is unknown");
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
         return hfi_error_set(err, HF_INVALID, 0,
                              "kind: an election needs a mutex or an exclusive lock");

@@ -61,7 +61,8 @@ static enum hfi_verdict decide_create(struct hfi_cell_run *run, void *arg)
     if (!read_latch(run, &call->latch, &verdict))
         return verdict;
     if (call->latch.count != call->count)
-        return hfi_run_fail(run, HF_MISMATCH, "there is one for %u already", call->latch.count);
+        return hfi_run_fail(run, HF_MISMATCH, "it exists already, for %u participants",
+                            call->latch.count);
     return HFI_END;
 }
 
@@ -93,7 +94,7 @@ static enum hfi_verdict decide_part(struct hfi_cell_run *run, void *arg)
     if (status == HF_BROKEN)
         return broken(run, &call->latch);
     if (status == HF_FULL)
-        return hfi_run_fail(run, HF_FULL, "more than %d take part", HF_PARTICIPANTS_MAX);
+        return hfi_run_fail(run, HF_FULL, "more than %d participants", HF_PARTICIPANTS_MAX);
     return changed ? write_latch(run, &call->latch) : HFI_END;
 }
 

@@ -174,7 +174,7 @@ static hf_status reserved(struct limiter *limiter)
 
     if (answer->said == HFI_LIMIT_REFUSED)
         return hfi_error_set(&task->error, limiter->limit.wait_ms == 0 ? HF_BUSY : HF_TIMEOUT, 0,
-                             "the limit is reached: it would have to wait for %lld ms",
+                             "the limit is reached: the wait would be %lld ms",
                              (long long)up_to_ms(answer->wait_us));
     if (answer->wait_us <= 0)
         return HF_OK;
@@ -260,8 +260,8 @@ static hf_status check(struct limiter *limiter, const hf_limit_request *given,
         return invalid(err, "limit: NULL");
     if (!hfi_struct_copy(limit, sizeof *limit, given, given->size,
                          offsetof(hf_limit_request, burst)))
-        return invalid(
-            err, "size: not that of an hf_limit_request that we know; use HF_LIMIT_REQUEST_INIT");
+        return invalid(err,
+                       "size: not that of a known hf_limit_request; use HF_LIMIT_REQUEST_INIT");
     if (result &&
         (result->size < offsetof(hf_limit_result, refill_ms) || result->size > HFI_STRUCT_MAX))
         return invalid(err, "ret_result: its size is not set; use HF_LIMIT_RESULT_INIT");
@@ -298,7 +298,7 @@ static hf_status enter(struct limiter *limiter, hf_store *store, enum hfi_limit_
                                 limiter->limit.name_len, HF_CAP_CELLS | HF_CAP_CLOCK, err);
     task->core.cancel = take ? limiter->limit.cancel : NULL;
     task->run.late = HF_UNAVAILABLE;
-    task->run.late_text = "others changed it all the time";
+    task->run.late_text = "other clients kept changing it";
     limiter->begun_ms = hfi_now_ms();
     if (take)
         limiter->ask.wait_us = wait_left_us(limiter);

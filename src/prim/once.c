@@ -458,7 +458,7 @@ static hf_status check_begin(hf_store *store, const hf_acquire_request *request,
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "store: %s", hf_status_text(status));
     if (!request || request->size < offsetof(hf_acquire_request, capacity))
-        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or its size is not known");
+        return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or its size is unknown");
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
         return hfi_error_set(err, HF_INVALID, 0,
                              "kind: run-once needs a mutex or an exclusive lock");

@@ -67,8 +67,8 @@ hf_status hfi_requests_read(struct hfi_store *store, const hf_acquire_request *r
         status = read_one(store, items, i, request, err);
         if (status == HF_OK &&
             (request->size != requests->size || request->size % _Alignof(hf_acquire_request) != 0))
-            status =
-                hfi_error_set(err, HF_INVALID, 0, "requests[%zu]: size: not that of the first", i);
+            status = hfi_error_set(err, HF_INVALID, 0,
+                                   "requests[%zu]: size: another one than in the first", i);
         at += request->size; /* the caller's struct may be smaller than ours */
     }
     if (status == HF_OK)

@@ -180,9 +180,9 @@ hf_status hfi_prim_copy_request(hf_acquire_request *ret_copy, const hf_acquire_r
 {
     if (!hfi_struct_copy(ret_copy, sizeof *ret_copy, request, request->size,
                          offsetof(hf_acquire_request, kind)))
-        return hfi_error_set(err, HF_INVALID, 0,
-                             "size: not that of an hf_acquire_request that we know; use "
-                             "HF_ACQUIRE_REQUEST_INIT");
+        return hfi_error_set(
+            err, HF_INVALID, 0,
+            "size: not that of a known hf_acquire_request; use HF_ACQUIRE_REQUEST_INIT");
     ret_copy->size = sizeof *ret_copy;
     return HF_OK;
 }

@@ -49,7 +49,7 @@ const char *hfi_parse_duration(const char *text, int64_t *ret_ms)
         *ret_ms = number * units[i].ms;
         return NULL;
     }
-    return "has no unit that we know: ms, s, m, h or d, without a space or a fraction";
+    return "has an unknown unit: use ms, s, m, h or d, without a space or a fraction";
 }
 
 char *hfi_format_duration(int64_t ms, char *buf, size_t size)

@@ -35,7 +35,7 @@ load helper
 @test "what is wrong is said" {
     exits 64 holdfast guard
     exits 64 holdfast guard site
-    says "which token?"
+    says "no token: give --token T"
     HOLDFAST_TOKEN=0 exits 78 holdfast guard site
     says "its engine gives none"
     HOLDFAST_TOKEN=x exits 64 holdfast guard site

@@ -48,7 +48,7 @@ ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || {
     pid=$!
     eventually test -e ready
     holdfast break x --token "$(token_of x)"
-    eventually grep -q "goes on without it" err
+    eventually grep -q "continues without it" err
     touch go
     ends_with 76 $pid
     [[ -e finished ]]
@@ -97,7 +97,7 @@ sys.exit(run.wait())' "$@"
     sleep 0.5
     touch go
     ends_with 76 $pid
-    grep -q "lease of 'x' is lost: somebody ended it; ending the command" said
+    grep -q "lease of 'x' is lost: it was ended by force; ending the command" said
 }
 
 # breaks NAME: when the command is ready
@@ -322,5 +322,5 @@ stopped_past_the_lease() {
     eventually test -e ready
     holdfast break x --token "$(token_of x)"
     ends_with 76 $pid
-    grep -q "somebody ended it" err
+    grep -q "it was ended by force" err
 }

@@ -47,7 +47,7 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
 
 @test "a run that makes a store says so, once; -q does not" {
     exits 0 holdfast -S "file:$dir/new" run x -- true
-    says "new store made: file:$dir/new"
+    says "new store created: file:$dir/new"
     exits 0 holdfast -S "file:$dir/new" run x -- true
     not says "new store"
     exits 0 holdfast -q -S "file:$dir/other" run x -- true

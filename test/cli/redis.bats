@@ -524,7 +524,7 @@ script() { sed -n "/^-- $1:/,/^\(\.Ed\)\?$/p" "$HOLDFAST_SOURCE/man/holdfast-pit
     kill -0 $observer
 }
 
-said_twice() { (($(grep -c "not in the store yet" err) == 2)); }
+said_twice() { (($(grep -c "the store does not know it yet" err) == 2)); }
 
 @test "once, latch --down: the store is away when it is done: that is written when it is back" {
     start_server --appendonly yes --appendfsync always

@@ -127,7 +127,7 @@ all_vote() { [[ $(votes) == 3 ]]; }
     exits 69 holdfast run job --ttl 3s -- true
     says "holdfast redlock join --force" && says "$(node 0)" && says "$(node 1)"
     exits 69 holdfast redlock status
-    says "somebody must decide"
+    says "an operator must decide"
     exits 69 holdfast redlock join
     says "--force"
     [[ $(votes) == 0 ]]

@@ -233,7 +233,7 @@ static void waiting_for_oneself(void **state)
     helper.lease = take(store, &request);
     request.wait_ms = HF_FOREVER;
     EXPECT(HF_DEADLOCK, hf_acquire(store, &request, &none, &contract_error));
-    CHECK(strstr(contract_error.text, "we hold it ourselves") != NULL);
+    CHECK(strstr(contract_error.text, "this session holds it itself") != NULL);
     EXPECT(HF_DEADLOCK, hf_acquire(second, &request, &none, &contract_error)); /* the same store */
     request.wait_ms = 100;
     EXPECT(HF_TIMEOUT, hf_acquire(store, &request, &none, &contract_error)); /* as it asked */

@@ -82,7 +82,7 @@ static const struct {
     { "h%00", 0, "the host", "has a bad %XX", false },
     { "::1", 0, "the host", "has two ':' (an IPv6 address is written in [])", false },
     { "[::1", 0, "the host", "has no closing ']'", false },
-    { "[::1]x", 5, "the host", "goes on after its ']'", false },
+    { "[::1]x", 5, "the host", "continues after its ']'", false },
     { "[::g]", 0, "the host", NEITHER, false },
     { "[127.0.0.1]", 0, "the host", NEITHER, false },
     { "[h]", 0, "the host", NEITHER, false },

@@ -97,15 +97,15 @@ static void the_text_has_the_reason(void **state)
 
     (void)state;
     assert_int_equal(hfi_unsupported(&promises, HF_CAP_LINGER, "linger_ms", &err), HF_UNSUPPORTED);
-    assert_string_equal(err.text,
-                        "linger_ms: engine rock has no leases that stay with the process: "
-                        "it is made of stone");
+    assert_string_equal(err.text, "linger_ms: engine rock has no lingering leases: "
+                                  "it is made of stone");
     assert_int_equal(hfi_unsupported(&promises, HF_CAP_CELLS | HF_CAP_CLOCK, NULL, &err),
                      HF_UNSUPPORTED);
-    assert_string_equal(err.text, "engine rock has no clock for all clients: it is made of stone");
+    assert_string_equal(err.text,
+                        "engine rock has no clock that all clients share: it is made of stone");
     assert_int_equal(hfi_unsupported(&promises, HF_CAP_BARGE, "flags", &err), HF_UNSUPPORTED);
-    assert_string_equal(err.text, "flags: engine rock lets nobody pass those that wait "
-                                  "(HF_FLAG_BARGE)");
+    assert_string_equal(err.text,
+                        "flags: engine rock lets no request pass the waiters (HF_FLAG_BARGE)");
 }
 
 /* Cells are recommended only where there are some. */
@@ -116,7 +116,7 @@ static void no_scripts(void **state)
 
     (void)state;
     assert_int_equal(hfi_unsupported(&promises, HF_CAP_SCRIPTS, NULL, &err), HF_UNSUPPORTED);
-    assert_string_equal(err.text, "engine rock runs no scripts (cells do what one name needs)");
+    assert_string_equal(err.text, "engine rock runs no scripts (for one name, use cells)");
     promises.caps = 0;
     assert_int_equal(hfi_unsupported(&promises, HF_CAP_SCRIPTS, NULL, &err), HF_UNSUPPORTED);
     assert_string_equal(err.text, "engine rock runs no scripts");

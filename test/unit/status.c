@@ -39,7 +39,7 @@ static void names_and_texts(void **state)
     (void)state;
     assert_string_equal(hf_status_name(HF_OK), "OK");
     assert_string_equal(hf_status_name(HF_NO_MEMORY), "NO_MEMORY");
-    assert_string_equal(hf_status_text(HF_BUSY), "busy: somebody else holds it");
+    assert_string_equal(hf_status_text(HF_BUSY), "busy: another holder has it");
 
     for (int i = -2; i < 300; i++) {
         assert_true(strlen(hf_status_name((hf_status)i)) > 0);

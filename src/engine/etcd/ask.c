@@ -49,7 +49,7 @@ void etcd_finish_odd(struct etcd_store *store, struct hfi_op *op)
 {
     hf_error err;
 
-    hfi_error_set(&err, HF_CORRUPT, 0, "an answer that etcd does not give");
+    hfi_error_set(&err, HF_CORRUPT, 0, "an unexpected answer");
     etcd_finish(store, op, HF_CORRUPT, &err);
 }
 

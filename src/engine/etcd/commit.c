@@ -62,7 +62,7 @@ static hf_status refusal(const struct etcd_call *call, const hf_error *err, hf_e
     return err->status;
 }
 
-/* false: an answer that etcd does not give. */
+/* false: an unexpected answer. */
 static bool take_versions(struct hfi_commit_op *list, struct etcd_message reply, bool done)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -98,7 +98,7 @@ static void committed(struct etcd_call *call, enum hfi_outcome outcome, struct e
         commit_end(call->store, commit, hfi_outcome_status(outcome, err), err,
                    outcome == HFI_MAYBE);
     } else if (!take_versions(call->op->u.commit, reply, done)) {
-        hfi_error_set(&why, HF_CORRUPT, 0, "an answer that etcd does not give");
+        hfi_error_set(&why, HF_CORRUPT, 0, "an unexpected answer");
         commit_end(call->store, commit, HF_CORRUPT, &why, true);
     } else if (!done && call->maybe) { /* our first copy may have written what is there */
         commit_end(call->store, commit, HF_UNKNOWN, NULL, true);
@@ -148,7 +148,7 @@ static void granted(struct etcd_call *call, enum hfi_outcome outcome, struct etc
         return;
     }
     if (lease == 0) {
-        hfi_error_set(&odd, HF_CORRUPT, 0, "an answer that etcd does not give");
+        hfi_error_set(&odd, HF_CORRUPT, 0, "an unexpected answer");
         commit_end(call->store, commit, HF_CORRUPT, &odd, false);
         return;
     }

@@ -104,7 +104,8 @@ static void check_members(const struct checkup *r, size_t host)
                    count % 2 ? "" : "; one less would do as well");
     if (r->store->conf->url.host_count == 1 && count > 1)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "endpoints",
-                   "the URL names one of %zu members: name them all, or we stop when that one does",
+                   "the URL names one of %zu members: name them all, or this client stops when "
+                   "that one does",
                    count);
 }
 

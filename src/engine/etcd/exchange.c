@@ -294,14 +294,14 @@ static bool take_message(struct etcd_exchange *exchange, size_t from,
         return false;
     len = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
     if (at[0] != 0)
-        exchange->odd = "its answer is compressed, which nobody asked for";
+        exchange->odd = "its answer is compressed, which was not asked for";
     else if (len > ETCD_MESSAGE_MAX)
         exchange->odd = "its answer is too long";
     if (exchange->odd || have < ETCD_PREFIX_LEN + len)
         return false;
     *ret_message = (struct etcd_message){ at + ETCD_PREFIX_LEN, len };
     if (!etcd_message_fits(*ret_message, exchange->method->reply))
-        exchange->odd = "an answer that etcd does not give";
+        exchange->odd = "an unexpected answer";
     return !exchange->odd;
 }
 

@@ -28,8 +28,8 @@ static void released(struct etcd_call *call, enum hfi_outcome outcome, struct et
     if (!there && call->maybe) { /* the outcome is not known; core asks once more, and that answer
                                   * decides */
         hfi_error_set(&gone, HF_UNKNOWN, 0,
-                      "the connection broke, and the lease is not there any more: it was "
-                      "released, or lost before");
+                      "the connection broke, and the lease no longer exists: it was released, or "
+                      "lost before");
         etcd_finish(call->store, op, HF_UNKNOWN, &gone);
         return;
     }

@@ -203,7 +203,7 @@ static void granted(struct etcd_call *call, enum hfi_outcome outcome, struct etc
         tell(store, lease, HF_OK, NULL);
     } else {
         lease->state = ETCD_LEASE_GONE; /* if it was granted, it has no keys and ends by itself */
-        hfi_error_set(&odd, HF_CORRUPT, 0, "an answer that etcd does not give");
+        hfi_error_set(&odd, HF_CORRUPT, 0, "an unexpected answer");
         if (outcome == HFI_ANSWERED)
             tell(store, lease, HF_CORRUPT, &odd);
         else

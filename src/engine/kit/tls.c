@@ -29,9 +29,10 @@ static hf_status find_module(const struct hfi_tls_module **ret_module, hf_error 
     }
     *ret_module = entry();
     if ((*ret_module)->abi != HFI_ENGINE_ABI)
-        return hfi_error_set(err, HF_VERSION, 0,
-                             "the module of TLS is of another build: interface %u, we need %u",
-                             (*ret_module)->abi, HFI_ENGINE_ABI);
+        return hfi_error_set(
+            err, HF_VERSION, 0,
+            "the module of TLS is of another build: interface %u, this library needs %u",
+            (*ret_module)->abi, HFI_ENGINE_ABI);
     return HF_OK;
 }
 

@@ -372,8 +372,8 @@ static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_er
             "process %d has been inside a transaction of %s for too long (is it stopped?)",
             (int)pid, d->path);
     if (rc == EAGAIN)
-        return hfi_error_set(err, HF_UNAVAILABLE, rc,
-                             "so many processes use %s that it was not our turn in time", d->path);
+        return hfi_error_set(err, HF_UNAVAILABLE, rc, "too many processes use %s: no turn in time",
+                             d->path);
     return hfi_error_set(err, HF_CORRUPT, rc, "%s/control: its mutex is damaged: %s", d->path,
                          strerror(rc));
 }

@@ -42,11 +42,11 @@ static void check_place(struct lmdb_directory *d, const struct hfi_report *r)
     hfi_report(r, HF_CHECK_LEVEL_OK, "sharing", "%s", words);
     if (d->by_default && stat(LMDB_OLD_DEFAULT "/store", &st) == 0 &&
         stat(LMDB_OLD_DEFAULT, &st) == 0 && (st.st_dev != d->dev || st.st_ino != d->ino))
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "default",
-                   "an older version had its default store in " LMDB_OLD_DEFAULT
-                   ", and nobody uses it now: "
-                   "remove it, or go on with it by a line in " LMDB_SITE_FILE
-                   " (holdfast-engines(7))");
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "default",
+            "an older version had its default store in " LMDB_OLD_DEFAULT
+            ", and no process uses it now: remove it, or keep it by a line in " LMDB_SITE_FILE
+            " (holdfast-engines(7))");
 }
 
 static void check_cells(struct lmdb_directory *d, const struct hfi_report *r)
@@ -67,7 +67,7 @@ static void check_cells(struct lmdb_directory *d, const struct hfi_report *r)
                    report.first);
     else if (!report.sealed && report.cells)
         hfi_report(r, HF_CHECK_LEVEL_WARNING, "cells",
-                   "%llu, of a version without checksums: the next write gives them some",
+                   "%llu, of a version without checksums: the next write adds them",
                    (unsigned long long)report.cells);
     else
         hfi_report(r, HF_CHECK_LEVEL_OK, "cells", "%llu, all are sound",

@@ -55,8 +55,8 @@ hf_status lmdb_tokens_open(struct lmdb_directory *d, uint64_t *ret_limit, hf_err
             d->path);
     if (file.format > LMDB_FORMAT)
         return hfi_error_set(err, HF_VERSION, 0,
-                             "%s was made by a newer version (format %u, we know %u)", d->path,
-                             file.format, LMDB_FORMAT);
+                             "%s was made by a newer version (format %u, this library knows %u)",
+                             d->path, file.format, LMDB_FORMAT);
     if (!lmdb_mark_pick(&file.first, &file.second, &mark))
         return hfi_error_set(
             err, HF_CORRUPT, 0,

@@ -218,7 +218,7 @@ static hf_status make_ready(struct sql_connection *connection, int64_t deadline_
         return sql_odd(connection, "greeting", &rows, err);
     got = sql_int(&rows, 0, 0) == 1;
     sql_rows_free(&rows);
-    return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server gives us no user lock");
+    return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server refuses a user lock");
 }
 
 /* ---- the end ------------------------------------------------------------------------------------- */

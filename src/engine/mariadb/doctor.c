@@ -59,7 +59,7 @@ static void check_disk(const struct checkup *r)
                    value_of(&r->settings, "innodb_flush_log_at_trx_commit"));
     else
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "innodb_flush_log_at_trx_commit",
-                   "a grant is on the disk before anybody hears of it");
+                   "a grant is on the disk before any client hears of it");
     if (!is_on(&r->settings, "log_bin"))
         return;
     if (strcmp(value_of(&r->settings, "binlog_format"), "STATEMENT") == 0)
@@ -99,11 +99,10 @@ static void check_replicas(const struct checkup *r)
             "may hold one lock",
             count);
     else
-        hfi_report(
-            &r->report, HF_CHECK_LEVEL_OK, "replication",
-            "%ld of %ld replica(s) semi-synchronous: grants wait for one of them (or for its "
-            "time-out)",
-            semi, count);
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
+                   "%ld of %ld replica(s) semi-synchronous: grants wait for one of them (or for "
+                   "its timeout)",
+                   semi, count);
 }
 
 /* An option file may set another list of plugins (restricted-auth), which the library does not

@@ -86,10 +86,10 @@ hf_status maria_probe(struct sql_connection *connection, int64_t deadline_ms,
     if (rows.count == 0)
         ; /* another client is creating it, or has begun to */
     else if (sql_int(&rows, 0, 0) != MARIA_VERSION)
-        status = hfi_error_set(
-            err, HF_VERSION, 0,
-            "the tables are of version %lld, we need %d (another prefix= keeps them apart)",
-            (long long)sql_int(&rows, 0, 0), MARIA_VERSION);
+        status = hfi_error_set(err, HF_VERSION, 0,
+                               "the tables are of version %lld, this library needs %d (another "
+                               "prefix= keeps them apart)",
+                               (long long)sql_int(&rows, 0, 0), MARIA_VERSION);
     else if (sql_int(&rows, 0, 1) > 0)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "a table of ours is not InnoDB: it has no transactions");

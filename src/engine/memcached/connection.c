@@ -157,8 +157,7 @@ static void dispatch(struct memcached_connection *connection, const struct memca
         return;
     }
     if (!sent) {
-        hfi_stream_fail(&connection->stream, HF_UNAVAILABLE,
-                        "a reply came that nobody had asked for");
+        hfi_stream_fail(&connection->stream, HF_UNAVAILABLE, "an unexpected reply came");
         return;
     }
     /* The server may have read a command that it did not understand as several commands: from here
@@ -178,14 +177,13 @@ static void dispatch(struct memcached_connection *connection, const struct memca
         if (sent->sent.lines)
             sent->answered(sent, reply, true);
         else
-            hfi_stream_fail(&connection->stream, HF_UNAVAILABLE,
-                            "a line came that no command had asked for");
+            hfi_stream_fail(&connection->stream, HF_UNAVAILABLE, "an unexpected line came");
         return;
     }
     if (hfi_stream_answered(stream))
         sent->answered(sent, reply, true);
     else
-        hfi_stream_fail(stream, HF_UNAVAILABLE, "a reply came that nobody had asked for");
+        hfi_stream_fail(stream, HF_UNAVAILABLE, "an unexpected reply came");
 }
 
 /* ---- the greeting ---------------------------------------------------------------------------- */

@@ -167,7 +167,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
         hfi_report(
             report, facts->evictions ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "eviction",
             "%" PRIu64 " items were evicted since the server started%s. When its memory is full it "
-            "forgets items, leases included, and lets somebody else in; a holder notices at its "
+            "forgets items, leases included, and lets another client in; a holder notices at its "
             "next "
             "renewal (a third of the ttl). Give locks a server of their own",
             facts->evictions, facts->evictions ? ": leases may have been among them" : "");

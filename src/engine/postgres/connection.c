@@ -210,7 +210,7 @@ static hf_status greet(struct sql_connection *connection, int64_t deadline_ms, h
 
     if (PQserverVersion(connection->native) < 140000)
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "the server is PostgreSQL %d: 14 is the oldest that we know",
+                             "the server is PostgreSQL %d: 14 or newer is needed",
                              PQserverVersion(connection->native) / 10000);
     /* A role's statement_timeout of a few ms may end the very statement that removes it. */
     for (int i = 0; i < GREET_TRIES && outcome == SQL_REFUSED && !connection->dead; i++)

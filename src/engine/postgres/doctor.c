@@ -51,7 +51,7 @@ static void check_disk(const struct hfi_report *r, const struct sql_rows *rows)
                    "off: a crash of the server forgets the last grants, and their tokens");
     else
         hfi_report(r, HF_CHECK_LEVEL_OK, "synchronous_commit",
-                   "a grant is on the disk before anybody hears of it");
+                   "a grant is on the disk before any client hears of it");
 }
 
 static void check_standbys(const struct hfi_report *r, const struct sql_rows *rows)

@@ -228,7 +228,7 @@ void redis_odd(struct redis_store *store, struct redis_wait *wait)
 {
     hf_error err;
 
-    hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an answer that none of our scripts gives");
+    hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an unexpected answer to a script");
     wait->unsure = true;
     redis_wait_end(store, wait, HF_UNKNOWN, &err);
 }

@@ -293,9 +293,9 @@ void redis_finish_gone(struct redis_call *call)
 {
     hf_error err;
 
-    hfi_error_set(&err, HF_UNKNOWN, 0,
-                  "the connection broke, and the lease is not there any more: it was released, or "
-                  "lost before");
+    hfi_error_set(
+        &err, HF_UNKNOWN, 0,
+        "the connection broke, and the lease no longer exists: it was released, or lost before");
     if (call->was_sent)
         hfi_reactor_finish(&call->store->reactor, call->op, HF_UNKNOWN, &err);
     else
@@ -307,6 +307,6 @@ void redis_finish_odd(struct redis_store *store, struct hfi_op *op, const struct
     hf_error err;
 
     (void)reply;
-    hfi_error_set(&err, HF_CORRUPT, 0, "the server gave an answer that none of our scripts gives");
+    hfi_error_set(&err, HF_CORRUPT, 0, "the server gave an unexpected answer to a script");
     hfi_reactor_finish(&store->reactor, op, HF_CORRUPT, &err);
 }

@@ -214,7 +214,7 @@ static void answered(struct redis_call *call, enum hfi_outcome outcome,
         end(wait, status, err);
     else if (letter != 'N' && (letter != 'C' || !version || !left || version->integer <= 0))
         end(wait, HF_CORRUPT,
-            &(hf_error){ .text = "the server gave an answer that none of our scripts gives" });
+            &(hf_error){ .text = "the server gave an unexpected answer to a script" });
     else if (now != wait->op->u.cell.version)
         change(wait, now);
     else

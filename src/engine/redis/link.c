@@ -359,7 +359,7 @@ static void answer(struct hfi_link *link, const struct hfi_reply *reply)
     if (sent)
         sent->answered(sent, reply, true);
     else
-        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "a reply that nobody asked for");
+        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "an unexpected reply");
 }
 
 static bool first_is(const struct hfi_reply *list, const char *word)
@@ -387,7 +387,7 @@ static void dispatch_pushed(struct hfi_link *link, const struct hfi_reply *reply
     else if (reply->type == HFI_REPLY_ERROR || mine == first_is(reply, "subscribe"))
         answer(link, reply);
     else
-        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "a reply that nobody asked for");
+        hfi_stream_fail(&link->stream, HF_UNAVAILABLE, "an unexpected reply");
 }
 
 static void dispatch(struct hfi_link *link, const struct hfi_reply *reply)

@@ -207,12 +207,11 @@ static void all_said(struct hfi_link *link)
         hfi_link_up(link);
     } else if (!server->run_id[0] || !server->version[0]) {
         hfi_stream_fail(&link->stream, HF_VERSION,
-                        "INFO has no run_id or redis_version: not a Redis we know");
+                        "INFO has no run_id or redis_version: this is no Redis");
     } else if (server->major < OLDEST_MAJOR ||
                (server->major == OLDEST_MAJOR && server->minor < OLDEST_MINOR)) {
-        hfi_stream_fail(&link->stream, HF_VERSION,
-                        "Redis %s is too old: %d.%d is the oldest that will do", server->version,
-                        OLDEST_MAJOR, OLDEST_MINOR);
+        hfi_stream_fail(&link->stream, HF_VERSION, "Redis %s is too old: %d.%d or newer is needed",
+                        server->version, OLDEST_MAJOR, OLDEST_MINOR);
     } else {
         hfi_link_up(link);
     }

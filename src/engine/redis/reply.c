@@ -116,7 +116,7 @@ hf_status hfi_reply_status(const struct hfi_reply *reply, hf_error *err)
     hf_status status;
 
     if (!reply || reply->type != HFI_REPLY_ERROR)
-        return hfi_error_set(err, HF_CORRUPT, 0, "a reply of another form than it should have");
+        return hfi_error_set(err, HF_CORRUPT, 0, "a reply of an unexpected form");
 
     words = innermost(reply);
     status = plain_status(words);

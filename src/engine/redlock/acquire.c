@@ -398,7 +398,7 @@ static bool voted(struct redlock_store *store, struct redlock_wait *wait,
     case 'X': /* a tombstone of this attempt: it was broken, or this is a late copy */
         break;
     default:
-        hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an answer that none of our scripts gives",
+        hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an unexpected answer to a script",
                       hfi_link_address(store->nodes[node].link)->shown);
         wait->hold->unsure |= 1u << node;
     }

@@ -258,9 +258,9 @@ static void looked(struct redlock_round *round, unsigned node, enum hfi_outcome 
         look->status = err->status;
         look->err = *err;
     } else if (!redlock_view_take(&look->view, node, reply)) {
-        look->status = hfi_error_set(&look->err, HF_CORRUPT, 0,
-                                     "%s: an answer to look that is not one of ours",
-                                     round->store->conf->url.hosts[node].shown);
+        look->status =
+            hfi_error_set(&look->err, HF_CORRUPT, 0, "%s: an unexpected answer of the script look",
+                          round->store->conf->url.hosts[node].shown);
     }
 }
 

@@ -100,7 +100,7 @@ static bool voted(struct redlock_store *store, struct redlock_wait *wait,
     case HFI_PLAIN_ODD:
         break;
     }
-    hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an answer that none of our commands gives",
+    hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an unexpected answer to a command",
                   hfi_link_address(store->nodes[node].link)->shown);
     wait->hold->unsure |= 1u << node;
     hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_OTHER);

@@ -77,7 +77,7 @@ char redlock_probe_send(struct redlock_probe *probe, unsigned index, struct hfi_
     else if (!hfi_ask_reply(node->ask, command, take_letter, &letter, err))
         drop_broken(node, err);
     else if (!letter)
-        hfi_error_set(err, HF_CORRUPT, 0, "an answer that is not one of ours");
+        hfi_error_set(err, HF_CORRUPT, 0, "an unexpected answer");
     hfi_command_done(command);
     return letter;
 }

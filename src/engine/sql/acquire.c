@@ -219,8 +219,8 @@ static enum sql_step asked(struct sql_acquire *a, struct sql_request *r, bool wa
             return end(a, HF_LOST);
         /* fall through */
     default:
-        return end(a, hfi_error_set(&op->error, HF_UNKNOWN, 0,
-                                    "an answer that none of our functions gives"));
+        return end(a,
+                   hfi_error_set(&op->error, HF_UNKNOWN, 0, "an unexpected answer of a function"));
     }
 }
 

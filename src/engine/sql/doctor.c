@@ -43,9 +43,8 @@ static void check_clock(struct sql_store *store, const struct hfi_report *r, int
 
 static const char *const tables_text[] = {
     [SQL_FOUND_NONE] = "%s%s%s... are not created yet: the first lock creates them" MAKES_THEM,
-    [SQL_FOUND_OLD] =
-        "%s%s%s... are of an older version, or some are missing: the first lock makes "
-        "them anew" MAKES_THEM,
+    [SQL_FOUND_OLD] = "%s%s%s... are of an older version, or some are missing: the first lock "
+                      "creates them again" MAKES_THEM,
     [SQL_FOUND_ALL] = "%s%s%s... are there",
 };
 

@@ -115,7 +115,7 @@ static hf_status release(struct sql_store *store, struct hfi_op *op, bool conten
         return HF_OK;
     if (letter == 'L' && r.copied) /* core asks once more, and that answer decides */
         return hfi_error_set(err, HF_UNKNOWN, 0,
-                             "the connection broke, and the lease is not there any more: it was "
+                             "the connection broke, and the lease no longer exists: it was "
                              "released, or lost before");
     return letter == 'L' ? HF_LOST : HF_UNKNOWN;
 }

@@ -62,9 +62,9 @@ static hf_status make(struct sql_connection *connection, bool missing, int64_t d
     hfi_error_set(err, status, m.trouble.error.native, "%s",
                   m.trouble.error.text[0] ? m.trouble.error.text : hf_status_text(status));
     return hfi_error_wrap(err, status == HF_DENIED
-                                   ? "making the tables (`holdfast doctor --sql URL` prints what "
-                                     "somebody with the right can run)"
-                                   : "making the tables");
+                                   ? "creating the tables (`holdfast doctor --sql URL` prints the "
+                                     "SQL for a user with the right)"
+                                   : "creating the tables");
 }
 
 /* Create everything, and probe once more: a probe also checks the server. */
@@ -99,12 +99,11 @@ static hf_status complete(struct sql_connection *connection, enum sql_found foun
                              "the first lock creates them again",
                              store->location);
     if (!store->conf.create)
-        return hfi_error_set(err, HF_CONFIG, 0,
-                             "%s, and create=off: `holdfast doctor --sql URL` prints the SQL that "
-                             "makes them",
-                             found == SQL_FOUND_OLD
-                                 ? "tables are missing, or the routines are of an older version"
-                                 : "the tables are not there");
+        return hfi_error_set(
+            err, HF_CONFIG, 0,
+            "%s, and create=off: `holdfast doctor --sql URL` prints the SQL that creates them",
+            found == SQL_FOUND_OLD ? "tables are missing, or the routines are of an older version"
+                                   : "the tables are not there");
     return make_all(connection, missing, deadline_ms, err);
 }
 

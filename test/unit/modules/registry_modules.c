@@ -105,7 +105,8 @@ static void wrong_modules_are_refused(void **state)
     hf_error err;
 
     (void)state;
-    snprintf(another, sizeof another, "engine 'etcd' is of another build: interface %u, we need %u",
+    snprintf(another, sizeof another,
+             "engine 'etcd' is of another build: interface %u, this library needs %u",
              HFI_ENGINE_ABI + 1, HFI_ENGINE_ABI);
     for (size_t i = 0; i < COUNT(cases); i++) {
         for (int twice = 0; twice < 2; twice++) {
