@@ -36,7 +36,7 @@ bad() { # TEXT: the config on stdin is refused with it and its line
     bad "2: unknown key 'ulr'; did you mean 'url'?" <<<$'[profile a]\nulr = file:/x'
     bad "1: unknown key 'colour'" <<<'colour = red'
     bad "1: unknown section '[store]'" <<<'[store]'
-    bad "1: a section ends in ']'" <<<'[profile a'
+    bad "1: a section must end with ']'" <<<'[profile a'
     bad "1: neither" <<<'what is this'
     bad "2: profile 'a' has no url" <<<$'# comment\n[profile a]'
     bad "3: 'url' is there twice" <<<$'[profile a]\nurl=file:/x\nurl=file:/y'

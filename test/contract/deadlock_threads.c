@@ -146,7 +146,7 @@ static void upgrade(void **state)
     store = open_store();
     lease = take(store, &read);
     EXPECT(HF_DEADLOCK, hf_acquire(store, &write, &none, &contract_error));
-    CHECK(strstr(contract_error.text, "cannot become the writer") != NULL);
+    CHECK(strstr(contract_error.text, "before it can become the writer") != NULL);
     write.flags = read.flags = HF_FLAG_REENTRANT;
     EXPECT(HF_DEADLOCK, hf_acquire(store, &write, &none, &contract_error));
     write.flags = 0;

@@ -146,7 +146,7 @@ static void answers(void **state)
         { "+OK\r\n", ":1\r\n", "*0\r\n", "7.4.1", "", "$0\r\n\r\n", "$0\r\n\r\n", HF_OK, "" },
         /* Too old, or something else. */
         { "+OK\r\n", HELLO, "+OK\r\n", "6.0.16", "", MASTER, LOADED, HF_VERSION,
-          "Redis 6.0.16 is too old: 6.2 is the oldest" },
+          "Redis 6.0.16 is too old: 6.2 or newer is needed" },
         { "+OK\r\n", HELLO, "+OK\r\n", "5.0.3", "", MASTER, LOADED, HF_VERSION, "5.0.3" },
         { "+OK\r\n", HELLO, "+OK\r\n", "x", "", MASTER, LOADED, HF_VERSION, "Redis x" },
         { "+OK\r\n", HELLO, "+OK\r\n", "99999.99999", "", MASTER, LOADED, HF_OK, "" },

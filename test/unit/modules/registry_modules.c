@@ -95,7 +95,7 @@ static void wrong_modules_are_refused(void **state)
         const char *says;
     } cases[] = {
         { "etcd", HF_VERSION, another },
-        { "zk", HF_VERSION, "the module of engine 'zookeeper' holds another" },
+        { "zk", HF_VERSION, "the module of engine 'zookeeper' contains another engine" },
         { "memcached", HF_UNSUPPORTED, "hfi_engine_entry" },
         { "postgres", HF_UNSUPPORTED, "hfi_there_is_no_such_function" },
         { "mysql", HF_UNSUPPORTED, "engine 'mariadb' cannot be loaded: " },
