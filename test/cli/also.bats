@@ -67,7 +67,7 @@ load helper
         set -- $HOLDFAST_TOKENS
         [ "$(holdfast run b -- sh -c "echo \$HOLDFAST_TOKEN")" = "$2" ]'
     exits 75 timeout 20 holdfast run a -- holdfast run a --also b -- true
-    [[ $output == *"the run around us holds 'a' already"* ]]
+    [[ $output == *"the outer \`run\` holds 'a' already"* ]]
 }
 
 @test "what cannot be" {

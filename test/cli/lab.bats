@@ -53,7 +53,7 @@ says() { [[ $output == *"$1"* ]] || { echo "$output"; return 1; }; }
     for option in --code "--repeat 3" "--svg x.svg" "--html x.html" "-S redis://localhost"; do
         # shellcheck disable=SC2086 # two words each
         exits 64 holdfast lab $option
-        says "no experiment?"
+        says "no experiment: "
     done
     exits 64 holdfast lab pause --svgs x
     says "did you mean '--svg'?"

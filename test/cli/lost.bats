@@ -168,7 +168,7 @@ while True: time.sleep(1)'
     as_nobody holdfast break x --token "$(as_nobody holdfast show x --json | jq -r '.holders[0].token')"
     eventually grep -q not_ended status
     grep -q "the command runs as another user and cannot be ended" err
-    grep -q "process $(cat command) (sh) was not ended in time and goes on without the lease: Operation not permitted" err
+    grep -q "process $(cat command) (sh) was not ended in time and continues without the lease: Operation not permitted" err
     jq -e --argjson pid "$(cat command)" \
         'select(.event == "not_ended") | (.pids | index($pid) != null) and .reason == "Operation not permitted"' status
     touch go

@@ -61,7 +61,7 @@ worker() {
     exits 0 holdfast ask x --text $'please\e[2J'
     eventually says_event asked
     [[ $(jq -r 'select(.event == "asked").label' <status) == $'please\e[2J' ]]
-    eventually grep -q "asked for: please" err
+    eventually grep -q "asks for .*: please" err
     not grep -q $'\e' err
     [[ ! -s got ]] # nobody waits
     exits 75 holdfast ask x -w 200ms
