@@ -5,7 +5,8 @@
 #   - the number of engines, in words, is the number of lines in src/engine/engines.def, wherever a document says "There are N engines"
 #   - every engine has a table of promises in the manual, with the strength of tokens that `holdfast engines` prints; docs/promises.md says
 #     of every engine and mode what becomes of it under each fault
-#   - every parameter of an engine's table is an item in that engine's part of the manual, and the other way round
+#   - every parameter of an engine's table is an item in that engine's part of the manual and in its page of docs/engines, and the
+#     other way round
 #   - what engines cannot do, and why, is what `holdfast engines --matrix` says (tools/limits.sh)
 #   - every capability of the header has its words in the library and a row of the matrix
 #   - every verb of `holdfast help` has an item in holdfast(1) and a page of its own, and the other way round
@@ -138,6 +139,17 @@ check_parameters() {
         has "$key" "$taken $everywhere" || wrong "$1: $key= is no parameter of engine $name"
     done
 }
+# docs/engines/NAME.md: the same keys, in the rows of tables of the section Parameters.
+check_page_parameters() {
+    local name=$1 file=docs/engines/$2.md key taken described
+    taken=$(taken_by "$name" | xargs)
+    described=$(awk '/^## / { on = $0 == "## Parameters" } on && /^\| `/ { print }' "$file" | sed 's/\\|//g' | cut -d'|' -f2 |
+        grep -oE '`[a-z_]+=' | tr -d '`=' | sort -u | xargs)
+    for key in $taken; do has "$key" "$described" || wrong "$file: nothing about $key="; done
+    for key in $described; do
+        has "$key" "$taken $everywhere" || wrong "$file: $key= is no parameter of engine $name"
+    done
+}
 # user= is another way to write user@ of the URL; only Redis' part has it as an item.
 optional="user="
 
@@ -175,7 +187,11 @@ for name in $engines; do
     check_promises "$name" "${places[0]}"
     check_parameters "$name" "${places[@]:1}"
 done
+for name in lmdb:file redis:redis redlock:redlock postgres:postgresql mariadb:mariadb zookeeper:zookeeper etcd:etcd memcached:memcached; do
+    check_page_parameters "${name%:*}" "${name#*:}"
+done
 for key in $everywhere; do
+    grep -qF "| \`$key=" docs/engines/file.md || wrong "docs/engines/file.md: nothing about $key="
     described_in "$page:THE EMBEDDED ENGINE" | grep -qx "$key" || wrong "$page: nothing about $key="
 done
 check_verbs
