@@ -10,6 +10,7 @@ without it they are text, so that no link is dead.
 """
 import argparse
 import html
+import itertools
 import json
 import os
 import pathlib
@@ -48,8 +49,8 @@ def site_path(path):
     special = {"README.md": "index.html", "docs/README.md": "contents.html", "README.zh-CN.md": "zh-CN/index.html", "docs/zh-CN/README.md": "zh-CN/contents.html"}
     if path in special:
         return special[path]
-    if re.fullmatch(r"man/[^/]+\.[1-9]", path):
-        return path + ".html"
+    if re.fullmatch(r"man/(man\d/)?[^/]+\.[1-9]", path):
+        return f"man/{os.path.basename(path)}.html"
     at = path[len("docs/"):] if path.startswith("docs/") else path if path.startswith("bindings/") else "tree/" + path
     if at.endswith(".md"):
         at = at[:-len("README.md")] + "index.html" if at.endswith("/README.md") else at[:-len(".md")] + ".html"
@@ -74,7 +75,14 @@ class Site:
         self.tree, self.out, self.source = tree, out, source.rstrip("/")
         self.pages = tree_pages.read_pages(tree)
         self.sections, self.missing, self.lost = tree_pages.read_navigation(self.pages)
-        self.manual = sorted(str(path.relative_to(tree)) for path in (tree / "man").glob("*.[1-9]"))
+        files = [*(tree / "man").glob("*.[1-9]"), *(tree / "man").glob("man?/*.[1-9]")]
+        self.manual = sorted((str(path.relative_to(tree)) for path in files), key=os.path.basename)
+        # "hf_acquire_async.3" -> "hf_acquire.3.html": a page has every name of its section NAME.
+        self.called = {os.path.basename(path): os.path.basename(path) + ".html" for path in self.manual}
+        for path in self.manual:
+            names = (tree / path).read_text(encoding="utf-8").partition(".Sh NAME")[2].partition(".Nd")[0]
+            for name in re.findall(r"^\.Nm (\S+)", names, re.M):
+                self.called.setdefault(name + path[-2:], os.path.basename(path) + ".html")
         self.assets = set()
         self.found = {"en": [], "zh-CN": []}
         self.version = re.sub(r"[^0-9.]", "", subprocess.run([tree / "tools/version.sh"], capture_output=True, text=True, check=True).stdout)
@@ -106,7 +114,7 @@ class Site:
             folder = "docs/README.md"
         if folder in self.pages:
             return self.href(here, site_path(folder)) + anchor
-        if path.endswith((".svg", ".png")) and (self.tree / path).is_file():
+        if path.endswith((".svg", ".png", ".csv", ".json")) and (self.tree / path).is_file():
             self.assets.add(path)
             return self.href(here, site_path(path))
         return f"{self.source}/{path}{anchor}" if self.source and not path.startswith("../") else None
@@ -155,10 +163,17 @@ class Site:
             opened = " open" if inside or (kind == "zh" if zh else title == "Start") else ""
             label = title + (' <span class="lang">Chinese</span>' if kind == "zh" and not zh else "")
             lines.append(f'<details{opened}{" lang=zh-CN" if kind == "zh" else ""}><summary>{label}</summary><ul>')
-            for entry in entries:
-                current = ' aria-current="page"' if entry.path == path else ""
-                deep = ' class="deep"' if entry.deep else ""
-                lines.append(f'<li{deep}><a href="{self.href(here, site_path(entry.path))}"{current}>{html.escape(entry.label)}</a></li>')
+            for deep, group in itertools.groupby(entries, lambda entry: entry.deep):
+                group = list(group)
+                many = len(group) > 12  # the calls of the C interface: closed, unless one of them is read
+                if many:
+                    lines.append(f'<li><details{" open" if any(entry.path == path for entry in group) else ""}><summary>{len(group)} pages</summary><ul>')
+                for entry in group:
+                    current = ' aria-current="page"' if entry.path == path else ""
+                    inner = ' class="deep"' if deep and not many else ""
+                    lines.append(f'<li{inner}><a href="{self.href(here, site_path(entry.path))}"{current}>{html.escape(entry.label)}</a></li>')
+                if many:
+                    lines.append("</ul></details></li>")
             lines.append("</ul></details>")
             if kind == "zh" if zh else title == last:
                 current = ' aria-current="page"' if here == "man/index.html" else ""
@@ -251,6 +266,11 @@ class Site:
 
     # ---- all of it
 
+    def reference(self, found):
+        """A link of one manual page to another, or its text, if that is not a page of ours."""
+        page = self.called.get(found[1])
+        return f'<a class="Xr" href="{page}">{found[2]}</a>' if page else f'<span class="Xr">{found[2]}</span>'
+
     def manual_pages(self):
         listed = {}
         for path in self.manual:
@@ -258,7 +278,7 @@ class Site:
             text = subprocess.run(["mandoc", "-T", "html", "-O", "fragment,man=%N.%S.html", self.tree / path], capture_output=True, text=True, check=True).stdout
             here = site_path(path)
             text = re.sub(r'<table class="(head|foot)">.*?</table>\n?', "", text, flags=re.S)
-            text = re.sub(r'<a class="Xr" href="([^"]*)">(.*?)</a>', lambda found: found[0] if "man/" + found[1][:-5] in self.manual else f'<span class="Xr">{found[2]}</span>', text, flags=re.S)
+            text = re.sub(r'<a class="Xr" href="([^"]*)\.html">(.*?)</a>', self.reference, text, flags=re.S)
             text = re.sub(r'<(/?)h2\b', r"<\1h3", text)
             text = re.sub(r'<(/?)h1\b', r"<\1h2", text)
             headings = []
