@@ -131,11 +131,20 @@ class Site:
             if match["name"] == "a" and ' href=""' in rest:
                 return '<a class="file">'
             if match["name"] == "img" and " loading=" not in rest:
-                rest = ' loading="lazy"' + rest
+                rest = ' loading="lazy"' + self.size(page, html.unescape(match["rest"])) + rest
             return f"<{match['name']}{rest}>"
         text = TAG.sub(tag, text)
         text = re.sub(r"(<h[2-6] id=\"([^\"]*)\">)(.*?)(</h[2-6]>)", r'\1\3<a class="anchor" href="#\2" aria-label="#\2">#</a>\4', text)
         return text.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+
+    def size(self, page, rest):
+        """The size of a picture, so that the text below it does not move when it comes."""
+        source = re.search(r'\ssrc="([^"]*)"', rest)
+        path = self.tree / tree_pages.resolve(page.path, source[1])[0] if source and not tree_pages.is_external(source[1]) else None
+        if " width=" in rest or not path or path.suffix != ".svg" or not path.is_file():
+            return ""
+        found = re.search(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"', path.read_text(encoding="utf-8")[:1000])
+        return f' width="{float(found[1]):.0f}" height="{float(found[2]):.0f}"' if found else ""
 
     def code(self, tokens):
         """Fences become coloured HTML; everything else stays."""
