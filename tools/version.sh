@@ -36,6 +36,10 @@ locked() { sed -nE '/^name = "holdfast(-sys)?"$/{n;s/^version = "(.*)"$/\1/p}' $
 java=bindings/java/src/main/java/holdfast/Holdfast.java
 built_for=$(($(part MAJOR) * 10000 + $(part MINOR) * 100))
 
+# Rust has the three parts as constants of its own.
+rust=bindings/rust/holdfast-sys/src/core.rs
+rust_version=$(sed -nE 's/^pub const HF_VERSION_(MAJOR|MINOR|PATCH): c_int = ([0-9]+);/\2/p' $rust | paste -sd.)
+
 case ${1:-} in
 '')
     echo "$version"
@@ -58,6 +62,12 @@ case ${1:-} in
     if [ "$1" = --write ]; then
         sed -i -E "s/(BUILT_FOR = )[0-9]+;/\\1$built_for;/" $java
         sed -i -E '/^name = "holdfast(-sys)?"$/{n;s/".*"/"'"$version"'"/}' $lock
+        for word in MAJOR MINOR PATCH; do
+            sed -i -E "s/^(pub const HF_VERSION_$word: c_int = )[0-9]+;/\\1$(part $word);/" $rust
+        done
+    elif [ "$rust_version" != "$version" ]; then
+        echo "version: $rust has '$rust_version', and the header $version: tools/version.sh --write"
+        bad=1
     elif ! grep -q "BUILT_FOR = $built_for;" $java; then
         echo "version: $java was not built for $built_for: tools/version.sh --write"
         bad=1

@@ -5,7 +5,7 @@ use crate::{hf_leader, hf_limit_result, hf_members, hf_once_mark};
 use std::os::raw::{c_char, c_int, c_uchar, c_uint, c_void};
 
 pub const HF_VERSION_MAJOR: c_int = 0;
-pub const HF_VERSION_MINOR: c_int = 1;
+pub const HF_VERSION_MINOR: c_int = 2;
 pub const HF_VERSION_PATCH: c_int = 0;
 pub const HF_VERSION_NUMBER: c_int =
     HF_VERSION_MAJOR * 10000 + HF_VERSION_MINOR * 100 + HF_VERSION_PATCH;

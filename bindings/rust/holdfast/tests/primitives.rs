@@ -9,7 +9,14 @@ use std::time::Duration;
 #[test]
 fn stores_and_engines() {
     assert_eq!(version(), "0.2.0");
-    assert_eq!(version_number(), 100);
+    let parts: Vec<i64> = version()
+        .split('.')
+        .map(|part| part.parse().unwrap())
+        .collect();
+    assert_eq!(
+        i64::from(version_number()),
+        parts[0] * 10000 + parts[1] * 100 + parts[2]
+    );
     let engines = engines();
     assert!(engines
         .iter()
