@@ -10,6 +10,7 @@
 #   check   cppcheck
 #   shell   shellcheck
 #   man     mandoc -Tlint
+#   prose   codespell over the whole tree; tools/prose.py over the English that users read
 #
 # Without arguments: all but format. Ends with a status of 1 if any step found something.
 set -u
@@ -66,8 +67,16 @@ step_man() {
     mandoc -Tlint -Wwarning $pages
 }
 
+# Not: what comes from elsewhere, pictures, Chinese, and the record of decisions, which is for developers.
+step_prose() {
+    git ls-files -co --exclude-standard -z -- ':!test/fuzz/corpus' ':!*.svg' ':!*.png' ':!*package-lock.json' ':!*Cargo.lock' ':!*go.sum' ':!*zh-CN*' ':!docs/decisions.md' |
+        xargs -0r codespell --ignore-words=tools/spelling.ignore
+    local spelled=("${PIPESTATUS[@]}")
+    tools/prose.py && [ "${spelled[1]}" -eq 0 ]
+}
+
 steps=("$@")
-[ $# -eq 0 ] && steps=(layout gcc clang tidy check shell man)
+[ $# -eq 0 ] && steps=(layout gcc clang tidy check shell man prose)
 failed=()
 for step in "${steps[@]}"; do
     start=$SECONDS

@@ -932,8 +932,8 @@ HF_API HF_USE const hf_finding *hf_report_item(const hf_report *report, size_t i
  *
  * A cycle is found after about a second of waiting (deadlock_check= in the URL; 0s: never). It is
  * found at once for a reader that waits to become the writer of the same name, and for a request
- * that waits for its own thread without a limit and without a canceller (with one of them it waits
- * as asked). mode=row and mode=session of PostgreSQL and MariaDB cannot list waiters: there the
+ * that waits for its own thread without a limit and without a canceller. (With one of them it waits
+ * as asked.) mode=row and mode=session of PostgreSQL and MariaDB cannot list waiters: there the
  * server finds cycles, except those through the `session` of another process, and
  * hf_deadlock_list() is HF_UNSUPPORTED.
  *

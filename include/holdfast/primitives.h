@@ -312,10 +312,10 @@ typedef struct hf_sql_lock_request {
  * locks do not end with a transaction; or the URL is that of another engine.
  *
  * Lock before you read. Then the transaction reads what others committed before their locks ended:
- * on PostgreSQL in READ COMMITTED (in a higher level the snapshot is that of the first statement,
- * which is the lock itself, and may be older than the grant), on MariaDB in any level, but not
- * after a try in the same transaction that was HF_BUSY. The row of a name is made at its first
- * use: a try may then wait for another transaction that is just making it.
+ * on PostgreSQL in READ COMMITTED, on MariaDB in any level, but not after a try in the same
+ * transaction that was HF_BUSY. (In a higher level of PostgreSQL the snapshot is that of the first
+ * statement, which is the lock itself, and may be older than the grant.) The row of a name is made
+ * at its first use: a try may then wait for another transaction that is just making it.
  */
 HF_API HF_USE hf_status hf_sql_lock(const hf_sql_lock_request *request, hf_error *err);
 /* Blocks: no. Callbacks: none. After fork: works.
@@ -676,7 +676,7 @@ HF_API HF_USE const hf_member *hf_members_item(const hf_members *members, size_t
  * lease. **Work that must not be done twice even then has to check the token.**
  */
 
-/* Who did it, and when. */
+/* The mark of work that has been done: when, and under which lease. */
 typedef struct hf_once_mark {
     size_t size;
     uint64_t token; /* of the lease under which it was done */

@@ -264,19 +264,19 @@ static void draw_keys(struct page *page)
         { "s", "sort by trouble, name, age, waiters, hand-overs" },
         { "g", "who waits for whom" },
         { "d", "what the doctor says" },
-        { "a", "ask the holder to give it away" },
+        { "a", "ask the holder to release it" },
         { "b", "break its lease: asks for the name" },
         { "1 to 9", "choose a store" },
-        { "r", "sort and look now" },
+        { "r", "sort and check now" },
         { "t", "dark, light" },
         { "q", "quit" },
     };
     static const char *const states[SEE_STATES] = { "deadlock: in a circle",
                                                     "at risk: the renewal is late",
-                                                    "lost: ended under its holder",
-                                                    "wanted: held, and somebody waits",
+                                                    "lost: ended while it was held",
+                                                    "wanted: held, and others wait",
                                                     "held",
-                                                    "waiting: nobody has it yet",
+                                                    "waiting: not granted yet",
                                                     "idle: kept, but not in use" };
     int row;
 

@@ -289,7 +289,7 @@ static const struct hfi_engine engine = {
             .on_clock_jump = "no effect (boot-time clock)",
             .on_server_loss = "no server; a reboot ends all leases, tokens go on",
             .on_partition = "one machine only",
-            .fairness = "FIFO, hand-off in the release",
+            .fairness = "FIFO, hand-over in the release",
             .wakeup = "futex, the winner alone" },
     HFI_STORAGE(struct lmdb_store, struct lmdb_op, struct lmdb_claim),
     .open = lmdb_open,

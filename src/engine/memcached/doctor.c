@@ -193,8 +193,8 @@ static void judge_life(const struct hfi_report *report, const struct facts *fact
     if (facts->cmd_flush)
         hfi_report(report, HF_CHECK_LEVEL_BAD, "flush_all",
                    "%" PRIu64
-                   " times since it started: each forgot all leases. Who flushes this cache "
-                   "must not share it with locks",
+                   " times since it started: each forgot all leases. Do not share a cache "
+                   "that is flushed with locks",
                    facts->cmd_flush);
     else
         hfi_report(report, HF_CHECK_LEVEL_OK, "flush_all",

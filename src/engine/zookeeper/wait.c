@@ -99,7 +99,7 @@ static void decide(struct zk_claim_node *node, const struct zk_position *positio
         return;
     case ZK_UNORDERED:
         hfi_error_set(&err, HF_FULL, 0,
-                      "a lease has been held for so long that the order of the queue is not known");
+                      "a lease has been held too long: the order of the queue is not known");
         zk_claim_node_end(node, HF_FULL, &err);
     }
 }

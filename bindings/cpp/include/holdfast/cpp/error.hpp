@@ -33,7 +33,7 @@ namespace holdfast
 /// The statuses of the C library, with its numbers. The text of each is hf_status_text().
 enum class status : int {
     ok = HF_OK,                   ///< It was done.
-    busy = HF_BUSY,               ///< Somebody else holds it.
+    busy = HF_BUSY,               ///< Another holder has it.
     timeout = HF_TIMEOUT,         ///< The deadline passed before it was granted.
     cancelled = HF_CANCELLED,     ///< A canceller, a stop token or close() ended the wait.
     mismatch = HF_MISMATCH,       ///< The name is in use as another kind or capacity.
@@ -229,7 +229,7 @@ template <status Code> class status_error : public error
     using error::error;
 };
 
-using busy_error = status_error<status::busy>;               ///< Somebody else holds it.
+using busy_error = status_error<status::busy>;               ///< Another holder has it.
 using timeout_error = status_error<status::timeout>;         ///< The deadline passed.
 using cancelled_error = status_error<status::cancelled>;     ///< The wait was cancelled.
 using mismatch_error = status_error<status::mismatch>;       ///< Another kind or capacity.

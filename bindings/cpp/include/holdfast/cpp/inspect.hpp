@@ -73,7 +73,7 @@ struct entry {
     std::chrono::milliseconds closed{}; ///< lock_delay left.
     bool resized = false;               ///< Its capacity was set by semaphore::resize().
     std::vector<holder> holders;        ///< Those that hold it.
-    std::vector<waiter> waiters;        ///< Those that wait, in order.
+    std::vector<waiter> waiters;        ///< The waiters, in order.
 };
 
 /// What store::inspect() has seen, sorted by name.

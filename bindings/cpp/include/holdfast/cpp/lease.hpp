@@ -325,7 +325,7 @@ class [[nodiscard]] lease
             detail::nothing());
     }
 
-    /// Give it to those that wait (options::watch), and queue for it again. true: it was given away
+    /// Give it to the waiters (options::watch), and queue for it again. true: it was given away
     /// and is ours again, with a new token. false: nobody waits. A failure other than invalid, lost,
     /// forked and in_use: nothing is held any more.
     template <typename Mode = throwing_t>

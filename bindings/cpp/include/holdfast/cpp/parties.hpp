@@ -445,7 +445,7 @@ class once : public named
     {
     }
 
-    /// Begin; waits while somebody else is at work, as `how` says. `mark_for`: how long the mark
+    /// Begin; waits while another process is at work, as `how` says. `mark_for`: how long the mark
     /// stays; zero: for ever. Returns a once_begun.
     template <typename Mode = throwing_t>
     answer<once_begun, Mode> begin(const options &how = {}, time_span mark_for = {}, Mode mode = {})
@@ -516,7 +516,7 @@ class once : public named
             });
     }
 
-    /// It is done: set the mark. fenced_error: somebody has begun after us.
+    /// It is done: set the mark. fenced_error: a later holder has begun.
     template <typename Mode = throwing_t>
     static answer<void, Mode> finish(lease &held, Mode mode = {})
     {

@@ -154,7 +154,7 @@ class store
             });
     }
 
-    /// Try once. Empty: somebody else holds it. options::wait is not used.
+    /// Try once. Empty: another holder has it. options::wait is not used.
     std::optional<lease> try_acquire(std::string_view name, options how = {}) const
     {
         return try_acquire_for(name, no_wait, std::move(how));
