@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """The code of docs/migrate, run as it is printed: pages.py BUILD [PAGE...]
 
-A block behind a line <!-- try: ENGINE --> is run with a real server of that kind (with_server), on a page's own server for each ENGINE; "file"
-stands for none. ENGINE may have options of with_server: "redis -R 5". Blocks of sh, python and sql are run, each by a process of its own, in the
-order in which they stand. Where a page names its server in the usual way (USUAL), the address of the real one is put in. A comment
-"prints: TEXT" in a block is what it must print, in this order; a block must end with status 0.
+A block behind a line <!-- try: ENGINE --> is run with a real server of that kind (with_server), one for all such blocks of the page; "file" stands
+for none. Blocks of sh, python and sql are run in the order in which they stand, each by a process of its own. Where a block names its server in the
+usual way (usual()), the address of the real one is put in. A comment "prints: TEXT" says what the block must print, in this order; it must end with
+status 0. (tools/site/check.py runs the shell blocks of other pages; these have Python beside other libraries, SQL, and several servers on one page.)
 """
 import json
 import os
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-MARK = re.compile(r"<!-- try: ([a-z]+(?: -R \d+)?) -->\n```(sh|python|sql)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MARK = re.compile(r"<!-- try: ([a-z]+) -->\n```(sh|python|sql)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PRINTS = re.compile(r"(?:#|--) prints: (.*)$", re.MULTILINE)
 LIMIT_S = 60
 
@@ -29,8 +29,6 @@ def usual(text):
         text = text.replace("redis.Redis()", f"redis.Redis(port={ports[0]})")
         text = text.replace("redis-cli ", f"redis-cli -p {ports[0]} ")
         text = re.sub(r"redis://127\.0\.0\.1(?=[?\"'\s/]|$)", f"redis://127.0.0.1:{ports[0]}", text)
-    if url.startswith("redlock:"):
-        text = re.sub(r"redlock://127\.0\.0\.1:7001[^?\"'\s]*", url, text)
     if url.startswith("postgresql:"):
         text = re.sub(r"postgresql://127\.0\.0\.1/app", url, text)
     if url.startswith("mariadb:"):
@@ -88,8 +86,7 @@ def built(build, engine):
     if engine == "file":
         return True
     said = json.loads(subprocess.check_output([build / "bin/holdfast", "engines", "--json"], text=True))
-    wanted = "redlock" if "-R" in engine else engine.split()[0]
-    return any(each["available"] and any(scheme.startswith(wanted) for scheme in each["schemes"].split()) for each in said["engines"])
+    return any(each["available"] and any(scheme.startswith(engine) for scheme in each["schemes"].split()) for each in said["engines"])
 
 
 def main():
@@ -111,7 +108,7 @@ def main():
                 tried += 1
                 command = [sys.executable, __file__, "--inside", page, engine]
                 if engine != "file":
-                    command = [str(build / "bin/test/with_server"), *engine.split(), *command]
+                    command = [str(build / "bin/test/with_server"), engine, *command]
                 bad += subprocess.run(command, env=env, check=False).returncode != 0
     print(f"{tried} pages and servers, {bad} bad")
     sys.exit(1 if bad or not tried else 0)
