@@ -222,9 +222,9 @@ def split_statuses(paragraph, statuses):
 SPECIAL = re.compile(
     r"(?P<code>`[^`]+`)|(?P<strong>\*\*[^*]+\*\*)|(?P<em>\*[a-z][a-z -]*[a-z]\*)"
     r"|(?P<page>(?<![\w.-])(?:holdfast(?:-[a-z-]+)?|libholdfast|[a-z_]+)\([1-8]\))"
-    r"|(?P<call>\bhf_[a-z0-9_]+\(\))|(?P<constant>\bHF_[A-Z0-9_]+\*?)|(?P<type>\bhf_[a-z0-9_]+\b)"
+    r"|(?P<call>\bhf_[a-z0-9_]+\(\))|(?P<constant>\bHF_\*_INIT|\bHF_[A-Z0-9_]+\*?)|(?P<type>\bhf_[a-z0-9_]+\b)"
     r"|(?P<setting>\b[a-z_]+=[A-Za-z0-9_]*)"
-    r"|(?P<name>\*?\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?:\[[a-z]\])?|\*(?:lease|err|seq)\b|\b[a-z]+->[a-z_]+)")
+    r"|(?P<name>\*?\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?:\[[*a-z_]+\])?|\b[a-z]+\[[a-z]\]|\*(?:lease|err|seq)\b|\b[a-z]+->[a-z_]+)")
 
 
 class Markdown:
@@ -603,6 +603,14 @@ class Book:
                     found.append(([status],) + row)
         return found
 
+    def result_of(self, call):
+        """What the result of an asynchronous form of primitives.h has, as a sentence."""
+        said = self.interface.results.get(call)
+        if not said:
+            return ""
+        names = [declaration.split()[-1].lstrip("*") for declaration, _, _ in self.interface.entities["hf_result"].fields]
+        return "The result has " + re.sub(r"(?<!the )\b(%s)\b" % "|".join(names), r"`\1`", said) + "."
+
 
 ASYNC_WORDS = ("Each begins the call of the same name and returns at once; `done` is called once, later, from hf_store_process(). "
                "See hf_store_fd(3).")
@@ -669,7 +677,7 @@ def mdoc_page(book, page):
         out += [".Fa " + m.argument(argument) for argument in entity.arguments] + [".Fc"]
     common, parts, statuses = book.spoken(page)
     out.append(".Sh DESCRIPTION")
-    intro = blocks_of(page.sections[""]) + common
+    intro = common + blocks_of(page.sections[""])
     out += m.blocks(intro, first=True)
     began = bool(intro)
     for names, first, blocks, asynchronous in parts:
@@ -688,10 +696,9 @@ def mdoc_page(book, page):
         for names, first, blocks, _ in forms:
             for name in names:
                 more = blocks_of(page.sections.get(name + "()", ""))
-                found = interface.results.get(name)
                 out.append(".It Fn " + name)
-                if found:
-                    more = [("para", "The result has: " + found + ".")] + more
+                if book.result_of(name):
+                    more = [("para", book.result_of(name))] + more
                 out += m.blocks((blocks if name == names[-1] else []) + more, first=True) or m.inline("As the blocking form.")
         out.append(".El")
     for title, text in sections_after(page):
@@ -712,8 +719,7 @@ def mdoc_page(book, page):
         out += [".Sh RETURN VALUES", ".Bl -tag -width HF_UNAVAILABLE"]
         for names, meanings, action in returned:
             out.append(".It Dv " + " , ".join(names))
-            texts = ["%s%s" % (where + ": " if where else "", said[0].upper() + said[1:] if said and not where else said)
-                     for where, said in meanings] + ([action] if action else [])
+            texts = spoken_meanings(meanings) + ([action] if action else [])
             for index, text in enumerate(texts):
                 out += ([".Pp"] if index else []) + m.inline(full_stop(text))
         out += [".El", ".Pp"] + m.inline(MORE)
@@ -722,6 +728,15 @@ def mdoc_page(book, page):
         out += [".Sh EXAMPLES"] + m.blocks(example, first=True)
     out += see_also(page, m)
     return "\n".join(out) + "\n"
+
+
+def spoken_meanings(meanings):
+    """One text for each call; the first letter is large unless it begins a name."""
+    texts = {}
+    for where, said in meanings:
+        texts[where] = "%s; %s" % (texts[where].rstrip("."), said) if where in texts else said
+    return [where + ": " + said if where else said if re.match(r"[a-z]+[_\[]", said) else said[:1].upper() + said[1:]
+            for where, said in texts.items() if said]
 
 
 def full_stop(text):
@@ -797,7 +812,7 @@ def markdown_page(book, page):
     out.append("%s. In a terminal: `man %s`. [All calls](README.md)." % (m.inline(page.brief[0].upper() + page.brief[1:]), page.name))
     out.append("```c\n#include <holdfast/%s.h>\n\n%s\n```" % (calls[0].header, "\n".join(declaration_text(entity) for entity in calls)))
     common, parts, statuses = book.spoken(page)
-    out.append(m.blocks(blocks_of(page.sections[""]) + common))
+    out.append(m.blocks(common + blocks_of(page.sections[""])))
     for names, first, blocks, asynchronous in parts:
         if asynchronous:
             continue
@@ -812,7 +827,7 @@ def markdown_page(book, page):
         items = []
         for names, first, blocks, _ in forms:
             for name in names:
-                said = ("The result has: " + interface.results[name] + ". ") if name in interface.results else ""
+                said = (book.result_of(name) + " ").lstrip()
                 more = (blocks if name == names[-1] else []) + blocks_of(page.sections.get(name + "()", ""))
                 said += " ".join(content for kind, content in more if kind == "para")
                 items.append(fill("`%s()`: %s" % (name, m.inline(said or "as the blocking form.")), "- ", "  "))
@@ -830,8 +845,7 @@ def markdown_page(book, page):
     if returned:
         rows = []
         for names, meanings, action in returned:
-            texts = ["%s%s" % (where + ": " if where else "", said[0].upper() + said[1:] if said and not where else said)
-                     for where, said in meanings]
+            texts = spoken_meanings(meanings)
             rows.append("| %s | %s | %s |" % (", ".join("`%s`" % name for name in names), "<br>".join(m.cell(full_stop(text)) for text in texts if text), m.cell(action)))
         out += ["## Return values", "| status | meaning | what to do |\n|---|---|---|\n" + "\n".join(rows), fill(m.inline(MORE))]
     if "Example" in page.sections:
@@ -917,7 +931,7 @@ def main():
         else:
             with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                 file.write(text)
-    for text in sorted(set(problems)):
+    for text in dict.fromkeys(problems):
         print(text, file=sys.stderr)
     return 1 if problems else 0
 

@@ -772,8 +772,8 @@ HF_API HF_USE hf_status hf_deadlock_list_async(hf_store *store, hf_done_fn *done
                                                hf_op **ret_op, hf_error *err);
 
 /* Blocks: no. Callbacks: none. After fork: HF_FORKED.
- * Ask a waiting call to end early. `done` still comes: with HF_CANCELLED, or with another status
- * if it was too late. */
+ * Ask a waiting call to end early. HF_OK: `done` still comes, with HF_CANCELLED, or with another
+ * status if it was too late. HF_INVALID: `done` has been called, or there is no such call. */
 HF_API hf_status hf_op_cancel(hf_op *op);
 
 /* Blocks: no. Callbacks: process. After fork: HF_FORKED, or -1.

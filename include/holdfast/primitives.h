@@ -39,7 +39,7 @@ typedef struct hf_cell {
 #define HF_CELL_INIT HF_INIT(hf_cell)
 
 typedef enum hf_cell_action {
-    HF_CELL_ACTION_LEAVE,
+    HF_CELL_ACTION_LEAVE, /* write nothing; in a commit: only assert the version */
     HF_CELL_ACTION_WRITE,
     HF_CELL_ACTION_DELETE
 } hf_cell_action;
@@ -357,8 +357,7 @@ typedef struct hf_limit_result {
     int64_t waited_ms; /* how long this call slept */
     int64_t retry_ms;  /* refused: the wait_ms that would have been enough; else 0 */
     int64_t at_us;     /* granted: when, by the store's clock, in microseconds since 1970 */
-    /* The rule in force. */
-    int64_t per_ms;
+    int64_t per_ms;    /* the rule in force: `rate` permits in per_ms */
     uint32_t rate;
     uint32_t burst; /* bucket only */
     hf_limit_algorithm algorithm;
@@ -754,8 +753,8 @@ HF_API HF_USE hf_status hf_once_delete(hf_store *store, const void *name, size_t
  *   lease_cell_get       bytes, len, version
  *   member_join          lease
  *   members_wait         members
- *   once_begin           lease; with HF_DONE mark
- *   once_claim           with HF_DONE mark
+ *   once_begin           lease; mark, with HF_DONE
+ *   once_claim           mark, with HF_DONE
  *   once_get             mark
  */
 HF_API HF_USE hf_status hf_cell_get_async(hf_store *store, const void *name, size_t name_len,
