@@ -4,7 +4,8 @@
 
   check.py links [TREE]            every relative link, #anchor and picture of every Markdown file is there; pictures have an alt text;
                                    every page of docs/ stands in the navigation
-  check.py blocks BUILD [TREE]     verbs and options of `holdfast` in code exist; shell, C, C++, Python, JSON and YAML blocks parse
+  check.py blocks BUILD [TREE]     verbs and options of `holdfast` in code exist; shell, C, C++, Python, JSON and YAML blocks parse;
+                                   the gallery of the lab has every experiment
   check.py run BUILD [PAGE...]     runs the blocks that say so, each page in a directory and with a store of its own; output is compared
   check.py site DIR                every link of the built site leads somewhere, and nothing comes from elsewhere
 
@@ -16,6 +17,7 @@ Which blocks run is said by a comment before them:
 
 A ```sh block must end with 0; warnings of `holdfast doctor` do not count. In a ```console block the output is compared: digits stand for any digits, "..." and "…" for anything.
 """
+import datetime
 import html.parser
 import json
 import os
@@ -221,6 +223,7 @@ def check_block(tree, command, place, language, text):
 
 def check_blocks(build, tree):
     command = Command(build / "bin/holdfast")
+    check_lab(build, tree)
     for page in tree_pages.read_pages(tree).values():
         for line, language, text, _, _ in page.blocks():
             check_block(tree, command, f"{page.path}:{line}", language, text)
@@ -230,6 +233,23 @@ def check_blocks(build, tree):
                     fault = command.judge(words_of(each.content[len("holdfast"):]))
                     if fault:
                         wrong(f"{page.path}:{token.map[0] + 1 if token.map else 0}", f"`{each.content}`: {fault}")
+
+
+def check_lab(build, tree):
+    """Every experiment has its picture and its section in both galleries, which say when the run was."""
+    listed = subprocess.run([build / "bin/holdfast", "lab", "--json"], capture_output=True, text=True)
+    if listed.returncode:
+        return  # a build without the lab
+    names = [each["experiment"] for each in json.loads(listed.stdout)]
+    runs = json.loads((tree / "docs/lab/runs.json").read_text(encoding="utf-8"))
+    day = datetime.date.fromisoformat(runs["date"])
+    for page, pictures, date in (("docs/lab.md", "lab", f"{day.day} {day:%B} {day.year}"), ("docs/zh-CN/lab.md", "../lab/zh", f"{day.year} 年 {day.month} 月 {day.day} 日")):
+        text = (tree / page).read_text(encoding="utf-8")
+        for name in names:
+            if f"<!-- seen: {name} -->" not in text or f"]({pictures}/{name}.svg)" not in text:
+                wrong(page, f"the experiment {name} has no section with a picture")
+        if date not in text:
+            wrong(page, f"does not say that its run was on {date}")
 
 
 # ---- blocks that run ----------------------------------------------------------------------------------------
