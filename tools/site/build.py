@@ -267,9 +267,11 @@ class Site:
     def index(self, here, title, body, zh, path):
         weight = 3 if path.startswith("man/") else 2 if path.startswith(("docs/", "bindings/")) and path != "docs/decisions.md" or path.startswith("README") else 1
         text = re.sub(r'<a class="anchor".*?</a>', "", body)
-        parts = re.split(r'<h[1-3][^>]*?(?: id="([^"]*)")?[^>]*>(.*?)</h[1-3]>', text, flags=re.S)
-        entries = [("", title, parts[0])] if parts[0].strip() else []
-        entries += [(name or "", heading, content) for name, heading, content in zip(parts[1::3], parts[2::3], parts[3::3])]
+        parts = re.split(r"<h[1-3]([^>]*)>(.*?)</h[1-3]>", text, flags=re.S)
+        entries = [("", title, parts[0])] if stripped(parts[0]) else []
+        for attributes, heading, content in zip(parts[1::3], parts[2::3], parts[3::3]):
+            name = re.search(r' id="([^"]*)"', attributes)
+            entries.append((name[1] if name and stripped(heading) != title else "", heading, content))
         for name, heading, content in entries:
             self.found["zh-CN" if zh else "en"].append([here, name, title, stripped(heading), stripped(content), weight])
 

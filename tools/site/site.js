@@ -64,7 +64,7 @@
   }))).then(() => {
     for (const language of Object.keys(window.found ?? {}))
       window.found[language] = window.found[language].map(([page, name, title, heading, text, weight]) =>
-        ({ page, name, title, heading, text, weight, language, head: `${title} ${heading}`.toLowerCase(), lower: text.toLowerCase() }));
+        ({ page, name, title, heading, text, weight, language, first: heading === title, page_lower: title.toLowerCase(), head: heading.toLowerCase(), lower: text.toLowerCase() }));
   });
 
   const han = /[\u3400-\u9fff]/;
@@ -86,7 +86,9 @@
     return 1;
   };
 
-  const judge = (entry, term) => 6 * has(entry.head, term) + has(entry.lower, term) * (1 + Math.min(3, 400 / (entry.lower.length + 100)));
+  /* A heading counts most, and a page's title for its beginning; a short section with the term is more about it than a long one. */
+  const judge = (entry, term) => (entry.first ? 10 : 6) * has(entry.head, term) + has(entry.page_lower, term) +
+    has(entry.lower, term) * (1 + Math.min(2, 400 / (entry.lower.length + 200)));
   const score = (entry, asked) => {
     let sum = 0;
     for (const { term, parts } of asked) {
@@ -100,7 +102,10 @@
         return 0;
       sum += value;
     }
-    const phrase = asked.length > 1 && entry.lower.includes(asked.map(({ term }) => term).join(" ")) ? 1.5 : 1;
+    const whole = asked.map(({ term }) => term).join(" ");
+    if (entry.first && entry.head.replace(/\(\d\)$/, "") === whole)
+      sum *= 3;
+    const phrase = asked.length > 1 && entry.lower.includes(whole) ? 1.5 : 1;
     return sum * phrase * [0, 0.4, 1, 0.7][entry.weight] * (entry.language === own ? 1.3 : 1);
   };
 
@@ -114,7 +119,9 @@
       if (value)
         hits.push([value, entry]);
     }
-    return { asked, hits: hits.sort((a, b) => b[0] - a[0]).slice(0, 30).map(([, entry]) => entry) };
+    const of_page = {}; // two sections of a page at most
+    return { asked, hits: hits.sort((a, b) => b[0] - a[0]).map(([, entry]) => entry)
+      .filter(({ page }) => (of_page[page] = (of_page[page] ?? 0) + 1) <= 2).slice(0, 30) };
   };
 
   /* Where a term stands, with some words around it, marked. */
