@@ -111,7 +111,7 @@ struct report {
 bool report_as_told(const struct report *report);
 
 /* The code of a way as it stands in the source, without its indentation; NULL: there is none of that name. Made by the build. */
-const char *shown_code(const char *name);
+const char *shown_code(const char *name, enum lang lang);
 
 /* ---- pictures ----------------------------------------------------------------------------------- */
 

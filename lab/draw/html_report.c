@@ -94,14 +94,14 @@ static void picture_write(FILE *out, const struct report *report, size_t way, en
     fputs("</figure>\n", out);
 }
 
-static void code_write(FILE *out, const struct way *way)
+static void code_of(FILE *out, const struct way *way, enum lang lang)
 {
-    const char *code = way->shown ? shown_code(way->shown) : NULL;
+    const char *code = way->shown ? shown_code(way->shown, lang) : NULL;
     struct code_line line;
 
     if (!code)
         return;
-    fputs("<pre tabindex=\"0\">", out);
+    fprintf(out, "<pre tabindex=\"0\" lang=\"%s\">", html_lang(lang));
     for (const char *at = code; code_next(&at, &line);) {
         const char *class = !code_key(&line, at) ? "" : way->breaks ? " wrong" : " guard";
         char text[1024];
@@ -122,6 +122,12 @@ static void code_write(FILE *out, const struct way *way)
         fputs("</span>", out);
     }
     fputs("</pre>\n", out);
+}
+
+static void code_write(FILE *out, const struct way *way)
+{
+    for (int lang = 0; lang < LANGS; lang++)
+        code_of(out, way, (enum lang)lang);
 }
 
 static void verdict_write(FILE *out, const struct report *report, size_t way)
@@ -205,7 +211,7 @@ static void plot_write(FILE *out, const struct report *report)
         if (i < SERIES_MAX)
             html_both(out, "p", &plot->texts[i]);
         verdict_write(out, report, i);
-        if (way->shown && shown_code(way->shown)) {
+        if (way->shown && shown_code(way->shown, LANG_EN)) {
             fputs("<details><summary>", out);
             html_both(out, "span", &word);
             fputs("</summary>\n", out);

@@ -147,7 +147,7 @@ static void alone_draw(struct block *block, const struct code_line *line)
 /* Lay it out from y; draw only if asked. Returns the y below. */
 static double code_flow(struct panel *panel, double y, bool draw)
 {
-    const char *code = panel->way->shown ? shown_code(panel->way->shown) : NULL;
+    const char *code = panel->way->shown ? shown_code(panel->way->shown, panel->pen.lang) : NULL;
     struct code_line line;
 
     if (!code)

@@ -97,7 +97,7 @@ static void print_line(const struct term *term, const struct line *line)
 
 void term_code(const struct term *term, const char *name)
 {
-    const char *at = name ? shown_code(name) : NULL;
+    const char *at = name ? shown_code(name, term->lang) : NULL;
 
     while (at && *at) {
         size_t len = strcspn(at, "\n");

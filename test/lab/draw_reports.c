@@ -4,8 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
-const char *shown_code(const char *name)
+const char *shown_code(const char *name, enum lang lang)
 {
+    (void)lang;
     if (strcmp(name, "naive") == 0)
         return "while (!redis_ok(\"SET {lock} %s NX PX %d\", id, TTL)) /* 1 */\n"
                "    again(100);\n"

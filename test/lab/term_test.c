@@ -19,8 +19,9 @@ static char *text;       /* what was printed */
 static char *lines[400]; /* its lines */
 static int line_count;
 
-const char *shown_code(const char *name)
+const char *shown_code(const char *name, enum lang lang)
 {
+    (void)lang;
     return strcmp(name, "naive") == 0 ? "if (locked) /* 1 it is ours */\n"
                                         "    printf(\"\\n\"); /* 2! */\n"
                                         "    write_something_long(with, many, parameters); "
