@@ -17,7 +17,7 @@ set -u
 shopt -s globstar nullglob
 cd "${1:-$(dirname "$0")/..}" || exit 1
 
-documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/**/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md see/README.md)
+documents=(README.md README.zh-CN.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/**/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md see/README.md)
 bad=0
 wrong() {
     echo "$*" >&2
