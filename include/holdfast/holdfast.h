@@ -319,12 +319,11 @@ typedef struct hf_cancel hf_cancel;
 #define HF_DURATION_MAX_MS (INT64_C(1000) * 3600 * 24 * 3650) /* longest duration: ten years */
 
 typedef enum hf_kind {
-    HF_KIND_MUTEX = 0,     /* capacity 1 */
-    HF_KIND_SHARED = 1,    /* read-write lock: reader */
-    HF_KIND_EXCLUSIVE = 2, /* read-write lock: writer */
-    HF_KIND_SEMAPHORE = 3, /* `capacity` permits, of which the request takes `permits` */
-    HF_KIND_UPGRADEABLE =
-        4 /* read-write lock: the one reader that may become the writer with hf_convert() */
+    HF_KIND_MUTEX = 0,      /* capacity 1 */
+    HF_KIND_SHARED = 1,     /* read-write lock: reader */
+    HF_KIND_EXCLUSIVE = 2,  /* read-write lock: writer */
+    HF_KIND_SEMAPHORE = 3,  /* `capacity` permits, of which the request takes `permits` */
+    HF_KIND_UPGRADEABLE = 4 /* read-write lock: the one reader that may become the writer */
 } hf_kind;
 
 #define HF_FLAG_BARGE     (UINT64_C(1) << 0) /* may overtake waiters: throughput over order */
@@ -391,12 +390,12 @@ typedef struct hf_acquire_request {
     hf_cancel *cancel;     /* hf_cancel_fire() ends the waiting; NULL: none */
     hf_event_fn *on_event; /* called when something happens to the lease; NULL: none */
     void *on_event_arg;
-    const char *
-        session; /* hf_session_get() of the process that this one works for; other text is ignored */
-    int64_t
-        linger_ms; /* how long the released lease may stay with this process; 0: as the URL says; HF_LINGER_NEVER */
-    int64_t
-        min_hold_ms; /* the name stays held for this long, even if it is released before; 0: no */
+    /* hf_session_get() of the process that this one works for; other text is ignored */
+    const char *session;
+    /* How long the released lease may stay with this process. 0: as the URL says; HF_LINGER_NEVER */
+    int64_t linger_ms;
+    /* The name stays held for this long, even if it is released before. 0: no */
+    int64_t min_hold_ms;
     uint64_t reserved[3];
 } hf_acquire_request;
 #define HF_ACQUIRE_REQUEST_INIT HF_INIT(hf_acquire_request)
@@ -434,9 +433,9 @@ HF_API HF_USE hf_status hf_acquire(hf_store *store, const hf_acquire_request *re
  *
  * HF_OK: given back; with min_hold_ms: left to the store until that time is over. HF_LOST: it had
  * been lost before; no lease of another holder was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store
- * did not confirm it; the library goes on trying in the background. HF_UNKNOWN: or the connection
- * broke, and the lease is gone: it was given back, or lost before. HF_INVALID: the handle had
- * ended before.
+ * did not confirm it; the library goes on trying in the background. With HF_UNKNOWN the
+ * connection may also have broken, and the lease is gone: it was given back, or lost before.
+ * HF_INVALID: the handle had ended before.
  *
  * An on_event callback that runs has returned before hf_release() returns, and for a lost lease
  * the one with HF_EVENT_LOST: the memory that the callback uses may be freed then. (Not so if
@@ -521,8 +520,10 @@ HF_API hf_status hf_cancel_close(hf_cancel *cancel);
  * HF_OK: ret_leases[i] is the lease of requests[i], with its own token; each is an ordinary lease.
  * HF_LOST: one lease was lost while the call waited for another. HF_UNKNOWN: a part may have been
  * granted and is being given back in the background. HF_INVALID: the text names the request and
- * its field. With any status but HF_OK, *ret_leases is untouched, and what had been granted was
- * given back before the call returned; the text names the request that failed.
+ * its field.
+ *
+ * With any status but HF_OK, *ret_leases is untouched, and what had been granted was given back
+ * before the call returned. The text names the request that failed.
  *
  * Names are taken in the order of their bytes, not in the order given: so two calls of
  * hf_acquire_all() never wait for each other in a cycle. Where one connection carries many
@@ -542,11 +543,12 @@ HF_API HF_USE hf_status hf_acquire_all(hf_store *store, const hf_acquire_request
  * The names are tried in the order given; a free one costs what hf_acquire() costs. If none is
  * free, the call waits in the queues of all names, in its turn in each. When one is granted, the
  * call leaves the other queues; if another was granted at the same moment, it is given back before
- * the call returns.
+ * the call returns. If a name fails otherwise, the call ends with that status unless another name
+ * is granted. With any status but HF_OK nothing is held.
  *
  * HF_OK: *ret_lease is an ordinary lease, of requests[*ret_index]. HF_BUSY, HF_TIMEOUT: none
  * became free. HF_DEADLOCK: none of them can become free. HF_MISMATCH, HF_UNAVAILABLE: one name
- * failed, and none was granted. Nothing is held.
+ * failed, and none was granted.
  *
  * All requests have the same wait_ms, cancel, scope and session, and different names, as for
  * hf_acquire_all(). A waiting request of a session that holds other leases has its label cut, as
@@ -796,11 +798,10 @@ typedef struct hf_holder {
     int64_t pid;    /* 0: unknown or in another PID namespace */
     int64_t tid;    /* the thread that holds after a local pass; 0: not known */
     const char *label;
-    uint64_t session; /* for deadlock detection; 0: not known */
-    bool lingers;     /* its process may keep it while it is not in use (linger_ms) ... */
-    bool idle;        /* ... and did so when the store last heard from it */
-    bool
-        watched; /* it is told that others wait (HF_FLAG_WATCH, linger_ms), and hf_ask() reaches it */
+    uint64_t session;    /* for deadlock detection; 0: not known */
+    bool lingers;        /* its process may keep it while it is not in use (linger_ms) ... */
+    bool idle;           /* ... and did so when the store last heard from it */
+    bool watched;        /* it is told that others wait, and hf_ask() reaches it */
     uint32_t slot_count; /* HF_FLAG_NUMBERED: how many `slots` */
     uint32_t slots[HF_SLOTS_MAX];
 } hf_holder;

@@ -70,8 +70,7 @@ typedef struct hf_stats {
     uint64_t failed;    /* any other status */
     uint64_t reentries; /* one hold more of what was held; not in `granted` */
     /* How the granted ones were granted. The rest found the name free in the store. */
-    uint64_t
-        handovers; /* by the store, after a wait there; mode=row and mode=session of databases do not tell */
+    uint64_t handovers; /* by the store, after a wait there (not in mode=row and mode=session) */
     uint64_t passes;    /* by a thread of this process that released it */
     uint64_t lingered;  /* it had stayed with the process: linger_ms */
     hf_histogram waits; /* of granted acquisitions; its count is `granted` */
@@ -121,8 +120,8 @@ typedef struct hf_observation {
     const void *name;     /* any bytes */
     size_t name_len;
     hf_kind kind;
-    uint64_t
-        id; /* one for each acquisition, from BEGIN to RELEASED or LOST; 0: it began before there was an observer */
+    /* One for each acquisition, from BEGIN to RELEASED or LOST. 0: it began before the observer was set */
+    uint64_t id;
     uint64_t token;
     hf_status status;
     hf_loss loss;
