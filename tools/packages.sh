@@ -42,7 +42,7 @@ bindings="$test $doc $go $node $java $rust"
 # What makes the documents' site, and what the checks of the documents read them with.
 docs="python3 python3-markdown-it python3-pygments mandoc"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc codespell python3"
-deb="$build dpkg-dev debhelper dh-python lintian libpython3-all-dev python3-all-dev python3-setuptools"
+deb="$build build-essential dpkg-dev debhelper dh-python lintian libpython3-all-dev python3-all-dev python3-setuptools"
 test_deb="$deb mmdebstrap uidmap util-linux"
 
 may_install=yes
