@@ -43,7 +43,7 @@ bindings="$test $doc $go $node $java $rust"
 docs="python3 python3-markdown-it python3-pygments mandoc"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc codespell python3"
 deb="$build build-essential dpkg-dev debhelper dh-python lintian libpython3-all-dev python3-all-dev python3-setuptools"
-test_deb="$deb mmdebstrap uidmap util-linux"
+test_deb="$deb mmdebstrap python3-yaml uidmap util-linux"
 
 may_install=yes
 [ "${1:-}" != missing ] || { may_install=no; shift; }

@@ -106,7 +106,34 @@ install_new() {
 clients='libpq5|libmariadb|libhiredis|zookeeper|nghttp2|microhttpd'
 no_client() { ! in_root "dpkg-query -W -f '\${Package}\n'" | grep -E "$clients"; }
 
+# Every block of YAML in the documents, and the compose file: no tabs, no duplicate keys, an object each.
+yaml() {
+    /usr/bin/python3 - "$source"/docs/*.md "$source"/packaging/container/compose.yaml <<'END'
+import re, sys, yaml
+
+def once(loader, node, deep=False):
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    assert len(keys) == len(set(keys)), 'a key twice: %s' % keys
+    return yaml.SafeLoader.construct_mapping(loader, node, deep)
+
+class Strict(yaml.SafeLoader):
+    pass
+
+Strict.add_constructor('tag:yaml.org,2002:map', once)
+count = 0
+for path in sys.argv[1:]:
+    text = open(path, encoding='utf-8').read()
+    for block in re.findall(r'^```yaml\n(.*?)^```', text, re.M | re.S) if path.endswith('.md') else [text]:
+        found = yaml.load(block, Strict)
+        count += 1
+        if path.endswith('kubernetes.md'):
+            assert {'apiVersion', 'kind', 'metadata'} <= set(found), block
+print(count)
+assert count >= 6
+END
+}
 echo "-- the command"
+check "the YAML of the documents can be parsed" yaml
 check "before: no client library of a server is there" no_client
 check "apt install holdfast" install_new holdfast
 echo "     new: $new"
