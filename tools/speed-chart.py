@@ -4,7 +4,7 @@
 
   speed-chart.py                              draws docs/speed.svg from docs/speed.csv
   speed-chart.py --from BENCH.json DATE TEXT  takes them from a run of `holdfast bench --json`, made on DATE; TEXT says under which conditions
-  speed-chart.py --check                      the chart, docs/speed.md and README.md have the ratios of docs/speed.csv
+  speed-chart.py --check                      the chart, docs/speed.md, README.md and README.zh-CN.md have the ratios of docs/speed.csv
 """
 import csv
 import io
@@ -85,7 +85,7 @@ def check(table):
     if not CHART.exists() or CHART.read_text(encoding="utf-8") != draw(table):
         wrong.append("docs/speed.svg is not what tools/speed-chart.py draws from docs/speed.csv")
     wanted = [row["ratio"] for row in table]
-    for page, title in (("docs/speed.md", "Five ratios"), ("README.md", "Speed")):
+    for page, title in (("docs/speed.md", "Five ratios"), ("README.md", "Speed"), ("README.zh-CN.md", "速度")):
         lines = section((TREE / page).read_text(encoding="utf-8"), title).splitlines()
         found = [found[1] for line in lines if line.startswith("|") for found in [re.search(r"\|\s*\**(\d\.\d\d)\**\s*\|", line)] if found]
         if found != wanted:
