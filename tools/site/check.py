@@ -197,6 +197,10 @@ def check_block(tree, command, place, language, text):
         language = "console"
     if language in SHELL | {"console", "crontab", "ini", "systemd"}:
         check_commands(command, place, commands_of(language, text))
+    for found in re.finditer(r"\[\s*\"?holdfast\"?\s*,([^\]]*)\]", text):  # a list of words, in YAML or in a Containerfile
+        fault = command.judge([word.strip().strip("\"'") for word in found[1].split(",")])
+        if fault:
+            wrong(place, fault)
     if language in SHELL | {"console"}:
         tried(place, "bash -n", ["bash", "-n"], commands_of(language, text))
     elif language == "c" and re.search(r"\bmain\(", text):
