@@ -248,8 +248,10 @@ class Markdown:
             return "[`%s`](%s.md)" % (text, page) if page and page != self.page else "`%s`" % text
         if kind == "page":
             name = text[:-3]
-            if name in self.book.pages:
-                return "[%s](%s.md)" % (text, name if name != "libholdfast" else "README")
+            if name == "libholdfast":
+                return "[%s](README.md)" % text
+            if text.endswith("(3)") and self.book.page_of(name):
+                return "[%s](%s.md)" % (text, self.book.page_of(name))
             return text
         return "`%s`" % text
 
@@ -552,7 +554,7 @@ class Book:
                 groups[-1][0].append(name)
             else:
                 groups.append(([name], entity, asynchronous))
-        several = len([1 for group in groups if not group[2]]) > 1
+        several = len([1 for group in groups if not group[2] and group[1].result == "hf_status"]) > 1
         for names, entity, asynchronous in groups:
             first = FIRST.match(entity.comment)
             rest = entity.comment[first.end():] if first else entity.comment
@@ -594,7 +596,7 @@ class Book:
             if status in statuses or status in own:
                 said = self.actions.get(status, "")
                 default = said.partition(" -> ")
-                meanings = statuses.get(status) or ([("", default[0])] if status not in own else [])
+                meanings = statuses.get(status) or [("", default[0])]
                 row = (meanings, own.get(status, default[2]))
                 same = [entry for entry in found if entry[1:] == row]
                 if same:

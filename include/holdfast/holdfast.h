@@ -235,9 +235,11 @@ HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
  * Close a store. Not from within a callback of this store.
  *
  * HF_IN_USE: leases are held, calls wait in the store or operations are pending; the store stays
- * open. With HF_CLOSE_FLAG_RELEASE it is closed all the same: waiting calls end with HF_CANCELLED,
- * held leases become LOST and are released, and callbacks that are due run within this call. The
- * handles of those leases stay valid for hf_release(), which returns HF_LOST.
+ * open.
+ *
+ * With HF_CLOSE_FLAG_RELEASE it is closed all the same: waiting calls end with HF_CANCELLED, held
+ * leases become LOST and are released, and callbacks that are due run within this call. The handles
+ * of those leases stay valid for hf_release(), which returns HF_LOST.
  *
  * A detached lease that was exported (hf_lease_export()) does not keep the store open. It is left
  * alone and lives on.
@@ -343,7 +345,11 @@ typedef enum hf_kind {
  * HF_SLOTS_MAX permits. HF_UNSUPPORTED without HF_CAP_NUMBERED. */
 #define HF_FLAG_NUMBERED (UINT64_C(1) << 7)
 
-typedef enum hf_state { HF_STATE_HELD = 1, HF_STATE_AT_RISK = 2, HF_STATE_LOST = 3 } hf_state;
+typedef enum hf_state {
+    HF_STATE_HELD = 1,
+    HF_STATE_AT_RISK = 2, /* a renewal was not confirmed; time is left, and the next one may be */
+    HF_STATE_LOST = 3     /* final */
+} hf_state;
 
 typedef enum hf_event {
     HF_EVENT_AT_RISK = 1, /* a renewal was not confirmed; `text`: why */
