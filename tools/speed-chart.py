@@ -46,7 +46,7 @@ def rows():
 
 
 def draw(table):
-    width, left, right, top, step = 720, 24, 84, 78, 62
+    width, left, right, top, step = 560, 20, 72, 76, 70
     height = top + step * len(table) + 14
     scale = (width - left - right) / 1.0
     parts = [f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-labelledby="title">
@@ -66,12 +66,13 @@ text {{ fill: #e9edf2; }} .paper {{ fill: #182028; stroke: #33404c; }} .dim {{ f
     for number, row in enumerate(table):
         y = top + step * number
         share = min(float(row["ratio"]), 1.0) * scale
-        parts.append(f"""<text x="{left}" y="{y + 18}">{escape(row["what"])} <tspan class="dim">of {escape(row["beside"])}</tspan></text>
-<rect x="{left}" y="{y + 27}" width="{scale:.1f}" height="16" rx="3" class="rest"/>
-<rect x="{left}" y="{y + 27}" width="{share:.1f}" height="16" rx="3" class="ours"/>
-<text x="{left + scale + 12:.1f}" y="{y + 41}" class="value">{row["ratio"]}</text>
+        parts.append(f"""<text x="{left}" y="{y + 16}">{escape(row["what"])}</text>
+<text x="{left}" y="{y + 34}" class="dim">of {escape(row["beside"])}</text>
+<rect x="{left}" y="{y + 41}" width="{scale:.1f}" height="14" rx="3" class="rest"/>
+<rect x="{left}" y="{y + 41}" width="{share:.1f}" height="14" rx="3" class="ours"/>
+<text x="{left + scale + 10:.1f}" y="{y + 54}" class="value">{row["ratio"]}</text>
 """)
-    parts.append(f'<line x1="{left + scale:.1f}" y1="{top + 22}" x2="{left + scale:.1f}" y2="{height - 16}" class="limit"/>\n</svg>\n')
+    parts.append(f'<line x1="{left + scale:.1f}" y1="{top + 36}" x2="{left + scale:.1f}" y2="{height - 22}" class="limit"/>\n</svg>\n')
     return "".join(parts)
 
 
