@@ -27,7 +27,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench faults model pictures compat install uninstall deb test-deb examples api abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py bench-peers docs lab-pictures
+.PHONY: help build demo test lint format bench faults model pictures compat install uninstall deb test-deb examples api abi-record clean asan tsan fuzz test-bindings bench-bindings interop-npm interop-redisson interop-redsync interop-redlock-py interop-curator interop-shedlock bench-peers docs lab-pictures
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -36,7 +36,7 @@ help:
 	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
 	@echo 'make test-bindings   all languages: their own tests, and all of them on one lock (LANGUAGES="go rust": only these; together: all on one lock)'
 	@echo 'make fuzz     every decoder under libFuzzer, SECONDS=60 for each (FUZZ="url resp": only these)'
-	@echo 'make interop-npm, interop-redisson, interop-redsync, interop-redlock-py   with real clients, which are fetched'
+	@echo 'make interop-npm, interop-redisson, interop-redsync, interop-redlock-py, interop-curator, interop-shedlock   with real clients, which are fetched'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-peers: beside other lock libraries, which are fetched (PEERS); bench-bindings: each language beside C'
@@ -90,7 +90,7 @@ test-bindings bench-bindings:
 	@$(call compile,$(BUILD),product with_server together)
 	@bindings/$(@:%-bindings=%).sh '$(BUILD)' $(LANGUAGES)
 
-interop-npm interop-redisson interop-redsync interop-redlock-py:
+interop-npm interop-redisson interop-redsync interop-redlock-py interop-curator interop-shedlock:
 	@tools/packages.sh test
 	@$(call configure,$(BUILD),)
 	@$(call compile,$(BUILD))

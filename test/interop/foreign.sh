@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# foreign.sh npm|redisson|redsync|redlock-py BUILD: interop.py with clients that are fetched first, by name, into
-# BUILD: nothing of where they came from is kept in the tree. Needs npm; mvn and a JDK; go; or pip.
+# foreign.sh npm|redisson|redsync|redlock-py|curator|shedlock BUILD: interop.py with clients that are fetched first, by name, into
+# BUILD, and the code of docs/migrate that uses them: nothing of where they came from is kept in the tree. Needs npm; mvn and a
+# JDK; go; or pip.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-kind=${1:?npm, redisson, redsync or redlock-py}
+kind=${1:?npm, redisson, redsync, redlock-py, curator or shedlock}
 build=$(cd "${2:?a build folder}" && pwd)
 place=$build/interop-$kind
 python=/usr/bin/python3
@@ -19,6 +20,31 @@ between() {
 # Likewise on the three nodes of a Redlock.
 between_nodes() {
     "$build/bin/test/with_server" redis -R 3 "$python" "$here/interop.py" "$build/bin/test/interop_worker" "$@"
+}
+
+# The Java code of docs/migrate/$kind.md, compiled with our binding and run beside a server: java_page SERVER
+java_page() {
+    local java=$here/../../bindings/java
+    echo "== docs/migrate/$kind.md"
+    mvn -q -B -f "$here/$kind/pom.xml" dependency:build-classpath -Dmdep.outputFile="$place/classpath"
+    HOLDFAST_BUILD=$build "$java/native/build.sh" "$place/native"
+    mkdir -p "$place/page"
+    "$python" "$here/page_code.py" "$here/../../docs/migrate/$kind.md" java "$here/$kind/Page.java.in" >"$place/page/Page.java"
+    find "$java/src/main/java" -name '*.java' -exec \
+        javac -cp "$(cat "$place/classpath")" -d "$place/page" "$place/page/Page.java" {} +
+    "$build/bin/test/with_server" "$1" java -XX:+UseSerialGC -Xmx128m -Dholdfast.library="$place/native/libholdfast_jni.so" \
+        -cp "$place/page:$(cat "$place/classpath")" Page
+}
+
+# The Go code of docs/migrate/redsync.md. Its server is a Redis.
+go_page() {
+    echo "== docs/migrate/redsync.md"
+    mkdir -p "$place/page"
+    "$python" "$here/page_code.py" "$here/../../docs/migrate/redsync.md" go "$here/redsync/page.go.in" >"$place/page/main.go"
+    cp "$place/go.mod" "$place/go.sum" "$place/page/"
+    (cd "$place/page" && go mod edit -require=holdfast@v0.0.0 -replace=holdfast="$(cd "$here/../../bindings/go" && pwd)" &&
+        CGO_CFLAGS="\"-I$(cd "$here/../../include" && pwd)\"" CGO_LDFLAGS="\"-L$build/lib\" \"-Wl,-rpath,$build/lib\"" go build -o page .)
+    "$build/bin/test/with_server" redis "$place/page/page"
 }
 
 case $kind in
@@ -38,6 +64,13 @@ redisson)
     javac -cp "$(cat "$place/classpath")" -d "$place" "$here/redisson/Worker.java"
     echo "== redisson"
     between wire=redisson java -XX:+UseSerialGC -Xmx128m -cp "$place:$(cat "$place/classpath")" Worker '{port}'
+    java_page redis
+    ;;
+curator)
+    java_page zookeeper
+    ;;
+shedlock)
+    java_page postgres
     ;;
 redsync)
     cp "$here/redsync/worker.go" "$place/"
@@ -47,6 +80,7 @@ redsync)
     between wire=plain "$place/worker" '{port}'
     echo "== redsync on three nodes"
     between_nodes wire=plain "$place/worker" '{port}'
+    go_page
     ;;
 redlock-py)
     python3 -m venv "$place/venv"
@@ -56,7 +90,7 @@ redlock-py)
     INTEROP_WHOLE=1 between_nodes wire=plain "$place/venv/bin/python" "$here/worker_redlock_py.py" '{port}'
     ;;
 *)
-    echo "usage: foreign.sh npm|redisson|redsync|redlock-py BUILD" >&2
+    echo "usage: foreign.sh npm|redisson|redsync|redlock-py|curator|shedlock BUILD" >&2
     exit 64
     ;;
 esac
