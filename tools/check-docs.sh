@@ -11,6 +11,7 @@
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
 #     docs/engines/redis.md has too
+#   - the comparison in README.md is the short table of docs/compare.md
 #
 # DIR is the source tree to look at; another one than ours to see this script fail.
 set -u
@@ -183,6 +184,16 @@ check_rights() {
         -exec grep -ohE "call\\('[A-Z]+'" {} + | sed "s/.*'\\(.*\\)'/\\1/" | sort -u)
 }
 
+check_comparison() {
+    local row rows
+    [ -f docs/compare.md ] || return 0
+    rows=$(sed -n '/<!-- short: begin/,/<!-- short: end/{/^|/p}' docs/compare.md)
+    [ -n "$rows" ] || wrong "docs/compare.md: it has no short table"
+    while read -r row; do
+        grep -qxF -e "$row" README.md || wrong "README.md: this row of docs/compare.md is not there: $row"
+    done <<<"$rows"
+}
+
 for document in "${documents[@]}"; do
     [ -f "$document" ] || { wrong "$document is missing"; continue; }
     check_names "$document"
@@ -198,4 +209,5 @@ check_first_lines
 check_async_forms
 check_labels
 check_rights
+check_comparison
 exit $bad
