@@ -112,7 +112,7 @@ class Command:
     """The built command: its verbs, and the options of each."""
 
     def __init__(self, program):
-        self.program, self.known = program, {}
+        self.program, self.known, self.unknown = program, {}, set()
         self.verbs = set(re.findall(r"^  ([a-z][a-z-]*) ", self.help([]), re.M)) | {"help"}
         self.general = self.options("run")
 
@@ -123,7 +123,10 @@ class Command:
         if verb not in self.known:
             text = self.help([verb])
             if "[ARG...]" in text.splitlines()[0]:  # a program of its own
-                text += subprocess.run([self.program, verb, "--help"], capture_output=True, text=True).stdout
+                done = subprocess.run([self.program, verb, "--help"], capture_output=True, text=True)
+                text += done.stdout
+                if done.returncode:  # and not built: nobody knows its options
+                    self.unknown.add(verb)
             self.known[verb] = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
         return self.known[verb]
 
@@ -143,7 +146,7 @@ class Command:
             if word == "--":
                 break
             option = word.split("=")[0] if word.startswith("--") else word[:2]
-            if re.fullmatch(r"--[a-z][\w-]*|-[a-zA-Z]", option) and option not in self.options(verb):
+            if re.fullmatch(r"--[a-z][\w-]*|-[a-zA-Z]", option) and option not in self.options(verb) and verb not in self.unknown:
                 return f"holdfast {verb} has no option {option}"
         return None
 
