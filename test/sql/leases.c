@@ -532,7 +532,8 @@ static const char *const rights[] = {
     "GRANT USAGE ON SCHEMA public TO few",
     ("GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
      "hfright_clients, hfright_mail, hfright_cells, hfright_watchers TO few"),
-    "GRANT SELECT, INSERT ON hfright_lock_rows, hfright_lock_names TO few",
+    "GRANT SELECT, INSERT ON hfright_lock_names TO few",
+    "GRANT SELECT, INSERT, UPDATE ON hfright_lock_rows TO few",
     "GRANT SELECT, INSERT, DELETE ON hfright_lock_waits TO few",
     "GRANT USAGE ON SEQUENCE hfright_versions TO few",
 };
@@ -543,8 +544,9 @@ static void least_rights(void **state)
     char *sql = NULL;
     hf_store *store = NULL, *second = NULL;
     struct attempt attempt;
-    char url[1200];
+    char url[1200], with_mode[1300];
     const char *from = leases_url("right", "&create=off"), *app = strstr(from, "app");
+    static const char *const modes[] = { "row", "session", "row&tokens=on", "session&tokens=on" };
     hf_lease *lease;
 
     (void)state;
@@ -578,6 +580,14 @@ static void least_rights(void **state)
     give(take(store, &request));
     close_store(second);
     close_store(store);
+    /* The same rights are enough for the locks of the server. */
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        snprintf(with_mode, sizeof with_mode, "%s&mode=%s", url, modes[i]);
+        EXPECT(HF_OK, hf_open(with_mode, NULL, &store, &contract_error));
+        request = mutex_request("right");
+        give(take(store, &request));
+        close_store(store);
+    }
 }
 
 int main(int argc, char **argv)
