@@ -30,7 +30,7 @@ int out_finish(const struct cli *cli)
         return EXIT_FINE;
 
     /* `| head -1`: the reader has what it wanted, and a script sees the exit code. */
-    if (error != EPIPE)
+    if (error != EPIPE && out_is_read(0)) /* an earlier flush may have met the EPIPE */
         say_error("write error: %s", strerror(error));
     return EXIT_OUTPUT;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ANSWER_MS     10000
 #define EXIT_NO_STORE 69
@@ -204,7 +205,11 @@ int once_print(const struct once *once)
         json_decref(stores);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("holdfast: write error");
+        struct pollfd polled = { .fd = STDOUT_FILENO };
+
+        /* A reader that has what it wanted needs no message. */
+        if (poll(&polled, 1, 0) <= 0 || !(polled.revents & POLLERR))
+            perror("holdfast: write error");
         return EXIT_OUTPUT;
     }
     return code;

@@ -80,9 +80,35 @@ load helper
     says "redis://app:***@127.0.0.1:1"
 }
 
-@test "engines | head -1: nothing is said on stderr" {
+@test "engines | head -1, and a closed pipe for every verb that prints: nothing is said on stderr" {
     (holdfast engines 2>err | head -n 1) >out
     [[ ! -s err ]]
+    holdfast cell put c value >/dev/null
+    while read -r words; do
+        # Its reader is gone before it begins.
+        # shellcheck disable=SC2086 # words
+        python3 -c 'import os, sys; r, w = os.pipe(); os.close(r); os.dup2(w, 1); os.execvp("holdfast", sys.argv[1:])' holdfast $words 2>err ||
+            [[ $? == 74 ]]
+        [[ ! -s err ]] || { echo "$words: $(cat err)"; return 1; }
+    done <<'END'
+ls
+ls --json
+show x
+engines --matrix
+doctor
+doctor --sql postgresql://h/db
+deadlocks
+help run
+completion bash
+lab
+top --once
+top --once --json
+cell get c
+cell put c other
+counter n --add 1
+lock-sql x -S postgresql://h/db?mode=session
+--version
+END
 }
 
 @test "help is wrapped by words: at 80 columns, or at those of a narrower terminal" {

@@ -94,8 +94,9 @@ static void check_members(const struct checkup *r, size_t host)
                    err.text);
         return;
     }
-    if (count < MEMBERS_SAFE)
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
+    if (count <
+        MEMBERS_SAFE) /* one is as good as a single server of any engine; two are worse than one */
+        hfi_report(&r->report, count == 1 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
                    "%zu member%s: locks end while it is down; three go on without one", count,
                    count == 1 ? "" : "s");
     else
@@ -138,17 +139,17 @@ static void check_access(const struct checkup *r)
 {
     const struct etcd_conf *conf = r->store->conf;
 
-    hfi_report(&r->report, conf->url.user ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "auth",
-               conf->url.user ? "as a user of etcd"
-                              : "no user: whoever reaches etcd can end every lock");
-    if (!conf->url.tls.on)
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
-                   "off: what is sent can be read and changed on the way");
-    else
-        hfi_report(
-            &r->report, conf->url.tls.verify ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tls",
-            conf->url.tls.verify ? "on%s" : "on, but the server's certificate is not verified%s",
-            conf->url.tls.cert ? ", with a certificate of our own" : "");
+    hfi_report_access(
+        &r->report,
+        &(struct hfi_access){ .user = conf->url.user,
+                              .proof = conf->url.user       ? "a password"
+                                       : conf->url.tls.cert ? "a certificate"
+                                                            : NULL,
+                              .admin = conf->url.user && strcmp(conf->url.user, "root") == 0,
+                              .local = hfi_all_local(&conf->url),
+                              .tls = conf->url.tls.on,
+                              .verified = conf->url.tls.verify,
+                              .tls_how = "etcds:" });
 }
 
 static void check_lease(const struct checkup *r, size_t host)

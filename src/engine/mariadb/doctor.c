@@ -14,6 +14,7 @@
 struct checkup {
     struct hfi_report report;
     struct sql_rows settings, status; /* name, value */
+    struct sql_rows admin;            /* a row if this user is one */
 };
 
 /* Names that only one of MariaDB and MySQL knows are simply not answered. */
@@ -105,22 +106,6 @@ static void check_replicas(const struct checkup *r)
                    semi, count);
 }
 
-/* An option file may set another list of plugins (restricted-auth), which the library does not
- * report. */
-static void check_password(const struct checkup *r, struct sql_connection *connection)
-{
-    const struct maria_conf *conf = connection->store->native;
-
-    if (maria_trusts(conf))
-        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "password",
-                   "it goes to this server alone: verified TLS, or a socket of this machine");
-    else
-        hfi_report(
-            &r->report, HF_CHECK_LEVEL_OK, "password",
-            "only a challenge is answered: it is never sent, also if the server asks for it%s",
-            conf->file || conf->group ? " (unless the option file says restricted-auth)" : "");
-}
-
 static hf_status ask(struct sql_connection *connection, const char *sql, int64_t deadline_ms,
                      struct sql_rows *ret_rows, hf_error *err)
 {
@@ -134,6 +119,55 @@ static hf_status ask(struct sql_connection *connection, const char *sql, int64_t
     return HF_OK;
 }
 
+/* May this user do everything? An administrator sees the privileges of all users, so ours alone are asked for. */
+static hf_status read_admin(struct sql_connection *connection, int64_t deadline_ms,
+                            struct sql_rows *ret_rows, hf_error *err)
+{
+    return ask(connection,
+               "SELECT CURRENT_USER(), PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES "
+               "WHERE PRIVILEGE_TYPE = 'SUPER'"
+               " AND GRANTEE = CONCAT('\\'', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '\\'@\\'',"
+               " SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '\\'')",
+               deadline_ms, ret_rows, err);
+}
+
+static bool is_local(const struct maria_conf *conf)
+{
+    char host[256];
+
+    snprintf(host, sizeof host, "%s", conf->host ? conf->host : "");
+    return conf->socket || ((!conf->host || hfi_is_local(&(struct hfi_address){ .host = host })) &&
+                            !conf->file && !conf->group);
+}
+
+/* An option file may set another list of plugins (restricted-auth), which the library does not
+ * report. */
+static void check_access(const struct checkup *r, struct sql_connection *connection, bool admin)
+{
+    const struct maria_conf *conf = connection->store->native;
+    struct maria_connection *native = connection->native;
+    bool password = conf->password && *conf->password;
+
+    hfi_report_access(&r->report,
+                      &(struct hfi_access){ .user = conf->user,
+                                            .proof = password     ? "a password"
+                                                     : conf->cert ? "a certificate"
+                                                                  : NULL,
+                                            .admin = admin,
+                                            .local = is_local(conf),
+                                            .tls = mysql_get_ssl_cipher(&native->mysql) != NULL,
+                                            .verified = conf->tls == MARIA_TLS_VERIFY,
+                                            .tls_how = "tls=on" });
+    if (password && maria_trusts(conf))
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "password",
+                   "it goes to this server alone: verified TLS, or a socket of this machine");
+    else if (password)
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_OK, "password",
+            "only a challenge is answered: it is never sent, also if the server asks for it%s",
+            conf->file || conf->group ? " (unless the option file says restricted-auth)" : "");
+}
+
 hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
                        hfi_finding_fn *finding, void *arg, hf_error *err)
 {
@@ -143,13 +177,15 @@ hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
 
     if (status == HF_OK)
         status = ask(connection, states, deadline_ms, &r.status, err);
+    if (status == HF_OK)
+        status = read_admin(connection, deadline_ms, &r.admin, err);
     if (status == HF_OK) {
         hfi_report(&r.report, HF_CHECK_LEVEL_OK, "server", "%s%s",
                    strstr(value_of(&r.settings, "version"), "MariaDB") ? "" : "MySQL (untested) ",
                    value_of(&r.settings, "version"));
         check_disk(&r);
         check_replicas(&r);
-        check_password(&r, connection);
+        check_access(&r, connection, r.admin.count > 0);
         left = number_of(&r.settings, "max_connections", "") -
                number_of(&r.status, "Threads_connected", "");
         hfi_report(&r.report, left < FREE_ENOUGH ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
@@ -159,5 +195,6 @@ hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
     }
     sql_rows_free(&r.settings);
     sql_rows_free(&r.status);
+    sql_rows_free(&r.admin);
     return status;
 }

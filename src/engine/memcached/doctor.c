@@ -156,6 +156,11 @@ static hf_status learn(const struct memcached_conf *conf, struct facts *ret_fact
     return status;
 }
 
+/*
+ * What is so with every memcached is said, but is no warning: the engine does not promise it, and no setting
+ * mends it. Warnings are what this server or this URL could do better.
+ */
+
 /* ---- judging --------------------------------------------------------------------------------------- */
 
 static void judge_memory(const struct hfi_report *report, const struct facts *facts)
@@ -165,7 +170,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
 
     if (may_evict)
         hfi_report(
-            report, facts->evictions ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "eviction",
+            report, facts->evictions ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_OK, "eviction",
             "%" PRIu64 " items were evicted since the server started%s. When its memory is full it "
             "forgets items, leases included, and lets another client in; a holder notices at its "
             "next "
@@ -173,7 +178,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
             facts->evictions, facts->evictions ? ": leases may have been among them" : "");
     else
         hfi_report(
-            report, HF_CHECK_LEVEL_WARNING, "eviction",
+            report, HF_CHECK_LEVEL_OK, "eviction",
             "off (-M): no item is evicted when memory is full. But when it is full, a renewal "
             "or another's attempt that finds no room makes memcached delete the lease under that "
             "name; the holder notices at its next renewal");
@@ -184,7 +189,7 @@ static void judge_memory(const struct hfi_report *report, const struct facts *fa
 
 static void judge_life(const struct hfi_report *report, const struct facts *facts)
 {
-    hfi_report(report, HF_CHECK_LEVEL_WARNING, "restart",
+    hfi_report(report, HF_CHECK_LEVEL_OK, "restart",
                "up for %" PRIu64
                " s. A restart forgets all leases at once: others get in while holders "
                "still hold, until their next renewal. What reaches a server just before it is "
@@ -204,10 +209,10 @@ static void judge_life(const struct hfi_report *report, const struct facts *fact
 static void judge_rest(const struct hfi_report *report, const struct facts *facts)
 {
     hfi_report(
-        report, HF_CHECK_LEVEL_WARNING, "tokens",
+        report, HF_CHECK_LEVEL_OK, "tokens",
         "none: nothing fences a holder that was paused. For locks that protect data use another "
         "engine; this one saves double work");
-    hfi_report(report, HF_CHECK_LEVEL_WARNING, "waiting",
+    hfi_report(report, HF_CHECK_LEVEL_OK, "waiting",
                "by polling: no order among waiters, and nobody can list them");
     if (strcmp(facts->cas_enabled, "no") == 0)
         hfi_report(report, HF_CHECK_LEVEL_BAD, "cas",
@@ -234,8 +239,12 @@ hf_status memcached_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_er
 
     if (status != HF_OK)
         return status;
-    hfi_report(&report, HF_CHECK_LEVEL_OK, "server", "memcached %s at %s%s", version,
-               store->conf->url.hosts[0].shown, store->conf->url.user ? ", with a user" : "");
+    hfi_report(&report, HF_CHECK_LEVEL_OK, "server", "memcached %s at %s", version,
+               store->conf->url.hosts[0].shown);
+    hfi_report_access(&report,
+                      &(struct hfi_access){ .user = store->conf->url.user,
+                                            .proof = store->conf->url.user ? "a password" : NULL,
+                                            .local = hfi_all_local(&store->conf->url) });
     judge_memory(&report, &facts);
     judge_life(&report, &facts);
     judge_rest(&report, &facts);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* What is asked for, column by column. */
-enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND };
-static const char shape[] = "bbbbiibii";
+enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND, SUPERUSER };
+static const char shape[] = "bbbbiibiib";
 
 static const char question[] =
     "SELECT current_setting('server_version'), current_setting('fsync'),"
@@ -19,7 +19,7 @@ static const char question[] =
     " (SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum')),"
     " current_setting('synchronous_standby_names') <> '',"
     " current_setting('max_connections')::int8 - (SELECT count(*) FROM pg_stat_get_activity(NULL)),"
-    " pg_backend_pid()::int8";
+    " pg_backend_pid()::int8, current_setting('is_superuser')";
 
 static const char *text(const struct sql_rows *rows, int column, char *buf, size_t size)
 {
@@ -76,38 +76,56 @@ static void check_standbys(const struct hfi_report *r, const struct sql_rows *ro
                    sync, count);
 }
 
-/* Is the server certainly the intended one, before it gets a password? */
-static bool is_certain(PGconn *pg)
+/* The value of an option of this connection; "" if it has none. */
+static const char *option(const PQconninfoOption *options, const char *keyword)
 {
-    PQconninfoOption *options = PQconninfo(pg);
-    bool certain = PQhost(pg) && PQhost(pg)[0] == '/'; /* a socket of this machine */
-
-    for (PQconninfoOption *o = options; o && o->keyword && PQsslInUse(pg); o++) {
-        if (strcmp(o->keyword, "sslmode") == 0 && o->val && strncmp(o->val, "verify-", 7) == 0)
-            certain = true;
-        if (strcmp(o->keyword, "channel_binding") == 0 && o->val && strcmp(o->val, "require") == 0)
-            certain = true;
-    }
-    for (PQconninfoOption *o = options; o && o->keyword; o++) /* of libpq 16 */
-        if (strcmp(o->keyword, "require_auth") == 0 && o->val && *o->val &&
-            !strstr(o->val, "password"))
-            certain = true;
-    PQconninfoFree(options);
-    return certain;
+    for (const PQconninfoOption *o = options; o && o->keyword; o++)
+        if (strcmp(o->keyword, keyword) == 0 && o->val)
+            return o->val;
+    return "";
 }
 
-static void check_password(const struct hfi_report *r, PGconn *pg)
+static bool is_local(PGconn *pg)
 {
-    if (!PQconnectionUsedPassword(pg))
-        hfi_report(r, HF_CHECK_LEVEL_OK, "password", "the server did not ask for one");
-    else if (is_certain(pg))
+    char *host = PQhost(pg);
+
+    return !host || *host == '/' || hfi_is_local(&(struct hfi_address){ .host = host });
+}
+
+/* Is the server certainly the intended one, before it gets a password? */
+static bool is_certain(PGconn *pg, const PQconninfoOption *options, bool verified)
+{
+    const char *methods = option(options, "require_auth"); /* of libpq 16 */
+
+    return is_local(pg) || verified || (*methods && !strstr(methods, "password")) ||
+           (PQsslInUse(pg) && strcmp(option(options, "channel_binding"), "require") == 0);
+}
+
+static void check_access(const struct hfi_report *r, PGconn *pg, bool superuser)
+{
+    PQconninfoOption *options = PQconninfo(pg);
+    bool tls = PQsslInUse(pg), password = PQconnectionUsedPassword(pg);
+    bool verified = tls && *option(options, "sslmode") == 'v'; /* verify-ca, verify-full */
+
+    hfi_report_access(r, &(struct hfi_access){ .user = PQuser(pg),
+                                               .proof = password ? "a password"
+                                                        : tls && *option(options, "sslcert")
+                                                            ? "a certificate"
+                                                            : NULL,
+                                               .admin = superuser,
+                                               .local = is_local(pg),
+                                               .tls = tls,
+                                               .verified = verified,
+                                               .tls_how = "sslmode=verify-full" });
+    if (password && is_certain(pg, options, verified))
         hfi_report(r, HF_CHECK_LEVEL_OK, "password",
                    "it goes to this server alone, or only as the answer to a challenge");
-    else
+    else if (password)
         hfi_report(
             r, HF_CHECK_LEVEL_WARNING, "password",
             "whoever answers at this address can ask for it in clear text, and libpq obeys: use "
             "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
+    PQconninfoFree(options);
 }
 
 /* Roles that use these tables and may not end each other's naps. */
@@ -158,7 +176,7 @@ hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms
                text(&rows, VERSION, version, sizeof version));
     check_disk(&r, &rows);
     check_standbys(&r, &rows);
-    check_password(&r, connection->native);
+    check_access(&r, connection->native, is(&rows, SUPERUSER, "on"));
     if (PQbackendPID(connection->native) != (int)sql_int(&rows, 0, BACKEND))
         hfi_report(&r, HF_CHECK_LEVEL_WARNING, "pooler",
                    "there is a pooler between us and the server: it must pool whole sessions, not "

@@ -15,6 +15,9 @@ struct redis_checkup {
 /* Everything about the server at the other end. */
 void hfi_doctor_server(const struct redis_checkup *r, struct hfi_ask *ask,
                        const struct hfi_address *address);
+/* Who can use this server, and who can listen. */
+void hfi_doctor_access(const struct hfi_report *report, const struct hfi_redis_conf *conf,
+                       struct hfi_ask *ask, const struct hfi_address *address);
 /* May our user do what native locks need? */
 void hfi_doctor_rights(const struct redis_checkup *r, struct hfi_ask *ask);
 

@@ -32,13 +32,11 @@ struct setting {
 
 struct facts {
     char *info; /* INFO, the default sections */
-    struct setting save, appendfsync, no_fsync_on_rewrite, protected_mode, bind;
+    struct setting save, appendfsync, no_fsync_on_rewrite;
 };
 
 static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err);
 static void check_version(const struct redis_checkup *r, struct hfi_ask *ask, const char *info);
-static void check_user(const struct redis_checkup *r, struct hfi_ask *ask,
-                       const struct facts *facts, const struct hfi_address *address);
 static void check_memory(const struct redis_checkup *r, const char *info);
 static void check_persistence(const struct redis_checkup *r, const struct facts *facts);
 static void check_replication(const struct redis_checkup *r, const char *info);
@@ -59,7 +57,7 @@ void hfi_doctor_server(const struct redis_checkup *r, struct hfi_ask *ask,
     check_replication(r, facts.info);
     check_persistence(r, &facts);
     check_memory(r, facts.info);
-    check_user(r, ask, &facts, address);
+    hfi_doctor_access(&r->report, r->conf, ask, address);
     if (r->conf->wire == HFI_WIRE_NATIVE) {
         hfi_doctor_rights(r, ask);
         hfi_report(
@@ -91,8 +89,6 @@ static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err)
         { "save", &ret_facts->save },
         { "appendfsync", &ret_facts->appendfsync },
         { "no-appendfsync-on-rewrite", &ret_facts->no_fsync_on_rewrite },
-        { "protected-mode", &ret_facts->protected_mode },
-        { "bind", &ret_facts->bind },
     };
 
     ret_facts->info = hfi_ask(ask, (const char *[]){ "INFO", NULL }, err);
@@ -273,63 +269,6 @@ static void check_memory(const struct redis_checkup *r, const char *info)
 }
 
 /* ---- who we are to it ---------------------------------------------------------------------------- */
-
-static bool is_local(const struct hfi_address *address)
-{
-    return address->path || strncmp(address->host, "127.", 4) == 0 ||
-           strcmp(address->host, "::1") == 0 || strcmp(address->host, "localhost") == 0;
-}
-
-/* May others connect as we do, without a password? */
-static void check_openness(const struct redis_checkup *r, const struct facts *facts,
-                           const struct hfi_address *address)
-{
-    const char *mode = facts->protected_mode.value, *bind = facts->bind.value;
-    bool known = facts->protected_mode.known && facts->bind.known;
-
-    if (!is_local(address))
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "user",
-                   "no password is needed: whoever reaches the port can end every lock");
-    else if (!known)
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "user",
-                   "no password is needed, and who can reach the port: " NOT_ALLOWED
-                   " (bind, protected-mode)");
-    else if (strcmp(mode, "yes") != 0 && !strstr("127.0.0.1 -::1 ::1 127.0.0.1", bind))
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "user",
-                   "no password is needed, protected-mode %s, bind '%s': whoever reaches the port "
-                   "can end every lock",
-                   mode, bind);
-    else
-        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "user",
-                   "no password is needed; every user of that machine can end every lock");
-}
-
-static void check_user(const struct redis_checkup *r, struct hfi_ask *ask,
-                       const struct facts *facts, const struct hfi_address *address)
-{
-    hf_error err;
-    char *user;
-
-    if (!r->conf->url.secret) {
-        check_openness(r, facts, address);
-    } else {
-        user = hfi_ask(ask, (const char *[]){ "ACL", "WHOAMI", NULL }, &err);
-        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "user", "%s, with a password",
-                   user                ? user
-                   : r->conf->url.user ? r->conf->url.user
-                                       : "default");
-        hfi_free(user);
-    }
-    if (r->conf->url.tls.on && !r->conf->url.tls.verify)
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
-                   "verify=off: whoever is between us and the server can be the server");
-    else if (r->conf->url.tls.on)
-        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "tls",
-                   "encrypted, the server's certificate verified");
-    else if (r->conf->url.secret && !is_local(address))
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
-                   "none: the password and all locks travel in the clear (rediss:)");
-}
 
 /* ---- time -------------------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "engine/redlock/probe.h"
 
 #include "engine/kit/report.h"
+#include "engine/redis/doctor.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -334,6 +335,7 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
             check_persistence(d, node->ask, info);
         check_memory(d, info);
     }
+    hfi_doctor_access(&d->report, d->probe.conf, node->ask, &d->probe.conf->url.hosts[index]);
     hfi_free(info);
     if (!d->plain)
         check_state(d, node, max_ttl_ms);

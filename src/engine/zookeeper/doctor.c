@@ -62,7 +62,7 @@ static void check_server(struct checkup *r, const struct hfi_address *host)
     r->members += strcmp(mode, "leader") == 0 || strcmp(mode, "follower") == 0;
     r->leaders += strcmp(mode, "leader") == 0;
     if (strcmp(mode, "standalone") == 0)
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
                    "%s:%u is a single server: without it there are no locks, and with its disk the "
                    "order of "
                    "tokens is lost",
@@ -103,6 +103,23 @@ static void check_session(const struct checkup *r, int64_t asked_ms, int64_t giv
                    "timeout %s: a lease is freed this long after its holder died", given);
 }
 
+/* ZooKeeper takes any user; what a user owns is protected by the list of rights of each node. */
+static void check_access(const struct checkup *r, const struct zk_conf *conf)
+{
+    bool own = conf->acl != ZK_ACL_OPEN;
+
+    hfi_report_access(&r->report, &(struct hfi_access){ .user = conf->url.user,
+                                                        .proof = own ? "a password" : NULL,
+                                                        .local = hfi_all_local(&conf->url) });
+    if (!own)
+        hfi_report(&r->report, conf->url.user ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+                   "access",
+                   "nodes are open to everybody who reaches the servers (a user in the URL with "
+                   "acl=creator makes them that user's)");
+    else
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "access", "nodes belong to the URL's user");
+}
+
 hf_status zk_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct zk_store *store = self;
@@ -122,11 +139,6 @@ hf_status zk_doctor(void *self, hfi_finding_fn *finding, void *arg, hf_error *er
     for (size_t i = 0; i < store->conf->url.host_count; i++)
         check_server(&r, &store->conf->url.hosts[i]);
     check_ensemble(&r, store->conf->url.host_count);
-    if (store->conf->acl == ZK_ACL_OPEN)
-        hfi_report(
-            &r.report, HF_CHECK_LEVEL_WARNING, "access",
-            "nodes are open to everybody who reaches the servers (a user in the URL, acl=creator)");
-    else
-        hfi_report(&r.report, HF_CHECK_LEVEL_OK, "access", "nodes belong to the URL's user");
+    check_access(&r, store->conf);
     return HF_OK;
 }
