@@ -4,7 +4,7 @@
 #
 #   - the number of engines, in words, is the number of lines in src/engine/engines.def, wherever a document says "There are N engines"
 #   - every engine has a table of promises in the manual, with the strength of tokens that `holdfast engines` prints; docs/promises.md says
-#     of every engine and mode what becomes of it under each fault
+#     of every engine and mode what becomes of it under each fault, and is bold where the manual says no
 #   - every parameter of an engine's table is an item in that engine's part of the manual and in its page of docs/engines, and the
 #     other way round
 #   - what engines cannot do, and why, is what `holdfast engines --matrix` says (tools/limits.sh)
@@ -88,6 +88,28 @@ check_promise_page() {
         awk '/^## / { on = $0 == "## Tokens" } on' "$file" | tr -d '*' |
             grep -qE "^\| ([^|]*; )?$section(;[^|]*)? \| $strength \|" || wrong "$file: Tokens: $section: its tokens are $strength"
     done < <(tr ',' '\n' <<< "$promised")
+}
+
+# The manual and docs/promises.md agree on where exclusion ends: "no" in a row of the manual's table is bold in the row of the page.
+# For each fault: SECTION OF THE PAGE|ROW OF THE MANUAL. For each table of the manual, in its order: its name on the page.
+check_bad_news() {
+    local file=docs/promises.md fault names=(Embedded Redis Redlock "Redlock foreign wire" memcached etcd PostgreSQL MariaDB "Database locks" ZooKeeper)
+    local i manual paper
+    for fault in "A client crashes|client crash" "A holder is paused past the ttl|pause past the ttl" "A clock jumps|clock jump" \
+        "A server is lost|server loss" "The network is partitioned|partition"; do
+        for i in "${!names[@]}"; do
+            manual=$(awk -v want=$((i + 1)) -v row="${fault#*|}" '
+                /^\.Bl -column "pause past the ttl"/ { table++ }
+                /^\.It / { if (!/^\.It Ta /) on = index($0, ".It " row " Ta ") == 1 }
+                table == want && on && /Sy \\&no/ { bad = 1 }
+                /^\.El/ { on = 0 }
+                END { print bad ? "no" : "yes" }' "$page")
+            paper=$(awk -v title="## ${fault%|*}" '/^## / { on = $0 == title } on && /^\| /' "$file" |
+                awk -F'|' -v name="${names[i]}" '{ sub(/, foreign/, " foreign", $2); gsub(/, foreign/, " foreign", $2)
+                    n = split($2, who, ";"); for (k = 1; k <= n; k++) { gsub(/^ +| +$/, "", who[k]); if (who[k] == name) print (/\*\*/ ? "no" : "yes") } }')
+            [ "$manual" = "$paper" ] || wrong "$file: ${fault%|*}: ${names[i]}: bold says $paper, and $page says $manual"
+        done
+    done
 }
 
 # ---- parameters --------------------------------------------------------------------------------------
@@ -182,6 +204,7 @@ check_verbs() {
 
 check_count
 check_promise_page
+check_bad_news
 for name in $engines; do
     IFS='|' read -ra places <<< "$(described "$name")"
     check_promises "$name" "${places[0]}"
