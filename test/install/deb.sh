@@ -186,6 +186,8 @@ check "a program built with pkg-config runs" says "token yes" as ada "cc -Wall -
 check "it is linked to the SONAME of this version" says "$("$source/tools/version.sh" --soname)" as ada "ldd program"
 check "pkg-config has the version" says "$("$source/tools/version.sh")" as ada "pkg-config --modversion holdfast"
 check "the examples build" as ada "cp -r /usr/share/doc/libholdfast-dev/examples mine && make -s -C mine mutex && mine/mutex file:mine/store"
+check "its manual pages are there" count_pages 3 libholdfast-dev
+check "and man finds calls" in_root "man -w hf_acquire hf_release hf_cancel_fire && man hf_cancel_fire | grep -q hf_cancel_open"
 check "the manual page of the library" says "hf_open" in_root "man libholdfast | cat"
 
 echo "-- Python"
