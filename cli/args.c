@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WATCH_INSTEAD "holdfast watch"
+
 struct parser {
     struct cli *cli;
     char **next; /* the argument that comes next */
@@ -236,8 +238,26 @@ static const struct option_def *option_named(const struct cli *cli, const char *
     return NULL;
 }
 
+/* What other programs call it: kubectl's and docker's habits, for verbs that print. NULL: nothing like that. */
+static const char *option_elsewhere(const struct cli *cli, const char *name)
+{
+    static const char *const words[][2] = {
+        { "o", "--json" },           { "output", "--json" },     { "format", "--json" },
+        { "w", WATCH_INSTEAD },      { "watch", WATCH_INSTEAD }, { "f", WATCH_INSTEAD },
+        { "follow", WATCH_INSTEAD },
+    };
+
+    if (!cli->verb || cli->verb->operand == OPERAND_COMMAND)
+        return NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(name, words[i][0]) == 0)
+            return words[i][1];
+    return NULL;
+}
+
 static int unknown_option(const struct cli *cli, const char *name)
 {
+    const char *elsewhere = option_elsewhere(cli, name);
     const char *names[64];
     const struct option_def *option;
     const char *near;
@@ -245,6 +265,9 @@ static int unknown_option(const struct cli *cli, const char *name)
 
     while (count < 64 && (option = option_at(cli, count)))
         names[count++] = option->name;
+    if (elsewhere)
+        return usage_error(cli, "unknown option '--%s'; did you mean '%s'?", shown(name),
+                           elsewhere);
     near = closest(name, names, count);
     if (near)
         return usage_error(cli, "unknown option '--%s'; did you mean '--%s'?", shown(name), near);
@@ -283,8 +306,13 @@ static int parse_letters(struct parser *parser, char *word)
         while ((option = option_at(parser->cli, index++)))
             if (option->letter == *at)
                 break;
-        if (!option)
-            return usage_error(parser->cli, "unknown option '-%s'", shown(as + 1));
+        if (!option) {
+            const char *elsewhere = option_elsewhere(parser->cli, as + 1);
+
+            return elsewhere ? usage_error(parser->cli, "unknown option '-%s'; did you mean '%s'?",
+                                           shown(as + 1), elsewhere)
+                             : usage_error(parser->cli, "unknown option '-%s'", shown(as + 1));
+        }
         if (option->value != VALUE_NONE)
             return take(parser, option, at[1] ? at + 1 : NULL, as);
 

@@ -500,7 +500,8 @@ const struct verb verbs[] = {
       "prints its URL. Through the store, the members of GROUP can run code as each other.\n",
       OPTIONS(init_options), verb_init },
     { "doctor", OPERAND_URL, "[URL|PROFILE]", "check whether a store is safe for what it promises",
-      "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
+      "Exit code 0: fine, 1: warnings, 2: bad; 69, 77 or 78 if the store cannot be opened.\n",
+      OPTIONS(doctor_options), verb_doctor },
     { "engines", OPERAND_GLOB, "[ENGINE] [--matrix]",
       "show what each engine promises, and what it cannot do",
       "ENGINE is the name of an engine or a scheme of its URLs: redis, file, postgresql. Default: "

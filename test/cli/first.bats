@@ -24,6 +24,21 @@ load helper
     says "did you mean 'run'?"
 }
 
+@test "options of other programs: what it is called here" {
+    exits 64 holdfast ls -o json
+    says "unknown option '-o'; did you mean '--json'?"
+    exits 64 holdfast show x --output=json
+    says "unknown option '--output'; did you mean '--json'?"
+    exits 64 holdfast ls -w
+    says "unknown option '-w'; did you mean 'holdfast watch'?"
+    exits 64 holdfast ls --follow
+    says "did you mean 'holdfast watch'?"
+    exits 64 holdfast engines -o json -w
+    says "did you mean '--json'?"
+    exits 64 holdfast ls --jsn
+    says "did you mean '--json'?"
+}
+
 @test "flock's habits: -c, --timeout, plain seconds" {
     exits 0 holdfast run x -c 'echo "hi $HOLDFAST_NAME"; exit 0'
     [[ $output == *"hi x"* ]]
