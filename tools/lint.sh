@@ -69,7 +69,7 @@ step_man() {
 
 # Not: what comes from elsewhere, pictures, Chinese, and the record of decisions, which is for developers.
 step_prose() {
-    git ls-files -co --exclude-standard -z -- ':!test/fuzz/corpus' ':!*.svg' ':!*.png' ':!*package-lock.json' ':!*Cargo.lock' ':!*go.sum' ':!*zh-CN*' ':!docs/decisions.md' |
+    git ls-files -co --exclude-standard -z -- ':!test/fuzz/corpus' ':!tools/prose.rules' ':!*.svg' ':!*.png' ':!*package-lock.json' ':!*Cargo.lock' ':!*go.sum' ':!*zh-CN*' ':!docs/decisions.md' |
         xargs -0r codespell --ignore-words=tools/spelling.ignore
     local spelled=("${PIPESTATUS[@]}")
     tools/prose.py && [ "${spelled[1]}" -eq 0 ]

@@ -125,7 +125,7 @@ static int look_at_store(const struct options *o)
     }
     if (hf_store_get(store, &info) == HF_OK)
         fprintf(stderr,
-                "holdfast: for %lld s, %d clients of ours use %s (%s) as fast as they can.\n"
+                "holdfast: for %lld s, %d clients use %s (%s) as fast as they can.\n"
                 "They are killed and stopped%s. All names begin with faults/%d/ and are removed at "
                 "the end.\nNothing is done to the server, but the load is real: not for a store "
                 "that others need now.\n",

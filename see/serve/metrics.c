@@ -182,11 +182,11 @@ static const struct {
     { "holdfast_oldest_wait_seconds", "gauge", "Age of the oldest wait at the head of a queue.",
       get_wait },
     { "holdfast_handovers_total", "counter", "Changes of holders that were seen.", get_handovers },
-    { "holdfast_lost_total", "counter", "Leases that were seen to run out under their holders.",
+    { "holdfast_lost_total", "counter", "Leases that were seen to expire while they were held.",
       get_lost },
     { "holdfast_api_leases", "gauge", "Leases that clients hold through this API.", get_held },
     { "holdfast_api_waiting", "gauge", "Requests for a lease that wait in this API.", get_waiting },
-    { "holdfast_api_released_total", "counter", "Leases that clients of this API gave back.",
+    { "holdfast_api_released_total", "counter", "Leases that clients of this API released.",
       get_released },
     { "holdfast_api_lost_total", "counter", "Leases of this API that were lost.", get_lease_lost },
     { "holdfast_api_broken_total", "counter", "Leases that were broken through this API.",
@@ -344,7 +344,7 @@ static void put_process(FILE *out, const struct server *server)
             (double)server->refused);
     put_one(out, "holdfast_serve_connections", "gauge", "Open connections.",
             (double)server->connections);
-    put_one(out, "holdfast_serve_streams", "gauge", "Answers that go on: watch, leases.",
+    put_one(out, "holdfast_serve_streams", "gauge", "Streaming answers: watch, leases.",
             (double)server->streams);
 }
 

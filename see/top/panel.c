@@ -244,7 +244,7 @@ static void draw_ask(const struct ui *ui, struct screen *screen, int from)
 
     draw_rule(screen, from);
     screen_say(screen, from, 2, 20, STYLE_WANTED | STYLE_BOLD, " ask ");
-    col = screen_say(screen, from + 1, 2, 40, STYLE_INK, "Ask the holder to give away ");
+    col = screen_say(screen, from + 1, 2, 40, STYLE_INK, "Ask the holder to release ");
     screen_say(screen, from + 1, col, screen->cols - col, STYLE_INK | STYLE_BOLD, "%s", ui->target);
     screen_say(screen, from + 2, 2, screen->cols - 2, STYLE_DIM,
                "It is told, if it listens. It may refuse, and nothing is broken.");

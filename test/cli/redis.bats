@@ -434,7 +434,7 @@ documented_rule() { sed -n 's/^ACL SETUSER locks //p' "$HOLDFAST_SOURCE/man/hold
     exits 0 holdfast unlock job --lease "$handle"
     exits 1 holdfast doctor
     says "rights: all that locks need"
-    says "not allowed to know"
+    says "no right to know"
     # Keys and channels of others are not for it.
     [[ $(raw --user locks --pass secret --no-auth-warning eval 'return redis.call("hset", KEYS[1], "a", "b")' 1 other 2>&1) == *@(NOPERM|permission)* ]]
     [[ $(raw --user locks --pass secret --no-auth-warning flushall 2>&1) == *NOPERM* ]]

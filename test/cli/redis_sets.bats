@@ -83,7 +83,7 @@ tls() {
     exits 77 holdfast -S "$HOLDFAST_STORE&sni=other.example" ls
     says "hostname mismatch"
     exits 1 holdfast doctor "$HOLDFAST_STORE&verify=off"
-    says "can be the server"
+    says "can pose as the server"
     exits 69 holdfast -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" ls
 }
 

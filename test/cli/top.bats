@@ -191,11 +191,11 @@ wait_for() { begin holdfast run "$@" -- sleep 1000; }
     top
     shows '^● hears'
     keys Home a
-    shows 'Ask the holder to give away deaf'
+    shows 'Ask the holder to release deaf'
     keys Enter
     shows 'The holder of deaf does not listen'
     keys j a
-    shows 'give away hears'
+    shows 'release hears'
     keys -l 'please'
     keys Enter
     shows 'The holder of hears was told'

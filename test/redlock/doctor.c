@@ -127,7 +127,7 @@ static void what_we_may_not_know(void **state)
     for (unsigned i = 0; i < NODES; i++)
         server_do(nodes[i], "ACL SETUSER default -config");
     examine(store);
-    CHECK(found(HF_CHECK_LEVEL_WARNING, "persistence", 3, "not allowed to know"));
+    CHECK(found(HF_CHECK_LEVEL_WARNING, "persistence", 3, "no right to know"));
     CHECK(found(HF_CHECK_LEVEL_WARNING, "tokens", -1, "strict only while"));
     close_hard(store);
 }

@@ -90,7 +90,7 @@ static void check_members(const struct checkup *r, size_t host)
     count = etcd_count(etcd_asked(&text), ETCD_MEMBERS);
     etcd_text_done(&text);
     if (status != HF_OK) {
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster", "its members: not told (%s)",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster", "its members: not known (%s)",
                    err.text);
         return;
     }
@@ -101,7 +101,7 @@ static void check_members(const struct checkup *r, size_t host)
                    count == 1 ? "" : "s");
     else
         hfi_report(&r->report, count % 2 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
-                   "%zu members: goes on without %zu%s", count, (count - 1) / 2,
+                   "%zu members: tolerates the loss of %zu%s", count, (count - 1) / 2,
                    count % 2 ? "" : "; one less would do as well");
     if (r->store->conf->url.host_count == 1 && count > 1)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "endpoints",
@@ -117,7 +117,7 @@ static void check_alarms(const struct checkup *r, size_t host)
     hf_error err;
 
     if (ask(r, host, &etcd_alarm_method, 0, &text, &err) != HF_OK) { /* action 0: to read them */
-        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "alarms", "not told (%s)", err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "alarms", "not known (%s)", err.text);
         etcd_text_done(&text);
         return;
     }

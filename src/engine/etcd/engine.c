@@ -239,12 +239,12 @@ static const hf_engine_lack lacks[] = {
                        "could give out a number" },
     { HF_CAP_RESIZE, "a claim sees for itself that it fits, and two that count with different "
                      "sizes would both be right" },
-    { HF_CAP_BARGE, "a holder knows that it holds because nobody can be put before it" },
+    { HF_CAP_BARGE, "a holder knows that it holds because no claim can be put before its own" },
     { HF_CAP_LOCK_DELAY, "a key ends with its lease of etcd, and one that only keeps the name "
                          "closed would look like one that holds it" },
-    { HF_CAP_CLOCK, "etcd tells no time but what is left of a lease; whole seconds, which begin "
-                    "anew under a new leader" },
-    { HF_CAP_SCRIPTS, "etcd runs none" },
+    { HF_CAP_CLOCK, "the only time that etcd reports is the rest of a lease, in whole seconds, "
+                    "which starts again under a new leader" },
+    { HF_CAP_SCRIPTS, "etcd has no scripts" },
     { 0, NULL },
 };
 
@@ -271,8 +271,8 @@ static const struct hfi_engine engine = {
                 "goes on while a majority lives; a restored backup forgets leases and "
                 "lets tokens go back; before 3.4.31 and 3.5.13 a leader that was stopped may end "
                 "leases",
-            .on_partition =
-                "unavailable on the minority's side; LOST by our own clock before the lease ends",
+            .on_partition = "unavailable on the minority's side; LOST by the client's own clock "
+                            "before the lease ends",
             .fairness = "first come, first served",
             .wakeup = "an event on the one claim ahead" },
     .open = etcd_open,

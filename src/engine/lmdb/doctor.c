@@ -127,10 +127,10 @@ static void check_processes(struct lmdb_directory *d, const struct hfi_report *r
             live++;
     }
     lmdb_unlock(d);
-    hfi_report(
-        r, HF_CHECK_LEVEL_OK, "processes",
-        "%u have the store open; %u dead ones are to be cleaned up by whoever needs their names",
-        live, dead);
+    hfi_report(r, HF_CHECK_LEVEL_OK, "processes",
+               "%u have the store open; %u are dead, and the next request for one of their names "
+               "cleans them up",
+               live, dead);
     if (foreign)
         hfi_report(
             r, HF_CHECK_LEVEL_WARNING, "processes",

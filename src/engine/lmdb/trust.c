@@ -80,7 +80,7 @@ static void group_words(gid_t gid, char *buf, size_t size)
         snprintf(buf, size, "group %u", (unsigned)gid);
 }
 
-#define DANGER "and whoever writes to a store can run code in the processes that use it"
+#define DANGER "and a user who writes to a store can run code in the processes that use it"
 
 hf_status lmdb_check_trust(struct lmdb_directory *d, const struct stat *st, const char *name,
                            hf_error *err)

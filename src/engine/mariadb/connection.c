@@ -145,7 +145,7 @@ static hf_status refused(struct sql_connection *connection, hf_error *err)
         hfi_error_set(
             &trouble.error, HF_DENIED, CR_PLUGIN_NOT_ALLOWED,
             "the server wants to see the password itself, or to talk to a terminal: without "
-            "verified TLS whoever answers at this address would get it. Use tls=on (and ca=), or "
+            "verified TLS any server at this address would get it. Use tls=on (and ca=), or "
             "an account that answers a challenge (mysql_native_password, ed25519)");
     if (err)
         hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);

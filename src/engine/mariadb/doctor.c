@@ -91,7 +91,7 @@ static void check_replicas(const struct checkup *r)
                    "this server is a replica, or set to be read only");
     else if (count == 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
-                   "no replica: locks wait for this server if it goes away");
+                   "no replica: if this server fails, locks wait until it is back");
     else if (semi == 0)
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "replication",

@@ -119,20 +119,18 @@ static const hf_engine_lack lacks[] = {
     { HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_CONVERT | HF_CAP_NUMBERED | HF_CAP_RESIZE,
       "a lease is one item, and an eviction would forget some holders and not the others" },
     { HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_BARGE | HF_CAP_WAITERS | HF_CAP_WANTED,
-      "memcached tells nothing by itself and keeps no queue; waiters look again, and the first one "
-      "wins" },
+      "memcached sends no messages and keeps no queue; waiters try again, and the first try wins" },
     { HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_LINGER,
       "a counter may be evicted, and begins at 1 again" },
     { HF_CAP_BREAK, "a lease is named by its token, and there are none" },
     { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
     { HF_CAP_LOCK_DELAY, "an item ends at once and as a whole, and one that only keeps the name "
                          "closed would look like one that holds it" },
-    { HF_CAP_CELL_WATCH | HF_CAP_WATCH,
-      "memcached tells nothing by itself; a client can only look again" },
+    { HF_CAP_CELL_WATCH | HF_CAP_WATCH, "memcached sends no messages; a client can only poll" },
     { HF_CAP_COMMIT, "there is no transaction over several items" },
     { HF_CAP_CLOCK,
       "its clock ticks once a second, and a limit that is evicted would allow everything again" },
-    { HF_CAP_SCRIPTS, "memcached runs none" },
+    { HF_CAP_SCRIPTS, "memcached has no scripts" },
     { 0, NULL },
 };
 
@@ -155,8 +153,8 @@ static const struct hfi_engine engine = {
                              "may end early",
             .on_server_loss = "a restart, a flush or an eviction forgets leases while they are "
                               "held: noticed at the next renewal only",
-            .on_partition = "unavailable on the far side; LOST by our own clock before the lease "
-                            "ends",
+            .on_partition =
+                "unavailable on the far side; LOST by the client's own clock before the lease ends",
             .fairness = "rough: waiters look in the order of their tickets, but the first request "
                         "after a release wins",
             .wakeup = "a poll, paced by the place in line: there is nothing to wait on",

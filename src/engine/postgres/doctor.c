@@ -60,7 +60,7 @@ static void check_standbys(const struct hfi_report *r, const struct sql_rows *ro
 
     if (count == 0)
         hfi_report(r, HF_CHECK_LEVEL_OK, "replication",
-                   "no standby: locks wait for this server if it goes away");
+                   "no standby: if this server fails, locks wait until it is back");
     else if (sync == 0)
         hfi_report(
             r, HF_CHECK_LEVEL_WARNING, "replication",
@@ -123,7 +123,7 @@ static void check_access(const struct hfi_report *r, PGconn *pg, bool superuser)
     else if (password)
         hfi_report(
             r, HF_CHECK_LEVEL_WARNING, "password",
-            "whoever answers at this address can ask for it in clear text, and libpq obeys: use "
+            "any server at this address can ask for it in clear text, and libpq sends it: use "
             "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
     PQconninfoFree(options);
 }
@@ -149,7 +149,7 @@ static void check_ringing(const struct hfi_report *r, struct sql_connection *con
         hfi_report(
             r, HF_CHECK_LEVEL_WARNING, "wake-up",
             "this role may not end statements of the role %s: its clients are woken by NOTIFY, "
-            "which costs a transaction of every client; GRANT one role to the other, or "
+            "which costs one transaction in every client; GRANT one role to the other, or "
             "pg_signal_backend",
             text(&rows, 0, role, sizeof role));
     else

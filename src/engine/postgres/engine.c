@@ -44,7 +44,7 @@ static const struct hfi_promises lease = {
                       "synchronous",
     .fairness = "FIFO, by hand-over",
     .wakeup =
-        "the winner's nap is ended, and nobody else's (or NOTIFY, where roles may not do that)"
+        "only the winner is woken, by ending its sleep (or by NOTIFY, where roles may not do that)"
 };
 
 static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(

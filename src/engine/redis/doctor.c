@@ -190,7 +190,7 @@ static void check_cluster(struct redis_checkup *r)
     info = hfi_ask(ask, (const char *[]){ "CLUSTER", "INFO", NULL }, &err);
     if (!info)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
-                   "its state: not allowed to know (%s)", err.text);
+                   "its state: no right to know (%s)", err.text);
     else if (strcmp(hfi_info(info, "cluster_state", value, sizeof value), "ok") != 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "cluster",
                    "its state is '%s': names of some slots cannot be locked", value);
@@ -203,7 +203,7 @@ static void check_cluster(struct redis_checkup *r)
     hfi_ask_close(ask);
     if (!nodes) {
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
-                   "its nodes: not allowed to know (%s)", err.text);
+                   "its nodes: no right to know (%s)", err.text);
         check_server(r, &r->conf->url.hosts[i - 1]);
         return;
     }

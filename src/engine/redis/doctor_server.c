@@ -22,7 +22,7 @@
 #define LAG_FAR_S    10      /* a replica that has been silent for this time */
 #define BEHIND_FAR   (16 << 20)
 #define VALUE_ROOM   128
-#define NOT_ALLOWED  "not allowed to know"
+#define NOT_ALLOWED  "no right to know"
 
 /* What CONFIG GET says of a parameter. */
 struct setting {

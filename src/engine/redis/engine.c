@@ -98,7 +98,8 @@ static void redis_close(void *self)
     .on_crash = "freed after the ttl",                                                           \
     .on_server_loss = "leases are lost with the data; an asynchronous failover may forget them " \
                       "(sync=N narrows that)",                                                   \
-    .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
+    .on_partition =                                                                              \
+        "unavailable on the far side; LOST by the client's own clock before the lease ends"
 
 /* A foreign wire has no tokens, and the server's own expiry ends its locks. */
 #define FOREIGN                                                                              \
@@ -123,7 +124,7 @@ static const hf_engine_lack foreign_lacks[] = {
           HF_CAP_SCRIPTS,
       "a store with this wire writes nothing but the locks of this wire; open one with wire=native "
       "beside it" },
-    { HF_CAP_WATCH, "the other clients tell nobody of a change" },
+    { HF_CAP_WATCH, "the other clients do not report changes" },
     { 0, NULL },
 };
 
@@ -135,7 +136,7 @@ static const hf_engine_lack native_lacks[] = {
 static const hf_engine_lack cluster_lacks[] = {
     { HF_CAP_PROCESS, "the server does not see a process end; the ttl frees the name" },
     { HF_CAP_WATCH,
-      "in a cluster the names are on different servers, and each tells only of its own" },
+      "in a cluster the names are on different servers, and each reports only its own" },
     { 0, NULL },
 };
 

@@ -21,7 +21,7 @@
 #define CLOCK_ASKS   5
 #define CLOCK_FAR_US 1000000  /* synchronised clocks differ by less */
 #define AHEAD_US     60000000 /* a proposal this far ahead of a node's clock does not count there */
-#define NOT_ALLOWED  "not allowed to know"
+#define NOT_ALLOWED  "no right to know"
 
 struct doctor {
     struct hfi_report report;

@@ -384,13 +384,12 @@ static const hf_engine_lack plain_lacks[] = {
           HF_CAP_SCRIPTS,
       "nodes do not see each other, and a write that reached a few of them cannot be told from one "
       "that did not; that needs consensus (etcd, ZooKeeper)" },
-    { HF_CAP_WATCH, "the other clients tell nobody of a change" },
+    { HF_CAP_WATCH, "the other clients do not report changes" },
     { 0, NULL },
 };
 
 static const hf_engine_lack lacks[] = {
-    { HF_CAP_FIFO,
-      "nodes see requests in different orders; they go by the time of arrival, nearly" },
+    { HF_CAP_FIFO, "nodes see requests in different orders; the order is nearly that of arrival" },
     { HF_CAP_PROCESS, "nodes do not see a process end; the ttl frees the name" },
     { HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_COMMIT | HF_CAP_SCRIPTS,
       "nodes do not see each other, and a write that reached a few of them cannot be told from one "
@@ -463,7 +462,7 @@ static const struct hfi_engine redlock = {
             .on_server_loss = "a minority costs its votes; a node without its data does not vote "
                               "until it is healed",
             .on_partition = "the side with a majority of the nodes goes on",
-            .fairness = "by time of arrival, nearly: not promised",
+            .fairness = "nearly the order of arrival; not promised",
             .wakeup = "each node hands over by a message; heartbeats find what was lost" },
 };
 

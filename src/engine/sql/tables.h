@@ -28,7 +28,8 @@
     .on_crash = "freed after the ttl", .on_pause = "freed after the ttl; the token fences",        \
     .on_clock_jump = "forward: leases end early, the token fences; back: a dead holder keeps its " \
                      "name for a ttl more",                                                        \
-    .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
+    .on_partition =                                                                                \
+        "unavailable on the far side; LOST by the client's own clock before the lease ends"
 
 /* Why not: mode=lease. */
 #define SQL_LEASE_LACKS                                                                           \

@@ -174,13 +174,13 @@ static const hf_engine_lack lacks[] = {
                        "could give out a number" },
     { HF_CAP_RESIZE, "a claim sees for itself that it fits, and two that count with different "
                      "sizes would both be right" },
-    { HF_CAP_BARGE, "a holder knows that it holds because nobody can be put before it" },
+    { HF_CAP_BARGE, "a holder knows that it holds because no claim can be put before its own" },
     { HF_CAP_LOCK_DELAY,
       "a node ends with its session, and nothing can run then that would keep the name closed" },
     { HF_CAP_CELL_TTL, "the ensemble removes a node with a ttl up to a minute late, and has such "
                        "nodes only if extendedTypesEnabled is set" },
     { HF_CAP_WATCH, "the C library of ZooKeeper has no watch on a whole tree" },
-    { HF_CAP_SCRIPTS, "ZooKeeper runs none" },
+    { HF_CAP_SCRIPTS, "ZooKeeper has no scripts" },
     { 0, NULL },
 };
 
@@ -205,8 +205,8 @@ static const struct hfi_engine zookeeper = {
             .on_clock_jump = "none: the servers count with a steady clock",
             .on_server_loss = "goes on while a majority of the ensemble lives; one that lost its "
                               "data forgets leases and lets tokens go back",
-            .on_partition = "unavailable on the far side; LOST by our own clock before the "
-                            "session ends",
+            .on_partition = "unavailable on the far side; LOST by the client's own clock before "
+                            "the session ends",
             .fairness = "FIFO",
             .wakeup = "a watch on the member before us",
             .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
