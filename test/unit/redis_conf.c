@@ -262,7 +262,7 @@ static void refused(void **state)
         { "redis://h:+1", "the port at byte 10" },
         { "redis://h:6379x", "the port at byte 10" },
         { "redis://[::1", "the host at byte 8 has no closing" },
-        { "redis://[::1]x", "the host at byte 13 goes on" },
+        { "redis://[::1]x", "the host at byte 13 continues" },
         { "redis://[::g]", "the host at byte 8 is neither" },
         { "redis://[]", "the host at byte 8 is empty" },
         { "redis://[127.0.0.1]", "the host at byte 8 is neither" },

@@ -236,7 +236,8 @@ elseif kind == 115 then
     more = pack('<i8i8', gone, total - permits) .. table.concat(lines)
 else
     local debt = speed - 1 - level
-    if level >= 0 or most ~= now + (debt - fmod(debt, speed)) / speed then return 'K' end
+    -- More than a bucket: reserved by the rule before this one. It would spill.
+    if permits > full / unit or level >= 0 or most ~= now + (debt - fmod(debt, speed)) / speed then return 'K' end
     level = level + permits * unit
 end
 
