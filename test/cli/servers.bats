@@ -146,10 +146,13 @@ inherits() {
 pg_doctor() { doctor_looks pg_things; }
 maria_doctor() { doctor_looks maria_things; }
 
-# Who could get the password?
+# Who could get the password? A server on this machine is the right one; one that the URL names elsewhere may not be, although its address
+# is the same here.
 pg_password() {
     output=$(holdfast doctor) && return 1
-    grep -E "^warning +password: whoever answers" <<<"$output"
+    grep -E "^fine +password: it goes to this server alone" <<<"$output"
+    output=$(holdfast doctor "${HOLDFAST_STORE/127.0.0.1/db.example}&hostaddr=127.0.0.1") && return 1
+    grep -E "^warning +password: any server at this address" <<<"$output"
     says "sslmode=verify-full"
 }
 

@@ -34,8 +34,9 @@ static void report_login(const struct hfi_report *report, const struct hfi_acces
         hfi_report(report, HF_CHECK_LEVEL_OK, "login",
                    "no password is needed: every user of this machine can end every lock");
     else if (!access->proof)
-        hfi_report(report, HF_CHECK_LEVEL_WARNING, "login",
-                   "no password is needed: whoever reaches the server can end every lock");
+        hfi_report(
+            report, HF_CHECK_LEVEL_WARNING, "login",
+            "no password is needed: every client that reaches the server can end every lock");
     else
         hfi_report(report, HF_CHECK_LEVEL_OK, "login", "as %s, with %s", user, access->proof);
     if (access->admin)
@@ -53,8 +54,8 @@ static void report_tls(const struct hfi_report *report, const struct hfi_access 
     else if (access->tls)
         hfi_report(
             report, HF_CHECK_LEVEL_WARNING, "tls",
-            "on, but the server's certificate is not verified: whoever is on the way can play "
-            "the server");
+            "on, but the server's certificate is not verified: an attacker on the network path can "
+            "pose as the server");
     else if (access->local)
         hfi_report(report, HF_CHECK_LEVEL_OK, "tls", "off: the server is on this machine");
     else
