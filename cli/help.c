@@ -123,17 +123,13 @@ static void print_group_line(FILE *to, const struct group *group)
 void help_overview(FILE *to)
 {
     fputs("holdfast: distributed locks. One holder at a time, on one machine or on many.\n\n"
-          "  holdfast run backup -- ./backup.sh         run a command while holding the lock "
-          "'backup'\n"
-          "  holdfast run -n -E 0 nightly -- ./job      ... or skip it, if it is already running "
-          "elsewhere\n"
-          "  holdfast ls                                see what is held, and for how long\n\n",
+          "  holdfast run backup -- ./backup.sh       run it under the lock 'backup'\n"
+          "  holdfast run -n -E 0 nightly -- ./job    ... or skip it if it runs elsewhere\n"
+          "  holdfast ls                              see what is held, and for how long\n\n",
           to);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         print_group_line(to, &groups[i]);
-    fputs("\n`holdfast help` lists the verbs with their purpose, `holdfast help VERB` describes "
-          "one.\n",
-          to);
+    fputs("\n`holdfast help` says what each verb does, `holdfast help VERB` describes one.\n", to);
 }
 
 static void print_help(FILE *to, const struct verb *verb)
