@@ -59,7 +59,7 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
     if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE | HF_OPEN_FLAG_NO_WAIT))
-        return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_*");
+        return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_FLAG_*");
     if ((whole.flags & HF_OPEN_FLAG_ONCE) && (whole.flags & HF_OPEN_FLAG_NO_WAIT))
         return hfi_error_set(err, HF_INVALID, 0,
                              "flags: HF_OPEN_FLAG_ONCE is for an open that waits");
@@ -120,7 +120,7 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
     hfi_url_done(&url);
     if (status == HF_OK) {
         *ret_store = hfi_slot_publish(&store->slot, HFI_KIND_STORE);
-        return HF_OK;
+        return hfi_ok(err); /* an engine may have failed at a way in before it found another */
     }
     hfi_conf_free(conf);
     if (store) {

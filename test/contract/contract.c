@@ -423,6 +423,8 @@ hf_store *open_store(void)
     options.open_wait_ms = LIMIT_MS; /* the machine may be busy */
     EXPECT(HF_OK, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(store != NULL);
+    /* Of the call, and of no step within it. */
+    CHECK(contract_error.status == HF_OK && !contract_error.text[0]);
     know_store(store, true);
     return store;
 }
