@@ -97,7 +97,7 @@ static hf_status init(struct convert_call *call, hf_lease *handle, hf_kind kind,
     hf_status status = hfi_lease_lock(handle, &lease, &next);
 
     if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+        return hfi_lease_refuse(status, err);
     if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
     else

@@ -288,6 +288,13 @@ void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next)
         hfi_wait_tell(next, HFI_WAIT_GO);
 }
 
+hf_status hfi_lease_refuse(hf_status status, hf_error *err)
+{
+    return hfi_error_set(err, status, 0, "lease: %s",
+                         status == HF_INVALID ? "no such handle, or it has ended"
+                                              : hf_status_text(status));
+}
+
 hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,
                                 struct hfi_shard **ret_shard, hf_error *err)
 {
@@ -296,7 +303,7 @@ hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,
     hf_status status = hfi_lease_lock(handle, &lease, &next);
 
     if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+        return hfi_lease_refuse(status, err);
     if (lease->orphan) {
         status = hfi_error_set(err, HF_LOST, 0, "%s: %s", hf_status_text(HF_LOST), lease->why);
     } else {

@@ -139,6 +139,8 @@ void hfi_lease_uncount(struct hfi_lease *lease);
 hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease,
                          struct hfi_wait **ret_next);
 void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next);
+/* Why there is no lease to lock: fill in err. Returns status, which is not HF_OK. */
+hf_status hfi_lease_refuse(hf_status status, hf_error *err);
 
 /* The store of a lease, which stays open until hfi_shard_leave(). Not HF_OK: no such lease, or its store was closed. */
 hf_status hfi_lease_enter_store(hf_lease *handle, struct hfi_store **ret_store,

@@ -50,13 +50,6 @@ static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_statu
 
 /* ---- the two forms ----------------------------------------------------------------- */
 
-static hf_status no_lease(hf_status status, hf_error *err)
-{
-    return hfi_error_set(err, status, 0, "lease: %s",
-                         status == HF_INVALID ? "no such handle, or it has ended"
-                                              : hf_status_text(status));
-}
-
 hf_status hf_release(hf_lease *handle, hf_error *err)
 {
     struct hfi_call *call = hfi_call_new(NULL, HFI_TO_THREAD);
@@ -93,7 +86,7 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_op 
     hf_status status = hfi_lease_lock(handle, &lease, &next);
 
     if (status != HF_OK)
-        return no_lease(status, err);
+        return hfi_lease_refuse(status, err);
     if (!done || lease->orphan) {
         hfi_lease_unlock(lease, next);
         return hfi_error_set(err, HF_INVALID, 0, "%s",
@@ -129,7 +122,7 @@ hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err)
     hf_status status = end_hold(handle, &plan);
 
     if (__builtin_expect(status != HF_OK, 0))
-        return no_lease(status, err);
+        return hfi_lease_refuse(status, err);
     if (__builtin_expect(!plan.told, 1)) {
         begin(call, handle, &plan);
         return HF_OK;
@@ -185,7 +178,7 @@ hf_status hfi_release_without(hf_lease *handle, hf_error *err)
     hf_status status = end_hold(handle, &plan);
 
     if (status != HF_OK)
-        return no_lease(status, err);
+        return hfi_lease_refuse(status, err);
     if (plan.what == HFI_ENDING_LOST)
         hfi_notify_end(plan.lease, handle);
     if (plan.what == HFI_ENDING_COUNT)

@@ -375,7 +375,7 @@ static hf_status renew_begin(struct hfi_task *task, struct renew_call *call)
         return hfi_task_pause(task, hfi_now_ms() + AGAIN_MS, HFI_CHILD_CLEANUP);
     }
     if (status != HF_OK)
-        return hfi_error_set(&task->error, status, 0, "lease: %s", hf_status_text(status));
+        return hfi_lease_refuse(status, &task->error);
     status = gather_one(call, lease, &batch, &task->error);
     hfi_lease_unlock(lease, NULL);
     if (status != HF_OK)

@@ -474,7 +474,7 @@ hf_status hf_session_get(hf_lease *handle, const char *around, char ret_text[HF_
         return hfi_error_set(err, HF_INVALID, 0, "ret_text: NULL");
     status = hfi_lease_lock(handle, &lease, &next);
     if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+        return hfi_lease_refuse(status, err);
     if (lease->orphan || hfi_lease_lost(lease)) {
         hfi_lease_unlock(lease, next);
         return hfi_error_set(err, HF_LOST, 0, "lease: %s", hf_status_text(HF_LOST));

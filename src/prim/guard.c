@@ -37,7 +37,7 @@ hf_status hf_lease_fence(hf_lease *handle, uint64_t *ret_token, hf_error *err)
         return hfi_error_set(err, HF_INVALID, 0, "ret_token: NULL");
     status = hfi_lease_lock(handle, &lease, &next);
     if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+        return hfi_lease_refuse(status, err);
     if (lease->token == 0)
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine gives no fencing tokens");
     else if (hfi_lease_overlaps(lease))

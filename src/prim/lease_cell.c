@@ -42,7 +42,7 @@ static hf_status find_and_take(struct hfi_lease_cell *cell, struct hfi_prim *pri
     hf_status status = hfi_lease_lock(handle, &lease, &next);
 
     if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+        return hfi_lease_refuse(status, err);
     cell->lease = handle;
     status = take(cell, prim, lease, shared, caps, err);
     hfi_lease_unlock(lease, next);

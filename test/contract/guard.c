@@ -169,6 +169,7 @@ static void fence_of(hf_store *store, const hf_acquire_request *request, hf_stat
     CHECK(token == (has(HF_CAP_TOKEN) && want == HF_OK ? hf_lease_token(lease) : 0));
     give(lease);
     EXPECT(HF_INVALID, hf_lease_fence(lease, &token, &contract_error));
+    CHECK(strstr(contract_error.text, "ended") != NULL);
 }
 
 static void shared_tokens_are_no_fence(void **state)
