@@ -98,8 +98,10 @@ static char *get_chunk(struct hfi_table *table, uint32_t chunk)
         return NULL;
 
     memory = fresh + (CACHE_LINE - (uintptr_t)fresh % CACHE_LINE) % CACHE_LINE;
-    if (atomic_compare_exchange_strong(&table->chunks[chunk], &expected, memory))
+    if (atomic_compare_exchange_strong(&table->chunks[chunk], &expected, memory)) {
+        table->blocks[chunk] = fresh;
         return memory;
+    }
     hfi_free(fresh); /* another thread was faster */
     return expected;
 }

@@ -53,6 +53,7 @@ struct hfi_table {
     _Atomic uint32_t used; /* slots that were ever taken */
     _Atomic uint64_t free; /* a stack: index + 1 of the first, and a count against ABA */
     _Atomic(char *) chunks[HFI_CHUNKS];
+    void *blocks[HFI_CHUNKS]; /* their unaligned beginnings, or valgrind takes them for lost */
 };
 
 /* A slot of the table, without a handle yet; its `process` is still that of its last user (0: new
