@@ -30,6 +30,6 @@ verbs() { holdfast help | awk '/^Options:/ { exit } /^  [a-z]/ && $1 != "help" {
     page=$(mandoc -Tascii "$HOLDFAST_SOURCE/man/holdfast.1" | col -b)
     for code in 64 65 66 69 70 74 75 76 77 78 126 127; do
         grep -qE "^ +(126, )?$code" <<<"$page"
-        grep -qE "^\\| (126, )?$code[ ,]" "$HOLDFAST_SOURCE/docs/shell.md"
+        grep -qE "^\\| (126, )?${code}[ ,]" "$HOLDFAST_SOURCE/docs/shell.md"
     done
 }
