@@ -77,7 +77,7 @@ cluster() {
 tls() {
     all_verbs
     exits 1 holdfast doctor
-    says "certificate verified"
+    says "the server's certificate is verified"
     exits 77 holdfast -S "rediss://127.0.0.1:$HOLDFAST_TEST_PORT" ls
     says "the server's certificate"
     exits 77 holdfast -S "$HOLDFAST_STORE&sni=other.example" ls
