@@ -146,6 +146,11 @@ bool call_block(struct call *call, CancelObject *cancel);
 void wait_set_main(unsigned long thread);
 extern uint64_t main_scope;
 
+/* watch.c: on the main thread, fire `cancel` after `after_ms` unless watch_end() comes before. false: no memory for it. */
+bool watch_begin(hf_cancel *cancel, int64_t after_ms);
+/* true: it was fired. */
+bool watch_end(void);
+
 /* give.c */
 PyObject *text_of(const char *text);
 PyObject *give_none(struct call *call, const hf_result *result);

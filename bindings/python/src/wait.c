@@ -8,8 +8,9 @@
  * Python's signal handler (signal.set_wakeup_fd()), whichever thread the signal came to. If a Python handler raises, the call is
  * cancelled by its hf_cancel, and its end is awaited: it may have been granted at that moment, and then is given back.
  *
- * A call that can be tried without waiting is tried on the main thread first: a free lock costs no thread. Other threads call
- * the library directly, because no signal handler runs on them.
+ * A call that can be tried without waiting is tried on the main thread first: a free lock costs no thread. A server that does
+ * not answer would hold such a try for seconds, so watch.c cancels one of an acquire after TRY_MS, and the thread goes on with
+ * it. Other threads call the library directly, because no signal handler runs on them.
  *
  * The library knows a caller by its thread, for reentrancy and deadlocks. The main thread must be the same one whichever
  * thread calls for it: it has a scope, main_scope.
@@ -213,36 +214,6 @@ static bool block_interruptibly(struct call *call)
     return quiet;
 }
 
-/* Is it worth to wait after a try that ended in this way? */
-static bool may_come(hf_status status)
-{
-    return status == HF_BUSY || status == HF_TIMEOUT || status == HF_UNAVAILABLE ||
-           status == HF_UNKNOWN;
-}
-
-static bool block_main(struct call *call)
-{
-    int64_t wait_ms = call->wait_ms, began = now_ms();
-
-    /* A wait that is out of range is refused, whether it is free or not. */
-    if ((call->type->flags & CALL_TRY_FIRST) && wait_ms >= HF_FOREVER &&
-        wait_ms <= HF_DURATION_MAX_MS) {
-        set_wait(call, 0);
-        Py_BEGIN_ALLOW_THREADS;
-        call->found.result.status = call->type->block(call, &call->found);
-        Py_END_ALLOW_THREADS;
-        set_wait(call, wait_ms);
-        if (!may_come(call->found.result.status))
-            return true;
-        if (wait_ms > 0) {
-            int64_t left = wait_ms - (now_ms() - began);
-
-            set_wait(call, left > 1 ? left : 1);
-        }
-    }
-    return block_interruptibly(call);
-}
-
 /* ---- from another thread: holdfast.Cancel ---------------------------------------------------- */
 
 static bool follow(CancelObject *cancel, hf_cancel *one)
@@ -268,9 +239,82 @@ static void unfollow(CancelObject *cancel, hf_cancel *one)
     PyErr_Restore(type, value, trace);
 }
 
+/* A canceller that has fired stays fired: another one, which also follows `cancel`. */
+static bool cancel_anew(struct call *call, CancelObject *cancel)
+{
+    hf_cancel *one = NULL;
+    hf_status status = hf_cancel_open(&one);
+
+    if (status != HF_OK) {
+        raise_status(status, "cancel");
+        return false;
+    }
+    if (cancel && !follow(cancel, one)) {
+        hf_cancel_close(one);
+        return false;
+    }
+    if (cancel)
+        unfollow(cancel, call->cancel);
+    hf_cancel_close(call->cancel);
+    set_cancel(call, one);
+    return true;
+}
+
+/* ---- on the main thread --------------------------------------------------------------------- */
+
+/* Is it worth to wait after a try that ended in this way? */
+static bool may_come(hf_status status)
+{
+    return status == HF_BUSY || status == HF_TIMEOUT || status == HF_UNAVAILABLE ||
+           status == HF_UNKNOWN;
+}
+
+/* The longest that a try of an acquire may keep the main thread from signals. Much longer than a round trip: a second try costs
+ * one more. */
+#define TRY_MS 300
+
+/* Try without waiting. true: it was cut short because no answer came. Only acquires are: what they may have got without our
+ * knowledge is given back by the library, while a repeated limit_take would count twice. */
+static bool try_once(struct call *call, int64_t wait_ms)
+{
+    bool watched = call->requests && call->cancel;
+
+    if (watched)
+        watched = watch_begin(call->cancel, wait_ms > 0 && wait_ms < TRY_MS ? wait_ms : TRY_MS);
+    set_wait(call, 0);
+    Py_BEGIN_ALLOW_THREADS;
+    call->found.result.status = call->type->block(call, &call->found);
+    Py_END_ALLOW_THREADS;
+    set_wait(call, wait_ms);
+    return watched && watch_end();
+}
+
+static bool block_main(struct call *call, CancelObject *cancel)
+{
+    int64_t wait_ms = call->wait_ms, began = now_ms();
+
+    /* A wait that is out of range is refused, whether it is free or not. */
+    if ((call->type->flags & CALL_TRY_FIRST) && wait_ms >= HF_FOREVER &&
+        wait_ms <= HF_DURATION_MAX_MS) {
+        bool cut = try_once(call, wait_ms);
+        hf_status status = call->found.result.status;
+        int64_t left = wait_ms - (now_ms() - began);
+
+        if (!may_come(status) && !(cut && status == HF_CANCELLED))
+            return true;
+        if (wait_ms > 0 && left <= 0 && status == HF_UNKNOWN)
+            return true; /* no time is left to learn more */
+        if (cut && !cancel_anew(call, cancel))
+            return false;
+        if (wait_ms > 0)
+            set_wait(call, left > 1 ? left : 1);
+    }
+    return block_interruptibly(call);
+}
+
 /* ---- the entry ------------------------------------------------------------------------------- */
 
-static bool block_somehow(struct call *call)
+static bool block_somehow(struct call *call, CancelObject *cancel)
 {
     bool is_main = PyThread_get_thread_ident() == main_thread;
 
@@ -278,7 +322,7 @@ static bool block_somehow(struct call *call)
         if (call->requests[i].scope == 0)
             call->requests[i].scope = main_scope;
     if (is_main && (call->type->flags & CALL_WAITS) && call->wait_ms != 0)
-        return block_main(call);
+        return block_main(call, cancel);
     Py_BEGIN_ALLOW_THREADS;
     call->found.result.status = call->type->block(call, &call->found);
     Py_END_ALLOW_THREADS;
@@ -306,7 +350,9 @@ bool call_block(struct call *call, CancelObject *cancel)
             return false;
         }
     }
-    quiet = block_somehow(call);
+    quiet = block_somehow(call, cancel);
+    if (one)
+        one = call->cancel; /* cancel_anew() */
     if (one && cancel)
         unfollow(cancel, one);
     if (one)
