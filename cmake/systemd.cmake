@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The units of packaging/systemd, with the paths of this installation. Installing them changes nothing: holdfast-serve.service is not
 # enabled, and the others are examples for an administrator to copy.
-set(HOLDFAST_UNIT_DIR "${CMAKE_INSTALL_PREFIX}/lib/systemd/system" CACHE STRING "where HOLDFAST_SYSTEMD installs units")
+# The default is relative, so it follows a prefix that is changed later.
+set(HOLDFAST_UNIT_DIR "lib/systemd/system" CACHE STRING "where HOLDFAST_SYSTEMD installs units; relative to the prefix")
 set(units ${CMAKE_SOURCE_DIR}/packaging/systemd)
 file(GLOB templates CONFIGURE_DEPENDS ${units}/*.in)
 foreach(template IN LISTS templates)
