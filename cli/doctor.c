@@ -6,8 +6,12 @@
 #include "table.h"
 #include "wrap.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct findings {
     const struct cli *cli;
@@ -120,6 +124,47 @@ static void print_store(const struct findings *findings, const struct cli_store 
     wrap_words(stdout, line, 0, findings->columns);
 }
 
+/* Why the first lock cannot make the embedded store at `path`; false: it can. Of the default store, it makes
+ * the parents too. */
+static bool cannot_be_made(const char *path, char *why, size_t size)
+{
+    static const char by_default[] = "/.local/state/holdfast";
+    const char *found = strstr(path, by_default);
+    bool makes_parents = found && !found[strlen(by_default)];
+    char above[PATH_MAX];
+    char *slash = NULL;
+    int depth = 0;
+
+    snprintf(above, sizeof above, "%s", path);
+    while (above[1] && access(above, F_OK) != 0 && errno == ENOENT &&
+           (slash = strrchr(above, '/'))) {
+        slash[slash == above] = 0;
+        depth++;
+    }
+    if (faccessat(AT_FDCWD, above, W_OK | X_OK, AT_EACCESS) != 0)
+        snprintf(why, size, "%s: %s; name another store, for example with HOLDFAST_STORE", above,
+                 strerror(errno));
+    else if (depth > 1 && !makes_parents)
+        snprintf(why, size, "its parent directory is not there");
+    else
+        return false;
+    return true;
+}
+
+static void show_absent(struct findings *findings, const char *location)
+{
+    char why[PATH_MAX + 128], text[PATH_MAX + 256];
+
+    if (strncmp(location, "file:/", 6) != 0 ||
+        !cannot_be_made(location + strlen("file:"), why, sizeof why)) {
+        show(findings, HF_CHECK_LEVEL_WARNING, "store",
+             "not created yet: the first lock creates it");
+        return;
+    }
+    snprintf(text, sizeof text, "not created yet, and this user cannot create it: %s", why);
+    show(findings, HF_CHECK_LEVEL_BAD, "store", text);
+}
+
 int verb_doctor(struct cli *cli)
 {
     struct findings findings = { .cli = cli, .columns = wrap_columns() };
@@ -142,8 +187,7 @@ int verb_doctor(struct cli *cli)
 
     if (store.absent[0]) {
         status = HF_OK;
-        show(&findings, HF_CHECK_LEVEL_WARNING, "store",
-             "not created yet: the first lock creates it");
+        show_absent(&findings, store.info.location);
     } else {
         status = hf_store_check(store.store, &report, &err);
         for (size_t i = 0; i < hf_report_count(report); i++) {

@@ -197,3 +197,39 @@ END
     export dir
     unshare -m --propagation private bash inside
 }
+
+@test "a user whose home cannot be written to: told to name a store, and doctor says it before the first lock" {
+    need_root
+    # Like most users of Debian's services, nobody has no home.
+    [[ $(getent passwd nobody) == *:/nonexistent:* ]] || skip "nobody has a home"
+    [[ ! -e /etc/holdfast/store ]] || skip "this machine has a default store"
+    unset HOLDFAST_STORE
+    chmod 755 "$dir"
+    exits 77 as nobody nogroup holdfast run x -- true
+    says "cannot make directory /nonexistent: Permission denied"
+    says "name another store, for example with HOLDFAST_STORE"
+    exits 2 as nobody nogroup holdfast doctor
+    says "this user cannot create it"
+    says "HOLDFAST_STORE"
+}
+
+@test "doctor, of a directory that cannot be made: bad" {
+    exits 2 holdfast doctor "file:$dir/no/such"
+    says "its parent directory is not there"
+    exits 1 holdfast doctor "file:$dir/such"
+    : >plain
+    exits 78 holdfast doctor "file:$dir/plain/x"
+    need_root
+    chmod 755 "$dir"
+    exits 2 as nobody nogroup holdfast doctor "file:/var/lib/nobodys"
+    says "/var/lib: Permission denied"
+}
+
+@test "another user's store: said whose it is, and how to share one" {
+    need_root
+    exits 0 holdfast -S "file:$dir/mine" run x -- true
+    chmod 755 "$dir"
+    exits 77 as nobody nogroup holdfast -S "file:$dir/mine" ls
+    says "it belongs to user root"
+    says "holdfast init --group"
+}

@@ -24,6 +24,8 @@ static hf_status open_directory(struct lmdb_directory *d, const struct lmdb_wher
                                 bool existing, hf_error *err);
 static hf_status refuse_network(struct lmdb_directory *d, hf_error *err);
 static hf_status make_parents(const char *path, hf_error *err);
+static const char *advice(int error);
+static hf_status cannot_open(const char *path, int error, hf_error *err);
 static hf_status no_store(const char *path, hf_error *err);
 
 hf_status lmdb_directory_open(struct lmdb_directory *d, const struct lmdb_where *where,
@@ -68,9 +70,19 @@ static hf_status make_parents(const char *path, hf_error *err)
         snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
         if (mkdir(part, 0700) != 0 && errno != EEXIST)
             return hfi_error_set(err, errno == ENOENT ? HF_CONFIG : HF_DENIED, errno,
-                                 "cannot make directory %s: %s", part, strerror(errno));
+                                 "cannot make directory %s: %s%s", part, strerror(errno),
+                                 advice(errno));
     }
     return HF_OK;
+}
+
+/* Users of services have a home that is not there, or that belongs to root. */
+static const char *advice(int error)
+{
+    return error == EACCES || error == EPERM || error == EROFS
+               ? ": the default store is in the home directory of this user; name another store, "
+                 "for example with HOLDFAST_STORE"
+               : "";
 }
 
 /* 0700, whatever the umask: a store is private to its user unless the URL says otherwise. */
@@ -88,7 +100,8 @@ static hf_status make_directory(const struct lmdb_where *where, hf_error *err)
                              : errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG
                                  ? HF_CONFIG
                                  : HF_DENIED,
-                             errno, "cannot make directory %s: %s", where->path, strerror(errno));
+                             errno, "cannot make directory %s: %s%s", where->path, strerror(errno),
+                             where->in_home ? advice(errno) : "");
     return HF_OK;
 }
 
@@ -106,6 +119,22 @@ static hf_status set_path(struct lmdb_directory *d, const char *path, hf_error *
     return HF_OK;
 }
 
+/* Mostly another user's store: so it is said whose. */
+static hf_status cannot_open(const char *path, int error, hf_error *err)
+{
+    struct stat st;
+    char user[80];
+
+    if (error != EACCES || stat(path, &st) != 0 || st.st_uid == geteuid())
+        return hfi_error_set(err, error == ENOTDIR ? HF_CONFIG : HF_DENIED, error,
+                             "cannot open directory %s: %s", path, strerror(error));
+    lmdb_user_words(st.st_uid, user, sizeof user);
+    return hfi_error_set(err, HF_DENIED, error,
+                         "cannot open directory %s: %s: it belongs to %s; to share a store between "
+                         "users, make one for a group (holdfast init --group GROUP DIR)",
+                         path, strerror(error), user);
+}
+
 static hf_status open_directory(struct lmdb_directory *d, const struct lmdb_where *where,
                                 bool existing, hf_error *err)
 {
@@ -119,8 +148,7 @@ static hf_status open_directory(struct lmdb_directory *d, const struct lmdb_wher
     if (d->dir_fd < 0 && existing && errno == ENOENT)
         return no_store(path, err);
     if (d->dir_fd < 0)
-        return hfi_error_set(err, errno == ENOTDIR ? HF_CONFIG : HF_DENIED, errno,
-                             "cannot open directory %s: %s", path, strerror(errno));
+        return cannot_open(path, errno, err);
     if (fstat(d->dir_fd, &st) != 0)
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s: %s", path, strerror(errno));
     d->shared = where->shared;

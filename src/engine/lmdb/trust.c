@@ -58,7 +58,7 @@ const char *lmdb_strange(const struct stat *st)
 
 /* ---- in words --------------------------------------------------------------------- */
 
-static void user_words(uid_t uid, char *buf, size_t size)
+void lmdb_user_words(uid_t uid, char *buf, size_t size)
 {
     struct passwd entry, *found = NULL;
     char memory[2048];
@@ -112,7 +112,7 @@ hf_status lmdb_check_trust(struct lmdb_directory *d, const struct stat *st, cons
     case LMDB_OTHER_OWNER:
         break;
     }
-    user_words(st->st_uid, who, sizeof who);
+    lmdb_user_words(st->st_uid, who, sizeof who);
     return hfi_error_set(err, HF_DENIED, 0,
                          "%s belongs to %s, who may write to it, " DANGER
                          ": use a store of your own, or say shared=group in the URL if you trust "
@@ -131,7 +131,7 @@ void lmdb_sharing_words(struct lmdb_directory *d, char *buf, size_t size)
         snprintf(buf, size, "cannot look: %s", strerror(errno));
         return;
     }
-    user_words(st.st_uid, user, sizeof user);
+    lmdb_user_words(st.st_uid, user, sizeof user);
     group_words(st.st_gid, group, sizeof group);
     if (st.st_mode & S_IWGRP)
         snprintf(buf, size,
