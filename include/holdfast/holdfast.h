@@ -33,9 +33,10 @@
  *
  * CONVENTIONS
  *  - The first line of each comment says whether the call blocks ("a round trip": until the store
- *    answers, a few seconds at most), which callbacks of the caller it runs ("process": they run
- *    in hf_store_process() only; "here": on the calling thread, before the call returns), and what
- *    it does in a child after fork() with a handle of the parent ("works": it uses no handle).
+ *    answers; if it does not, about five seconds. "up to wait_ms": with wait_ms 0 also a round
+ *    trip), which callbacks of the caller it runs ("process": they run in hf_store_process() only;
+ *    "here": on the calling thread, before the call returns), and what it does in a child after
+ *    fork() with a handle of the parent ("works": it uses no handle).
  *  - Structs that the caller allocates begin with `size` = sizeof the struct (HF_*_INIT sets it).
  *    A zero field means its default. Structs that the library allocates are handed out by pointer
  *    only and may grow at their end: never copy one or take its size.
@@ -243,6 +244,8 @@ HF_API HF_USE hf_status hf_open(const char *url, const hf_open_options *options,
  *
  * A detached lease that was exported (hf_lease_export()) does not keep the store open. It is left
  * alone and lives on.
+ *
+ * If the server does not answer, it takes about seven seconds: what is under way ends first.
  */
 HF_API hf_status hf_close(hf_store *store, uint64_t flags);
 
