@@ -127,7 +127,7 @@ static void list(const struct options *options)
             json_array_append_new(
                 all, json_pack("{s:s, s:s}", "experiment", experiments[i]->id, "title", title));
         else
-            printf("%-16s %s\n", experiments[i]->id, title);
+            printf("%-18s %s\n", experiments[i]->id, title);
     }
     if (options->json) {
         json_dumpf(all, stdout, JSON_COMPACT);

@@ -240,7 +240,7 @@ static void check_persistence(const struct redis_checkup *r, const struct facts 
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "none: a restart forgets every lease and token counter. Holders are told as soon "
-            "as they notice, but a name can be granted again before");
+            "as they notice, but a name can be granted again before that");
 }
 
 static void check_memory(const struct redis_checkup *r, const char *info)
