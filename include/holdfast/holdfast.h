@@ -901,7 +901,8 @@ HF_API HF_USE hf_status hf_ask(hf_store *store, const void *name, size_t name_le
                                hf_error *err);
 
 /* Blocks: up to wait_ms. Callbacks: none. After fork: HF_FORKED.
- * Wait until something in the store has changed since *seq (0: since now); then set *seq. The
+ * Wait until something in the store has changed since *seq (0: since now). *seq is set then, and
+ * with HF_TIMEOUT too: to read the number before the first look, call it with wait_ms 0. The
  * process sleeps meanwhile and costs nothing. HF_TIMEOUT: nothing changed. HF_UNSUPPORTED: the
  * engine lacks HF_CAP_WATCH. */
 HF_API hf_status hf_store_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,

@@ -252,6 +252,8 @@ static hf_status change_step(struct hfi_task *task, hf_status got)
             call->seq = task->child.op->u.change.seq;
         if (got == HF_UNKNOWN)
             got = HF_UNAVAILABLE; /* a wait changes nothing: no outcome of it can be unknown */
+        if (got == HF_TIMEOUT)
+            hfi_error_set(&task->child.error, got, 0, "nothing changed");
         return got == HF_OK ? hfi_ok(&task->error)
                             : hfi_store_error(task->store, "wait for a change", NULL, got,
                                               &task->child.error, &task->error);

@@ -66,6 +66,7 @@ static void nothing_changes(void **state)
     EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 200, NULL, &contract_error));
     CHECK(now_ms() - begin_ms >= 200);
     EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 0, NULL, &contract_error));
+    CHECK(strstr(contract_error.text, "nothing changed") != NULL);
     close_store(store);
 }
 
