@@ -234,12 +234,14 @@ static void head_write(FILE *out, const struct report *report)
     for (int lang = 0; lang < LANGS; lang++)
         report_setting(report, (enum lang)lang, setting[lang], sizeof setting[lang]);
     const struct phrase both = { { setting[LANG_EN], setting[LANG_ZH] } };
+    const struct phrase language = PHRASE("", " --lang zh");
     fputs("<header><div><h1>", out);
     html_both(out, "span", &report->experiment->title);
     fputs("</h1>\n<p class=\"muted\">", out);
     html_both(out, "span", &both);
-    fprintf(out, "</p><code class=\"command\">$ holdfast lab %s</code></div>\n",
-            report->experiment->id);
+    fprintf(out, "</p><code class=\"command\">$ holdfast lab %s", report->experiment->id);
+    html_both(out, "span", &language);
+    fputs("</code></div>\n", out);
     html_tools(out);
     fputs("</header>\n", out);
 }
