@@ -37,16 +37,21 @@ struct named_kind {
 static hf_status named_step(struct hfi_task *task, hf_status got)
 {
     static const hf_error deaf = { .text = "it is held, and no holder listens" };
+    static const hf_error unheld = { .text = "it is free" };
     struct named_call *call = hfi_container(task, struct named_call, task);
+    const hf_error *why = &task->child.error;
     struct hfi_op *op;
 
     if (task->state > 0 && got == HF_OK && call->kind->did)
         call->kind->did(call);
+    if (got == HF_BUSY)
+        why = &deaf;
+    else if (got == HF_NOT_FOUND && call->kind->op == HFI_OP_ASK)
+        why = &unheld;
     if (task->state++ > 0)
-        return got == HF_OK
-                   ? hfi_ok(&task->error)
-                   : hfi_store_error(task->store, call->kind->verb, &call->name, got,
-                                     got == HF_BUSY ? &deaf : &task->child.error, &task->error);
+        return got == HF_OK ? hfi_ok(&task->error)
+                            : hfi_store_error(task->store, call->kind->verb, &call->name, got, why,
+                                              &task->error);
     op = hfi_task_op(task, call->kind->op);
     if (!op)
         return hfi_error_memory(&task->error);

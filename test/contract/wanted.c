@@ -552,6 +552,7 @@ static void ask(void **state)
     }
     store = open_store();
     EXPECT(HF_NOT_FOUND, hf_ask(second, "wanted", 6, "please", &contract_error));
+    CHECK(strstr(contract_error.text, "it is free") != NULL);
     lease = take(store, &request);
     deaf = take(store, &plain);
     EXPECT(HF_BUSY, hf_ask(second, "plain", 5, "please", &contract_error));
