@@ -298,10 +298,11 @@ static bool block_main(struct call *call, CancelObject *cancel)
         wait_ms <= HF_DURATION_MAX_MS) {
         bool cut = try_once(call, wait_ms);
         hf_status status = call->found.result.status;
-        int64_t left = wait_ms - (now_ms() - began);
+        int64_t left;
 
         if (!may_come(status) && !(cut && status == HF_CANCELLED))
             return true;
+        left = wait_ms - (now_ms() - began);
         if (wait_ms > 0 && left <= 0 && status == HF_UNKNOWN)
             return true; /* no time is left to learn more */
         if (cut && !cancel_anew(call, cancel))

@@ -10,12 +10,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pid_t pid;               /* whose thread runs; a child of fork() has none */
+    bool runs;               /* the thread; a child of fork() has none */
     hf_cancel *cancel;       /* NULL: no call is watched */
     int64_t limit_ms;        /* its limit */
     int64_t asleep_until_ms; /* of the thread */
@@ -46,19 +45,28 @@ static void *run(void *arg)
 {
     pthread_mutex_lock(&watch.lock);
     for (;;) {
-        if (watch.cancel && now_ms() >= watch.limit_ms) {
+        bool due = now_ms() >= watch.limit_ms;
+
+        if (due && watch.cancel) {
             watch.fired = true;
-            hf_cancel_fire(
-                watch.cancel); /* the lock is held: the call's end cannot close it meanwhile */
+            /* The lock is held: the end of the call cannot close it meanwhile. */
+            hf_cancel_fire(watch.cancel);
             watch.cancel = NULL;
         }
-        sleep_until(watch.cancel ? watch.limit_ms : INT64_MAX);
+        /* Also if that call has ended: the next ones, with later limits, need not wake us. */
+        sleep_until(due ? INT64_MAX : watch.limit_ms);
     }
     return arg;
 }
 
+static void forked(void)
+{
+    watch.runs = false;
+}
+
 static bool start(void)
 {
+    static bool once;
     pthread_condattr_t attr;
     sigset_t all, before;
     pthread_t thread;
@@ -78,14 +86,17 @@ static bool start(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return false;
+    if (!once)
+        pthread_atfork(NULL, NULL, forked);
+    once = true;
     pthread_detach(thread);
-    watch.pid = getpid();
+    watch.runs = true;
     return true;
 }
 
 bool watch_begin(hf_cancel *cancel, int64_t after_ms)
 {
-    if (watch.pid != getpid() && !start())
+    if (!watch.runs && !start())
         return false;
     pthread_mutex_lock(&watch.lock);
     watch.cancel = cancel;
