@@ -156,8 +156,10 @@ static const char *why_lost(const struct run *run)
 
     if (run->wanted.not_regained)
         return "it was yielded, and not granted again";
-    if (early && run->lease)
-        return "it was ended by force";
+    if (early && run->lease) /* a server does not tell which; an embedded store forgets nothing */
+        return strcmp(run->store.info.engine, "lmdb") == 0
+                   ? "it was ended by force"
+                   : "it was ended by force, or the store has forgotten it";
     if (!early && max_hold_ends_it(run))
         return limit_is_over;
     if (!run->lease)

@@ -301,6 +301,13 @@ outer_killed() {
     [[ $(cat got) == term ]]
 }
 
+@test "the server's data is deleted under a holder: the message blames not only force" {
+    hold x --ttl 6s
+    redis-cli -s "$dir/sock" flushall
+    ends_with 76 "$holder"
+    grep -qF "the lease of 'x' is lost: it was ended by force, or the store has forgotten it; ending the command" err
+}
+
 @test "the server comes back with its data: the command goes on" {
     start_server --appendonly yes --appendfsync always
     begin holdfast run job --ttl 60s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done; exit 5'
