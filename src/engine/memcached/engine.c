@@ -152,7 +152,7 @@ static const struct hfi_engine engine = {
             .on_clock_jump = "no effect; but what reaches a stopped server just before it goes on "
                              "may end early",
             .on_server_loss = "a restart, a flush or an eviction forgets leases while they are "
-                              "held: noticed at the next renewal only",
+                              "held: noticed at the next renewal, a restart at once",
             .on_partition =
                 "unavailable on the far side; LOST by the client's own clock before the lease ends",
             .fairness = "rough: waiters look in the order of their tickets, but the first request "
