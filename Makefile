@@ -190,7 +190,7 @@ test-deb:
 
 # man/man3 and docs/api, after a change of a public header or of man/api. They are committed.
 api:
-	@python3 -B tools/api.py
+	@python3 -B tools/api/main.py
 
 clean:
 	rm -rf '$(BUILD)' build-deb build-asan build-tsan build-fuzz build-clang build-gcc

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The C interface on paper: check-api.sh BUILD [SANITIZER]
 #
-#   - man/man3 and docs/api are what the headers and man/api say (tools/api.py --check)
+#   - man/man3 and docs/api are what the headers and man/api say (tools/api/main.py --check)
 #   - every C block of man/api and of docs/c-api.md compiles by itself; a whole program is linked and run, with an empty store
 #   - the build has a manual page for every call, which `man` finds by the name of the call
 set -u
@@ -18,7 +18,10 @@ wrong() {
     bad=1
 }
 
-python3 -B tools/api.py --check || bad=1
+python3 -B tools/api/main.py --check || bad=1
+# Not taken for a source tree.
+said=$(python3 -B tools/api/main.py --chek 2>&1)
+[[ $? = 64 && $said = "usage: "* ]] || wrong "tools/api/main.py --chek: no usage line, or not exit status 64: $said"
 
 # The blocks as files: $dir/PAGE-N.c
 for page in man/api/*.md docs/c-api.md; do
