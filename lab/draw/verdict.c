@@ -19,8 +19,8 @@ const char *outcome_word(enum outcome outcome, enum lang lang)
     static const struct phrase words[] = {
         [BROKEN] = PHRASE("BROKEN", "出错"),
         [SAFE] = PHRASE("SAFE", "安全"),
-        [UNCLEAR] = PHRASE("UNCLEAR", "无结论"),
-        [NOT_BROKEN] = PHRASE("DID NOT REPRODUCE", "未能复现"),
+        [UNCLEAR] = PHRASE("UNCLEAR", "不明"),
+        [NOT_BROKEN] = PHRASE("DID NOT REPRODUCE", "这次没出错"),
     };
 
     return phrase(&words[outcome], lang);
@@ -33,7 +33,7 @@ enum colour outcome_colour(enum outcome outcome)
 
 void finding_runs(const struct finding *finding, enum lang lang, char *out, size_t room)
 {
-    static const char *const unclear[] = { ", %u unclear", "，%u 次无结论" };
+    static const char *const unclear[] = { ", %u unclear", "，%u 次不明" };
 
     out[0] = 0;
     if (finding->runs <= 1)
