@@ -205,7 +205,7 @@ const struct experiment experiment_database_index = {
         PHRASE("B tries or waits. Does it ever get the lock?", "B 重试或等待：能拿到锁吗？"),
     },
     .why = PHRASE("A row in a table does not know that its owner is dead: without an end of its own it stays until a person deletes it. A lease has an end, which the holder moves as long as it lives; so a crash costs its ttl, and nobody has to clean up.",
-                  "表里的一行不知道主人已经崩溃：没有失效时间，它会一直留在那里，直到有人手工删除。租约有失效时间，持有者活着就续期（看门狗）；崩溃最多耽误一个过期时间，无需清理。"),
+                  "表里的一行不知道主人已经崩溃：没有过期时间，它会一直留在那里，直到有人手工删除。租约有过期时间，持有者活着就续期（看门狗）；崩溃最多耽误一个过期时间，无需清理。"),
     .ways = ways,
     .open = sql_open,
     .close = sql_close,
